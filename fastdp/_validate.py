@@ -1,0 +1,145 @@
+"""Checks of public parameters and their conversion to exact rationals.
+
+Every check runs before any data or randomness is touched, and every message
+names the argument and the rule. Only public parameters pass through here, so
+their values may appear in messages; data never does.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import numbers
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from fastdp.exceptions import DTypeError, ParameterError
+
+#: What a public real parameter may be; each is taken at its exact value.
+Real: TypeAlias = "int | float | Fraction | decimal.Decimal | np.integer | np.floating"
+
+#: Longest numerator or denominator of a parameter, in bits: every double fits.
+MAX_BITS = 2200
+
+
+def exact(name: str, value: object) -> Fraction:
+    """Return the exact rational value of a finite real parameter.
+
+    Raises
+    ------
+    DTypeError
+        `value` is a bool, a string, or any other type that is not a real number.
+    ParameterError
+        `value` is NaN or infinite, or needs more than `MAX_BITS` bits.
+    """
+    if isinstance(value, Fraction):
+        result = value
+    elif isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (numbers.Real, decimal.Decimal)
+    ):
+        raise DTypeError(
+            f"{name} must be an int, float, Fraction or Decimal, "
+            f"got {type(value).__name__}"
+        )
+    elif isinstance(value, numbers.Integral):
+        result = Fraction(int(value))
+    elif isinstance(value, decimal.Decimal):
+        _require_finite(name, value.is_finite(), value)
+        # A huge exponent is refused before it is expanded into digits.
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and abs(exponent) > MAX_BITS:
+            raise _too_long(name)
+        result = Fraction(value)
+    elif isinstance(value, numbers.Rational):
+        result = Fraction(int(value.numerator), int(value.denominator))
+    else:
+        if isinstance(value, np.longdouble):
+            _require_finite(name, bool(np.isfinite(value)), value)
+            result = Fraction(*value.as_integer_ratio())
+        else:
+            as_float = float(value)
+            _require_finite(name, math.isfinite(as_float), as_float)
+            result = Fraction(as_float)
+    if max(result.numerator.bit_length(), result.denominator.bit_length()) > MAX_BITS:
+        raise _too_long(name)
+    return result
+
+
+def positive(name: str, value: object) -> Fraction:
+    """Return `value` as an exact rational; it must be finite and > 0."""
+    result = exact(name, value)
+    if result <= 0:
+        raise ParameterError(f"{name} must be finite and > 0, got {value!r}")
+    return result
+
+
+def nonnegative(name: str, value: object) -> Fraction:
+    """Return `value` as an exact rational; it must be finite and >= 0."""
+    result = exact(name, value)
+    if result < 0:
+        raise ParameterError(f"{name} must be finite and >= 0, got {value!r}")
+    return result
+
+
+def between(name: str, value: object, low: Fraction, high: Fraction) -> Fraction:
+    """Return `value` as an exact rational; it must lie in [low, high]."""
+    result = exact(name, value)
+    if not low <= result <= high:
+        raise ParameterError(
+            f"{name} must be in [{float(low):.17g}, {float(high):.17g}], got {value!r}"
+        )
+    return result
+
+
+def open_unit(name: str, value: object) -> Fraction:
+    """Return `value` as an exact rational; it must lie strictly between 0 and 1."""
+    result = exact(name, value)
+    if not 0 < result < 1:
+        raise ParameterError(f"{name} must be > 0 and < 1, got {value!r}")
+    return result
+
+
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """Return `value` as an int in [low, high]; bools and floats are refused."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise DTypeError(f"{name} must be an int, got {type(value).__name__}")
+    result = int(value)
+    if result < low or (high is not None and result > high):
+        rule = f">= {low}" if high is None else f"in [{low}, {high}]"
+        raise ParameterError(f"{name} must be {rule}, got {result}")
+    return result
+
+
+def float_up(value: Fraction) -> float:
+    """Return the least double >= `value` (inf above the largest double)."""
+    return _directed(value, up=True)
+
+
+def float_down(value: Fraction) -> float:
+    """Return the greatest double <= `value` (-inf below the least double)."""
+    return _directed(value, up=False)
+
+
+def _directed(value: Fraction, *, up: bool) -> float:
+    try:
+        nearest = value.numerator / value.denominator
+    except OverflowError:
+        nearest = math.inf if value > 0 else -math.inf
+    if up and nearest != math.inf and (nearest == -math.inf or Fraction(nearest) < value):
+        return math.nextafter(nearest, math.inf)
+    if not up and nearest != -math.inf and (nearest == math.inf or Fraction(nearest) > value):
+        return math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def _require_finite(name: str, finite: bool, value: object) -> None:
+    if not finite:
+        raise ParameterError(f"{name} must be finite, got {value!r}")
+
+
+def _too_long(name: str) -> ParameterError:
+    return ParameterError(
+        f"{name} must have at most {MAX_BITS} bits in numerator and denominator"
+    )

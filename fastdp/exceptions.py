@@ -1,0 +1,49 @@
+"""The error tree of fastdp; every error that the package raises is one of these.
+
+Each class also derives from the closest built-in, so that callers who know
+only Python's own errors still catch what they expect. Messages name the
+argument, the rule and the public value; they never contain data.
+"""
+
+__all__ = [
+    "BudgetExceededError",
+    "CalibrationError",
+    "DTypeError",
+    "EntropyError",
+    "FastDPError",
+    "InsecureStreamWarning",
+    "ParameterError",
+    "UnsupportedEventError",
+]
+
+
+class FastDPError(Exception):
+    """Base class of all errors raised by fastdp."""
+
+
+class ParameterError(FastDPError, ValueError):
+    """A public parameter has a value outside its domain."""
+
+
+class DTypeError(FastDPError, TypeError):
+    """An argument has a type, dtype or layout that is not accepted."""
+
+
+class EntropyError(FastDPError, OSError):
+    """The operating system gave no randomness; nothing was released."""
+
+
+class CalibrationError(FastDPError, ArithmeticError):
+    """No noise parameter in the supported range meets the target."""
+
+
+class UnsupportedEventError(FastDPError, NotImplementedError):
+    """No valid bound is known for this event under this notion of privacy."""
+
+
+class BudgetExceededError(FastDPError, RuntimeError):
+    """The privacy budget does not cover the request; nothing was released."""
+
+
+class InsecureStreamWarning(UserWarning):
+    """Noise comes from a fixed stream: repeatable, and therefore not private."""
