@@ -1,0 +1,110 @@
+/* config.h - what the core asks of the compiler and the machine.
+ *
+ * Layer L0: included first by every file, includes nothing of ours. It holds
+ *   - the refusals: anything the proofs do not cover stops the build here;
+ *   - short names for attributes;
+ *   - target regions: FDP_TARGET_x ... FDP_TARGET_END around a body compiles
+ *     it for one instruction set, so that no file needs flags of its own.
+ *
+ * A target region must not contain a system header: include those before it.
+ */
+#ifndef FDP_BASE_CONFIG_H
+#define FDP_BASE_CONFIG_H
+
+#include <float.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- what is refused -------------------------------------------------- */
+
+#if !defined(__GNUC__)
+#error "fastdp needs gcc or clang (vector extensions, inline assembly)"
+#endif
+#if !defined(__linux__) && !defined(__APPLE__)
+#error "fastdp runs on Linux and macOS: no other entropy source was reviewed"
+#endif
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "fastdp needs a little-endian machine"
+#endif
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "the exact kernels' error bounds do not hold under -ffast-math"
+#endif
+
+_Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8 && sizeof(size_t) == 8,
+               "fastdp needs a 64-bit machine");
+_Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024 &&
+                   FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128,
+               "fastdp needs IEEE 754 binary32 and binary64");
+/* Extended intermediate precision would make the bounds depend on spills. */
+_Static_assert(FLT_EVAL_METHOD == 0, "fastdp needs float and double evaluated as such");
+_Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
+               "fastdp needs two's complement and an arithmetic right shift");
+
+/* ---- which machine ---------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define FDP_X86_64 1
+#else
+#define FDP_X86_64 0
+#endif
+
+/* ---- attributes ------------------------------------------------------- */
+
+#define FDP_RESTRICT restrict
+#define FDP_NODISCARD __attribute__((warn_unused_result))
+#define FDP_ALIGNED(n) __attribute__((aligned(n)))
+#define FDP_INTERNAL __attribute__((visibility("hidden")))
+#define FDP_ALWAYS_INLINE static inline __attribute__((always_inline))
+#define FDP_NOINLINE __attribute__((noinline))
+/* The loop that follows has no dependence from one turn to another. */
+#if defined(__clang__)
+#define FDP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define FDP_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+#define FDP_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FDP_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* FDP_JOIN(name, suffix) expands its arguments first: the way a shared body
+ * names the functions of the twin that includes it. */
+#define FDP_JOIN_(a, b) a##_##b
+#define FDP_JOIN(a, b) FDP_JOIN_(a, b)
+
+/* ---- target regions --------------------------------------------------- */
+
+/* The feature lists are what cpu.c checks before it grants the level: change
+ * both together. gcc keeps to 256-bit vectors unless told otherwise. */
+#define FDP_FEATURES_AVX2 "avx2,fma,bmi,bmi2,popcnt,lzcnt"
+#define FDP_FEATURES_AVX512 \
+    FDP_FEATURES_AVX2 ",avx512f,avx512dq,avx512bw,avx512vl,avx512cd"
+
+#if FDP_X86_64
+
+#define FDP_PRAGMA_(text) _Pragma(#text)
+
+#if defined(__clang__)
+#define FDP_TARGET_(...)                                                       \
+    FDP_PRAGMA_(clang attribute push(__attribute__((target(__VA_ARGS__))),     \
+                                     apply_to = function))
+#define FDP_TARGET_END _Pragma("clang attribute pop")
+#define FDP_WIDE_
+#else
+#define FDP_TARGET_(...)          \
+    _Pragma("GCC push_options")   \
+    FDP_PRAGMA_(GCC target(__VA_ARGS__))
+#define FDP_TARGET_END _Pragma("GCC pop_options")
+#define FDP_WIDE_ ",prefer-vector-width=512"
+#endif
+
+/* 128-bit AES-NI, for machines with or without AVX. */
+#define FDP_TARGET_AESNI FDP_TARGET_("aes,ssse3,sse4.1")
+#define FDP_TARGET_AVX2 FDP_TARGET_(FDP_FEATURES_AVX2)
+#define FDP_TARGET_AVX2_AES FDP_TARGET_(FDP_FEATURES_AVX2 ",aes,vaes")
+#define FDP_TARGET_AVX512 FDP_TARGET_(FDP_FEATURES_AVX512 FDP_WIDE_)
+#define FDP_TARGET_AVX512_AES FDP_TARGET_(FDP_FEATURES_AVX512 ",aes,vaes" FDP_WIDE_)
+
+#endif /* FDP_X86_64 */
+
+#endif

@@ -1,0 +1,143 @@
+/* cpu.c - our own CPUID and XGETBV reader.
+ *
+ *   fdp_cpu_read      processor and operating system -> mask
+ *   fdp_cpu_env       FASTDP_CPU -> bits that may stay
+ *   fdp_cpu_state     the one global of the core: an atomic word, bits 0-7 the
+ *                     mask in force, bits 8-15 what may be restored, bit 31
+ *                     "filled". Filling is idempotent: racing threads compute
+ *                     the same word, and the compare-exchange keeps a limit set
+ *                     in between.
+ *
+ * __builtin_cpu_supports is not used: it needs a run-time library that not
+ * every clang installation links.
+ */
+#include "cpu.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE_FILLED UINT32_C(0x80000000)
+#define STATE_SHIFT 8
+#define STATE_BITS UINT32_C(0xff)
+
+static _Atomic uint32_t fdp_cpu_state;
+
+/* Drop every bit whose prerequisites are missing, so that a test of one bit is
+ * enough for the code that uses it. */
+static uint32_t fdp_cpu_close(uint32_t mask)
+{
+    if (!(mask & FDP_CPU_AVX2))
+        mask &= ~(uint32_t)(FDP_CPU_AVX512 | FDP_CPU_VAES);
+    if (!(mask & FDP_CPU_AES))
+        mask &= ~(uint32_t)FDP_CPU_VAES;
+    return mask;
+}
+
+#if FDP_X86_64
+
+typedef struct {
+    uint32_t eax, ebx, ecx, edx;
+} fdp_cpuid_t;
+
+static fdp_cpuid_t fdp_cpuid(uint32_t leaf)
+{
+    fdp_cpuid_t r;
+    __asm__ volatile("cpuid"
+                     : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+                     : "a"(leaf), "c"(0));
+    return r;
+}
+
+/* XCR0: the register state that the operating system saves and restores. */
+static uint32_t fdp_xgetbv(void)
+{
+    uint32_t eax, edx;
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" /* xgetbv, for old assemblers */
+                     : "=a"(eax), "=d"(edx)
+                     : "c"(0));
+    return eax;
+}
+
+static bool fdp_all(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
+
+#define BIT(n) (UINT32_C(1) << (n))
+
+static uint32_t fdp_cpu_read(void)
+{
+    const uint32_t top = fdp_cpuid(0).eax;
+    if (top < 7)
+        return 0;
+    const uint32_t top_ext = fdp_cpuid(UINT32_C(0x80000000)).eax;
+    const fdp_cpuid_t one = fdp_cpuid(1), seven = fdp_cpuid(7);
+    const uint32_t ext =
+        top_ext > UINT32_C(0x80000000) ? fdp_cpuid(UINT32_C(0x80000001)).ecx : 0;
+    uint32_t mask = 0;
+
+    /* leaf 1 ecx: sse3 0, ssse3 9, fma 12, sse4.1 19, sse4.2 20, popcnt 23,
+     * aes 25, osxsave 27, avx 28 */
+    if (fdp_all(one.ecx, BIT(0) | BIT(9) | BIT(19) | BIT(25)))
+        mask |= FDP_CPU_AES;
+    if (!fdp_all(one.ecx, BIT(27)))
+        return mask;
+
+    const uint32_t xcr0 = fdp_xgetbv();
+    const uint32_t ymm = BIT(1) | BIT(2), zmm = ymm | BIT(5) | BIT(6) | BIT(7);
+    /* leaf 7 ebx: bmi 3, avx2 5, bmi2 8; leaf 0x80000001 ecx: lzcnt 5 */
+    if (fdp_all(xcr0, ymm) &&
+        fdp_all(one.ecx,
+                BIT(0) | BIT(9) | BIT(12) | BIT(19) | BIT(20) | BIT(23) | BIT(28)) &&
+        fdp_all(seven.ebx, BIT(3) | BIT(5) | BIT(8)) && fdp_all(ext, BIT(5)))
+        mask |= FDP_CPU_AVX2;
+    /* leaf 7 ebx: avx512 f 16, dq 17, cd 28, bw 30, vl 31 */
+    if (fdp_all(xcr0, zmm) &&
+        fdp_all(seven.ebx, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)))
+        mask |= FDP_CPU_AVX512;
+    if (fdp_all(seven.ecx, BIT(9)))
+        mask |= FDP_CPU_VAES;
+    return fdp_cpu_close(mask);
+}
+
+#else
+
+static uint32_t fdp_cpu_read(void) { return 0; }
+
+#endif
+
+static uint32_t fdp_cpu_env(void)
+{
+    const char *level = getenv("FASTDP_CPU");
+    if (level != NULL && strcmp(level, "portable") == 0)
+        return 0;
+    if (level != NULL && strcmp(level, "avx2") == 0)
+        return STATE_BITS & ~(uint32_t)FDP_CPU_AVX512;
+    return STATE_BITS;
+}
+
+static uint32_t fdp_cpu_load(void)
+{
+    uint32_t state = atomic_load_explicit(&fdp_cpu_state, memory_order_relaxed);
+    if (FDP_LIKELY(state != 0))
+        return state;
+    const uint32_t mask = fdp_cpu_close(fdp_cpu_read() & fdp_cpu_env());
+    const uint32_t fresh = STATE_FILLED | mask << STATE_SHIFT | mask;
+    if (atomic_compare_exchange_strong(&fdp_cpu_state, &state, fresh))
+        return fresh;
+    return state;
+}
+
+uint32_t fdp_cpu_mask(void) { return fdp_cpu_load() & STATE_BITS; }
+
+const char *fdp_cpu_level(void)
+{
+    const uint32_t mask = fdp_cpu_mask();
+    return mask & FDP_CPU_AVX512 ? "avx512" : mask & FDP_CPU_AVX2 ? "avx2" : "portable";
+}
+
+uint32_t fdp_cpu_limit(uint32_t mask)
+{
+    const uint32_t allowed = fdp_cpu_load() >> STATE_SHIFT & STATE_BITS;
+    const uint32_t active = fdp_cpu_close(allowed & mask);
+    atomic_store(&fdp_cpu_state, STATE_FILLED | allowed << STATE_SHIFT | active);
+    return active;
+}

@@ -1,0 +1,33 @@
+/* cpu.h - which instruction sets may be used.
+ *
+ * One 32-bit mask, read from the processor on first use and cached. It decides
+ * speed and which cipher the secure default takes; never an output of a given
+ * key and cipher.
+ */
+#ifndef FDP_BASE_CPU_H
+#define FDP_BASE_CPU_H
+
+#include "config.h"
+
+enum {
+    FDP_CPU_AVX2 = 1,   /* FDP_FEATURES_AVX2 and ymm state saved by the system */
+    FDP_CPU_AVX512 = 2, /* FDP_FEATURES_AVX512 and zmm state; implies AVX2 */
+    FDP_CPU_AES = 4,    /* AES-NI with SSSE3 and SSE4.1 */
+    FDP_CPU_VAES = 8    /* AES on ymm (with AVX512: zmm); implies AVX2 and AES */
+};
+
+/* The mask in force. The environment variable FASTDP_CPU is read once, by the
+ * first call, and can only lower the mask: "portable" gives 0 (hence ChaCha20),
+ * "avx2" removes AVX512, "avx512" removes nothing. Any other value is ignored:
+ * a misspelt name costs no correctness, and fdp_cpu_level() shows it. */
+FDP_INTERNAL uint32_t fdp_cpu_mask(void);
+
+/* "avx512", "avx2" or "portable": the widest level in fdp_cpu_mask(). */
+FDP_INTERNAL const char *fdp_cpu_level(void);
+
+/* For tests: put `mask` in force, cut down to what the processor and FASTDP_CPU
+ * allow, and return the result. UINT32_MAX restores everything. A chunk that is
+ * open keeps the level it was opened with. */
+FDP_INTERNAL uint32_t fdp_cpu_limit(uint32_t mask);
+
+#endif

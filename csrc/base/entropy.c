@@ -1,0 +1,59 @@
+/* entropy.c - fresh bytes from the operating system, or an error.
+ *
+ *   fdp_entropy_some   one system call's worth, retried when a signal cut in
+ *   fdp_entropy_fill   the loop over short reads; wipes and fails on any error
+ *
+ * The libc function is called, not the raw system call, so that a test can put
+ * a failing one in its place.
+ */
+#include "entropy.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include <sys/types.h>
+
+#include "wipe.h"
+
+#if defined(__APPLE__)
+#include <unistd.h>
+
+#define ENTROPY_PIECE 256 /* getentropy refuses more at once */
+
+static ssize_t fdp_entropy_some(unsigned char *buf, size_t n)
+{
+    const size_t piece = n < ENTROPY_PIECE ? n : ENTROPY_PIECE;
+    return getentropy(buf, piece) == 0 ? (ssize_t)piece : -1;
+}
+
+#else
+
+static ssize_t fdp_entropy_some(unsigned char *buf, size_t n)
+{
+    ssize_t got;
+    do {
+        got = getrandom(buf, n, 0);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+#endif
+
+int fdp_entropy_fill(void *buf, size_t n)
+{
+    unsigned char *at = buf;
+    size_t left = n;
+
+    while (left > 0) {
+        const ssize_t got = fdp_entropy_some(at, left);
+        /* No progress, or more than was asked for, is as bad as an error. */
+        if (got <= 0 || (size_t)got > left) {
+            const int saved = got < 0 ? errno : EIO;
+            fdp_wipe(buf, n);
+            errno = saved;
+            return -1;
+        }
+        at += got;
+        left -= (size_t)got;
+    }
+    return 0;
+}

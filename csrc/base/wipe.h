@@ -1,0 +1,22 @@
+/* wipe.h - erase keys, keystream and noise so that the compiler cannot skip it.
+ *
+ * A memset followed by a barrier that claims to read the bytes: what glibc's
+ * explicit_bzero and the Linux kernel's memzero_explicit are, but the same on
+ * every system and, for the small fixed sizes of a scalar call, inline.
+ * Copies in registers and in the compiler's spill slots are out of reach.
+ */
+#ifndef FDP_BASE_WIPE_H
+#define FDP_BASE_WIPE_H
+
+#include <string.h>
+
+#include "config.h"
+
+FDP_ALWAYS_INLINE void fdp_wipe(void *p, size_t n)
+{
+    if (n != 0)
+        memset(p, 0, n);
+    __asm__ volatile("" : : "r"(p) : "memory");
+}
+
+#endif
