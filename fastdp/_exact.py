@@ -1,0 +1,375 @@
+"""The exact resolver: settles in integers what a kernel leaves undecided.
+
+A sampler is a deterministic function of uniform real numbers. A kernel sees
+their first bits only; where these do not decide the value, the functions here
+read further bits of the same numbers and compare them with integer enclosures
+of the thresholds, until the whole cell of the unread bits lies on one side.
+No probability is ever rounded. Proofs: ``docs/proofs/resolver.md``,
+``docs/proofs/discrete_laplace.md``, ``docs/proofs/discrete_gaussian.md``.
+
+Bits. A uniform real is a prefix (`a`, `nbits`), which says that it lies in
+[a, a + 1) * 2**-nbits, followed by extension blocks of 16 bytes: two
+little-endian 64-bit words, each read from its most significant bit down. The
+caller's ``block(k)`` returns block `k` of the trial; the trial's own uniform
+goes on in blocks 0, 1, ..., and a second, independent uniform of the trial in
+blocks `SECOND`, `SECOND` + 1, ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+#: Extension block `k` of the trial at hand: 16 bytes.
+Block: TypeAlias = Callable[[int], bytes]
+
+#: Given `bits`, integers lo <= 2**bits * theta <= hi for one real theta.
+Enclosure: TypeAlias = Callable[[int], tuple[int, int]]
+
+#: First extension block of a trial's second uniform.
+SECOND = 1 << 20
+
+#: Bits of precision of a threshold beyond the bits of the uniform.
+_SLACK = 64
+
+#: Largest Laplace scale of the one-uniform rule.
+LAPLACE_DIRECT = 16384
+
+#: Number of blocks of the Gaussian hat before the tail block.
+TAIL = 31
+
+
+def exp_neg(num: int, den: int, bits: int) -> tuple[int, int]:
+    """Enclose exp(-num/den) in fixed point.
+
+    The argument is halved until it is small, summed as a Taylor series and
+    squared back; `ulps` bounds the error of all these steps in units of the
+    last working bit (``docs/proofs/resolver.md``, section 2).
+
+    Parameters
+    ----------
+    num, den : int
+        Numerator >= 0 and denominator > 0 of the exponent.
+    bits : int
+        Bits after the point, >= 1.
+
+    Returns
+    -------
+    tuple of int
+        lo and hi, at most 2 apart, with lo <= 2**bits * exp(-num/den) <= hi.
+    """
+    if num == 0:
+        return 1 << bits, 1 << bits
+    if num >= bits * den:
+        return 0, 1  # exp(-r) < 2**-r
+    steps = (math.isqrt(bits) >> 1) + 2
+    halvings = steps + (num // den).bit_length()
+    guard = halvings + bits.bit_length() + 6
+    point = bits + guard
+    z = (num << (point - halvings)) // den  # argument < 2**-steps
+    value = (1 << point) - z
+    term, i = z, 1
+    while term:
+        i += 1
+        term = (term * z >> point) // i
+        value += -term if i & 1 else term
+    for _ in range(halvings):
+        value = value * value >> point
+    ulps = (2 * i + 4) << halvings
+    high = ((value + ulps) >> guard) + 1
+    return max(value - ulps, 0) >> guard, min(high, 1 << bits)
+
+
+class Uniform:
+    """A uniform real in [0, 1) of which more bits are read when needed.
+
+    Parameters
+    ----------
+    prefix, nbits : int
+        The bits known so far: the real lies in [prefix, prefix + 1) * 2**-nbits.
+    block : callable
+        Source of the further bits.
+    first : int
+        Number of the block in which they start.
+    """
+
+    __slots__ = ("_block", "_first", "_read", "nbits", "prefix")
+
+    def __init__(self, prefix: int, nbits: int, block: Block, first: int = 0) -> None:
+        self.prefix = prefix
+        self.nbits = nbits
+        self._block = block
+        self._first = first
+        self._read = 0
+
+    def extend(self) -> None:
+        """Read further blocks: one, then each time as many as before in all."""
+        count = max(self._read, 1)
+        start = self._first + self._read
+        for k in range(start, start + count):
+            raw = self._block(k)
+            first = int.from_bytes(raw[:8], "little")
+            second = int.from_bytes(raw[8:16], "little")
+            self.prefix = self.prefix << 128 | first << 64 | second
+            self.nbits += 128
+        self._read += count
+
+    def cell(self) -> tuple[int, int, int]:
+        """Return low, high, bits: the real lies in [low, high) * 2**-bits."""
+        low = self.prefix << _SLACK
+        return low, low + (1 << _SLACK), self.nbits + _SLACK
+
+    def below(self, bound: Enclosure) -> bool:
+        """Tell whether the real is below the enclosed number."""
+        while True:
+            low, high, bits = self.cell()
+            lo, hi = bound(bits)
+            if high <= lo:
+                return True
+            if low >= hi:
+                return False
+            self.extend()
+
+    def level(
+        self,
+        threshold: Callable[[int, int], tuple[int, int]],
+        guess: Callable[[int, int], float],
+    ) -> int:
+        """Return the k >= 0 with threshold(k + 1) < real <= threshold(k).
+
+        Parameters
+        ----------
+        threshold : callable
+            ``threshold(k, bits)`` encloses the k-th threshold, which decreases
+            to the infimum of the possible reals; the 0-th is their supremum.
+        guess : callable
+            ``guess(x, bits)`` is about the k of the real x * 2**-bits. It only
+            saves time: the answer is verified.
+        """
+        while True:
+            low, high, bits = self.cell()
+            k = max(math.floor(guess((low + high) >> 1, bits)), 0)
+            while True:
+                lo, hi = threshold(k + 1, bits)
+                if high <= lo:
+                    k += 1
+                    continue
+                if low < hi:
+                    break
+                if k == 0:
+                    return 0
+                lo, hi = threshold(k, bits)
+                if high <= lo:
+                    return k
+                if low < hi:
+                    break
+                k -= 1
+            self.extend()
+
+
+def _minus_log(x: int, bits: int) -> float:
+    """About -ln(x * 2**-bits), for 0 < x < 2**bits of any size."""
+    ratio = x / (1 << bits)
+    if ratio > 1e-300:
+        return -math.log(ratio)
+    return bits * math.log(2.0) - math.log(x)
+
+
+def quotient(lo: int, hi: int, num: int, den: int) -> tuple[int, int]:
+    """Enclose [lo, hi] * num / den, rounded outwards (all >= 0, den > 0)."""
+    return lo * num // den, -(-hi * num // den)
+
+
+# --- Discrete Laplace ---------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def flip(num: int, den: int, bits: int) -> tuple[int, int]:
+    """Enclose theta = q / (1 + q), q = exp(-den/num): P(X < 0) at scale num/den."""
+    lo, hi = exp_neg(den, num, bits)
+    one = 1 << bits
+    return (lo << bits) // (one + lo), -(-(hi << bits) // (one + hi))
+
+
+def laplace(t: Fraction, word: int, nbits: int, block: Block) -> int:
+    """Return the exact discrete Laplace value of one uniform real.
+
+    The rule for scales up to `LAPLACE_DIRECT`: X = ~G below theta and G above,
+    where P(X < 0) = theta and G is geometric in either part.
+
+    Parameters
+    ----------
+    t : Fraction
+        Scale.
+    word, nbits : int
+        Known prefix of the uniform.
+    block : callable
+        Further bits of the uniform, from block 0 on.
+
+    Returns
+    -------
+    int
+        The value, of any size.
+    """
+    num, den = t.numerator, t.denominator
+    scale = num / den
+    u = Uniform(word, nbits, block)
+    negative = u.below(lambda bits: flip(num, den, bits))
+
+    def threshold(k: int, bits: int) -> tuple[int, int]:
+        lo, hi = flip(num, den, bits)
+        one = 1 << bits
+        # (1 - theta) exp(-k/t), moved down by one step below theta and
+        # up by theta above it.
+        exp_lo, exp_hi = exp_neg((k + negative) * den, num, bits)
+        part_lo = (one - hi) * exp_lo >> bits
+        part_hi = ((one - lo) * exp_hi >> bits) + 1
+        return (part_lo, part_hi) if negative else (part_lo + lo, part_hi + hi)
+
+    def guess(x: int, bits: int) -> float:
+        lo, _ = flip(num, den, bits)
+        # The side is decided, so that x is half a cell away from theta.
+        part, whole = (x, lo) if negative else (x - lo, (1 << bits) - lo)
+        return scale * (_minus_log(part, bits) - _minus_log(whole, bits))
+
+    g = u.level(threshold, guess)
+    return ~g if negative else g
+
+
+def laplace_shift(t: Fraction) -> int:
+    """Return the j of the wide rule: t / 2**j in [8192, 16384)."""
+    return (t.numerator // t.denominator).bit_length() - 14
+
+
+def laplace_wide(t: Fraction, word1: int, word2: int, block: Block) -> int | None:
+    """Return the exact discrete Laplace value of one trial of the wide rule.
+
+    The rule for scales above `LAPLACE_DIRECT`. `word1` holds the first 64 bits
+    of the uniform behind H (further bits: blocks `SECOND`, ...); `word2` is
+    [V: 63 - j bits | L: j bits | s: 1 bit] (further bits of V: blocks 0, ...).
+
+    Returns
+    -------
+    int or None
+        The value, of any size; None if the trial is rejected.
+    """
+    num, den = t.numerator, t.denominator
+    j = laplace_shift(t)
+    sign = word2 & 1
+    low = word2 >> 1 & (1 << j) - 1
+    if low + sign:
+        v = Uniform(word2 >> (j + 1), 63 - j, block)
+
+        def rejected(bits: int) -> tuple[int, int]:
+            lo, hi = exp_neg((low + sign) * den, num, bits)
+            return (1 << bits) - hi, (1 << bits) - lo
+
+        if v.below(rejected):
+            return None
+    high = _geometric(den << j, num, Uniform(word1, 64, block, SECOND))
+    return (high << j | low) ^ -sign
+
+
+def _geometric(num: int, den: int, u: Uniform) -> int:
+    """Return floor(-ln(u) * den / num): geometric with ratio exp(-num/den)."""
+    scale = den / num
+    return u.level(
+        lambda k, bits: exp_neg(k * num, den, bits),
+        lambda x, bits: scale * _minus_log(x, bits),
+    )
+
+
+# --- Discrete Gaussian --------------------------------------------------------
+
+
+class Hat(Protocol):
+    """What the resolver needs of a Gaussian table."""
+
+    @property
+    def sigma(self) -> Fraction: ...
+    @property
+    def j(self) -> int: ...
+    @property
+    def n(self) -> tuple[int, ...]: ...
+    @property
+    def c(self) -> float: ...
+
+
+def gaussian_shift(sigma: Fraction) -> int:
+    """Return the least j >= 0 with sigma / 2**j < 4."""
+    return max((sigma.numerator // sigma.denominator).bit_length() - 2, 0)
+
+
+def gaussian_tail(sigma: Fraction, j: int, g: int, bits: int) -> tuple[int, int]:
+    """Enclose f(M) exp(-g**2 / (2 sigma**2)) / (2**j (1 - exp(-M/sigma**2))).
+
+    This is the weight of the value M + g, M = 31 * 2**j, over the probability
+    of g under the geometric law of the tail block, per 2**j values.
+    """
+    num, den = sigma.numerator**2, sigma.denominator**2
+    first = TAIL << j
+    lo, hi = exp_neg((first * first + g * g) * den, 2 * num, bits)
+    # 1 - exp(-M/sigma**2) > 2**-(j + 1): it keeps about `bits` significant bits.
+    wide = bits + j
+    ratio_lo, ratio_hi = exp_neg(first * den, num, wide)
+    lo = (lo << wide) // (((1 << wide) - ratio_lo) << j)
+    return lo, -(-(hi << wide) // (((1 << wide) - ratio_hi) << j))
+
+
+def gaussian(
+    hat: Hat, h: int, low: int, sign: int, v: int, vbits: int, block: Block
+) -> int | None:
+    """Return the exact discrete Gaussian value of one trial of the step hat.
+
+    Parameters
+    ----------
+    hat : Hat
+        The table: sigma, j, block heights n (in units of c) and c.
+    h, low, sign : int
+        Block 0 to 31, the j low bits, the sign bit.
+    v, vbits : int
+        Known prefix of the acceptance uniform V.
+    block : callable
+        Further bits of V from block 0 on; the uniform behind the geometric
+        part of the tail block from block `SECOND` on.
+
+    Returns
+    -------
+    int or None
+        The value, of any size; None if the trial is rejected.
+    """
+    num, den = hat.sigma.numerator**2, hat.sigma.denominator**2
+    unit_num, unit_den = hat.c.as_integer_ratio()
+    height = hat.n[h] * unit_num
+    u = Uniform(v, vbits, block)
+
+    def body(bits: int) -> tuple[int, int]:
+        if m == 0:
+            lo = hi = 1 << (bits - 1)  # f(0) is halved: both signs give 0
+        else:
+            lo, hi = exp_neg(m * m * den, 2 * num, bits)
+        return quotient(lo, hi, unit_den, height)
+
+    def tail(g: int) -> Enclosure:
+        def bound(bits: int) -> tuple[int, int]:
+            lo, hi = gaussian_tail(hat.sigma, hat.j, g, bits)
+            return quotient(lo, hi, unit_den, height)
+
+        return bound
+
+    if h < TAIL:
+        m = h << hat.j | low
+        accepted = u.below(body)
+    else:
+        m = TAIL << hat.j
+        accepted = u.below(tail(0))
+        if accepted:
+            g = _geometric(m * den, num, Uniform(0, 0, block, SECOND))
+            accepted = u.below(tail(g))
+            m += g
+    if not accepted:
+        return None
+    return -m if sign else m

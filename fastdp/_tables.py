@@ -1,0 +1,356 @@
+"""Tables of the kernels: every constant with a proved rounding.
+
+A table holds what a kernel needs for one public parameter. Integers are exact
+floors, doubles are nearest to the exact value unless the field says which way
+they are rounded; both come from the enclosures of ``_exact``. The formulas are
+derived in ``docs/proofs/discrete_laplace.md`` and
+``docs/proofs/discrete_gaussian.md``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from fastdp import _validate
+from fastdp._exact import (
+    LAPLACE_DIRECT,
+    TAIL,
+    exp_neg,
+    flip,
+    gaussian_shift,
+    gaussian_tail,
+    laplace_shift,
+)
+
+#: Which kernel draws: float32 first stage, double, or two words a trial.
+Kind: TypeAlias = Literal["narrow", "double", "wide"]
+
+#: Supported scales of the discrete Laplace law (1e-6 as a double included).
+LAPLACE_RANGE = (Fraction(1e-6), Fraction(2**55))
+
+#: Supported sigmas of the discrete Gaussian law.
+GAUSSIAN_RANGE = (Fraction(1, 1000), Fraction(2**55))
+
+#: Largest Laplace scale of the float32 first stage.
+LAPLACE_NARROW = 4000
+
+#: Largest shifts j of the float32 stage (sigma < 1024) and of one 64-bit word.
+GAUSSIAN_NARROW_SHIFT = 8
+GAUSSIAN_DOUBLE_SHIFT = 20
+
+#: Sum of the block heights of a Gaussian hat: 32 alias columns of 256.
+HEIGHTS = 8192
+
+_COLUMNS = TAIL + 1
+_COLUMN = HEIGHTS // _COLUMNS
+_HUGE = 1e300
+_LEAST_TAIL = 2.0**-100
+_BITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceTable:
+    """Constants of the discrete Laplace kernels at one scale.
+
+    Attributes
+    ----------
+    t : Fraction
+        The scale.
+    kind : str
+        "narrow" for t <= 4000, "double" for t <= 16384, else "wide".
+    j : int
+        Shift of the wide rule; 0 for the other two.
+    scale : float
+        t, or t / 2**j for the wide rule.
+    inv_t : float
+        1 / t.
+    inv_t_192 : int
+        floor(2**128 / t), less than 2**192.
+    theta64, theta128 : int
+        floor(2**64 theta) and floor(2**128 theta) with theta = P(X < 0);
+        0 for the wide rule.
+    w0_128, w1_128 : int
+        floor(2**128 W) for the two parts, W = 1 - theta (X >= 0) and
+        W = theta (X < 0); 0 for the wide rule.
+    inv_w0, inv_w1 : float
+        1 / (1 - theta) and 1 / theta, the latter at most 1e300; 1.0 for the
+        wide rule.
+    acceptance : float
+        Probability that a trial is accepted, about; 1.0 but for the wide rule.
+    """
+
+    t: Fraction
+    kind: Kind
+    j: int
+    scale: float
+    inv_t: float
+    inv_t_192: int
+    theta64: int
+    theta128: int
+    w0_128: int
+    w1_128: int
+    inv_w0: float
+    inv_w1: float
+    acceptance: float
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianTable:
+    """Constants of the discrete Gaussian kernels at one sigma.
+
+    Attributes
+    ----------
+    sigma : Fraction
+        The parameter sigma (not exactly the standard deviation).
+    kind : str
+        "narrow" for sigma < 1024, "double" for sigma < 2**22, else "wide".
+    j : int
+        Blocks hold 2**j values each.
+    n : tuple of int
+        Heights of the 32 blocks in units of `c`, each >= 1, sum 8192.
+    n_lo, n_hi : bytes
+        Low and high bytes of `n`.
+    c : float
+        Unit of height: n[h] * c is at least the weight of any value in block h.
+    ap, alias : bytes
+        The alias columns: a draw (column, u), u in 0..255, is block
+        alias[column] if u < ap[column], else block `column`.
+    i2 : float
+        1 / (2 sigma**2).
+    tail : float
+        At least 2**-100 and rounded up: a trial of block 31 with
+        V * n[31] * c >= tail is rejected.
+    acceptance : float
+        Probability that a trial is accepted, about.
+    """
+
+    sigma: Fraction
+    kind: Kind
+    j: int
+    n: tuple[int, ...]
+    n_lo: bytes
+    n_hi: bytes
+    c: float
+    ap: bytes
+    alias: bytes
+    i2: float
+    tail: float
+    acceptance: float
+
+    def split(
+        self, selector: int, word1: int, word2: int = 0
+    ) -> tuple[int, int, int, int, int]:
+        """Return (h, low, sign, v, vbits) of the words of one trial.
+
+        Parameters
+        ----------
+        selector : int
+            The 16-bit word: [unused: 3 bits | column: 5 bits | u: 8 bits].
+        word1 : int
+            [V | L | s], 32 bits for "narrow" and 64 for "double"; [V | s] of
+            64 bits for "wide".
+        word2 : int
+            For "wide" only: L is its top j bits.
+        """
+        column, u = selector >> 8 & 31, selector & 255
+        h = self.alias[column] if u < self.ap[column] else column
+        if self.kind == "wide":
+            return h, word2 >> (64 - self.j), word1 & 1, word1 >> 1, 63
+        width = 32 if self.kind == "narrow" else 64
+        low = word1 >> 1 & (1 << self.j) - 1
+        return h, low, word1 & 1, word1 >> (self.j + 1), width - 1 - self.j
+
+
+# --- Discrete Laplace ---------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def laplace_table(t: Fraction) -> LaplaceTable:
+    """Return the table of the discrete Laplace law of scale `t`.
+
+    Raises
+    ------
+    ParameterError
+        `t` is outside [1e-6, 2**55].
+    """
+    t = _validate.between("scale", t, *LAPLACE_RANGE)
+    num, den = t.numerator, t.denominator
+    kind: Kind = "narrow" if t <= LAPLACE_NARROW else "double"
+    if t > LAPLACE_DIRECT:
+        kind, j = "wide", laplace_shift(t)
+        theta128, w0_128, inv_w0, inv_w1 = 0, 0, 1.0, 1.0
+    else:
+        j = 0
+        theta128 = _floor_unique(lambda bits: flip(num, den, bits))
+        inv_w0, inv_w1 = _inverse_parts(num, den)
+        # theta is irrational, so that floors of theta and 1 - theta add up so.
+        w0_128 = (1 << 128) - 1 - theta128
+    return LaplaceTable(
+        t=t,
+        kind=kind,
+        j=j,
+        scale=num / (den << j),
+        inv_t=den / num,
+        inv_t_192=(den << 128) // num,
+        theta64=theta128 >> 64,
+        theta128=theta128,
+        w0_128=w0_128,
+        w1_128=theta128,
+        inv_w0=inv_w0,
+        inv_w1=inv_w1,
+        acceptance=_wide_acceptance(t, j) if j else 1.0,
+    )
+
+
+def _floor_unique(enclosure: Callable[[int], tuple[int, int]]) -> int:
+    """Return floor(2**128 theta) of an irrational number."""
+    extra = 64
+    while True:
+        lo, hi = enclosure(_BITS + extra)
+        if lo >> extra == hi >> extra:
+            return lo >> extra
+        extra *= 2
+
+
+def _inverse_parts(num: int, den: int) -> tuple[float, float]:
+    """Return the doubles nearest to 1 + q and min(1 + 1/q, 1e300), q = exp(-den/num)."""
+    steep = den > 690 * num  # exp(690) = 2.1e299
+    bits = _BITS if steep else _BITS + 2 * (den // num)
+    while True:
+        lo, hi = exp_neg(den, num, bits)
+        one = 1 << bits
+        first = (one + lo) / one
+        if first == (one + hi) / one:
+            if steep:
+                return first, _HUGE
+            second = (one + lo) / lo
+            if second == (one + hi) / hi:
+                return first, second
+        bits += 64
+
+
+def _wide_acceptance(t: Fraction, j: int) -> float:
+    """Mean of exp(-(L + s)/t) over the j uniform bits of L and the sign s."""
+    step = t.denominator / t.numerator
+    block = math.ldexp(step, j)
+    mean = math.expm1(-block) / (math.expm1(-step) * 2.0**j)
+    return mean * (1.0 + math.exp(-step)) / 2.0
+
+
+# --- Discrete Gaussian --------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def gaussian_table(sigma: Fraction) -> GaussianTable:
+    """Return the table of the discrete Gaussian law of parameter `sigma`.
+
+    Raises
+    ------
+    ParameterError
+        `sigma` is outside [1e-3, 2**55].
+    """
+    sigma = _validate.between("sigma", sigma, *GAUSSIAN_RANGE)
+    num, den = sigma.numerator**2, sigma.denominator**2
+    j = gaussian_shift(sigma)
+    tail = max(gaussian_tail(sigma, j, 0, _BITS)[1], 1)
+    weights = _largest_weights(num, den, j) + [tail]
+    n, c = _heights(weights)
+    ap, alias = _alias(n)
+    kind: Kind = "wide"
+    if j <= GAUSSIAN_DOUBLE_SHIFT:
+        kind = "narrow" if j <= GAUSSIAN_NARROW_SHIFT else "double"
+    return GaussianTable(
+        sigma=sigma,
+        kind=kind,
+        j=j,
+        n=tuple(n),
+        n_lo=bytes(k & 255 for k in n),
+        n_hi=bytes(k >> 8 for k in n),
+        c=c,
+        ap=ap,
+        alias=alias,
+        i2=den / (2 * num),
+        tail=max(_validate.float_up(Fraction(tail, 1 << _BITS)), _LEAST_TAIL),
+        acceptance=_gaussian_mass(sigma, j) / (HEIGHTS * c),
+    )
+
+
+def _largest_weights(num: int, den: int, j: int) -> list[int]:
+    """Bound 2**128 f from above on blocks 0..30; f is largest at the left edge.
+
+    Only f(0) is halved, so that block 0 has 1/2 if it holds 0 alone, else 1.
+    """
+    # A floor of the exponent's unit makes every bound larger, never smaller.
+    unit = (den << (192 + 2 * j)) // (2 * num)
+    first = 1 << (_BITS - 1 if j == 0 else _BITS)
+    return [first] + [exp_neg(h * h * unit, 1 << 192, _BITS)[1] for h in range(1, TAIL)]
+
+
+def _heights(weights: list[int]) -> tuple[list[int], float]:
+    """Return integers n >= 1 of sum 8192 and the least c with n c >= weights.
+
+    Every n is raised from a count that is not above the optimal one, each time
+    where weight / n is largest: this minimizes the largest weight / n.
+    """
+    # At this unit the counts rounded up sum to at most 8192: the optimum is
+    # not above it, and counts rounded down are not above the optimal ones.
+    start = -(-sum(weights) // (HEIGHTS - len(weights)))
+    n = [max(1, weight // start) for weight in weights]
+    heap = [(-weight / n[h], h) for h, weight in enumerate(weights)]
+    heapq.heapify(heap)
+    for _ in range(HEIGHTS - sum(n)):
+        h = heap[0][1]
+        n[h] += 1
+        heapq.heapreplace(heap, (-weights[h] / n[h], h))
+    c = math.ldexp(-heap[0][0], -_BITS)
+    while not _dominates(n, c, weights):
+        c = math.nextafter(c, math.inf)
+    return n, c
+
+
+def _dominates(n: list[int], c: float, weights: list[int]) -> bool:
+    """Check n c >= weights * 2**-128 in integers."""
+    num, den = c.as_integer_ratio()
+    return all(
+        k * num << _BITS >= weight * den for k, weight in zip(n, weights, strict=True)
+    )
+
+
+def _alias(n: list[int]) -> tuple[bytes, bytes]:
+    """Spread the heights over 32 columns of 256 exactly (Vose, in integers)."""
+    ap, alias = bytearray(_COLUMNS), bytearray(range(_COLUMNS))
+    left = list(n)
+    small = [h for h in range(_COLUMNS) if left[h] < _COLUMN]
+    large = [h for h in range(_COLUMNS) if left[h] >= _COLUMN]
+    while small:
+        # What is left sums to 256 a column, so that a large one exists. It
+        # gives at most 255 and keeps at least 1.
+        column, giver = small.pop(), large[-1]
+        ap[column] = _COLUMN - left[column]
+        alias[column] = giver
+        left[giver] -= ap[column]
+        if left[giver] < _COLUMN:
+            small.append(large.pop())
+    mass = [_COLUMN - ap[h] for h in range(_COLUMNS)]
+    for column in range(_COLUMNS):
+        mass[alias[column]] += ap[column]
+    if mass != n:
+        raise AssertionError("alias columns do not add up to the heights")
+    return bytes(ap), bytes(alias)
+
+
+def _gaussian_mass(sigma: Fraction, j: int) -> float:
+    """About the sum of f over the half-line, f(0) halved, in blocks of 2**j."""
+    s = sigma.numerator / sigma.denominator
+    if s >= 1.0:  # Poisson summation: the next term is below 1e-34
+        mass = s * math.sqrt(math.pi / 2.0)
+        mass *= 1.0 + 2.0 * math.exp(-2.0 * (math.pi * s) ** 2)
+    else:
+        mass = 0.5 + sum(math.exp(-((m / s) ** 2) / 2.0) for m in range(1, 40))
+    return math.ldexp(mass, -j)
