@@ -53,7 +53,9 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 /* ---- attributes ------------------------------------------------------- */
 
 #define FDP_RESTRICT restrict
+#ifndef FDP_NODISCARD /* fastdp.h has it too, for its own readers */
 #define FDP_NODISCARD __attribute__((warn_unused_result))
+#endif
 #define FDP_ALIGNED(n) __attribute__((aligned(n)))
 #define FDP_INTERNAL __attribute__((visibility("hidden")))
 #define FDP_ALWAYS_INLINE static inline __attribute__((always_inline))

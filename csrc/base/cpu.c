@@ -134,10 +134,9 @@ const char *fdp_cpu_level(void)
     return mask & FDP_CPU_AVX512 ? "avx512" : mask & FDP_CPU_AVX2 ? "avx2" : "portable";
 }
 
-uint32_t fdp_cpu_limit(uint32_t mask)
+void fdp_cpu_limit(uint32_t mask)
 {
     const uint32_t allowed = fdp_cpu_load() >> STATE_SHIFT & STATE_BITS;
     const uint32_t active = fdp_cpu_close(allowed & mask);
     atomic_store(&fdp_cpu_state, STATE_FILLED | allowed << STATE_SHIFT | active);
-    return active;
 }

@@ -7,6 +7,7 @@
 #ifndef FDP_BASE_CPU_H
 #define FDP_BASE_CPU_H
 
+#include "../fastdp.h"
 #include "config.h"
 
 enum {
@@ -16,18 +17,15 @@ enum {
     FDP_CPU_VAES = 8    /* AES on ymm (with AVX512: zmm); implies AVX2 and AES */
 };
 
-/* The mask in force. The environment variable FASTDP_CPU is read once, by the
- * first call, and can only lower the mask: "portable" gives 0 (hence ChaCha20),
- * "avx2" removes AVX512, "avx512" removes nothing. Any other value is ignored:
- * a misspelt name costs no correctness, and fdp_cpu_level() shows it. */
-FDP_INTERNAL uint32_t fdp_cpu_mask(void);
-
-/* "avx512", "avx2" or "portable": the widest level in fdp_cpu_mask(). */
-FDP_INTERNAL const char *fdp_cpu_level(void);
-
-/* For tests: put `mask` in force, cut down to what the processor and FASTDP_CPU
- * allow, and return the result. UINT32_MAX restores everything. A chunk that is
- * open keeps the level it was opened with. */
-FDP_INTERNAL uint32_t fdp_cpu_limit(uint32_t mask);
+/* Declared in fastdp.h:
+ *
+ * fdp_cpu_mask()   the mask in force. The environment variable FASTDP_CPU is
+ *   read once, by the first call, and can only lower it: "portable" gives 0
+ *   (hence ChaCha20), "avx2" removes AVX512, "avx512" removes nothing. Any other
+ *   value is ignored: a misspelt name costs no correctness, and the level shows.
+ * fdp_cpu_level()  "avx512", "avx2" or "portable": the widest level in the mask.
+ * fdp_cpu_limit(mask)  for tests: puts `mask` in force, cut down to what the
+ *   processor and FASTDP_CPU allow; UINT32_MAX restores everything. A chunk that
+ *   is open keeps the level it was opened with. */
 
 #endif
