@@ -69,14 +69,14 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
     """Enclose exp x for |x| <= 1/2 by its Taylor series."""
     one = 1 << BITS
     argument = (x.numerator << BITS) // x.denominator
-    # |error of a term| <= 2 units: |x| * 2 + 1 <= 2, the divisions only shrink it.
+    # A term is within e_k units: e_1 <= 2, e_k <= (e_(k-1)/2 + 3/2)/k + 1 <= 3.
     total, term, k = 0, one, 0
     while term not in (0, -1):
         total += term
         k += 1
         term = (term * argument >> BITS) // k
-    # The tail is at most twice the first term left out (3 units at most).
-    slack = 2 * k + 6
+    # The tail is at most twice the first term left out, 1 + 3 units at most.
+    slack = 3 * k + 8
     return Fraction(total - slack, one), Fraction(total + slack, one)
 
 
@@ -120,8 +120,12 @@ class Spec:
 
     @property
     def tiny(self) -> Fraction:
-        """Largest error of a product that underflows, flushed to zero or not."""
-        return Fraction(1, 1 << (126 if self.precision == 24 else 1022))
+        """Bound what an operation loses by underflow, or by flushing to zero.
+
+        Twice the least normal number: an operand below it may count as 0, the other
+        one is at most 2 everywhere in these expressions.
+        """
+        return Fraction(1, 1 << (125 if self.precision == 24 else 1021))
 
     def fixed(self) -> Coefficients:
         """Terms of the expression that are not searched for."""
@@ -288,13 +292,8 @@ def rounded(x: Any, precision: int) -> Fraction:
     return -value if sign else value
 
 
-def search(spec: Spec, degree: int) -> tuple[Coefficients, float]:
-    """Fit, then round from the lowest power up, re-fitting what is left each time.
-
-    Returns the rounded coefficients and log2 of the error before rounding. A rounded
-    coefficient moves the error by u |c_k x^k|, largest for the lowest power, and the
-    higher ones, still free, take up most of it.
-    """
+def problem(spec: Spec, degree: int) -> tuple[Grid, list[int], list[Any]]:
+    """Return the grid, the free powers and what they have to approximate."""
     powers = list(range(spec.first, degree + 1))
     grid = make_grid(spec, len(powers))
     fixed = spec.fixed()
@@ -302,7 +301,22 @@ def search(spec: Spec, degree: int) -> tuple[Coefficients, float]:
         y - sum(to_mpf(c) * x**k for k, c in fixed.items())
         for x, y in zip(grid.points, grid.values, strict=True)
     ]
-    free, error = remez(grid, powers, rest)
+    return grid, powers, rest
+
+
+def minimax(spec: Spec, degree: int) -> float:
+    """Return log2 of the minimax error with coefficients not rounded."""
+    return float(mp.log(remez(*problem(spec, degree))[1], 2))
+
+
+def search(spec: Spec, degree: int) -> Coefficients:
+    """Fit, then round from the lowest power up, re-fitting what is left each time.
+
+    A rounded coefficient moves the error by u |c_k x^k|, largest for the lowest
+    power, and the higher ones, still free, take up most of it.
+    """
+    grid, powers, rest = problem(spec, degree)
+    free, _ = remez(grid, powers, rest)
     result: Coefficients = {}
     for k in powers:
         result[k] = rounded(free[0], spec.precision)
@@ -310,19 +324,7 @@ def search(spec: Spec, degree: int) -> tuple[Coefficients, float]:
         rest = [r - c * x**k for x, r in zip(grid.points, rest, strict=True)]
         if k < degree:
             free, _ = remez(grid, list(range(k + 1, degree + 1)), rest, free[1:])
-    return result, float(mp.log(error, 2))
-
-
-def minimax(spec: Spec, degree: int) -> float:
-    """Return log2 of the minimax error with coefficients not rounded."""
-    powers = list(range(spec.first, degree + 1))
-    grid = make_grid(spec, len(powers))
-    fixed = spec.fixed()
-    rest = [
-        y - sum(to_mpf(c) * x**k for k, c in fixed.items())
-        for x, y in zip(grid.points, grid.values, strict=True)
-    ]
-    return float(mp.log(remez(grid, powers, rest)[1], 2))
+    return result
 
 
 # --------------------------------------------------------------------------
@@ -479,7 +481,7 @@ def horner_error(
         product = x * (magnitude(p) + error)
         error = up(x * error + spec.unit * product + spec.tiny)
         p = multiply_add(c, cell.ends, p)
-        error = up(error + half_ulp(spec, magnitude(p) + error))
+        error = up(error + half_ulp(spec, magnitude(p) + error) + spec.tiny)
     return p, error
 
 
@@ -495,14 +497,14 @@ def eval_error(spec: Spec, coefficients: list[Fraction], cell: Cell) -> Error:
         inner = up(x * error + x * size * (2 * u + u * u))  # over |x|
         factor = multiply_add(one, cell.ends, p)
         value = multiply_add(Fraction(0), cell.ends, factor)
-        absolute = x * inner + 2 * spec.tiny
+        absolute = x * inner + 3 * spec.tiny
         absolute += half_ulp(spec, magnitude(value) + absolute)
         least = Fraction(1, 1 << 60)  # the relative bound asks for |x| >= 2^-60
-        inner += 2 * spec.tiny / least
+        inner += 3 * spec.tiny / least
         return Error(up(absolute), up(inner + u * (magnitude(factor) + inner)))
     if spec.kind == "exp":
         value = multiply_add(one, cell.ends, p)
-        absolute = x * error + u * x * size + spec.tiny
+        absolute = x * error + u * x * size + 2 * spec.tiny
         absolute = up(absolute + half_ulp(spec, magnitude(value) + absolute))
         return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
     relative = error / min(abs(p[0]), abs(p[1]))
@@ -563,7 +565,7 @@ def choose(spec: Spec) -> Result:
     for degree in spec.degrees:
         if minimax(spec, degree) > spec.target:
             continue
-        free, _ = search(spec, degree)
+        free = search(spec, degree)
         result = Result(spec, degree, free, prove(spec, free))
         if math.log2(result.fit) <= spec.target:
             return result
@@ -614,9 +616,9 @@ def render(result: Result) -> str:
         (fit.relative, total.relative) if relative else (fit.absolute, total.absolute)
     )
     sense = "relative" if relative else "absolute"
+    figures = f"fit {power_of_two(first)}, computed {power_of_two(second)} ({sense})"
     lines = [
-        f"/* {function}, total degree {result.degree}; fit {power_of_two(first)},",
-        f" * computed {power_of_two(second)} ({sense}). */",
+        f"/* {function}, total degree {result.degree}: {figures}. */",
         define(f"{name}_MIN", literal(spec.low, s)),
         define(f"{name}_MAX", literal(spec.high, s)),
         define(f"{name}_TERMS", str(len(result.free))),
@@ -698,10 +700,11 @@ PREAMBLE = """\
  *   FDP_NAME_EVAL(x)   the whole expression
  *   FDP_NAME_FIT_ERR   bounds |expression - function|, in exact arithmetic
  *   FDP_NAME_EVAL_ERR  bounds |computed expression - function|: fit and roundings
- * Log errors are absolute; *_REL is their bound over |f|, for f = 0 or
- * |f| >= 2^-60. The other errors are relative to the function. EVAL_ERR holds for
- * POLY and EVAL as written, round to nearest, contracted or not (or in part), with
- * or without flush to zero, each operation in the type of the literals. */
+ * Log errors are absolute; *_REL is their bound over |f|. The other errors are
+ * relative to the function. EVAL_ERR holds for POLY and EVAL as written, rounded to
+ * nearest, contracted or not (or in part), with or without flush to zero, each
+ * operation in the type of the literals; for LOG*_EVAL_ERR_REL and
+ * EXPM1_SMALL_EVAL_ERR the argument must be 0 or at least 2^-60 in magnitude. */
 """
 
 
@@ -723,7 +726,7 @@ def report() -> None:
     print("name degree minimax rounded,proved computed computed/|x|")
     for spec in specs():
         for degree in spec.degrees:
-            free, before = search(spec, degree)
+            before, free = minimax(spec, degree), search(spec, degree)
             result = Result(spec, degree, free, prove(spec, free))
             total = result.bounds.total
             shown = total.absolute if spec.kind == "log" else total.relative

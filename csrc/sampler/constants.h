@@ -7,10 +7,11 @@
  *   FDP_NAME_EVAL(x)   the whole expression
  *   FDP_NAME_FIT_ERR   bounds |expression - function|, in exact arithmetic
  *   FDP_NAME_EVAL_ERR  bounds |computed expression - function|: fit and roundings
- * Log errors are absolute; *_REL is their bound over |f|, for f = 0 or
- * |f| >= 2^-60. The other errors are relative to the function. EVAL_ERR holds for
- * POLY and EVAL as written, round to nearest, contracted or not (or in part), with
- * or without flush to zero, each operation in the type of the literals. */
+ * Log errors are absolute; *_REL is their bound over |f|. The other errors are
+ * relative to the function. EVAL_ERR holds for POLY and EVAL as written, rounded to
+ * nearest, contracted or not (or in part), with or without flush to zero, each
+ * operation in the type of the literals; for LOG*_EVAL_ERR_REL and
+ * EXPM1_SMALL_EVAL_ERR the argument must be 0 or at least 2^-60 in magnitude. */
 
 #ifndef FDP_SAMPLER_CONSTANTS_H
 #define FDP_SAMPLER_CONSTANTS_H
@@ -35,8 +36,7 @@
 #define FDP_LN2_128_HI UINT64_C(0xb17217f7d1cf79ab)
 #define FDP_LN2_128_LO UINT64_C(0xc9e3b39803f2f6af)
 
-/* log1p(f), total degree 8; fit 2^-24.68,
- * computed 2^-23.87 (absolute). */
+/* log1p(f), total degree 8: fit 2^-24.68, computed 2^-23.87 (absolute). */
 #define FDP_LOGF_MIN (-0x1.2bec74p-2f)
 #define FDP_LOGF_MAX 0x1.a827dcp-2f
 #define FDP_LOGF_TERMS 7
@@ -61,8 +61,7 @@
 #define FDP_LOGF_FIT_ERR_REL 0x1.9fp-22f /* times |f| */
 #define FDP_LOGF_EVAL_ERR_REL 0x1.eap-22f /* times |f| */
 
-/* log1p(f), total degree 19; fit 2^-54.00,
- * computed 2^-53.04 (absolute). */
+/* log1p(f), total degree 19: fit 2^-54.00, computed 2^-53.04 (absolute). */
 #define FDP_LOG_MIN (-0x1.2bec74p-2)
 #define FDP_LOG_MAX 0x1.a827dcp-2
 #define FDP_LOG_TERMS 18
@@ -109,8 +108,7 @@
 #define FDP_LOG_FIT_ERR_REL 0x1.7cp-50 /* times |f| */
 #define FDP_LOG_EVAL_ERR_REL 0x1.9ep-50 /* times |f| */
 
-/* exp(r), total degree 5; fit 2^-23.35,
- * computed 2^-22.38 (relative). */
+/* exp(r), total degree 5: fit 2^-23.35, computed 2^-22.38 (relative). */
 #define FDP_EXPF_MIN (-0x1.63e43p-2f)
 #define FDP_EXPF_MAX 0x1.63e43p-2f
 #define FDP_EXPF_TERMS 5
@@ -129,8 +127,7 @@
 #define FDP_EXPF_FIT_ERR 0x1.93p-24f
 #define FDP_EXPF_EVAL_ERR 0x1.89p-23f
 
-/* exp(r), total degree 11; fit 2^-57.85,
- * computed 2^-52.38 (relative). */
+/* exp(r), total degree 11: fit 2^-57.85, computed 2^-52.38 (relative). */
 #define FDP_EXP_MIN (-0x1.63e43p-2)
 #define FDP_EXP_MAX 0x1.63e43p-2
 #define FDP_EXP_TERMS 11
@@ -161,8 +158,7 @@
 #define FDP_EXP_FIT_ERR 0x1.1cp-58
 #define FDP_EXP_EVAL_ERR 0x1.8bp-53
 
-/* 1 - exp(-x), total degree 4; fit 2^-65.61,
- * computed 2^-52.00 (relative). */
+/* 1 - exp(-x), total degree 4: fit 2^-65.61, computed 2^-52.00 (relative). */
 #define FDP_EXPM1_SMALL_MIN 0x0p+0
 #define FDP_EXPM1_SMALL_MAX 0x1.02ap-13
 #define FDP_EXPM1_SMALL_TERMS 4

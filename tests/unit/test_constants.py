@@ -1,0 +1,343 @@
+"""The polynomials of the kernels: reproducible, and within the bounds they state.
+
+The macros are read from the header as text and evaluated as they are written there;
+the true values come from mpmath (from numpy's double log1p for single precision).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+mpmath = pytest.importorskip("mpmath")
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tools" / "make_constants.py"
+HEADER = ROOT / "csrc" / "sampler" / "constants.h"
+PAGE = ROOT / "docs" / "proofs" / "polynomials.md"
+
+NAMES = ["LOGF", "LOG", "EXPF", "EXP", "EXPM1_SMALL"]
+TRUE: dict[str, Callable[[Any], Any]] = {
+    "LOG": mpmath.log1p,
+    "EXP": mpmath.exp,
+    "EXPM1_SMALL": lambda x: -mpmath.expm1(-x),
+}
+TRUE_DOUBLE: dict[str, Callable[[Any], Any]] = {"LOGF": np.log1p, "EXPF": np.exp}
+
+
+def read_header() -> tuple[dict[str, float], dict[str, tuple[str, str]], str]:
+    """Return the numbers, the function-like macros (argument, body) and the text."""
+    text = HEADER.read_text()
+    joined = text.replace("\\\n", " ")
+    numbers = {}
+    literal = r"^#define FDP_(\w+) \(?(-?0x[0-9a-f.]+p[+-]\d+)f?\)?(?: |$)"
+    for name, value in re.findall(literal, joined, re.M):
+        numbers[name] = float.fromhex(value)
+    macros = {}
+    for name, argument, body in re.findall(
+        r"^#define FDP_(\w+)\((\w)\) (.*)$", joined, re.M
+    ):
+        macros[name] = (argument, " ".join(body.split()))
+    return numbers, macros, text
+
+
+NUMBERS, MACROS, TEXT = read_header()
+
+
+def dtype_of(name: str) -> type[np.floating[Any]]:
+    return np.float32 if name.endswith("F") else np.float64
+
+
+def coefficients(name: str) -> list[float]:
+    """Coefficients of the polynomial, lowest power first."""
+    found = re.findall(rf"^#define FDP_{name}_C(\d+) ", TEXT, re.M)
+    powers = [int(k) for k in found]
+    assert powers == list(range(powers[0], powers[0] + len(powers)))
+    return [NUMBERS[f"{name}_C{k}"] for k in powers]
+
+
+def evaluate(name: str, x: Any) -> Any:
+    """Evaluate the EVAL macro as written, one rounding per operation."""
+    dtype = dtype_of(name)
+    argument, body = MACROS[f"{name}_EVAL"]
+    inner_argument, inner = MACROS[f"{name}_POLY"]
+    assert argument == inner_argument
+    body = body.replace(f"FDP_{name}_POLY({argument})", inner).replace("1.0f", "1.0")
+    scope: dict[str, Any] = {
+        f"FDP_{key}": dtype(value) for key, value in NUMBERS.items()
+    }
+    scope[argument] = x
+    body = re.sub(r"\b1\.0\b", "one", body)
+    scope["one"] = dtype(1)
+    result = eval(body, {"__builtins__": {}}, scope)  # our own header
+    assert result.dtype == dtype
+    return result
+
+
+def fused(a: Any, b: Any, c: Any) -> Any:
+    """a b + c with one rounding (single precision: through double)."""
+    if np.asarray(b).dtype == np.float32:
+        wide = np.asarray(a, np.float64) * np.asarray(b, np.float64)
+        return (wide + np.float64(c)).astype(np.float32)
+    exact = [
+        float(Fraction(p) * Fraction(q) + Fraction(r))
+        for p, q, r in np.broadcast(a, b, c)
+    ]
+    return np.array(exact)
+
+
+def evaluate_fused(name: str, x: Any) -> Any:
+    """Evaluate the expression with every product and sum contracted."""
+    dtype = dtype_of(name)
+    *rest, last = [dtype(c) for c in coefficients(name)]
+    p = np.full(x.shape, last, dtype)
+    for c in reversed(rest):
+        p = fused(x, p, c)
+    if name.startswith("LOG"):
+        return fused(p, x * x, x)
+    return (
+        fused(p, x, dtype(1)) if name.startswith("EXP") and "M1" not in name else x * p
+    )
+
+
+def reachable_single() -> Any:
+    """Every f = m - 1 with m a float in [sqrt(1/2), sqrt(2)]."""
+    low, high = math.sqrt(0.5) - 1, math.sqrt(2) - 1
+    below = np.arange(math.floor(low * 2**24), 0, dtype=np.float32) * np.float32(2**-24)
+    above = np.arange(0, math.ceil(high * 2**23), dtype=np.float32)
+    return np.concatenate([below, above * np.float32(2**-23)])
+
+
+def points(name: str) -> Any:
+    """Dense, random, tiny and extreme arguments of the domain."""
+    low, high = NUMBERS.get(f"{name}_MIN", 0.0), NUMBERS[f"{name}_MAX"]
+    rng = np.random.default_rng(20240229)
+    single = name.endswith("F")
+    count = 400_000 if single else 700
+    tiny = high * 2.0 ** -rng.uniform(0, 30 if single else 55, count // 2)
+    parts = [
+        np.linspace(low, high, count),
+        rng.uniform(low, high, count),
+        tiny,
+        -tiny if low < 0 else tiny / 3,
+        np.array([low, high, 0.0]),
+    ]
+    x = np.concatenate(parts).astype(dtype_of(name))
+    x = x[(x >= low) & (x <= high)]
+    return np.concatenate([x, reachable_single()]) if name == "LOGF" else x
+
+
+def errors(name: str, x: Any, computed: Any) -> tuple[Any, Any]:
+    """Return the errors, and the true values."""
+    if name in TRUE_DOUBLE:  # double is exact enough by 29 bits
+        true = TRUE_DOUBLE[name](x.astype(np.float64))
+        return np.abs(computed.astype(np.float64) - true), np.abs(true)
+    with mpmath.workdps(40):
+        exact = [TRUE[name](mpmath.mpf(float(v))) for v in x]
+        pairs = zip(computed, exact, strict=True)
+        gaps = [float(abs(mpmath.mpf(float(c)) - t)) for c, t in pairs]
+        return np.array(gaps), np.array([abs(float(t)) for t in exact])
+
+
+@pytest.mark.parametrize("form", [evaluate, evaluate_fused])
+@pytest.mark.parametrize("name", NAMES)
+def test_computed_error_is_within_the_bounds_and_near_them(
+    name: str, form: Callable[[str, Any], Any]
+) -> None:
+    x = points(name)
+    error, true = errors(name, x, form(name, x))
+    nonzero = x != 0
+    bound = NUMBERS[f"{name}_EVAL_ERR"]
+    if name.startswith("LOG"):
+        assert bound / 4 <= error.max() <= bound
+        bound = NUMBERS[f"{name}_EVAL_ERR_REL"]
+        worst = (error[nonzero] / np.abs(x[nonzero])).max()
+    else:
+        worst = (error[nonzero] / true[nonzero]).max()
+    assert bound / 4 <= worst <= bound
+    # At 0 the answer is exact, whatever the bound allows.
+    assert (error[~nonzero] == 0).all()
+    assert (~nonzero).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fit_error_is_within_its_bound_and_near_it(name: str) -> None:
+    low, high = NUMBERS.get(f"{name}_MIN", 0.0), NUMBERS[f"{name}_MAX"]
+    kind = name.removesuffix("F")
+    worst = worst_relative = mpmath.mpf(0)
+    with mpmath.workdps(50):
+        powers = [mpmath.mpf(c) for c in coefficients(name)]
+        for i in range(1001):  # Chebyshev points: they are dense at the ends
+            cosine = mpmath.cos(mpmath.pi * i / 1000)
+            x = (mpmath.mpf(low) + high) / 2 - (mpmath.mpf(high) - low) / 2 * cosine
+            x = min(max(x, mpmath.mpf(low)), mpmath.mpf(high))
+            if x == 0:
+                continue
+            p = sum(c * x**k for k, c in enumerate(powers))
+            shape = {"LOG": x + x * x * p, "EXP": 1 + x * p}.get(kind, x * p)
+            true = TRUE[kind](x)
+            gap = abs(shape - true)
+            if kind == "LOG":
+                worst = max(worst, gap)
+                worst_relative = max(worst_relative, gap / abs(x))
+            else:
+                worst = max(worst, gap / abs(true))
+        bound = NUMBERS[f"{name}_FIT_ERR"]
+        assert bound / 1.25 <= worst <= bound
+        if kind == "LOG":
+            bound = NUMBERS[f"{name}_FIT_ERR_REL"]
+            assert bound / 1.25 <= worst_relative <= bound
+
+
+def test_promised_accuracy() -> None:
+    limits = {
+        "LOGF": -24.5,
+        "LOG": -52,
+        "EXPF": -22,
+        "EXP": -57,  # a Taylor polynomial of the same degree stays at 2^-47
+        "EXPM1_SMALL": -60,
+    }
+    for name, limit in limits.items():
+        assert NUMBERS[f"{name}_FIT_ERR"] <= 2.0**limit
+        assert NUMBERS[f"{name}_EVAL_ERR"] >= NUMBERS[f"{name}_FIT_ERR"]
+        terms = re.search(rf"^#define FDP_{name}_TERMS (\d+)$", TEXT, re.M)
+        assert terms is not None
+        assert int(terms.group(1)) == len(coefficients(name))
+
+
+def test_domains_cover_the_range_reductions() -> None:
+    for name in ("LOGF", "LOG"):
+        assert NUMBERS[f"{name}_MIN"] < math.sqrt(0.5) - 1 - 2.0**-21
+        assert NUMBERS[f"{name}_MAX"] > math.sqrt(2) - 1 + 2.0**-21
+    for name in ("EXPF", "EXP"):
+        assert NUMBERS[f"{name}_MAX"] > math.log(2) / 2 + 2.0**-11
+        assert NUMBERS[f"{name}_MIN"] == -NUMBERS[f"{name}_MAX"]
+    assert NUMBERS["EXPM1_SMALL_MAX"] >= 1.01 * 2.0**-13
+    # Single precision constants are single precision numbers.
+    for key, value in NUMBERS.items():
+        if key.startswith(("LOGF_", "EXPF_", "LN2F", "LOG2EF")):
+            assert float(np.float32(value)) == value, key
+
+
+@pytest.mark.parametrize(
+    ("one", "high", "low", "precision"),
+    [("LN2", "LN2_HI", "LN2_LO", 53), ("LN2F", "LN2F_HI", "LN2F_LO", 24)],
+)
+def test_ln2(one: str, high: str, low: str, precision: int) -> None:
+    with mpmath.workdps(80):
+        ln2 = mpmath.log(2)
+        split = mpmath.mpf(NUMBERS[high]) + mpmath.mpf(NUMBERS[low])
+        gap = abs(split - ln2)
+        bound = NUMBERS[f"{one}_SPLIT_ERR"]
+        assert bound / 1.02 <= gap <= bound
+        gap = abs(mpmath.mpf(NUMBERS[one]) - ln2)
+        assert NUMBERS[f"{one}_ERR"] / 1.02 <= gap <= NUMBERS[f"{one}_ERR"]
+        assert gap <= mpmath.mpf(2) ** (-1 - precision)
+    # k * HI needs no rounding in the type.
+    mantissa = Fraction(NUMBERS[high]).numerator
+    for k in range(2048):
+        product = k * mantissa
+        odd = product // (product & -product) if product else 0
+        assert odd.bit_length() <= precision
+
+
+def test_log2e_and_the_fixed_point_ln2() -> None:
+    with mpmath.workdps(80):
+        log2e = 1 / mpmath.log(2)
+        assert NUMBERS["LOG2E"] == float(log2e)
+        assert NUMBERS["LOG2EF"] == float(np.float32(float(log2e)))
+        words = [
+            re.search(rf"FDP_LN2_128_{part} UINT64_C\((0x[0-9a-f]{{16}})\)", TEXT)
+            for part in ("HI", "LO")
+        ]
+        assert words[0] is not None
+        assert words[1] is not None
+        value = int(words[0].group(1), 16) << 64 | int(words[1].group(1), 16)
+        assert value == int(mpmath.floor(mpmath.log(2) * mpmath.mpf(2) ** 128))
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_constants", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_enclosures_of_the_proof(maker: ModuleType) -> None:
+    rng = np.random.default_rng(5)
+    with mpmath.workdps(90):
+        for value in rng.uniform(0.5, 2, 100):
+            low, high = maker.log_bounds(Fraction(float(value)))
+            true = mpmath.log(mpmath.mpf(float(value)))
+            assert maker.to_mpf(low) <= true <= maker.to_mpf(high)
+            assert high - low < Fraction(1, 1 << 200)
+        for value in rng.uniform(-0.5, 0.5, 100):
+            low, high = maker.exp_bounds(Fraction(float(value)))
+            true = mpmath.exp(mpmath.mpf(float(value)))
+            assert maker.to_mpf(low) <= true <= maker.to_mpf(high)
+            assert high - low < Fraction(1, 1 << 200)
+
+
+@pytest.mark.parametrize("name", ["LOGF", "EXPF", "EXPM1_SMALL"])
+def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
+    spec = next(s for s in maker.specs() if s.name == name)
+    values = coefficients(name)
+    shift = 2.0**-18
+    values[1] += shift
+    free = {spec.first + i: Fraction(c) for i, c in enumerate(values)}
+    bounds = maker.prove(spec, free)
+    # The damage moves the expression by shift * x^k at the right end of the domain.
+    moved = shift * float(spec.high) ** (spec.first + 1)
+    if name != "LOGF":
+        moved /= float(TRUE[name.removesuffix("F")](float(spec.high)))
+    fit = float(bounds.fit.absolute if name == "LOGF" else bounds.fit.relative)
+    assert moved - 2.0**-22 <= fit <= 3 * moved + 2.0**-22
+    assert fit > NUMBERS[f"{name}_FIT_ERR"]
+
+
+def test_check_reports_a_difference(
+    maker: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copy = tmp_path / "constants.h"
+    monkeypatch.setattr(maker, "HEADER", copy)
+    monkeypatch.setattr(maker, "header", lambda: "one\n")
+    assert maker.main(["--check"]) == 1
+    assert maker.main([]) == 0
+    assert copy.read_text() == "one\n"
+    assert maker.main(["--check"]) == 0
+    copy.write_text("two\n")
+    assert maker.main(["--check"]) == 1
+
+
+def test_header_is_what_the_script_makes() -> None:
+    command = [sys.executable, str(SCRIPT), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_page_quotes_the_bounds_of_the_header() -> None:
+    page = PAGE.read_text()
+    for name in NAMES:
+        for kind in ("FIT_ERR", "EVAL_ERR", "FIT_ERR_REL", "EVAL_ERR_REL"):
+            value = NUMBERS.get(f"{name}_{kind}")
+            if value is not None:
+                row = re.search(
+                    rf"^\| `FDP_{name}_{kind}` \| `(\S+?)f?` \|", page, re.M
+                )
+                assert row is not None, (name, kind)
+                assert float.fromhex(row.group(1)) == value
