@@ -1,0 +1,423 @@
+"""Tables in and out, in bounded memory: CSV and Parquet through pyarrow.
+
+A source gives record batches of the wanted columns and nothing else; a sink
+writes whole tables to a temporary file beside the output and puts it in place at
+the end, so that the output is there whole or not at all. Nothing that a reader
+says reaches the user: its messages print cells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from fastdp.exceptions import FastDPError, ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Text is parsed in blocks of this size; a longer row is refused.
+_BLOCK_BYTES = 8 << 20
+
+#: What the Parquet writer takes, under the names that the metadata uses.
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4")
+
+
+class Source(Protocol):
+    """A table that is read once, batch by batch."""
+
+    #: The wanted columns, in the order of the file.
+    schema: pa.Schema
+    #: Number of rows where the file tells it, else None.
+    rows: int | None
+    #: Parquet codec of the first wanted column, else None.
+    codec: str | None
+
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches of at most about `size` rows with columns as `schema`."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class Sink(Protocol):
+    """What writes tables of one schema to one file."""
+
+    def write(self, table: pa.Table) -> None:
+        """Append `table`."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+
+def table_format(option: str, path: Path) -> str:
+    """Return "csv" or "parquet" by the extension of `path`.
+
+    Raises
+    ------
+    ParameterError
+        The extension is neither.
+    """
+    extension = path.suffix.lower().removeprefix(".")
+    if extension not in ("csv", "parquet"):
+        raise ParameterError(f"{option} must end in .csv or .parquet, got {path.name}")
+    return extension
+
+
+@contextlib.contextmanager
+def open_source(path: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[Source]:
+    """Open the table at `path` for the columns in `wanted`.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file with a header line, or a Parquet file.
+    wanted : sequence of (option, name)
+        Names of columns and the options that asked for them, for messages.
+
+    Raises
+    ------
+    ParameterError
+        A wanted column is missing or not unique.
+    FastDPError
+        The file cannot be read.
+    """
+    kind = table_format("INPUT", path)
+    source: Source
+    with _silent_callbacks():
+        with _constant_messages(path):
+            if kind == "csv":
+                source = _CsvSource(path, wanted)
+            else:
+                source = _ParquetSource(path, wanted)
+        try:
+            yield source
+        finally:
+            source.close()
+
+
+@contextlib.contextmanager
+def _constant_messages(path: Path) -> Iterator[None]:
+    """Replace whatever a reader raises by an error that holds no data."""
+    try:
+        yield
+    except (FastDPError, MemoryError):
+        raise
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "reading failed"
+        raise FastDPError(f"cannot read {path}: {reason}") from None
+    except Exception:  # noqa: BLE001 - every type: their messages print cells
+        kind = table_format("INPUT", path)
+        raise FastDPError(f"cannot read {path}: not a valid {kind} table") from None
+
+
+def _require_once(names: Sequence[str], wanted: Sequence[tuple[str, str]]) -> None:
+    # The names in the file are not listed: without a header they are a row of data.
+    for option, name in wanted:
+        found = names.count(name)
+        if found != 1:
+            rule = "be in INPUT" if found == 0 else "be there only once in INPUT"
+            raise ParameterError(f"{option} must {rule}, got {name!r}")
+
+
+class _ParquetSource:
+    """A Parquet file, read page by page: a row group may be larger than memory."""
+
+    def __init__(self, path: Path, wanted: Sequence[tuple[str, str]]) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        self._path = path
+        self._file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+        schema = self._file.schema_arrow
+        _require_once(schema.names, wanted)
+        names = {name for _, name in wanted}
+        # File-level metadata is left behind: it may describe other columns.
+        self.schema = pa.schema([field for field in schema if field.name in names])
+        self.rows: int | None = self._file.metadata.num_rows
+        self.codec = self._first_codec(schema.names.index(self.schema.names[0]))
+
+    def _first_codec(self, position: int) -> str | None:
+        metadata = self._file.metadata
+        if metadata.num_row_groups == 0:
+            return None
+        group = metadata.row_group(0)
+        paths = [group.column(i).path_in_schema for i in range(group.num_columns)]
+        name = self._file.schema_arrow.names[position]
+        codec: str = group.column(paths.index(name) if name in paths else 0).compression
+        # A codec that can be read but not written gives way to the default.
+        return codec if codec in _CODECS else None
+
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        names = self.schema.names
+        with _constant_messages(self._path):
+            yield from (
+                batch.select(names)
+                for batch in self._file.iter_batches(batch_size=size, columns=names)
+            )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _CsvSource:
+    """A CSV file with a header; every cell is read as bytes, whatever it holds.
+
+    A row with too few or too many cells still counts as a row, since the number
+    of rows is public: all its wanted cells are null.
+    """
+
+    def __init__(self, path: Path, wanted: Sequence[tuple[str, str]]) -> None:
+        import pyarrow as pa
+
+        self._path = path
+        # Numbers of the malformed rows, counted from the header as row 1. Their
+        # text is dropped at once.
+        self._malformed: deque[int] = deque()
+        with self._open(None, single=False) as probe:
+            names = probe.schema.names
+        _require_once(names, wanted)
+        asked = {name for _, name in wanted}
+        chosen = [name for name in names if name in asked]
+        self.schema = pa.schema([(name, pa.binary()) for name in chosen])
+        self.rows: int | None = None
+        self.codec: str | None = None
+        self._malformed.clear()
+        # In a file of one column an empty line is a row whose cell is empty.
+        self._reader = self._open(chosen, single=len(names) == 1)
+
+    def _open(self, columns: list[str] | None, *, single: bool) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        def skip(row: Any) -> str:
+            self._malformed.append(row.number)
+            return "skip"
+
+        return csv.open_csv(
+            self._path,
+            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            parse_options=csv.ParseOptions(
+                newlines_in_values=True,
+                ignore_empty_lines=not single,
+                invalid_row_handler=skip,
+            ),
+            convert_options=csv.ConvertOptions(
+                check_utf8=False,
+                strings_can_be_null=False,
+                include_columns=columns,
+                column_types={name: pa.binary() for name in columns or ()},
+            ),
+        )
+
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches as the parser cuts them; `size` is only a wish."""
+        del size
+        number = 1  # of the last row that was passed on; the header is row 1
+        with _constant_messages(self._path):
+            for batch in self._reader:
+                batch, number = self._with_malformed(batch, number)
+                yield batch
+        if self._malformed:
+            import pyarrow as pa
+
+            nulls = pa.nulls(len(self._malformed), pa.binary())
+            self._malformed.clear()
+            yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
+
+    def _with_malformed(
+        self, batch: pa.RecordBatch, number: int
+    ) -> tuple[pa.RecordBatch, int]:
+        """Put rows of nulls where the parser left out malformed rows."""
+        import pyarrow as pa
+
+        last = number + batch.num_rows
+        gaps = []
+        while self._malformed and self._malformed[0] <= last:
+            gaps.append(self._malformed.popleft())
+            last += 1
+        if not gaps:
+            return batch, last
+        good = np.ones(last - number, dtype=bool)
+        good[np.array(gaps) - number - 1] = False
+        order = np.cumsum(good) - 1
+        return batch.take(pa.array(order, mask=~good)), last
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@contextlib.contextmanager
+def _silent_callbacks() -> Iterator[None]:
+    """Keep quiet about a malformed row that is not UTF-8.
+
+    The parser then fails to call us back, and Python would print the bytes; the
+    parser's own error follows and is replaced like every other.
+    """
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+
+
+class AtomicOutput:
+    """A file that appears whole at its path when the block ends well.
+
+    The temporary file lies in the same folder; it is removed on every failure,
+    an interrupt included.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+
+    def __enter__(self) -> Path:
+        try:
+            # Never an existing file; permissions follow the user's umask.
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            os.close(os.open(self.temporary, flags, 0o666))
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+        return self.temporary
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._publish()
+        finally:
+            self.temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, FastDPError):
+            raise _cannot_write(self.path, error) from None
+
+    def _publish(self) -> None:
+        try:
+            # The data must be on the disk before the name points at it.
+            descriptor = os.open(self.temporary, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self.temporary.replace(self.path)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> FastDPError:
+    reason = os.strerror(error.errno) if error.errno else "writing failed"
+    return FastDPError(f"cannot write {path}: {reason}")
+
+
+def open_sink(kind: str, path: Path, schema: pa.Schema, codec: str | None) -> Sink:
+    """Return the writer of format `kind` ("csv" or "parquet") to `path`."""
+    if kind == "csv":
+        return _CsvSink(path, schema)
+    return _ParquetSink(path, schema, codec or "SNAPPY")
+
+
+class _ParquetSink:
+    """Writes each table as one row group, with the codec of the input."""
+
+    def __init__(self, path: Path, schema: pa.Schema, codec: str) -> None:
+        from pyarrow import parquet
+
+        compression = codec.replace("UNCOMPRESSED", "NONE")
+        self._writer = parquet.ParquetWriter(path, schema, compression=compression)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _CsvSink:
+    """Writes text by whole columns; only cells that need quotes get them."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        for field in schema:
+            _require_writable(field)
+        self._file = path.open("wb")
+        header = [pa.array([name.encode()], pa.large_binary()) for name in schema.names]
+        self._write_lines([_quoted(cell) for cell in header])
+
+    def write(self, table: pa.Table) -> None:
+        self._write_lines([_text(column) for column in table.columns])
+
+    def _write_lines(self, columns: list[pa.Array]) -> None:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        def constant(text: bytes) -> pa.Scalar:
+            return pa.scalar(text, pa.large_binary())
+
+        join = compute.binary_join_element_wise
+        rows = join(*columns, constant(b",")) if len(columns) > 1 else columns[0]
+        lines = join(rows, constant(b""), constant(b"\n"))
+        if len(lines) == 0:
+            return
+        # The values of a binary array lie one behind the other: they are the file.
+        _, offsets, text = lines.buffers()
+        start, stop = np.frombuffer(offsets, np.int64)[[0, len(lines)]]
+        self._file.write(memoryview(text)[start:stop])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _require_writable(field: pa.Field) -> None:
+    import pyarrow as pa
+
+    try:
+        _text(pa.chunked_array([], field.type))
+    except pa.ArrowException:
+        raise ParameterError(
+            f"--keep {field.name!r} cannot be written as CSV, its type is {field.type}"
+        ) from None
+
+
+def _text(column: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    cells = column.combine_chunks()
+    number = types.is_integer(cells.type) or types.is_floating(cells.type)
+    if types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if not (types.is_binary(cells.type) or types.is_large_binary(cells.type)):
+        cells = cells.cast(pa.large_string())
+    cells = compute.fill_null(cells.cast(pa.large_binary()), b"")
+    return cells if number else _quoted(cells)
+
+
+def _quoted(cells: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    def constant(text: bytes) -> pa.Scalar:
+        return pa.scalar(text, pa.large_binary())
+
+    special = compute.match_substring_regex(cells, '[",\r\n]')
+    if not compute.any(special).as_py():
+        return cells
+    doubled = compute.replace_substring(cells, '"', '""')
+    join = compute.binary_join_element_wise
+    wrapped = join(constant(b'"'), doubled, constant(b'"'), constant(b""))
+    return compute.if_else(special, wrapped, cells)

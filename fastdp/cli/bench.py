@@ -1,0 +1,376 @@
+"""``fastdp bench``: this machine's speed beside numpy's, measured in one run.
+
+Every line times a call of this package and the call that a numpy user would
+write instead, in turn, so that a busy machine slows both. numpy's noise is
+rounded, statistical and not private: it is there as a yardstick only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import fastdp
+from fastdp import _validate
+from fastdp.cli import _rivals
+
+_DESCRIPTION = """\
+Measure every kernel beside numpy's rounded analogue, written into the same array
+in the same run, and each rival library that is installed. Times are the median
+and the interquartile range over interleaved repetitions; "ratio" is numpy's time
+divided by ours, the median over the repetitions.
+"""
+
+#: Parameters of the table: narrow, double and wide kernels of both laws.
+_SCALES = (1, 10, 1000, 4000, 10**4, 10**6, 2**40)
+_SIGMAS = (1, 10, 1000, 10**6, 2**40)
+
+#: Calls in one timing of the scalar release.
+_SCALAR_CALLS = 2000
+
+Array = npt.NDArray[Any]
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; times in nanoseconds for one sample."""
+
+    name: str
+    size: int
+    ns: float
+    ns_low: float
+    ns_high: float
+    numpy_ns: float
+    ratio: float
+    #: Random bytes that one sample needs on average.
+    random_bytes: float | None
+
+    @property
+    def million_per_second(self) -> float:
+        """Samples a second, in millions."""
+        return 1e3 / self.ns
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Two calls that do the same work: ours, and the analogue in numpy."""
+
+    name: str
+    size: int
+    ours: Call
+    numpy: Call
+    random_bytes: float | None = None
+    #: How often each call repeats its work: one value is too quick for the clock.
+    loops: int = 1
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser of ``fastdp``."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure this machine beside numpy and installed rivals",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small arrays and few repetitions"
+    )
+    parser.add_argument(
+        "--n",
+        metavar="N",
+        type=int,
+        help="length of the arrays (default: 10,000,000; quick: 1,000,000)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, not a table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out ``fastdp bench`` and return the exit code.
+
+    Raises
+    ------
+    ParameterError
+        The length of the arrays is not a positive number.
+    """
+    default = 10**6 if arguments.quick else 10**7
+    size = default if arguments.n is None else arguments.n
+    size = _validate.integer("n", size, 1, 2**31)
+    repetitions = 5 if arguments.quick else 11
+    rows = [measure(case, repetitions) for case in cases(size)]
+    rivals = _rivals.measure(min(size, 10**4), 3 if arguments.quick else 5)
+    if arguments.json:
+        print(_as_json(rows, rivals, repetitions))
+    else:
+        print(_as_table(rows, rivals, repetitions))
+    return 0
+
+
+def cases(size: int) -> Iterator[_Case]:
+    """Yield the lines of the table; they share one output array of each dtype."""
+    generator = np.random.Generator(np.random.PCG64())
+    whole = np.zeros(size, dtype=np.int64)
+    for scale in _SCALES:
+        yield laplace_case(scale, whole, generator)
+    for sigma in _SIGMAS:
+        yield gaussian_case(sigma, whole, generator)
+    yield from _release_cases(whole, np.zeros(size), generator)
+    yield _scalar_case(generator)
+
+
+def laplace_case(
+    scale: int | float | Fraction, out: Array, generator: np.random.Generator
+) -> _Case:
+    """Return discrete Laplace noise beside numpy's rounded Laplace, into `out`."""
+
+    def ours() -> object:
+        return fastdp.random.discrete_laplace(scale, out=out)
+
+    def rounded() -> object:
+        noise = generator.laplace(0.0, float(scale), out.size)
+        np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
+        return out
+
+    need = laplace_bytes(float(scale))
+    return _Case(
+        f"discrete_laplace scale={_short(scale)}", out.size, ours, rounded, need
+    )
+
+
+def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> _Case:
+    """Return discrete Gaussian noise beside numpy's rounded normal, into `out`."""
+
+    def ours() -> object:
+        return fastdp.random.discrete_gaussian(sigma, out=out)
+
+    def rounded() -> object:
+        noise = generator.normal(0.0, float(sigma), out.size)
+        np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
+        return out
+
+    need = gaussian_bytes(float(sigma))
+    return _Case(
+        f"discrete_gaussian sigma={_short(sigma)}", out.size, ours, rounded, need
+    )
+
+
+def _release_cases(
+    counts: Array, values: Array, generator: np.random.Generator
+) -> Iterator[_Case]:
+    """Yield mechanisms that add their noise to an array in place."""
+    size = counts.size
+    counts[:] = 0
+    discrete = fastdp.DiscreteLaplace(scale=10)
+
+    def add_rounded() -> object:
+        noise = generator.laplace(0.0, 10.0, size)
+        return np.add(counts, np.rint(noise, out=noise), out=counts, casting="unsafe")
+
+    yield _Case(
+        "DiscreteLaplace(10).release in place",
+        size,
+        lambda: discrete.release(counts, out=counts),
+        add_rounded,
+        laplace_bytes(10.0),
+    )
+    grid = math.ldexp(10.0, 36)  # the noise in steps of its grid: in [2^39, 2^40)
+    laplace, gaussian = fastdp.Laplace(scale=10), fastdp.Gaussian(sigma=10)
+    for name, mechanism, law, need in (
+        ("Laplace(10)", laplace, generator.laplace, laplace_bytes(grid)),
+        ("Gaussian(10)", gaussian, generator.normal, gaussian_bytes(grid)),
+    ):
+        yield _Case(
+            f"{name}.release float64 in place",
+            size,
+            lambda mechanism=mechanism: mechanism.release(values, out=values),  # type: ignore[misc]
+            lambda law=law: np.add(values, law(0.0, 10.0, size), out=values),  # type: ignore[misc]
+            need,
+        )
+
+
+def _scalar_case(generator: np.random.Generator) -> _Case:
+    """Return the release of one number, the cost of a call."""
+    mechanism = fastdp.DiscreteLaplace(scale=10)
+    value = np.int64(42)
+
+    def ours() -> None:
+        for _ in range(_SCALAR_CALLS):
+            mechanism.release(value)
+
+    def rounded() -> None:
+        for _ in range(_SCALAR_CALLS):
+            value + np.int64(np.rint(generator.laplace(0.0, 10.0)))
+
+    return _Case(
+        "DiscreteLaplace(10).release, one value",
+        1,
+        ours,
+        rounded,
+        loops=_SCALAR_CALLS,
+    )
+
+
+def measure_laplace(
+    scale: int | float | Fraction, *, size: int, repetitions: int
+) -> Row:
+    """Time discrete Laplace noise of one scale beside numpy's, into one array."""
+    out = np.zeros(size, dtype=np.int64)
+    generator = np.random.Generator(np.random.PCG64())
+    return measure(laplace_case(scale, out, generator), repetitions)
+
+
+def measure(case: _Case, repetitions: int) -> Row:
+    """Time both calls of `case` in turn and compare them pair by pair."""
+    ours, theirs = timings((case.ours, case.numpy), repetitions)
+    per_sample = 1e9 / (case.size * case.loops)
+    low, middle, high = np.percentile(ours, (25, 50, 75)) * per_sample
+    return Row(
+        name=case.name,
+        size=case.size,
+        ns=float(middle),
+        ns_low=float(low),
+        ns_high=float(high),
+        numpy_ns=float(np.median(theirs)) * per_sample,
+        ratio=float(np.median(theirs / ours)),
+        random_bytes=case.random_bytes,
+    )
+
+
+def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64]:
+    """Return seconds of each call, shape (calls, repetitions), taken in turn.
+
+    Each call runs once before the clock starts, so that pages, tables and the
+    processor's clock are warm. The garbage collector is off meanwhile.
+    """
+    seconds = np.empty((len(calls), repetitions))
+    for call in calls:
+        call()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for repetition in range(repetitions):
+            for index, call in enumerate(calls):
+                start = time.perf_counter()
+                call()
+                seconds[index, repetition] = time.perf_counter() - start
+    finally:
+        if was_enabled:
+            gc.enable()
+    return seconds
+
+
+def laplace_bytes(scale: float) -> float:
+    """Return the random bytes that one discrete Laplace sample needs.
+
+    A word of 32 bits for narrow scales, one of 64 bits up to 16384, two beyond.
+    """
+    if scale <= 4000:
+        return 4.0
+    return 8.0 if scale <= 16384 else 16.0
+
+
+def gaussian_bytes(sigma: float) -> float:
+    """Return the random bytes that one discrete Gaussian sample needs on average.
+
+    The width of a trial divided by the probability that it is kept: the half-bell
+    has the area sigma' sqrt(pi/2) for sigma' = sigma / 2**j in [2, 4), and the
+    steps above it about 1/2 more.
+    """
+    steps = max(0, math.frexp(sigma)[1] - 2)
+    width = 6.0 if sigma < 1024 else 10.0 if steps <= 20 else 18.0
+    if steps == 0:
+        return width
+    area = math.ldexp(sigma, -steps) * math.sqrt(math.pi / 2)
+    return width * (area + 0.5) / area
+
+
+def _short(value: int | float | Fraction) -> str:
+    if isinstance(value, int) and value > 10**9 and value.bit_count() == 1:
+        return f"2^{value.bit_length() - 1}"
+    return f"{float(value):g}"
+
+
+def _setting(repetitions: int) -> dict[str, str | int]:
+    from fastdp import _core
+
+    config = _core.config()
+    return {
+        "fastdp": fastdp.__version__,
+        "cpu": str(config["cpu"]),
+        "cipher": str(config["cipher"]),
+        "numpy": np.__version__,
+        "repetitions": repetitions,
+    }
+
+
+def _as_json(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
+    document = {
+        "setting": _setting(repetitions),
+        "kernels": [dataclasses.asdict(row) for row in rows],
+        "rivals": [dataclasses.asdict(line) for line in rivals.lines],
+        "not_measured": rivals.absent,
+    }
+    return json.dumps(document, indent=2)
+
+
+def _as_table(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
+    setting = _setting(repetitions)
+    lines = [
+        f"fastdp {setting['fastdp']}, CPU level {setting['cpu']}, "
+        f"cipher {setting['cipher']}, numpy {setting['numpy']}; "
+        f"one core, {repetitions} interleaved repetitions",
+        "",
+        f"{'':<40} {'n':>10} {'ns':>8} {'(IQR)':>17} {'M/s':>7} {'bytes':>6} "
+        f"{'numpy ns':>9} {'ratio':>6}",
+    ]
+    for row in rows:
+        spread = f"({row.ns_low:.2f}-{row.ns_high:.2f})"
+        need = "-" if row.random_bytes is None else f"{row.random_bytes:.1f}"
+        lines.append(
+            f"{row.name:<40} {row.size:>10,} {row.ns:>8.2f} {spread:>17} "
+            f"{row.million_per_second:>7.0f} {need:>6} {row.numpy_ns:>9.2f} "
+            f"{row.ratio:>6.1f}"
+        )
+    lines += [
+        "",
+        "ns and random bytes are for one sample; ratio = numpy's time / ours. numpy's",
+        "noise is rounded to integers: not exact, not secure, not private.",
+    ]
+    lines += _rival_lines(rivals)
+    return "\n".join(lines)
+
+
+def _rival_lines(rivals: _rivals.Report) -> list[str]:
+    lines = []
+    if rivals.lines:
+        lines += [
+            "",
+            f"{'rivals, same arrays':<40} {'n':>10} {'ns':>10} {'ours ns':>9} "
+            f"{'ratio':>8}  noise",
+        ]
+    for line in rivals.lines:
+        law = "exact" if line.exact else "inexact"
+        source = "secure" if line.secure else "insecure"
+        lines.append(
+            f"{line.name:<40} {line.size:>10,} {line.ns:>10.1f} {line.our_ns:>9.2f} "
+            f"{line.ratio:>8.0f}  {law}, {source}"
+        )
+    if rivals.absent:
+        lines += [
+            "",
+            f"Rivals not measured (not installed): {', '.join(rivals.absent)}",
+        ]
+    return lines

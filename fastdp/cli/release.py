@@ -1,0 +1,398 @@
+"""``fastdp release``: a private release of the columns of a table.
+
+The table streams through in bounded memory. Whatever the cells hold, the same
+steps are taken, no error is raised and nothing but noised values is written: the
+output's rows, names and types are fixed before the first cell is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import decimal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import fastdp
+from fastdp import _validate
+from fastdp.cli import _cells, _files
+from fastdp.exceptions import FastDPError, ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Noised cells that wait in memory for one write: 64 MiB.
+_CELLS_PER_WRITE = 1 << 23
+
+_DESCRIPTION = """\
+Add noise to columns of a CSV or Parquet table and write them to a new table.
+
+Only the named columns are written, with noise, and those passed with --keep, as
+they are: by --keep you declare a column public. The number of rows is public too.
+The sensitivity S bounds what one individual can change over all named columns
+and all rows together: the sum of the absolute changes (L1) for the Laplace
+mechanisms, the root of the sum of their squares (L2) for the Gaussian ones.
+It must hold for the table as it is read: integers for the discrete mechanisms,
+64-bit floats for the others; nulls, empty and unreadable cells are read as 0,
+integers beyond 64 bits saturate. Nothing that a cell holds stops the release.
+"""
+
+_EPILOG = """\
+Privacy: exact noise from the operating system's randomness. The time that the
+command takes may depend on the data (timing class T0). The lines, separators and
+quotes of a CSV file are its public structure; where the text of a cell may break
+them, use Parquet. Each run is a release of its own and spends its budget again.
+"""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a mechanism of the command line takes and bounds."""
+
+    factory: str
+    norm: str
+    integers: bool
+
+    @property
+    def gaussian(self) -> bool:
+        return self.norm == "L2"
+
+
+_KINDS = {
+    "discrete-laplace": _Kind("DiscreteLaplace", "L1", integers=True),
+    "discrete-gaussian": _Kind("DiscreteGaussian", "L2", integers=True),
+    "laplace": _Kind("Laplace", "L1", integers=False),
+    "gaussian": _Kind("Gaussian", "L2", integers=False),
+}
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser of ``fastdp``."""
+    parser = commands.add_parser(
+        "release",
+        help="release columns of a CSV or Parquet table with noise",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("input", metavar="INPUT", type=Path, help="table to read: .csv or .parquet")
+    add("--column", metavar="NAME", action="append", required=True, dest="columns")
+    add("--mechanism", choices=sorted(_KINDS), required=True)
+    for name, text in (
+        ("epsilon", "pure budget, or with --delta an approximate one"),
+        ("delta", "with --epsilon, for the Gaussian mechanisms"),
+        ("rho", "zero-concentrated budget, for the Gaussian mechanisms"),
+    ):
+        add(f"--{name}", metavar=name[0].upper(), type=number, help=text)
+    add("--sensitivity", metavar="S", type=number, required=True)
+    add("-o", "--output", metavar="OUTPUT", type=Path, required=True)
+    add("--keep", metavar="NAME", action="append", default=[], help="public column")
+    add(
+        "--coordinates",
+        metavar="N",
+        type=int,
+        help="laplace and gaussian: how many cells one individual can change "
+        "(default: one in each named column)",
+    )
+    add(
+        "--granularity",
+        metavar="G",
+        type=number,
+        help="laplace and gaussian: power of two whose multiples are released",
+    )
+    add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
+    parser.set_defaults(run=run)
+
+
+def number(text: str) -> Fraction:
+    """Read a parameter at its exact decimal value, or as a quotient "1/3"."""
+    try:
+        if "/" in text and len(text) < 1000:
+            return Fraction(text)
+        return _validate.exact("the number", decimal.Decimal(text))
+    except (ArithmeticError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"must be a finite number, got {text!r}"
+        ) from None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out ``fastdp release`` and return the exit code.
+
+    Raises
+    ------
+    FastDPError
+        A parameter is refused, or a file cannot be read or written; no message
+        holds data, and no output is left behind.
+
+    Notes
+    -----
+    **Privacy.** Stated on stderr after the release: epsilon, (epsilon, delta) or
+    rho for tables that differ in one individual's contribution to the named
+    columns; exact mechanisms; timing class T0.
+    """
+    kind = _KINDS[arguments.mechanism]
+    mechanism = _mechanism(arguments, kind)
+    _validate.integer("workers", arguments.workers, 1)
+    _require_distinct(arguments)
+    output_format = _files.table_format("--output", arguments.output)
+    _files.table_format("INPUT", arguments.input)
+    _require_pyarrow()
+    wanted = [("--column", name) for name in arguments.columns]
+    wanted += [("--keep", name) for name in arguments.keep]
+    with _files.open_source(arguments.input, wanted) as source:
+        _require_other_file(arguments.input, arguments.output)
+        release = _Release(arguments, kind, mechanism, source.schema)
+        with _files.AtomicOutput(arguments.output) as temporary:
+            sink = _files.open_sink(
+                output_format, temporary, release.schema, source.codec
+            )
+            with contextlib.closing(sink), _progress(source.rows) as advance:
+                rows = release.copy(source, sink, advance)
+    print(_statement(arguments, kind, mechanism, rows), file=sys.stderr)
+    return 0
+
+
+def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:
+    """Make the mechanism from the public parameters, before any file is opened."""
+    epsilon, delta, rho = arguments.epsilon, arguments.delta, arguments.rho
+    options: dict[str, Any] = {}
+    if not kind.integers:
+        options["coordinates"] = (
+            len(arguments.columns)
+            if arguments.coordinates is None
+            else arguments.coordinates
+        )
+        options["granularity"] = arguments.granularity
+    elif arguments.coordinates is not None or arguments.granularity is not None:
+        raise ParameterError(
+            "--coordinates and --granularity must be left out with "
+            f"{arguments.mechanism}"
+        )
+    factory = getattr(fastdp, kind.factory)
+    given = tuple(value is not None for value in (epsilon, delta, rho))
+    if not kind.gaussian:
+        if given != (True, False, False):
+            raise ParameterError(f"{arguments.mechanism} must get --epsilon alone")
+        return factory.from_epsilon(epsilon, arguments.sensitivity, **options)
+    if given == (False, False, True):
+        return factory.from_rho(rho, arguments.sensitivity, **options)
+    if given == (True, True, False):
+        return factory.from_epsilon_delta(
+            epsilon, delta, arguments.sensitivity, **options
+        )
+    raise ParameterError(
+        f"{arguments.mechanism} must get --rho, or --epsilon and --delta"
+    )
+
+
+def _require_distinct(arguments: argparse.Namespace) -> None:
+    names = [*arguments.columns, *arguments.keep]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"--column and --keep must differ, got {name!r} twice")
+
+
+def _require_other_file(source: Path, output: Path) -> None:
+    # By identity, not by name: links and ".." are seen through.
+    if output.exists() and output.samefile(source):
+        raise ParameterError(f"--output must be another file than INPUT, got {output}")
+
+
+def _require_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise FastDPError(
+            'fastdp release needs pyarrow: pip install "fastdp[cli]"'
+        ) from None
+
+
+class _Release:
+    """The steps from a source to a sink, and the buffers between them.
+
+    Rows are written in groups of a fixed number. The batches of a reader are cut
+    at a number of bytes, so their sizes tell how long the cells of private
+    columns are; none of that may be visible in the output.
+    """
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        kind: _Kind,
+        mechanism: Any,
+        schema: pa.Schema,
+    ) -> None:
+        import pyarrow as pa
+
+        self._columns = set(arguments.columns)
+        self._mechanism = mechanism
+        self._workers = arguments.workers
+        self._read: Callable[[pa.Array], Any] = (
+            _cells.read_integers if kind.integers else _cells.read_reals
+        )
+        dtype = np.dtype(np.int64 if kind.integers else np.float64)
+        text = arguments.output.suffix.lower() != ".csv"
+        fields = []
+        for field in schema:
+            if field.name in self._columns:
+                _cells.require_numeric(field.name, field.type, integers=kind.integers)
+                field = pa.field(field.name, pa.from_numpy_dtype(dtype), nullable=False)
+            elif field.type == pa.binary() and arguments.input.suffix.lower() == ".csv":
+                field = pa.field(field.name, pa.string() if text else pa.binary())
+            fields.append(field)
+        self.schema = pa.schema(fields)
+        self._group = max(1024, _CELLS_PER_WRITE // max(8, len(self._columns)))
+        self._noised = {name: np.empty(self._group, dtype) for name in self._columns}
+        self._kept: dict[str, list[pa.Array]] = {
+            name: [] for name in schema.names if name not in self._columns
+        }
+
+    def copy(
+        self,
+        source: _files.Source,
+        sink: _files.Sink,
+        advance: Callable[[int], object],
+    ) -> int:
+        """Release every row of `source` into `sink`; return their number."""
+        rows = filled = 0
+        for batch in source.batches(self._group):
+            start = 0
+            while start < batch.num_rows:
+                part = batch.slice(start, self._group - filled)
+                self._take(part, filled)
+                start += part.num_rows
+                filled += part.num_rows
+                if filled == self._group:
+                    self._flush(sink, filled)
+                    filled = 0
+            rows += batch.num_rows
+            advance(batch.num_rows)
+        if filled:
+            self._flush(sink, filled)
+        return rows
+
+    def _take(self, part: pa.RecordBatch, filled: int) -> None:
+        """Noise the named columns of `part` into the buffers; hold the kept ones."""
+        for name in self.schema.names:
+            column = part.column(name)
+            if name in self._columns:
+                self._mechanism.release(
+                    self._read(column),
+                    out=self._noised[name][filled : filled + part.num_rows],
+                    workers=self._workers,
+                )
+            else:
+                self._kept[name].append(column)
+
+    def _flush(self, sink: _files.Sink, filled: int) -> None:
+        import pyarrow as pa
+
+        columns = []
+        for field in self.schema:
+            if field.name in self._columns:
+                columns.append(pa.array(self._noised[field.name][:filled]))
+            else:
+                kept = pa.chunked_array(self._kept[field.name])
+                self._kept[field.name].clear()
+                columns.append(_as_declared(kept, field))
+        sink.write(pa.Table.from_arrays(columns, schema=self.schema))
+
+
+def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Give a kept column its declared type; the cells of a CSV may not be text."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if column.type == field.type:
+        return column
+    try:
+        # A row of the wrong length has no cells: they become empty text.
+        return compute.fill_null(column, b"").cast(field.type)
+    except pa.ArrowException:
+        raise FastDPError(f"--keep {field.name!r} must be UTF-8 text") from None
+
+
+@contextlib.contextmanager
+def _progress(rows: int | None) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar on a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda _: None
+        return
+    with tqdm(total=rows, unit=" rows", unit_scale=True, leave=False) as bar:
+        yield bar.update
+
+
+def _statement(
+    arguments: argparse.Namespace, kind: _Kind, mechanism: Any, rows: int
+) -> str:
+    """Say what was released, under which guarantee, and between which tables."""
+    budget = {
+        name: as_text(value)
+        for name in ("epsilon", "delta", "rho")
+        if (value := getattr(arguments, name)) is not None
+    }
+    parameters = ", ".join(f"{name} = {value}" for name, value in budget.items())
+    sensitivity = as_text(arguments.sensitivity)
+    if "rho" in budget:
+        guarantee = f"{budget['rho']}-zero-concentrated differential privacy (rho)"
+    elif "delta" in budget:
+        guarantee = (
+            f"({budget['epsilon']}, {budget['delta']})-differential privacy "
+            "(epsilon, delta)"
+        )
+    else:
+        guarantee = f"{budget['epsilon']}-differential privacy (epsilon)"
+    cells = ""
+    if not kind.integers:
+        count = arguments.coordinates or len(arguments.columns)
+        cells = f", in at most {count} cell{'s' if count > 1 else ''}"
+    kept = _names(arguments.keep) if arguments.keep else "none"
+    lines = [
+        ("mechanism", f"{mechanism!r}, exact noise, timing class T0"),
+        ("parameter", f"{parameters}, sensitivity = {sensitivity} ({kind.norm})"),
+        ("guarantee", f"{guarantee}, for this one release"),
+        (
+            "neighbors",
+            "tables that differ in one individual's contribution, which changes "
+            f"the released columns by at most {sensitivity} in {kind.norm} in total"
+            f"{cells}; the number of rows and the kept columns are public",
+        ),
+        ("released", f"{rows} rows of {_names(arguments.columns)}"),
+        ("kept", kept),
+        ("unreadable", _unreadable(kind)),
+        ("output", str(arguments.output)),
+    ]
+    body = [f"  {name:<11}{' '.join(text.split())}" for name, text in lines]
+    return "\n".join(["fastdp: private release", *body])
+
+
+def _unreadable(kind: _Kind) -> str:
+    if kind.integers:
+        return "nulls and cells that are no integers were read as 0; overflow saturates"
+    return "nulls, NaN and cells that are no numbers were read as 0; overflow saturates"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def as_text(value: Fraction) -> str:
+    """Write a parameter so that it reads as it was given where that is short."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    short = f"{float(value):.12g}"
+    return short if Fraction(short) == value else f"{value}"
