@@ -219,8 +219,8 @@ def _floor_unique(enclosure: Callable[[int], tuple[int, int]]) -> int:
 
 
 def _inverse_parts(num: int, den: int) -> tuple[float, float]:
-    """Return the doubles nearest to 1 + q and min(1 + 1/q, 1e300), q = exp(-den/num)."""
-    steep = den > 690 * num  # exp(690) = 2.1e299
+    """Return 1 + q and min(1 + 1/q, 1e300) to nearest, q = exp(-den/num)."""
+    steep = den > 691 * num  # exp(691) = 1.2e300
     bits = _BITS if steep else _BITS + 2 * (den // num)
     while True:
         lo, hi = exp_neg(den, num, bits)
@@ -229,8 +229,8 @@ def _inverse_parts(num: int, den: int) -> tuple[float, float]:
         if first == (one + hi) / one:
             if steep:
                 return first, _HUGE
-            second = (one + lo) / lo
-            if second == (one + hi) / hi:
+            second = min((one + lo) / lo, _HUGE)
+            if second == min((one + hi) / hi, _HUGE):
                 return first, second
         bits += 64
 
@@ -259,7 +259,7 @@ def gaussian_table(sigma: Fraction) -> GaussianTable:
     num, den = sigma.numerator**2, sigma.denominator**2
     j = gaussian_shift(sigma)
     tail = max(gaussian_tail(sigma, j, 0, _BITS)[1], 1)
-    weights = _largest_weights(num, den, j) + [tail]
+    weights = [*_largest_weights(num, den, j), tail]
     n, c = _heights(weights)
     ap, alias = _alias(n)
     kind: Kind = "wide"

@@ -1,0 +1,1 @@
+"""Slow, exact samplers: the specification that the kernels are tested against."""
