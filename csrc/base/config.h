@@ -77,7 +77,7 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 /* ---- target regions --------------------------------------------------- */
 
 /* The feature lists are what cpu.c checks before it grants the level: change
- * both together. gcc keeps to 256-bit vectors unless told otherwise. */
+ * both together. gcc may keep to 256-bit vectors unless told otherwise. */
 #define FDP_FEATURES_AVX2 "avx2,fma,bmi,bmi2,popcnt,lzcnt"
 #define FDP_FEATURES_AVX512 \
     FDP_FEATURES_AVX2 ",avx512f,avx512dq,avx512bw,avx512vl,avx512cd"

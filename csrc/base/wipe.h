@@ -14,6 +14,10 @@
 
 FDP_ALWAYS_INLINE void fdp_wipe(void *p, size_t n)
 {
+    /* gcc turns a long memset of known size into "rep stos", which starts
+     * slowly: an unknown size goes to the library's. */
+    if (n > 128)
+        __asm__("" : "+r"(n));
     if (n != 0)
         memset(p, 0, n);
     __asm__ volatile("" : : "r"(p) : "memory");

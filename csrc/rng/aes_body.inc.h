@@ -3,7 +3,7 @@
  * The including twin defines
  *   FDP_LEVEL       suffix of the function names
  *   FDP_AES_V       vector type of FDP_AES_WIDTH blocks
- *   FDP_AES_KEY(p)  the 16 bytes at p in every block of a vector
+ *   FDP_AES_SPREAD  a 128-bit vector in every block of a vector
  *   FDP_AES_LOAD, FDP_AES_STORE, FDP_AES_ADD64, FDP_AES_XOR, FDP_AES_ROUND,
  *   FDP_AES_LAST    the obvious instructions
  * and includes config.h, aes.h, bytes.h, wipe.h and <immintrin.h> before its
@@ -20,6 +20,9 @@
 
 #define FDP_AES_DEEP 8
 #define FDP_AES_PIECE (16u * FDP_AES_WIDTH * FDP_AES_DEEP)
+
+#define FDP_AES_KEY(p) \
+    FDP_AES_SPREAD(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 
 /* Explicit names, not an array: the state must stay in registers. */
 #define FDP_EACH(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
@@ -47,20 +50,15 @@ FDP_ALWAYS_INLINE void fdp_aes_rounds(const uint8_t *schedule,
 void FDP_JOIN(fdp_aes256_fill, FDP_LEVEL)(const uint8_t *schedule, uint64_t counter,
                                           uint64_t nonce, uint8_t *out, size_t nbytes)
 {
-    uint64_t first[2 * FDP_AES_WIDTH], step[2 * FDP_AES_WIDTH];
+    static const uint64_t lane[8] = {0, 0, 1, 0, 2, 0, 3, 0};
+    const FDP_AES_V step = FDP_AES_SPREAD(_mm_set_epi64x(0, FDP_AES_WIDTH));
     FDP_AES_V in[FDP_AES_DEEP];
-
-    for (size_t i = 0; i < FDP_AES_WIDTH; i++) {
-        first[2 * i] = counter + i;
-        first[2 * i + 1] = nonce;
-        step[2 * i] = FDP_AES_WIDTH;
-        step[2 * i + 1] = 0;
-    }
-    FDP_AES_V next = FDP_AES_LOAD(first);
-    const FDP_AES_V one = FDP_AES_LOAD(step);
+    FDP_AES_V next = FDP_AES_ADD64(
+        FDP_AES_SPREAD(_mm_set_epi64x((long long)nonce, (long long)counter)),
+        FDP_AES_LOAD(lane));
 
     for (size_t done = 0; done < nbytes; done += FDP_AES_PIECE) {
-#define FDP_STEP(i) in[i] = next, next = FDP_AES_ADD64(next, one);
+#define FDP_STEP(i) in[i] = next, next = FDP_AES_ADD64(next, step);
         FDP_EACH(FDP_STEP)
 #undef FDP_STEP
         fdp_aes_rounds(schedule, in, out + done);

@@ -24,7 +24,7 @@ FDP_TARGET_AESNI
 #define FDP_LEVEL aesni
 #define FDP_AES_V __m128i
 #define FDP_AES_WIDTH 1
-#define FDP_AES_KEY(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define FDP_AES_SPREAD(v) (v)
 #define FDP_AES_LOAD(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
 #define FDP_AES_STORE(p, v) _mm_storeu_si128((__m128i *)(void *)(p), v)
 #define FDP_AES_ADD64 _mm_add_epi64

@@ -14,8 +14,7 @@ FDP_TARGET_AVX2_AES
 #define FDP_LEVEL vaes256
 #define FDP_AES_V __m256i
 #define FDP_AES_WIDTH 2
-#define FDP_AES_KEY(p) \
-    _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define FDP_AES_SPREAD _mm256_broadcastsi128_si256
 #define FDP_AES_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define FDP_AES_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define FDP_AES_ADD64 _mm256_add_epi64

@@ -15,8 +15,7 @@ FDP_TARGET_AVX512_AES
 #define FDP_LEVEL vaes512
 #define FDP_AES_V __m512i
 #define FDP_AES_WIDTH 4
-#define FDP_AES_KEY(p) \
-    _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define FDP_AES_SPREAD _mm512_broadcast_i32x4
 #define FDP_AES_LOAD(p) _mm512_loadu_si512((const void *)(p))
 #define FDP_AES_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 #define FDP_AES_ADD64 _mm512_add_epi64

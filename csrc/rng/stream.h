@@ -39,7 +39,7 @@ typedef struct fdp_chunk {
 
 /* requires: fdp_cipher_available(stream->cipher) was true when the call began
  * (any other cipher ends the process: there is nothing safe to return);
- * chunk < 2^32. */
+ * index < 2^32. */
 FDP_INTERNAL void fdp_chunk_open(fdp_chunk_t *chunk, const fdp_stream_t *stream,
                                  uint64_t index);
 
