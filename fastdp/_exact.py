@@ -178,7 +178,7 @@ def _minus_log(x: int, bits: int) -> float:
     return bits * math.log(2.0) - math.log(x)
 
 
-def quotient(lo: int, hi: int, num: int, den: int) -> tuple[int, int]:
+def _quotient(lo: int, hi: int, num: int, den: int) -> tuple[int, int]:
     """Enclose [lo, hi] * num / den, rounded outwards (all >= 0, den > 0)."""
     return lo * num // den, -(-hi * num // den)
 
@@ -351,12 +351,12 @@ def gaussian(
             lo = hi = 1 << (bits - 1)  # f(0) is halved: both signs give 0
         else:
             lo, hi = exp_neg(m * m * den, 2 * num, bits)
-        return quotient(lo, hi, unit_den, height)
+        return _quotient(lo, hi, unit_den, height)
 
     def tail(g: int) -> Enclosure:
         def bound(bits: int) -> tuple[int, int]:
             lo, hi = gaussian_tail(hat.sigma, hat.j, g, bits)
-            return quotient(lo, hi, unit_den, height)
+            return _quotient(lo, hi, unit_den, height)
 
         return bound
 

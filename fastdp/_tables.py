@@ -69,9 +69,9 @@ class LaplaceTable:
     scale : float
         t, or t / 2**j for the wide rule.
     inv_t : float
-        1 / t.
-    inv_t_192 : int
-        floor(2**128 / t), less than 2**192.
+        1 / t, for the wide rule too.
+    inv_scale_192 : int
+        floor(2**128 / scale) of the exact scale, less than 2**192.
     theta64, theta128 : int
         floor(2**64 theta) and floor(2**128 theta) with theta = P(X < 0);
         0 for the wide rule.
@@ -90,7 +90,7 @@ class LaplaceTable:
     j: int
     scale: float
     inv_t: float
-    inv_t_192: int
+    inv_scale_192: int
     theta64: int
     theta128: int
     w0_128: int
@@ -197,7 +197,7 @@ def laplace_table(t: Fraction) -> LaplaceTable:
         j=j,
         scale=num / (den << j),
         inv_t=den / num,
-        inv_t_192=(den << 128) // num,
+        inv_scale_192=(den << (128 + j)) // num,
         theta64=theta128 >> 64,
         theta128=theta128,
         w0_128=w0_128,
