@@ -1,0 +1,164 @@
+"""Directed rounding, high-precision decimals and root finding for the accountants.
+
+Errors of double arithmetic are covered by one rule: the natural logarithm of every
+delta that leaves this package has been raised by `inflate`. The standard library's
+`decimal` rounds exp and ln correctly, so it serves where many digits are needed.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+from fastdp._validate import float_down, float_up
+
+#: Flat and relative allowance for the rounding error of a computed ln(delta).
+#: The evaluations lose at most some hundred units in the last place (see
+#: docs/proofs/calibration.md, section 7); the allowance is ten times that.
+FLAT_SLOP = 1e-12
+RELATIVE_SLOP = 2e-15
+
+
+def inflate(log_delta: float) -> float:
+    """Return an upper bound of the ln(delta) that was computed as `log_delta`."""
+    return min(0.0, log_delta + FLAT_SLOP + RELATIVE_SLOP * abs(log_delta))
+
+
+def exp_up(log_value: float) -> float:
+    """Return a double that is at least exp(log_value); libm errs by 1 ulp or so."""
+    if log_value == -math.inf:
+        return 0.0
+    value = math.exp(log_value)
+    return (
+        value
+        if value == 1.0 and log_value <= 0
+        else math.nextafter(value * (1 + 4e-16), math.inf)
+    )
+
+
+def log_fraction(value: Fraction) -> float:
+    """Return ln(value) for any positive rational; relative error below 4e-16."""
+    if Fraction(1, 2) < value < 2:
+        return math.log1p(float(value - 1))
+    shift = value.numerator.bit_length() - value.denominator.bit_length()
+    mantissa = float(value / Fraction(2) ** shift)
+    return math.log(mantissa) + shift * math.log(2.0)
+
+
+def log_down(value: Fraction) -> float:
+    """Return a lower bound of ln(value), relatively 1e-15 below it."""
+    result = log_fraction(value)
+    return result - 1e-15 * abs(result)
+
+
+def sqrt_up(square: Fraction, bits: int = 80) -> Fraction:
+    """Return a rational >= sqrt(square): the root if rational, else within 2^-bits."""
+    numerator, denominator = square.numerator, square.denominator
+    root, under = math.isqrt(numerator), math.isqrt(denominator)
+    if root * root == numerator and under * under == denominator:
+        return Fraction(root, under)
+    shift = max(0, bits - (numerator.bit_length() - denominator.bit_length()) // 2)
+    scaled = (numerator << (2 * shift)) // denominator + 1
+    root = math.isqrt(scaled)
+    return Fraction(root + (root * root < scaled), 1 << shift)
+
+
+def sqrt_float_up(square: Fraction) -> float:
+    """Return the least double >= sqrt(square), or one unit above it."""
+    return float_up(sqrt_up(square))
+
+
+def to_decimal(value: Fraction, context: decimal.Context) -> Decimal:
+    """Return `value` rounded once in `context`."""
+    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def precise(digits: int) -> decimal.Context:
+    """Return a decimal context with `digits` digits and no range worries."""
+    return decimal.Context(
+        prec=digits,
+        rounding=decimal.ROUND_HALF_EVEN,
+        Emin=decimal.MIN_EMIN,
+        Emax=decimal.MAX_EMAX,
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
+
+
+def decimal_up(value: Decimal, relative: Fraction) -> float:
+    """Return a double above `value` > 0 raised by the relative error `relative`."""
+    if value.adjusted() < -400:
+        return math.nextafter(0.0, 1.0)
+    return float_up(Fraction(value) * (1 + relative))
+
+
+def root_above(
+    excess: Callable[[float], float],
+    low: float,
+    high: float,
+    relative: float = 1e-13,
+) -> float:
+    """Return x in (low, high] with excess(x) <= 0, next to a sign change.
+
+    `excess` must be > 0 at `low` and <= 0 at `high`; x is a point where it was
+    evaluated, so what is returned has been checked whatever the function's shape.
+    Bracketing with inverse quadratic steps (Chandrupatla 1997).
+    """
+    x_old, x_new = low, high
+    f_old, f_new = excess(low), excess(high)
+    x_far, f_far = x_old, f_old
+    fraction = 0.5
+    for _ in range(200):
+        x = x_old + fraction * (x_new - x_old)
+        if x in (x_old, x_new):
+            break
+        f = excess(x)
+        if (f > 0) == (f_old > 0):
+            x_far, f_far = x_old, f_old
+        else:
+            x_far, f_far = x_new, f_new
+            x_new, f_new = x_old, f_old
+        x_old, f_old = x, f
+        width = abs(x_new - x_old)
+        if width <= relative * abs(x_new if f_new <= 0 else x_old):
+            break
+        fraction = _interpolate(x_old, f_old, x_new, f_new, x_far, f_far)
+        margin = min(0.5, 0.4 * relative * abs(x_old) / width)
+        fraction = min(1 - margin, max(margin, fraction))
+    return x_new if f_new <= 0 else x_old
+
+
+def _interpolate(
+    x_old: float, f_old: float, x_new: float, f_new: float, x_far: float, f_far: float
+) -> float:
+    """Return the next step as a fraction of the way from x_old to x_new."""
+    if x_far == x_new or f_far in (f_new, f_old):
+        return 0.5
+    if not all(map(math.isfinite, (f_old, f_new, f_far))):
+        return 0.5
+    xi = (x_old - x_new) / (x_far - x_new)
+    phi = (f_old - f_new) / (f_far - f_new)
+    if not (phi * phi < xi and (1 - phi) * (1 - phi) < 1 - xi):
+        return 0.5
+    first = f_old / (f_new - f_old) * f_far / (f_new - f_far)
+    second = (x_far - x_old) / (x_new - x_old)
+    second *= f_old / (f_far - f_old) * f_new / (f_far - f_new)
+    return first + second
+
+
+__all__ = [
+    "decimal_up",
+    "exp_up",
+    "float_down",
+    "float_up",
+    "inflate",
+    "log_down",
+    "log_fraction",
+    "precise",
+    "root_above",
+    "sqrt_float_up",
+    "sqrt_up",
+    "to_decimal",
+]

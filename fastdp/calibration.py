@@ -1,0 +1,520 @@
+"""From the privacy one wants to the noise parameter that gives it.
+
+Every result is rounded toward more privacy: exact rationals where the relation is
+rational, otherwise a double at which the proved bound was evaluated and found to be
+within the target. Discrete laws are calibrated from their own profiles; the
+continuous formulas are not bounds for them. Proofs: docs/proofs/calibration.md.
+
+`epsilon` may be 0 only for Gaussian noise with a delta; an infinite epsilon, a delta
+of 0 or at least 1, and non-positive sensitivities are refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from fastdp import _validate
+from fastdp._validate import Real
+from fastdp.accounting import _laplace
+from fastdp.accounting._numeric import log_down, root_above, sqrt_float_up, sqrt_up
+from fastdp.accounting.conversions import (
+    discrete_gaussian_log_delta,
+    discrete_laplace_rho,
+    gaussian_log_delta,
+)
+from fastdp.distributions import MAX_BOUND, SCALE_RANGE, SIGMA_RANGE
+from fastdp.exceptions import CalibrationError, ParameterError
+
+__all__ = [
+    "charged_l1",
+    "charged_l2",
+    "discrete_gaussian_sigma",
+    "gaussian_sigma_from_rho",
+    "grid_gaussian_sigma",
+    "grid_gaussian_sigma_from_rho",
+    "grid_granularity",
+    "grid_laplace_scale",
+    "grid_laplace_scale_from_rho",
+    "laplace_scale",
+    "laplace_scale_from_rho",
+    "truncated_laplace_bound",
+]
+
+#: Parameters of noise on a power-of-two grid, in the data's unit.
+GRID_RANGE = (Fraction(2) ** -900, Fraction(2) ** 900)
+#: The grid is at least this much finer than the noise parameter, at most twice.
+_GRID_BITS = 39
+
+
+# Integer answers
+
+
+def laplace_scale(epsilon: Real, sensitivity: Real = 1) -> Fraction:
+    """Return the exact scale sensitivity/epsilon of discrete Laplace noise.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon, > 0.
+    sensitivity : int, float, Fraction or Decimal
+        L1 sensitivity over all coordinates, > 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is not a finite positive real.
+    CalibrationError
+        The scale is outside [1e-6, 2^55].
+    """
+    e = _validate.positive("epsilon", epsilon)
+    s = _validate.positive("sensitivity", sensitivity)
+    return _within("scale", s / e, SCALE_RANGE)
+
+
+def laplace_scale_from_rho(rho: Real, sensitivity: Real = 1) -> Fraction:
+    """Return the least scale (to 1e-13) of discrete Laplace noise that is rho-zCDP.
+
+    From the discrete law's exact rho; the result is a double, given as a Fraction.
+
+    Parameters
+    ----------
+    rho : int, float, Fraction or Decimal
+        Zero-concentrated budget, > 0.
+    sensitivity : int, float, Fraction or Decimal
+        L1 sensitivity over all coordinates, > 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is not a finite positive real.
+    CalibrationError
+        The scale is outside [1e-6, 2^55].
+    """
+    r = _validate.positive("rho", rho)
+    s = _validate.positive("sensitivity", sensitivity)
+    scale = _least_laplace_scale(r, s, Fraction(1))
+    return _within("scale", scale, SCALE_RANGE)
+
+
+def truncated_laplace_bound(epsilon: Real, delta: Real, sensitivity: Real = 1) -> int:
+    """Return the least bound A of truncated Laplace noise for (epsilon, delta).
+
+    The noise has scale sensitivity/epsilon and is redrawn while outside {-A..A}. A
+    is the least integer, not below the sensitivity, for which the exact probability
+    of the sensitivity's largest outcomes is at most delta.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        > 0.
+    delta : int, float, Fraction or Decimal
+        > 0 and < 1.
+    sensitivity : int, float, Fraction or Decimal
+        L1 sensitivity over all coordinates, > 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    CalibrationError
+        The scale is outside [1e-6, 2^55] or the bound is above 2^62.
+
+    References
+    ----------
+    Geng, Ding, Guo, Kumar, "Tight Analysis of Privacy and Utility Tradeoff in
+    Approximate Differential Privacy" (2020), for the continuous law.
+    """
+    d = _validate.open_unit("delta", delta)
+    scale = laplace_scale(epsilon, sensitivity)
+    shift = _laplace.whole(_validate.exact("sensitivity", sensitivity))
+    bound = _laplace.truncation_bound(shift, scale, d)
+    if bound > MAX_BOUND:
+        raise CalibrationError(f"bound must be <= 2^62, but {bound} is needed")
+    return bound
+
+
+def gaussian_sigma_from_rho(rho: Real, sensitivity: Real = 1) -> float:
+    """Return sensitivity/sqrt(2 rho) rounded up: sigma of rho-zCDP Gaussian noise.
+
+    The root is taken in integers. Holds for the discrete and the continuous law.
+
+    Parameters
+    ----------
+    rho : int, float, Fraction or Decimal
+        Zero-concentrated budget, > 0.
+    sensitivity : int, float, Fraction or Decimal
+        L2 sensitivity over all coordinates, > 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is not a finite positive real.
+    CalibrationError
+        sigma is outside [1e-3, 2^55].
+    """
+    r = _validate.positive("rho", rho)
+    s = _validate.positive("sensitivity", sensitivity)
+    sigma = sqrt_float_up(s * s / (2 * r))
+    _within("sigma", Fraction(sigma), SIGMA_RANGE)
+    return sigma
+
+
+def discrete_gaussian_sigma(
+    epsilon: Real,
+    delta: Real,
+    sensitivity: Real = 1,
+    *,
+    coordinates: int | None = None,
+) -> float:
+    """Return a least sigma of discrete Gaussian noise for (epsilon, delta).
+
+    The proved bound on the discrete law's own delta was evaluated at the result and
+    is at most `delta`; just below (relatively 1e-12) it is not.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        >= 0.
+    delta : int, float, Fraction or Decimal
+        > 0 and < 1.
+    sensitivity : int, float, Fraction or Decimal
+        L2 sensitivity over all coordinates, > 0.
+    coordinates : int, optional
+        Most coordinates that one individual can move; None when not known.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    CalibrationError
+        sigma is outside [1e-3, 2^55].
+    """
+    target = log_down(_validate.open_unit("delta", delta))
+    e = _validate.nonnegative("epsilon", epsilon)
+    s = _validate.positive("sensitivity", sensitivity)
+
+    def excess(sigma: float) -> float:
+        return discrete_gaussian_log_delta(e, s, Fraction(sigma), coordinates) - target
+
+    guess = _analytic_sigma(e, target, max(s, Fraction(1)))
+    return _search("sigma", excess, guess, SIGMA_RANGE)
+
+
+# Real answers on a power-of-two grid
+
+
+def grid_granularity(parameter: Real) -> Fraction:
+    """Return the power of two g with parameter/g in [2^39, 2^40).
+
+    Parameters
+    ----------
+    parameter : int, float, Fraction or Decimal
+        Scale or sigma of the noise, > 0, in the data's unit.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `parameter` is not a finite positive real.
+    """
+    value = _validate.positive("parameter", parameter)
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    if value < Fraction(2) ** exponent:
+        exponent -= 1
+    return Fraction(2) ** (exponent - _GRID_BITS)
+
+
+def charged_l1(sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
+    """Return sensitivity + coordinates * granularity, exactly.
+
+    Rounding to the grid moves each entry by at most half a step on either side, so
+    the L1 distance of two answers grows by at most one step an entry.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    """
+    s = _validate.positive("sensitivity", sensitivity)
+    n = _validate.integer("coordinates", coordinates, 1)
+    return s + n * _power_of_two(granularity)
+
+
+def charged_l2(sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
+    """Return sensitivity + sqrt(coordinates) * granularity, rounded up.
+
+    The root is replaced by a rational that is not smaller (by less than 2^-80).
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    """
+    s = _validate.positive("sensitivity", sensitivity)
+    n = _validate.integer("coordinates", coordinates, 1)
+    return s + sqrt_up(Fraction(n)) * _power_of_two(granularity)
+
+
+def grid_laplace_scale(
+    epsilon: Real,
+    sensitivity: Real = 1,
+    *,
+    coordinates: int = 1,
+    granularity: Real | None = None,
+) -> Fraction:
+    """Return the exact scale of Laplace noise on the grid for pure epsilon.
+
+    (sensitivity + coordinates * g)/epsilon, g = `granularity` or, when None,
+    `grid_granularity` of the result.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        > 0.
+    sensitivity : int, float, Fraction or Decimal
+        L1 sensitivity over all coordinates, > 0, in the data's unit.
+    coordinates : int
+        Most entries that one individual can change.
+    granularity : int, float, Fraction or Decimal, optional
+        A power of two in the data's unit.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    CalibrationError
+        No scale in the supported range, or no grid fits.
+    """
+    e = _validate.positive("epsilon", epsilon)
+
+    def least(g: Fraction) -> Fraction:
+        return charged_l1(sensitivity, coordinates, g) / e
+
+    rough = _validate.positive("sensitivity", sensitivity) / e
+    return _on_grid("scale", least, rough, granularity, SCALE_RANGE[0])
+
+
+def grid_laplace_scale_from_rho(
+    rho: Real,
+    sensitivity: Real = 1,
+    *,
+    coordinates: int = 1,
+    granularity: Real | None = None,
+) -> Fraction:
+    """Return the least scale (to 1e-13) of rho-zCDP Laplace noise on the grid.
+
+    From the exact rho of the discrete law on the grid. Parameters and errors are
+    those of `grid_laplace_scale`, with `rho` > 0 in place of epsilon.
+    """
+    r = _validate.positive("rho", rho)
+    s = _validate.positive("sensitivity", sensitivity)
+
+    def least(g: Fraction) -> Fraction:
+        return _least_laplace_scale(r, charged_l1(s, coordinates, g), g)
+
+    rough = s / Fraction(_pure_guess(r))
+    return _on_grid("scale", least, rough, granularity, SCALE_RANGE[0])
+
+
+def grid_gaussian_sigma_from_rho(
+    rho: Real,
+    sensitivity: Real = 1,
+    *,
+    coordinates: int = 1,
+    granularity: Real | None = None,
+) -> float:
+    """Return sigma of rho-zCDP Gaussian noise on the grid, rounded up.
+
+    (sensitivity + sqrt(coordinates) g)/sqrt(2 rho). Parameters and errors are those
+    of `grid_gaussian_sigma`, with `rho` > 0 in place of epsilon and delta.
+    """
+    r = _validate.positive("rho", rho)
+
+    def least(g: Fraction) -> Fraction:
+        charged = charged_l2(sensitivity, coordinates, g)
+        return Fraction(sqrt_float_up(charged * charged / (2 * r)))
+
+    s = _validate.positive("sensitivity", sensitivity)
+    rough = sqrt_up(s * s / (2 * r))
+    return float(_on_grid("sigma", least, rough, granularity, SIGMA_RANGE[0]))
+
+
+def grid_gaussian_sigma(
+    epsilon: Real,
+    delta: Real,
+    sensitivity: Real = 1,
+    *,
+    coordinates: int = 1,
+    granularity: Real | None = None,
+) -> float:
+    """Return a least sigma of Gaussian noise on the grid for (epsilon, delta).
+
+    The bound evaluated is that of the discrete law on the grid, for the charged
+    sensitivity `charged_l2`: nothing is assumed about the continuous law.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        >= 0.
+    delta : int, float, Fraction or Decimal
+        > 0 and < 1.
+    sensitivity : int, float, Fraction or Decimal
+        L2 sensitivity over all coordinates, > 0, in the data's unit.
+    coordinates : int
+        Most entries that one individual can change.
+    granularity : int, float, Fraction or Decimal, optional
+        A power of two in the data's unit; None takes `grid_granularity` of the
+        result.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    CalibrationError
+        No sigma in the supported range, or no grid fits.
+    """
+    target = log_down(_validate.open_unit("delta", delta))
+    e = _validate.nonnegative("epsilon", epsilon)
+    s = _validate.positive("sensitivity", sensitivity)
+
+    def least(g: Fraction) -> Fraction:
+        charged = charged_l2(s, coordinates, g)
+
+        def excess(sigma: float) -> float:
+            width = Fraction(sigma) / g
+            return discrete_gaussian_log_delta(e, charged / g, width, coordinates) - (
+                target
+            )
+
+        guess = _analytic_sigma(e, target, charged)
+        low = max(GRID_RANGE[0], SIGMA_RANGE[0] * g)
+        return Fraction(_search("sigma", excess, guess, (low, GRID_RANGE[1])))
+
+    rough = Fraction(_analytic_sigma(e, target, s))
+    return float(_on_grid("sigma", least, rough, granularity, SIGMA_RANGE[0]))
+
+
+# Helpers
+
+
+def _within(name: str, value: Fraction, limits: tuple[Fraction, Fraction]) -> Fraction:
+    low, high = limits
+    if not low <= value <= high:
+        raise CalibrationError(
+            f"{name} must be in [{float(low):.6g}, {float(high):.6g}], but "
+            f"{_shown(value)} is needed"
+        )
+    return value
+
+
+def _shown(value: Fraction) -> str:
+    try:
+        return f"{float(value):.6g}"
+    except OverflowError:
+        return "a number beyond the range of doubles"
+
+
+def _power_of_two(granularity: Real) -> Fraction:
+    g = _validate.positive("granularity", granularity)
+    if g.numerator & (g.numerator - 1) or g.denominator & (g.denominator - 1):
+        raise ParameterError(f"granularity must be a power of two, got {granularity!r}")
+    return g
+
+
+def _on_grid(
+    name: str,
+    least: Callable[[Fraction], Fraction],
+    rough: Fraction,
+    granularity: Real | None,
+    finest: Fraction,
+) -> Fraction:
+    """Return the least parameter on its own grid, or on the one given."""
+    _within(name, rough, GRID_RANGE)
+    if granularity is not None:
+        g = _power_of_two(granularity)
+        result = _within(name, least(g), GRID_RANGE)
+        _within(f"{name}/granularity", result / g, (finest, Fraction(2) ** 40))
+        return result
+    g = grid_granularity(rough)
+    for _ in range(8):
+        # More noise is always allowed: at least the grid's own least parameter.
+        result = max(least(g), g * Fraction(2**_GRID_BITS))
+        _within(name, result, GRID_RANGE)
+        if grid_granularity(result) == g:
+            return result
+        g = grid_granularity(result)
+    raise CalibrationError(
+        f"no grid of 2^-{_GRID_BITS} {name} keeps the rounding of this many "
+        "coordinates within the budget; give a finer granularity"
+    )
+
+
+def _pure_guess(rho: Fraction) -> float:
+    """Return about the pure epsilon whose (continuous) Laplace noise has this rho."""
+    r = float(rho)
+    return r + 1 - math.exp(-r) if r > 1 else math.sqrt(2 * r)
+
+
+def _least_laplace_scale(rho: Fraction, sensitivity: Fraction, g: Fraction) -> Fraction:
+    """Return the least double scale whose exact rho on the grid g is <= rho."""
+    limit = _validate.float_down(rho)
+
+    def excess(scale: float) -> float:
+        return discrete_laplace_rho(sensitivity / g, Fraction(scale) / g) - limit
+
+    guess = float(sensitivity / Fraction(_pure_guess(rho)))
+    return Fraction(_search("scale", excess, guess, GRID_RANGE))
+
+
+def _analytic_sigma(epsilon: Fraction, target: float, sensitivity: Fraction) -> float:
+    """Return about the sigma of the continuous Gaussian: a start for searches."""
+
+    def excess(mu_inverse: float) -> float:
+        return gaussian_log_delta(epsilon, 1, Fraction(mu_inverse)) - target
+
+    e = float(min(epsilon, Fraction(10**15)))
+    root = math.sqrt(e - target) + math.sqrt(-target)
+    guess = min(root / max(math.sqrt(2) * e, 1e-280), math.exp(-target) / 2)
+    inverse = _search("sigma", excess, guess, GRID_RANGE, step=0.25, relative=1e-6)
+    return float(Fraction(inverse) * sensitivity)
+
+
+def _search(
+    name: str,
+    excess: Callable[[float], float],
+    guess: float,
+    limits: tuple[Fraction, Fraction],
+    step: float = 1e-4,
+    relative: float = 1e-13,
+) -> float:
+    """Return a parameter within `limits` where excess was found <= 0.
+
+    `excess` falls as the parameter grows, at least on the whole; the result lies
+    next to a change of sign. The bracket grows from `guess` by doubling steps.
+    """
+    low_end = _validate.float_up(limits[0])
+    high_end = _validate.float_down(limits[1])
+    start = min(max(guess, low_end), high_end)
+    if excess(start) > 0:
+        low, high, factor = start, start, step
+        while True:
+            if high >= high_end:
+                raise CalibrationError(
+                    f"{name} must be in [{low_end:.6g}, {high_end:.6g}], but none "
+                    "there meets the target"
+                )
+            low, high = high, min(high * (1 + factor), high_end)
+            if excess(high) <= 0:
+                break
+            factor *= 4
+    else:
+        low, high, factor = start, start, step
+        while True:
+            if low <= low_end:
+                return low_end
+            high, low = low, max(low / (1 + factor), low_end)
+            if excess(low) > 0:
+                break
+            factor *= 4
+    return root_above(excess, low, high, relative)
