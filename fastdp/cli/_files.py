@@ -356,7 +356,11 @@ class _CsvSink:
             _require_writable(field)
         self._file = path.open("wb")
         header = [pa.array([name.encode()], pa.large_binary()) for name in schema.names]
-        self._write_lines([_quoted(cell) for cell in header])
+        try:
+            self._write_lines([_quoted(cell) for cell in header])
+        except BaseException:
+            self._file.close()
+            raise
 
     def write(self, table: pa.Table) -> None:
         self._write_lines([_text(column) for column in table.columns])

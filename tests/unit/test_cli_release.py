@@ -1,0 +1,744 @@
+"""``fastdp release``: what is written, what is said, and what is never seen.
+
+An epsilon of 1000 makes the noise of the discrete mechanisms zero but for a
+probability below 1e-400, so that a test can see how cells were read.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.cli import _cells, _files, main
+from fastdp.cli.release import as_text, number
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+SECRET = "7340193"
+INT64 = np.iinfo(np.int64)
+EXACT = ["--mechanism", "discrete-laplace", "--epsilon", "1000", "--sensitivity", "1"]
+REAL = ["--mechanism", "laplace", "--epsilon", "1e6", "--sensitivity", "1"]
+
+
+def release(source: Path, output: Path, *options: str) -> int:
+    return main(["release", str(source), "-o", str(output), *options])
+
+
+def write_csv(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def write_parquet(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    parquet.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def read_parquet(path: Path) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
+    return columns
+
+
+def require_only(folder: Path, *names: str) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+class TestCsv:
+    def test_only_named_and_kept_columns_are_written(self, tmp_path: Path) -> None:
+        source = write_csv(
+            tmp_path / "in.csv", 'name,hidden,count\nann,9,5\n"b, c",9,-7\n'
+        )
+        output = tmp_path / "out.csv"
+        assert (
+            release(source, output, "--column", "count", "--keep", "name", *EXACT) == 0
+        )
+        assert output.read_text() == 'name,count\nann,5\n"b, c",-7\n'
+
+    @pytest.mark.parametrize(
+        ("cell", "value"),
+        [
+            ("12", 12),
+            ("-12", -12),
+            ("+12", 12),
+            (" 12 ", 12),
+            ("007", 7),
+            ("3.0", 3),
+            ("3.5", 0),
+            ("abc", 0),
+            ("", 0),
+            ("1e999", 0),
+            ("0x10", 0),
+            ("1_000", 0),
+            ("NA", 0),
+            ("nan", 0),
+            ("--3", 0),
+            ("9223372036854775807", INT64.max),
+            ("9223372036854775808", INT64.max),
+            ("-9223372036854775808", INT64.min),
+            ("9999999999999999999999", INT64.max),
+            ("-9999999999999999999999", INT64.min),
+            ("0000000000000000000000042", 42),
+            ("9" * 5000, INT64.max),
+            ("٣", 0),
+        ],
+    )
+    def test_reading_of_integer_cells(self, cell: str, value: int) -> None:
+        assert _cells.read_integers(pa.array([cell])).tolist() == [value]
+
+    @pytest.mark.parametrize(
+        ("cell", "value"),
+        [
+            ("1.5", 1.5),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("-1E3", -1000.0),
+            (" 2 ", 2.0),
+            ("abc", 0.0),
+            ("", 0.0),
+            ("0x10", 0.0),
+            ("1_0", 0.0),
+            ("nan", 0.0),
+            ("1e999", np.inf),
+            ("-1e999", -np.inf),
+            ("1e99999999999999999999", np.inf),
+            ("1e-999", 0.0),
+            ("-Infinity", -np.inf),
+            ("9" * 400, np.inf),
+        ],
+    )
+    def test_reading_of_real_cells(self, cell: str, value: float) -> None:
+        assert _cells.read_reals(pa.array([cell])).tolist() == [value]
+
+    def test_a_cell_is_read_alike_whatever_the_others_hold(self) -> None:
+        cells = ["1", "x", "", "2.0", "99999999999999999999", "-3", None, "0x1"] * 3
+        alone = [int(_cells.read_integers(pa.array([c], "string"))[0]) for c in cells]
+        assert _cells.read_integers(pa.array(cells)).tolist() == alone
+        sliced = pa.array(cells).slice(3, 9)
+        assert _cells.read_integers(sliced).tolist() == alone[3:12]
+
+    def test_rows_of_wrong_length_count_as_unreadable_rows(
+        self, tmp_path: Path
+    ) -> None:
+        text = "a,b\n1,2\n3\n\n4,5,6\n7,8\n9\n"
+        source, output = write_csv(tmp_path / "in.csv", text), tmp_path / "out.csv"
+        assert release(source, output, "--column", "b", "--keep", "a", *EXACT) == 0
+        assert output.read_text() == "a,b\n1,2\n,0\n,0\n7,8\n,0\n"
+
+    def test_malformed_rows_keep_their_places_across_blocks(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
+        generator = np.random.default_rng(5)
+        lines, expected = ["a,b"], []
+        for row in range(500):
+            broken = generator.random() < 0.3
+            lines.append("broken" if broken else f"{row},{row % 7}")
+            expected.append(",0" if broken else f"{row},{row % 7}")
+        source = write_csv(tmp_path / "in.csv", "\n".join(lines) + "\n")
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "b", "--keep", "a", *EXACT) == 0
+        assert output.read_text().splitlines()[1:] == expected
+
+    def test_empty_lines_of_a_single_column_are_rows(self, tmp_path: Path) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n\n3\n")
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert output.read_text() == "n\n1\n0\n3\n"
+
+    def test_quoted_line_breaks_and_bytes_survive_in_kept_cells(
+        self, tmp_path: Path
+    ) -> None:
+        rows = b'k,n\n"x\ny",1\n\xff\xfe,2\n"a""b",3\nNULL,4\n'
+        source, output = write_csv(tmp_path / "in.csv", rows), tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 0
+        assert output.read_bytes() == rows
+
+    def test_a_header_alone_gives_a_header(self, tmp_path: Path) -> None:
+        source, output = write_csv(tmp_path / "in.csv", "a,b\n"), tmp_path / "out.csv"
+        assert release(source, output, "--column", "b", *EXACT) == 0
+        assert output.read_text() == "b\n"
+
+    def test_to_parquet(self, tmp_path: Path) -> None:
+        source = write_csv(tmp_path / "in.csv", "k,n\nx,1\ny,\n")
+        output = tmp_path / "out.parquet"
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 0
+        table = parquet.read_table(output)
+        assert table.to_pydict() == {"k": ["x", "y"], "n": [1, 0]}
+        assert table.schema.field("n") == pa.field("n", pa.int64(), nullable=False)
+        assert table.schema.field("k").type == pa.string()
+
+    def test_kept_cells_that_are_not_text_cannot_go_to_parquet(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", b"k,n\n\xff,1\n")
+        output = tmp_path / "out.parquet"
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 1
+        assert capsys.readouterr().err == "fastdp: --keep 'k' must be UTF-8 text\n"
+        require_only(tmp_path, "in.csv")
+
+
+class TestParquet:
+    def test_values_types_and_codec(self, tmp_path: Path) -> None:
+        columns = {
+            "k": pa.array(["x", None, "z"]),
+            "n": pa.array([1, None, -3], pa.int16()),
+            "hidden": [SECRET] * 3,
+        }
+        source = write_parquet(tmp_path / "in.parquet", columns, compression="zstd")
+        output = tmp_path / "out.parquet"
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 0
+        assert read_parquet(output) == {"k": ["x", None, "z"], "n": [1, 0, -3]}
+        file = parquet.ParquetFile(output)
+        assert file.schema_arrow.field("n") == pa.field("n", pa.int64(), nullable=False)
+        assert file.metadata.row_group(0).column(1).compression == "ZSTD"
+        assert SECRET.encode() not in output.read_bytes()
+
+    @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "lz4"])
+    def test_every_codec_comes_out_as_it_went_in(
+        self, tmp_path: Path, codec: str
+    ) -> None:
+        source = write_parquet(
+            tmp_path / "in.parquet", {"n": [1, 2]}, compression=codec
+        )
+        output = tmp_path / "out.parquet"
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        found = [
+            parquet.ParquetFile(path).metadata.row_group(0).column(0).compression
+            for path in (source, output)
+        ]
+        assert found[0] == found[1]
+
+    def test_metadata_of_other_columns_stays_behind(self, tmp_path: Path) -> None:
+        table = pa.table({"n": [1]}).replace_schema_metadata({"note": SECRET})
+        source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+        parquet.write_table(table, source)
+        assert SECRET.encode() in source.read_bytes()
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert SECRET.encode() not in output.read_bytes()
+
+    def test_unsigned_dictionary_and_text_columns(self, tmp_path: Path) -> None:
+        columns = {
+            "u": pa.array([2**64 - 1, None, 5], pa.uint64()),
+            "d": pa.array(["4", None, "x"]).dictionary_encode(),
+            "s": pa.array(["6", "", "9" * 30], pa.large_string()),
+        }
+        source = write_parquet(tmp_path / "in.parquet", columns)
+        output = tmp_path / "out.parquet"
+        names = ["--column", "u", "--column", "d", "--column", "s"]
+        assert release(source, output, *names, *EXACT) == 0
+        assert read_parquet(output) == {
+            "u": [INT64.max, 0, 5],
+            "d": [4, 0, 0],
+            "s": [6, 0, INT64.max],
+        }
+
+    def test_real_columns(self, tmp_path: Path) -> None:
+        values = [1.5, None, float("nan"), float("inf"), -float("inf")]
+        columns = {
+            "f": pa.array(values, pa.float32()),
+            "i": pa.array([2**63 - 1, -(2**63), 3, None, 2**53], pa.int64()),
+        }
+        source = write_parquet(tmp_path / "in.parquet", columns)
+        output = tmp_path / "out.parquet"
+        assert release(source, output, "--column", "f", "--column", "i", *REAL) == 0
+        table = parquet.read_table(output)
+        assert table.schema.types == [pa.float64(), pa.float64()]
+        released = {name: np.array(table[name]) for name in ("f", "i")}
+        assert np.allclose(released["f"][:3], [1.5, 0, 0], atol=1e-3)
+        assert np.all(np.isfinite(released["f"]))
+        assert released["f"][3] > 1e300
+        assert released["f"][4] < -1e300
+        assert np.allclose(released["i"], [2**53, -(2**53), 3, 0, 2**53], atol=1e-3)
+
+    def test_sliced_and_many_batches_with_other_row_groups(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("fastdp.cli.release._CELLS_PER_WRITE", 8192)
+        values = np.arange(10_000) - 5000
+        table = pa.table({"n": pa.array([7, *values]), "k": pa.array([0, *values])})
+        source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+        parquet.write_table(table.slice(1), source, row_group_size=777)
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 0
+        assert read_parquet(output) == {"n": values.tolist(), "k": values.tolist()}
+        metadata = parquet.ParquetFile(output).metadata
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        assert sizes == [1024] * 9 + [784]
+
+    def test_row_groups_do_not_tell_the_lengths_of_private_cells(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("fastdp.cli.release._CELLS_PER_WRITE", 8192)
+        monkeypatch.setattr(_files, "_BLOCK_BYTES", 4096)
+        sizes = []
+        for name, cell in (("short", "1"), ("long", "0" * 60 + "1")):
+            source = write_csv(tmp_path / f"{name}.csv", "n,m\n" + f"{cell},1\n" * 3000)
+            output = tmp_path / f"{name}.parquet"
+            assert release(source, output, "--column", "n", *EXACT) == 0
+            file = parquet.ParquetFile(output).metadata
+            sizes.append([file.row_group(i).num_rows for i in range(3)])
+        assert sizes[0] == sizes[1] == [1024, 1024, 952]
+
+    def test_to_csv(self, tmp_path: Path) -> None:
+        columns = {"k": ['a"b', None], "d": pa.array(["x", "y"]).dictionary_encode()}
+        source = write_parquet(
+            tmp_path / "in.parquet", columns | {"n": pa.array([1, None], pa.int64())}
+        )
+        output = tmp_path / "out.csv"
+        keep = ["--keep", "k", "--keep", "d"]
+        assert release(source, output, "--column", "n", *keep, *EXACT) == 0
+        assert output.read_text() == 'k,d,n\n"a""b",x,1\n,y,0\n'
+
+    def test_an_empty_table(self, tmp_path: Path) -> None:
+        source = write_parquet(tmp_path / "in.parquet", {"n": pa.array([], "int64")})
+        output = tmp_path / "out.parquet"
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert read_parquet(output) == {"n": []}
+
+    @pytest.mark.parametrize(
+        ("values", "options", "rule"),
+        [
+            (pa.array([1.5]), EXACT, "must hold integers (or text), got double"),
+            (pa.array([True]), EXACT, "must hold integers (or text), got bool"),
+            (pa.array([True]), REAL, "must hold integers or floats (or text), got"),
+            (pa.array([[1]]), EXACT, "must hold integers (or text), got list"),
+        ],
+    )
+    def test_columns_of_other_types_are_refused(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        values: Any,
+        options: list[str],
+        rule: str,
+    ) -> None:
+        source = write_parquet(tmp_path / "in.parquet", {"n": values})
+        assert release(source, tmp_path / "o.csv", "--column", "n", *options) == 2
+        assert f"fastdp: --column 'n' {rule}" in capsys.readouterr().err
+        require_only(tmp_path, "in.parquet")
+
+    def test_kept_lists_cannot_go_to_csv(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        columns = {"n": [1], "k": [[int(SECRET)]]}
+        source = write_parquet(tmp_path / "in.parquet", columns)
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("fastdp: --keep 'k' cannot be written as CSV")
+        assert SECRET not in error
+        require_only(tmp_path, "in.parquet")
+
+
+class TestNoise:
+    def test_noise_has_the_size_that_epsilon_asks_for(self, tmp_path: Path) -> None:
+        rows = 20_000
+        source = write_parquet(tmp_path / "in.parquet", {"n": [100] * rows})
+        output = tmp_path / "out.parquet"
+        options = ["--mechanism", "discrete-laplace", "--epsilon", "0.1"]
+        assert (
+            release(source, output, "--column", "n", *options, "--sensitivity", "2")
+            == 0
+        )
+        noise = np.array(read_parquet(output)["n"]) - 100
+        # Scale 20: variance 800 to within 0.1; both bounds are 8 standard errors.
+        assert abs(noise.mean()) < 8 * np.sqrt(800 / rows)
+        assert abs(noise.var() - 800) < 8 * 800 * np.sqrt(5 / rows)
+
+    def test_two_runs_and_two_columns_differ(self, tmp_path: Path) -> None:
+        columns = {"a": [0] * 400, "b": [0] * 400}
+        source = write_parquet(tmp_path / "in.parquet", columns)
+        seen = set()
+        options = ["--mechanism", "discrete-gaussian", "--rho", "0.01"]
+        for run in range(2):
+            output = tmp_path / f"{run}.parquet"
+            names = ["--column", "a", "--column", "b", "--sensitivity", "1"]
+            assert release(source, output, *names, *options) == 0
+            seen |= {tuple(column) for column in read_parquet(output).values()}
+        assert len(seen) == 4
+
+    @pytest.mark.parametrize(
+        ("mechanism", "budget"),
+        [
+            ("discrete-laplace", ["--epsilon", "1"]),
+            ("laplace", ["--epsilon", "1"]),
+            ("discrete-gaussian", ["--rho", "0.5"]),
+            ("gaussian", ["--rho", "0.5"]),
+            ("discrete-gaussian", ["--epsilon", "1", "--delta", "1e-6"]),
+            ("gaussian", ["--epsilon", "1", "--delta", "1e-6"]),
+        ],
+    )
+    def test_every_mechanism(
+        self, tmp_path: Path, mechanism: str, budget: list[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n2\n")
+        output = tmp_path / "out.parquet"
+        options = ["--mechanism", mechanism, *budget, "--sensitivity", "1"]
+        assert release(source, output, "--column", "n", *options) == 0
+        kind = pa.int64() if mechanism.startswith("discrete") else pa.float64()
+        assert parquet.read_table(output).schema.types == [kind]
+
+    def test_granularity_and_workers(self, tmp_path: Path) -> None:
+        source = write_parquet(tmp_path / "in.parquet", {"x": [0.3] * 50})
+        output = tmp_path / "out.parquet"
+        more = ["--granularity", "0.25", "--coordinates", "1", "--workers", "2"]
+        options = ["--mechanism", "laplace", "--epsilon", "1", "--sensitivity", "1"]
+        assert release(source, output, "--column", "x", *options, *more) == 0
+        steps = np.array(read_parquet(output)["x"]) * 4
+        assert np.array_equal(steps, np.rint(steps))
+
+
+class TestStatement:
+    def statement(self, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        first, *lines = captured.err.splitlines()
+        assert first == "fastdp: private release"
+        return dict(line.strip().split(maxsplit=1) for line in lines)
+
+    def test_laplace(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source = write_csv(tmp_path / "in.csv", "a,b,k\n1,2,x\n3,4,y\n")
+        names = ["--column", "a", "--column", "b", "--keep", "k"]
+        options = ["--mechanism", "discrete-laplace", "--epsilon", "0.1"]
+        output = tmp_path / "out.csv"
+        assert release(source, output, *names, *options, "--sensitivity", "3") == 0
+        said = self.statement(capsys)
+        mechanism = fastdp.DiscreteLaplace.from_epsilon(number("0.1"), number("3"))
+        assert said["mechanism"].startswith(repr(mechanism))
+        assert "timing class T0" in said["mechanism"]
+        assert said["parameter"] == "epsilon = 0.1, sensitivity = 3 (L1)"
+        assert said["guarantee"].startswith("0.1-differential privacy")
+        assert "at most 3 in L1 in total" in said["neighbors"]
+        assert "number of rows and the kept columns are public" in said["neighbors"]
+        assert said["released"] == "2 rows of 'a', 'b'"
+        assert said["kept"] == "'k'"
+        assert "nulls" in said["unreadable"]
+
+    def test_gaussian(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source = write_csv(tmp_path / "in.csv", "a,b\n1,2\n")
+        names = ["--column", "a", "--column", "b"]
+        options = ["--mechanism", "gaussian", "--epsilon", "0.5", "--delta", "1e-06"]
+        output = tmp_path / "out.csv"
+        assert release(source, output, *names, *options, "--sensitivity", "1") == 0
+        said = self.statement(capsys)
+        assert said["guarantee"].startswith("(0.5, 1e-06)-differential privacy")
+        assert "in L2 in total, in at most 2 cells" in said["neighbors"]
+        assert said["kept"] == "none"
+
+    def test_rho(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source = write_csv(tmp_path / "in.csv", "a\n1\n")
+        options = ["--mechanism", "discrete-gaussian", "--rho", "1/3"]
+        output = tmp_path / "out.csv"
+        assert (
+            release(source, output, "--column", "a", *options, "--sensitivity", "1")
+            == 0
+        )
+        guarantee = self.statement(capsys)["guarantee"]
+        assert guarantee.startswith("1/3-zero-concentrated differential privacy")
+
+    def test_no_progress_bar_where_there_is_no_terminal(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "a\n1\n")
+        assert release(source, tmp_path / "o.csv", "--column", "a", *EXACT) == 0
+        assert "\r" not in capsys.readouterr().err
+
+    def test_progress_bar_on_a_terminal(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        pytest.importorskip("tqdm")
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        source = write_parquet(tmp_path / "in.parquet", {"n": [1] * 10})
+        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 0
+        assert "\r" in capsys.readouterr().err
+
+
+class TestNothingLeaks:
+    def leaks(self, capsys: pytest.CaptureFixture[str]) -> bool:
+        captured = capsys.readouterr()
+        return SECRET in captured.out + captured.err
+
+    def require_one_line(self, capsys: pytest.CaptureFixture[str]) -> str:
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.startswith("fastdp: ")
+        assert captured.err.count("\n") == 1
+        assert SECRET not in captured.err
+        return captured.err
+
+    @pytest.mark.parametrize(
+        "cell",
+        [SECRET * 9, f"x{SECRET}", f"1,{SECRET}", f'"{SECRET}', f"\\xff{SECRET}"],
+    )
+    def test_private_cells_never_show(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], cell: str
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", f"a,n\n1,2\n3,{cell}\n4,5\n")
+        release(source, tmp_path / "out.csv", "--column", "n", *EXACT)
+        assert not self.leaks(capsys)
+
+    def test_bytes_that_are_no_text_never_show(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        broken = f"a,n\n1,2\n3,4,{SECRET}".encode() + b"\xff\n4,5\n"
+        source = write_csv(tmp_path / "in.csv", broken)
+        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 1
+        assert self.require_one_line(capsys).endswith("not a valid csv table\n")
+        require_only(tmp_path, "in.csv")
+
+    def test_a_header_that_is_data_never_shows(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", f"{SECRET},{SECRET}\n1,2\n")
+        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 2
+        assert "--column must be in INPUT, got 'n'" in self.require_one_line(capsys)
+
+    @pytest.mark.parametrize("content", [b"", b"\n", SECRET.encode() * 99])
+    @pytest.mark.parametrize("name", ["in.csv", "in.parquet"])
+    def test_files_that_are_no_tables(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        name: str,
+        content: bytes,
+    ) -> None:
+        source = write_csv(tmp_path / name, content)
+        code = release(source, tmp_path / "out.csv", "--column", "n", *EXACT)
+        assert code in (1, 2)
+        self.require_one_line(capsys)
+        require_only(tmp_path, name)
+
+    def test_a_parquet_file_that_breaks_off(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        values = [f"{SECRET}{i}" for i in range(5000)]
+        source = write_parquet(tmp_path / "in.parquet", {"n": values})
+        content = bytearray(source.read_bytes())
+        content[200:4000] = bytes(3800)
+        source.write_bytes(bytes(content))
+        assert release(source, tmp_path / "o.parquet", "--column", "n", *EXACT) == 1
+        assert "cannot read" in self.require_one_line(capsys)
+        require_only(tmp_path, "in.parquet")
+
+    def test_an_unforeseen_error_is_named_by_its_type_alone(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise KeyError(SECRET)
+
+        monkeypatch.setattr(fastdp.DiscreteLaplace, "release", fail)
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
+        assert self.require_one_line(capsys) == "fastdp: internal error (KeyError)\n"
+        require_only(tmp_path, "in.csv")
+
+
+class TestWholeOrNotAtAll:
+    @pytest.mark.parametrize("extension", ["csv", "parquet"])
+    def test_an_interrupt_midway_leaves_nothing(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        extension: str,
+    ) -> None:
+        monkeypatch.setattr("fastdp.cli.release._CELLS_PER_WRITE", 8192)
+        real: Callable[..., Any] = fastdp.DiscreteLaplace.release
+        calls = 0
+
+        def interrupted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                # The first groups are on the disk by now, under another name.
+                assert len(list(tmp_path.glob(".out.*.part"))) == 1
+                raise KeyboardInterrupt
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(fastdp.DiscreteLaplace, "release", interrupted)
+        source = write_parquet(tmp_path / "in.parquet", {"n": list(range(5000))})
+        output = tmp_path / f"out.{extension}"
+        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert calls == 3
+        assert capsys.readouterr().err == "fastdp: interrupted\n"
+        require_only(tmp_path, "in.parquet")
+
+    def test_a_failure_leaves_an_older_output_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(_files._CsvSink, "_write_lines", full)
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = write_csv(tmp_path / "out.csv", "old")
+        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert output.read_text() == "old"
+        require_only(tmp_path, "in.csv", "out.csv")
+
+    def test_success_replaces_an_older_output(self, tmp_path: Path) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = write_csv(tmp_path / "out.csv", "old")
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert output.read_text() == "n\n1\n"
+        require_only(tmp_path, "in.csv", "out.csv")
+
+    def test_the_output_has_the_permissions_of_the_umask(self, tmp_path: Path) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = tmp_path / "out.csv"
+        before = os.umask(0o027)
+        try:
+            assert release(source, output, "--column", "n", *EXACT) == 0
+        finally:
+            os.umask(before)
+        assert output.stat().st_mode & 0o777 == 0o640
+
+    @pytest.mark.parametrize("link", [None, "symbolic", "hard"])
+    def test_never_over_the_input(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str | None
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = tmp_path / "folder" / ".." / "in.csv"
+        (tmp_path / "folder").mkdir()
+        if link == "symbolic":
+            (output := tmp_path / "link.csv").symlink_to(source)
+        elif link == "hard":
+            (output := tmp_path / "link.csv").hardlink_to(source)
+        assert release(source, output, "--column", "n", *EXACT) == 2
+        assert "--output must be another file than INPUT" in capsys.readouterr().err
+        assert source.read_text() == "n\n1\n"
+
+    def test_a_folder_that_is_missing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = tmp_path / "none" / "out.csv"
+        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert "No such file or directory" in capsys.readouterr().err
+
+    def test_an_input_that_is_missing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in ("none.csv", "none.parquet"):
+            code = release(tmp_path / name, tmp_path / "o.csv", "--column", "n", *EXACT)
+            assert code == 1
+            error = capsys.readouterr().err
+            assert name in error
+            assert "No such file or directory" in error
+        require_only(tmp_path)
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("options", "named"),
+        [
+            (["discrete-laplace", "--epsilon", "0"], "epsilon"),
+            (["discrete-laplace", "--epsilon", "-1"], "epsilon"),
+            (["discrete-laplace", "--epsilon", "nan"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "inf"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "1/0"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "one"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "1e99999"], "--epsilon"),
+            (["discrete-laplace"], "--epsilon"),
+            (["discrete-laplace", "--rho", "1"], "--epsilon"),
+            (["laplace", "--epsilon", "1", "--delta", "0.1"], "--epsilon"),
+            (["gaussian", "--epsilon", "1"], "--delta"),
+            (["gaussian", "--rho", "1", "--epsilon", "1"], "--rho"),
+            (["discrete-gaussian", "--epsilon", "1", "--delta", "1"], "delta"),
+            (["discrete-gaussian", "--rho", "0"], "rho"),
+            (["discrete-laplace", "--epsilon", "1", "--workers", "0"], "workers"),
+            (["discrete-laplace", "--epsilon", "1", "--coordinates", "2"], "--coord"),
+            (["discrete-laplace", "--epsilon", "1", "--granularity", "1"], "--gran"),
+            (["uniform", "--epsilon", "1"], "--mechanism"),
+        ],
+    )
+    def test_parameters_are_refused_by_name_before_the_input_is_opened(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        options: list[str],
+        named: str,
+    ) -> None:
+        missing = tmp_path / "never-opened.csv"
+        more = ["--column", "n", "--sensitivity", "1", "--mechanism", *options]
+        assert release(missing, tmp_path / "out.csv", *more) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("fastdp: ")
+        assert error.count("\n") == 1
+        assert named in error
+
+    @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
+    def test_sensitivity(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+    ) -> None:
+        options = ["--mechanism", "discrete-laplace", "--epsilon", "1"]
+        more = ["--column", "n", "--sensitivity", value, *options]
+        assert release(tmp_path / "in.csv", tmp_path / "out.csv", *more) == 2
+        assert "sensitivity" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("column", ["a", "b"])
+    def test_a_name_twice(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "a,b,b\n1,2,3\n")
+        names = ["--column", column, *(["--keep", "a"] if column == "a" else [])]
+        assert release(source, tmp_path / "out.csv", *names, *EXACT) == 2
+        assert f"got {column!r}" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("source", "output", "option"),
+        [("in.txt", "out.csv", "INPUT"), ("in.csv", "out.xlsx", "--output")],
+    )
+    def test_formats(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        source: str,
+        output: str,
+        option: str,
+    ) -> None:
+        files = tmp_path / source, tmp_path / output
+        assert release(*files, "--column", "n", *EXACT) == 2
+        assert f"{option} must end in .csv or .parquet" in capsys.readouterr().err
+
+    def test_without_pyarrow_the_extra_is_named(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        files = tmp_path / "in.csv", tmp_path / "out.csv"
+        assert release(*files, "--column", "n", *EXACT) == 1
+        assert 'pip install "fastdp[cli]"' in capsys.readouterr().err
+
+    def test_no_command_and_version(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main([]) == 2
+        assert "COMMAND" in capsys.readouterr().err
+        with pytest.raises(SystemExit) as stop:
+            main(["--version"])
+        assert stop.value.code == 0
+        assert capsys.readouterr().out == f"fastdp {fastdp.__version__}\n"
+
+    def test_as_a_module(self) -> None:
+        command = [sys.executable, "-m", "fastdp.cli", "release", "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "--sensitivity" in done.stdout
+
+    @pytest.mark.parametrize("text", ["0.1", "1e-06", "3", "1/3", "123456789.5"])
+    def test_parameters_are_exact_and_print_as_given(self, text: str) -> None:
+        assert as_text(number(text)) == text
