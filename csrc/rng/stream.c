@@ -127,7 +127,7 @@ static const fdp_cipher_row_t *fdp_row_find(uint32_t cipher)
     return NULL;
 }
 
-bool fdp_cipher_available(uint32_t cipher) { return fdp_row_find(cipher) != NULL; }
+int fdp_cipher_available(uint32_t cipher) { return fdp_row_find(cipher) != NULL; }
 
 uint32_t fdp_cipher_default(void)
 {

@@ -56,10 +56,7 @@ FDP_INTERNAL void fdp_chunk_extend(const fdp_chunk_t *chunk, const uint32_t *tri
 /* Wipes the chunk. */
 FDP_INTERNAL void fdp_chunk_close(fdp_chunk_t *chunk);
 
-/* May this cipher be used at the CPU level in force? The tape always. */
-FDP_INTERNAL bool fdp_cipher_available(uint32_t cipher);
-
-/* In fastdp.h: fdp_cipher_default(), AES-256 where it is available, else
+/* In fastdp.h: fdp_cipher_available(); fdp_cipher_default(), AES-256 where it is available, else
  * ChaCha20; and fdp_stream_derive(), the key of call `index` of a fixed stream:
  * the first 32 bytes of the ChaCha20 block at counter `index` of a nonce that no
  * chunk uses. */

@@ -1,0 +1,234 @@
+/* fastdp.h: the public interface of the fastdp C core.
+ *
+ * One call = one 256-bit key (fdp_call_open) and any number of draws from
+ * disjoint chunks under it (fdp_release and friends), ended by fdp_call_close,
+ * which wipes the key. Nothing survives a call: there is no global state but
+ * the cached CPU mask.
+ *
+ * A draw is a pure function of (key, cipher, chunk, trial, bit). Chunk c gives
+ * the outputs c * chunk_outputs ... of a call, so disjoint chunk ranges can be
+ * drawn by different threads and the result does not depend on their number,
+ * nor on the instruction set.
+ *
+ * Every function that can fail returns a status; on any failure the outputs
+ * that it was given are filled with zeros.
+ */
+#ifndef FASTDP_H
+#define FASTDP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define FDP_API __attribute__((visibility("default")))
+#define FDP_NODISCARD __attribute__((warn_unused_result))
+#else
+#define FDP_API
+#define FDP_NODISCARD
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ------------------------------------------------------------ */
+
+typedef enum {
+    FDP_OK = 0,
+    FDP_ERR_PARAMETER = 1, /* a public parameter is outside its domain        */
+    FDP_ERR_ENTROPY = 2,   /* the operating system gave no randomness         */
+    FDP_ERR_MEMORY = 3,    /* scratch memory could not be had                 */
+    FDP_ERR_RESOLVER = 4   /* the exact resolver failed (its caller knows why) */
+} fdp_status_t;
+
+/* ---- randomness -------------------------------------------------------- */
+
+typedef enum {
+    FDP_CIPHER_CHACHA20 = 1, /* everywhere; the reference                  */
+    FDP_CIPHER_AES256 = 2,   /* counter mode, only with AES instructions   */
+    FDP_CIPHER_TAPE = 3      /* tests only: the words come from the caller */
+} fdp_cipher_t;
+
+/* Test words. Chunk c reads its main stream at main + c * main_stride and its
+ * first 16-byte extension block of trial i at ext + c * ext_stride + 16 * i;
+ * what lies beyond the strides comes from ChaCha20 under fixed keys. */
+typedef struct {
+    const uint8_t *main;
+    size_t main_stride;
+    const uint8_t *ext;
+    size_t ext_stride;
+} fdp_tape_t;
+
+typedef struct {
+    uint32_t cipher; /* fdp_cipher_t */
+    uint8_t key[32];
+    const fdp_tape_t *tape; /* FDP_CIPHER_TAPE only */
+} fdp_stream_t;
+
+/* A lane that the vector kernels left undecided. The words are those of the
+ * trial, narrowest first, as the sampler's kind lays them out. */
+typedef struct {
+    uint64_t chunk;
+    uint32_t trial;
+    uint64_t word[3];
+} fdp_pending_t;
+
+/* Settles one pending trial exactly. Returns 1 and the value, 0 for a rejected
+ * trial, -1 on failure. Must not depend on anything but the pending trial, its
+ * extension blocks (fdp_call_extend) and the sampler's public parameters. */
+typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
+                              int64_t *value);
+
+typedef struct {
+    fdp_stream_t stream;
+    fdp_resolve_fn resolve;
+    void *context;
+} fdp_call_t;
+
+/* A fresh key from the operating system and the default cipher. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_call_open(fdp_call_t *call);
+/* Wipes the key. */
+FDP_API void fdp_call_close(fdp_call_t *call);
+/* 16 bytes: extension block `block` of a trial, most significant bits first in
+ * each of its two little-endian 64-bit words. */
+FDP_API void fdp_call_extend(const fdp_call_t *call, uint64_t chunk,
+                             uint32_t trial, uint32_t block, uint8_t out[16]);
+/* Raw main stream of one chunk, for tests; offset a multiple of 1024. */
+FDP_API void fdp_call_main(const fdp_call_t *call, uint64_t chunk,
+                           uint64_t offset, uint8_t *out, size_t nbytes);
+/* Key of call number `index` of a fixed stream. */
+FDP_API void fdp_stream_derive(uint8_t out[32], const uint8_t key[32],
+                               uint64_t index);
+
+/* ---- machine ----------------------------------------------------------- */
+
+/* The level in force: "portable", "avx2" or "avx512". */
+FDP_API const char *fdp_cpu_level(void);
+FDP_API uint32_t fdp_cpu_mask(void);
+/* For tests: puts this mask in force, cut down to what the machine and
+ * FASTDP_CPU allow; UINT32_MAX restores. Bits: csrc/base/cpu.h. */
+FDP_API void fdp_cpu_limit(uint32_t mask);
+FDP_API uint32_t fdp_cipher_default(void); /* fdp_cipher_t of the secure default */
+FDP_API int fdp_cipher_available(uint32_t cipher); /* at the level in force */
+
+/* ---- samplers ---------------------------------------------------------- */
+
+typedef enum {
+    FDP_LAPLACE_NARROW = 1,  /* scale <= 4000: one 32-bit word a trial        */
+    FDP_LAPLACE_DOUBLE = 2,  /* scale <= 16384: one 64-bit word               */
+    FDP_LAPLACE_WIDE = 3,    /* larger: two 64-bit words                      */
+    FDP_GAUSSIAN_NARROW = 4, /* sigma < 1024: a 16-bit and a 32-bit word      */
+    FDP_GAUSSIAN_DOUBLE = 5, /* j <= 20: a 16-bit and a 64-bit word           */
+    FDP_GAUSSIAN_WIDE = 6    /* larger: a 16-bit and two 64-bit words         */
+} fdp_kind_t;
+
+/* Discrete Laplace, P(X = x) proportional to exp(-|x| / scale), kept to
+ * |x| <= bound when bound > 0. The caller fills the first block of fields from
+ * exact arithmetic, fdp_laplace_prepare the rest. docs/proofs/discrete_laplace.md */
+typedef struct {
+    uint32_t shift;          /* j: scale / 2^j is the kernel's scale (wide)   */
+    int64_t bound;           /* 0: none                                       */
+    uint64_t theta[2];       /* floor(2^128 theta), theta = q / (1 + q): lo, hi */
+    uint64_t inverse[3];     /* floor(2^128 / kernel's scale), low first      */
+    double scale;            /* kernel's scale, nearest                       */
+    double inverse_w0;       /* 1 / (1 - theta), nearest                      */
+    double inverse_w1;       /* 1 / theta, nearest, at most 1e300             */
+    double inverse_scale;    /* 1 / scale, nearest                            */
+    /* derived; tests may widen the error bounds to send more lanes onward    */
+    double error;            /* double stage: bound on |y - true y|, constant */
+    double error_relative;   /*   and per unit of y                           */
+    float narrow_error;      /* the same for the float32 stage                */
+    float narrow_error_relative;
+    int32_t narrow_least;    /* words with less than this left are undecided  */
+    uint32_t unsettled;      /* tests: send all undecided to the resolver     */
+} fdp_laplace_t;
+
+/* Discrete Gaussian, P(X = x) proportional to exp(-x^2 / (2 sigma^2)), by a
+ * dyadic step hat. docs/proofs/discrete_gaussian.md */
+typedef struct {
+    uint32_t shift;          /* j: blocks of 2^j values                       */
+    uint8_t cut[32];         /* integer alias tables: P(alias) = cut / 256    */
+    uint8_t alias[32];
+    uint8_t height_low[32];  /* n_B, the integer heights of the hat           */
+    uint8_t height_high[32];
+    double unit;             /* c: the hat is n_B * c                         */
+    double inverse_2var;     /* 1 / (2 sigma^2), nearest                      */
+    double tail;             /* a block-31 trial with V n c >= tail is rejected */
+    /* derived */
+    double error;            /* double stage: relative to f                   */
+    float narrow_error;
+} fdp_gaussian_t;
+
+typedef union {
+    fdp_laplace_t laplace;
+    fdp_gaussian_t gaussian;
+} fdp_law_t;
+
+typedef struct {
+    fdp_kind_t kind;
+    double acceptance;        /* probability that a trial gives an output     */
+    uint32_t chunk_outputs;   /* derived: outputs of one chunk                */
+    uint32_t slots[3];        /* derived: second-stage lanes of a batch of at */
+                              /*   most 128, 1024 and 4096 trials             */
+    fdp_law_t law;
+} fdp_sampler_t;
+
+/* Completes the derived fields of a sampler whose exact fields are filled. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler);
+
+/* ---- drawing ----------------------------------------------------------- */
+
+typedef enum {
+    FDP_NONE = 0,
+    FDP_I8 = 1, FDP_I16 = 2, FDP_I32 = 3, FDP_I64 = 4,
+    FDP_U8 = 5, FDP_U16 = 6, FDP_U32 = 7,
+    FDP_F32 = 8, FDP_F64 = 9
+} fdp_dtype_t;
+
+/* Real data live on the grid of multiples of `step`, a power of two. */
+typedef struct {
+    double step;
+    double low, high;  /* data are clamped to [low, high] first            */
+    double nan;        /* what NaN counts as, after clamping               */
+} fdp_grid_t;
+
+/* Where noise goes: out = x + noise, saturating at the limits of out's type;
+ * x may be absent (FDP_NONE), and may be the same memory as out. Integer x with
+ * integer out; float x with the same float out and a grid. Contiguous. */
+typedef struct {
+    const void *x;
+    fdp_dtype_t x_type;
+    void *out;
+    fdp_dtype_t out_type;
+    const fdp_grid_t *grid;
+} fdp_target_t;
+
+/* Draws the outputs of chunks first_chunk, first_chunk + 1, ... : n values.
+ * exact: yes. @timing T2: see docs/proofs/timing.md. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
+            uint64_t first_chunk, size_t n, const fdp_target_t *target);
+
+/* Raw keystream bytes: 16384 a chunk. */
+#define FDP_BYTES_CHUNK 16384
+FDP_API FDP_NODISCARD fdp_status_t fdp_fill_bytes(const fdp_call_t *call,
+                                                  uint64_t first_chunk, size_t n,
+                                                  uint8_t *out);
+
+/* Exactly uniform integers low + {0, ..., range - 1}, range 0 meaning 2^64, as
+ * int64 (modulo 2^64): 2048 a chunk. @timing T2. */
+#define FDP_INTEGERS_CHUNK 2048
+FDP_API FDP_NODISCARD fdp_status_t fdp_fill_integers(const fdp_call_t *call,
+                                                     uint64_t low, uint64_t range,
+                                                     uint64_t first_chunk, size_t n,
+                                                     int64_t *out);
+
+/* An exactly uniform permutation of 0 ... n - 1 (Fisher-Yates).
+ * @timing T0: memory addresses depend on the permutation. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_fill_permutation(const fdp_call_t *call,
+                                                        size_t n, int64_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

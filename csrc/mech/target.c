@@ -1,0 +1,134 @@
+/* target.c: see target.h. int64 and float64 arrays take one fused pass; the
+ * other types go through 64-bit scratch and saturate on the way out. */
+#include "target.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "../base/config.h"
+
+static size_t size_of(fdp_dtype_t type)
+{
+    static const uint8_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 4, 8};
+    return sizes[type];
+}
+
+#define LOAD(type)                                    \
+    do {                                              \
+        const type *from = (const type *)x + at;      \
+        for (size_t i = 0; i < n; i++) {              \
+            wide[i] = from[i];                        \
+        }                                             \
+    } while (0)
+
+static void load_integers(const void *x, fdp_dtype_t type, size_t at, size_t n,
+                          int64_t *wide)
+{
+    switch (type) {
+    case FDP_I8: LOAD(int8_t); break;
+    case FDP_I16: LOAD(int16_t); break;
+    case FDP_I32: LOAD(int32_t); break;
+    case FDP_U8: LOAD(uint8_t); break;
+    case FDP_U16: LOAD(uint16_t); break;
+    case FDP_U32: LOAD(uint32_t); break;
+    case FDP_I64: LOAD(int64_t); break;
+    default: memset(wide, 0, n * sizeof *wide); break; /* FDP_NONE */
+    }
+}
+
+#define STORE(type, least, most)                           \
+    do {                                                   \
+        type *to = (type *)out + at;                       \
+        for (size_t i = 0; i < n; i++) {                   \
+            int64_t v = wide[i];                           \
+            v = v < (least) ? (least) : v;                 \
+            v = v > (most) ? (most) : v;                   \
+            to[i] = (type)v;                               \
+        }                                                  \
+    } while (0)
+
+static void store_integers(void *out, fdp_dtype_t type, size_t at, size_t n,
+                           const int64_t *wide)
+{
+    switch (type) {
+    case FDP_I8: STORE(int8_t, INT8_MIN, INT8_MAX); break;
+    case FDP_I16: STORE(int16_t, INT16_MIN, INT16_MAX); break;
+    case FDP_I32: STORE(int32_t, INT32_MIN, INT32_MAX); break;
+    case FDP_U8: STORE(uint8_t, 0, UINT8_MAX); break;
+    case FDP_U16: STORE(uint16_t, 0, UINT16_MAX); break;
+    case FDP_U32: STORE(uint32_t, 0, UINT32_MAX); break;
+    default: STORE(int64_t, INT64_MIN, INT64_MAX); break;
+    }
+}
+
+static void store_integer_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t at,
+                              size_t n, const void *noise, int narrow, int64_t *wide)
+{
+    const bool in_place = t->out_type == FDP_I64;
+    int64_t *const out = in_place ? (int64_t *)t->out + at : wide;
+    const int64_t *x = wide;
+    if (t->x_type == FDP_I64) {
+        x = (const int64_t *)t->x + at;
+    } else {
+        load_integers(t->x, t->x_type, at, n, wide);
+    }
+    if (narrow) {
+        k->add_narrow(x, noise, out, n);
+    } else {
+        k->add_wide(x, noise, out, n);
+    }
+    if (!in_place) {
+        store_integers(t->out, t->out_type, at, n, wide);
+    }
+}
+
+/* A piece at a time, so that scratch for doubles is small. */
+#define PIECE 256
+
+static void store_real_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t at,
+                           size_t n, const int64_t *noise)
+{
+    if (t->out_type == FDP_F64) {
+        k->add_grid(t->grid, (const double *)t->x + at, noise, (double *)t->out + at, n);
+        return;
+    }
+    double piece[PIECE];
+    for (size_t done = 0; done < n; done += PIECE) {
+        const size_t m = n - done < PIECE ? n - done : PIECE;
+        const float *x = (const float *)t->x + at + done;
+        float *out = (float *)t->out + at + done;
+        for (size_t i = 0; i < m; i++) {
+            piece[i] = (double)x[i];
+        }
+        k->add_grid(t->grid, piece, noise + done, piece, m);
+        for (size_t i = 0; i < m; i++) {
+            double y = piece[i];
+            y = y > FLT_MAX ? FLT_MAX : y;
+            y = y < -FLT_MAX ? -FLT_MAX : y;
+            out[i] = (float)y;
+        }
+    }
+}
+
+void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
+                      size_t at, size_t n, const void *noise, int narrow, int64_t *wide)
+{
+    if (target->grid == NULL) {
+        store_integer_sum(target, kernels, at, n, noise, narrow, wide);
+        return;
+    }
+    if (narrow) {
+        for (size_t i = 0; i < n; i++) {
+            wide[i] = ((const int32_t *)noise)[i];
+        }
+        noise = wide;
+    }
+    store_real_sum(target, kernels, at, n, noise);
+}
+
+void fdp_target_zero(const fdp_target_t *target, size_t n)
+{
+    if (n != 0) {
+        memset(target->out, 0, n * size_of(target->out_type));
+    }
+}

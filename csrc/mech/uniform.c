@@ -1,0 +1,103 @@
+/* uniform.c: raw bytes, uniform integers and permutations.
+ *
+ * Integers use Lemire's multiplication with rejection (ACM TOMACS 2019): the
+ * high half of word * range, redrawn while the low half is below 2^64 mod range,
+ * so every value has exactly the same number of words. Whether a trial is
+ * redrawn is independent of the value it would have given.
+ */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../base/mul128.h"
+#include "../base/wipe.h"
+#include "../fastdp.h"
+#include "../rng/stream.h"
+
+#define UNIT 1024
+#define WORDS (UNIT / 8)
+
+/* The 64-bit words of a chunk's main stream, in order, a unit at a time. */
+typedef struct {
+    FDP_ALIGNED(64) uint64_t word[WORDS];
+    fdp_chunk_t chunk;
+    uint64_t offset;
+    size_t next;
+} words_t;
+
+static void words_open(words_t *w, const fdp_call_t *call, uint64_t chunk)
+{
+    fdp_chunk_open(&w->chunk, &call->stream, chunk);
+    w->offset = 0;
+    w->next = WORDS;
+}
+
+static uint64_t words_take(words_t *w)
+{
+    if (w->next == WORDS) {
+        fdp_chunk_main(&w->chunk, w->offset, w->word, UNIT);
+        w->offset += UNIT;
+        w->next = 0;
+    }
+    return w->word[w->next++];
+}
+
+static void words_close(words_t *w) { fdp_wipe(w, sizeof *w); }
+
+/* 2^64 mod range: the low halves below it are the surplus. */
+static uint64_t surplus_of(uint64_t range) { return (0 - range) % range; }
+
+static uint64_t below(words_t *w, uint64_t range, uint64_t surplus)
+{
+    uint64_t high;
+    while (fdp_mul_u64(words_take(w), range, &high) < surplus) {
+    }
+    return high;
+}
+
+fdp_status_t fdp_fill_bytes(const fdp_call_t *call, uint64_t first_chunk, size_t n,
+                            uint8_t *out)
+{
+    while (n > 0) {
+        const size_t part = n < FDP_BYTES_CHUNK ? n : FDP_BYTES_CHUNK;
+        fdp_call_main(call, first_chunk++, 0, out, part);
+        out += part;
+        n -= part;
+    }
+    return FDP_OK;
+}
+
+fdp_status_t fdp_fill_integers(const fdp_call_t *call, uint64_t low, uint64_t range,
+                               uint64_t first_chunk, size_t n, int64_t *out)
+{
+    const uint64_t surplus = range == 0 ? 0 : surplus_of(range);
+    words_t words;
+    for (size_t done = 0; done < n; done += FDP_INTEGERS_CHUNK) {
+        const size_t part = n - done < FDP_INTEGERS_CHUNK ? n - done : FDP_INTEGERS_CHUNK;
+        words_open(&words, call, first_chunk++);
+        for (size_t i = 0; i < part; i++) {
+            const uint64_t v =
+                range == 0 ? words_take(&words) : below(&words, range, surplus);
+            out[done + i] = (int64_t)(low + v);
+        }
+    }
+    words_close(&words);
+    return FDP_OK;
+}
+
+fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out)
+{
+    words_t words;
+    words_open(&words, call, 0);
+    uint64_t chunk = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (words.offset >= FDP_BYTES_CHUNK && words.next == WORDS) {
+            words_open(&words, call, ++chunk);
+        }
+        const uint64_t range = i + 1;
+        const size_t k = (size_t)below(&words, range, surplus_of(range));
+        out[i] = k == i ? 0 : out[k]; /* inside-out Fisher-Yates */
+        out[k] = (int64_t)i;
+    }
+    words_close(&words);
+    return FDP_OK;
+}

@@ -1,0 +1,177 @@
+/* array_body.inc.h: what happens to arrays of values between a sampler kernel
+ * and the caller's memory, compiled once per level: marking the lanes that need
+ * more, packing accepted values, adding noise to data. A level that has better
+ * instructions for a function defines FDP_HAVE_... and its own version. */
+
+#ifndef FDP_HAVE_SPECIAL
+static void FDP_K(special32)(const int32_t *restrict value, uint64_t *restrict mask,
+                             size_t n)
+{
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = 0;
+        for (size_t k = 0; k < 64; k++) {
+            bits |= (uint64_t)(value[i + k] <= FDP_UNDECIDED32) << k;
+        }
+        mask[i / 64] = bits;
+    }
+}
+
+static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict mask,
+                             size_t n)
+{
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = 0;
+        for (size_t k = 0; k < 64; k++) {
+            bits |= (uint64_t)(value[i + k] <= FDP_REJECTED64) << k;
+        }
+        mask[i / 64] = bits;
+    }
+}
+#endif
+
+#ifndef FDP_HAVE_COMPACT
+/* (tagged - keep) / 2 without a 64-bit arithmetic shift, which AVX2 lacks. */
+static inline int64_t FDP_K(untag64)(int64_t tagged)
+{
+    const uint64_t half = (uint64_t)tagged >> 1;
+    return (int64_t)((half ^ (UINT64_C(1) << 62)) - (UINT64_C(1) << 62));
+}
+
+static size_t FDP_K(compact32)(const int32_t *restrict tagged, int32_t *restrict out,
+                               size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[kept] = tagged[i] >> 1;
+        kept += (size_t)(tagged[i] & 1);
+    }
+    return kept;
+}
+
+static size_t FDP_K(compact64)(const int64_t *restrict tagged, int64_t *restrict out,
+                               size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[kept] = FDP_K(untag64)(tagged[i]);
+        kept += (size_t)(tagged[i] & 1);
+    }
+    return kept;
+}
+#endif
+
+#ifndef FDP_HAVE_SELECT
+/* No byte shuffle on this level: every table entry is read for every lane, so
+ * that no address depends on a word. */
+static void FDP_K(gaussian_select)(const fdp_gaussian_t *law,
+                                   const uint16_t *restrict word,
+                                   uint8_t *restrict block,
+                                   uint16_t *restrict height, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64) {
+        uint8_t column[64], cut[64], alias[64], low[64], high[64];
+        for (size_t k = 0; k < 64; k++) {
+            column[k] = (uint8_t)((word[i + k] >> 8) & 31);
+            cut[k] = alias[k] = low[k] = high[k] = 0;
+        }
+        for (size_t entry = 0; entry < 32; entry++) {
+            const uint8_t c = law->cut[entry], a = law->alias[entry];
+            for (size_t k = 0; k < 64; k++) {
+                const uint8_t hit = column[k] == entry ? 0xff : 0;
+                cut[k] |= hit & c;
+                alias[k] |= hit & a;
+            }
+        }
+        for (size_t k = 0; k < 64; k++) {
+            const uint8_t u = (uint8_t)word[i + k];
+            block[i + k] = u < cut[k] ? alias[k] : column[k];
+        }
+        for (size_t entry = 0; entry < 32; entry++) {
+            const uint8_t l = law->height_low[entry], h = law->height_high[entry];
+            for (size_t k = 0; k < 64; k++) {
+                const uint8_t hit = block[i + k] == entry ? 0xff : 0;
+                low[k] |= hit & l;
+                high[k] |= hit & h;
+            }
+        }
+        for (size_t k = 0; k < 64; k++) {
+            height[i + k] = (uint16_t)(low[k] | ((uint32_t)high[k] << 8));
+        }
+    }
+}
+#endif
+
+static inline int64_t FDP_K(add_saturate)(int64_t a, int64_t b)
+{
+    const uint64_t sum = (uint64_t)a + (uint64_t)b;
+    const int64_t overflow =
+        (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
+    const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
+    return overflow < 0 ? limit : (int64_t)sum;
+}
+
+static void FDP_K(add_narrow)(const int64_t *x, const int32_t *restrict noise,
+                              int64_t *out, size_t n)
+{
+    FDP_INDEPENDENT
+    for (size_t i = 0; i < n; i++) {
+        out[i] = FDP_K(add_saturate)(x[i], noise[i]);
+    }
+}
+
+static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
+                            int64_t *out, size_t n)
+{
+    FDP_INDEPENDENT
+    for (size_t i = 0; i < n; i++) {
+        out[i] = FDP_K(add_saturate)(x[i], noise[i]);
+    }
+}
+
+/* Both addends are multiples of the step (or x is so large that it is one), so
+ * the sum is the correctly rounded value of an exact sum: post-processing. */
+static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
+                            const int64_t *restrict noise, double *out, size_t n)
+{
+    const double step = grid->step, low = grid->low, high = grid->high;
+    const double nan = grid->nan;
+    const double anchor = step * 0x1p52;
+    const int64_t most = (INT64_C(1) << 51) - 1;
+    FDP_INDEPENDENT
+    for (size_t i = 0; i < n; i++) {
+        double v = x[i];
+        v = v == v ? v : nan;
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        const double size = v < 0.0 ? -v : v;
+        const double snapped = (size + anchor) - anchor;
+        const double on_grid = size < anchor ? snapped : size;
+        const double base = v < 0.0 ? -on_grid : on_grid;
+        int64_t k = noise[i];
+        k = k > most ? most : k;
+        k = k < -most ? -most : k;
+        double y = base + fdp_from_small(k) * step;
+        y = y > 0x1.fffffffffffffp1023 ? 0x1.fffffffffffffp1023 : y;
+        y = y < -0x1.fffffffffffffp1023 ? -0x1.fffffffffffffp1023 : y;
+        out[i] = y;
+    }
+}
+
+const fdp_kernels_t FDP_K(kernels) = {
+    .name = FDP_LEVEL_NAME,
+    .required = FDP_LEVEL_MASK,
+    .laplace_narrow = FDP_K(laplace_narrow),
+    .laplace_double = FDP_K(laplace_double),
+    .laplace_wide = FDP_K(laplace_wide),
+    .gaussian_select = FDP_K(gaussian_select),
+    .gaussian_narrow = FDP_K(gaussian_narrow),
+    .gaussian_double = FDP_K(gaussian_double),
+    .gaussian_wide = FDP_K(gaussian_wide),
+    .special32 = FDP_K(special32),
+    .special64 = FDP_K(special64),
+    .compact32 = FDP_K(compact32),
+    .compact64 = FDP_K(compact64),
+    .add_narrow = FDP_K(add_narrow),
+    .add_wide = FDP_K(add_wide),
+    .add_grid = FDP_K(add_grid),
+};

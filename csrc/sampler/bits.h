@@ -1,0 +1,53 @@
+/* bits.h: reinterpretation of floats and exact integer <-> double conversions
+ * that vectorise on every level (AVX2 has no 64-bit integer conversions). */
+#ifndef FDP_SAMPLER_BITS_H
+#define FDP_SAMPLER_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t fdp_float_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float fdp_bits_float(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint64_t fdp_double_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline double fdp_bits_double(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Correctly rounded: the two halves are exact, so only their sum rounds. */
+static inline double fdp_from_unsigned(uint64_t n) {
+    double low = fdp_bits_double((n & 0xffffffffu) | 0x4330000000000000u) - 0x1p52;
+    double high = fdp_bits_double((n >> 32) | 0x4530000000000000u) - 0x1p84;
+    return high + low;
+}
+
+/* Exact, for |n| < 2^51. */
+static inline double fdp_from_small(int64_t n) {
+    return fdp_bits_double((uint64_t)n + 0x4338000000000000u) - 0x1.8p52;
+}
+
+/* Exact, for integers |x| < 2^51. */
+static inline int64_t fdp_to_small(double x) {
+    return (int64_t)(fdp_double_bits(x + 0x1.8p52) - 0x4338000000000000u);
+}
+
+/* Nearest integer, ties to even, for |x| < 2^51. */
+static inline double fdp_nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
+
+#endif

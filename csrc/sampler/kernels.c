@@ -1,0 +1,19 @@
+/* kernels.c: picks the row of kernels, best level first. */
+#include "kernels.h"
+
+#include "../base/config.h"
+#include "../base/cpu.h"
+
+const fdp_kernels_t *fdp_kernels(void)
+{
+#if FDP_X86_64
+    static const fdp_kernels_t *const rows[] = {&fdp_kernels_avx512, &fdp_kernels_avx2};
+    const uint32_t mask = fdp_cpu_mask();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if ((rows[i]->required & ~mask) == 0) {
+            return rows[i];
+        }
+    }
+#endif
+    return &fdp_kernels_portable;
+}

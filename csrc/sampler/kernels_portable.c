@@ -1,0 +1,14 @@
+/* kernels_portable.c: the vector kernels for any machine; gcc and clang turn
+ * them into the baseline's vectors (SSE2, NEON). */
+#include "../base/config.h"
+#include "bits.h"
+#include "constants.h"
+#include "kernels.h"
+
+#define FDP_K(name) FDP_JOIN(fdp_##name, portable)
+#define FDP_LEVEL_NAME "portable"
+#define FDP_LEVEL_MASK 0
+
+#include "laplace_body.inc.h"
+#include "gaussian_body.inc.h"
+#include "array_body.inc.h"

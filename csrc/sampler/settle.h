@@ -1,0 +1,21 @@
+/* settle.h: scalar second opinions, in 128-bit integers, for lanes that the
+ * double kernels leave undecided. What these cannot decide either goes to the
+ * exact resolver. */
+#ifndef FDP_SAMPLER_SETTLE_H
+#define FDP_SAMPLER_SETTLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../fastdp.h"
+
+/* The direct rule with 128 bits of U (high, low); for the wide kind the block
+ * number H. False when 128 bits or the arithmetic do not decide. */
+bool fdp_laplace_settle(const fdp_laplace_t *law, uint64_t high, uint64_t low,
+                        int64_t *value);
+
+/* Whether a wide trial is kept, V continued by 64 more bits; false: undecided. */
+bool fdp_laplace_settle_keep(const fdp_laplace_t *law, uint64_t rest,
+                             uint64_t more, bool *keep);
+
+#endif

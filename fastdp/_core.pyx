@@ -1,0 +1,372 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: freethreading_compatible=True, embedsignature=False
+"""The extension: converts arguments, calls the C core, maps status to errors.
+
+Arrays arrive checked by the Python layer: contiguous, native, of a known dtype.
+"""
+
+cimport cython
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from fastdp._fdp cimport *
+
+import numpy as np
+
+from fastdp.exceptions import EntropyError, FastDPError, ParameterError
+
+cnp.import_array()
+
+# Chunks drawn between two looks at pending signals: a few milliseconds.
+DEF SLAB = 1024
+
+cdef dict _DTYPES = {
+    np.dtype(np.int8): FDP_I8,
+    np.dtype(np.int16): FDP_I16,
+    np.dtype(np.int32): FDP_I32,
+    np.dtype(np.int64): FDP_I64,
+    np.dtype(np.uint8): FDP_U8,
+    np.dtype(np.uint16): FDP_U16,
+    np.dtype(np.uint32): FDP_U32,
+    np.dtype(np.float32): FDP_F32,
+    np.dtype(np.float64): FDP_F64,
+}
+
+
+# ---- calls -----------------------------------------------------------------
+
+@cython.final
+cdef class Call:
+    """The key of one call; wiped when the object goes.
+
+    `stream` is None for a fresh key from the operating system, or an object whose
+    `_next_call()` gives (cipher, key, tape) of a fixed stream.
+    """
+
+    cdef fdp_call_t c
+    cdef fdp_tape_t tape
+    cdef object tape_owner
+    cdef object resolver
+    cdef object error
+
+    def __cinit__(self, stream=None):
+        memset(&self.c, 0, sizeof(fdp_call_t))
+        if stream is None:
+            _check(fdp_call_open(&self.c), self)
+        else:
+            cipher, key, self.tape_owner = stream._next_call()
+            self._fix(cipher, key)
+        self.c.resolve = _resolve
+        self.c.context = <void *> self
+
+    cdef _fix(self, uint32_t cipher, bytes key):
+        if not fdp_cipher_available(cipher):
+            raise ParameterError("cipher must be one that this machine can run")
+        if len(key) != 32:
+            raise ParameterError("key must have 32 bytes")
+        self.c.stream.cipher = cipher
+        memcpy(self.c.stream.key, PyBytes_AsString(key), 32)
+        if self.tape_owner is not None:
+            main, extension = self.tape_owner
+            self.tape.main = <const uint8_t *> cnp.PyArray_DATA(main)
+            self.tape.main_stride = main.shape[1]
+            self.tape.ext = <const uint8_t *> cnp.PyArray_DATA(extension)
+            self.tape.ext_stride = extension.shape[1]
+            self.c.stream.tape = &self.tape
+
+    def __dealloc__(self):
+        fdp_call_close(&self.c)
+
+    def keystream(self, uint64_t chunk, uint64_t offset, Py_ssize_t n):
+        """Return n bytes of a chunk's main stream from a multiple of 1024 on."""
+        out = PyBytes_FromStringAndSize(NULL, n)
+        fdp_call_main(&self.c, chunk, offset, <uint8_t *> PyBytes_AsString(out), n)
+        return out
+
+    def extension(self, uint64_t chunk, uint32_t trial, uint32_t block):
+        """Return extension block `block` of a trial, 16 bytes."""
+        out = PyBytes_FromStringAndSize(NULL, 16)
+        fdp_call_extend(&self.c, chunk, trial, block, <uint8_t *> PyBytes_AsString(out))
+        return out
+
+
+cdef int _resolve(void *context, const fdp_pending_t *pending,
+                  int64_t *value) noexcept with gil:
+    cdef Call call = <Call> context
+    cdef uint64_t chunk = pending.chunk
+    cdef uint32_t trial = pending.trial
+    try:
+        words = (pending.word[0], pending.word[1], pending.word[2])
+        exact = call.resolver(words, lambda block: call.extension(chunk, trial, block))
+        if exact is None:
+            return 0
+        value[0] = max(min(exact, INT64_MAX), INT64_MIN)
+        return 1
+    except BaseException as error:
+        call.error = error
+        return -1
+
+
+cdef int _check(fdp_status_t status, Call call) except -1:
+    if status == FDP_OK:
+        return 0
+    if status == FDP_ERR_ENTROPY:
+        raise EntropyError("the operating system gave no randomness")
+    if status == FDP_ERR_MEMORY:
+        raise MemoryError("scratch memory for the noise kernels")
+    if status == FDP_ERR_RESOLVER and call.error is not None:
+        raise call.error
+    raise FastDPError(f"the C core failed with status {<int> status}")
+
+
+# ---- samplers --------------------------------------------------------------
+
+cdef dict _KINDS = {
+    ("laplace", "narrow"): FDP_LAPLACE_NARROW,
+    ("laplace", "double"): FDP_LAPLACE_DOUBLE,
+    ("laplace", "wide"): FDP_LAPLACE_WIDE,
+    ("gaussian", "narrow"): FDP_GAUSSIAN_NARROW,
+    ("gaussian", "double"): FDP_GAUSSIAN_DOUBLE,
+    ("gaussian", "wide"): FDP_GAUSSIAN_WIDE,
+}
+
+
+@cython.final
+cdef class Sampler:
+    """A prepared law: the kernel's table and the exact resolver behind it.
+
+    `resolver(words, block)` settles a pending trial exactly from its words and
+    its extension blocks: an int, or None when the law rejects the trial.
+    """
+
+    cdef fdp_sampler_t c
+    cdef object resolver
+
+    def __cinit__(self, resolver):
+        memset(&self.c, 0, sizeof(fdp_sampler_t))
+        self.resolver = resolver
+
+    @staticmethod
+    def laplace(table, resolver, int64_t bound=0, double within=1.0):
+        """Discrete Laplace, kept to |x| <= bound (probability `within`) if bound > 0."""
+        cdef Sampler self = Sampler.__new__(Sampler, resolver)
+        cdef fdp_laplace_t *law = &self.c.law.laplace
+        self.c.kind = _KINDS["laplace", table.kind]
+        self.c.acceptance = table.acceptance * within
+        law.shift = table.j
+        law.bound = bound
+        law.theta[0] = table.theta128 & 0xFFFFFFFFFFFFFFFF
+        law.theta[1] = table.theta64
+        inverse = (table.t.denominator << (128 + table.j)) // table.t.numerator
+        for i in range(3):
+            law.inverse[i] = (inverse >> (64 * i)) & 0xFFFFFFFFFFFFFFFF
+        law.scale = table.scale
+        law.inverse_w0 = table.inv_w0
+        law.inverse_w1 = table.inv_w1
+        law.inverse_scale = table.inv_t
+        _check(fdp_sampler_prepare(&self.c), None)
+        return self
+
+    @staticmethod
+    def gaussian(table, resolver):
+        """Discrete Gaussian."""
+        cdef Sampler self = Sampler.__new__(Sampler, resolver)
+        cdef fdp_gaussian_t *law = &self.c.law.gaussian
+        self.c.kind = _KINDS["gaussian", table.kind]
+        self.c.acceptance = table.acceptance
+        law.shift = table.j
+        for i in range(32):
+            law.cut[i] = table.ap[i]
+            law.alias[i] = table.alias[i]
+            law.height_low[i] = table.n_lo[i]
+            law.height_high[i] = table.n_hi[i]
+        law.unit = table.c
+        law.inverse_2var = table.i2
+        law.tail = table.tail
+        _check(fdp_sampler_prepare(&self.c), None)
+        return self
+
+    @property
+    def chunk_outputs(self):
+        """Outputs of one chunk."""
+        return self.c.chunk_outputs
+
+    @property
+    def acceptance(self):
+        """Probability that a trial gives an output."""
+        return self.c.acceptance
+
+    def widen(self, *, double narrow=0.0, double wide=0.0):
+        """Return a copy that sends more lanes onward, for tests: error bounds
+        raised to these (in units of the value for Laplace, relative for the
+        Gaussian), and no 128-bit stage when `wide` is set. The law is the same.
+        """
+        cdef Sampler other = Sampler.__new__(Sampler, self.resolver)
+        other.c = self.c
+        if self.c.kind <= FDP_LAPLACE_WIDE:
+            if narrow > 0:
+                other.c.law.laplace.narrow_error = <float> narrow
+            if wide > 0:
+                other.c.law.laplace.error = wide
+                other.c.law.laplace.unsettled = 1
+        else:
+            if narrow > 0:
+                other.c.law.gaussian.narrow_error = <float> narrow
+            if wide > 0:
+                other.c.law.gaussian.error = wide
+        return other
+
+
+# ---- drawing ---------------------------------------------------------------
+
+cdef fdp_dtype_t _dtype_code(cnp.ndarray array) except *:
+    return <fdp_dtype_t> <int> _DTYPES[array.dtype]
+
+
+def dtype_supported(dtype):
+    """Whether a native dtype has a kernel."""
+    return dtype in _DTYPES
+
+
+def fill(Call call, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
+         uint64_t first_chunk=0, grid=None):
+    """Write x + noise (noise alone when x is None) into `out`.
+
+    Both are C-contiguous, native and of one size. `grid` is (step, low, high,
+    nan) for float data. On any failure `out` is filled with zeros.
+    """
+    cdef fdp_target_t target
+    cdef fdp_grid_t c_grid
+    cdef size_t left = cnp.PyArray_SIZE(out)
+    cdef size_t slab = <size_t> SLAB * sampler.c.chunk_outputs
+    cdef size_t n, x_item = 0, out_item = out.itemsize
+    cdef fdp_status_t status
+    memset(&target, 0, sizeof(target))
+    target.out = cnp.PyArray_DATA(out)
+    target.out_type = _dtype_code(out)
+    if x is not None:
+        target.x = cnp.PyArray_DATA(x)
+        target.x_type = _dtype_code(x)
+        x_item = x.itemsize
+    if grid is not None:
+        c_grid.step, c_grid.low, c_grid.high, c_grid.nan = grid
+        target.grid = &c_grid
+    call.resolver = sampler.resolver
+    try:
+        while left > 0:
+            n = left if left < slab else slab
+            with nogil:
+                status = fdp_release(&call.c, &sampler.c, first_chunk, n, &target)
+            _check(status, call)
+            left -= n
+            first_chunk += SLAB
+            target.out = <uint8_t *> target.out + n * out_item
+            if target.x != NULL:
+                target.x = <const uint8_t *> target.x + n * x_item
+            if left > 0:
+                PyErr_CheckSignals()
+    except BaseException:
+        zero(out)
+        raise
+
+
+def fill_one(Sampler sampler, int64_t x, stream=None):
+    """Return x + noise, saturated, as an int: the short way for scalars."""
+    cdef Call call = Call.__new__(Call, stream)
+    cdef fdp_target_t target
+    cdef int64_t out = 0
+    cdef fdp_status_t status
+    memset(&target, 0, sizeof(target))
+    target.x = &x
+    target.x_type = FDP_I64
+    target.out = &out
+    target.out_type = FDP_I64
+    call.resolver = sampler.resolver
+    with nogil:
+        status = fdp_release(&call.c, &sampler.c, 0, 1, &target)
+    _check(status, call)
+    return out
+
+
+def zero(cnp.ndarray out):
+    """Fill a contiguous array with zeros."""
+    memset(cnp.PyArray_DATA(out), 0, cnp.PyArray_NBYTES(out))
+
+
+def fill_bytes(Call call, Py_ssize_t n):
+    """Return n uniformly random bytes."""
+    out = PyBytes_FromStringAndSize(NULL, n)
+    cdef uint8_t *data = <uint8_t *> PyBytes_AsString(out)
+    cdef fdp_status_t status
+    with nogil:
+        status = fdp_fill_bytes(&call.c, 0, n, data)
+    _check(status, call)
+    return out
+
+
+def fill_integers(Call call, int64_t low, uint64_t span, cnp.ndarray out,
+                  uint64_t first_chunk=0):
+    """Fill an int64 array with uniform integers low ... low + span - 1; span 0
+    means 2**64."""
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_SIZE(out)
+    cdef fdp_status_t status
+    with nogil:
+        status = fdp_fill_integers(&call.c, <uint64_t> low, span, first_chunk, n, data)
+    _check(status, call)
+
+
+def fill_permutation(Call call, cnp.ndarray out):
+    """Fill an int64 array with a uniform permutation of 0 ... n - 1."""
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_SIZE(out)
+    cdef fdp_status_t status
+    with nogil:
+        status = fdp_fill_permutation(&call.c, n, data)
+    _check(status, call)
+
+
+# ---- machine ---------------------------------------------------------------
+
+INTEGERS_CHUNK = FDP_INTEGERS_CHUNK
+CIPHERS = {
+    "chacha20": FDP_CIPHER_CHACHA20,
+    "aes": FDP_CIPHER_AES256,
+    "tape": FDP_CIPHER_TAPE,
+}
+
+# Masks of csrc/base/cpu.h: AVX2 1, AVX512 2, AES 4, VAES 8.
+cdef dict _LEVELS = {"portable": 0, "avx2": 0xD, "avx512": 0xF}
+
+
+def config():
+    """Return the CPU level and the cipher of the secure default."""
+    cdef dict names = {value: name for name, value in CIPHERS.items()}
+    return {
+        "cpu": fdp_cpu_level().decode(),
+        "cipher": names[fdp_cipher_default()],
+    }
+
+
+def cipher_available(str cipher):
+    """Whether this machine can run the cipher at the level in force."""
+    return bool(fdp_cipher_available(CIPHERS[cipher]))
+
+
+def limit_cpu(level=None):
+    """For tests: lower the CPU level (None restores it); return the one in force."""
+    fdp_cpu_limit(0xFFFFFFFF if level is None else <uint32_t> _LEVELS[level])
+    return fdp_cpu_level().decode()
+
+
+def derive_key(bytes key, uint64_t index):
+    """Return the key of call `index` of a fixed stream: 32 bytes."""
+    if len(key) != 32:
+        raise ParameterError("key must have 32 bytes")
+    out = PyBytes_FromStringAndSize(NULL, 32)
+    fdp_stream_derive(<uint8_t *> PyBytes_AsString(out),
+                      <const uint8_t *> PyBytes_AsString(key), index)
+    return out

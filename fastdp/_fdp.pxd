@@ -1,0 +1,142 @@
+# Cython's view of csrc/fastdp.h; a test compares the names with the header.
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef extern from "fastdp.h" nogil:
+    ctypedef enum fdp_status_t:
+        FDP_OK
+        FDP_ERR_PARAMETER
+        FDP_ERR_ENTROPY
+        FDP_ERR_MEMORY
+        FDP_ERR_RESOLVER
+
+    ctypedef enum fdp_cipher_t:
+        FDP_CIPHER_CHACHA20
+        FDP_CIPHER_AES256
+        FDP_CIPHER_TAPE
+
+    ctypedef struct fdp_tape_t:
+        const uint8_t *main
+        size_t main_stride
+        const uint8_t *ext
+        size_t ext_stride
+
+    ctypedef struct fdp_stream_t:
+        uint32_t cipher
+        uint8_t key[32]
+        const fdp_tape_t *tape
+
+    ctypedef struct fdp_pending_t:
+        uint64_t chunk
+        uint32_t trial
+        uint64_t word[3]
+
+    ctypedef int (*fdp_resolve_fn)(void *, const fdp_pending_t *, int64_t *) noexcept nogil
+
+    ctypedef struct fdp_call_t:
+        fdp_stream_t stream
+        fdp_resolve_fn resolve
+        void *context
+
+    fdp_status_t fdp_call_open(fdp_call_t *call)
+    void fdp_call_close(fdp_call_t *call)
+    void fdp_call_extend(const fdp_call_t *call, uint64_t chunk, uint32_t trial,
+                         uint32_t block, uint8_t *out)
+    void fdp_call_main(const fdp_call_t *call, uint64_t chunk, uint64_t offset,
+                       uint8_t *out, size_t nbytes)
+    void fdp_stream_derive(uint8_t *out, const uint8_t *key, uint64_t index)
+
+    const char *fdp_cpu_level()
+    uint32_t fdp_cpu_mask()
+    void fdp_cpu_limit(uint32_t mask)
+    uint32_t fdp_cipher_default()
+    int fdp_cipher_available(uint32_t cipher)
+
+    ctypedef enum fdp_kind_t:
+        FDP_LAPLACE_NARROW
+        FDP_LAPLACE_DOUBLE
+        FDP_LAPLACE_WIDE
+        FDP_GAUSSIAN_NARROW
+        FDP_GAUSSIAN_DOUBLE
+        FDP_GAUSSIAN_WIDE
+
+    ctypedef struct fdp_laplace_t:
+        uint32_t shift
+        int64_t bound
+        uint64_t theta[2]
+        uint64_t inverse[3]
+        double scale
+        double inverse_w0
+        double inverse_w1
+        double inverse_scale
+        double error
+        double error_relative
+        float narrow_error
+        float narrow_error_relative
+        int32_t narrow_least
+        uint32_t unsettled
+
+    ctypedef struct fdp_gaussian_t:
+        uint32_t shift
+        uint8_t cut[32]
+        uint8_t alias[32]
+        uint8_t height_low[32]
+        uint8_t height_high[32]
+        double unit
+        double inverse_2var
+        double tail
+        double error
+        float narrow_error
+
+    ctypedef union fdp_law_t:
+        fdp_laplace_t laplace
+        fdp_gaussian_t gaussian
+
+    ctypedef struct fdp_sampler_t:
+        fdp_kind_t kind
+        double acceptance
+        uint32_t chunk_outputs
+        uint32_t slots[3]
+        fdp_law_t law
+
+    fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)
+
+    ctypedef enum fdp_dtype_t:
+        FDP_NONE
+        FDP_I8
+        FDP_I16
+        FDP_I32
+        FDP_I64
+        FDP_U8
+        FDP_U16
+        FDP_U32
+        FDP_F32
+        FDP_F64
+
+    ctypedef struct fdp_grid_t:
+        double step
+        double low
+        double high
+        double nan
+
+    ctypedef struct fdp_target_t:
+        const void *x
+        fdp_dtype_t x_type
+        void *out
+        fdp_dtype_t out_type
+        const fdp_grid_t *grid
+
+    fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
+                             uint64_t first_chunk, size_t n,
+                             const fdp_target_t *target)
+
+    size_t FDP_BYTES_CHUNK
+    size_t FDP_INTEGERS_CHUNK
+
+    fdp_status_t fdp_fill_bytes(const fdp_call_t *call, uint64_t first_chunk,
+                                size_t n, uint8_t *out)
+    fdp_status_t fdp_fill_integers(const fdp_call_t *call, uint64_t low,
+                                   uint64_t range, uint64_t first_chunk, size_t n,
+                                   int64_t *out)
+    fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out)
