@@ -88,7 +88,7 @@ class TestCsv:
             ("-9999999999999999999999", INT64.min),
             ("0000000000000000000000042", 42),
             ("9" * 5000, INT64.max),
-            ("٣", 0),
+            ("\u0663", 0),
         ],
     )
     def test_reading_of_integer_cells(self, cell: str, value: int) -> None:
