@@ -298,10 +298,10 @@ def _heights(weights: list[int]) -> tuple[list[int], float]:
     Every n is raised from a count that is not above the optimal one, each time
     where weight / n is largest: this minimizes the largest weight / n.
     """
-    # At this unit the counts rounded up sum to at most 8192: the optimum is
-    # not above it, and counts rounded down are not above the optimal ones.
-    start = -(-sum(weights) // (HEIGHTS - len(weights)))
-    n = [max(1, weight // start) for weight in weights]
+    # At this unit the counts sum to at most 8192, so that the optimum is not
+    # above it, nor are these counts above the optimal ones.
+    unit = -(-sum(weights) // (HEIGHTS - len(weights)))
+    n = [-(-weight // unit) for weight in weights]
     heap = [(-weight / n[h], h) for h, weight in enumerate(weights)]
     heapq.heapify(heap)
     for _ in range(HEIGHTS - sum(n)):
