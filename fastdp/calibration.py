@@ -18,7 +18,7 @@ from fractions import Fraction
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting import _laplace
-from fastdp.accounting._numeric import log_down, root_above, sqrt_float_up, sqrt_up
+from fastdp.accounting._numeric import log_down, search, sqrt_float_up, sqrt_up
 from fastdp.accounting.conversions import (
     discrete_gaussian_log_delta,
     discrete_laplace_rho,
@@ -199,7 +199,7 @@ def discrete_gaussian_sigma(
         return discrete_gaussian_log_delta(e, s, Fraction(sigma), coordinates) - target
 
     guess = _analytic_sigma(e, target, max(s, Fraction(1)))
-    return _search("sigma", excess, guess, SIGMA_RANGE)
+    return search("sigma", excess, guess, SIGMA_RANGE)
 
 
 # Real answers on a power-of-two grid
@@ -389,7 +389,7 @@ def grid_gaussian_sigma(
 
         guess = _analytic_sigma(e, target, charged)
         low = max(GRID_RANGE[0], SIGMA_RANGE[0] * g)
-        return Fraction(_search("sigma", excess, guess, (low, GRID_RANGE[1])))
+        return Fraction(search("sigma", excess, guess, (low, GRID_RANGE[1])))
 
     rough = Fraction(_analytic_sigma(e, target, s))
     return float(_on_grid("sigma", least, rough, granularity, SIGMA_RANGE[0]))
@@ -464,7 +464,7 @@ def _least_laplace_scale(rho: Fraction, sensitivity: Fraction, g: Fraction) -> F
         return discrete_laplace_rho(sensitivity / g, Fraction(scale) / g) - limit
 
     guess = float(sensitivity / Fraction(_pure_guess(rho)))
-    return Fraction(_search("scale", excess, guess, GRID_RANGE))
+    return Fraction(search("scale", excess, guess, GRID_RANGE))
 
 
 def _analytic_sigma(epsilon: Fraction, target: float, sensitivity: Fraction) -> float:
@@ -475,46 +475,6 @@ def _analytic_sigma(epsilon: Fraction, target: float, sensitivity: Fraction) -> 
 
     e = float(min(epsilon, Fraction(10**15)))
     root = math.sqrt(e - target) + math.sqrt(-target)
-    guess = min(root / max(math.sqrt(2) * e, 1e-280), math.exp(-target) / 2)
-    inverse = _search("sigma", excess, guess, GRID_RANGE, step=0.25, relative=1e-6)
+    guess = min(root / max(math.sqrt(2) * e, 1e-280), math.exp(min(-target, 600.0)) / 2)
+    inverse = search("sigma", excess, guess, GRID_RANGE, step=0.25, relative=1e-6)
     return float(Fraction(inverse) * sensitivity)
-
-
-def _search(
-    name: str,
-    excess: Callable[[float], float],
-    guess: float,
-    limits: tuple[Fraction, Fraction],
-    step: float = 1e-4,
-    relative: float = 1e-13,
-) -> float:
-    """Return a parameter within `limits` where excess was found <= 0.
-
-    `excess` falls as the parameter grows, at least on the whole; the result lies
-    next to a change of sign. The bracket grows from `guess` by doubling steps.
-    """
-    low_end = _validate.float_up(limits[0])
-    high_end = _validate.float_down(limits[1])
-    start = min(max(guess, low_end), high_end)
-    if excess(start) > 0:
-        low, high, factor = start, start, step
-        while True:
-            if high >= high_end:
-                raise CalibrationError(
-                    f"{name} must be in [{low_end:.6g}, {high_end:.6g}], but none "
-                    "there meets the target"
-                )
-            low, high = high, min(high * (1 + factor), high_end)
-            if excess(high) <= 0:
-                break
-            factor *= 4
-    else:
-        low, high, factor = start, start, step
-        while True:
-            if low <= low_end:
-                return low_end
-            high, low = low, max(low / (1 + factor), low_end)
-            if excess(low) > 0:
-                break
-            factor *= 4
-    return root_above(excess, low, high, relative)

@@ -14,6 +14,8 @@ from fastdp.accounting.events import (
     TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
+from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
+from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
 
 __all__ = [
     "DiscreteGaussianEvent",
@@ -24,5 +26,11 @@ __all__ = [
     "NeighboringRelation",
     "TruncatedDiscreteLaplaceEvent",
     "conversions",
+    "event_delta",
+    "event_epsilon",
+    "event_rho",
+    "group_delta",
+    "group_epsilon",
+    "group_rho",
     "l2_sensitivity",
 ]

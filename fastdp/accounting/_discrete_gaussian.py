@@ -35,6 +35,8 @@ ALLOWANCES = ((16, 0.09), (8, 0.12), (4, 0.25))
 #: A tilted coordinate is kept for 12 sigma + 4 on each side; the 4 matters when
 #: sigma is so small that neighbours differ by more than exp(-72).
 _REACH, _REACH_FLAT = 12, 4
+#: Patterns are summed up to kinks this many sigma away.
+_FAR = 100
 
 
 def log_delta(
@@ -184,6 +186,8 @@ def pattern_log_delta(
     variance = sigma * sigma
     norm = sum(part * part for part in pattern)
     kink = epsilon * variance - Fraction(norm, 2)
+    if kink > _FAR * norm * sigma:  # centres would lose digits; ln(delta) < -5000
+        return _zcdp.log_delta(epsilon, norm / (2 * variance))
     tilt = Fraction(max(0.0, float(kink / norm)))
     weights, lowest, lost = _tilted_convolution(pattern, float(tilt), sigma)
     first = math.floor(kink) + 1

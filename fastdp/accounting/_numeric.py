@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from fastdp._validate import float_down, float_up
+from fastdp.exceptions import CalibrationError
 
 #: Flat and relative allowance for the rounding error of a computed ln(delta).
 #: The evaluations lose at most some hundred units in the last place (see
@@ -27,16 +28,13 @@ def inflate(log_delta: float) -> float:
     return min(0.0, log_delta + FLAT_SLOP + RELATIVE_SLOP * abs(log_delta))
 
 
-def exp_up(log_value: float) -> float:
-    """Return a double that is at least exp(log_value); libm errs by 1 ulp or so."""
-    if log_value == -math.inf:
+def exp_up(log_probability: float) -> float:
+    """Return a double in [exp(log_probability), 1]; the logarithm must be <= 0."""
+    if log_probability == -math.inf:
         return 0.0
-    value = math.exp(log_value)
-    return (
-        value
-        if value == 1.0 and log_value <= 0
-        else math.nextafter(value * (1 + 4e-16), math.inf)
-    )
+    # libm errs by at most 1 unit in the last place; the factor covers two.
+    value = math.exp(log_probability) * (1 + 5e-16)
+    return min(1.0, math.nextafter(value, math.inf))
 
 
 def log_fraction(value: Fraction) -> float:
@@ -148,6 +146,46 @@ def _interpolate(
     return first + second
 
 
+def search(
+    name: str,
+    excess: Callable[[float], float],
+    guess: float,
+    limits: tuple[Fraction, Fraction],
+    step: float = 1e-4,
+    relative: float = 1e-13,
+) -> float:
+    """Return a parameter within `limits` where excess was found <= 0.
+
+    `excess` falls as the parameter grows, at least on the whole; the result lies
+    next to a change of sign. The bracket grows from `guess` by doubling steps.
+    """
+    low_end = float_up(limits[0])
+    high_end = float_down(limits[1])
+    start = min(max(guess, low_end), high_end)
+    if excess(start) > 0:
+        low, high, factor = start, start, step
+        while True:
+            if high >= high_end:
+                raise CalibrationError(
+                    f"{name} must be in [{low_end:.6g}, {high_end:.6g}], but none "
+                    "there meets the target"
+                )
+            low, high = high, min(high * (1 + factor), high_end)
+            if excess(high) <= 0:
+                break
+            factor *= 4
+    else:
+        low, high, factor = start, start, step
+        while True:
+            if low <= low_end:
+                return low_end
+            high, low = low, max(low / (1 + factor), low_end)
+            if excess(low) > 0:
+                break
+            factor *= 4
+    return root_above(excess, low, high, relative)
+
+
 __all__ = [
     "decimal_up",
     "exp_up",
@@ -158,6 +196,7 @@ __all__ = [
     "log_fraction",
     "precise",
     "root_above",
+    "search",
     "sqrt_float_up",
     "sqrt_up",
     "to_decimal",

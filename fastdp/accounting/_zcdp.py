@@ -12,9 +12,17 @@ from fractions import Fraction
 
 from fastdp.accounting._numeric import float_up, inflate
 
+#: Outside, nothing is claimed (above) or the limit is claimed (below).
+_LARGEST_RHO = Fraction(10**100)
+_LEAST_RHO = Fraction(1, 10**100)
+
 
 def log_delta(epsilon: Fraction, rho: Fraction) -> float:
     """Return ln(delta) rounded up; `rho` > 0 and `epsilon` >= 0 are exact."""
+    if rho > _LARGEST_RHO:
+        return 0.0
+    # A larger rho is a weaker statement, so a tiny one may be raised.
+    rho = max(rho, _LEAST_RHO)
     excess = _best_excess(float(epsilon), float(rho))
     return inflate(_log_delta_at(Fraction(excess), epsilon, rho))
 
@@ -54,6 +62,9 @@ def epsilon(log_target: float, rho: Fraction) -> float:
     - (ln delta + ln alpha)/(alpha - 1), and the optimum has
     epsilon = (2 alpha - 1) rho + ln(1 - 1/alpha).
     """
+    if rho > _LARGEST_RHO:  # order 2, generously
+        return float_up(2 * rho - Fraction(log_target))
+    rho = max(rho, _LEAST_RHO)
     approximate = float(rho)
     low, high = -300 * math.log(10), 300 * math.log(10)
     for _ in range(64):

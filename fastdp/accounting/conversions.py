@@ -19,7 +19,6 @@ from fractions import Fraction
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting import _discrete_gaussian, _gaussian, _laplace, _zcdp
-from fastdp.accounting import events as ev
 from fastdp.accounting._numeric import (
     decimal_up,
     exp_up,
@@ -40,16 +39,10 @@ __all__ = [
     "discrete_laplace_epsilon",
     "discrete_laplace_log_delta",
     "discrete_laplace_rho",
-    "event_delta",
-    "event_epsilon",
-    "event_rho",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_log_delta",
     "gaussian_rho",
-    "group_delta",
-    "group_epsilon",
-    "group_rho",
     "laplace_delta",
     "laplace_rho",
     "pure_epsilon",
@@ -66,7 +59,8 @@ __all__ = [
 _EPSILON_CAP = Fraction(10**15)
 
 
-def _epsilon(epsilon: Real) -> Fraction:
+def capped_epsilon(epsilon: Real) -> Fraction:
+    """Return epsilon >= 0 as an exact rational, at most 10^15."""
     return min(_validate.nonnegative("epsilon", epsilon), _EPSILON_CAP)
 
 
@@ -118,7 +112,7 @@ def discrete_laplace_log_delta(epsilon: Real, sensitivity: Real, scale: Real) ->
         A parameter is out of its domain.
     """
     return _laplace.log_delta(
-        _epsilon(epsilon),
+        capped_epsilon(epsilon),
         _validate.positive("sensitivity", sensitivity),
         _validate.positive("scale", scale),
     )
@@ -144,13 +138,13 @@ def discrete_laplace_epsilon(delta: Real, sensitivity: Real, scale: Real) -> flo
     DTypeError, ParameterError
         A parameter is out of its domain.
     """
-    d = _below_one(delta)
+    d = below_one(delta)
     s = _validate.positive("sensitivity", sensitivity)
     b = _validate.positive("scale", scale)
     pure = float_up(_laplace.whole(s) / b)
     if d == 0:
         return float_up(s / b)
-    return _invert(lambda e: _laplace.log_delta(e, s, b), d, pure)
+    return invert(lambda e: _laplace.log_delta(e, s, b), d, pure)
 
 
 def discrete_laplace_rho(sensitivity: Real, scale: Real) -> float:
@@ -182,7 +176,7 @@ def laplace_delta(epsilon: Real, sensitivity: Real, scale: Real) -> float:
         A parameter is out of its domain.
     """
     pure = pure_epsilon(sensitivity, scale)
-    return exp_up(_laplace.continuous_log_delta(_epsilon(epsilon), pure))
+    return exp_up(_laplace.continuous_log_delta(capped_epsilon(epsilon), pure))
 
 
 def laplace_rho(sensitivity: Real, scale: Real) -> float:
@@ -275,7 +269,7 @@ def gaussian_log_delta(epsilon: Real, sensitivity: Real, sigma: Real) -> float:
     """
     s = _validate.positive("sensitivity", sensitivity)
     return _gaussian.log_delta(
-        _epsilon(epsilon), s / _validate.positive("sigma", sigma)
+        capped_epsilon(epsilon), s / _validate.positive("sigma", sigma)
     )
 
 
@@ -303,7 +297,7 @@ def gaussian_epsilon(delta: Real, sensitivity: Real, sigma: Real) -> float:
     rho = gaussian_rho(sensitivity, sigma)
     mu = _validate.exact("sensitivity", sensitivity) / _validate.exact("sigma", sigma)
     high = _zcdp.epsilon(log_down(d), rho)
-    return _invert(lambda e: _gaussian.log_delta(e, mu), d, high)
+    return invert(lambda e: _gaussian.log_delta(e, mu), d, high)
 
 
 def discrete_gaussian_log_delta(
@@ -333,7 +327,7 @@ def discrete_gaussian_log_delta(
         A parameter is out of its domain.
     """
     return _discrete_gaussian.log_delta(
-        _epsilon(epsilon),
+        capped_epsilon(epsilon),
         _validate.positive("sensitivity", sensitivity),
         _validate.positive("sigma", sigma),
         _coordinates(coordinates),
@@ -370,10 +364,10 @@ def discrete_gaussian_epsilon(
     n = _coordinates(coordinates)
     norm = max(Fraction(1), s * s)
     high = _zcdp.epsilon(log_down(d), norm / (2 * width * width))
-    return _invert(lambda e: _discrete_gaussian.log_delta(e, s, width, n), d, high)
+    return invert(lambda e: _discrete_gaussian.log_delta(e, s, width, n), d, high)
 
 
-# Zero-concentrated and group privacy
+# Zero-concentrated privacy
 
 
 def pure_to_rho(epsilon: Real) -> float:
@@ -415,7 +409,7 @@ def zcdp_log_delta(epsilon: Real, rho: Real) -> float:
     Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy"
     (2020), Corollary 13.
     """
-    return _zcdp.log_delta(_epsilon(epsilon), _validate.positive("rho", rho))
+    return _zcdp.log_delta(capped_epsilon(epsilon), _validate.positive("rho", rho))
 
 
 def zcdp_delta(epsilon: Real, rho: Real) -> float:
@@ -443,7 +437,7 @@ def zcdp_to_rho(epsilon: Real, delta: Real) -> float:
     DTypeError, ParameterError
         epsilon is negative or not finite, or delta is not in (0, 1).
     """
-    e = _epsilon(epsilon)
+    e = capped_epsilon(epsilon)
     target = log_down(_validate.open_unit("delta", delta))
 
     def excess(inverse: float) -> float:
@@ -460,147 +454,11 @@ def zcdp_to_rho(epsilon: Real, delta: Real) -> float:
     return float_down(1 / Fraction(root_above(excess, low, high)))
 
 
-def group_epsilon(epsilon: Real, size: int) -> Fraction:
-    """Return the exact pure epsilon of a group of `size` individuals.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-    """
-    k = _validate.integer("size", size, 1)
-    return k * _validate.nonnegative("epsilon", epsilon)
-
-
-def group_delta(epsilon: Real, delta: Real, size: int) -> float:
-    """Return delta of a group at `size` * epsilon, for an (epsilon, delta) guarantee.
-
-    delta (exp(size epsilon) - 1)/(exp(epsilon) - 1), at most 1, rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-    """
-    e = float_up(_epsilon(epsilon))
-    d = float_up(_below_one(delta))
-    k = _validate.integer("size", size, 1)
-    if d == 0 or k == 1:
-        return d
-    # sum over i < k of exp(i e) = exp((k-1) e) (1 - exp(-k e))/(1 - exp(-e))
-    share = math.log(math.expm1(-k * e) / math.expm1(-e)) if e > 0 else math.log(k)
-    log_result = math.log(d) + (k - 1) * e + share
-    slop = 1e-14 * (1 + (k - 1) * e + abs(math.log(d)))
-    return 1.0 if log_result + slop >= 0 else exp_up(log_result + slop)
-
-
-def group_rho(rho: Real, size: int) -> Fraction:
-    """Return the exact rho of a group, size^2 rho (Bun and Steinke 2016, Prop 1.9).
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-    """
-    k = _validate.integer("size", size, 1)
-    return k * k * _validate.nonnegative("rho", rho)
-
-
-# Any event
-
-
-def event_epsilon(event: ev.Event, delta: Real = 0) -> float:
-    """Return an epsilon that `event` meets at `delta`, rounded up.
-
-    Parameters
-    ----------
-    event : Event
-        One of the events of `fastdp.accounting.events`.
-    delta : int, float, Fraction or Decimal
-        >= 0 and < 1; 0 asks for pure privacy.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        delta is out of its domain.
-    UnsupportedEventError
-        The event is not known, or no finite epsilon is proved at this delta.
-    """
-    d = _below_one(delta)
-    match event:
-        case ev.DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            return discrete_laplace_epsilon(d, s, b)
-        case ev.LaplaceEvent(sensitivity=s, scale=b):
-            pure = s / b
-            if d == 0:
-                return float_up(pure)
-            return _invert(
-                lambda e: _laplace.continuous_log_delta(e, pure), d, float_up(pure)
-            )
-        case ev.TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
-            pure = _laplace.whole(s) / b
-            if truncated_laplace_delta(pure, s, b, bound) <= d:
-                return float_up(pure)
-            raise UnsupportedEventError(
-                f"{event!r} has a larger delta than {delta!r} at every epsilon"
-            )
-        case ev.GaussianEvent(sensitivity=s, sigma=width) if d > 0:
-            return gaussian_epsilon(d, s, width)
-        case ev.DiscreteGaussianEvent(sensitivity=s, sigma=width) if d > 0:
-            return discrete_gaussian_epsilon(d, s, width, event.coordinates)
-    raise UnsupportedEventError(
-        f"no finite epsilon is known for {event!r} at {delta!r}"
-    )
-
-
-def event_delta(event: ev.Event, epsilon: Real) -> float:
-    """Return a delta that `event` meets at `epsilon`, rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        epsilon is negative or not finite.
-    UnsupportedEventError
-        The event is not known, or no bound is proved at this epsilon.
-    """
-    match event:
-        case ev.DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            return discrete_laplace_delta(epsilon, s, b)
-        case ev.LaplaceEvent(sensitivity=s, scale=b):
-            return laplace_delta(epsilon, s, b)
-        case ev.TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
-            return truncated_laplace_delta(epsilon, s, b, bound)
-        case ev.GaussianEvent(sensitivity=s, sigma=width):
-            return gaussian_delta(epsilon, s, width)
-        case ev.DiscreteGaussianEvent(sensitivity=s, sigma=width, coordinates=n):
-            return discrete_gaussian_delta(epsilon, s, width, n)
-    raise UnsupportedEventError(f"no delta is known for {event!r}")
-
-
-def event_rho(event: ev.Event) -> float:
-    """Return rho of `event` under zero-concentrated privacy, rounded up.
-
-    Raises
-    ------
-    UnsupportedEventError
-        The event has no finite rho (truncated noise) or is not known.
-    """
-    match event:
-        case ev.DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            return discrete_laplace_rho(s, b)
-        case ev.LaplaceEvent(sensitivity=s, scale=b):
-            return laplace_rho(s, b)
-        case ev.GaussianEvent(sensitivity=s, sigma=width):
-            return float_up(gaussian_rho(s, width))
-        case ev.DiscreteGaussianEvent(sensitivity=s, sigma=width):
-            return float_up(gaussian_rho(s, width))
-    raise UnsupportedEventError(f"no finite rho is known for {event!r}")
-
-
 # Helpers
 
 
-def _below_one(delta: Real) -> Fraction:
+def below_one(delta: Real) -> Fraction:
+    """Return delta as an exact rational; it must be >= 0 and < 1."""
     d = _validate.nonnegative("delta", delta)
     if d >= 1:
         raise ParameterError(f"delta must be >= 0 and < 1, got {delta!r}")
@@ -613,7 +471,7 @@ def _coordinates(coordinates: int | None) -> int | None:
     return _validate.integer("coordinates", coordinates, 1)
 
 
-def _invert(
+def invert(
     log_delta: Callable[[Fraction], float], delta: Fraction, high: float
 ) -> float:
     """Return an epsilon in [0, high] where log_delta was checked, or high itself.
@@ -627,6 +485,6 @@ def _invert(
 
     if excess(0.0) <= 0:
         return 0.0
-    if excess(high) > 0:
+    if high == math.inf or excess(high) > 0:
         return high
     return min(high, root_above(excess, 0.0, high))
