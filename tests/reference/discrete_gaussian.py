@@ -48,7 +48,7 @@ def sample(
     j = shift(sigma)
     low, sign, v, vbits = words(sigma, word1, word2)
     height = hat.n[h] * Fraction(hat.c)
-    m = h * 2**j + low
+    m: int = h * 2**j + low
     if h == 31:
         # 31 * 2**j + G, where G is geometric with ratio r = exp(-M/sigma**2).
         m = 31 * 2**j

@@ -73,5 +73,5 @@ def sample_wide(t: Fraction, word1: int, word2: int, more: More) -> int | None:
     def decide(a: int, n: int) -> int | None:
         return step_of(a, n, lambda k, bits: exp_minus(k * 2**j / t, bits))
 
-    g = 2**j * read(word1, 64, more, decide, first=2**20) + low
+    g: int = 2**j * read(word1, 64, more, decide, first=2**20) + low
     return -1 - g if sign else g
