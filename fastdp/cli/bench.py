@@ -371,6 +371,6 @@ def _rival_lines(rivals: _rivals.Report) -> list[str]:
     if rivals.absent:
         lines += [
             "",
-            f"Rivals not measured (not installed): {', '.join(rivals.absent)}",
+            f"Rivals not measured (they cannot be imported): {', '.join(rivals.absent)}",
         ]
     return lines

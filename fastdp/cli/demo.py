@@ -228,7 +228,7 @@ def draw(demo: Demo, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)
     places = np.arange(len(VISITS))
     panels = figure.subplots(1, len(HEALTH))
@@ -248,7 +248,8 @@ def draw(demo: Demo, path: Path) -> None:
         panel.set_xticks(places, VISITS)
         panel.set_xlabel("visits in a year")
     panels[0].set_ylabel("person-years")
-    panels[0].legend(fontsize="small")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
     epsilon = release.as_text(demo.epsilon)
     figure.suptitle(f"RAND HIE, epsilon = {epsilon} per person-year")
     try:
