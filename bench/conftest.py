@@ -16,7 +16,6 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import fastdp
-from fastdp import _core
 
 #: Arrays of 1e8 values, numpy's temporaries included, need this much memory.
 LARGE = 10**8
@@ -63,16 +62,8 @@ def measure(benchmark: BenchmarkFixture) -> Measure:
     """Time a call after a warm-up and note what the figures depend on."""
 
     def run(group: str, size: int, call: Callable[[], object], **notes: object) -> None:
-        config = _core.config()
         benchmark.group = group
-        benchmark.extra_info.update(
-            samples=size,
-            cpu=str(config["cpu"]),
-            cipher=str(config["cipher"]),
-            fastdp=fastdp.__version__,
-            numpy=np.__version__,
-            **notes,
-        )
+        benchmark.extra_info.update(samples=size, **fastdp.show_config(), **notes)
         if size >= 10**6:
             # Few long rounds: calibration would take minutes.
             rounds = 3 if size >= LARGE else 15

@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody to tell.
         return FAILED
-    except Exception as error:  # noqa: BLE001 - its text may hold data: name the type
+    except Exception as error:
+        # Its text may hold data: only its type is named.
         return _fail(f"internal error ({type(error).__name__})", FAILED)
 
 

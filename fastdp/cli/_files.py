@@ -115,7 +115,8 @@ def _constant_messages(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "reading failed"
         raise FastDPError(f"cannot read {path}: {reason}") from None
-    except Exception:  # noqa: BLE001 - every type: their messages print cells
+    except Exception:
+        # Of whatever type: their messages print cells.
         kind = table_format("INPUT", path)
         raise FastDPError(f"cannot read {path}: not a valid {kind} table") from None
 

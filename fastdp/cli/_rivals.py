@@ -101,7 +101,8 @@ def prepare(rival: Rival, counts: Counts) -> Call | None:
         try:
             call = rival.prepare(counts)
             call()
-        except Exception:  # noqa: BLE001 - a rival that fails must not stop the bench
+        except Exception:
+            # A rival that fails must not stop the bench.
             return None
     return call
 

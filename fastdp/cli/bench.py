@@ -11,7 +11,6 @@ import argparse
 import dataclasses
 import gc
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp import _validate
+from fastdp import _tables, _validate
 from fastdp.cli import _rivals
 
 _DESCRIPTION = """\
@@ -144,7 +143,7 @@ def laplace_case(
         np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
         return out
 
-    need = laplace_bytes(float(scale))
+    need = laplace_bytes(scale)
     return _Case(
         f"discrete_laplace scale={_short(scale)}", out.size, ours, rounded, need
     )
@@ -161,7 +160,7 @@ def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> _Ca
         np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
         return out
 
-    need = gaussian_bytes(float(sigma))
+    need = gaussian_bytes(sigma)
     return _Case(
         f"discrete_gaussian sigma={_short(sigma)}", out.size, ours, rounded, need
     )
@@ -184,9 +183,9 @@ def _release_cases(
         size,
         lambda: discrete.release(counts, out=counts),
         add_rounded,
-        laplace_bytes(10.0),
+        laplace_bytes(10),
     )
-    grid = math.ldexp(10.0, 36)  # the noise in steps of its grid: in [2^39, 2^40)
+    grid = 10 * 2**36  # the noise in steps of its grid: in [2^39, 2^40)
     laplace, gaussian = fastdp.Laplace(scale=10), fastdp.Gaussian(sigma=10)
     for name, mechanism, law, need in (
         ("Laplace(10)", laplace, generator.laplace, laplace_bytes(grid)),
@@ -272,29 +271,22 @@ def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64
     return seconds
 
 
-def laplace_bytes(scale: float) -> float:
-    """Return the random bytes that one discrete Laplace sample needs.
+def laplace_bytes(scale: int | float | Fraction) -> float:
+    """Return the random bytes that one discrete Laplace sample needs on average.
 
-    A word of 32 bits for narrow scales, one of 64 bits up to 16384, two beyond.
+    One word of 32 bits, one of 64 or two of 64, by the kernel.
     """
-    if scale <= 4000:
-        return 4.0
-    return 8.0 if scale <= 16384 else 16.0
+    table = _tables.laplace_table(Fraction(scale))
+    return {"narrow": 4, "double": 8, "wide": 16}[table.kind] / table.acceptance
 
 
-def gaussian_bytes(sigma: float) -> float:
+def gaussian_bytes(sigma: int | float | Fraction) -> float:
     """Return the random bytes that one discrete Gaussian sample needs on average.
 
-    The width of a trial divided by the probability that it is kept: the half-bell
-    has the area sigma' sqrt(pi/2) for sigma' = sigma / 2**j in [2, 4), and the
-    steps above it about 1/2 more.
+    A trial takes 16 bits for its block beside the words of the kernel.
     """
-    steps = max(0, math.frexp(sigma)[1] - 2)
-    width = 6.0 if sigma < 1024 else 10.0 if steps <= 20 else 18.0
-    if steps == 0:
-        return width
-    area = math.ldexp(sigma, -steps) * math.sqrt(math.pi / 2)
-    return width * (area + 0.5) / area
+    table = _tables.gaussian_table(Fraction(sigma))
+    return {"narrow": 6, "double": 10, "wide": 18}[table.kind] / table.acceptance
 
 
 def _short(value: int | float | Fraction) -> str:
@@ -304,16 +296,7 @@ def _short(value: int | float | Fraction) -> str:
 
 
 def _setting(repetitions: int) -> dict[str, str | int]:
-    from fastdp import _core
-
-    config = _core.config()
-    return {
-        "fastdp": fastdp.__version__,
-        "cpu": str(config["cpu"]),
-        "cipher": str(config["cipher"]),
-        "numpy": np.__version__,
-        "repetitions": repetitions,
-    }
+    return {**fastdp.show_config(), "repetitions": repetitions}
 
 
 def _as_json(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
@@ -371,6 +354,7 @@ def _rival_lines(rivals: _rivals.Report) -> list[str]:
     if rivals.absent:
         lines += [
             "",
-            f"Rivals not measured (they cannot be imported): {', '.join(rivals.absent)}",
+            "Rivals not measured (they cannot be imported): "
+            + ", ".join(rivals.absent),
         ]
     return lines
