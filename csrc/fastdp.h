@@ -51,8 +51,9 @@ typedef enum {
 
 /* Test words. Chunk c reads its main stream at main + c * main_stride and its
  * first 16-byte extension block of trial i at ext + c * ext_stride + 16 * i;
- * what lies beyond the strides comes from ChaCha20 under fixed keys. */
+ * what lies beyond the strides or the chunks comes from ChaCha20 under fixed keys. */
 typedef struct {
+    size_t chunks;
     const uint8_t *main;
     size_t main_stride;
     const uint8_t *ext;

@@ -1,3 +1,44 @@
-"""fastdp: exact, cryptographically secure, timing-safe noise at hardware speed."""
+"""fastdp: exact, cryptographically secure, timing-safe noise at hardware speed.
+
+Public names are resolved on first use, so that importing the package loads
+neither the C core nor scipy.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "accounting",
+    "calibration",
+    "distributions",
+    "exceptions",
+    "mechanisms",
+    "random",
+}
+_NAMES = {
+    "DiscreteGaussian": "fastdp.mechanisms",
+    "DiscreteLaplace": "fastdp.mechanisms",
+    "Gaussian": "fastdp.mechanisms",
+    "Laplace": "fastdp.mechanisms",
+    "TruncatedLaplace": "fastdp.mechanisms",
+    "FastDPError": "fastdp.exceptions",
+    "show_config": "fastdp._config",
+}
+
+__all__ = sorted(["__version__", *_MODULES, *_NAMES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"fastdp.{name}")
+    if name in _NAMES:
+        value = getattr(import_module(_NAMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'fastdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -71,6 +71,7 @@ cdef class Call:
         memcpy(self.c.stream.key, PyBytes_AsString(key), 32)
         if self.tape_owner is not None:
             main, extension = self.tape_owner
+            self.tape.chunks = main.shape[0]
             self.tape.main = <const uint8_t *> cnp.PyArray_DATA(main)
             self.tape.main_stride = main.shape[1]
             self.tape.ext = <const uint8_t *> cnp.PyArray_DATA(extension)
@@ -160,7 +161,7 @@ cdef class Sampler:
         law.bound = bound
         law.theta[0] = table.theta128 & 0xFFFFFFFFFFFFFFFF
         law.theta[1] = table.theta64
-        inverse = (table.t.denominator << (128 + table.j)) // table.t.numerator
+        inverse = table.inv_scale_192
         for i in range(3):
             law.inverse[i] = (inverse >> (64 * i)) & 0xFFFFFFFFFFFFFFFF
         law.scale = table.scale
@@ -284,6 +285,27 @@ def fill_one(Sampler sampler, int64_t x, stream=None):
     target.x_type = FDP_I64
     target.out = &out
     target.out_type = FDP_I64
+    call.resolver = sampler.resolver
+    with nogil:
+        status = fdp_release(&call.c, &sampler.c, 0, 1, &target)
+    _check(status, call)
+    return out
+
+
+def fill_one_real(Sampler sampler, double x, grid, stream=None):
+    """The same on the grid (step, low, high, nan) for a float."""
+    cdef Call call = Call.__new__(Call, stream)
+    cdef fdp_target_t target
+    cdef fdp_grid_t c_grid
+    cdef double out = 0
+    cdef fdp_status_t status
+    c_grid.step, c_grid.low, c_grid.high, c_grid.nan = grid
+    memset(&target, 0, sizeof(target))
+    target.x = &x
+    target.x_type = FDP_F64
+    target.out = &out
+    target.out_type = FDP_F64
+    target.grid = &c_grid
     call.resolver = sampler.resolver
     with nogil:
         status = fdp_release(&call.c, &sampler.c, 0, 1, &target)

@@ -17,6 +17,7 @@ cdef extern from "fastdp.h" nogil:
         FDP_CIPHER_TAPE
 
     ctypedef struct fdp_tape_t:
+        size_t chunks
         const uint8_t *main
         size_t main_stride
         const uint8_t *ext

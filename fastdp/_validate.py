@@ -143,3 +143,11 @@ def _too_long(name: str) -> ParameterError:
     return ParameterError(
         f"{name} must have at most {MAX_BITS} bits in numerator and denominator"
     )
+
+
+def plain(value: Fraction) -> int | float | Fraction:
+    """Return an exact rational as an int or float where these hold it exactly."""
+    if value.denominator == 1:
+        return value.numerator
+    nearest = float_up(value)
+    return nearest if Fraction(nearest) == value else value

@@ -135,7 +135,7 @@ class _SymmetricLaw(ABC):
             if 0.5 < value <= 1:
                 result[i] = self._quantile(1 - value, strict=False)
             elif 0 <= value <= 0.5:
-                result[i] = -1 - self._quantile(value, strict=True)
+                result[i] = 0.0 - self._quantile(value, strict=True)
         return shaped(result, p.shape)
 
     def isf(self, q: npt.ArrayLike) -> Any:
@@ -147,7 +147,7 @@ class _SymmetricLaw(ABC):
             if 0 <= value < 0.5:
                 result[i] = self._quantile(value, strict=False)
             elif 0.5 <= value <= 1:
-                result[i] = -1 - self._quantile(1 - value, strict=True)
+                result[i] = 0.0 - self._quantile(1 - value, strict=True)
         return shaped(result, p.shape)
 
     def interval(self, level: float) -> tuple[float, float]:
@@ -175,14 +175,18 @@ class _SymmetricLaw(ABC):
         return math.inf
 
     def _quantile(self, p: float, *, strict: bool) -> float:
-        """Return the least integer k >= -1 with sf(k) <= p, or < p if `strict`."""
+        """Return the least integer k >= -1 with sf(k) <= p, or < p if `strict`.
+
+        The mirror image serves the other half: cdf(k) = sf(-k - 1), so the least k
+        with cdf(k) >= p is minus the least j with sf(j) < p.
+        """
 
         def met(k: float) -> bool:
             tail = float(self.sf(k))
             return tail < p if strict else tail <= p
 
         if p <= 0:
-            return self._end()
+            return self._end() + strict
         if met(-1.0):
             return -1.0
         low, high = -1.0, max(1.0, math.ceil(self.std()))

@@ -145,7 +145,7 @@ static void fdp_tape_main(const fdp_chunk_t *chunk, uint64_t offset, uint8_t *ou
 
     for (size_t done = 0; done < nbytes; done += UNIT) {
         const uint64_t at = offset + done;
-        if (at < tape->main_stride)
+        if (chunk->index < tape->chunks && at < tape->main_stride)
             memcpy(out + done, tape->main + chunk->index * tape->main_stride + at, UNIT);
         else
             fdp_chacha20_fill_portable(zero_key, (chunk->index << 32) + at / 64,
@@ -160,7 +160,7 @@ static void fdp_tape_extend(const fdp_chunk_t *chunk, const uint32_t *trial, siz
 
     for (size_t i = 0; i < n; i++) {
         const size_t at = 16 * (size_t)trial[i];
-        if (tape->ext_stride >= 16 && at <= tape->ext_stride - 16)
+        if (chunk->index < tape->chunks && at + 16 <= tape->ext_stride)
             memcpy(out16 + 16 * i, tape->ext + chunk->index * tape->ext_stride + at, 16);
     }
 }

@@ -312,12 +312,16 @@ def _as_json(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
 def _as_table(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
     setting = _setting(repetitions)
     lines = [
-        f"fastdp {setting['fastdp']}, CPU level {setting['cpu']}, "
-        f"cipher {setting['cipher']}, numpy {setting['numpy']}; "
-        f"one core, {repetitions} interleaved repetitions",
+        (
+            f"fastdp {setting['fastdp']}, CPU level {setting['cpu']}, "
+            f"cipher {setting['cipher']}, numpy {setting['numpy']}; "
+            f"one core, {repetitions} interleaved repetitions"
+        ),
         "",
-        f"{'':<40} {'n':>10} {'ns':>8} {'(IQR)':>17} {'M/s':>7} {'bytes':>6} "
-        f"{'numpy ns':>9} {'ratio':>6}",
+        (
+            f"{'':<40} {'n':>10} {'ns':>8} {'(IQR)':>17} {'M/s':>7} {'bytes':>6} "
+            f"{'numpy ns':>9} {'ratio':>6}"
+        ),
     ]
     for row in rows:
         spread = f"({row.ns_low:.2f}-{row.ns_high:.2f})"
@@ -341,8 +345,10 @@ def _rival_lines(rivals: _rivals.Report) -> list[str]:
     if rivals.lines:
         lines += [
             "",
-            f"{'rivals, same arrays':<40} {'n':>10} {'ns':>10} {'ours ns':>9} "
-            f"{'ratio':>8}  noise",
+            (
+                f"{'rivals, same arrays':<40} {'n':>10} {'ns':>10} {'ours ns':>9} "
+                f"{'ratio':>8}  noise"
+            ),
         ]
     for line in rivals.lines:
         law = "exact" if line.exact else "inexact"

@@ -49,7 +49,7 @@ class Demo:
     """One release and what it is shown beside; arrays have shape (health, visits)."""
 
     mechanism: Any
-    epsilon: Fraction
+    epsilon: int | Fraction
     true: npt.NDArray[np.int64]
     private: npt.NDArray[np.int64]
     #: Confidence interval of each true count.
@@ -70,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--epsilon",
         metavar="E",
         type=release.number,
-        default=Fraction(1),
+        default=1,
         help="total budget of the table, per person-year (default: 1)",
     )
     parser.add_argument(
@@ -143,7 +143,9 @@ def count(columns: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]
 
 
 def make(
-    mechanism: Any, epsilon: Fraction, columns: Mapping[str, npt.NDArray[np.int64]]
+    mechanism: Any,
+    epsilon: int | Fraction,
+    columns: Mapping[str, npt.NDArray[np.int64]],
 ) -> Demo:
     """Release the table once."""
     true = count(columns)
@@ -164,6 +166,7 @@ def describe(demo: Demo) -> str:
     """Return the text of the demo: setting, table and guarantee."""
     epsilon = release.as_text(demo.epsilon)
     group = release.as_text(demo.epsilon * _YEARS)
+    years = f"for groups of {_YEARS} rows epsilon is {_YEARS} times as large: {group}."
     lines = [
         "RAND Health Insurance Experiment: visits to a doctor in a year, by health",
         f"released once by {demo.mechanism!r}: exact discrete noise",
@@ -186,10 +189,8 @@ def describe(demo: Demo) -> str:
         "",
         f"Guarantee: epsilon = {epsilon} in total for all cells, when one person-year",
         "is added or removed: each lies in exactly one cell (L1 sensitivity 1).",
-        "The unit protected is a person-year, not a person. A person has up to "
-        f"{_YEARS} of",
-        f"them in the table; for groups of {_YEARS} rows epsilon is {_YEARS} times as "
-        f"large: {group}.",
+        "The unit protected is a person-year, not a person. A person has several in",
+        f"the table, at most {_YEARS}; {years}",
         "The cells were chosen before the records were read; empty ones get noise too.",
     ]
     return "\n".join(lines)

@@ -112,8 +112,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(run=run)
 
 
-def number(text: str) -> Fraction:
+def number(text: str) -> int | Fraction:
     """Read a parameter at its exact decimal value, or as a quotient "1/3"."""
+    value = _fraction(text)
+    return value.numerator if value.denominator == 1 else value
+
+
+def _fraction(text: str) -> Fraction:
     try:
         if "/" in text and len(text) < 1000:
             return Fraction(text)
@@ -367,9 +372,11 @@ def _statement(
         ("guarantee", f"{guarantee}, for this one release"),
         (
             "neighbors",
-            "tables that differ in one individual's contribution, which changes "
-            f"the released columns by at most {sensitivity} in {kind.norm} in total"
-            f"{cells}; the number of rows and the kept columns are public",
+            (
+                "tables that differ in one individual's contribution, which changes "
+                f"the released columns by at most {sensitivity} in {kind.norm} in total"
+                f"{cells}; the number of rows and the kept columns are public"
+            ),
         ),
         ("released", f"{rows} rows of {_names(arguments.columns)}"),
         ("kept", kept),
@@ -390,7 +397,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def as_text(value: Fraction) -> str:
+def as_text(value: int | Fraction) -> str:
     """Write a parameter so that it reads as it was given where that is short."""
     if value.denominator == 1:
         return str(value.numerator)

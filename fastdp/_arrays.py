@@ -1,0 +1,126 @@
+"""Checks of data and output arrays, and the way from arrays to the kernels.
+
+Only dtype, shape and layout are looked at, never an element: nothing here can
+tell one dataset from another of the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _core, _threads, _validate
+from fastdp._stream import Stream
+from fastdp.exceptions import DTypeError, ParameterError
+
+#: Step, lower and upper clamping bound, and what NaN counts as.
+Grid: TypeAlias = "tuple[float, float, float, float]"
+
+_INTEGERS = "an integer array of at most 64 bits (not uint64)"
+_REALS = "a float64 or float32 array"
+
+
+def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
+    """Return `x` as a C-contiguous array of native byte order, copied if need be.
+
+    Raises
+    ------
+    DTypeError
+        `x` is not a plain array of numbers of the kind asked for.
+    """
+    rule = _REALS if real else _INTEGERS
+    if not isinstance(x, np.ndarray) or hasattr(x, "mask"):
+        raise DTypeError(f"{name} must be {rule}, got {type(x).__name__}")
+    native = x.dtype.newbyteorder("=")
+    if native.kind not in ("f" if real else "iu") or not _core.dtype_supported(native):
+        raise DTypeError(f"{name} must be {rule}, got dtype {x.dtype}")
+    return np.ascontiguousarray(x, dtype=native).reshape(x.shape)
+
+
+def output(
+    out: object, shape: tuple[int, ...], dtype: np.dtype[Any] | None, name: str = "out"
+) -> np.ndarray[Any, Any]:
+    """Return `out` if the kernels can write into it; `dtype` None: any integer.
+
+    Raises
+    ------
+    DTypeError
+        Not an array, of a wrong dtype, not C-contiguous or not writeable.
+    ParameterError
+        Of a wrong shape.
+    """
+    if not isinstance(out, np.ndarray) or hasattr(out, "mask"):
+        raise DTypeError(f"{name} must be an ndarray, got {type(out).__name__}")
+    if dtype is None:
+        if out.dtype.kind not in "iu" or not _core.dtype_supported(out.dtype):
+            raise DTypeError(f"{name} must be {_INTEGERS}, got dtype {out.dtype}")
+    elif out.dtype != dtype or not out.dtype.isnative:
+        raise DTypeError(f"{name} must have dtype {dtype}, got {out.dtype}")
+    if not out.flags.c_contiguous or not out.flags.writeable or not out.flags.aligned:
+        raise DTypeError(f"{name} must be C-contiguous, aligned and writeable")
+    if out.shape != shape:
+        raise ParameterError(f"{name} must have shape {shape}, got {out.shape}")
+    return out
+
+
+def shape_of(size: object) -> tuple[int, ...]:
+    """Return numpy's `size` argument, an int or a tuple of ints, as a shape."""
+    sizes = size if isinstance(size, tuple) else (size,)
+    return tuple(_validate.integer("size", n, 0) for n in sizes)
+
+
+def fill(
+    sampler: _core.Sampler,
+    x: np.ndarray[Any, Any] | None,
+    out: np.ndarray[Any, Any],
+    stream: Stream | None,
+    workers: int,
+    grid: Grid | None = None,
+) -> None:
+    """Write x + noise into the checked array `out`, zeros if anything fails."""
+    workers = _validate.integer("workers", workers, 1)
+    if x is not None and x is not out and np.may_share_memory(x, out):
+        same = x.ctypes.data == out.ctypes.data and x.dtype == out.dtype
+        x = x if same else x.copy()  # chunks are written before later ones are read
+
+    def part(call: _core.Call, start: int, stop: int, chunk: int) -> None:
+        piece = None if x is None else x.reshape(-1)[start:stop]
+        _core.fill(call, sampler, piece, out.reshape(-1)[start:stop], chunk, grid)
+
+    def draw(call: _core.Call) -> None:
+        if workers == 1:
+            _core.fill(call, sampler, x, out, 0, grid)
+        else:
+            in_parallel(part, call, out.size, sampler.chunk_outputs, workers)
+
+    whole(draw, out, stream)
+
+
+def in_parallel(
+    part: Callable[[_core.Call, int, int, int], None],
+    call: _core.Call,
+    n: int,
+    chunk: int,
+    workers: int,
+) -> None:
+    """Run part(call, start, stop, first_chunk) over n outputs on `workers` threads."""
+
+    def task(start: int, stop: int, first: int) -> Callable[[], None]:
+        return lambda: part(call, start, stop, first)
+
+    tasks = [task(*run) for run in _threads.plan(n, chunk, workers)]
+    if tasks:
+        _threads.run(tasks)
+
+
+def whole(
+    draw: Callable[[_core.Call], None], out: np.ndarray[Any, Any], stream: Stream | None
+) -> None:
+    """Run `draw` on a new call; if anything fails, leave zeros in `out`."""
+    try:
+        draw(_core.Call(stream))
+    except BaseException:
+        _core.zero(out)
+        raise

@@ -1,0 +1,35 @@
+"""What this installation runs on."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+
+import fastdp
+from fastdp import _core
+
+
+def show_config() -> dict[str, str]:
+    """Return the version, CPU level, cipher and the versions underneath.
+
+    Returns
+    -------
+    dict
+        Keys "fastdp", "cpu" ("portable", "avx2" or "avx512"; the environment
+        variable FASTDP_CPU can lower it), "cipher" ("aes" or "chacha20", of the
+        secure default), "numpy", "python" and "machine".
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> sorted(fastdp.show_config())
+    ['cipher', 'cpu', 'fastdp', 'machine', 'numpy', 'python']
+    """
+    return {
+        "fastdp": fastdp.__version__,
+        **_core.config(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }

@@ -1,0 +1,153 @@
+"""What every additive mechanism has: identity, readings and the cost methods."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fastdp import _core, _validate
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import Event
+
+
+class Additive(ABC):
+    """Base of the mechanisms that add noise; immutable, hashable, picklable.
+
+    A subclass sets `_arguments`, the constructor's arguments by name, through
+    `_freeze`; equality, hash, repr and pickling follow from them alone, so that no
+    copy shares anything but public parameters.
+    """
+
+    __slots__ = ("_arguments", "_law", "_sampler", "_step")
+
+    _arguments: tuple[tuple[str, Any], ...]
+    _law: Any  # distribution of the noise in steps
+    _step: Fraction  # unit of the noise: 1 for integers
+    _sampler: _core.Sampler
+
+    def _freeze(self, **attributes: Any) -> None:
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, Additive):
+            return NotImplemented
+        return self._arguments == other._arguments
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._arguments))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments)
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[Callable[..., Additive], tuple[Any, ...]]:
+        return _rebuild, (type(self), dict(self._arguments))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise, in the data's unit."""
+        return float(self._law.std()) * float(self._step)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise, in the square of the data's unit."""
+        return float(self._law.var()) * float(self._step) ** 2
+
+    def confidence_interval(self, level: float) -> tuple[float, float]:
+        """Return the least symmetric interval that holds the noise.
+
+        Parameters
+        ----------
+        level : float
+            Probability, > 0 and < 1.
+
+        Returns
+        -------
+        (low, high) : tuple of float
+            P(low <= noise <= high) >= level. The true answer lies between release -
+            high and release - low with that probability, saturation aside.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `level` is not a real number between 0 and 1.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> fastdp.DiscreteLaplace(scale=10).confidence_interval(0.95)
+        (-30.0, 30.0)
+        """
+        exact = _validate.open_unit("level", level)
+        low, high = self._law.interval(float(exact))
+        return float(low) * float(self._step), float(high) * float(self._step)
+
+    @abstractmethod
+    def event(self, sensitivity: Real = 1) -> Event:
+        """Return the public facts of one release, for an accountant."""
+
+    def epsilon(self, sensitivity: Real = 1, *, delta: Real = 0) -> float:
+        """Return an epsilon that one release meets at `delta`, rounded up.
+
+        Parameters
+        ----------
+        sensitivity : int, float, Fraction or Decimal
+            > 0, of the mechanism's norm, in the data's unit.
+        delta : int, float, Fraction or Decimal
+            >= 0 and < 1; 0 asks for pure differential privacy.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain.
+        UnsupportedEventError
+            No finite epsilon holds at this delta.
+        """
+        from fastdp.accounting.guarantees import event_epsilon
+
+        return event_epsilon(self.event(sensitivity), delta)
+
+    def delta(self, epsilon: Real, sensitivity: Real = 1) -> float:
+        """Return a delta that one release meets at `epsilon`, rounded up.
+
+        Parameters and errors are those of `epsilon`.
+        """
+        from fastdp.accounting.guarantees import event_delta
+
+        return event_delta(self.event(sensitivity), epsilon)
+
+    def rho(self, sensitivity: Real = 1) -> float:
+        """Return rho of one release (zero-concentrated privacy), rounded up.
+
+        Parameters and errors are those of `epsilon`.
+        """
+        from fastdp.accounting.guarantees import event_rho
+
+        return event_rho(self.event(sensitivity))
+
+    @abstractmethod
+    def release(
+        self,
+        x: Any,
+        *,
+        out: np.ndarray[Any, Any] | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return `x` with noise added to every entry."""
+
+
+def _rebuild(kind: type[Additive], arguments: dict[str, Any]) -> Additive:
+    return kind(**arguments)

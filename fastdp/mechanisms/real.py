@@ -1,0 +1,435 @@
+"""Noise for floats: Laplace and Gaussian on a public power-of-two grid.
+
+The answer is rounded to multiples of the granularity g, discrete noise of scale/g
+steps is added, and the sum is rounded once to the float type. Both addends lie on
+the grid, so the result depends on the answer through an exact sum only: there are
+no holes between floats for data to show through. Rounding to the grid moves an
+entry by at most g/2 on either side, which is charged to the sensitivity.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate, calibration, distributions
+from fastdp import random as fdp_random
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Additive
+
+_FLOAT_MAX = float(np.finfo(np.float64).max)
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+#: Granularities whose multiples and anchors are finite doubles.
+_GRANULARITY = (Fraction(1, 2**1000), Fraction(2**900))
+
+#: More steps than this and the noise could leave the exact integers of a double.
+_MOST_STEPS = 2**40
+
+
+class _Grid(Additive):
+    """Release of floats on the grid."""
+
+    __slots__ = ("_coordinates", "_grid", "_parameter")
+
+    _coordinates: int
+    _grid: _arrays.Grid
+    _parameter: Fraction
+
+    def _set_up(
+        self,
+        name: str,
+        parameter: Real,
+        coordinates: int,
+        granularity: Real | None,
+        bounds: tuple[Real, Real] | None,
+    ) -> Fraction:
+        """Check and freeze the arguments; return the parameter in steps."""
+        exact = _validate.positive(name, parameter)
+        coordinates = _validate.integer("coordinates", coordinates, 1)
+        if granularity is None:
+            granularity = calibration.grid_granularity(exact)
+        step = _power_of_two(granularity)
+        if exact / step >= _MOST_STEPS:
+            raise ParameterError(
+                f"granularity must be above {name}/2**40, got {float(step)!r}"
+            )
+        arguments: list[tuple[str, Any]] = [
+            (name, _validate.plain(exact)),
+            ("coordinates", coordinates),
+            ("granularity", _validate.plain(step)),
+        ]
+        low, high = _check_bounds(bounds)
+        if bounds is not None:
+            arguments.append(("bounds", (low, high)))
+        self._freeze(
+            _arguments=tuple(arguments),
+            _parameter=exact,
+            _step=step,
+            _coordinates=coordinates,
+            _grid=(float(step), low, high, 0.0 if bounds is None else low),
+        )
+        return exact / step
+
+    @property
+    def granularity(self) -> int | float | Fraction:
+        """Step of the grid, in the data's unit: a power of two."""
+        return _validate.plain(self._step)
+
+    @property
+    def coordinates(self) -> int:
+        """Most entries that one individual can change."""
+        return self._coordinates
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """What entries are clamped to before anything else, if anything."""
+        return dict(self._arguments).get("bounds")
+
+    def release(
+        self,
+        x: Any,
+        *,
+        out: np.ndarray[Any, Any] | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return `x` with independent noise added to every entry.
+
+        Parameters
+        ----------
+        x : float, int, numpy float, or ndarray of float64 or float32
+            The answers. NaN counts as 0, or as the lower bound if there are bounds;
+            infinities count as the largest finite double or as the bounds. The
+            sensitivity must hold after this mapping.
+        out : ndarray, optional
+            Array of x's dtype and shape, C-contiguous; may be `x` itself.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        numpy float or ndarray
+            Of x's dtype (float64 for Python numbers), finite; `out` if it was given.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype, layout or shape. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness; `out` is filled with zeros.
+
+        Privacy
+        -------
+        That of `event(sensitivity)`: the discrete law on the grid, with the charge
+        for rounding to it; the final rounding to a float is post-processing. Exact.
+        Timing class T2: independent of data and noise.
+        """
+        check_stream(stream)
+        scalar = not isinstance(x, np.ndarray)
+        if out is None and (scalar or x.ndim == 0):
+            _validate.integer("workers", workers, 1)
+            value, kind = _as_float(x)
+            y = _core.fill_one_real(self._sampler, value, self._grid, stream)
+            return kind(_to_float32(y)) if kind is np.float32 else kind(y)
+        if scalar:
+            value, kind = _as_float(x)
+            x = np.asarray(value, kind)
+        x = _arrays.data("x", x, real=True)
+        if out is None:
+            out = np.zeros(x.shape, x.dtype)
+        else:
+            out = _arrays.output(out, x.shape, x.dtype)
+        _arrays.fill(self._sampler, x, out, stream, workers, self._grid)
+        return out
+
+
+def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
+    """Return a real scalar as a double and the type of its release."""
+    if isinstance(x, np.ndarray):
+        x = _arrays.data("x", x, real=True)[()]
+    if isinstance(x, np.float32):
+        return float(x), np.float32
+    if isinstance(x, bool) or not isinstance(x, (float, int)):
+        raise DTypeError(
+            "x must be a float or a float64 or float32 array, "
+            f"got {type(x).__name__}"
+        )
+    if isinstance(x, int) and abs(x) > 2**1023:
+        return math.copysign(_FLOAT_MAX, x > 0 or -1), np.float64
+    return float(x), np.float64
+
+
+def _to_float32(y: float) -> float:
+    return min(max(y, -_FLOAT32_MAX), _FLOAT32_MAX)
+
+
+def _power_of_two(granularity: Real) -> Fraction:
+    step = _validate.between("granularity", granularity, *_GRANULARITY)
+    if step.numerator & (step.numerator - 1) or step.denominator & (
+        step.denominator - 1
+    ):
+        raise ParameterError(f"granularity must be a power of two, got {granularity!r}")
+    return step
+
+
+def _check_bounds(bounds: tuple[Real, Real] | None) -> tuple[float, float]:
+    if bounds is None:
+        return -_FLOAT_MAX, _FLOAT_MAX
+    if not isinstance(bounds, tuple) or len(bounds) != 2:
+        raise DTypeError("bounds must be a tuple (low, high)")
+    low, high = (float(_validate.exact("bounds", bound)) for bound in bounds)
+    if not low <= high or math.isinf(low) or math.isinf(high):
+        raise ParameterError(f"bounds must be finite with low <= high, got {bounds!r}")
+    return low, high
+
+
+class Laplace(_Grid):
+    """Laplace noise for floats: pure differential privacy.
+
+    Parameters
+    ----------
+    scale : int, float, Fraction or Decimal
+        Scale of the noise, in the data's unit, > 0.
+    coordinates : int
+        Most entries that one individual can change: each is charged one step.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid, a power of two above scale/2**40; None takes the least.
+    bounds : tuple of two real numbers, optional
+        Entries are clamped to [low, high] first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range.
+
+    Privacy
+    -------
+    For an answer of L1 sensitivity s over all entries together: pure epsilon =
+    (s + coordinates * granularity)/scale, under whatever neighbouring relation the
+    sensitivity holds for. Exact: the noise is discrete Laplace on the grid.
+
+    References
+    ----------
+    Mironov, "On significance of the least significant bits for differential
+    privacy", CCS 2012 (why a grid). docs/proofs/grid.md.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> m = fastdp.Laplace.from_epsilon(0.5, sensitivity=3.0)
+    >>> m.epsilon(sensitivity=3.0)
+    0.5
+    >>> y = m.release(17.25)
+    >>> y == round(y / m.granularity) * m.granularity
+    np.True_
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        scale: Real,
+        *,
+        coordinates: int = 1,
+        granularity: Real | None = None,
+        bounds: tuple[Real, Real] | None = None,
+    ) -> None:
+        steps = self._set_up("scale", scale, coordinates, granularity, bounds)
+        self._freeze(
+            _sampler=fdp_random.laplace_sampler(steps),
+            _law=distributions.DiscreteLaplace(steps),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        sensitivity: Real = 1,
+        *,
+        coordinates: int = 1,
+        granularity: Real | None = None,
+        bounds: tuple[Real, Real] | None = None,
+    ) -> Laplace:
+        """Return the mechanism with the least noise for pure `epsilon`.
+
+        `sensitivity` is of the L1 norm over all entries, in the data's unit; the
+        scale pays for rounding to the grid, too.
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter, or the scale that it needs, is out of range.
+        """
+        scale = calibration.grid_laplace_scale(
+            epsilon, sensitivity, coordinates=coordinates, granularity=granularity
+        )
+        return cls(
+            scale, coordinates=coordinates, granularity=granularity, bounds=bounds
+        )
+
+    @classmethod
+    def from_rho(
+        cls,
+        rho: Real,
+        sensitivity: Real = 1,
+        *,
+        coordinates: int = 1,
+        granularity: Real | None = None,
+        bounds: tuple[Real, Real] | None = None,
+    ) -> Laplace:
+        """Return the mechanism with the least noise for rho-zCDP; see `from_epsilon`.
+
+        From the discrete law's own rho; the scale is rounded up.
+        """
+        scale = calibration.grid_laplace_scale_from_rho(
+            rho, sensitivity, coordinates=coordinates, granularity=granularity
+        )
+        return cls(
+            scale, coordinates=coordinates, granularity=granularity, bounds=bounds
+        )
+
+    @property
+    def scale(self) -> int | float | Fraction:
+        """Scale of the noise, in the data's unit, exact."""
+        return _validate.plain(self._parameter)
+
+    def event(self, sensitivity: Real = 1) -> DiscreteLaplaceEvent:
+        """Return the event of one release with this L1 sensitivity, in steps."""
+        charged = calibration.charged_l1(sensitivity, self._coordinates, self._step)
+        return DiscreteLaplaceEvent(charged / self._step, self._parameter / self._step)
+
+
+class Gaussian(_Grid):
+    """Gaussian noise for floats: concentrated and approximate privacy.
+
+    Parameters
+    ----------
+    sigma : int, float, Fraction or Decimal
+        Standard deviation of the noise, in the data's unit, > 0.
+    coordinates : int
+        Most entries that one individual can change: together they are charged
+        sqrt(coordinates) steps.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid, a power of two above sigma/2**40; None takes the least.
+    bounds : tuple of two real numbers, optional
+        Entries are clamped to [low, high] first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range.
+
+    Privacy
+    -------
+    For an answer of L2 sensitivity s over all entries together: rho = (s +
+    sqrt(coordinates) * granularity)**2/(2 sigma**2) zero-concentrated privacy, and
+    (epsilon, delta) from a proved bound on the discrete law on the grid, under
+    whatever neighbouring relation the sensitivity holds for. Exact.
+
+    References
+    ----------
+    Canonne, Kamath, Steinke, NeurIPS 2020; Balle and Wang, ICML 2018 (the analytic
+    formula). docs/proofs/grid.md, docs/proofs/calibration.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.Gaussian.from_epsilon_delta(1.0, 1e-6, sensitivity=2.5)
+    >>> m.epsilon(sensitivity=2.5, delta=1e-6) <= 1.0
+    True
+    >>> m.release(np.zeros(3, np.float32)).dtype
+    dtype('float32')
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        sigma: Real,
+        *,
+        coordinates: int = 1,
+        granularity: Real | None = None,
+        bounds: tuple[Real, Real] | None = None,
+    ) -> None:
+        steps = self._set_up("sigma", sigma, coordinates, granularity, bounds)
+        self._freeze(
+            _sampler=fdp_random.gaussian_sampler(steps),
+            _law=distributions.DiscreteGaussian(steps),
+        )
+
+    @classmethod
+    def from_rho(
+        cls,
+        rho: Real,
+        sensitivity: Real = 1,
+        *,
+        coordinates: int = 1,
+        granularity: Real | None = None,
+        bounds: tuple[Real, Real] | None = None,
+    ) -> Gaussian:
+        """Return the mechanism with the least noise for rho-zCDP, rounded up.
+
+        `sensitivity` is of the L2 norm over all entries, in the data's unit; sigma
+        pays for rounding to the grid, too.
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter, or the sigma that it needs, is out of range.
+        """
+        sigma = calibration.grid_gaussian_sigma_from_rho(
+            rho, sensitivity, coordinates=coordinates, granularity=granularity
+        )
+        return cls(
+            sigma, coordinates=coordinates, granularity=granularity, bounds=bounds
+        )
+
+    @classmethod
+    def from_epsilon_delta(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        sensitivity: Real = 1,
+        *,
+        coordinates: int = 1,
+        granularity: Real | None = None,
+        bounds: tuple[Real, Real] | None = None,
+    ) -> Gaussian:
+        """Return the mechanism with the least noise for (epsilon, delta).
+
+        From a proved bound on the discrete law on the grid; `epsilon` may be 0.
+        Otherwise as `from_rho`.
+        """
+        sigma = calibration.grid_gaussian_sigma(
+            epsilon,
+            delta,
+            sensitivity,
+            coordinates=coordinates,
+            granularity=granularity,
+        )
+        return cls(
+            sigma, coordinates=coordinates, granularity=granularity, bounds=bounds
+        )
+
+    @property
+    def sigma(self) -> int | float | Fraction:
+        """Standard deviation of the noise, in the data's unit, exact."""
+        return _validate.plain(self._parameter)
+
+    def event(self, sensitivity: Real = 1) -> DiscreteGaussianEvent:
+        """Return the event of one release with this L2 sensitivity, in steps."""
+        charged = calibration.charged_l2(sensitivity, self._coordinates, self._step)
+        return DiscreteGaussianEvent(
+            charged / self._step, self._parameter / self._step, self._coordinates
+        )
