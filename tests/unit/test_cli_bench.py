@@ -77,7 +77,7 @@ def test_random_bytes_of_laplace(scale: float, expected: float) -> None:
     assert bench.laplace_bytes(scale) == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize("sigma", [1.0, 3.99, 4.0, 10.0, 100.0, 1023.0, 1e6])
+@pytest.mark.parametrize("sigma", [1.0, 3.99, 4.0, 10.0, 100.0, 1023.0, 5e4])
 def test_random_bytes_of_gaussian(sigma: float) -> None:
     width = 6.0 if sigma < 1024 else 10.0
     steps = max(0, math.floor(math.log2(sigma / 2)))
