@@ -46,6 +46,8 @@ __all__ = [
 GRID_RANGE = (Fraction(2) ** -900, Fraction(2) ** 900)
 #: The grid is at least this much finer than the noise parameter, at most twice.
 _GRID_BITS = 39
+#: Ratios beyond 2^950 are not searched.
+_TINY = Fraction(2) ** -950
 
 
 # Integer answers
@@ -198,7 +200,7 @@ def discrete_gaussian_sigma(
     def excess(sigma: float) -> float:
         return discrete_gaussian_log_delta(e, s, Fraction(sigma), coordinates) - target
 
-    guess = _analytic_sigma(e, target, max(s, Fraction(1)))
+    guess = _analytic_sigma(e, target, max(s, Fraction(1)), SIGMA_RANGE)
     return search("sigma", excess, guess, SIGMA_RANGE)
 
 
@@ -387,11 +389,11 @@ def grid_gaussian_sigma(
                 target
             )
 
-        guess = _analytic_sigma(e, target, charged)
-        low = max(GRID_RANGE[0], SIGMA_RANGE[0] * g)
-        return Fraction(search("sigma", excess, guess, (low, GRID_RANGE[1])))
+        limits = max(GRID_RANGE[0], SIGMA_RANGE[0] * g), GRID_RANGE[1]
+        guess = _analytic_sigma(e, target, charged, limits)
+        return Fraction(search("sigma", excess, guess, limits))
 
-    rough = Fraction(_analytic_sigma(e, target, s))
+    rough = Fraction(_analytic_sigma(e, target, s, GRID_RANGE))
     return float(_on_grid("sigma", least, rough, granularity, SIGMA_RANGE[0]))
 
 
@@ -467,14 +469,28 @@ def _least_laplace_scale(rho: Fraction, sensitivity: Fraction, g: Fraction) -> F
     return Fraction(search("scale", excess, guess, GRID_RANGE))
 
 
-def _analytic_sigma(epsilon: Fraction, target: float, sensitivity: Fraction) -> float:
-    """Return about the sigma of the continuous Gaussian: a start for searches."""
+def _analytic_sigma(
+    epsilon: Fraction,
+    target: float,
+    sensitivity: Fraction,
+    limits: tuple[Fraction, Fraction],
+) -> float:
+    """Return about the sigma of the continuous Gaussian: a start for searches.
+
+    Where none within `limits` meets the target, or all do, the limit is returned.
+    """
 
     def excess(mu_inverse: float) -> float:
         return gaussian_log_delta(epsilon, 1, Fraction(mu_inverse)) - target
 
+    low, high = (min(max(x / sensitivity, _TINY), 1 / _TINY) for x in limits)
+    if excess(float(high)) > 0:
+        return _validate.float_down(limits[1])
+    if excess(float(low)) <= 0:
+        return _validate.float_up(limits[0])
     e = float(min(epsilon, Fraction(10**15)))
     root = math.sqrt(e - target) + math.sqrt(-target)
-    guess = min(root / max(math.sqrt(2) * e, 1e-280), math.exp(min(-target, 600.0)) / 2)
-    inverse = search("sigma", excess, guess, GRID_RANGE, step=0.25, relative=1e-6)
+    tilted = root / max(math.sqrt(2) * e, 1e-280)
+    guess = min(tilted, math.exp(min(-target, 600.0)) / 2)
+    inverse = search("sigma", excess, guess, (low, high), step=0.25, relative=1e-6)
     return float(Fraction(inverse) * sensitivity)

@@ -25,11 +25,11 @@ def log_delta(epsilon: Fraction, mu: Fraction) -> float:
     a = epsilon / mu - mu / 2
     if a > _FAR:
         return -float(_FAR * _FAR / 2)
+    if a < -38:  # 1 - delta is below the least double
+        return 0.0
     low, high, gap = float(a), float(a + mu), float(mu)
     log_phi = -float(a * a / 2) - LOG_SQRT_2PI
     if low < -1:
-        if low < -38:
-            return 0.0
         outside = math.exp(log_phi) * (mills(-low) + mills(high))
         return inflate(math.log1p(-outside)) if outside < 1 else 0.0
     return inflate(log_phi + math.log(_mills_difference(low, high, gap)))

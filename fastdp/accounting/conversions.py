@@ -57,6 +57,8 @@ __all__ = [
 #: Profiles are constant from here on for every purpose: delta(epsilon) falls with
 #: epsilon, so evaluating at a smaller epsilon is safe.
 _EPSILON_CAP = Fraction(10**15)
+#: 1/rho up to which `zcdp_to_rho` searches.
+_LARGEST_INVERSE = 1e100
 
 
 def capped_epsilon(epsilon: Real) -> Fraction:
@@ -432,6 +434,8 @@ def zcdp_epsilon(delta: Real, rho: Real) -> float:
 def zcdp_to_rho(epsilon: Real, delta: Real) -> float:
     """Return the largest rho that implies (epsilon, delta), rounded down.
 
+    0.0 when it is below 1e-100.
+
     Raises
     ------
     DTypeError, ParameterError
@@ -445,12 +449,16 @@ def zcdp_to_rho(epsilon: Real, delta: Real) -> float:
 
     # From epsilon <= rho + 2 sqrt(rho ln(1/delta)); then outward by doubling.
     root = math.sqrt(-target + float(e)) - math.sqrt(-target)
-    inverse = 1 / max(root * root, math.exp(2 * target) / 8, 1e-290)
-    low, high = inverse, inverse
-    while excess(high) > 0:
-        low, high = high, 2 * high
-    while low == high or excess(low) <= 0:
-        low, high = low / 2, (high if low == high else low)
+    start = 1 / max(root * root, math.exp(2 * target) / 8, 1 / _LARGEST_INVERSE)
+    low = high = start
+    if excess(start) > 0:
+        while excess(high) > 0:
+            if high >= _LARGEST_INVERSE:
+                return 0.0
+            low, high = high, min(2 * high, _LARGEST_INVERSE)
+    else:
+        while excess(low) <= 0:
+            low, high = low / 2, low
     return float_down(1 / Fraction(root_above(excess, low, high)))
 
 
