@@ -15,7 +15,7 @@ import fastdp
 from fastdp.cli import _rivals
 
 GROUP = "rivals, n = {:.0e}, integer Laplace noise, scale 10"
-SIZE = 10**4
+SIZE = 10**5
 
 
 @pytest.mark.parametrize("rival", _rivals.RIVALS, ids=lambda rival: rival.name)

@@ -34,8 +34,8 @@ class Rival:
     exact: bool
     secure: bool
     prepare: Callable[[Counts], Call]
-    #: The library offers only scalar calls, or is slow: fewer values do.
-    most: int = 10**4
+    #: Most values of one timing: a slow library needs no more.
+    most: int = 10**5
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     size = _validate.integer("n", size, 1, 2**31)
     repetitions = 5 if arguments.quick else 11
     rows = [measure(case, repetitions) for case in cases(size)]
-    rivals = _rivals.measure(min(size, 10**4), 3 if arguments.quick else 5)
+    rivals = _rivals.measure(min(size, 10**4 if arguments.quick else 10**5), 3)
     if arguments.json:
         print(_as_json(rows, rivals, repetitions))
     else:
