@@ -131,10 +131,14 @@ def truncated_laplace_bound(epsilon: Real, delta: Real, sensitivity: Real = 1) -
     d = _validate.open_unit("delta", delta)
     scale = laplace_scale(epsilon, sensitivity)
     shift = _laplace.whole(_validate.exact("sensitivity", sensitivity))
-    bound = _laplace.truncation_bound(shift, scale, d)
-    if bound > MAX_BOUND:
-        raise CalibrationError(f"bound must be <= 2^62, but {bound} is needed")
-    return bound
+    # The bound is at least the sensitivity, and epsilon is their ratio to the scale.
+    if shift <= MAX_BOUND and shift / scale <= 10**15:
+        bound = _laplace.truncation_bound(shift, scale, d)
+        if bound <= MAX_BOUND:
+            return bound
+    raise CalibrationError(
+        "bound must be <= 2^62 and epsilon <= 1e15, but more is needed"
+    )
 
 
 def gaussian_sigma_from_rho(rho: Real, sensitivity: Real = 1) -> float:
@@ -465,7 +469,7 @@ def _least_laplace_scale(rho: Fraction, sensitivity: Fraction, g: Fraction) -> F
     def excess(scale: float) -> float:
         return discrete_laplace_rho(sensitivity / g, Fraction(scale) / g) - limit
 
-    guess = float(sensitivity / Fraction(_pure_guess(rho)))
+    guess = float(min(sensitivity / Fraction(_pure_guess(rho)), GRID_RANGE[1]))
     return Fraction(search("scale", excess, guess, GRID_RANGE))
 
 

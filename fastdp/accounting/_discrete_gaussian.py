@@ -61,6 +61,9 @@ def log_delta(
 
 
 def _one_coordinate(epsilon: Fraction, shift: int, sigma: Fraction) -> float:
+    kink = epsilon * sigma * sigma / shift - Fraction(shift, 2)
+    if kink < -(40 * sigma + 2):  # 1 - delta is below the least double
+        return 0.0
     if _terms(epsilon, shift, sigma) <= MAX_TERMS:
         return single_log_delta(epsilon, shift, sigma)
     return _large_or_concentrated(epsilon, Fraction(shift), shift * shift, sigma)

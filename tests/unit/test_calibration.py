@@ -199,6 +199,17 @@ def test_truncated_bound_counts_the_sensitivity():
     assert calibration.truncated_laplace_bound(1, 0.9, 5) == 5
 
 
+def test_absurd_targets_are_refused_by_name():
+    with pytest.raises(CalibrationError, match="bound must be"):
+        calibration.truncated_laplace_bound(1e160, 0.5, 1e163)
+    with pytest.raises(CalibrationError, match="bound must be"):
+        calibration.truncated_laplace_bound(1e20, 0.5, 1e15)
+    with pytest.raises(CalibrationError, match="scale must be in"):
+        calibration.laplace_scale_from_rho(1e-45, 1e287)
+    with pytest.raises(CalibrationError, match="sigma must be in"):
+        calibration.grid_gaussian_sigma(0, Fraction(1, 10**600), 1e200)
+
+
 def test_calibration_is_quick():
     start = time.perf_counter()
     for epsilon in [0.1, 0.5, 1, 3, 10]:

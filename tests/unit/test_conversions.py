@@ -225,6 +225,12 @@ def test_extreme_parameters_give_numbers(epsilon, sigma):
     assert conversions.zcdp_log_delta(epsilon, 10**300) <= 0
 
 
+def test_hopelessly_little_noise_gives_delta_1():
+    for shift in [1e6, 1e200, 10**600]:
+        assert conversions.discrete_gaussian_delta(1, shift, 0.01, 1) == 1.0
+        assert conversions.discrete_gaussian_delta(1, shift, 0.01) == 1.0
+
+
 def test_directed_rounding_helpers():
     assert exp_up(-math.inf) == 0.0
     assert exp_up(0.0) == 1.0
