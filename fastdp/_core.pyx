@@ -274,43 +274,54 @@ def fill(Call call, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
         raise
 
 
-def fill_one(Sampler sampler, int64_t x, stream=None):
-    """Return x + noise, saturated, as an int: the short way for scalars."""
+cdef object _INT64 = np.int64
+cdef cnp.dtype _INT64_DTYPE = np.dtype(np.int64)
+cdef cnp.dtype _FLOAT64_DTYPE = np.dtype(np.float64)
+
+
+cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target) except -1:
     cdef Call call = Call.__new__(Call, stream)
-    cdef fdp_target_t target
-    cdef int64_t out = 0
     cdef fdp_status_t status
-    memset(&target, 0, sizeof(target))
-    target.x = &x
-    target.x_type = FDP_I64
-    target.out = &out
-    target.out_type = FDP_I64
     call.resolver = sampler.resolver
     with nogil:
-        status = fdp_release(&call.c, &sampler.c, 0, 1, &target)
-    _check(status, call)
-    return out
+        status = fdp_release(&call.c, &sampler.c, 0, 1, target)
+    return _check(status, call)
+
+
+def fill_one(Sampler sampler, x, stream=None):
+    """Return x + noise, saturated, as a numpy int64: the short way for scalars.
+
+    `x` is an int within int64 or, to keep the value out of Python's own integers
+    whose cost depends on it, a numpy int64.
+    """
+    cdef fdp_target_t target
+    cdef int64_t value = 0
+    if type(x) is _INT64:
+        cnp.PyArray_ScalarAsCtype(x, &value)
+    else:
+        value = x
+    memset(&target, 0, sizeof(target))
+    target.x = &value
+    target.x_type = FDP_I64
+    target.out = &value
+    target.out_type = FDP_I64
+    _fill_scalar(sampler, stream, &target)
+    return cnp.PyArray_Scalar(&value, _INT64_DTYPE, None)
 
 
 def fill_one_real(Sampler sampler, double x, grid, stream=None):
-    """The same on the grid (step, low, high, nan) for a float."""
-    cdef Call call = Call.__new__(Call, stream)
+    """The same on the grid (step, low, high, nan), as a numpy float64."""
     cdef fdp_target_t target
     cdef fdp_grid_t c_grid
-    cdef double out = 0
-    cdef fdp_status_t status
     c_grid.step, c_grid.low, c_grid.high, c_grid.nan = grid
     memset(&target, 0, sizeof(target))
     target.x = &x
     target.x_type = FDP_F64
-    target.out = &out
+    target.out = &x
     target.out_type = FDP_F64
     target.grid = &c_grid
-    call.resolver = sampler.resolver
-    with nogil:
-        status = fdp_release(&call.c, &sampler.c, 0, 1, &target)
-    _check(status, call)
-    return out
+    _fill_scalar(sampler, stream, &target)
+    return cnp.PyArray_Scalar(&x, _FLOAT64_DTYPE, None)
 
 
 def zero(cnp.ndarray out):

@@ -103,9 +103,12 @@ def open_unit(name: str, value: object) -> Fraction:
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int in [low, high]; bools and floats are refused."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if type(value) is int:
+        result = value
+    elif isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an int, got {type(value).__name__}")
-    result = int(value)
+    else:
+        result = int(value)
     if result < low or (high is not None and result > high):
         rule = f">= {low}" if high is None else f"in [{low}, {high}]"
         raise ParameterError(f"{name} must be {rule}, got {result}")

@@ -201,7 +201,7 @@ def _noise(
     law = sampler(_validate.positive(name, parameter))
     if size is None and out is None:
         _validate.integer("workers", workers, 1)
-        return np.int64(_core.fill_one(law, 0, stream))
+        return _core.fill_one(law, 0, stream)
     out = _result(size, out)
     _arrays.fill(law, None, out, stream, workers)
     return out

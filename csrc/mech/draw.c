@@ -89,8 +89,9 @@ static double prepare_laplace(fdp_laplace_t *law)
     law->narrow_least = INT32_C(1) << power;
     law->narrow_error = (float)(scale * (0x1.4p-21 + ldexp(0.77, -power)) * 1.01);
     law->narrow_error_relative = 0x1.2p-22f;
-    return 2.0 * (double)law->narrow_error + ldexp(4.0, power - 31) +
-           scale * 30.0 * 0x1p-22;
+    /* boundaries (y is `scale` on average), words with little left */
+    return 2.0 * (double)law->narrow_error +
+           2.0 * scale * (double)law->narrow_error_relative + ldexp(2.0, power - 31);
 }
 
 static uint32_t chunk_outputs(double acceptance)
@@ -336,9 +337,11 @@ static void settle_specials(draw_t *d, void *values, size_t spare)
 
 static uint64_t word_at(const uint8_t *words, uint8_t bytes, size_t i)
 {
-    uint64_t word = 0;
-    memcpy(&word, words + i * bytes, bytes); /* little-endian */
-    return word;
+    switch (bytes) {
+    case 2: return ((const uint16_t *)(const void *)words)[i];
+    case 4: return ((const uint32_t *)(const void *)words)[i];
+    default: return ((const uint64_t *)(const void *)words)[i];
+    }
 }
 
 /* Appends the special lanes of a group, with their words, to the list. Takes a

@@ -73,7 +73,8 @@ class _Integer(Additive):
         scalar = not isinstance(x, np.ndarray)
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)
-            return np.int64(_core.fill_one(self._sampler, _as_int64(x), stream))
+            x = x if type(x) is np.int64 else _as_int64(x)
+            return _core.fill_one(self._sampler, x, stream)
         if scalar:
             x = np.asarray(_as_int64(x))
         x = _arrays.data("x", x, real=False)

@@ -140,7 +140,7 @@ class _Grid(Additive):
             _validate.integer("workers", workers, 1)
             value, kind = _as_float(x)
             y = _core.fill_one_real(self._sampler, value, self._grid, stream)
-            return kind(_to_float32(y)) if kind is np.float32 else kind(y)
+            return np.float32(_to_float32(y)) if kind is np.float32 else y
         if scalar:
             value, kind = _as_float(x)
             x = np.asarray(value, kind)
