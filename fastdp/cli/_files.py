@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Text is parsed in blocks of this size; a longer row is refused.
 _BLOCK_BYTES = 8 << 20
+
+_MARK = b"\xef\xbb\xbf"
 
 #: What the Parquet writer takes, under the names that the metadata uses.
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4")
@@ -93,16 +94,15 @@ def open_source(path: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[Sourc
     """
     kind = table_format("INPUT", path)
     source: Source
-    with _silent_callbacks():
-        with _constant_messages(path):
-            if kind == "csv":
-                source = _CsvSource(path, wanted)
-            else:
-                source = _ParquetSource(path, wanted)
-        try:
-            yield source
-        finally:
-            source.close()
+    with _constant_messages(path):
+        if kind == "csv":
+            source = _CsvSource(path, wanted)
+        else:
+            source = _ParquetSource(path, wanted)
+    try:
+        yield source
+    finally:
+        source.close()
 
 
 @contextlib.contextmanager
@@ -174,7 +174,9 @@ class _CsvSource:
     """A CSV file with a header; every cell is read as bytes, whatever it holds.
 
     A row with too few or too many cells still counts as a row, since the number
-    of rows is public: all its wanted cells are null.
+    of rows is public: all its wanted cells are null. The parser hands over the
+    text of such a row, and fails where it is not text; so it is told that the file
+    is Latin-1, in which all bytes are text, and the cells are turned back later.
     """
 
     def __init__(self, path: Path, wanted: Sequence[tuple[str, str]]) -> None:
@@ -184,19 +186,21 @@ class _CsvSource:
         # Numbers of the malformed rows, counted from the header as row 1. Their
         # text is dropped at once.
         self._malformed: deque[int] = deque()
-        with self._open(None, single=False) as probe:
-            names = probe.schema.names
+        with self._open(None, False) as probe:
+            columns = probe.schema.names
+        # Names of columns as users write them, beside those that the parser sees.
+        names = [name.encode("latin-1").decode("utf-8", "replace") for name in columns]
         _require_once(names, wanted)
         asked = {name for _, name in wanted}
-        chosen = [name for name in names if name in asked]
-        self.schema = pa.schema([(name, pa.binary()) for name in chosen])
+        chosen = [pair for pair in zip(names, columns, strict=True) if pair[0] in asked]
+        self.schema = pa.schema([(name, pa.binary()) for name, _ in chosen])
         self.rows: int | None = None
         self.codec: str | None = None
         self._malformed.clear()
         # In a file of one column an empty line is a row whose cell is empty.
-        self._reader = self._open(chosen, single=len(names) == 1)
+        self._reader = self._open([column for _, column in chosen], len(names) == 1)
 
-    def _open(self, columns: list[str] | None, *, single: bool) -> Any:
+    def _open(self, columns: list[str] | None, single: bool) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
@@ -204,9 +208,14 @@ class _CsvSource:
             self._malformed.append(row.number)
             return "skip"
 
+        file = pa.OSFile(str(self._path))
+        # A byte order mark is not part of the first name.
+        file.seek(len(_MARK) if file.read(len(_MARK)) == _MARK else 0)
         return csv.open_csv(
-            self._path,
-            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            file,
+            read_options=csv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=False, encoding="latin-1"
+            ),
             parse_options=csv.ParseOptions(
                 newlines_in_values=True,
                 ignore_empty_lines=not single,
@@ -222,15 +231,17 @@ class _CsvSource:
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches as the parser cuts them; `size` is only a wish."""
+        import pyarrow as pa
+
         del size
         number = 1  # of the last row that was passed on; the header is row 1
         with _constant_messages(self._path):
             for batch in self._reader:
-                batch, number = self._with_malformed(batch, number)
-                yield batch
+                cells = [_original_bytes(column) for column in batch.columns]
+                whole = pa.record_batch(cells, schema=self.schema)
+                whole, number = self._with_malformed(whole, number)
+                yield whole
         if self._malformed:
-            import pyarrow as pa
-
             nulls = pa.nulls(len(self._malformed), pa.binary())
             self._malformed.clear()
             yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
@@ -257,19 +268,22 @@ class _CsvSource:
         self._reader.close()
 
 
-@contextlib.contextmanager
-def _silent_callbacks() -> Iterator[None]:
-    """Keep quiet about a malformed row that is not UTF-8.
+def _original_bytes(cells: pa.Array) -> pa.Array:
+    """Undo the reading of bytes as Latin-1 characters; `cells` has no nulls."""
+    import pyarrow as pa
+    from pyarrow import compute
 
-    The parser then fails to call us back, and Python would print the bytes; the
-    parser's own error follows and is replaced like every other.
-    """
-    hook = sys.unraisablehook
-    sys.unraisablehook = lambda _: None
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
+    _, offsets, text = cells.buffers()
+    count = len(cells)
+    ends = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + count + 1]
+    raw = text.to_pybytes()[ends[0] : ends[-1]] if text is not None and count else b""
+    if raw.isascii():
+        return cells
+    starts = np.zeros(count + 1, np.int32)
+    np.cumsum(compute.utf8_length(cells.cast(pa.string())).to_numpy(), out=starts[1:])
+    data = raw.decode().encode("latin-1")
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
 
 
 class AtomicOutput:

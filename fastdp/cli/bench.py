@@ -31,7 +31,7 @@ and the interquartile range over interleaved repetitions; "ratio" is numpy's tim
 divided by ours, the median over the repetitions.
 """
 
-#: Parameters of the table: narrow, double and wide kernels of both laws.
+#: Parameters of the table: narrow and wide kernels of both laws.
 _SCALES = (1, 10, 1000, 4000, 10**4, 10**6, 2**40)
 _SIGMAS = (1, 10, 1000, 10**6, 2**40)
 
@@ -274,19 +274,20 @@ def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64
 def laplace_bytes(scale: int | float | Fraction) -> float:
     """Return the random bytes that one discrete Laplace sample needs on average.
 
-    One word of 32 bits, one of 64 or two of 64, by the kernel.
+    One word of 32 bits, and for wide scales one of 64 beside it.
     """
     table = _tables.laplace_table(Fraction(scale))
-    return {"narrow": 4, "double": 8, "wide": 16}[table.kind] / table.acceptance
+    return {"narrow": 4, "wide": 12}[table.kind] / table.acceptance
 
 
 def gaussian_bytes(sigma: int | float | Fraction) -> float:
     """Return the random bytes that one discrete Gaussian sample needs on average.
 
-    A trial takes 16 bits for its block beside the words of the kernel.
+    A trial takes 16 bits for its block, 32 for the decision, and for wide laws 64
+    for the place within the block.
     """
     table = _tables.gaussian_table(Fraction(sigma))
-    return {"narrow": 6, "double": 10, "wide": 18}[table.kind] / table.acceptance
+    return {"narrow": 6, "wide": 14}[table.kind] / table.acceptance
 
 
 def _short(value: int | float | Fraction) -> str:

@@ -27,7 +27,7 @@ from fastdp.exceptions import FastDPError, ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Noised cells that wait in memory for one write: 64 MiB.
+#: Cells that wait in memory for one write: 64 MiB where they are numbers.
 _CELLS_PER_WRITE = 1 << 23
 
 _DESCRIPTION = """\
@@ -255,7 +255,7 @@ class _Release:
                 field = pa.field(field.name, pa.string() if text else pa.binary())
             fields.append(field)
         self.schema = pa.schema(fields)
-        self._group = max(1024, _CELLS_PER_WRITE // max(8, len(self._columns)))
+        self._group = max(1024, _CELLS_PER_WRITE // max(8, len(fields)))
         self._noised = {name: np.empty(self._group, dtype) for name in self._columns}
         self._kept: dict[str, list[pa.Array]] = {
             name: [] for name in schema.names if name not in self._columns

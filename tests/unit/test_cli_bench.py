@@ -71,7 +71,7 @@ def test_the_output_array_is_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "expected"), [(1, 4), (4000, 4), (10**4, 8), (16385, 16), (2**40, 16)]
+    ("scale", "expected"), [(1, 4), (1000, 4), (10**6, 12), (2**40, 12)]
 )
 def test_random_bytes_of_laplace(scale: float, expected: float) -> None:
     assert bench.laplace_bytes(scale) == pytest.approx(expected, rel=1e-3)
@@ -79,7 +79,7 @@ def test_random_bytes_of_laplace(scale: float, expected: float) -> None:
 
 @pytest.mark.parametrize("sigma", [1.0, 3.99, 4.0, 10.0, 100.0, 1023.0, 5e4])
 def test_random_bytes_of_gaussian(sigma: float) -> None:
-    width = 6.0 if sigma < 1024 else 10.0
+    width = 6.0 if sigma < 1024 else 14.0
     steps = max(0, math.floor(math.log2(sigma / 2)))
     # The half-bell under its steps of length 2**steps, summed point by point.
     points = np.arange(0, 40 * max(2, int(sigma)), dtype=float)
@@ -90,7 +90,7 @@ def test_random_bytes_of_gaussian(sigma: float) -> None:
 
 
 def test_random_bytes_of_the_widest_gaussian() -> None:
-    assert 18 / 0.92 < bench.gaussian_bytes(2.0**40) < 18 / 0.82
+    assert 14 / 0.92 < bench.gaussian_bytes(2.0**40) < 14 / 0.82
 
 
 @pytest.mark.usefixtures("few_repetitions")

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import fastdp
 from fastdp.cli import _cells, _files, main
@@ -24,6 +26,8 @@ pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 SECRET = "7340193"
+STATEMENT = ["fastdp:", "mechanism", "parameter", "guarantee", "neighbors"]
+STATEMENT += ["released", "kept", "unreadable", "output"]
 INT64 = np.iinfo(np.int64)
 EXACT = ["--mechanism", "discrete-laplace", "--epsilon", "1000", "--sensitivity", "1"]
 REAL = ["--mechanism", "laplace", "--epsilon", "1e6", "--sensitivity", "1"]
@@ -162,6 +166,13 @@ class TestCsv:
         assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 0
         assert output.read_bytes() == rows
 
+    def test_a_byte_order_mark_and_names_beyond_ascii(self, tmp_path: Path) -> None:
+        text = '\ufeff"straße",größe,n\nü,é,1\nx,,\n'
+        source, output = write_csv(tmp_path / "in.csv", text), tmp_path / "out.csv"
+        names = ["--column", "n", "--keep", "straße", "--keep", "größe"]
+        assert release(source, output, *names, *EXACT) == 0
+        assert output.read_text() == "straße,größe,n\nü,é,1\nx,,0\n"
+
     def test_a_header_alone_gives_a_header(self, tmp_path: Path) -> None:
         source, output = write_csv(tmp_path / "in.csv", "a,b\n"), tmp_path / "out.csv"
         assert release(source, output, "--column", "b", *EXACT) == 0
@@ -184,6 +195,48 @@ class TestCsv:
         assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 1
         assert capsys.readouterr().err == "fastdp: --keep 'k' must be UTF-8 text\n"
         require_only(tmp_path, "in.csv")
+
+
+#: Text that looks like numbers, and bytes of every kind.
+CELLS = st.one_of(
+    st.from_regex(rb"\A[ +-]?[0-9]{0,22}(\.[0-9]{0,3})?([eE][+-]?[0-9]{1,4})?\Z"),
+    st.binary(max_size=12),
+)
+
+
+class TestAnyCell:
+    @settings(deadline=None)
+    @given(st.lists(CELLS, max_size=20))
+    def test_the_fast_reading_is_the_slow_one(self, cells: list[bytes]) -> None:
+        column = pa.array(cells, pa.binary())
+        integers = [_cells._integer(cell) for cell in cells]
+        assert _cells.read_integers(column).tolist() == integers
+        reals = [_cells._real(cell) for cell in cells]
+        assert _cells.read_reals(column).tolist() == reals
+
+    @settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(st.lists(CELLS, min_size=1, max_size=9))
+    def test_nothing_that_a_cell_holds_stops_the_release(
+        self,
+        tmp_path: Path,
+        capfd: pytest.CaptureFixture[str],
+        cells: list[bytes],
+    ) -> None:
+        # Separators, quotes and line breaks are the public structure of the file.
+        cells = [cell.translate(None, b',"\r\n') for cell in cells]
+        rows = [b"%d,%b\n" % row for row in enumerate(cells)]
+        source = write_csv(tmp_path / "in.csv", b"".join([b"k,n\n", *rows]))
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 0
+        expected = [f"{row},{_cells._integer(cell)}" for row, cell in enumerate(cells)]
+        assert output.read_text().splitlines() == ["k,n", *expected]
+        said = capfd.readouterr()
+        assert said.out == ""
+        assert [line.split()[0] for line in said.err.splitlines()] == STATEMENT
 
 
 class TestParquet:
@@ -488,11 +541,27 @@ class TestNothingLeaks:
         release(source, tmp_path / "out.csv", "--column", "n", *EXACT)
         assert not self.leaks(capsys)
 
-    def test_bytes_that_are_no_text_never_show(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    def test_bytes_that_are_no_text_in_a_row_of_wrong_length(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         broken = f"a,n\n1,2\n3,4,{SECRET}".encode() + b"\xff\n4,5\n"
         source = write_csv(tmp_path / "in.csv", broken)
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert output.read_text() == "n\n2\n0\n5\n"
+        captured = capfd.readouterr()
+        assert SECRET not in captured.out + captured.err
+        assert "Exception" not in captured.err
+
+    def test_a_row_longer_than_a_block(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
+        text = "a,n\n" + "1,2\n" * 99 + SECRET * 99 + ",3\n"
+        source = write_csv(tmp_path / "in.csv", text)
         assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 1
         assert self.require_one_line(capsys).endswith("not a valid csv table\n")
         require_only(tmp_path, "in.csv")
@@ -738,6 +807,19 @@ class TestUsage:
         command = [sys.executable, "-m", "fastdp.cli", "release", "--help"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "--sensitivity" in done.stdout
+
+    def test_help_loads_neither_pyarrow_nor_the_kernels(self) -> None:
+        code = (
+            "import sys, fastdp.cli\n"
+            "try: fastdp.cli.main(['release', '--help'])\n"
+            "except SystemExit: pass\n"
+            "loaded = {'pyarrow', 'scipy', 'statsmodels', 'fastdp._core'}\n"
+            "sys.exit(len(loaded & set(sys.modules)))"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert done.returncode == 0
+        assert b"--sensitivity" in done.stdout
 
     @pytest.mark.parametrize("text", ["0.1", "1e-06", "3", "1/3", "123456789.5"])
     def test_parameters_are_exact_and_print_as_given(self, text: str) -> None:
