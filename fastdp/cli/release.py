@@ -84,17 +84,48 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add = parser.add_argument
     add("input", metavar="INPUT", type=Path, help="table to read: .csv or .parquet")
-    add("--column", metavar="NAME", action="append", required=True, dest="columns")
-    add("--mechanism", choices=sorted(_KINDS), required=True)
+    add(
+        "--column",
+        metavar="NAME",
+        action="append",
+        required=True,
+        dest="columns",
+        help="column to release with noise; may be given again",
+    )
+    add(
+        "--mechanism",
+        choices=sorted(_KINDS),
+        required=True,
+        help="the discrete ones release integers, the others 64-bit floats",
+    )
     for name, text in (
         ("epsilon", "pure budget, or with --delta an approximate one"),
         ("delta", "with --epsilon, for the Gaussian mechanisms"),
         ("rho", "zero-concentrated budget, for the Gaussian mechanisms"),
     ):
         add(f"--{name}", metavar=name[0].upper(), type=number, help=text)
-    add("--sensitivity", metavar="S", type=number, required=True)
-    add("-o", "--output", metavar="OUTPUT", type=Path, required=True)
-    add("--keep", metavar="NAME", action="append", default=[], help="public column")
+    add(
+        "--sensitivity",
+        metavar="S",
+        type=number,
+        required=True,
+        help="bound on one individual's change over all named columns",
+    )
+    add(
+        "-o",
+        "--output",
+        metavar="OUTPUT",
+        type=Path,
+        required=True,
+        help="table to write: .csv or .parquet; whole or not at all",
+    )
+    add(
+        "--keep",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="public column to copy as it is; may be given again",
+    )
     add(
         "--coordinates",
         metavar="N",
