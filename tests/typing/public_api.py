@@ -1,4 +1,4 @@
-"""What a type checker must know of the public interface; mypy reads it, nothing runs."""
+"""What a type checker must know of the public interface; mypy reads it."""
 
 from decimal import Decimal
 from fractions import Fraction
