@@ -115,12 +115,10 @@ FDP_API int fdp_cipher_available(uint32_t cipher); /* at the level in force */
 /* ---- samplers ---------------------------------------------------------- */
 
 typedef enum {
-    FDP_LAPLACE_NARROW = 1,  /* scale <= 4000: one 32-bit word a trial        */
-    FDP_LAPLACE_DOUBLE = 2,  /* scale <= 16384: one 64-bit word               */
-    FDP_LAPLACE_WIDE = 3,    /* larger: two 64-bit words                      */
-    FDP_GAUSSIAN_NARROW = 4, /* sigma < 1024: a 16-bit and a 32-bit word      */
-    FDP_GAUSSIAN_DOUBLE = 5, /* j <= 20: a 16-bit and a 64-bit word           */
-    FDP_GAUSSIAN_WIDE = 6    /* larger: a 16-bit and two 64-bit words         */
+    FDP_LAPLACE_NARROW = 1,  /* scale <= 4096: one 32-bit word a trial     */
+    FDP_LAPLACE_WIDE = 2,    /* larger: a 32-bit and a 64-bit word         */
+    FDP_GAUSSIAN_NARROW = 3, /* sigma < 1024: a 16-bit and a 32-bit word   */
+    FDP_GAUSSIAN_WIDE = 4    /* larger: and a 64-bit word                  */
 } fdp_kind_t;
 
 /* Discrete Laplace, P(X = x) proportional to exp(-|x| / scale), kept to
@@ -136,9 +134,9 @@ typedef struct {
     double inverse_w1;       /* 1 / theta, nearest, at most 1e300             */
     double inverse_scale;    /* 1 / scale, nearest                            */
     /* derived; tests may widen the error bounds to send more lanes onward    */
-    double error;            /* double stage: bound on |y - true y|, constant */
+    double error;            /* second stage: bound on |y - true y|, constant */
     double error_relative;   /*   and per unit of y                           */
-    float narrow_error;      /* the same for the float32 stage                */
+    float narrow_error;      /* the same for the first stage, float32         */
     float narrow_error_relative;
     int32_t narrow_least;    /* words with less than this left are undecided  */
     uint32_t unsettled;      /* tests: send all undecided to the resolver     */
@@ -156,7 +154,7 @@ typedef struct {
     double inverse_2var;     /* 1 / (2 sigma^2), nearest                      */
     double tail;             /* a block-31 trial with V n c >= tail is rejected */
     /* derived */
-    double error;            /* double stage: relative to f                   */
+    double error;            /* second stage: relative to f                   */
     float narrow_error;
 } fdp_gaussian_t;
 

@@ -18,6 +18,9 @@ import numpy as np
 
 from fastdp.exceptions import EntropyError, FastDPError, ParameterError
 
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_Scalar(void *data, cnp.dtype dtype, object base)
+
 cnp.import_array()
 
 # Chunks drawn between two looks at pending signals: a few milliseconds.
@@ -127,10 +130,8 @@ cdef int _check(fdp_status_t status, Call call) except -1:
 
 cdef dict _KINDS = {
     ("laplace", "narrow"): FDP_LAPLACE_NARROW,
-    ("laplace", "double"): FDP_LAPLACE_DOUBLE,
     ("laplace", "wide"): FDP_LAPLACE_WIDE,
     ("gaussian", "narrow"): FDP_GAUSSIAN_NARROW,
-    ("gaussian", "double"): FDP_GAUSSIAN_DOUBLE,
     ("gaussian", "wide"): FDP_GAUSSIAN_WIDE,
 }
 
@@ -306,7 +307,7 @@ def fill_one(Sampler sampler, x, stream=None):
     target.out = &value
     target.out_type = FDP_I64
     _fill_scalar(sampler, stream, &target)
-    return cnp.PyArray_Scalar(&value, _INT64_DTYPE, None)
+    return PyArray_Scalar(&value, _INT64_DTYPE, None)
 
 
 def fill_one_real(Sampler sampler, double x, grid, stream=None):
@@ -321,7 +322,7 @@ def fill_one_real(Sampler sampler, double x, grid, stream=None):
     target.out_type = FDP_F64
     target.grid = &c_grid
     _fill_scalar(sampler, stream, &target)
-    return cnp.PyArray_Scalar(&x, _FLOAT64_DTYPE, None)
+    return PyArray_Scalar(&x, _FLOAT64_DTYPE, None)
 
 
 def zero(cnp.ndarray out):

@@ -36,7 +36,7 @@ SECOND = 1 << 20
 _SLACK = 64
 
 #: Largest Laplace scale of the one-uniform rule.
-LAPLACE_DIRECT = 16384
+LAPLACE_DIRECT = 4096
 
 #: Number of blocks of the Gaussian hat before the tail block.
 TAIL = 31
@@ -240,14 +240,14 @@ def laplace(t: Fraction, word: int, nbits: int, block: Block) -> int:
 
 
 def laplace_shift(t: Fraction) -> int:
-    """Return the j of the wide rule: t / 2**j in [8192, 16384)."""
-    return (t.numerator // t.denominator).bit_length() - 14
+    """Return the j of the wide rule: t / 2**j in [2048, 4096)."""
+    return (t.numerator // t.denominator).bit_length() - 12
 
 
 def laplace_wide(t: Fraction, word1: int, word2: int, block: Block) -> int | None:
     """Return the exact discrete Laplace value of one trial of the wide rule.
 
-    The rule for scales above `LAPLACE_DIRECT`. `word1` holds the first 64 bits
+    The rule for scales above `LAPLACE_DIRECT`. `word1` holds the first 32 bits
     of the uniform behind H (further bits: blocks `SECOND`, ...); `word2` is
     [V: 63 - j bits | L: j bits | s: 1 bit] (further bits of V: blocks 0, ...).
 
@@ -269,7 +269,7 @@ def laplace_wide(t: Fraction, word1: int, word2: int, block: Block) -> int | Non
 
         if v.below(rejected):
             return None
-    high = _geometric(den << j, num, Uniform(word1, 64, block, SECOND))
+    high = _geometric(den << j, num, Uniform(word1, 32, block, SECOND))
     return (high << j | low) ^ -sign
 
 

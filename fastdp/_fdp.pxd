@@ -56,10 +56,8 @@ cdef extern from "fastdp.h" nogil:
 
     ctypedef enum fdp_kind_t:
         FDP_LAPLACE_NARROW
-        FDP_LAPLACE_DOUBLE
         FDP_LAPLACE_WIDE
         FDP_GAUSSIAN_NARROW
-        FDP_GAUSSIAN_DOUBLE
         FDP_GAUSSIAN_WIDE
 
     ctypedef struct fdp_laplace_t:

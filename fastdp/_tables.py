@@ -28,8 +28,8 @@ from fastdp._exact import (
     laplace_shift,
 )
 
-#: Which kernel draws: float32 first stage, double, or two words a trial.
-Kind: TypeAlias = Literal["narrow", "double", "wide"]
+#: Which kernel draws: all of a value from one word, or high and low bits apart.
+Kind: TypeAlias = Literal["narrow", "wide"]
 
 #: Supported scales of the discrete Laplace law (1e-6 as a double included).
 LAPLACE_RANGE = (Fraction(1e-6), Fraction(2**55))
@@ -37,12 +37,8 @@ LAPLACE_RANGE = (Fraction(1e-6), Fraction(2**55))
 #: Supported sigmas of the discrete Gaussian law.
 GAUSSIAN_RANGE = (Fraction(1, 1000), Fraction(2**55))
 
-#: Largest Laplace scale of the float32 first stage.
-LAPLACE_NARROW = 4000
-
-#: Largest shifts j of the float32 stage (sigma < 1024) and of one 64-bit word.
+#: Largest shift j whose low bits share a word with V (sigma < 1024).
 GAUSSIAN_NARROW_SHIFT = 8
-GAUSSIAN_DOUBLE_SHIFT = 20
 
 #: Sum of the block heights of a Gaussian hat: 32 alias columns of 256.
 HEIGHTS = 8192
@@ -63,7 +59,7 @@ class LaplaceTable:
     t : Fraction
         The scale.
     kind : str
-        "narrow" for t <= 4000, "double" for t <= 16384, else "wide".
+        "narrow" for t <= 4096, else "wide".
     j : int
         Shift of the wide rule; 0 for the other two.
     scale : float
@@ -109,7 +105,7 @@ class GaussianTable:
     sigma : Fraction
         The parameter sigma (not exactly the standard deviation).
     kind : str
-        "narrow" for sigma < 1024, "double" for sigma < 2**22, else "wide".
+        "narrow" for sigma < 1024, else "wide".
     j : int
         Blocks hold 2**j values each.
     n : tuple of int
@@ -153,18 +149,16 @@ class GaussianTable:
         selector : int
             The 16-bit word: [unused: 3 bits | column: 5 bits | u: 8 bits].
         word1 : int
-            [V | L | s], 32 bits for "narrow" and 64 for "double"; [V | s] of
-            64 bits for "wide".
+            32 bits: [V | L | s] for "narrow", [V | s] for "wide".
         word2 : int
-            For "wide" only: L is its top j bits.
+            For "wide" only, 64 bits: L is its top j bits.
         """
         column, u = selector >> 8 & 31, selector & 255
         h = self.alias[column] if u < self.ap[column] else column
         if self.kind == "wide":
-            return h, word2 >> (64 - self.j), word1 & 1, word1 >> 1, 63
-        width = 32 if self.kind == "narrow" else 64
+            return h, word2 >> (64 - self.j), word1 & 1, word1 >> 1, 31
         low = word1 >> 1 & (1 << self.j) - 1
-        return h, low, word1 & 1, word1 >> (self.j + 1), width - 1 - self.j
+        return h, low, word1 & 1, word1 >> (self.j + 1), 31 - self.j
 
 
 # --- Discrete Laplace ---------------------------------------------------------
@@ -181,7 +175,7 @@ def laplace_table(t: Fraction) -> LaplaceTable:
     """
     t = _validate.between("scale", t, *LAPLACE_RANGE)
     num, den = t.numerator, t.denominator
-    kind: Kind = "narrow" if t <= LAPLACE_NARROW else "double"
+    kind: Kind = "narrow"
     if t > LAPLACE_DIRECT:
         kind, j = "wide", laplace_shift(t)
         theta128, w0_128, inv_w0, inv_w1 = 0, 0, 1.0, 1.0
@@ -262,9 +256,7 @@ def gaussian_table(sigma: Fraction) -> GaussianTable:
     weights = [*_largest_weights(num, den, j), tail]
     n, c = _heights(weights)
     ap, alias = _alias(n)
-    kind: Kind = "wide"
-    if j <= GAUSSIAN_DOUBLE_SHIFT:
-        kind = "narrow" if j <= GAUSSIAN_NARROW_SHIFT else "double"
+    kind: Kind = "narrow" if j <= GAUSSIAN_NARROW_SHIFT else "wide"
     return GaussianTable(
         sigma=sigma,
         kind=kind,

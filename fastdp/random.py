@@ -50,10 +50,9 @@ def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
             return _exact.laplace_wide(scale, words[0], words[1], block)
 
     else:
-        width = 32 if table.kind == "narrow" else 64
 
         def resolve(words: tuple[int, int, int], block: _exact.Block) -> int | None:
-            return _exact.laplace(scale, words[0], width, block)
+            return _exact.laplace(scale, words[0], 32, block)
 
     within = 1.0
     if bound:  # 1 - P(|X| > bound), for the number of trials only

@@ -154,7 +154,7 @@ def specs() -> list[Spec]:
     log_low = grid_out(Fraction(root, 2 << 100) - 1 - wide)
     log_high = grid_out(sqrt2 - 1 + wide)
     half = grid_out(log_bounds(Fraction(2))[1] / 2 + Fraction(1, 1 << 10))
-    small = grid_out(Fraction(101, 100 << 13))
+    small = grid_out(Fraction(101, 100 << 11))
     zero = Fraction(0)
     return [
         Spec("LOGF", "log", 24, log_low, log_high, (7, 8, 9, 10), -24.5),

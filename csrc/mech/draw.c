@@ -3,14 +3,14 @@
  *   shape_of, fdp_sampler_prepare  what a law needs: words, error bounds, slots
  *   fill_words, run_kernel         the words of up to 1024 trials, and values
  *   collect                        undecided and rejected lanes, with their words
- *   second_stage_*, resolve        settle them: double, 128 bits, the resolver
+ *   second_stage_*, settle, resolve  decide them: double, 128 bits, the resolver
  *   draw_batch, draw_chunk         accepted values of a chunk, in order
  *
  * A chunk's accepted trials, in their order, are its outputs. Which lanes a
  * kernel leaves undecided differs by level and compiler; a trial's further bits
- * are addressed by its number, so no output depends on that. A narrow kernel
- * leaves tail words undecided, so its second stage runs a fixed number of lanes
- * (slots) a batch whatever was found: docs/proofs/timing.md.
+ * are addressed by its number, so no output depends on that. Words of the tail are
+ * among the undecided, so the second stage runs a fixed number of lanes (slots) a
+ * batch whatever was found: docs/proofs/timing.md.
  */
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,7 @@ typedef struct {
     fdp_chunk_t chunk;
     uint64_t number;   /* of the chunk */
     size_t specials;   /* in scratch.special */
-    size_t slots;      /* lanes of one second-stage pass */
+    size_t slots;      /* lanes of one second-stage pass of the batch */
     bool any_rejected; /* of the batch (Laplace) */
     bool failed;       /* the resolver failed */
 } draw_t;
@@ -49,24 +49,22 @@ static fdp_shape_t shape_of(fdp_kind_t kind)
 {
     switch (kind) {
     case FDP_LAPLACE_NARROW: return (fdp_shape_t){{4, 0, 0}, 4, false};
-    case FDP_LAPLACE_DOUBLE: return (fdp_shape_t){{8, 0, 0}, 8, false};
-    case FDP_LAPLACE_WIDE: return (fdp_shape_t){{8, 8, 0}, 8, false};
+    case FDP_LAPLACE_WIDE: return (fdp_shape_t){{4, 8, 0}, 8, false};
     case FDP_GAUSSIAN_NARROW: return (fdp_shape_t){{2, 4, 0}, 4, true};
-    case FDP_GAUSSIAN_DOUBLE: return (fdp_shape_t){{2, 8, 0}, 8, true};
-    default: return (fdp_shape_t){{2, 8, 8}, 8, true};
+    default: return (fdp_shape_t){{2, 4, 8}, 8, true};
     }
 }
 
 static bool is_laplace(fdp_kind_t kind) { return kind <= FDP_LAPLACE_WIDE; }
 
-/* Least number of lanes that a Poisson count of mean trials * rate exceeds with
- * probability below 2^-64, by (e mean / c)^c; a multiple of 16. */
+/* A number of lanes that a binomial count of this mean exceeds with probability
+ * below 2^-64, by Chernoff's e^-mean (e mean / c)^c; a multiple of 16. */
 static uint32_t slots_for(double trials, double rate)
 {
     const double mean = trials * rate;
     uint32_t slots = 16;
     while (slots < FDP_SLOTS_MOST &&
-           slots * (log2((double)slots) - log2(2.7183 * mean)) < 64.0) {
+           slots * log2(slots / (2.7183 * mean)) + 1.4426 * mean < 64.0) {
         slots += 16;
     }
     return slots;
@@ -112,20 +110,19 @@ fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)
         !(sampler->acceptance > 0.0 && sampler->acceptance <= 1.0)) {
         return FDP_ERR_PARAMETER;
     }
-    double rate = 0.0;
+    double rate;
     if (is_laplace(kind)) {
         rate = prepare_laplace(&sampler->law.laplace);
+        rate += kind == FDP_LAPLACE_WIDE ? 0x1p-11 : 0.0; /* V near 0 */
     } else {
         sampler->law.gaussian.error = 0x1p-44;
-        sampler->law.gaussian.narrow_error = 0x1.6p-17f;
+        sampler->law.gaussian.narrow_error =
+            kind == FDP_GAUSSIAN_NARROW ? 0x1.6p-17f : 0x1.2p-16f;
         rate = 0x1p-14;
-    }
-    if (kind != FDP_LAPLACE_NARROW && kind != FDP_GAUSSIAN_NARROW) {
-        rate = 0.0;
     }
     const double trials[3] = {FDP_BATCH_SMALL, FDP_GROUP, FDP_BATCH};
     for (int i = 0; i < 3; i++) {
-        sampler->slots[i] = rate == 0.0 ? 0 : slots_for(trials[i], rate);
+        sampler->slots[i] = slots_for(trials[i], rate);
     }
     sampler->chunk_outputs = chunk_outputs(sampler->acceptance);
     return FDP_OK;
@@ -174,13 +171,9 @@ static void run_kernel(draw_t *d, const uint8_t *const word[FDP_PARTS], void *va
     }
     switch (d->sampler->kind) {
     case FDP_LAPLACE_NARROW: k->laplace_narrow(laplace, w0, value, count); break;
-    case FDP_LAPLACE_DOUBLE: k->laplace_double(laplace, w0, value, count); break;
     case FDP_LAPLACE_WIDE: k->laplace_wide(laplace, w0, w1, value, count); break;
     case FDP_GAUSSIAN_NARROW:
         k->gaussian_narrow(gaussian, block, height, w1, value, count);
-        break;
-    case FDP_GAUSSIAN_DOUBLE:
-        k->gaussian_double(gaussian, block, height, w1, value, count);
         break;
     default: k->gaussian_wide(gaussian, block, height, w1, w2, value, count); break;
     }
@@ -224,33 +217,38 @@ static void extension_words(draw_t *d, const fdp_special_t *s, uint32_t block,
     fdp_chunk_extend(&d->chunk, &s->trial, 1, block, (uint8_t *)more);
 }
 
-/* 128 bits instead of 64: decides all but a share of 2^-80 of the lanes. */
+static int64_t wide_value(const fdp_laplace_t *law, int64_t high, uint64_t rest)
+{
+    const uint64_t low = (rest >> 1) & ((UINT64_C(1) << law->shift) - 1);
+    return (int64_t)((((uint64_t)high << law->shift) | low) ^ (0 - (rest & 1)));
+}
+
+/* Whether a wide trial is kept, given the next 64 bits of V; false: undecided. */
+static bool wide_kept(const fdp_laplace_t *law, uint64_t rest, uint64_t more, bool *keep)
+{
+    const bool near_zero = rest >> 53 == 0;
+    const bool settled = fdp_laplace_settle_keep(law, rest, more, keep);
+    *keep |= !near_zero;
+    return !near_zero || (settled && law->unsettled == 0);
+}
+
+/* 128 bits of U instead of 64: decides all but a share of 2^-80 of the lanes. */
 static bool settle_laplace(draw_t *d, const fdp_special_t *s, int64_t *value)
 {
     const fdp_laplace_t *law = &d->sampler->law.laplace;
-    uint64_t more[2];
-    bool settled;
+    const bool wide = d->sampler->kind == FDP_LAPLACE_WIDE;
     if (law->unsettled != 0) {
         return false;
     }
-    if (d->sampler->kind == FDP_LAPLACE_WIDE) {
-        const uint64_t rest = s->word[1];
-        const uint64_t low = (rest >> 1) & ((UINT64_C(1) << law->shift) - 1);
-        int64_t high = 0;
+    uint64_t more[2];
+    extension_words(d, s, wide ? SECOND_UNIFORM : 0, more);
+    bool settled = fdp_laplace_settle(law, (s->word[0] << 32) | (more[0] >> 32),
+                                      (more[0] << 32) | (more[1] >> 32), value);
+    if (wide && settled) {
         bool keep = false;
-        extension_words(d, s, SECOND_UNIFORM, more);
-        settled = fdp_laplace_settle(law, s->word[0], more[0], &high);
         extension_words(d, s, 0, more);
-        settled &= fdp_laplace_settle_keep(law, rest, more[0], &keep);
-        const uint64_t x = (((uint64_t)high << law->shift) | low) ^ (0 - (rest & 1));
-        *value = keep ? (int64_t)x : FDP_REJECTED64;
-    } else {
-        extension_words(d, s, 0, more);
-        const bool narrow = d->sampler->kind == FDP_LAPLACE_NARROW;
-        const uint64_t high =
-            narrow ? (s->word[0] << 32) | (more[0] >> 32) : s->word[0];
-        const uint64_t low = narrow ? (more[0] << 32) | (more[1] >> 32) : more[0];
-        settled = fdp_laplace_settle(law, high, low, value);
+        settled = wide_kept(law, s->word[1], more[0], &keep);
+        *value = keep ? wide_value(law, *value, s->word[1]) : FDP_REJECTED64;
     }
     fdp_wipe(more, sizeof more);
     return settled;
@@ -265,73 +263,111 @@ static int64_t settle(draw_t *d, const fdp_special_t *s)
     return resolve(d, s);
 }
 
-/* One pass of the narrow kinds' second stage over specials from ... on: the same
- * trials with 32 more bits of the same uniform, in double; lanes without a
- * special write to the spare place behind the batch. */
-static void second_stage_pass(draw_t *d, size_t from, void *values, size_t spare)
+/* The special of lane i of a pass; lanes without one run on the first's words. */
+static const fdp_special_t *special_of(const draw_t *d, size_t i)
+{
+    return &d->scratch.special[i < d->specials ? i : 0];
+}
+
+/* Extension block `block` of the trials of a pass. */
+static void extend_slots(draw_t *d, size_t from, uint32_t block)
 {
     const fdp_scratch_t *s = &d->scratch;
-    const size_t slots = d->slots;
-    for (size_t i = 0; i < slots; i++) {
-        const bool used = from + i < d->specials;
-        s->slot_trial[i] = used ? s->special[from + i].trial : 0;
+    for (size_t i = 0; i < d->slots; i++) {
+        s->slot_trial[i] = special_of(d, from + i)->trial;
     }
-    fdp_chunk_extend(&d->chunk, s->slot_trial, slots, 0, s->slot_more);
-    for (size_t i = 0; i < slots; i++) {
-        const fdp_special_t *e = &s->special[from + i < d->specials ? from + i : 0];
-        uint64_t more;
-        memcpy(&more, s->slot_more + 16 * i, sizeof more);
-        if (is_laplace(d->sampler->kind)) {
-            s->slot_word[i] = (e->word[0] << 32) | (more >> 32);
-        } else {
-            const uint32_t below = d->sampler->law.gaussian.shift + 1;
-            const uint64_t v = ((e->word[1] >> below) << 32) | (more >> 32);
-            s->slot_word[i] =
-                (v << below) | (e->word[1] & ((UINT64_C(1) << below) - 1));
-            const uint16_t select = (uint16_t)e->word[0];
-            memcpy(s->slot_more + 2 * i, &select, sizeof select);
-        }
+    fdp_chunk_extend(&d->chunk, s->slot_trial, d->slots, block, s->slot_more);
+}
+
+static uint64_t more_of(const fdp_scratch_t *s, size_t i)
+{
+    uint64_t more;
+    memcpy(&more, s->slot_more + 16 * i, sizeof more);
+    return more;
+}
+
+/* The same trials with 32 more bits of the same uniform, in double; slot_value
+ * receives values, FDP_REJECTED64 or FDP_UNDECIDED64. */
+static void second_stage_laplace(draw_t *d, size_t from)
+{
+    const fdp_scratch_t *s = &d->scratch;
+    const fdp_laplace_t *law = &d->sampler->law.laplace;
+    const bool wide = d->sampler->kind == FDP_LAPLACE_WIDE;
+    extend_slots(d, from, wide ? SECOND_UNIFORM : 0);
+    for (size_t i = 0; i < d->slots; i++) {
+        s->slot_word[i] = (special_of(d, from + i)->word[0] << 32) | (more_of(s, i) >> 32);
     }
-    if (is_laplace(d->sampler->kind)) {
-        d->kernels->laplace_double(&d->sampler->law.laplace, s->slot_word,
-                                   s->slot_value, slots);
-    } else {
-        const fdp_gaussian_t *law = &d->sampler->law.gaussian;
-        d->kernels->gaussian_select(law, (const uint16_t *)(const void *)s->slot_more,
-                                    s->slot_block, s->slot_height, slots);
-        d->kernels->gaussian_double(law, s->slot_block, s->slot_height, s->slot_word,
-                                    s->slot_value, slots);
+    d->kernels->laplace_second(law, s->slot_word, s->slot_value, d->slots);
+    if (!wide) {
+        return;
     }
-    for (size_t i = 0; i < slots; i++) {
-        const bool used = from + i < d->specials;
-        const fdp_special_t *e = &s->special[used ? from + i : 0];
-        int64_t value = s->slot_value[i];
-        if (FDP_UNLIKELY(used && value == FDP_UNDECIDED64)) {
-            value = settle(d, e);
-        }
-        store_value(d, values, used ? e->index : spare, value);
+    extend_slots(d, from, 0);
+    for (size_t i = 0; i < d->slots; i++) {
+        const uint64_t rest = special_of(d, from + i)->word[1];
+        bool keep = false;
+        const bool settled = wide_kept(law, rest, more_of(s, i), &keep);
+        const int64_t high = s->slot_value[i];
+        const int64_t value = keep ? wide_value(law, high, rest) : FDP_REJECTED64;
+        s->slot_value[i] =
+            settled && high != FDP_UNDECIDED64 ? value : FDP_UNDECIDED64;
     }
 }
 
-/* Settles the collected specials and empties the list. */
+/* The same for the Gaussian; slot_value receives 2 * value + keep. */
+static void second_stage_gaussian(draw_t *d, size_t from)
+{
+    const fdp_scratch_t *s = &d->scratch;
+    const fdp_gaussian_t *law = &d->sampler->law.gaussian;
+    const bool wide = d->sampler->kind == FDP_GAUSSIAN_WIDE;
+    const uint32_t j = law->shift;
+    const uint32_t below = wide ? 1 : j + 1; /* bits of the word below V */
+    extend_slots(d, from, 0);
+    for (size_t i = 0; i < d->slots; i++) {
+        const fdp_special_t *e = special_of(d, from + i);
+        s->slot_select[i] = (uint16_t)e->word[0];
+        s->slot_word[i] = ((e->word[1] >> below) << 32) | (more_of(s, i) >> 32);
+    }
+    d->kernels->gaussian_select(law, s->slot_select, s->slot_block, s->slot_height,
+                                (d->slots + 31) & ~(size_t)31);
+    for (size_t i = 0; i < d->slots; i++) {
+        const fdp_special_t *e = special_of(d, from + i);
+        const uint64_t low = wide ? e->word[2] >> (64 - j)
+                                  : (e->word[1] >> 1) & ((UINT64_C(1) << j) - 1);
+        s->slot_magnitude[i] = ((uint64_t)s->slot_block[i] << j) | low;
+    }
+    d->kernels->gaussian_second(law, s->slot_block, s->slot_height, s->slot_magnitude,
+                                s->slot_word, 64 - below, s->slot_value, d->slots);
+    for (size_t i = 0; i < d->slots; i++) {
+        const uint64_t sign = special_of(d, from + i)->word[1] & 1;
+        const uint64_t x = (s->slot_magnitude[i] ^ (0 - sign)) + sign;
+        const int64_t keep = s->slot_value[i];
+        s->slot_value[i] = keep == FDP_UNDECIDED64 ? keep : (int64_t)(x << 1) | keep;
+    }
+}
+
+/* Settles the collected specials and empties the list: passes of `slots` lanes,
+ * one of them nearly always; spare lanes write behind the batch. */
 static void settle_specials(draw_t *d, void *values, size_t spare)
 {
-    if (d->slots != 0) {
-        size_t from = 0;
-        do {
-            second_stage_pass(d, from, values, spare);
-            from += d->slots;
-        } while (FDP_UNLIKELY(from < d->specials));
-    } else {
-        int64_t *value = values;
-        for (size_t i = 0; i < d->specials; i++) {
-            const fdp_special_t *e = &d->scratch.special[i];
-            if (value[e->index] == FDP_UNDECIDED64) {
-                value[e->index] = settle(d, e);
-            }
-            d->any_rejected |= !d->shape.tagged && value[e->index] == FDP_REJECTED64;
+    size_t from = 0;
+    do {
+        if (is_laplace(d->sampler->kind)) {
+            second_stage_laplace(d, from);
+        } else {
+            second_stage_gaussian(d, from);
         }
-    }
+        for (size_t i = 0; i < d->slots; i++) {
+            const bool used = from + i < d->specials;
+            const fdp_special_t *e = special_of(d, from + i);
+            int64_t value = d->scratch.slot_value[i];
+            if (FDP_UNLIKELY(used && value == FDP_UNDECIDED64)) {
+                value = settle(d, e);
+            }
+            d->any_rejected |= used && !d->shape.tagged && value == FDP_REJECTED64;
+            store_value(d, values, used ? e->index : spare, value);
+        }
+        from += d->slots;
+    } while (FDP_UNLIKELY(from < d->specials));
     d->specials = 0;
 }
 
@@ -345,8 +381,8 @@ static uint64_t word_at(const uint8_t *words, uint8_t bytes, size_t i)
 }
 
 /* Appends the special lanes of a group, with their words, to the list. Takes a
- * fixed number of steps unless more lanes are special than that: `slots` for the
- * narrow kinds, whose undecided lanes tell of the tail. */
+ * fixed number of steps unless more lanes are special than that: which lanes are
+ * undecided tells of the tail. */
 static void collect(draw_t *d, const uint8_t *const word[FDP_PARTS], void *values,
                     size_t base, size_t first, size_t count, size_t spare)
 {
@@ -366,7 +402,7 @@ static void collect(draw_t *d, const uint8_t *const word[FDP_PARTS], void *value
         hits += s->mask[g] != 0;
     }
     where[hits] = (uint8_t)masks;
-    const size_t steps = d->slots == 0 ? 0 : slots_of(d->sampler, count);
+    const size_t steps = slots_of(d->sampler, count);
     const size_t capacity = 2 * (s->batch <= FDP_BATCH_SMALL ? 64 : FDP_SLOTS_MOST);
     size_t hit = 0;
     uint64_t mask = s->mask[where[0]];
@@ -392,17 +428,30 @@ static void collect(draw_t *d, const uint8_t *const word[FDP_PARTS], void *value
 
 /* ---- batches and chunks ------------------------------------------------- */
 
-/* Packs the values that are kept: not rejected and, with a bound, within it. */
-#define PACK(name, type, is_kept)                            \
-    static size_t name(type *value, size_t n, int64_t bound) \
-    {                                                        \
-        size_t kept = 0;                                     \
-        for (size_t i = 0; i < n; i++) {                     \
-            const type v = value[i];                         \
-            value[kept] = v;                                 \
-            kept += (is_kept);                               \
-        }                                                    \
-        return kept;                                         \
+/* Packs the values that are kept: not rejected and, with a bound, within it. Most
+ * pieces of 64 lose nothing and move as they are. */
+#define PACK(name, type, is_kept)                                  \
+    static size_t name(type *value, size_t n, int64_t bound)       \
+    {                                                              \
+        size_t kept = 0;                                           \
+        for (size_t i = 0; i < n; i += 64) {                       \
+            unsigned lost = 0;                                     \
+            for (size_t k = 0; k < 64; k++) {                      \
+                const type v = value[i + k];                       \
+                lost += !(is_kept);                                \
+            }                                                      \
+            if (lost == 0) {                                       \
+                memmove(value + kept, value + i, 64 * sizeof(type)); \
+                kept += 64;                                        \
+                continue;                                          \
+            }                                                      \
+            for (size_t k = 0; k < 64; k++) {                      \
+                const type v = value[i + k];                       \
+                value[kept] = v;                                   \
+                kept += (is_kept);                                 \
+            }                                                      \
+        }                                                          \
+        return kept;                                               \
     }
 
 PACK(pack32, int32_t, v <= bound && v >= -bound)

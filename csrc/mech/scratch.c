@@ -33,8 +33,10 @@ static size_t lay_out(fdp_scratch_t *s, const fdp_shape_t *shape, uint8_t *base)
     s->slot_more = take(base, &at, slots * 16);
     s->slot_word = take(base, &at, slots * 8);
     s->slot_value = take(base, &at, slots * 8);
+    s->slot_select = take(base, &at, slots * 2);
     s->slot_block = take(base, &at, slots);
     s->slot_height = take(base, &at, slots * 2);
+    s->slot_magnitude = take(base, &at, slots * 8);
     s->wide = take(base, &at, s->batch * 8);
     return at;
 }

@@ -44,14 +44,16 @@ typedef struct {
     uint8_t *slot_more;
     uint64_t *slot_word;
     int64_t *slot_value;
+    uint16_t *slot_select;
     uint8_t *slot_block;
     uint16_t *slot_height;
+    uint64_t *slot_magnitude;
     uint8_t *memory;
     size_t size;
     bool owned;
 } fdp_scratch_t;
 
-#define FDP_SCRATCH_SMALL 22528
+#define FDP_SCRATCH_SMALL 24576
 
 /* Lays the arrays out in `stack` (FDP_SCRATCH_SMALL bytes, aligned to 64) for a
  * small batch, else in memory of its own. False: no memory. */

@@ -158,21 +158,23 @@
 #define FDP_EXP_FIT_ERR 0x1.1cp-58
 #define FDP_EXP_EVAL_ERR 0x1.8bp-53
 
-/* 1 - exp(-x), total degree 4: fit 2^-65.61, computed 2^-52.00 (relative). */
+/* 1 - exp(-x), total degree 5: fit 2^-72.41, computed 2^-52.00 (relative). */
 #define FDP_EXPM1_SMALL_MIN 0x0p+0
-#define FDP_EXPM1_SMALL_MAX 0x1.02ap-13
-#define FDP_EXPM1_SMALL_TERMS 4
+#define FDP_EXPM1_SMALL_MAX 0x1.029p-11
+#define FDP_EXPM1_SMALL_TERMS 5
 #define FDP_EXPM1_SMALL_C1 0x1p+0
-#define FDP_EXPM1_SMALL_C2 (-0x1.fffffffffffccp-2)
-#define FDP_EXPM1_SMALL_C3 0x1.5555555076a1p-3
-#define FDP_EXPM1_SMALL_C4 (-0x1.55512f3b820f5p-5)
+#define FDP_EXPM1_SMALL_C2 (-0x1p-1)
+#define FDP_EXPM1_SMALL_C3 0x1.5555555554e14p-3
+#define FDP_EXPM1_SMALL_C4 (-0x1.5555551153e8p-5)
+#define FDP_EXPM1_SMALL_C5 0x1.1104b48eae6c4p-7
 #define FDP_EXPM1_SMALL_POLY(x) \
     (FDP_EXPM1_SMALL_C1 + (x) * \
     (FDP_EXPM1_SMALL_C2 + (x) * \
     (FDP_EXPM1_SMALL_C3 + (x) * \
-    FDP_EXPM1_SMALL_C4)))
+    (FDP_EXPM1_SMALL_C4 + (x) * \
+    FDP_EXPM1_SMALL_C5))))
 #define FDP_EXPM1_SMALL_EVAL(x) ((x) * FDP_EXPM1_SMALL_POLY(x))
-#define FDP_EXPM1_SMALL_FIT_ERR 0x1.5p-66
+#define FDP_EXPM1_SMALL_FIT_ERR 0x1.82p-73
 #define FDP_EXPM1_SMALL_EVAL_ERR 0x1.01p-52
 
 #endif

@@ -24,22 +24,23 @@ typedef struct {
 
     void (*laplace_narrow)(const fdp_laplace_t *law, const uint32_t *word,
                            int32_t *value, size_t n);
-    void (*laplace_double)(const fdp_laplace_t *law, const uint64_t *word,
-                           int64_t *value, size_t n);
-    void (*laplace_wide)(const fdp_laplace_t *law, const uint64_t *word,
+    void (*laplace_wide)(const fdp_laplace_t *law, const uint32_t *word,
                          const uint64_t *rest, int64_t *value, size_t n);
+    void (*laplace_second)(const fdp_laplace_t *law, const uint64_t *word,
+                           int64_t *value, size_t n);
 
     void (*gaussian_select)(const fdp_gaussian_t *law, const uint16_t *word,
                             uint8_t *block, uint16_t *height, size_t n);
     void (*gaussian_narrow)(const fdp_gaussian_t *law, const uint8_t *block,
                             const uint16_t *height, const uint32_t *word,
                             int32_t *tagged, size_t n);
-    void (*gaussian_double)(const fdp_gaussian_t *law, const uint8_t *block,
-                            const uint16_t *height, const uint64_t *word,
-                            int64_t *tagged, size_t n);
     void (*gaussian_wide)(const fdp_gaussian_t *law, const uint8_t *block,
-                          const uint16_t *height, const uint64_t *word,
+                          const uint16_t *height, const uint32_t *word,
                           const uint64_t *rest, int64_t *tagged, size_t n);
+    void (*gaussian_second)(const fdp_gaussian_t *law, const uint8_t *block,
+                            const uint16_t *height, const uint64_t *magnitude,
+                            const uint64_t *v, uint32_t bits, int64_t *decision,
+                            size_t n);
 
     /* Bit i of the mask: value i is undecided or rejected. */
     void (*special32)(const int32_t *value, uint64_t *mask, size_t n);

@@ -43,33 +43,34 @@ static void FDP_K(laplace_narrow)(const fdp_laplace_t *law,
     }
 }
 
-/* floor(y) and whether it is certain, for y = -scale * ln(v) with v = a * w. */
-static inline int64_t FDP_K(laplace_floor)(double v, double a, double scale,
-                                           double error, double relative,
-                                           uint64_t *undecided)
+/* scale = 2^j t': the word above gives the block of 2^j values by its size alone
+ * (theta = 0), the other is [V | L | s]: L within the block and a fair sign, kept
+ * when V >= 1 - e^{-(L + s) / scale}. That is at most 2^-11, so that any V with one
+ * of its first 11 bits set is kept; the others are left undecided. */
+static void FDP_K(laplace_wide)(const fdp_laplace_t *law,
+                                const uint32_t *restrict word,
+                                const uint64_t *restrict rest,
+                                int64_t *restrict value, size_t n)
 {
-    const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
-    const double k =
-        fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) | 0x4330000000000000u) -
-        (0x1p52 + 1024.0);
-    const double f =
-        fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-    const double log1p_f = FDP_LOG_EVAL(f);
-    const double y = scale * (k * FDP_LN2_HI + (k * FDP_LN2_LO + log1p_f));
-    /* 2^-floor(log2 a): at least 1 / a, the width of the unread cell. */
-    const double cell =
-        fdp_bits_double(0x7fe0000000000000u - (fdp_double_bits(a) & 0x7ff0000000000000u));
-    const double bound = error + relative * y - scale * cell;
-    const double nearest = fdp_nearest(y);
-    const double part = y - nearest;
-    const double distance = part < 0.0 ? -part : part;
-    /* all ones or zero: masks of the width of the values keep the loop in vectors */
-    *undecided = (distance < bound ? ~UINT64_C(0) : 0) | (a < 16.0 ? ~UINT64_C(0) : 0);
-    return fdp_to_small(nearest) + (int64_t)(part < 0.0 ? ~UINT64_C(0) : 0);
+    const uint32_t j = law->shift;
+    const uint64_t low_mask = (UINT64_C(1) << j) - 1;
+    int32_t high[64];
+    for (size_t i = 0; i < n; i += 64) {
+        FDP_K(laplace_narrow)(law, word + i, high, 64);
+        for (size_t k = 0; k < 64; k++) {
+            const uint64_t r = rest[i + k];
+            const uint64_t h = (uint64_t)(int64_t)high[k];
+            const uint64_t x = ((h << j) | ((r >> 1) & low_mask)) ^ (0 - (r & 1));
+            const int64_t undecided =
+                high[k] == FDP_UNDECIDED32 || (r >> 53) == 0 ? -1 : 0;
+            value[i + k] = (int64_t)((x & (uint64_t)~undecided) |
+                                     ((uint64_t)FDP_UNDECIDED64 & (uint64_t)undecided));
+        }
+    }
 }
 
-/* 64 bits of U, double. */
-static void FDP_K(laplace_double)(const fdp_laplace_t *law,
+/* Second stage: 64 bits of U, double. */
+static void FDP_K(laplace_second)(const fdp_laplace_t *law,
                                   const uint64_t *restrict word,
                                   int64_t *restrict value, size_t n)
 {
@@ -80,47 +81,29 @@ static void FDP_K(laplace_double)(const fdp_laplace_t *law,
     const double error = law->error, relative = law->error_relative;
     for (size_t i = 0; i < n; i++) {
         const uint64_t u = word[i];
+        /* all ones or zero: masks of the width of the values keep the loop in vectors */
         const uint64_t negative = u < theta ? ~UINT64_C(0) : 0;
         const double a = fdp_from_unsigned((u - (theta & ~negative)) >> 1) + 0.25;
         const double v = a * (u < theta ? inverse_w1 : inverse_w0);
-        uint64_t undecided;
-        const uint64_t g = (uint64_t)FDP_K(laplace_floor)(v, a, scale, error, relative,
-                                                          &undecided);
+        const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
+        const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
+                                         0x4330000000000000u) -
+                         (0x1p52 + 1024.0);
+        const double f =
+            fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+        const double y = scale * (k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
+        /* 2^-floor(log2 a): at least 1 / a, the width of the unread cell. */
+        const double cell = fdp_bits_double(0x7fe0000000000000u -
+                                            (fdp_double_bits(a) & 0x7ff0000000000000u));
+        const double bound = error + relative * y - scale * cell;
+        const double nearest = fdp_nearest(y);
+        const double part = y - nearest;
+        const double distance = part < 0.0 ? -part : part;
+        const uint64_t undecided = (distance < bound ? ~UINT64_C(0) : 0) |
+                                   (a < 16.0 ? ~UINT64_C(0) : 0);
+        const uint64_t g =
+            (uint64_t)fdp_to_small(nearest) + (part < 0.0 ? ~UINT64_C(0) : 0);
         value[i] = (int64_t)(((g ^ negative) & ~undecided) |
-                             ((uint64_t)FDP_UNDECIDED64 & undecided));
-    }
-}
-
-/* scale = 2^j t': blocks of 2^j by a word of U, then [V | L | s], kept when
- * V >= 1 - e^{-(L + s) / scale}. */
-static void FDP_K(laplace_wide)(const fdp_laplace_t *law,
-                                const uint64_t *restrict word,
-                                const uint64_t *restrict rest,
-                                int64_t *restrict value, size_t n)
-{
-    const uint32_t j = law->shift;
-    const uint64_t low_mask = (UINT64_C(1) << j) - 1;
-    const double scale = -law->scale;
-    const double error = law->error, relative = law->error_relative;
-    const double inverse_scale = law->inverse_scale;
-    const double unit = fdp_bits_double((uint64_t)(1023 - 63 + j) << 52);
-    for (size_t i = 0; i < n; i++) {
-        const double a = fdp_from_unsigned(word[i] >> 1) + 0.25;
-        uint64_t undecided;
-        const int64_t high = FDP_K(laplace_floor)(a * 0x1p-63, a, scale, error,
-                                                  relative, &undecided);
-        const uint64_t r = rest[i];
-        const uint64_t sign = r & 1;
-        const uint64_t low = (r >> 1) & low_mask;
-        const double z = fdp_from_unsigned(low + sign) * inverse_scale;
-        const double refuse = FDP_EXPM1_SMALL_EVAL(z);
-        const double v = (fdp_from_unsigned(r >> (j + 1)) + 0.5) * unit;
-        const double margin = v - refuse;
-        const double distance = margin < 0.0 ? -margin : margin;
-        undecided |= distance < 0.5625 * unit + 0x1p-60 ? ~UINT64_C(0) : 0;
-        const uint64_t x = (((uint64_t)high << j) | low) ^ (0 - sign);
-        const uint64_t kept = margin > 0.0 ? x : (uint64_t)FDP_REJECTED64;
-        value[i] = (int64_t)((kept & ~undecided) |
                              ((uint64_t)FDP_UNDECIDED64 & undecided));
     }
 }

@@ -120,5 +120,5 @@ bool fdp_laplace_settle_keep(const fdp_laplace_t *law, uint64_t rest, uint64_t m
                      fdp_from_unsigned(more) * 0x1p-64 * unit;
     const double margin = v - refuse;
     *keep = margin > 0.0;
-    return margin > 0x1p-58 || margin < -0x1p-58;
+    return margin > 0x1p-56 || margin < -0x1p-56;
 }

@@ -30,13 +30,13 @@ def shift(sigma: Fraction) -> int:
 def words(sigma: Fraction, word1: int, word2: int) -> tuple[int, int, int, int]:
     """Return L, s, V and the number of bits of V.
 
-    j <= 8: word1 is [V | L | s] of 32 bits; j <= 20: the same of 64 bits;
-    beyond: word1 is [V | s] of 64 bits, and L is the top j bits of word2.
+    j <= 8: word1 is [V | L | s] of 32 bits; beyond: word1 is [V | s] of 32
+    bits, and L is the top j bits of the 64 of word2.
     """
     j = shift(sigma)
-    if j > 20:
-        return word2 >> (64 - j), word1 % 2, word1 // 2, 63
-    return word1 // 2 % 2**j, word1 % 2, word1 >> (j + 1), (31 if j <= 8 else 63) - j
+    if j > 8:
+        return word2 >> (64 - j), word1 % 2, word1 // 2, 31
+    return word1 // 2 % 2**j, word1 % 2, word1 >> (j + 1), 31 - j
 
 
 def sample(

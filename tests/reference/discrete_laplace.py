@@ -37,7 +37,7 @@ def edge(t: Fraction, k: int, negative: bool, bits: int) -> tuple[int, int]:
 
 
 def sample(t: Fraction, word: int, nbits: int, more: More) -> int:
-    """Return the value of one uniform with the first bits `word` (t <= 16384)."""
+    """Return the value of one uniform with the first bits `word` (t <= 4096)."""
 
     def decide(a: int, n: int) -> int | None:
         bits = precision(n)
@@ -51,14 +51,14 @@ def sample(t: Fraction, word: int, nbits: int, more: More) -> int:
 
 
 def sample_wide(t: Fraction, word1: int, word2: int, more: More) -> int | None:
-    """Return the value of two words of 64 bits, or None if rejected (t > 16384).
+    """Return the value of words of 32 and 64 bits, or None if rejected (t > 4096).
 
     word1 begins a uniform U with H = floor(-t' ln U), t' = t / 2**j in
-    [8192, 16384), which goes on in blocks 2**20 and on. word2 is [V | L | s]
+    [2048, 4096), which goes on in blocks 2**20 and on. word2 is [V | L | s]
     with j bits of L and one of s; V goes on in blocks 0 and on.
     """
     j = 1
-    while t >= 16384 * 2**j:
+    while t >= 4096 * 2**j:
         j += 1
     sign, low, v = word2 % 2, word2 // 2 % 2**j, word2 >> (j + 1)
 
@@ -73,5 +73,5 @@ def sample_wide(t: Fraction, word1: int, word2: int, more: More) -> int | None:
     def decide(a: int, n: int) -> int | None:
         return step_of(a, n, lambda k, bits: exp_minus(k * 2**j / t, bits))
 
-    g: int = 2**j * read(word1, 64, more, decide, first=2**20) + low
+    g: int = 2**j * read(word1, 32, more, decide, first=2**20) + low
     return -1 - g if sign else g

@@ -35,10 +35,10 @@ DIRECT = [
     Fraction(10),
     Fraction(0.1) * 7777,
     Fraction(4000),
-    Fraction(16384),
+    Fraction(4096),
 ]
 WIDE = [
-    Fraction(16384) + Fraction(1, 10**30),
+    Fraction(4096) + Fraction(1, 10**30),
     Fraction(10**6),
     Fraction(2**40 + 1, 3),
     Fraction(2**55),

@@ -27,8 +27,8 @@ SCALES = [
     Fraction(0.1),
     Fraction(4000),
     Fraction(4000) + Fraction(1, 10**9),
-    Fraction(16384),
-    Fraction(16384) + Fraction(1, 10**30),
+    Fraction(4096),
+    Fraction(4096) + Fraction(1, 10**30),
     Fraction(10**6),
     Fraction(2**40 + 1, 3),
     Fraction(2**55),
@@ -63,9 +63,9 @@ def nearest(value: mpmath.mpf) -> float:
 def test_laplace_table(t: Fraction) -> None:
     table = laplace_table(t)
     assert table.t == t
-    if t > 16384:
+    if t > 4096:
         assert table.kind == "wide"
-        assert 8192 <= t / 2**table.j < 16384
+        assert 2048 <= t / 2**table.j < 4096
         whole = (table.theta64, table.theta128, table.w0_128, table.w1_128)
         assert whole == (0, 0, 0, 0)
         assert (table.inv_w0, table.inv_w1) == (1.0, 1.0)
@@ -95,7 +95,7 @@ def test_laplace_table(t: Fraction) -> None:
 @pytest.mark.parametrize("t", SCALES, ids=float)
 def test_laplace_acceptance(t: Fraction) -> None:
     table = laplace_table(t)
-    if t <= 16384:
+    if t <= 4096:
         assert table.acceptance == 1.0
         return
     with mpmath.workprec(300):
