@@ -1,0 +1,57 @@
+"""The chunk plan covers every output once, whatever the number of workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import _threads
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**5), st.integers(16, 5000), st.integers(1, 70))
+def test_plan_covers_each_chunk_once(n: int, chunk: int, workers: int) -> None:
+    runs = _threads.plan(n, chunk, workers)
+    assert len(runs) <= workers
+    at = 0
+    for start, stop, first in runs:
+        assert start == at == first * chunk
+        assert stop > start or n == 0
+        at = stop
+    assert at == n
+    sizes = [-(-(stop - start) // chunk) for start, stop, _ in runs]
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
+
+
+def test_run_does_every_task_on_threads_of_its_own() -> None:
+    seen: list[int] = []
+    barrier = threading.Barrier(3, timeout=10)
+
+    def task() -> None:
+        barrier.wait()
+        seen.append(threading.get_ident())
+
+    _threads.run([task, task, task])
+    assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_run_joins_every_thread_before_it_raises(failing: int) -> None:
+    done: list[int] = []
+
+    def task(i: int) -> None:
+        if i == failing:
+            raise KeyError(i)
+        time.sleep(0.05)
+        done.append(i)
+
+    with pytest.raises(KeyError):
+        _threads.run([lambda i=i: task(i) for i in range(3)])  # type: ignore[misc]
+    assert sorted(done) == [i for i in range(3) if i != failing]
+    assert threading.active_count() == 1 or all(
+        t is threading.main_thread() or t.daemon for t in threading.enumerate()
+    )
