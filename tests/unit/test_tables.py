@@ -70,7 +70,7 @@ def test_laplace_table(t: Fraction) -> None:
         assert whole == (0, 0, 0, 0)
         assert (table.inv_w0, table.inv_w1) == (1.0, 1.0)
     else:
-        assert table.kind == ("narrow" if t <= 4000 else "double")
+        assert table.kind == "narrow"
         assert table.j == 0
         with mpmath.workprec(4000):
             q = mpmath.exp(-mpmath.mpf(t.denominator) / t.numerator)
@@ -103,7 +103,7 @@ def test_laplace_acceptance(t: Fraction) -> None:
         mean = mpmath.expm1(-(2**table.j) * step) / (2**table.j * mpmath.expm1(-step))
         exact = mean * (1 + mpmath.exp(-step)) / 2
     assert table.acceptance == pytest.approx(float(exact), rel=1e-12)
-    assert 0.9999 < table.acceptance < 1
+    assert 0.9997 < table.acceptance < 1
 
 
 def left_edges(sigma: Fraction, j: int) -> list[Fraction]:
@@ -129,7 +129,7 @@ def test_gaussian_hat_dominates_and_is_the_lowest_that_does(sigma: Fraction) -> 
     j = table.j
     assert sigma < 4 * 2**j
     assert j == 0 or sigma >= 2 * 2**j
-    kind = "narrow" if sigma < 1024 else "double" if sigma < 2**22 else "wide"
+    kind = "narrow" if sigma < 1024 else "wide"
     assert table.kind == kind
     assert len(table.n) == 32
     assert sum(table.n) == 8192
@@ -188,11 +188,8 @@ def test_gaussian_split_follows_the_layouts() -> None:
     narrow = gaussian_table(Fraction(10))  # j = 2
     word = 0b101 << 29 | 0b10 << 1 | 1
     assert narrow.split(0, word)[1:] == (0b10, 1, 0b101 << 26, 29)
-    double = gaussian_table(Fraction(2**20))  # j = 19
-    word = 0b11 << 62 | 5 << 1
-    assert double.split(0, word)[1:] == (5, 0, 0b11 << 42, 44)
     wide = gaussian_table(Fraction(2**40))  # j = 39
-    assert wide.split(0, 1 << 63 | 1, 3 << 62)[1:] == (3 << 37, 1, 1 << 62, 63)
+    assert wide.split(0, 1 << 31 | 1, 3 << 62)[1:] == (3 << 37, 1, 1 << 30, 31)
 
 
 def test_tables_are_cached_by_the_exact_parameter_and_can_be_pickled() -> None:
