@@ -1,0 +1,147 @@
+/* core_alone.c: the C core without Python, as an embedder would use it.
+ *
+ * test_core_alone.py writes laws.h (the tables of a few laws, from the exact
+ * arithmetic) beside the build and compares the digests that this prints with
+ * those of the extension. Built with the sanitizers it shows leaks as well.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fastdp.h"
+
+#define COUNT 20000
+
+/* struct { const char *name; fdp_sampler_t sampler; } laws[] = {...}; */
+#include "laws.h"
+
+static int failures;
+
+static void expect(int truth, const char *what)
+{
+    if (!truth) {
+        printf("failed: %s\n", what);
+        failures++;
+    }
+}
+
+static int never(void *context, const fdp_pending_t *pending, int64_t *value)
+{
+    (void)pending;
+    (void)value;
+    ++*(int *)context;
+    return -1;
+}
+
+/* FNV-1a of the little-endian bytes. */
+static uint64_t digest(const void *data, size_t n)
+{
+    const unsigned char *byte = data;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+static fdp_call_t fixed_call(int *asked)
+{
+    fdp_call_t call;
+    uint8_t key[32] = {1, 2, 3};
+    memset(&call, 0, sizeof call);
+    call.stream.cipher = FDP_CIPHER_CHACHA20;
+    fdp_stream_derive(call.stream.key, key, 0);
+    call.resolve = never;
+    call.context = asked;
+    return call;
+}
+
+static int all_zero(const int64_t *x, size_t n)
+{
+    int64_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        any |= x[i];
+    }
+    return any == 0;
+}
+
+static void draw_laws(int64_t *out)
+{
+    fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
+    for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
+        int asked = 0;
+        fdp_call_t call = fixed_call(&asked);
+        fdp_sampler_t sampler = laws[i].sampler;
+        expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
+        expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_OK, "release");
+        printf("%s %016llx\n", laws[i].name,
+               (unsigned long long)digest(out, COUNT * sizeof *out));
+        fdp_call_close(&call);
+    }
+}
+
+static void draw_uniform(int64_t *out)
+{
+    int asked = 0;
+    fdp_call_t call = fixed_call(&asked);
+    expect(fdp_fill_integers(&call, 5, 1000, 0, COUNT, out) == FDP_OK, "integers");
+    printf("integers %016llx\n", (unsigned long long)digest(out, COUNT * sizeof *out));
+    expect(fdp_fill_permutation(&call, COUNT, out) == FDP_OK, "permutation");
+    printf("permutation %016llx\n",
+           (unsigned long long)digest(out, COUNT * sizeof *out));
+    fdp_call_close(&call);
+}
+
+/* A fresh key: nothing repeats, and the key is gone afterwards. */
+static void draw_fresh(void)
+{
+    uint8_t a[64], b[64];
+    fdp_call_t call;
+    expect(fdp_call_open(&call) == FDP_OK, "open");
+    expect(fdp_fill_bytes(&call, 0, sizeof a, a) == FDP_OK, "bytes");
+    fdp_call_close(&call);
+    for (size_t i = 0; i < sizeof call.stream.key; i++) {
+        expect(call.stream.key[i] == 0, "wiped key");
+    }
+    expect(fdp_call_open(&call) == FDP_OK, "open again");
+    expect(fdp_fill_bytes(&call, 0, sizeof b, b) == FDP_OK, "bytes again");
+    fdp_call_close(&call);
+    expect(memcmp(a, b, sizeof a) != 0, "two calls differ");
+}
+
+/* All lanes undecided and a resolver that fails: an error, and only zeros. */
+static void fail_closed(int64_t *out)
+{
+    int asked = 0;
+    fdp_call_t call = fixed_call(&asked);
+    fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
+    fdp_sampler_t sampler = laws[0].sampler;
+    sampler.kind = (fdp_kind_t)99;
+    expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "unknown kind");
+    sampler = laws[0].sampler;
+    expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
+    sampler.law.laplace.narrow_error = 100;
+    sampler.law.laplace.error = 100;
+    sampler.law.laplace.unsettled = 1;
+    memset(out, 1, COUNT * sizeof *out);
+    expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_ERR_RESOLVER,
+           "resolver's failure is reported");
+    expect(asked > 0, "resolver was asked");
+    expect(all_zero(out, COUNT), "zeros after a failure");
+    fdp_call_close(&call);
+}
+
+int main(void)
+{
+    /* Exactly as long as it must be: one byte more is an error under ASan. */
+    int64_t *out = malloc(COUNT * sizeof *out);
+    if (out == NULL) {
+        return 2;
+    }
+    draw_laws(out);
+    draw_uniform(out);
+    draw_fresh();
+    fail_closed(out);
+    free(out);
+    return failures != 0;
+}

@@ -1,0 +1,130 @@
+"""The C core compiled by one command, without Python and without flags for any file.
+
+Slow, since a compiler runs over all of it twice: plainly, and with sanitizers for
+addresses, leaks and undefined behaviour.
+"""
+
+import os
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import _tables
+from fastdp.testing import FixedStream
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+COUNT = 20000
+KEY = bytes([1, 2, 3]) + bytes(29)
+
+LAPLACE = (Fraction(10), Fraction(1, 3), Fraction(5000), Fraction(2**40))
+GAUSSIAN = (Fraction(10), Fraction(1, 3), Fraction(10**5), Fraction(2**40))
+
+_WORD = 0xFFFFFFFFFFFFFFFF
+
+
+def laplace_law(scale):
+    t = _tables.laplace_table(scale)
+    inverse = [(t.inv_scale_192 >> (64 * i)) & _WORD for i in range(3)]
+    return f"""\
+    {{"laplace {scale}", {{.kind = FDP_LAPLACE_{t.kind.upper()},
+      .acceptance = {t.acceptance.hex()},
+      .law.laplace = {{.shift = {t.j},
+        .theta = {{{t.theta128 & _WORD:#x}, {t.theta64:#x}}},
+        .inverse = {{{", ".join(map(hex, inverse))}}},
+        .scale = {t.scale.hex()}, .inverse_w0 = {t.inv_w0.hex()},
+        .inverse_w1 = {t.inv_w1.hex()}, .inverse_scale = {t.inv_t.hex()}}}}}}},"""
+
+
+def gaussian_law(sigma):
+    t = _tables.gaussian_table(sigma)
+
+    def numbers(table):
+        return "{" + ", ".join(map(str, table)) + "}"
+
+    return f"""\
+    {{"gaussian {sigma}", {{.kind = FDP_GAUSSIAN_{t.kind.upper()},
+      .acceptance = {t.acceptance.hex()},
+      .law.gaussian = {{.shift = {t.j},
+        .cut = {numbers(t.ap)}, .alias = {numbers(t.alias)},
+        .height_low = {numbers(t.n_lo)}, .height_high = {numbers(t.n_hi)},
+        .unit = {t.c.hex()}, .inverse_2var = {t.i2.hex()},
+        .tail = {t.tail.hex()}}}}}}},"""
+
+
+def write_laws(folder):
+    lines = [
+        "static const struct { const char *name; fdp_sampler_t sampler; } laws[] = {"
+    ]
+    lines += [laplace_law(scale) for scale in LAPLACE]
+    lines += [gaussian_law(sigma) for sigma in GAUSSIAN]
+    (folder / "laws.h").write_text("\n".join([*lines, "};"]) + "\n")
+
+
+def digest(values):
+    """FNV-1a of the bytes."""
+    state = 0xCBF29CE484222325
+    for byte in values.tobytes():
+        state = ((state ^ byte) * 0x100000001B3) & _WORD
+    return f"{state:016x}"
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What the extension draws from the same stream."""
+    lines = []
+    for draw, parameters in (("laplace", LAPLACE), ("gaussian", GAUSSIAN)):
+        function = getattr(fastdp.random, f"discrete_{draw}")
+        for parameter in parameters:
+            noise = function(parameter, COUNT, stream=FixedStream(KEY))
+            lines.append(f"{draw} {parameter} {digest(noise)}")
+    numbers = fastdp.random.integers(5, 1005, COUNT, stream=FixedStream(KEY))
+    order = fastdp.random.permutation(COUNT, stream=FixedStream(KEY))
+    assert np.array_equal(np.sort(order), np.arange(COUNT))
+    return [*lines, f"integers {digest(numbers)}", f"permutation {digest(order)}"]
+
+
+SANITIZERS = [
+    "-g",
+    "-O1",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [[], ["-O3", "-std=c11", "-D_DEFAULT_SOURCE"], SANITIZERS],
+    ids=["plain", "optimized", "sanitized"],
+)
+@pytest.mark.parametrize("compiler", ["cc", "clang"])
+def test_the_core_alone_draws_what_the_extension_draws(
+    tmp_path, expected, flags, compiler
+):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} here")
+    if flags == SANITIZERS and compiler == "clang":
+        pytest.skip("gcc's sanitizers are enough; clang's may lack their library")
+    write_laws(tmp_path)
+    sources = sorted(map(str, (ROOT / "csrc").glob("*/*.c")))
+    program = tmp_path / "core_alone"
+    build = [compiler, *flags, f"-I{ROOT / 'csrc'}", f"-I{tmp_path}", *sources]
+    build += [str(ROOT / "tests" / "packaging" / "core_alone.c"), "-lm"]
+    subprocess.run([*build, "-o", str(program)], check=True)
+    plain = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
+    run = subprocess.run(
+        [program],
+        capture_output=True,
+        text=True,
+        env={**plain, "ASAN_OPTIONS": "detect_leaks=1"},
+    )
+    assert run.stdout.splitlines() == expected, run.stderr
+    assert run.returncode == 0
+    assert run.stderr == ""

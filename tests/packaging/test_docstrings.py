@@ -1,0 +1,115 @@
+"""Public docstrings have their sections, and their examples are true."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+
+import pytest
+
+import fastdp
+
+MODULES = sorted(
+    info.name
+    for info in pkgutil.walk_packages(fastdp.__path__, "fastdp.")
+    if not info.name.endswith(("__main__", "_core"))
+)
+
+MECHANISMS = [getattr(fastdp.mechanisms, name) for name in fastdp.mechanisms.__all__]
+DRAWING = [
+    *(getattr(fastdp.random, name) for name in fastdp.random.__all__),
+    *(mechanism.release for mechanism in MECHANISMS),
+]
+SOURCES = [
+    importlib.import_module(name)
+    for name in (
+        "fastdp.accounting",
+        "fastdp.accounting.conversions",
+        "fastdp.calibration",
+        "fastdp.distributions",
+        "fastdp.mechanisms",
+        "fastdp.random",
+        "fastdp.testing",
+    )
+]
+LISTED = [getattr(module, name) for module in SOURCES for name in module.__all__]
+PUBLIC = list({id(thing): thing for thing in LISTED if callable(thing)}.values())
+
+
+def sections(thing):
+    """Return the headed sections of a docstring."""
+    text = inspect.getdoc(thing) or ""
+    return set(re.findall(r"^(\w[\w ]*)\n-{3,}$", text, re.M))
+
+
+def name_of(thing):
+    return thing.__qualname__
+
+
+@pytest.mark.parametrize("thing", PUBLIC, ids=name_of)
+def test_public_objects_are_documented(thing):
+    text = inspect.getdoc(thing) or ""
+    assert text.split("\n")[0].rstrip(":;,")
+    assert text == inspect.cleandoc(thing.__doc__ or ""), "inherited, not its own"
+
+
+@pytest.mark.parametrize("thing", DRAWING, ids=name_of)
+def test_what_draws_states_errors_privacy_and_timing(thing):
+    assert {"Raises", "Privacy"} <= sections(thing)
+    text = re.sub(r"\s+", " ", inspect.getdoc(thing))
+    privacy = text.partition("Privacy ---")[2]
+    assert re.search(r"iming class T[012]|As `permutation`", privacy)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=name_of)
+def test_mechanisms_state_all(mechanism):
+    wanted = {"Parameters", "Raises", "Privacy", "References", "Examples"}
+    assert wanted <= sections(mechanism)
+    privacy = (inspect.getdoc(mechanism) or "").partition("Privacy\n---")[2]
+    assert "sensitivity" in privacy
+    assert "neighbouring" in privacy or "neighboring" in privacy
+    assert "Exact" in privacy or "pproximate" in privacy
+
+
+def functions_with(section):
+    return [
+        thing
+        for thing in PUBLIC
+        if inspect.isfunction(thing) and section in sections(thing)
+    ]
+
+
+@pytest.mark.parametrize("thing", functions_with("Parameters"), ids=name_of)
+def test_the_parameters_section_names_every_parameter(thing):
+    text = inspect.getdoc(thing).partition("Parameters\n---")[2]
+    listed = re.search(r"-*\n(.*?)(?:\n\n\w[\w ]*\n---|\Z)", text, re.S)[1]
+    names = {
+        name.strip()
+        for line in listed.split("\n")
+        if line and not line.startswith(" ")
+        for name in line.partition(":")[0].split(",")
+    }
+    assert names == set(inspect.signature(thing).parameters)
+
+
+def test_some_functions_have_a_parameters_section():
+    assert len(functions_with("Parameters")) > 10
+
+
+def examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for name in MODULES:
+        module = importlib.import_module(name)
+        yield from (test for test in finder.find(module) if test.examples)
+
+
+@pytest.mark.parametrize("test", list(examples()), ids=lambda test: test.name)
+def test_examples(test):
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_there_are_examples_to_run():
+    assert len(list(examples())) >= 10

@@ -1,0 +1,171 @@
+"""Imports only go down: C includes by folder, Python imports by module."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# ---- C -------------------------------------------------------------------------
+
+#: From the bottom up; fastdp.h lies beside them and is seen by all.
+LAYERS = ("base", "rng", "sampler", "mech")
+
+
+def c_files():
+    return sorted((ROOT / "csrc").rglob("*.[ch]"))
+
+
+def upward_includes(path, root):
+    """Return the includes of a C file that its layer must not see."""
+    bad = []
+    layer = path.parent.name if path.parent != root else None
+    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.M):
+        target = (path.parent / name).resolve()
+        if not target.is_file():
+            bad.append(f"{name}: not there")
+        elif target.parent == root.resolve():
+            if target.name != "fastdp.h":
+                bad.append(f"{name}: no layer")
+        elif layer is None or target.parent.name not in LAYERS:
+            bad.append(f"{name}: no layer")
+        elif LAYERS.index(target.parent.name) > LAYERS.index(layer):
+            bad.append(f"{name}: upward")
+    return bad
+
+
+def test_there_is_c_to_read():
+    assert len(c_files()) > 20
+
+
+@pytest.mark.parametrize("path", c_files(), ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_includes_go_down(path):
+    assert upward_includes(path, ROOT / "csrc") == []
+
+
+def test_an_upward_include_is_seen(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "mech").mkdir()
+    (tmp_path / "mech" / "draw.h").write_text("")
+    low = tmp_path / "base" / "low.c"
+    low.write_text('#include <string.h>\n#include "../mech/draw.h"\n')
+    assert upward_includes(low, tmp_path) == ["../mech/draw.h: upward"]
+
+
+@pytest.mark.parametrize("path", c_files(), ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_c_keeps_away_from_stdio_and_python(path):
+    # Allocation is scratch.c's alone; stdlib.h also gives cpu.c its getenv.
+    text = path.read_text()
+    for header in ("stdio.h", "Python.h", "time.h", "pthread.h", "assert.h"):
+        assert f"<{header}>" not in text
+    if path.name != "scratch.c":
+        assert not re.search(r"\b(malloc|calloc|realloc|aligned_alloc)\s*\(", text)
+
+
+# ---- Python --------------------------------------------------------------------
+
+_FLOOR = {"exceptions", "_validate"}
+
+#: What each module or subpackage may import of the package. `fastdp` itself is lazy.
+MAY_IMPORT = {
+    "exceptions": set(),
+    "_validate": {"exceptions"},
+    "_threads": {"exceptions"},
+    "_stream": {"exceptions"},
+    "_special": {"exceptions"},
+    "_core": {"_fdp", "exceptions"},
+    "_exact": _FLOOR,
+    "_tables": {*_FLOOR, "_exact"},
+    "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
+    "_config": {"fastdp", "_core"},
+    "distributions": {*_FLOOR, "_special"},
+    "accounting": {*_FLOOR, "_special", "distributions"},
+    "calibration": {*_FLOOR, "accounting", "distributions"},
+    "random": {*_FLOOR, "_arrays", "_core", "_exact", "_stream", "_tables"},
+    "mechanisms": {
+        *_FLOOR,
+        *("_arrays", "_core", "_stream"),
+        *("accounting", "calibration", "distributions", "random"),
+    },
+    "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
+}
+
+#: The command line uses what a user of the package has, and public-parameter helpers.
+NOT_FOR_CLI = {"testing", "_core", "_arrays", "_exact"}
+
+
+def python_files():
+    paths = (ROOT / "fastdp").rglob("*.py*")
+    return sorted(p for p in paths if p.suffix in (".py", ".pyx"))
+
+
+def imported(text, suffix):
+    """Return the modules of the package that a source imports, by their first name."""
+    if suffix == ".pyx":
+        found = re.findall(r"^\s*from fastdp\.(\w+) c?import", text, re.M)
+        return set(found)
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "fastdp":
+            modules = [f"fastdp.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            modules = [node.module]
+        else:
+            continue
+        parts = [module.split(".") for module in modules]
+        names |= {[*p, "fastdp"][1] for p in parts if p[0] == "fastdp"}
+    return names
+
+
+def unit_of(path):
+    relative = path.relative_to(ROOT / "fastdp")
+    return relative.parts[0].partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    "path", python_files(), ids=lambda p: str(p.relative_to(ROOT / "fastdp"))
+)
+def test_imports_go_down(path):
+    unit = unit_of(path)
+    names = imported(path.read_text(), path.suffix) - {unit}
+    if unit == "__init__":
+        assert names == set()
+    elif unit == "cli":
+        assert not names & NOT_FOR_CLI
+    else:
+        assert names - MAY_IMPORT[unit] == set()
+
+
+def test_the_layers_have_no_cycle():
+    done = set()
+    while len(done) < len(MAY_IMPORT):
+        ready = {
+            unit
+            for unit, below in MAY_IMPORT.items()
+            if unit not in done and not (below & set(MAY_IMPORT)) - done
+        }
+        assert ready
+        done |= ready
+
+
+def test_every_kind_of_import_is_seen():
+    text = (
+        "import fastdp\n"
+        "import fastdp.random as r\n"
+        "from fastdp import _core, testing\n"
+        "def f():\n    from fastdp.accounting.events import Event\n"
+    )
+    seen = {"fastdp", "random", "_core", "testing", "accounting"}
+    assert imported(text, ".py") == seen
+    assert imported("from fastdp._fdp cimport *\n", ".pyx") == {"_fdp"}
+
+
+def test_nothing_imports_testing():
+    for path in python_files():
+        if unit_of(path) != "testing":
+            assert "testing" not in imported(path.read_text(), path.suffix), path

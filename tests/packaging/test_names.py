@@ -1,0 +1,148 @@
+"""Public names: they resolve, they are listed, and importing them stays light."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastdp
+from fastdp import exceptions
+from tools import import_time
+
+MODULES = sorted(
+    info.name
+    for info in pkgutil.walk_packages(fastdp.__path__, "fastdp.")
+    if not info.name.endswith("__main__")
+)
+PUBLIC = [name for name in MODULES if not any(p[0] == "_" for p in name.split("."))]
+#: The others are reached through these: a command by the command line.
+LISTING = [
+    name
+    for name in PUBLIC
+    if not name.startswith(("fastdp.cli.", "fastdp.mechanisms."))
+]
+
+
+def test_modules_are_found():
+    assert {"fastdp.random", "fastdp.accounting.events", "fastdp.cli"} <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", fastdp.__all__)
+def test_public_name_resolves(name):
+    assert getattr(fastdp, name) is not None
+
+
+def test_the_package_lists_its_modules_and_names():
+    assert dir(fastdp) == fastdp.__all__ == sorted(set(fastdp.__all__))
+    assert {
+        "DiscreteGaussian",
+        "DiscreteLaplace",
+        "Gaussian",
+        "Laplace",
+        "TruncatedLaplace",
+        "accounting",
+        "calibration",
+        "distributions",
+        "random",
+        "show_config",
+    } <= set(fastdp.__all__)
+
+
+def test_testing_is_not_a_public_name():
+    assert "testing" not in fastdp.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'laplace_noise'"):
+        _ = fastdp.laplace_noise
+
+
+@pytest.mark.parametrize("name", LISTING)
+def test_all_names_of_a_module_exist(name):
+    module = importlib.import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__) > 0
+    missing = [entry for entry in module.__all__ if not hasattr(module, entry)]
+    assert missing == []
+
+
+def test_version_is_that_of_the_metadata():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert f'\nversion = "{fastdp.__version__}"\n' in text
+
+
+def test_the_changelog_has_this_version_and_a_privacy_section():
+    text = (Path(__file__).parents[2] / "CHANGELOG.md").read_text()
+    _, found, after = text.partition(f"\n## [{fastdp.__version__}]")
+    assert found
+    assert "\n### Privacy\n" in after.partition("\n## [")[0]
+
+
+# ---- errors ------------------------------------------------------------------
+
+ERRORS = {
+    "ParameterError": ValueError,
+    "DTypeError": TypeError,
+    "EntropyError": OSError,
+    "CalibrationError": ArithmeticError,
+    "UnsupportedEventError": NotImplementedError,
+    "BudgetExceededError": RuntimeError,
+}
+
+
+@pytest.mark.parametrize(("name", "builtin"), ERRORS.items())
+def test_errors_are_what_a_caller_of_python_expects(name, builtin):
+    error = getattr(exceptions, name)
+    assert error.__bases__ == (exceptions.FastDPError, builtin)
+
+
+def test_the_error_tree_is_whole():
+    found = {
+        name
+        for name in exceptions.__all__
+        if issubclass(getattr(exceptions, name), Exception)
+        and not issubclass(getattr(exceptions, name), Warning)
+    }
+    assert found == {*ERRORS, "FastDPError"}
+
+
+# ---- imports -----------------------------------------------------------------
+
+
+def modules_after(code):
+    program = f"{code}; import sys; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    return set(run.stdout.split())
+
+
+def test_importing_the_package_loads_neither_core_nor_scipy():
+    loaded = modules_after("import fastdp")
+    assert "fastdp" in loaded
+    heavy = {"fastdp._core", "fastdp.mechanisms", "numpy", "scipy", "pyarrow"}
+    assert not heavy & loaded
+
+
+def test_accounting_does_without_the_core():
+    loaded = modules_after("import fastdp.accounting, fastdp.calibration")
+    assert "fastdp.accounting.conversions" in loaded
+    assert not {"fastdp._core", "fastdp.testing"} & loaded
+
+
+def test_drawing_loads_no_optional_package():
+    loaded = modules_after("import fastdp; fastdp.DiscreteLaplace(scale=2).release(1)")
+    assert "fastdp._core" in loaded
+    optional = {"scipy.optimize", "pyarrow", "tqdm", "matplotlib", "statsmodels"}
+    assert not {*optional, "mpmath", "fastdp.testing"} & loaded
+
+
+def test_import_takes_less_than_50_ms_beyond_numpy():
+    # The least of a few runs; a second chance for a machine that was busy.
+    for _ in range(3):
+        extra = import_time.seconds("import fastdp", 3) - import_time.seconds("pass", 3)
+        if extra < import_time.LIMIT:
+            return
+    pytest.fail(f"import fastdp takes {extra * 1e3:.0f} ms beyond numpy")
