@@ -328,7 +328,7 @@ def test_wide_laplace_on_either_side_of_a_step_of_h(t: Fraction) -> None:
             return mpmath.exp(-real((k << j) / t))
 
         for extra in (0, 1, 2):
-            nbits = 32 + 128 * extra
+            nbits = 160 + 128 * extra
             with mpmath.workprec(1200):
                 full = int(mpmath.floor(mpmath.ldexp(edge(), nbits)))
             for offset in (-1, 1):
