@@ -1,0 +1,505 @@
+"""Mechanisms: immutable values that refuse bad input before they draw."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.exceptions import (
+    CalibrationError,
+    DTypeError,
+    EntropyError,
+    FastDPError,
+    ParameterError,
+)
+from fastdp.testing import FixedStream
+from tests.privacy.streams import BrokenStream, CountingStream
+
+INT = [
+    fastdp.DiscreteLaplace(10),
+    fastdp.DiscreteLaplace(2**40),
+    fastdp.DiscreteGaussian(10),
+    fastdp.DiscreteGaussian(2**40),
+    fastdp.TruncatedLaplace(10, 60),
+]
+REAL = [
+    fastdp.Laplace(10),
+    fastdp.Gaussian(10),
+    fastdp.Laplace(10, granularity=0.5, bounds=(-100, 100)),
+    fastdp.Gaussian(10, granularity=0.5, coordinates=3),
+]
+ALL = [*INT, *REAL]
+
+
+# --- identity ------------------------------------------------------------------
+
+SHOWN = [
+    *ALL,
+    fastdp.DiscreteLaplace(Fraction(1, 3)),
+    fastdp.DiscreteLaplace(0.1),
+    fastdp.DiscreteGaussian(Decimal("1.1")),
+    fastdp.Laplace(Fraction(10, 3), coordinates=7),
+    fastdp.Gaussian(1e-30, bounds=(0.1, Fraction(1, 2))),
+    fastdp.DiscreteLaplace.from_epsilon(0.3, 2),
+    fastdp.DiscreteLaplace.from_rho(0.3, 2),
+    fastdp.DiscreteGaussian.from_rho(Fraction(1, 3)),
+    fastdp.DiscreteGaussian.from_epsilon_delta(1, 1e-6, 3),
+    fastdp.TruncatedLaplace.from_epsilon_delta(1, 1e-6, 3),
+    fastdp.Laplace.from_epsilon(0.3, 2, coordinates=4),
+    fastdp.Gaussian.from_epsilon_delta(0.3, 1e-5),
+]
+
+
+@pytest.mark.parametrize("m", SHOWN, ids=repr)
+def test_repr_is_the_constructor_call(m: Any) -> None:
+    again = eval(repr(m), {**vars(fastdp.mechanisms), "Fraction": Fraction})
+    assert again == m
+    assert hash(again) == hash(m)
+    assert repr(again) == repr(m)
+    assert again.event() == m.event()
+
+
+@pytest.mark.parametrize("m", SHOWN, ids=repr)
+def test_copies_are_equal_values(m: Any) -> None:
+    copies = [copy.copy(m), copy.deepcopy(m)]
+    copies += [pickle.loads(pickle.dumps(m, p)) for p in range(2, 6)]
+    for again in copies:
+        assert again == m
+        assert hash(again) == hash(m)
+        assert (again.std, again.variance) == (m.std, m.variance)
+    assert len({m, *copies}) == 1
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_pickle_holds_the_arguments_alone(m: Any) -> None:
+    m.release(np.zeros(5, np.int64 if m in INT else float))
+    build, state = m.__reduce__()
+    assert state == (type(m), dict(m._arguments))
+    assert build(*state) == m
+    assert pickle.dumps(m) == pickle.dumps(eval(repr(m), vars(fastdp.mechanisms)))
+
+
+def test_equality_is_of_type_and_parameters() -> None:
+    assert fastdp.DiscreteLaplace(2) == fastdp.DiscreteLaplace(2.0)
+    assert hash(fastdp.DiscreteLaplace(2)) == hash(fastdp.DiscreteLaplace(Fraction(2)))
+    assert fastdp.DiscreteLaplace(2) != fastdp.DiscreteLaplace(3)
+    assert fastdp.DiscreteLaplace(2) != fastdp.DiscreteGaussian(2)
+    assert fastdp.Laplace(2) != fastdp.Laplace(2, coordinates=2)
+    assert fastdp.Laplace(2) != fastdp.Laplace(2, bounds=(0, 1))
+    assert fastdp.DiscreteLaplace(2) != 2
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_immutable(m: Any) -> None:
+    for name in ("scale", "sigma", "_scale", "_sampler", "_law", "_arguments", "new"):
+        with pytest.raises(AttributeError):
+            setattr(m, name, 1)
+        with pytest.raises(AttributeError):
+            delattr(m, name)
+    assert not hasattr(m, "__dict__")
+
+
+# --- constructors ----------------------------------------------------------------
+
+BAD_VALUES: list[Any] = [
+    0, 0.0, -0.0, -1, -5e-324, math.nan, math.inf, -math.inf, 10**5000, -(10**5000),
+    Fraction(1, 2**2201), Decimal("NaN"), Decimal("Infinity"), Decimal("-0"),
+    np.float32("nan"), np.float64("inf"), np.longdouble("nan"),
+]  # fmt: skip
+BAD_TYPES: list[Any] = [
+    True, np.True_, "1", b"1", None, 1j, [1], (1,), np.array([1.0]), object(), int,
+]  # fmt: skip
+BAD = [
+    *((v, ParameterError) for v in BAD_VALUES),
+    *((v, DTypeError) for v in BAD_TYPES),
+]
+
+M = fastdp.mechanisms
+CONSTRUCTORS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("scale", lambda v: M.DiscreteLaplace(v)),
+    ("sigma", lambda v: M.DiscreteGaussian(v)),
+    ("scale", lambda v: M.TruncatedLaplace(v, 5)),
+    ("scale", lambda v: M.Laplace(v)),
+    ("sigma", lambda v: M.Gaussian(v)),
+    ("granularity", lambda v: M.Laplace(1, granularity=v)),
+    ("granularity", lambda v: M.Gaussian(1, granularity=v)),
+    ("epsilon", lambda v: M.DiscreteLaplace.from_epsilon(v)),
+    ("epsilon", lambda v: M.Laplace.from_epsilon(v)),
+    ("epsilon", lambda v: M.TruncatedLaplace.from_epsilon_delta(v, 1e-6)),
+    ("rho", lambda v: M.DiscreteLaplace.from_rho(v)),
+    ("rho", lambda v: M.DiscreteGaussian.from_rho(v)),
+    ("rho", lambda v: M.Laplace.from_rho(v)),
+    ("rho", lambda v: M.Gaussian.from_rho(v)),
+    ("delta", lambda v: M.DiscreteGaussian.from_epsilon_delta(1, v)),
+    ("delta", lambda v: M.Gaussian.from_epsilon_delta(1, v)),
+    ("delta", lambda v: M.TruncatedLaplace.from_epsilon_delta(1, v)),
+    ("sensitivity", lambda v: M.DiscreteLaplace.from_epsilon(1, v)),
+    ("sensitivity", lambda v: M.DiscreteLaplace.from_rho(1, v)),
+    ("sensitivity", lambda v: M.DiscreteGaussian.from_rho(1, v)),
+    ("sensitivity", lambda v: M.DiscreteGaussian.from_epsilon_delta(1, 1e-6, v)),
+    ("sensitivity", lambda v: M.TruncatedLaplace.from_epsilon_delta(1, 1e-6, v)),
+    ("sensitivity", lambda v: M.Laplace.from_epsilon(1, v)),
+    ("sensitivity", lambda v: M.Laplace.from_rho(1, v)),
+    ("sensitivity", lambda v: M.Gaussian.from_rho(1, v)),
+    ("sensitivity", lambda v: M.Gaussian.from_epsilon_delta(1, 1e-6, v)),
+    *(("sensitivity", m.event) for m in ALL),
+    *(("sensitivity", m.epsilon) for m in (INT[0], REAL[0])),
+    *(("sensitivity", m.rho) for m in (INT[0], INT[2], REAL[0], REAL[1])),
+    *(("level", m.confidence_interval) for m in ALL),
+]
+# granularity None asks for the default
+BAD_GRANULARITY = [case for case in BAD if case[0] is not None]
+
+
+@pytest.mark.parametrize("place", range(len(CONSTRUCTORS)))
+def test_positive_parameters(place: int) -> None:
+    name, make = CONSTRUCTORS[place]
+    for value, error in BAD_GRANULARITY if name == "granularity" else BAD:
+        with pytest.raises(error, match=rf"^{name} must ") as caught:
+            make(value)
+        assert type(caught.value) is error, value
+
+
+NONNEGATIVE: list[tuple[str, Callable[[Any], Any]]] = [
+    ("epsilon", lambda v: M.DiscreteGaussian.from_epsilon_delta(v, 1e-6)),
+    ("epsilon", lambda v: M.Gaussian.from_epsilon_delta(v, 1e-6)),
+    *(("epsilon", m.delta) for m in ALL),
+    *(("delta", lambda v, m=m: m.epsilon(delta=v)) for m in ALL),
+]
+
+
+@pytest.mark.parametrize("place", range(len(NONNEGATIVE)))
+def test_nonnegative_parameters(place: int) -> None:
+    name, make = NONNEGATIVE[place]
+    for value, error in BAD:
+        if (
+            type(value) not in (bool, np.bool_)
+            and error is ParameterError
+            and value == 0
+        ):
+            continue
+        with pytest.raises(error, match=rf"^{name} must "):
+            make(value)
+
+
+def test_epsilon_zero_only_for_gaussians() -> None:
+    for make in (M.DiscreteGaussian, M.Gaussian):
+        assert make.from_epsilon_delta(0, 0.01).delta(0) <= 0.01
+
+
+def test_delta_and_level_below_one() -> None:
+    for value in (1, 1.0, 1.5, 2**1000):
+        for make in (M.DiscreteGaussian, M.Gaussian, M.TruncatedLaplace):
+            with pytest.raises(ParameterError, match=r"^delta must "):
+                make.from_epsilon_delta(1, value)
+        for m in ALL:
+            with pytest.raises(ParameterError, match=r"^level must "):
+                m.confidence_interval(value)
+            with pytest.raises(ParameterError, match=r"^delta must "):
+                m.epsilon(delta=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**62 + 1])
+def test_bound_range(value: int) -> None:
+    with pytest.raises(ParameterError, match=r"^bound must be in \[1, 46116"):
+        fastdp.TruncatedLaplace(10, value)
+
+
+@pytest.mark.parametrize("value", [True, 5.0, "5", None, Fraction(5), np.float64(5)])
+def test_integer_parameters(value: Any) -> None:
+    with pytest.raises(DTypeError, match=r"^bound must be an int"):
+        fastdp.TruncatedLaplace(10, value)
+    for make in (M.Laplace, M.Gaussian):
+        with pytest.raises(DTypeError, match=r"^coordinates must be an int"):
+            make(10, coordinates=value)
+        with pytest.raises(ParameterError, match=r"^coordinates must be >= 1"):
+            make(10, coordinates=0)
+
+
+def test_granularity() -> None:
+    for make, name in ((M.Laplace, "scale"), (M.Gaussian, "sigma")):
+        for value in (3, 0.75, Fraction(1, 3), Decimal("0.1")):
+            with pytest.raises(
+                ParameterError, match=r"^granularity must be a power of"
+            ):
+                make(10, granularity=value)
+        for value in (10 / 2**40, 2.0**-38):
+            with pytest.raises(ParameterError, match=r"^granularity must "):
+                make(10, granularity=value)
+        for value in (2.0**-1050, Fraction(2**1000)):
+            with pytest.raises(ParameterError, match=r"^granularity must be in \["):
+                make(10, granularity=value)
+        for value in (1e308, 5e-324):
+            with pytest.raises(ParameterError, match=rf"^({name}|granularity) must "):
+                make(value)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error"),
+    [
+        ((1, 0), ParameterError),
+        ((math.nan, 1), ParameterError),
+        ((0, math.nan), ParameterError),
+        ((-math.inf, 0), ParameterError),
+        ((0, math.inf), ParameterError),
+        ((0, 10**5000), ParameterError),
+        ((True, 2), DTypeError),
+        (("0", 2), DTypeError),
+        ((None, 2), DTypeError),
+        ((0, 1, 2), DTypeError),
+        ((0,), DTypeError),
+        ([0, 1], DTypeError),
+        (np.array([0, 1]), DTypeError),
+        (5, DTypeError),
+        ("01", DTypeError),
+    ],
+)
+def test_bounds(bounds: Any, error: type[FastDPError]) -> None:
+    for make in (M.Laplace, M.Gaussian):
+        with pytest.raises(error, match=r"^bounds must "):
+            make(1, bounds=bounds)
+
+
+@pytest.mark.parametrize("value", [1e-300, 1e300])
+def test_targets_out_of_reach(value: Any) -> None:
+    for make in (
+        M.DiscreteLaplace.from_epsilon,
+        M.DiscreteLaplace.from_rho,
+        M.DiscreteGaussian.from_rho,
+    ):
+        with pytest.raises(CalibrationError, match=r"^(scale|sigma) must be in \["):
+            make(value)
+
+
+# --- release ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", INT, ids=repr)
+@pytest.mark.parametrize(
+    "dtype", ["b", "B", "h", "H", "i", "I", "l", "q", ">i2", ">i8"]
+)
+def test_integer_arrays(m: Any, dtype: str) -> None:
+    x = np.arange(24).astype(dtype).reshape(2, 3, 4)
+    for view in (x, np.asfortranarray(x), x[::-1, :, ::2], x.T, x[:0], x[..., None]):
+        stream = FixedStream("i")
+        y = m.release(view, stream=stream)
+        assert y.dtype == np.int64
+        assert y.dtype.isnative
+        assert y.shape == view.shape
+        plain = np.ascontiguousarray(view, np.int64)
+        assert (y == m.release(plain, stream=FixedStream("i"))).all()
+        assert stream.calls == 1
+
+
+@pytest.mark.parametrize("m", REAL, ids=repr)
+@pytest.mark.parametrize("dtype", ["f", "d", ">f4", ">f8"])
+def test_real_arrays(m: Any, dtype: str) -> None:
+    x = np.arange(24).astype(dtype).reshape(2, 3, 4)
+    for view in (x, np.asfortranarray(x), x[::-1, :, ::2], x.T, x[:0], x[..., None]):
+        y = m.release(view, stream=FixedStream("i"))
+        assert y.dtype == x.dtype.newbyteorder("=")
+        assert y.shape == view.shape
+        plain = np.ascontiguousarray(view, y.dtype)
+        assert (y == m.release(plain, stream=FixedStream("i"))).all()
+
+
+@pytest.mark.parametrize("m", INT, ids=repr)
+def test_integer_scalars(m: Any) -> None:
+    for x in (7, np.int8(7), np.uint8(7), np.int64(7), np.uint32(7), np.array(7)):
+        y = m.release(x, stream=FixedStream("s"))
+        assert type(y) is np.int64
+        assert y == m.release(np.array([7]), stream=FixedStream("s"))[0]
+    for huge in (10**30, 2**63, 10**5000):
+        assert m.release(huge, stream=FixedStream("s")) == m.release(
+            2**63 - 1, stream=FixedStream("s")
+        )
+        assert m.release(-huge, stream=FixedStream("s")) == m.release(
+            -(2**63), stream=FixedStream("s")
+        )
+
+
+@pytest.mark.parametrize("m", REAL, ids=repr)
+def test_real_scalars(m: Any) -> None:
+    for x in (7, 7.0, np.float64(7), np.array(7.0)):
+        y = m.release(x, stream=FixedStream("s"))
+        assert type(y) is np.float64
+        assert y == m.release(np.array([7.0]), stream=FixedStream("s"))[0]
+    for x in (np.float32(7), np.array(7, np.float32)):
+        y = m.release(x, stream=FixedStream("s"))
+        assert type(y) is np.float32
+        one = m.release(np.array([7], np.float32), stream=FixedStream("s"))
+        assert y == one[0]
+    for huge in (10**400, 10**5000, math.inf):
+        largest = m.release(1.7976931348623157e308, stream=FixedStream("s"))
+        assert m.release(huge, stream=FixedStream("s")) == largest
+        least = m.release(-1.7976931348623157e308, stream=FixedStream("s"))
+        assert m.release(-huge, stream=FixedStream("s")) == least
+
+
+def not_integers() -> list[Any]:
+    return [
+        1.0, np.float64(1), 1j, "1", b"1", None, True, np.True_, [1], (1,), {1: 1},
+        range(3), memoryview(b"123"), np.uint64(1), np.array(1, np.uint64),
+        np.array([1.0]), np.array([True]), np.array(["1"]), np.array([b"1"]),
+        np.array([1], object), np.array([1j]), np.array([1], np.uint64),
+        np.array([1], np.float16), np.array([1], "m8[s]"), np.array([1], "M8[s]"),
+        np.array([(1,)], [("a", "i8")]), np.ma.array([1]), np.ma.masked,
+        Fraction(1), Decimal(1),
+    ]  # fmt: skip
+
+
+def not_reals() -> list[Any]:
+    return [
+        1j, "1", b"1", None, True, np.True_, [1.0], (1.0,), np.int64(1), np.uint8(1),
+        np.float16(1), np.longdouble(1), np.array([1]), np.array([True]),
+        np.array(["1"]), np.array([1.0], object), np.array([1j]),
+        np.array([1], np.float16), np.array([1], np.longdouble),
+        np.array([1], "m8[s]"), np.ma.array([1.0]), np.ma.masked,
+        np.array([(1.0,)], [("a", "f8")]), Fraction(1), Decimal(1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_data_of_another_type(m: Any) -> None:
+    stream = CountingStream()
+    for x in not_integers() if m in INT else not_reals():
+        for arguments in ({}, {"out": np.zeros(1, np.int64 if m in INT else float)}):
+            with pytest.raises(DTypeError, match=r"^x must be an? "):
+                m.release(x, stream=stream, **arguments)
+    assert stream.calls == 0
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_bad_out(m: Any) -> None:
+    kind = np.int64 if m in INT else np.float64
+    x, stream = np.ones((2, 4), kind), CountingStream()
+    read_only = np.zeros((2, 4), kind)
+    read_only.flags.writeable = False
+    misaligned = np.zeros(65, np.uint8)[1:].view(kind).reshape(2, 4)
+    wrong_types = [
+        [[0] * 4] * 2, np.zeros((2, 4), bool), np.zeros((2, 4), complex),
+        np.zeros((2, 4), object), np.zeros((2, 4), np.uint64),
+        np.zeros((2, 4), float if m in INT else np.int64),
+        np.zeros((2, 4), np.float32), np.zeros((2, 4), np.dtype(kind).newbyteorder()),
+        np.ma.zeros((2, 4), kind), read_only, misaligned, np.zeros((2, 8), kind)[:, ::2],
+        np.zeros((4, 2), kind).T, np.zeros((2, 4), kind)[::-1], 5, "out",
+    ]  # fmt: skip
+    for out in wrong_types:
+        with pytest.raises(DTypeError, match=r"^out must "):
+            m.release(x, out=out, stream=stream)
+    for shape in ((8,), (2, 3), (4, 2), (2, 4, 1), (), (0,)):
+        with pytest.raises(ParameterError, match=r"^out must have shape"):
+            m.release(x, out=np.zeros(shape, kind), stream=stream)
+    with pytest.raises(ParameterError, match=r"^out must have shape"):
+        m.release(5, out=np.zeros(1, kind), stream=stream)
+    assert stream.calls == 0
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_bad_workers(m: Any) -> None:
+    stream = CountingStream()
+    x = np.ones(3, np.int64 if m in INT else float)
+    for data in (x, 5, x[0]):
+        for value in (0, -1):
+            with pytest.raises(ParameterError, match=r"^workers must be >= 1"):
+                m.release(data, workers=value, stream=stream)
+        for wrong in (True, 2.0, "2", None):
+            with pytest.raises(DTypeError, match=r"^workers must be an int"):
+                m.release(data, workers=wrong, stream=stream)
+    assert stream.calls == 0
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_empty_data_is_an_ordinary_release(m: Any) -> None:
+    kind = np.int64 if m in INT else np.float64
+    for shape in ((0,), (3, 0), (0, 2)):
+        stream = CountingStream()
+        assert m.release(np.zeros(shape, kind), stream=stream).shape == shape
+        out = np.zeros(shape, kind)
+        assert m.release(out, out=out, stream=stream, workers=2) is out
+        assert stream.calls == 2  # the same cost as for any other data
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_entropy_error_zeroes_out(m: Any, workers: int) -> None:
+    kind = np.int64 if m in INT else np.float64
+    broken = BrokenStream(EntropyError("gone"))
+    x = np.full(9000, 7340193, kind)
+    out = np.full(9000, 77, kind)
+    with pytest.raises(EntropyError, match=r"^gone$"):
+        m.release(x, out=out, stream=broken, workers=workers)
+    assert not out.any()
+    with pytest.raises(EntropyError, match=r"^gone$"):
+        m.release(x, out=x, stream=broken, workers=workers)
+    assert not x.any()
+    with pytest.raises(EntropyError, match=r"^gone$"):
+        m.release(kind(5), stream=broken)
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_in_place_and_overlapping_out(m: Any, workers: int) -> None:
+    kind = np.int64 if m in INT else np.float64
+    data = np.arange(20_000).astype(kind)
+    expected = m.release(data, stream=FixedStream("o"))
+    x = data.copy()
+    assert m.release(x, out=x, stream=FixedStream("o"), workers=workers) is x
+    assert (x == expected).all()
+    for shift in (1, 2, 4095, 5000, -1, -3, -5000):
+        memory = np.zeros(30_000, kind)
+        x = memory[5000:25_000]
+        out = memory[5000 + shift : 25_000 + shift]
+        x[:] = data
+        m.release(x, out=out, stream=FixedStream("o"), workers=workers)
+        assert (out == expected).all()
+
+
+def test_overlap_of_different_types() -> None:
+    m = fastdp.DiscreteLaplace(10)
+    data = np.arange(4000, dtype=np.int16)
+    expected = m.release(data, stream=FixedStream("o"))
+    memory = np.zeros(8 * 4000, np.uint8)
+    x, out = memory[:8000].view(np.int16), memory.view(np.int64)
+    x[:] = data
+    m.release(x, out=out, stream=FixedStream("o"))
+    assert (out == expected).all()
+    memory[:] = 0
+    wide, narrow = memory.view(np.int64), memory[:16_000].view(np.int32)
+    wide[:] = data
+    m.release(wide, out=narrow, stream=FixedStream("o"))
+    assert (narrow == expected).all()
+
+
+# --- readings ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", ALL, ids=repr)
+def test_readings_are_of_the_noise(m: Any) -> None:
+    kind = np.int64 if m in INT else np.float64
+    noise = m.release(np.zeros(40_000, kind), stream=FixedStream("r")).astype(float)
+    assert 0.95 < noise.std() / m.std < 1.05
+    assert math.isclose(m.variance, m.std**2, rel_tol=1e-12)
+    low, high = m.confidence_interval(0.9)
+    assert low == -high
+    inside = ((noise >= low) & (noise <= high)).mean()
+    assert 0.89 < inside < 0.95
+
+
+def test_public_properties() -> None:
+    m = fastdp.Laplace(10, coordinates=3, granularity=0.25, bounds=(-1, Fraction(1, 3)))
+    assert (m.scale, m.coordinates, m.granularity) == (10, 3, 0.25)
+    assert m.bounds == (-1.0, 1 / 3)
+    assert fastdp.Laplace(10).bounds is None
+    assert fastdp.TruncatedLaplace(10, 20).bound == 20
+    assert fastdp.DiscreteGaussian(Fraction(1, 3)).sigma == Fraction(1, 3)
+    assert fastdp.Gaussian(0.1).sigma == 0.1
