@@ -40,6 +40,7 @@ typedef struct {
     size_t specials;   /* in scratch.special */
     size_t slots;      /* lanes of one second-stage pass of the batch */
     bool any_rejected; /* of the batch (Laplace) */
+    bool on_grid;      /* the noise must convert to double exactly */
     bool failed;       /* the resolver failed */
 } draw_t;
 
@@ -203,6 +204,9 @@ static int64_t resolve(draw_t *d, const fdp_special_t *s)
     int64_t most = d->shape.value_bytes == 8 ? INT64_MAX - 1 : INT32_MAX - 1;
     if (d->shape.tagged) {
         most /= 2;
+    }
+    if (d->on_grid && most > FDP_GRID_MOST) {
+        most = FDP_GRID_MOST;
     }
     value = value > most ? most : value < -most ? -most : value;
     if (kept <= 0) {
@@ -371,16 +375,59 @@ static void settle_specials(draw_t *d, void *values, size_t spare)
     d->specials = 0;
 }
 
-static uint64_t word_at(const uint8_t *words, uint8_t bytes, size_t i)
+/* The next `steps` set bits of a group's masks as lane numbers, lane 0 when there
+ * are no more; every step costs the same. */
+typedef struct {
+    const uint64_t *mask;
+    uint8_t where[FDP_GROUP / 64 + 1]; /* masks with a bit set, then an empty one */
+    size_t at;
+    uint64_t left; /* of mask[where[at]] */
+} lanes_t;
+
+static size_t lanes_open(lanes_t *l, uint64_t *mask, size_t masks)
 {
-    switch (bytes) {
-    case 2: return ((const uint16_t *)(const void *)words)[i];
-    case 4: return ((const uint32_t *)(const void *)words)[i];
-    default: return ((const uint64_t *)(const void *)words)[i];
+    size_t total = 0, hits = 0;
+    mask[masks] = 0;
+    for (size_t g = 0; g < masks; g++) {
+        l->where[hits] = (uint8_t)g;
+        hits += mask[g] != 0;
+        total += (size_t)__builtin_popcountll(mask[g]);
+    }
+    l->where[hits] = (uint8_t)masks;
+    l->mask = mask;
+    l->at = 0;
+    l->left = mask[l->where[0]];
+    return total;
+}
+
+static void lanes_take(lanes_t *l, uint16_t *lane, size_t steps)
+{
+    for (size_t i = 0; i < steps; i++) {
+        const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
+        const bool valid = l->left != 0;
+        lane[i] = (uint16_t)(valid ? l->where[l->at] * 64u + bit : 0);
+        l->left &= l->left - 1;
+        l->at += valid && l->left == 0;
+        l->left = l->left != 0 ? l->left : l->mask[l->where[l->at]];
     }
 }
 
-/* Appends the special lanes of a group, with their words, to the list. Takes a
+#define GATHER(type)                                                \
+    for (size_t i = 0; i < n; i++) {                                \
+        to[i].word[p] = ((const type *)(const void *)words)[lane[i]]; \
+    }
+
+static void gather_words(fdp_special_t *to, size_t p, const uint8_t *words,
+                         uint8_t bytes, const uint16_t *lane, size_t n)
+{
+    switch (bytes) {
+    case 2: GATHER(uint16_t) break;
+    case 4: GATHER(uint32_t) break;
+    default: GATHER(uint64_t) break;
+    }
+}
+
+/* Appends the special lanes of a group, with their words, to the list. Takes one
  * fixed number of steps unless more lanes are special than that: which lanes are
  * undecided tells of the tail. */
 static void collect(draw_t *d, const uint8_t *const word[FDP_PARTS], void *values,
@@ -393,37 +440,27 @@ static void collect(draw_t *d, const uint8_t *const word[FDP_PARTS], void *value
     } else {
         d->kernels->special64(at, s->mask, count);
     }
-    const size_t masks = count / 64;
-    uint8_t where[FDP_GROUP / 64 + 1]; /* masks with a bit set, then the empty one */
-    size_t hits = 0;
-    s->mask[masks] = 0;
-    for (size_t g = 0; g < masks; g++) {
-        where[hits] = (uint8_t)g;
-        hits += s->mask[g] != 0;
-    }
-    where[hits] = (uint8_t)masks;
+    lanes_t lanes;
+    uint16_t lane[FDP_SLOTS_MOST];
+    const size_t total = lanes_open(&lanes, s->mask, count / 64);
     const size_t steps = slots_of(d->sampler, count);
-    const size_t capacity = 2 * (s->batch <= FDP_BATCH_SMALL ? 64 : FDP_SLOTS_MOST);
-    size_t hit = 0;
-    uint64_t mask = s->mask[where[0]];
-    for (size_t step = 0; step < steps || hit < hits; step++) {
-        if (FDP_UNLIKELY(d->specials == capacity)) {
+    size_t taken = 0;
+    do {
+        if (FDP_UNLIKELY(d->specials + steps > s->specials)) {
             settle_specials(d, values, spare);
         }
-        const bool valid = mask != 0;
-        const unsigned bit = (unsigned)__builtin_ctzll(mask | (UINT64_C(1) << 63));
-        const size_t lane = valid ? (size_t)where[hit] * 64 + bit : 0;
-        fdp_special_t *e = &s->special[d->specials < capacity ? d->specials : 0];
-        e->index = (uint32_t)(base + lane);
-        e->trial = (uint32_t)(first + lane);
-        for (size_t p = 0; p < FDP_PARTS && d->shape.part_bytes[p] != 0; p++) {
-            e->word[p] = word_at(word[p], d->shape.part_bytes[p], lane);
+        fdp_special_t *to = &s->special[d->specials];
+        lanes_take(&lanes, lane, steps);
+        for (size_t i = 0; i < steps; i++) {
+            to[i].index = (uint32_t)(base + lane[i]);
+            to[i].trial = (uint32_t)(first + lane[i]);
         }
-        d->specials += valid;
-        mask &= mask - 1;
-        hit += valid && mask == 0;
-        mask = mask != 0 ? mask : s->mask[where[hit]];
-    }
+        for (size_t p = 0; p < FDP_PARTS && d->shape.part_bytes[p] != 0; p++) {
+            gather_words(to, p, word[p], d->shape.part_bytes[p], lane, steps);
+        }
+        d->specials += total - taken < steps ? total - taken : steps;
+        taken += steps;
+    } while (FDP_UNLIKELY(taken < total));
 }
 
 /* ---- batches and chunks ------------------------------------------------- */
@@ -527,7 +564,8 @@ fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
     draw_t d = {.call = call,
                 .sampler = sampler,
                 .kernels = fdp_kernels(),
-                .shape = shape_of(sampler->kind)};
+                .shape = shape_of(sampler->kind),
+                .on_grid = target->grid != NULL};
     const size_t batch = n >= per_chunk ? FDP_BATCH : trials_for(sampler, n);
     if (!fdp_scratch_open(&d.scratch, &d.shape, batch == 0 ? 64 : batch, stack)) {
         fdp_target_zero(target, n);

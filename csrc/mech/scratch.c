@@ -28,7 +28,8 @@ static size_t lay_out(fdp_scratch_t *s, const fdp_shape_t *shape, uint8_t *base)
     s->value = take(base, &at,
                     shape->tagged ? (s->batch + 16) * shape->value_bytes : 0);
     s->noise = take(base, &at, (s->batch + FDP_BATCH_AGAIN + 16) * shape->value_bytes);
-    s->special = take(base, &at, 2 * slots * sizeof(fdp_special_t));
+    s->specials = 2 * slots;
+    s->special = take(base, &at, s->specials * sizeof(fdp_special_t));
     s->slot_trial = take(base, &at, slots * 4);
     s->slot_more = take(base, &at, slots * 16);
     s->slot_word = take(base, &at, slots * 8);

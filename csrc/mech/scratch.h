@@ -40,6 +40,7 @@ typedef struct {
     void *noise;     /* accepted values of the chunk                       */
     int64_t *wide;   /* a batch of 64-bit values on the way out            */
     fdp_special_t *special;
+    size_t specials; /* room in it */
     uint32_t *slot_trial; /* second stage: trials, further bits, words, values */
     uint8_t *slot_more;
     uint64_t *slot_word;

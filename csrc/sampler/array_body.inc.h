@@ -63,39 +63,38 @@ static size_t FDP_K(compact64)(const int64_t *restrict tagged, int64_t *restrict
 #ifndef FDP_HAVE_SELECT
 /* No byte shuffle on this level: every table entry is read for every lane, so
  * that no address depends on a word. */
+typedef uint8_t FDP_K(bytes) __attribute__((vector_size(16)));
+
+static inline FDP_K(bytes) FDP_K(lookup)(const uint8_t *table, FDP_K(bytes) index)
+{
+    FDP_K(bytes) value = {0};
+    for (int entry = 0; entry < 32; entry++) {
+        const FDP_K(bytes) hit = (FDP_K(bytes))(index == (uint8_t)entry);
+        value |= hit & table[entry];
+    }
+    return value;
+}
+
 static void FDP_K(gaussian_select)(const fdp_gaussian_t *law,
                                    const uint16_t *restrict word,
                                    uint8_t *restrict block,
                                    uint16_t *restrict height, size_t n)
 {
-    for (size_t i = 0; i < n; i += 64) {
-        uint8_t column[64], cut[64], alias[64], low[64], high[64];
-        for (size_t k = 0; k < 64; k++) {
-            column[k] = (uint8_t)((word[i + k] >> 8) & 31);
-            cut[k] = alias[k] = low[k] = high[k] = 0;
+    for (size_t i = 0; i < n; i += 16) {
+        FDP_K(bytes) column, u;
+        for (int k = 0; k < 16; k++) {
+            column[k] = (uint8_t)((word[i + (size_t)k] >> 8) & 31);
+            u[k] = (uint8_t)word[i + (size_t)k];
         }
-        for (size_t entry = 0; entry < 32; entry++) {
-            const uint8_t c = law->cut[entry], a = law->alias[entry];
-            for (size_t k = 0; k < 64; k++) {
-                const uint8_t hit = column[k] == entry ? 0xff : 0;
-                cut[k] |= hit & c;
-                alias[k] |= hit & a;
-            }
-        }
-        for (size_t k = 0; k < 64; k++) {
-            const uint8_t u = (uint8_t)word[i + k];
-            block[i + k] = u < cut[k] ? alias[k] : column[k];
-        }
-        for (size_t entry = 0; entry < 32; entry++) {
-            const uint8_t l = law->height_low[entry], h = law->height_high[entry];
-            for (size_t k = 0; k < 64; k++) {
-                const uint8_t hit = block[i + k] == entry ? 0xff : 0;
-                low[k] |= hit & l;
-                high[k] |= hit & h;
-            }
-        }
-        for (size_t k = 0; k < 64; k++) {
-            height[i + k] = (uint16_t)(low[k] | ((uint32_t)high[k] << 8));
+        const FDP_K(bytes) cut = FDP_K(lookup)(law->cut, column);
+        const FDP_K(bytes) alias = FDP_K(lookup)(law->alias, column);
+        const FDP_K(bytes) below = (FDP_K(bytes))(u < cut);
+        const FDP_K(bytes) h = (alias & below) | (column & ~below);
+        const FDP_K(bytes) low = FDP_K(lookup)(law->height_low, h);
+        const FDP_K(bytes) high = FDP_K(lookup)(law->height_high, h);
+        memcpy(block + i, &h, sizeof h);
+        for (int k = 0; k < 16; k++) {
+            height[i + (size_t)k] = (uint16_t)(low[k] | ((uint32_t)high[k] << 8));
         }
     }
 }
@@ -136,7 +135,6 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
     const double step = grid->step, low = grid->low, high = grid->high;
     const double nan = grid->nan;
     const double anchor = step * 0x1p52;
-    const int64_t most = (INT64_C(1) << 51) - 1;
     FDP_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
         double v = x[i];
@@ -147,10 +145,7 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
         const double snapped = (size + anchor) - anchor;
         const double on_grid = size < anchor ? snapped : size;
         const double base = v < 0.0 ? -on_grid : on_grid;
-        int64_t k = noise[i];
-        k = k > most ? most : k;
-        k = k < -most ? -most : k;
-        double y = base + fdp_from_small(k) * step;
+        double y = base + fdp_from_small(noise[i]) * step;
         y = y > 0x1.fffffffffffffp1023 ? 0x1.fffffffffffffp1023 : y;
         y = y < -0x1.fffffffffffffp1023 ? -0x1.fffffffffffffp1023 : y;
         out[i] = y;

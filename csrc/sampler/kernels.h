@@ -17,6 +17,7 @@
 #define FDP_UNDECIDED32 INT32_MIN
 #define FDP_UNDECIDED64 INT64_MIN
 #define FDP_REJECTED64 (INT64_MIN + 1)
+#define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */
 
 typedef struct {
     const char *name;
@@ -53,7 +54,7 @@ typedef struct {
     /* out = x + noise with saturation; x may equal out. */
     void (*add_narrow)(const int64_t *x, const int32_t *noise, int64_t *out, size_t n);
     void (*add_wide)(const int64_t *x, const int64_t *noise, int64_t *out, size_t n);
-    /* out = round(x to grid) + noise * step */
+    /* out = round(x to grid) + noise * step, |noise| <= FDP_GRID_MOST */
     void (*add_grid)(const fdp_grid_t *grid, const double *x, const int64_t *noise,
                      double *out, size_t n);
 } fdp_kernels_t;
