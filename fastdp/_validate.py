@@ -130,9 +130,17 @@ def _directed(value: Fraction, *, up: bool) -> float:
         nearest = value.numerator / value.denominator
     except OverflowError:
         nearest = math.inf if value > 0 else -math.inf
-    if up and nearest != math.inf and (nearest == -math.inf or Fraction(nearest) < value):
+    if (
+        up
+        and nearest != math.inf
+        and (nearest == -math.inf or Fraction(nearest) < value)
+    ):
         return math.nextafter(nearest, math.inf)
-    if not up and nearest != -math.inf and (nearest == math.inf or Fraction(nearest) > value):
+    if (
+        not up
+        and nearest != -math.inf
+        and (nearest == math.inf or Fraction(nearest) > value)
+    ):
         return math.nextafter(nearest, -math.inf)
     return nearest
 

@@ -161,8 +161,7 @@ def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
         return float(x), np.float32
     if isinstance(x, bool) or not isinstance(x, (float, int)):
         raise DTypeError(
-            "x must be a float or a float64 or float32 array, "
-            f"got {type(x).__name__}"
+            f"x must be a float or a float64 or float32 array, got {type(x).__name__}"
         )
     if isinstance(x, int) and abs(x) > 2**1023:
         return math.copysign(_FLOAT_MAX, x > 0 or -1), np.float64
