@@ -361,7 +361,8 @@ def float_density(x: Array, i2: np.float32, mad: Fused) -> Array:
     r = mad(k.astype(np.float32), np.float32(CONSTANTS["LN2F"]), -z)
     assert (np.abs(r) <= CONSTANTS["EXPF_MAX"]).all()
     p = mad(r, horner("EXPF", r, mad), np.float32(1))
-    return p * np.ldexp(np.float32(1), -k)
+    result: Array = p * np.ldexp(np.float32(1), -k)
+    return result
 
 
 @pytest.mark.parametrize("mad", SINGLE)
@@ -416,7 +417,8 @@ def double_density(m: Array, i2: float, mad: Fused) -> Array:
     k = np.rint(z * CONSTANTS["LOG2E"])
     r = mad(k, CONSTANTS["LN2_LO"], mad(k, CONSTANTS["LN2_HI"], -z))
     p = mad(r, horner("EXP", r, mad), np.float64(1))
-    return p * np.ldexp(1.0, -k.astype(np.int64))
+    result: Array = p * np.ldexp(1.0, -k.astype(np.int64))
+    return result
 
 
 @pytest.mark.parametrize("mad", DOUBLE)
