@@ -74,11 +74,13 @@ typedef struct {
     uint64_t word[3];
 } fdp_pending_t;
 
-/* Settles one pending trial exactly. Returns 1 and the value, 0 for a rejected
- * trial, -1 on failure. Must not depend on anything but the pending trial, its
- * extension blocks (fdp_call_extend) and the sampler's public parameters. */
+/* Settles one pending trial exactly. Returns 1 and the value as the sum of two
+ * integers of one sign (the second is 0 unless the first is at the limit of
+ * int64; sums beyond 2^64 - 2 may stop there), 0 for a rejected trial, -1 on
+ * failure. Must not depend on anything but the pending trial, its extension blocks
+ * (fdp_call_extend) and the sampler's public parameters. */
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
-                              int64_t *value);
+                              int64_t value[2]);
 
 typedef struct {
     fdp_stream_t stream;

@@ -108,6 +108,8 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
         if exact is None:
             return 0
         value[0] = max(min(exact, INT64_MAX), INT64_MIN)
+        exact -= value[0]
+        value[1] = max(min(exact, INT64_MAX), INT64_MIN)
         return 1
     except BaseException as error:
         call.error = error

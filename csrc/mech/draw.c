@@ -29,6 +29,13 @@
 /* Extension blocks from this one on are a second uniform real of the trial. */
 #define SECOND_UNIFORM (UINT32_C(1) << 20)
 
+/* A value of the resolver that the value array cannot hold: value + excess. */
+typedef struct {
+    int64_t value, excess;
+} far_t;
+
+#define FAR_MOST 4 /* of a chunk; one alone has probability below 2^-90 */
+
 typedef struct {
     const fdp_call_t *call;
     const fdp_sampler_t *sampler;
@@ -41,6 +48,8 @@ typedef struct {
     size_t slots;      /* lanes of one second-stage pass of the batch */
     bool any_rejected; /* of the batch (Laplace) */
     bool on_grid;      /* the noise must convert to double exactly */
+    far_t far[FAR_MOST];
+    size_t far_count;
     bool failed;       /* the resolver failed */
 } draw_t;
 
@@ -65,13 +74,14 @@ static uint32_t slots_for(double trials, double rate)
     const double mean = trials * rate;
     uint32_t slots = 16;
     while (slots < FDP_SLOTS_MOST &&
-           slots * log2(slots / (2.7183 * mean)) + 1.4426 * mean < 64.0) {
+           (slots < mean ||
+            slots * log2(slots / (2.7183 * mean)) + 1.4426 * mean < 64.0)) {
         slots += 16;
     }
     return slots;
 }
 
-/* Bounds on |y - true y| = error + error_relative * y, docs/proofs/discrete_laplace.md.
+/* Bounds on |y - true y| = error + error_relative * y, docs/proofs/kernels.md.
  * Returns the share of words that the narrow kernel leaves undecided. */
 static double prepare_laplace(fdp_laplace_t *law)
 {
@@ -82,14 +92,16 @@ static double prepare_laplace(fdp_laplace_t *law)
     /* Words below `least` are left undecided, so that the cell of the others is
      * at most 0.76 / least of E: the power of two that leaves fewest. */
     int power = 12;
-    while (power < 24 && ldexp(3.0 * scale, -power - 1) > ldexp(1.0, power - 30)) {
+    while (power < 24 &&
+           ldexp((2.0 * scale + 1.0) * 0.77, -power - 1) > ldexp(1.0, power - 30)) {
         power++;
     }
     law->narrow_least = INT32_C(1) << power;
-    law->narrow_error = (float)(scale * (0x1.4p-21 + ldexp(0.77, -power)) * 1.01);
+    law->narrow_error = (float)(scale * (0x1.8p-22 + ldexp(0.77, -power)) * 1.01);
     law->narrow_error_relative = 0x1.2p-22f;
-    /* boundaries (y is `scale` on average), words with little left */
-    return 2.0 * (double)law->narrow_error +
+    /* boundaries (y is `scale` on average; y = 0 has one side), words with little
+     * left: docs/proofs/kernels.md, lemma 6 */
+    return (2.0 + 1.0 / scale) * (double)law->narrow_error +
            2.0 * scale * (double)law->narrow_error_relative + ldexp(2.0, power - 31);
 }
 
@@ -191,26 +203,51 @@ static void store_value(const draw_t *d, void *values, size_t index, int64_t val
 
 /* ---- undecided lanes ---------------------------------------------------- */
 
-/* The exact answer, saturated to what the value array can hold: values that
- * large have probability below 2^-100 (docs/proofs). */
+/* No kernel gives a magnitude of this size; the resolver's values that do are put
+ * aside, with this number plus their place in the list to stand for them. */
+static int64_t far_from(const draw_t *d)
+{
+    return INT64_C(1) << (d->shape.value_bytes == 8 ? 61 : 28);
+}
+
+static int64_t magnitude_of(int64_t v) { return v < 0 ? -v : v; }
+
+/* What a rejected trial leaves in the value array. */
+static int64_t rejected_value(const draw_t *d)
+{
+    if (d->shape.tagged) {
+        return 0;
+    }
+    return d->shape.value_bytes == 8 ? FDP_REJECTED64 : FDP_REJECTED32;
+}
+
+/* The exact answer, in the form of the value array. */
 static int64_t resolve(draw_t *d, const fdp_special_t *s)
 {
+    const int64_t bound = is_laplace(d->sampler->kind) ? d->sampler->law.laplace.bound : 0;
     fdp_pending_t pending = {.chunk = d->number, .trial = s->trial};
     memcpy(pending.word, s->word, sizeof pending.word);
-    int64_t value = 0;
-    const int kept = d->call->resolve(d->call->context, &pending, &value);
+    int64_t exact[2] = {0, 0};
+    const int kept = d->call->resolve(d->call->context, &pending, exact);
     fdp_wipe(&pending, sizeof pending);
     d->failed |= kept < 0;
-    int64_t most = d->shape.value_bytes == 8 ? INT64_MAX - 1 : INT32_MAX - 1;
-    if (d->shape.tagged) {
-        most /= 2;
+    /* magnitudes that int64 holds on either side */
+    int64_t value = exact[0] == INT64_MIN ? -INT64_MAX : exact[0];
+    const int64_t excess =
+        exact[1] <= -INT64_MAX ? -INT64_MAX : exact[1] + (exact[0] - value);
+    if (kept <= 0 || (bound != 0 && (magnitude_of(value) > bound || excess != 0))) {
+        return rejected_value(d);
     }
-    if (d->on_grid && most > FDP_GRID_MOST) {
-        most = FDP_GRID_MOST;
-    }
-    value = value > most ? most : value < -most ? -most : value;
-    if (kept <= 0) {
-        return d->shape.tagged ? 0 : FDP_REJECTED64;
+    if (d->on_grid) { /* what a double holds exactly: docs/proofs/grid.md */
+        value = value > FDP_GRID_MOST ? FDP_GRID_MOST : value;
+        value = value < -FDP_GRID_MOST ? -FDP_GRID_MOST : value;
+    } else if (magnitude_of(value) >= far_from(d)) {
+        if (d->far_count == FAR_MOST) {
+            d->failed = true;
+            return rejected_value(d);
+        }
+        d->far[d->far_count] = (far_t){value, excess};
+        value = far_from(d) + (int64_t)d->far_count++;
     }
     return d->shape.tagged ? 2 * value + 1 : value;
 }
@@ -236,7 +273,7 @@ static bool wide_kept(const fdp_laplace_t *law, uint64_t rest, uint64_t more, bo
     return !near_zero || (settled && law->unsettled == 0);
 }
 
-/* 128 bits of U instead of 64: decides all but a share of 2^-80 of the lanes. */
+/* 128 bits of U instead of 64: decides all but V < 2^-44 and a share of 2^-80. */
 static bool settle_laplace(draw_t *d, const fdp_special_t *s, int64_t *value)
 {
     const fdp_laplace_t *law = &d->sampler->law.laplace;
@@ -367,7 +404,7 @@ static void settle_specials(draw_t *d, void *values, size_t spare)
             if (FDP_UNLIKELY(used && value == FDP_UNDECIDED64)) {
                 value = settle(d, e);
             }
-            d->any_rejected |= used && !d->shape.tagged && value == FDP_REJECTED64;
+            d->any_rejected |= used && !d->shape.tagged && value == rejected_value(d);
             store_value(d, values, used ? e->index : spare, value);
         }
         from += d->slots;
@@ -491,7 +528,7 @@ static void collect(draw_t *d, const uint8_t *const word[FDP_PARTS], void *value
         return kept;                                               \
     }
 
-PACK(pack32, int32_t, v <= bound && v >= -bound)
+PACK(pack32, int32_t, v != FDP_REJECTED32 && v <= bound && v >= -bound)
 PACK(pack64, int64_t, v != FDP_REJECTED64 && v <= bound && v >= -bound)
 
 /* Runs trials first ... first + trials and appends what they yield at noise +
@@ -524,7 +561,7 @@ static size_t draw_batch(draw_t *d, size_t first, size_t trials, size_t got)
     if (bound == 0 && !d->any_rejected) {
         return trials;
     }
-    const int64_t most = bound == 0 ? INT64_MAX : bound;
+    const int64_t most = bound == 0 || bound >= far_from(d) ? INT64_MAX : bound;
     return d->shape.value_bytes == 4 ? pack32((int32_t *)(void *)noise, trials, most)
                                      : pack64((int64_t *)(void *)noise, trials, most);
 }
@@ -543,6 +580,7 @@ static size_t trials_for(const fdp_sampler_t *sampler, size_t outputs)
 static void draw_chunk(draw_t *d, uint64_t number, size_t need)
 {
     d->number = number;
+    d->far_count = 0;
     fdp_chunk_open(&d->chunk, &d->call->stream, number);
     size_t trial = 0, got = 0;
     while (got < need && !d->failed) {
@@ -554,6 +592,31 @@ static void draw_chunk(draw_t *d, uint64_t number, size_t need)
         trial += trials;
     }
     fdp_chunk_close(&d->chunk);
+}
+
+/* Adds the chunk's noise to the data, values put aside in a step of their own. */
+static void store_chunk(draw_t *d, const fdp_target_t *target, size_t done, size_t need)
+{
+    const bool narrow = d->shape.value_bytes == 4;
+    size_t at[FAR_MOST] = {need, need, need, need}; /* not among the outputs */
+    int64_t x[FAR_MOST] = {0};
+    for (size_t i = 0; d->far_count != 0 && i < need; i++) {
+        const int64_t v = narrow ? ((const int32_t *)d->scratch.noise)[i]
+                                 : ((const int64_t *)d->scratch.noise)[i];
+        if (v >= far_from(d)) {
+            at[v - far_from(d)] = i;
+            x[v - far_from(d)] = fdp_target_read(target, done + i);
+        }
+    }
+    fdp_target_store(target, d->kernels, done, need, d->scratch.noise, narrow,
+                     d->scratch.wide);
+    for (size_t k = 0; k < d->far_count; k++) {
+        if (at[k] < need) {
+            fdp_target_write(target, done + at[k], x[k], d->far[k].value,
+                             d->far[k].excess);
+        }
+    }
+    fdp_wipe(x, sizeof x);
 }
 
 fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
@@ -575,8 +638,7 @@ fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
     for (size_t done = 0; done < n && !d.failed; done += per_chunk) {
         const size_t need = n - done < per_chunk ? n - done : per_chunk;
         draw_chunk(&d, first_chunk++, need);
-        fdp_target_store(target, d.kernels, done, need, d.scratch.noise,
-                         d.shape.value_bytes == 4, d.scratch.wide);
+        store_chunk(&d, target, done, need);
     }
     fdp_rounding_leave(rounding);
     fdp_scratch_close(&d.scratch);

@@ -126,6 +126,29 @@ void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
     store_real_sum(target, kernels, at, n, noise);
 }
 
+int64_t fdp_target_read(const fdp_target_t *target, size_t at)
+{
+    int64_t x;
+    load_integers(target->x, target->x_type, at, 1, &x);
+    return x;
+}
+
+static int64_t add_saturate(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) {
+        return b < 0 ? INT64_MIN : INT64_MAX;
+    }
+    return sum;
+}
+
+void fdp_target_write(const fdp_target_t *target, size_t at, int64_t x, int64_t value,
+                      int64_t excess)
+{
+    const int64_t sum = add_saturate(add_saturate(x, value), excess);
+    store_integers(target->out, target->out_type, at, 1, &sum);
+}
+
 void fdp_target_zero(const fdp_target_t *target, size_t n)
 {
     if (n != 0) {

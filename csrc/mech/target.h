@@ -11,6 +11,12 @@ void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
                       size_t at, size_t n, const void *noise, int narrow,
                       int64_t *wide);
 
+/* The same for one integer, in two steps: x[at], then out[at] = x + value + excess,
+ * value and excess of one sign. */
+int64_t fdp_target_read(const fdp_target_t *target, size_t at);
+void fdp_target_write(const fdp_target_t *target, size_t at, int64_t x, int64_t value,
+                      int64_t excess);
+
 /* Fills n elements of out with zeros. */
 void fdp_target_zero(const fdp_target_t *target, size_t n);
 

@@ -65,12 +65,25 @@ static size_t FDP_K(compact64)(const int64_t *restrict tagged, int64_t *restrict
  * that no address depends on a word. */
 typedef uint8_t FDP_K(bytes) __attribute__((vector_size(16)));
 
-static inline FDP_K(bytes) FDP_K(lookup)(const uint8_t *table, FDP_K(bytes) index)
+/* One table with each entry in all lanes, and the entries' numbers likewise. */
+typedef struct {
+    FDP_K(bytes) entry[32];
+} FDP_K(table);
+
+static void FDP_K(spread)(FDP_K(table) *to, const uint8_t from[32])
+{
+    for (int k = 0; k < 32; k++) {
+        to->entry[k] = (FDP_K(bytes)){0} + from[k];
+    }
+}
+
+static inline FDP_K(bytes) FDP_K(lookup)(const FDP_K(table) *table,
+                                         const FDP_K(table) *number,
+                                         FDP_K(bytes) index)
 {
     FDP_K(bytes) value = {0};
-    for (int entry = 0; entry < 32; entry++) {
-        const FDP_K(bytes) hit = (FDP_K(bytes))(index == (uint8_t)entry);
-        value |= hit & table[entry];
+    for (int k = 0; k < 32; k++) {
+        value |= (FDP_K(bytes))(index == number->entry[k]) & table->entry[k];
     }
     return value;
 }
@@ -80,21 +93,34 @@ static void FDP_K(gaussian_select)(const fdp_gaussian_t *law,
                                    uint8_t *restrict block,
                                    uint16_t *restrict height, size_t n)
 {
+    FDP_K(table) cuts, aliases, lows, highs, numbers;
+    FDP_K(spread)(&cuts, law->cut);
+    FDP_K(spread)(&aliases, law->alias);
+    FDP_K(spread)(&lows, law->height_low);
+    FDP_K(spread)(&highs, law->height_high);
+    for (int k = 0; k < 32; k++) {
+        numbers.entry[k] = (FDP_K(bytes)){0} + (uint8_t)k;
+    }
     for (size_t i = 0; i < n; i += 16) {
-        FDP_K(bytes) column, u;
-        for (int k = 0; k < 16; k++) {
-            column[k] = (uint8_t)((word[i + (size_t)k] >> 8) & 31);
-            u[k] = (uint8_t)word[i + (size_t)k];
+        uint8_t columns[16], us[16], low_bytes[16], high_bytes[16];
+        for (size_t k = 0; k < 16; k++) {
+            columns[k] = (uint8_t)((word[i + k] >> 8) & 31);
+            us[k] = (uint8_t)word[i + k];
         }
-        const FDP_K(bytes) cut = FDP_K(lookup)(law->cut, column);
-        const FDP_K(bytes) alias = FDP_K(lookup)(law->alias, column);
+        FDP_K(bytes) column, u;
+        memcpy(&column, columns, sizeof column);
+        memcpy(&u, us, sizeof u);
+        const FDP_K(bytes) cut = FDP_K(lookup)(&cuts, &numbers, column);
+        const FDP_K(bytes) alias = FDP_K(lookup)(&aliases, &numbers, column);
         const FDP_K(bytes) below = (FDP_K(bytes))(u < cut);
         const FDP_K(bytes) h = (alias & below) | (column & ~below);
-        const FDP_K(bytes) low = FDP_K(lookup)(law->height_low, h);
-        const FDP_K(bytes) high = FDP_K(lookup)(law->height_high, h);
+        const FDP_K(bytes) low = FDP_K(lookup)(&lows, &numbers, h);
+        const FDP_K(bytes) high = FDP_K(lookup)(&highs, &numbers, h);
         memcpy(block + i, &h, sizeof h);
-        for (int k = 0; k < 16; k++) {
-            height[i + (size_t)k] = (uint16_t)(low[k] | ((uint32_t)high[k] << 8));
+        memcpy(low_bytes, &low, sizeof low);
+        memcpy(high_bytes, &high, sizeof high);
+        for (size_t k = 0; k < 16; k++) {
+            height[i + k] = (uint16_t)(low_bytes[k] | ((uint32_t)high_bytes[k] << 8));
         }
     }
 }

@@ -82,18 +82,21 @@ static void FDP_K(gaussian_wide)(const fdp_gaussian_t *law,
         (float)(law->inverse_2var * fdp_bits_double((uint64_t)(1023 + 2 * j) << 52));
     const float tail = (float)(law->tail * 1.0001);
     const float error = law->narrow_error;
+    const uint64_t low_bits = ~UINT64_C(0) << (64 - j); /* those of L alone */
+    const uint32_t unsure = j > 31 ? 2 : 0; /* x may be 0 where m is not */
     uint32_t decision[64], first[64];
     for (size_t i = 0; i < n; i += 64) {
         for (size_t k = 0; k < 64; k++) {
-            first[k] = (uint32_t)(rest[i + k] >> 33);
+            first[k] = (uint32_t)((rest[i + k] & low_bits) >> 33);
         }
         for (size_t k = 0; k < 64; k++) {
             const uint32_t h = block[i + k];
             const float x = (float)(int32_t)h + (float)(int32_t)first[k] * 0x1p-31f;
-            /* m may be 0: for the second stage to say */
-            const uint32_t near_zero = (h | first[k]) == 0 ? 2u : 0u;
-            decision[k] = near_zero | FDP_K(gaussian_decide)(
-                x, 0, word[i + k] >> 1, h, height[i + k], unit, inverse_2var, error, tail);
+            const uint32_t is_zero = (h | first[k]) == 0 ? 1u : 0u;
+            decision[k] = (unsure & (0 - is_zero)) |
+                          FDP_K(gaussian_decide)(x, is_zero, word[i + k] >> 1, h,
+                                                 height[i + k], unit, inverse_2var,
+                                                 error, tail);
         }
         for (size_t k = 0; k < 64; k++) {
             const uint64_t m = ((uint64_t)block[i + k] << j) | (rest[i + k] >> (64 - j));
@@ -108,7 +111,8 @@ static void FDP_K(gaussian_wide)(const fdp_gaussian_t *law,
 }
 
 /* Second stage: V as `v` units of 2^-bits, in double. Decisions: 0, 1 or
- * FDP_UNDECIDED64. f has a relative error below 2^-44 for exponents up to 600. */
+ * FDP_UNDECIDED64. The relative error of f is below 2^-44 up to exponents of 100;
+ * beyond, f is far below a step of V. */
 static void FDP_K(gaussian_second)(const fdp_gaussian_t *law,
                                    const uint8_t *restrict block,
                                    const uint16_t *restrict height,

@@ -15,6 +15,7 @@
 #include "../fastdp.h"
 
 #define FDP_UNDECIDED32 INT32_MIN
+#define FDP_REJECTED32 (INT32_MIN + 1)
 #define FDP_UNDECIDED64 INT64_MIN
 #define FDP_REJECTED64 (INT64_MIN + 1)
 #define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */

@@ -5,7 +5,7 @@
  * W = theta or 1 - theta, the geometric part is floor(-t ln(V / W)), and the
  * value is its complement when s. A kernel sees the first bits of U, computes
  * y ~ -t ln(V / W) with a proved error and decides unless an integer lies
- * within that error. Bounds: docs/proofs/discrete_laplace.md.
+ * within that error. Bounds: docs/proofs/kernels.md.
  */
 
 /* 32 bits of U, float32. a = V 2^31 to within 3/4; 4 roundings reach the

@@ -1,4 +1,4 @@
-/* settle.c: see settle.h; error analysis in docs/proofs/discrete_laplace.md.
+/* settle.c: see settle.h; error analysis in docs/proofs/kernels.md.
  *
  *   exp_minus      e^{-r} in fixed point
  *   laplace_settle the boundary nearest to -t ln(V / W), compared with V itself
