@@ -105,7 +105,7 @@ class _Grid(Additive):
         Parameters
         ----------
         x : float, int, numpy float, or ndarray of float64 or float32
-            The answers. NaN counts as 0, or as the lower bound if there are bounds;
+            The answers. Python ints count as the nearest double. NaN counts as 0, or as the lower bound if there are bounds;
             infinities count as the largest finite double or as the bounds. The
             sensitivity must hold after this mapping.
         out : ndarray, optional
@@ -186,8 +186,10 @@ def _check_bounds(bounds: tuple[Real, Real] | None) -> tuple[float, float]:
         return -_FLOAT_MAX, _FLOAT_MAX
     if not isinstance(bounds, tuple) or len(bounds) != 2:
         raise DTypeError("bounds must be a tuple (low, high)")
-    low, high = (float(_validate.exact("bounds", bound)) for bound in bounds)
-    if not low <= high or math.isinf(low) or math.isinf(high):
+    # Rounded inward, so that clamping never allows more than was asked for.
+    low = _validate.float_up(_validate.exact("bounds", bounds[0]))
+    high = _validate.float_down(_validate.exact("bounds", bounds[1]))
+    if not -_FLOAT_MAX <= low <= high <= _FLOAT_MAX:
         raise ParameterError(f"bounds must be finite with low <= high, got {bounds!r}")
     return low, high
 
