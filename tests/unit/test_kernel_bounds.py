@@ -27,7 +27,7 @@ mpmath = pytest.importorskip("mpmath")
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 SAMPLER = {p.name: p.read_text() for p in (CSRC / "sampler").glob("*.[ch]")}
-DRAW = (CSRC / "mech" / "draw.c").read_text()
+LAW = (CSRC / "mech" / "law.c").read_text()
 CONSTANTS = {
     name: float.fromhex(value)
     for name, value in re.findall(
@@ -52,14 +52,14 @@ def used(text: str, pattern: str) -> list[float]:
 
 NUMBER = r"([0-9a-fx.p+-]+f?)"
 NARROW_ERROR, NARROW_CELL, NARROW_MORE = used(
-    DRAW, rf"scale \* \({NUMBER} \+ ldexp\({NUMBER}, -power\)\) \* {NUMBER}\)"
+    LAW, rf"scale \* \({NUMBER} \+ ldexp\({NUMBER}, -power\)\) \* {NUMBER}\)"
 )
-(NARROW_RELATIVE,) = used(DRAW, rf"narrow_error_relative = {NUMBER};")
-(ERROR,) = used(DRAW, rf"law->error = scale \* {NUMBER};")
-(RELATIVE,) = used(DRAW, rf"error_relative = {NUMBER};")
-(GAUSSIAN_ERROR,) = used(DRAW, rf"gaussian\.error = {NUMBER};")
+(NARROW_RELATIVE,) = used(LAW, rf"narrow_error_relative = {NUMBER};")
+(ERROR,) = used(LAW, rf"law->error = scale \* {NUMBER};")
+(RELATIVE,) = used(LAW, rf"error_relative = {NUMBER};")
+(GAUSSIAN_ERROR,) = used(LAW, rf"gaussian\.error = {NUMBER};")
 GAUSSIAN_NARROW = used(
-    DRAW, rf"FDP_GAUSSIAN_NARROW \? {NUMBER} : {NUMBER};"
+    LAW, rf"FDP_GAUSSIAN_NARROW \? {NUMBER} : {NUMBER};"
 )  # narrow, wide
 (KEEP_ERROR,) = used(SAMPLER["settle.c"], rf"return margin > {NUMBER}")
 (HAT_ERROR,) = used(SAMPLER["gaussian_body.inc.h"], rf"{NUMBER} \* hat")
