@@ -33,10 +33,14 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
     rule = _REALS if real else _INTEGERS
     if not isinstance(x, np.ndarray) or hasattr(x, "mask"):
         raise DTypeError(f"{name} must be {rule}, got {type(x).__name__}")
-    native = x.dtype.newbyteorder("=")
+    dtype = x.dtype
+    native = dtype if dtype.isnative else dtype.newbyteorder("=")
     if native.kind not in ("f" if real else "iu") or not _core.dtype_supported(native):
-        raise DTypeError(f"{name} must be {rule}, got dtype {x.dtype}")
-    return np.ascontiguousarray(x, dtype=native).reshape(x.shape)
+        raise DTypeError(f"{name} must be {rule}, got dtype {dtype}")
+    if dtype.isnative and x.flags.c_contiguous and x.flags.aligned:
+        return x
+    # An aligned copy; a scalar's shape would become (1,).
+    return np.array(x, dtype=native, order="C", copy=True, subok=False)
 
 
 def output(
@@ -82,45 +86,49 @@ def fill(
     """Write x + noise into the checked array `out`, zeros if anything fails."""
     workers = _validate.integer("workers", workers, 1)
     if x is not None and x is not out and np.may_share_memory(x, out):
-        same = x.ctypes.data == out.ctypes.data and x.dtype == out.dtype
-        x = x if same else x.copy()  # chunks are written before later ones are read
-
-    def part(call: _core.Call, start: int, stop: int, chunk: int) -> None:
-        piece = None if x is None else x.reshape(-1)[start:stop]
-        _core.fill(call, sampler, piece, out.reshape(-1)[start:stop], chunk, grid)
-
-    def draw(call: _core.Call) -> None:
+        # Chunks are written before later ones are read: the very same memory or none.
+        same = _address(x) == _address(out) and x.dtype == out.dtype
+        x = x if same else x.copy()
+    try:
+        call = _core.Call(stream)
         if workers == 1:
             _core.fill(call, sampler, x, out, 0, grid)
         else:
-            in_parallel(part, call, out.size, sampler.chunk_outputs, workers)
+            _fill_parts(call, sampler, x, out, workers, grid)
+    except BaseException:
+        _core.zero(out)
+        raise
 
-    whole(draw, out, stream)
+
+def _address(x: np.ndarray[Any, Any]) -> int:
+    return int(x.__array_interface__["data"][0])
+
+
+def _fill_parts(
+    call: _core.Call,
+    sampler: _core.Sampler,
+    x: np.ndarray[Any, Any] | None,
+    out: np.ndarray[Any, Any],
+    workers: int,
+    grid: Grid | None,
+) -> None:
+    flat_x, flat_out = None if x is None else x.reshape(-1), out.reshape(-1)
+
+    def part(start: int, stop: int, chunk: int) -> None:
+        piece = None if flat_x is None else flat_x[start:stop]
+        _core.fill(call, sampler, piece, flat_out[start:stop], chunk, grid)
+
+    in_parallel(part, out.size, sampler.chunk_outputs, workers)
 
 
 def in_parallel(
-    part: Callable[[_core.Call, int, int, int], None],
-    call: _core.Call,
-    n: int,
-    chunk: int,
-    workers: int,
+    part: Callable[[int, int, int], None], n: int, chunk: int, workers: int
 ) -> None:
-    """Run part(call, start, stop, first_chunk) over n outputs on `workers` threads."""
+    """Run part(start, stop, first_chunk) over n outputs on `workers` threads."""
 
     def task(start: int, stop: int, first: int) -> Callable[[], None]:
-        return lambda: part(call, start, stop, first)
+        return lambda: part(start, stop, first)
 
     tasks = [task(*run) for run in _threads.plan(n, chunk, workers)]
     if tasks:
         _threads.run(tasks)
-
-
-def whole(
-    draw: Callable[[_core.Call], None], out: np.ndarray[Any, Any], stream: Stream | None
-) -> None:
-    """Run `draw` on a new call; if anything fails, leave zeros in `out`."""
-    try:
-        draw(_core.Call(stream))
-    except BaseException:
-        _core.zero(out)
-        raise

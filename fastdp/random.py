@@ -329,13 +329,16 @@ def integers(
         out = np.zeros(() if size is None else _arrays.shape_of(size), np.int64)
     flat = out.reshape(-1)
 
-    def part(call: _core.Call, start: int, stop: int, chunk: int) -> None:
-        _core.fill_integers(call, low, span, flat[start:stop], chunk)
+    try:
+        call = _core.Call(stream)
 
-    def draw(call: _core.Call) -> None:
-        _arrays.in_parallel(part, call, flat.size, _core.INTEGERS_CHUNK, workers)
+        def part(start: int, stop: int, chunk: int) -> None:
+            _core.fill_integers(call, low, span, flat[start:stop], chunk)
 
-    _arrays.whole(draw, out, stream)
+        _arrays.in_parallel(part, flat.size, _core.INTEGERS_CHUNK, workers)
+    except BaseException:
+        _core.zero(out)
+        raise
     return out[()] if scalar else out
 
 
@@ -400,7 +403,7 @@ def permutation(n: int, *, stream: Stream | None = None) -> _Array:
     """
     check_stream(stream)
     out = np.zeros(_validate.integer("n", n, 0), np.int64)
-    _arrays.whole(lambda call: _core.fill_permutation(call, out), out, stream)
+    _core.fill_permutation(_core.Call(stream), out)
     return out
 
 

@@ -136,6 +136,8 @@ class DiscreteLaplace(_Integer):
 
     __slots__ = ("_scale",)
 
+    _scale: Fraction
+
     def __init__(self, scale: Real) -> None:
         exact = _validate.positive("scale", scale)
         self._freeze(
@@ -216,6 +218,8 @@ class DiscreteGaussian(_Integer):
     """
 
     __slots__ = ("_sigma",)
+
+    _sigma: Fraction
 
     def __init__(self, sigma: Real) -> None:
         exact = _validate.positive("sigma", sigma)
@@ -300,6 +304,9 @@ class TruncatedLaplace(_Integer):
 
     __slots__ = ("_bound", "_scale")
 
+    _bound: int
+    _scale: Fraction
+
     def __init__(self, scale: Real, bound: int) -> None:
         exact = _validate.positive("scale", scale)
         bound = _validate.integer("bound", bound, 1, 2**62)
@@ -337,7 +344,7 @@ class TruncatedLaplace(_Integer):
     @property
     def bound(self) -> int:
         """Largest absolute value of the noise."""
-        return int(self._bound)
+        return self._bound
 
     def event(self, sensitivity: Real = 1) -> TruncatedDiscreteLaplaceEvent:
         """Return the event of one release with this L1 sensitivity."""
