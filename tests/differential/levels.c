@@ -1,0 +1,696 @@
+/* levels.c: every instruction-set level against the others, bit for bit.
+ *
+ *   levels [ROUNDS]
+ *
+ * Built with the core's sources and with levels_laws.h, which levels_laws.py writes,
+ * and nothing else, so that it runs where Python does not: in emulators of other
+ * processors (docs/emulation.md). ROUNDS: long releases a law, 1 if absent. A mask
+ * is a set of FDP_CPU_* bits; those that the machine lacks are skipped and said so.
+ *
+ *   ciphers    main streams and extension blocks of all masks are equal
+ *   kernels    all rows on words at random and at edges: lanes that two levels
+ *              decide are equal, and a sample equals the law in 113-bit arithmetic
+ *   arrays     marking, packing, adding: equal
+ *   releases   fdp_release is equal at all masks, as it is and with error bounds
+ *              widened so that many lanes take the later stages
+ *
+ * Prints a digest a case, equal on all machines but for lines that begin with #.
+ * Exit status 0: no difference.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/cpu.h"
+#include "fastdp.h"
+#include "levels_exact.h"
+#include "levels_laws.h"
+#include "rng/stream.h"
+#include "sampler/kernels.h"
+
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static uint64_t differences, compared;
+
+/* ---- words and digests --------------------------------------------------- */
+
+static uint64_t state = 1;
+
+/* splitmix64 */
+static uint64_t next(void)
+{
+    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Random, or few bits set or clear, or few low bits: the words of the tails. */
+static uint64_t edge(void)
+{
+    const uint64_t r = next(), kind = next() % 8;
+    const unsigned a = (unsigned)(next() % 64);
+    switch (kind) {
+    case 0: return r >> a;
+    case 1: return ~(r >> a);
+    case 2: return UINT64_C(1) << a;
+    case 3: return (UINT64_C(1) << a) - 1;
+    case 4: return ~(UINT64_C(1) << a);
+    case 5: return r << a;
+    default: return r;
+    }
+}
+
+/* The same for words of 32 bits: its low or high half. */
+static uint64_t edge32(void)
+{
+    const uint64_t r = edge();
+    return next() % 2 == 0 ? r : r >> 32;
+}
+
+static uint64_t digest(const void *data, size_t bytes)
+{
+    const uint8_t *p = data;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; i++) {
+        h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+/* Compares with the reference and tells the first difference. */
+static void compare(const char *what, const char *law, uint32_t mask, const void *a,
+                    const void *b, size_t n, size_t size)
+{
+    compared += n;
+    if (memcmp(a, b, n * size) == 0) {
+        return;
+    }
+    const uint8_t *x = a, *y = b;
+    for (size_t i = 0, shown = 0; i < n; i++) {
+        if (memcmp(x + i * size, y + i * size, size) != 0) {
+            uint64_t u = 0, v = 0;
+            memcpy(&u, x + i * size, size);
+            memcpy(&v, y + i * size, size);
+            differences++;
+            if (shown++ < 3) {
+                printf("DIFFERENT %s %s mask %" PRIu32 " element %zu of %zu: %#" PRIx64
+                       ", reference %#" PRIx64 "\n",
+                       what, law, mask, i, n, u, v);
+            }
+        }
+    }
+}
+
+/* ---- masks ---------------------------------------------------------------- */
+
+static const uint32_t masks[] = {
+    0,
+    FDP_CPU_AES,
+    FDP_CPU_AES | FDP_CPU_AVX2,
+    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES,
+    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_AVX512,
+    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES | FDP_CPU_AVX512,
+};
+
+/* Puts a mask in force, or false when the machine lacks some of it. */
+static bool take(uint32_t mask)
+{
+    fdp_cpu_limit(mask);
+    return fdp_cpu_mask() == mask;
+}
+
+/* ---- ciphers ---------------------------------------------------------------- */
+
+static const uint32_t ciphers[] = {FDP_CIPHER_CHACHA20, FDP_CIPHER_AES256};
+
+/* Puts a mask in force; false when there is nothing new to see for this cipher. */
+static bool take_for(uint32_t cipher, uint32_t mask)
+{
+    const bool chacha = cipher == FDP_CIPHER_CHACHA20;
+    if (chacha && (mask == FDP_CPU_AES || (mask & FDP_CPU_VAES) != 0)) {
+        return false;
+    }
+    return take(mask) && fdp_cipher_available(cipher);
+}
+
+static const char *cipher_name(uint32_t cipher)
+{
+    return cipher == FDP_CIPHER_AES256 ? "aes256" : "chacha20";
+}
+
+static fdp_stream_t stream_of(uint32_t cipher)
+{
+    fdp_stream_t stream = {.cipher = cipher};
+    for (size_t i = 0; i < sizeof stream.key; i++) {
+        stream.key[i] = (uint8_t)(7 * i + 1);
+    }
+    return stream;
+}
+
+static uint8_t expected[1 << 18], got[1 << 18];
+
+/* Fills `out`, the same at all masks; returns how many bytes. */
+typedef size_t draw_fn(const void *context, uint8_t *out);
+
+/* Draws at all masks and compares, in elements of `size` bytes. */
+static void across(const char *what, const char *name, uint32_t cipher, draw_fn *draw,
+                   const void *context, size_t size)
+{
+    size_t bytes = 0;
+    for (size_t m = 0; m < COUNT(masks); m++) {
+        if (!take_for(cipher, masks[m])) {
+            continue;
+        }
+        const size_t now = draw(context, bytes == 0 ? expected : got);
+        if (bytes != 0) {
+            compare(what, name, masks[m], got, expected, now / size, size);
+        }
+        bytes = now;
+    }
+    if (bytes != 0) {
+        printf("%s %s %s: %016" PRIx64 "\n", what, cipher_name(cipher), name,
+               digest(expected, bytes));
+    }
+}
+
+#define STREAM 65536
+#define TRIALS 100
+
+typedef struct {
+    fdp_stream_t stream;
+    uint64_t index;
+} chunk_t;
+
+/* What one chunk gives: a long stretch, stretches of other lengths and places, and
+ * blocks of 1 to TRIALS trials. */
+static size_t draw_stream(const void *context, uint8_t *out)
+{
+    static FDP_ALIGNED(64) uint8_t buffer[STREAM];
+    const chunk_t *c = context;
+    fdp_chunk_t chunk;
+    size_t at = STREAM;
+    fdp_chunk_open(&chunk, &c->stream, c->index);
+    fdp_chunk_main(&chunk, 0, buffer, STREAM);
+    memcpy(out, buffer, STREAM);
+    for (size_t n = 64; n <= 2048; n += 64) {
+        fdp_chunk_main(&chunk, (uint64_t)n * n * 1024, buffer, n);
+        memcpy(out + at, buffer, n);
+        at += n;
+    }
+    for (unsigned power = 36; power <= 38; power++) { /* counters pass 2^32 */
+        fdp_chunk_main(&chunk, (UINT64_C(1) << power) - 1024, buffer, 2048);
+        memcpy(out + at, buffer, 2048);
+        at += 2048;
+    }
+    state = c->index;
+    for (uint32_t n = 1; n <= TRIALS; n++) {
+        uint32_t trial[TRIALS];
+        for (size_t i = 0; i < n; i++) {
+            trial[i] = (uint32_t)edge();
+        }
+        fdp_chunk_extend(&chunk, trial, n, n % 2 ? n % 8 : (uint32_t)next(), out + at);
+        at += 16 * n;
+    }
+    fdp_chunk_close(&chunk);
+    return at;
+}
+
+static void check_streams(uint32_t cipher)
+{
+    static const uint64_t chunks[] = {0, 1, 2, 1000000, UINT32_MAX};
+    for (size_t k = 0; k < COUNT(chunks); k++) {
+        const chunk_t c = {stream_of(cipher), chunks[k]};
+        char name[40];
+        snprintf(name, sizeof name, "chunk %" PRIu64, chunks[k]);
+        across("stream", name, cipher, draw_stream, &c, 1);
+    }
+}
+
+static size_t draw_uniform(const void *context, uint8_t *out)
+{
+    static const uint64_t ranges[] = {0, 1, 3, 1000, UINT64_C(0xc000000000000001)};
+    static int64_t value[20000];
+    fdp_status_t status = fdp_fill_bytes(context, 5, 40000, out);
+    for (size_t k = 0; k < COUNT(ranges) && status == FDP_OK; k++) {
+        status = fdp_fill_integers(context, 7, ranges[k], k, 3000, value + 3000 * k);
+    }
+    if (status == FDP_OK) {
+        status = fdp_fill_permutation(context, 5000, value + 15000);
+    }
+    differences += status != FDP_OK;
+    memcpy(out + 40000, value, sizeof value);
+    return 40000 + sizeof value;
+}
+
+/* ---- kernels ---------------------------------------------------------------- */
+
+#define LANES 8192
+#define EXACT_EVERY 41
+
+typedef struct {
+    FDP_ALIGNED(64) uint16_t select[LANES];
+    FDP_ALIGNED(64) uint32_t word[LANES];
+    FDP_ALIGNED(64) uint64_t rest[LANES];
+    FDP_ALIGNED(64) uint64_t uniform[LANES]; /* of the second stage */
+    FDP_ALIGNED(64) uint64_t magnitude[LANES];
+} words_t;
+
+typedef struct {
+    FDP_ALIGNED(64) uint8_t block[LANES];
+    FDP_ALIGNED(64) uint16_t height[LANES];
+    FDP_ALIGNED(64) int32_t narrow[LANES];
+    FDP_ALIGNED(64) int64_t value[LANES]; /* of any kind, widened */
+    FDP_ALIGNED(64) int64_t second[LANES];
+    FDP_ALIGNED(64) uint64_t mask32[LANES / 64];
+    FDP_ALIGNED(64) uint64_t mask64[LANES / 64];
+    FDP_ALIGNED(64) int32_t packed32[LANES + 16];
+    FDP_ALIGNED(64) int64_t packed64[LANES + 16];
+    uint64_t kept[2];
+} values_t;
+
+static words_t words;
+static values_t reference, other;
+
+static void trial_of(const law_t *law, size_t i, uint64_t word[3])
+{
+    word[0] = is_laplace(law) ? words.word[i] : words.select[i];
+    word[1] = is_laplace(law) ? words.rest[i] : words.word[i];
+    word[2] = words.rest[i];
+}
+
+/* Half at random, half at edges; every 16th of these near the border of the signs. */
+static void make_words(const law_t *law)
+{
+    const uint64_t theta = is_laplace(law) ? law->sampler.law.laplace.theta[1] : 0;
+    state = digest(law->name, strlen(law->name));
+    for (size_t i = 0; i < LANES; i++) {
+        const bool rare = i >= LANES / 2;
+        words.select[i] = (uint16_t)next();
+        words.rest[i] = rare ? edge() : next();
+        words.uniform[i] = rare ? edge() : next();
+        words.word[i] = (uint32_t)(rare ? edge32() : next());
+        if (rare && i % 16 == 0) {
+            words.uniform[i] = theta - 8 + edge() % 16;
+            words.word[i] = (uint32_t)((theta >> 32) - 8 + edge() % 16);
+        }
+        if (!is_laplace(law)) {
+            uint64_t word[3];
+            trial_of(law, i, word);
+            words.magnitude[i] = magnitude_of(law, word);
+            words.uniform[i] >>= below_of(law);
+        }
+    }
+}
+
+static void run_row(const fdp_kernels_t *k, const fdp_sampler_t *s, uint32_t bits,
+                    values_t *v)
+{
+    const fdp_laplace_t *l = &s->law.laplace;
+    const fdp_gaussian_t *g = &s->law.gaussian;
+    const size_t n = LANES;
+    memset(v, 0, sizeof *v);
+    if (s->kind <= FDP_LAPLACE_WIDE) {
+        k->laplace_second(l, words.uniform, v->second, n);
+    } else {
+        k->gaussian_select(g, words.select, v->block, v->height, n);
+        k->gaussian_second(g, v->block, v->height, words.magnitude, words.uniform, bits,
+                           v->second, n);
+    }
+    switch (s->kind) {
+    case FDP_LAPLACE_NARROW: k->laplace_narrow(l, words.word, v->narrow, n); break;
+    case FDP_LAPLACE_WIDE:
+        k->laplace_wide(l, words.word, words.rest, v->value, n);
+        break;
+    case FDP_GAUSSIAN_NARROW:
+        k->gaussian_narrow(g, v->block, v->height, words.word, v->narrow, n);
+        break;
+    default:
+        k->gaussian_wide(g, v->block, v->height, words.word, words.rest, v->value, n);
+        break;
+    }
+    for (size_t i = 0; i < n && is_narrow(&(law_t){.sampler = *s}); i++) {
+        v->value[i] = v->narrow[i] == FDP_UNDECIDED32 ? FDP_UNDECIDED64 : v->narrow[i];
+    }
+}
+
+/* Marks and packs the reference's values and some rejected ones. */
+static void run_arrays(const fdp_kernels_t *k, bool narrow, values_t *v)
+{
+    static int64_t marked[LANES];
+    for (size_t i = 0; i < LANES; i++) {
+        marked[i] = i % 97 == 0 ? FDP_REJECTED64 : reference.value[i];
+    }
+    if (narrow) {
+        k->special32(reference.narrow, v->mask32, LANES);
+        v->kept[0] = k->compact32(reference.narrow, v->packed32, LANES);
+    }
+    k->special64(marked, v->mask64, LANES);
+    v->kept[1] = k->compact64(marked, v->packed64, LANES);
+}
+
+static void inexact(const law_t *law, const char *level, const char *stage, size_t i,
+                    int64_t decided, int64_t value)
+{
+    static const law_t *at;
+    static unsigned shown;
+    differences++;
+    shown = law == at ? shown + 1 : 0;
+    at = law;
+    if (shown < 6) {
+        printf("INEXACT %s %s %s lane %zu words %#x %#x %#" PRIx64 " %#" PRIx64
+               ": %" PRId64 ", exactly %" PRId64 "\n",
+               law->name, level, stage, i, words.select[i], words.word[i], words.rest[i],
+               words.uniform[i], decided, value);
+    }
+}
+
+/* A kernel's decision must hold whatever the unread bits are. */
+static void check_exact(const law_t *law, const char *level, const values_t *v)
+{
+    static const uint64_t ends[2][2] = {{0, 0}, {UINT64_MAX, UINT64_MAX}};
+    const bool laplace = is_laplace(law);
+    const int bits = laplace ? 64 : 64 - (int)below_of(law);
+    uint64_t checked = 0;
+    for (size_t i = 0; i < LANES; i += EXACT_EVERY) {
+        for (size_t end = 0; end < 4; end++) {
+            uint64_t word[3];
+            int64_t x = 0;
+            trial_of(law, i, word);
+            int kept = exact(law, word, ends[end & 1], ends[end >> 1], &x);
+            int64_t value = laplace ? (kept ? x : FDP_REJECTED64)
+                                    : (int64_t)((uint64_t)x << 1) | kept;
+            /* the value of a trial that is not kept does not matter */
+            int64_t decided = v->value[i];
+            const bool both_out = !laplace && kept == 0 && (decided & 1) == 0;
+            if (decided != FDP_UNDECIDED64 && kept >= 0 && decided != value &&
+                !both_out) {
+                inexact(law, level, "first", i, decided, value);
+            }
+            checked += decided != FDP_UNDECIDED64;
+            decided = v->second[i];
+            if (end > 1 || decided == FDP_UNDECIDED64) {
+                continue;
+            }
+            const u128 u = joined(words.uniform[i], bits, ends[end]);
+            kept = 1;
+            if (laplace) {
+                value = exact_laplace(law, u);
+            } else {
+                kept = exact_gaussian_keep(law, v->block[i], words.magnitude[i], u);
+                value = kept;
+            }
+            if (kept >= 0 && decided != value) {
+                inexact(law, level, "second", i, decided, value);
+            }
+            checked++;
+        }
+    }
+    printf("# exact %s %s: %" PRIu64 " checked\n", law->name, level, checked);
+}
+
+/* Lanes that both levels decided. */
+static void compare_decided(const law_t *law, const char *level, const char *stage,
+                            const int64_t *a, const int64_t *b)
+{
+    size_t shown = 0, undecided = 0;
+    for (size_t i = 0; i < LANES; i++) {
+        const bool both = a[i] != FDP_UNDECIDED64 && b[i] != FDP_UNDECIDED64;
+        undecided += b[i] == FDP_UNDECIDED64;
+        compared += both;
+        if (both && a[i] != b[i]) {
+            differences++;
+            if (shown++ < 3) {
+                printf("DIFFERENT %s %s %s lane %zu words %#x %#x %#" PRIx64 " %#" PRIx64
+                       ": %" PRId64 ", reference %" PRId64 "\n",
+                       law->name, level, stage, i, words.select[i], words.word[i],
+                       words.rest[i], words.uniform[i], b[i], a[i]);
+            }
+        }
+    }
+    printf("# kernel %s %s %s: %016" PRIx64 ", undecided %zu of %d\n", law->name, level,
+           stage, digest(b, LANES * sizeof *b), undecided, LANES);
+}
+
+static void check_kernels(const law_t *law)
+{
+    const fdp_kernels_t *before = NULL;
+    make_words(law);
+    for (size_t m = 0; m < COUNT(masks); m++) {
+        const uint32_t mask = masks[m];
+        if (!take(mask) || fdp_kernels() == before) {
+            continue;
+        }
+        const fdp_kernels_t *k = before = fdp_kernels();
+        values_t *v = m == 0 ? &reference : &other;
+        run_row(k, &law->sampler, 64 - below_of(law), v);
+        run_arrays(k, is_narrow(law), v);
+        compare_decided(law, k->name, "first", reference.value, v->value);
+        compare_decided(law, k->name, "second", reference.second, v->second);
+        check_exact(law, k->name, v);
+        if (m != 0) {
+            compare("block", law->name, mask, v->block, reference.block, LANES, 1);
+            compare("height", law->name, mask, v->height, reference.height, LANES, 2);
+            compare("mask32", law->name, mask, v->mask32, reference.mask32,
+                    LANES / 64, 8);
+            compare("mask64", law->name, mask, v->mask64, reference.mask64,
+                    LANES / 64, 8);
+            compare("kept", law->name, mask, v->kept, reference.kept, 2, 8);
+            compare("packed", law->name, mask, v->packed32, reference.packed32,
+                    reference.kept[0], 4);
+            compare("packed", law->name, mask, v->packed64, reference.packed64,
+                    reference.kept[1], 8);
+        }
+    }
+}
+
+/* ---- adding noise ----------------------------------------------------------- */
+
+static double some_double(void)
+{
+    static const double special[] = {0.0,     -0.0,    0x1p-1074, -0x1p-1022, 0x1p51,
+                                     0x1p52,  -0x1p53, 0.5,       1.5,        2.5,
+                                     -0x1.fffffffffffffp1023, 0x1.fffffffffffffp1023};
+    const uint64_t r = next();
+    double x;
+    switch (next() % 4) {
+    case 0: return special[r % COUNT(special)];
+    case 1: return r % 16 == 0 ? (double)NAN : r % 16 == 1 ? (double)INFINITY : -1e9;
+    case 2: return ((double)(r >> 11) - 0x1p52) * 0x1p-30;
+    default: memcpy(&x, &r, sizeof x); return x;
+    }
+}
+
+static void check_adding(void)
+{
+    static FDP_ALIGNED(64) int64_t x[LANES], wide[LANES], out[LANES], sums[LANES];
+    static FDP_ALIGNED(64) int32_t narrow[LANES];
+    static FDP_ALIGNED(64) int64_t steps[LANES];
+    static double real[LANES], real_out[LANES], real_expected[LANES];
+    static const int powers[] = {-1000, -30, 0, 20, 900};
+    state = 12345;
+    for (size_t i = 0; i < LANES; i++) {
+        x[i] = (int64_t)edge();
+        wide[i] = (int64_t)edge();
+        narrow[i] = (int32_t)edge();
+        steps[i] = (int64_t)edge() >> 13; /* at most 2^50 in size */
+        real[i] = some_double();
+    }
+    for (size_t m = 0; m < COUNT(masks); m++) {
+        if (!take(masks[m])) {
+            continue;
+        }
+        const fdp_kernels_t *k = fdp_kernels();
+        for (size_t n = m == 0 ? LANES : 0; n <= LANES; n += n < 130 ? 1 : LANES - n) {
+            const bool last = n == LANES;
+            const size_t from = (n & 7) * !last; /* arrays that are not aligned */
+            for (size_t wide_noise = 0; wide_noise < 2; wide_noise++) {
+                for (size_t i = 0; i < LANES; i++) {
+                    const int64_t b = wide_noise ? wide[i] : narrow[i];
+                    if (__builtin_add_overflow(x[i], b, &sums[i])) {
+                        sums[i] = x[i] < 0 ? INT64_MIN : INT64_MAX;
+                    }
+                }
+                memcpy(out, x, sizeof out); /* in place */
+                if (wide_noise) {
+                    k->add_wide(out + from, wide + from, out + from, n);
+                } else {
+                    k->add_narrow(out + from, narrow + from, out + from, n);
+                }
+                memcpy(sums, x, from * 8);
+                memcpy(sums + from + n, x + from + n, (LANES - from - n) * 8);
+                compare("sum", k->name, masks[m], out, sums, LANES, 8);
+            }
+            if (last) {
+                break;
+            }
+        }
+        for (size_t p = 0; p < COUNT(powers); p++) {
+            const double step = ldexp(1.0, powers[p]);
+            const fdp_grid_t grid = {step, p % 2 == 0 ? -DBL_MAX : -step * 1e6,
+                                     p % 2 == 0 ? DBL_MAX : step * 2e6, 0.0};
+            k->add_grid(&grid, real, steps, real_out, LANES);
+            fdp_kernels_portable.add_grid(&grid, real, steps, real_expected, LANES);
+            compare("grid", k->name, masks[m], real_out, real_expected, LANES, 8);
+            if (m == 0) {
+                printf("grid 2^%d: %016" PRIx64 "\n", powers[p],
+                       digest(real_out, sizeof real_out));
+            }
+        }
+    }
+}
+
+/* ---- releases ---------------------------------------------------------------- */
+
+typedef struct {
+    const law_t *law;
+    fdp_call_t call;
+    fdp_sampler_t sampler;
+    uint64_t chunk;
+    size_t n;
+    fdp_dtype_t type; /* FDP_NONE: noise alone, as int64 */
+    uint64_t *resolved;
+} release_t;
+
+static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
+{
+    const release_t *r = context;
+    uint64_t more[2], second[2];
+    fdp_call_extend(&r->call, pending->chunk, pending->trial, 0, (uint8_t *)more);
+    fdp_call_extend(&r->call, pending->chunk, pending->trial, UINT32_C(1) << 20,
+                    (uint8_t *)second);
+    ++*r->resolved;
+    return exact(r->law, pending->word, more, second, value);
+}
+
+static void some_data(fdp_dtype_t type, size_t size, size_t n, uint8_t *out)
+{
+    state = type;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t word = next();
+        const double d = some_double();
+        const float f = (float)(fabs(d) < 0x1p100 ? d : 7.25);
+        const void *from = &word;
+        from = type == FDP_F64 ? &d : type == FDP_F32 ? (const void *)&f : from;
+        memcpy(out + i * size, from, size);
+    }
+}
+
+static const size_t sizes[] = {8, 1, 2, 4, 8, 1, 2, 4, 4, 8}; /* by fdp_dtype_t */
+
+static size_t draw_release(const void *context, uint8_t *out)
+{
+    static const fdp_grid_t grid = {0x1p-10, -1e6, 1e6, 0.0};
+    release_t r = *(const release_t *)context;
+    const bool noise = r.type == FDP_NONE;
+    uint64_t resolved = 0;
+    r.resolved = &resolved;
+    r.call.resolve = resolve;
+    r.call.context = &r;
+    some_data(r.type, sizes[r.type], r.n, out);
+    const fdp_target_t target = {.x = noise ? NULL : out,
+                                 .x_type = r.type,
+                                 .out = out,
+                                 .out_type = noise ? FDP_I64 : r.type,
+                                 .grid = r.type >= FDP_F32 ? &grid : NULL};
+    if (fdp_release(&r.call, &r.sampler, r.chunk, r.n, &target) != FDP_OK) {
+        printf("FAILED %s\n", r.law->name);
+        differences++;
+    }
+    if (resolved != 0) {
+        printf("# resolved %s %s mask %" PRIu32 ": %" PRIu64 " for %zu\n", r.law->name,
+               cipher_name(r.call.stream.cipher), fdp_cpu_mask(), resolved, r.n);
+    }
+    return r.n * sizes[r.type];
+}
+
+/* Error bounds raised: 1 the float32 stage, 2 all stages. */
+static fdp_sampler_t widened(const law_t *law, int widen)
+{
+    fdp_sampler_t s = law->sampler;
+    fdp_laplace_t *l = &s.law.laplace;
+    fdp_gaussian_t *g = &s.law.gaussian;
+    if (widen >= 1 && is_laplace(law)) {
+        l->narrow_error = fmaxf(l->narrow_error, 0.03f);
+        l->error = widen == 2 ? 0.03 : l->error;
+        l->unsettled = widen == 2;
+    } else if (widen >= 1) {
+        g->narrow_error = 0.02f;
+        g->error = widen == 2 ? 0.02 : g->error;
+    }
+    return s;
+}
+
+static void check_release(const law_t *law, uint32_t cipher, int widen,
+                          fdp_dtype_t type, uint64_t chunk, size_t n)
+{
+    char name[100];
+    const release_t r = {.law = law,
+                         .call = {.stream = stream_of(cipher)},
+                         .sampler = widened(law, widen),
+                         .chunk = chunk,
+                         .n = n,
+                         .type = type};
+    snprintf(name, sizeof name, "%s widen %d type %d chunk %" PRIu64 " n %zu", law->name,
+             widen, (int)type, chunk, n);
+    across("release", name, cipher, draw_release, &r, sizes[type]);
+}
+
+static void check_releases(const law_t *law, uint32_t cipher, uint64_t rounds)
+{
+    static const size_t few[] = {1, 2, 63, 64, 65, 127, 128, 129, 130, 700};
+    for (size_t k = 0; k < COUNT(few); k++) {
+        check_release(law, cipher, (int)(k % 3), FDP_NONE, k, few[k]);
+    }
+    for (uint64_t round = 0; round < rounds; round++) {
+        check_release(law, cipher, 0, FDP_NONE, 100 + 4 * round, 12500);
+    }
+    check_release(law, cipher, 1, FDP_NONE, 50, 2500);
+    check_release(law, cipher, 2, FDP_NONE, 60, 2500);
+    for (fdp_dtype_t type = FDP_I8; type <= FDP_F64; type++) {
+        check_release(law, cipher, 0, type, 3, 300 + 70 * (size_t)type);
+    }
+    if (is_laplace(law)) {
+        law_t bounded = *law;
+        const double scale = (double)law->numerator / (double)law->denominator;
+        bounded.sampler.law.laplace.bound = (int64_t)(scale * 1.5) + 1;
+        bounded.sampler.acceptance *= 0.75;
+        differences += fdp_sampler_prepare(&bounded.sampler) != FDP_OK;
+        check_release(&bounded, cipher, 0, FDP_NONE, 70, 4500);
+        check_release(&bounded, cipher, 2, FDP_NONE, 70, 1000);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    static law_t law[COUNT(laws)];
+    memcpy(law, laws, sizeof laws);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t m = 0; m < COUNT(masks); m++) {
+        const bool there = take(masks[m]);
+        printf("# mask %" PRIu32 " %s\n", masks[m], there ? fdp_cpu_level() : "absent");
+    }
+    check_adding();
+    for (size_t i = 0; i < COUNT(laws); i++) {
+        if (fdp_sampler_prepare(&law[i].sampler) != FDP_OK) {
+            return 2;
+        }
+        check_kernels(&law[i]);
+    }
+    for (size_t c = 0; c < COUNT(ciphers); c++) {
+        const fdp_call_t call = {.stream = stream_of(ciphers[c])};
+        check_streams(ciphers[c]);
+        across("uniform", "", ciphers[c], draw_uniform, &call, 8);
+        for (size_t i = 0; i < COUNT(laws); i++) {
+            check_releases(&law[i], ciphers[c], rounds);
+        }
+    }
+    printf("# compared %" PRIu64 " differences %" PRIu64 "\n", compared, differences);
+    puts(differences == 0 ? "EQUAL" : "NOT EQUAL");
+    return differences == 0 ? 0 : 1;
+}
