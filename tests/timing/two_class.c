@@ -1,0 +1,161 @@
+/* two_class.c: times a release over two classes of input in random order.
+ *
+ * Loaded as a shared library; the functions of the core come in as pointers, so
+ * that what is timed is the extension as it is installed. For each timing one
+ * class is drawn, one of its blocks is put into the one buffer that the release
+ * reads (data, or random words) by a selection that reads a block of each class,
+ * and the release alone is timed: addresses and caches are those of both classes.
+ */
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "fastdp.h"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+
+static uint64_t ticks(void)
+{
+    _mm_lfence();
+    const uint64_t now = __rdtsc();
+    _mm_lfence();
+    return now;
+}
+#else
+static uint64_t ticks(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+#endif
+
+typedef fdp_status_t (*release_fn)(const fdp_call_t *, const fdp_sampler_t *, uint64_t,
+                                   size_t, const fdp_target_t *);
+typedef fdp_status_t (*prepare_fn)(fdp_sampler_t *);
+
+static uint64_t next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint64_t resolver_calls;
+
+static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
+{
+    (void)context;
+    (void)pending;
+    resolver_calls++;
+    *value = 0;
+    return 1;
+}
+
+/* ---- samplers from their exact fields ----------------------------------- */
+
+size_t sampler_size(void) { return sizeof(fdp_sampler_t); }
+
+uint32_t sampler_outputs(const fdp_sampler_t *s) { return s->chunk_outputs; }
+
+uint32_t sampler_slots(const fdp_sampler_t *s, int i) { return s->slots[i]; }
+
+int sampler_laplace(prepare_fn prepare, fdp_sampler_t *s, int kind, double acceptance,
+                    uint32_t shift, const uint64_t theta[2], const uint64_t inverse[3],
+                    const double real[4])
+{
+    memset(s, 0, sizeof *s);
+    s->kind = (fdp_kind_t)kind;
+    s->acceptance = acceptance;
+    s->law.laplace.shift = shift;
+    memcpy(s->law.laplace.theta, theta, 16);
+    memcpy(s->law.laplace.inverse, inverse, 24);
+    s->law.laplace.scale = real[0];
+    s->law.laplace.inverse_w0 = real[1];
+    s->law.laplace.inverse_w1 = real[2];
+    s->law.laplace.inverse_scale = real[3];
+    return prepare(s);
+}
+
+int sampler_gaussian(prepare_fn prepare, fdp_sampler_t *s, int kind, double acceptance,
+                     uint32_t shift, const uint8_t tables[4][32], const double real[3])
+{
+    memset(s, 0, sizeof *s);
+    s->kind = (fdp_kind_t)kind;
+    s->acceptance = acceptance;
+    s->law.gaussian.shift = shift;
+    memcpy(s->law.gaussian.cut, tables[0], 32);
+    memcpy(s->law.gaussian.alias, tables[1], 32);
+    memcpy(s->law.gaussian.height_low, tables[2], 32);
+    memcpy(s->law.gaussian.height_high, tables[3], 32);
+    s->law.gaussian.unit = real[0];
+    s->law.gaussian.inverse_2var = real[1];
+    s->law.gaussian.tail = real[2];
+    return prepare(s);
+}
+
+/* Copies block `which` of the two at `pair`, and reads both, so that the caches
+ * are the same whatever the class. */
+static void take_class(uint8_t *buffer, const uint8_t *pair, unsigned which, size_t bytes)
+{
+    const uint64_t mask = 0 - (uint64_t)which;
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, pair + i, 8);
+        memcpy(&b, pair + bytes + i, 8);
+        a = (a & ~mask) | (b & mask);
+        memcpy(buffer + i, &a, 8);
+    }
+}
+
+/* ---- the experiment ------------------------------------------------------ */
+
+/* Times `rounds` releases of n outputs. words: `buffer` is the main stream of one
+ * chunk (the tape); otherwise it is the data x, and every call has another key.
+ * pool holds entries * 2 blocks of `bytes` (a multiple of 8), class 0 first. Fills class_of and
+ * taken; returns the number of calls of the resolver, or -1 on an error. */
+int64_t two_class(release_fn release, const fdp_sampler_t *sampler, uint32_t cipher,
+                  int words, uint8_t *buffer, size_t bytes, const uint8_t *pool,
+                  size_t entries, int x_type, int out_type, void *out, size_t n,
+                  const double *grid, uint64_t seed, size_t rounds, uint8_t *class_of,
+                  uint32_t *taken)
+{
+    fdp_grid_t on_grid = {0};
+    fdp_target_t target = {.out = out, .out_type = (fdp_dtype_t)out_type};
+    fdp_tape_t tape = {.chunks = 1, .main = buffer, .main_stride = bytes};
+    fdp_call_t call = {.resolve = resolve};
+    call.stream.cipher = words ? FDP_CIPHER_TAPE : cipher;
+    call.stream.tape = words ? &tape : NULL;
+    if (!words) {
+        target.x = buffer;
+        target.x_type = (fdp_dtype_t)x_type;
+    }
+    if (grid != NULL) {
+        on_grid = (fdp_grid_t){grid[0], grid[1], grid[2], grid[3]};
+        target.grid = &on_grid;
+    }
+    resolver_calls = 0;
+    for (size_t i = 0; i < rounds; i++) {
+        const uint64_t r = next(&seed);
+        const unsigned which = (unsigned)(r >> 63);
+        const size_t entry = (size_t)(r & 0xffffffff) % entries;
+        take_class(buffer, pool + 2 * entry * bytes, which, bytes);
+        if (!words) {
+            for (size_t k = 0; k < 32; k += 8) {
+                const uint64_t word = next(&seed);
+                memcpy(call.stream.key + k, &word, 8);
+            }
+        }
+        const uint64_t start = ticks();
+        const fdp_status_t status = release(&call, sampler, 0, n, &target);
+        const uint64_t stop = ticks();
+        if (status != FDP_OK) {
+            return -1;
+        }
+        class_of[i] = (uint8_t)which;
+        taken[i] = (uint32_t)(stop - start);
+    }
+    return (int64_t)resolver_calls;
+}

@@ -1,0 +1,249 @@
+"""The two-class timing test: pools of words and data, the harness, the statistic.
+
+After Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", DATE 2017:
+timings of two classes of input, in random order and out of one buffer, are compared
+by Welch's t test, on all timings and on those below some percentiles of the pooled
+ones (slow timings are interrupts); the largest |t| counts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastdp import _core, _tables
+
+ROOT = Path(__file__).resolve().parents[2]
+PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
+ENTRIES = 128
+
+TAPE_CIPHER = _core.CIPHERS["tape"]
+I64, F32, F64 = 4, 8, 9
+PARTS = {
+    ("laplace", "narrow"): (4,),
+    ("laplace", "wide"): (4, 8),
+    ("gaussian", "narrow"): (2, 4),
+    ("gaussian", "wide"): (2, 4, 8),
+}
+
+
+def compiler() -> str | None:
+    return shutil.which(os.environ.get("CC", "cc"))
+
+
+def build(folder: Path) -> ctypes.CDLL:
+    """Compile and load the harness."""
+    library = folder / "two_class.so"
+    subprocess.run(
+        [
+            compiler() or "cc",
+            *("-std=c11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC"),
+            *("-D_DEFAULT_SOURCE", f"-I{ROOT / 'csrc'}", "-o", str(library)),
+            str(Path(__file__).with_name("two_class.c")),
+        ],
+        check=True,
+    )
+    harness = ctypes.CDLL(str(library))
+    harness.sampler_size.restype = ctypes.c_size_t
+    harness.two_class.restype = ctypes.c_int64
+    return harness
+
+
+def largest_t(class_of: np.ndarray, taken: np.ndarray) -> float:
+    """Return Welch's t of largest size over the percentiles."""
+    largest = 0.0
+    for percentile in PERCENTILES:
+        most = np.percentile(taken, percentile)
+        a, b = (taken[(class_of == c) & (taken <= most)].astype(float) for c in (0, 1))
+        spread = a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)
+        t = (a.mean() - b.mean()) / np.sqrt(spread) if spread > 0 else 0.0
+        largest = t if abs(t) > abs(largest) else largest
+    return float(largest)
+
+
+@dataclass
+class Law:
+    """A law, its prepared sampler, and how to make words of given noise."""
+
+    family: str
+    parameter: Fraction
+    table: Any
+    sampler: Any  # ctypes buffer
+
+    @property
+    def part_bytes(self) -> tuple[int, ...]:
+        return PARTS[self.family, self.table.kind]
+
+
+def _kind(family: str, kind: str) -> int:
+    """Return the number of a kernel's kind in the C header."""
+    header = (ROOT / "csrc" / "fastdp.h").read_text()
+    found = re.search(rf"FDP_{family.upper()}_{kind.upper()} = (\d+)", header)
+    assert found is not None
+    return int(found[1])
+
+
+def law_of(harness: ctypes.CDLL, family: str, parameter: int) -> Law:
+    """Prepare the sampler of a law, as the extension does."""
+    prepare = ctypes.CDLL(_core.__file__).fdp_sampler_prepare
+    sampler = ctypes.create_string_buffer(harness.sampler_size())
+    exact = Fraction(parameter)
+    table: Any
+    if family == "laplace":
+        table = _tables.laplace_table(exact)
+        theta = (ctypes.c_uint64 * 2)(table.theta128 % 2**64, table.theta64)
+        inverse = (ctypes.c_uint64 * 3)(
+            *(table.inv_scale_192 >> 64 * i & (2**64 - 1) for i in range(3))
+        )
+        real = (ctypes.c_double * 4)(
+            table.scale, table.inv_w0, table.inv_w1, table.inv_t
+        )
+        status = harness.sampler_laplace(
+            prepare, sampler, _kind(family, table.kind),
+            ctypes.c_double(table.acceptance), table.j, theta, inverse, real,
+        )  # fmt: skip
+    else:
+        table = _tables.gaussian_table(exact)
+        bytes_of = bytes(table.ap) + bytes(table.alias) + table.n_lo + table.n_hi
+        real = (ctypes.c_double * 3)(table.c, table.i2, table.tail)
+        status = harness.sampler_gaussian(
+            prepare, sampler, _kind(family, table.kind),
+            ctypes.c_double(table.acceptance), table.j, bytes_of, real,
+        )  # fmt: skip
+    assert status == 0
+    return Law(family, exact, table, sampler)
+
+
+# --- words whose noise is large or small --------------------------------------
+
+
+def _random_words(rng: np.random.Generator, width: int, n: int) -> np.ndarray:
+    return rng.integers(0, 2 ** (8 * width), n, f"u{width}", endpoint=False)
+
+
+def approximate(law: Law, words: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return |noise| / parameter of each trial, and whether it is accepted.
+
+    In plain doubles: trials next to a threshold may fall on its other side.
+    """
+    table, parameter = law.table, float(law.parameter)
+    if law.family == "laplace":
+        u = (words[0] + 0.5) * 2.0**-32
+        if table.kind == "narrow":
+            theta = table.theta64 * 2.0**-64
+            v = np.where(u < theta, u / theta, (u - theta) / (1 - theta))
+            return -np.log(np.maximum(v, 2.0**-40)), np.ones(len(u), bool)
+        low = (words[1] >> np.uint64(1)) & np.uint64(2**table.j - 1)
+        sign = (words[1] & np.uint64(1)).astype(float)
+        v = (words[1] >> np.uint64(table.j + 1)) * 2.0 ** (table.j - 63)
+        size = np.floor(-table.scale * np.log(u)) * 2.0**table.j + low
+        return size / parameter, v > -np.expm1(-(low + sign) / parameter)
+    column, j = (words[0] >> 8) & 31, table.j
+    cut, alias = (np.frombuffer(bytes(t), np.uint8) for t in (table.ap, table.alias))
+    block = np.where((words[0] & 255) < cut[column], alias[column], column)
+    below, low = j + 1, (words[1] >> np.uint32(1)) & np.uint32(2**j - 1 & 0xFFFFFFFF)
+    if table.kind == "wide":
+        below, low = 1, words[2] >> np.uint64(64 - j)
+    v = (words[1] >> np.uint32(below)) * 2.0 ** (below - 32)
+    m = block.astype(float) * 2.0**j + low
+    f = np.where(m == 0, 0.5, np.exp(-np.minimum(m * m * table.i2, 700)))
+    return m / parameter, v * np.array(table.n)[block] * table.c < f
+
+
+def word_pool(law: Law, trials: int, seed: int, share: float = 1.0) -> np.ndarray:
+    """Return ENTRIES pairs of blocks of words: small noise and large noise.
+
+    Entry e of both classes starts as the same honest words, so that the rejected
+    trials, which tell nothing of the values, are the same; every accepted trial is
+    replaced, with probability `share`, by an accepted one of the class, with the
+    undecided ones it brings.
+    """
+    rng = np.random.default_rng(seed)
+    groups = -(-trials // 1024)
+    stride = 1024 * groups * sum(law.part_bytes)
+    pool = np.zeros((ENTRIES, 2, stride), np.uint8)
+    supply = [_random_words(rng, w, 2**20) for w in law.part_bytes]
+    size, kept = approximate(law, supply)
+    small, large = (0.4, 2.0) if law.family == "laplace" else (0.4, 1.6)
+    inside = [
+        np.flatnonzero(kept & (size < small)),
+        np.flatnonzero(kept & (size > large)),
+    ]
+    for entry in range(ENTRIES):
+        words = [_random_words(rng, w, 1024 * groups) for w in law.part_bytes]
+        accepted = approximate(law, words)[1] & (rng.random(1024 * groups) < share)
+        for c in (0, 1):
+            swap = rng.choice(inside[c], int(accepted.sum()))
+            for part, from_supply in zip(words, supply, strict=True):
+                part[accepted] = from_supply[swap]
+            laid = [part.reshape(groups, 1024).view(np.uint8) for part in words]
+            pool[entry, c] = np.concatenate(laid, axis=1).reshape(-1)
+    return pool
+
+
+def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
+    """Return pairs of blocks of data, one array of each class after the other."""
+    return np.stack(
+        [
+            np.stack([a.view(np.uint8), b.view(np.uint8)])
+            for a, b in zip(small, large, strict=True)
+        ]
+    )
+
+
+# --- the experiment ------------------------------------------------------------
+
+
+@dataclass
+class Result:
+    t: float
+    class_of: np.ndarray
+    taken: np.ndarray
+    resolver_calls: int
+
+
+def measure(
+    harness: ctypes.CDLL,
+    law: Law,
+    pool: np.ndarray,
+    n: int,
+    rounds: int,
+    seed: int,
+    *,
+    words: bool,
+    x_type: int = I64,
+    out_type: int = I64,
+    grid: tuple[float, float, float, float] | None = None,
+) -> Result:
+    """Time `rounds` releases of n outputs over the two classes of `pool`."""
+    release = ctypes.CDLL(_core.__file__).fdp_release
+    buffer = np.zeros(pool.shape[2] + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    out = np.zeros(8 * n, np.uint8)
+    class_of = np.zeros(rounds, np.uint8)
+    taken = np.zeros(rounds, np.uint32)
+    pool = np.ascontiguousarray(pool)
+    on_grid = None if grid is None else (ctypes.c_double * 4)(*grid)
+
+    def pointer(array: np.ndarray, offset: int = 0) -> ctypes.c_void_p:
+        return ctypes.c_void_p(array.ctypes.data + offset)
+
+    calls = harness.two_class(
+        release, law.sampler, _core.CIPHERS[_core.config()["cipher"]], int(words),
+        pointer(buffer, start), ctypes.c_size_t(pool.shape[2]), pointer(pool),
+        ctypes.c_size_t(pool.shape[0]), x_type, out_type, pointer(out),
+        ctypes.c_size_t(n), on_grid, ctypes.c_uint64(seed), ctypes.c_size_t(rounds),
+        pointer(class_of), pointer(taken),
+    )  # fmt: skip
+    assert calls >= 0
+    warm = rounds // 20
+    return Result(largest_t(class_of[warm:], taken[warm:]), class_of, taken, int(calls))
