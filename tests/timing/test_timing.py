@@ -206,15 +206,20 @@ def scalar_values() -> Callable[[int, int], float]:
 
 
 def scalar_noise(m: Any) -> Callable[[int, int], float]:
-    rng = np.random.default_rng(3)
-    small: list[KeyStream] = []
-    large: list[KeyStream] = []
-    while len(small) < 64 or len(large) < 64:
-        stream = KeyStream(rng.bytes(32))
-        size = abs(int(m.release(np.int64(0), stream=stream))) / m.std
-        side = small if size < 0.3 else large if size > 1.5 else None
-        if side is not None and len(side) < 64:
-            side.append(stream)
+    # Many keys: what else a key decides (rejections, the other lanes of the batch)
+    # must be alike in both classes. The objects that are timed are made afterwards,
+    # in turn, so that the classes are alike in memory, too.
+    rng, many = np.random.default_rng(3), 8192
+    found: tuple[list[bytes], list[bytes]] = ([], [])
+    while min(map(len, found)) < many:
+        key = rng.bytes(32)
+        size = abs(int(m.release(np.int64(0), stream=KeyStream(key)))) / m.std
+        if size < 0.3 or size > 1.5:
+            found[size > 1].append(key)
+    small, large = [], []
+    for one, two in zip(*found, strict=False):
+        small.append(KeyStream(bytes(bytearray(one))))
+        large.append(KeyStream(bytes(bytearray(two))))
     zero = np.int64(0)
     return scalar_classes(lambda s: m.release(zero, stream=s), small, large)
 
