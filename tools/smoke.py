@@ -25,7 +25,7 @@ def main() -> int:
     """Run every mechanism once and print the digest."""
     warnings.simplefilter("ignore", fastdp.exceptions.InsecureStreamWarning)
     home = Path(fastdp.__file__).parent
-    if Path.cwd() in home.parents:
+    if home.parent == Path.cwd():
         print(f"fastdp was imported from the current folder: {home}")
         return 1
     if sysconfig.get_config_var("Py_GIL_DISABLED") and sys._is_gil_enabled():  # type: ignore[attr-defined]
