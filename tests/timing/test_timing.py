@@ -77,11 +77,11 @@ def noise_classes(
     harness: CDLL, family: str, parameter: int, share: float
 ) -> Callable[[int, int], float]:
     law = tc.law_of(harness, family, parameter)
-    pool = tc.word_pool(law, 4096, 1, share)
+    words = tc.class_words(law, 4096, 1, share)
     n = min(4096, harness.sampler_outputs(law.sampler))
 
     def run(rounds: int, seed: int) -> float:
-        return tc.measure(harness, law, pool, n, rounds, seed, words=True).t
+        return tc.measure(harness, law, words, n, rounds, seed).t
 
     return run
 
@@ -147,7 +147,7 @@ def value_classes(
 
     def run(rounds: int, seed: int) -> float:
         return tc.measure(
-            harness, law, pool, n, rounds, seed, words=False, x_type=dtype,
+            harness, law, pool, n, rounds, seed, x_type=dtype,
             out_type=dtype, grid=None if dtype == tc.I64 else GRID,
         ).t  # fmt: skip
 
@@ -257,7 +257,7 @@ def test_the_statistic_sees_a_planted_leak() -> None:
 
 
 def test_words_are_of_their_class(harness: CDLL) -> None:
-    """What the kernels make of the pools is small in one class, large in the other."""
+    """The noise from the supplies is small in one class, large in the other."""
     for family, parameter, draw in (
         ("laplace", 10, fastdp.random.discrete_laplace),
         ("laplace", 2**40, fastdp.random.discrete_laplace),
@@ -265,11 +265,13 @@ def test_words_are_of_their_class(harness: CDLL) -> None:
         ("gaussian", 2**40, fastdp.random.discrete_gaussian),
     ):
         law = tc.law_of(harness, family, parameter)
-        pool = tc.word_pool(law, 4096, 5)
+        words = tc.class_words(law, 4096, 5)
         for c, (low, high) in enumerate(((0, 0.41), (1.59, np.inf))):
-            words = np.ascontiguousarray(pool[0, c : c + 1])
+            parts = [p[:4096, c].copy().reshape(4, 1024) for p in words.supply]
+            flat = np.concatenate([p.view(np.uint8) for p in parts], axis=1)
             n = min(3000, harness.sampler_outputs(law.sampler))
-            noise = draw(parameter, n, stream=TapeStream(words))
+            stream = TapeStream(np.ascontiguousarray(flat.reshape(1, -1)))
+            noise = draw(parameter, n, stream=stream)
             size = np.abs(noise.astype(float)) / parameter
             slack = 2 / parameter
             inside = (size >= low - slack) & (size <= high + slack)

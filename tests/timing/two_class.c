@@ -2,9 +2,10 @@
  *
  * Loaded as a shared library; the functions of the core come in as pointers, so
  * that what is timed is the extension as it is installed. For each timing one
- * class is drawn, one of its blocks is put into the one buffer that the release
- * reads (data, or random words) by a selection that reads a block of each class,
- * and the release alone is timed: addresses and caches are those of both classes.
+ * class is drawn, and an input of it is put into the one buffer that the release
+ * reads (data, or random words) by selections that read both classes alike; then
+ * the release alone is timed. Words are put together anew each time: a few blocks,
+ * repeated, would differ by chance in what they cost.
  */
 #include <stdint.h>
 #include <string.h>
@@ -110,14 +111,52 @@ static void take_class(uint8_t *buffer, const uint8_t *pair, unsigned which, siz
     }
 }
 
+/* Trials of each class to replace accepted trials by: part p of trial k of class c
+ * is the width[p] bytes at part[p] + (2 * k + c) * width[p]. */
+typedef struct {
+    size_t parts, trials;
+    uint64_t count; /* a power of two */
+    size_t width[3];
+    const uint8_t *part[3];
+} supply_t;
+
+/* Makes the honest words of `trials` trials, groups of 1024 with part after part,
+ * into words of a class: the marked trials are drawn anew from the supply. */
+static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
+                       unsigned which, uint64_t *seed)
+{
+    const uint64_t mask = 0 - (uint64_t)which;
+    size_t row = 0;
+    for (size_t p = 0; p < s->parts; p++) {
+        row += s->width[p];
+    }
+    for (size_t i = 0; i < s->trials; i++) {
+        if (!marked[i]) {
+            continue;
+        }
+        const size_t k = (size_t)(next(seed) & (s->count - 1));
+        uint8_t *group = words + (i / 1024) * 1024 * row;
+        for (size_t p = 0; p < s->parts; p++) {
+            const size_t width = s->width[p];
+            uint64_t a = 0, b = 0;
+            memcpy(&a, s->part[p] + 2 * k * width, width);
+            memcpy(&b, s->part[p] + (2 * k + 1) * width, width);
+            a = (a & ~mask) | (b & mask);
+            memcpy(group + (i % 1024) * width, &a, width);
+            group += 1024 * width;
+        }
+    }
+}
+
 /* ---- the experiment ------------------------------------------------------ */
 
-/* Times `rounds` releases of n outputs. words: `buffer` is the main stream of one
- * chunk (the tape); otherwise it is the data x, and every call has another key.
- * pool holds entries * 2 blocks of `bytes` (a multiple of 8), class 0 first. Fills class_of and
+/* Times `rounds` releases of n outputs. With a supply, `buffer` is the main stream of
+ * one chunk (the tape), and pool holds `entries` blocks of honest words, each followed
+ * by the marks of its trials. Otherwise `buffer` is the data x, pool holds entries * 2
+ * blocks of `bytes` (a multiple of 8), class 0 first, and every call has another key. Fills class_of and
  * taken; returns the number of calls of the resolver, or -1 on an error. */
 int64_t two_class(release_fn release, const fdp_sampler_t *sampler, uint32_t cipher,
-                  int words, uint8_t *buffer, size_t bytes, const uint8_t *pool,
+                  const supply_t *supply, uint8_t *buffer, size_t bytes, const uint8_t *pool,
                   size_t entries, int x_type, int out_type, void *out, size_t n,
                   const double *grid, uint64_t seed, size_t rounds, uint8_t *class_of,
                   uint32_t *taken)
@@ -126,9 +165,9 @@ int64_t two_class(release_fn release, const fdp_sampler_t *sampler, uint32_t cip
     fdp_target_t target = {.out = out, .out_type = (fdp_dtype_t)out_type};
     fdp_tape_t tape = {.chunks = 1, .main = buffer, .main_stride = bytes};
     fdp_call_t call = {.resolve = resolve};
-    call.stream.cipher = words ? FDP_CIPHER_TAPE : cipher;
-    call.stream.tape = words ? &tape : NULL;
-    if (!words) {
+    call.stream.cipher = supply != NULL ? FDP_CIPHER_TAPE : cipher;
+    call.stream.tape = supply != NULL ? &tape : NULL;
+    if (supply == NULL) {
         target.x = buffer;
         target.x_type = (fdp_dtype_t)x_type;
     }
@@ -141,8 +180,12 @@ int64_t two_class(release_fn release, const fdp_sampler_t *sampler, uint32_t cip
         const uint64_t r = next(&seed);
         const unsigned which = (unsigned)(r >> 63);
         const size_t entry = (size_t)(r & 0xffffffff) % entries;
-        take_class(buffer, pool + 2 * entry * bytes, which, bytes);
-        if (!words) {
+        if (supply != NULL) {
+            const uint8_t *block = pool + entry * (bytes + supply->trials);
+            memcpy(buffer, block, bytes);
+            draw_class(buffer, block + bytes, supply, which, &seed);
+        } else {
+            take_class(buffer, pool + 2 * entry * bytes, which, bytes);
             for (size_t k = 0; k < 32; k += 8) {
                 const uint64_t word = next(&seed);
                 memcpy(call.stream.key + k, &word, 8);

@@ -25,6 +25,7 @@ from fastdp import _core, _tables
 ROOT = Path(__file__).resolve().parents[2]
 PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
 ENTRIES = 128
+SUPPLY = 2**15
 
 TAPE_CIPHER = _core.CIPHERS["tape"]
 I64, F32, F64 = 4, 8, 9
@@ -159,35 +160,63 @@ def approximate(law: Law, words: list[np.ndarray]) -> tuple[np.ndarray, np.ndarr
     return m / parameter, v * np.array(table.n)[block] * table.c < f
 
 
-def word_pool(law: Law, trials: int, seed: int, share: float = 1.0) -> np.ndarray:
-    """Return ENTRIES pairs of blocks of words: small noise and large noise.
+class _Supply(ctypes.Structure):
+    _fields_ = (
+        ("parts", ctypes.c_size_t),
+        ("trials", ctypes.c_size_t),
+        ("count", ctypes.c_uint64),
+        ("width", ctypes.c_size_t * 3),
+        ("part", ctypes.c_void_p * 3),
+    )
 
-    Entry e of both classes starts as the same honest words, so that the rejected
-    trials, which tell nothing of the values, are the same; every accepted trial is
-    replaced, with probability `share`, by an accepted one of the class, with the
-    undecided ones it brings.
+
+@dataclass
+class Words:
+    """Honest words with marks of their accepted trials, and trials of each class."""
+
+    blocks: np.ndarray  # (ENTRIES, stride + trials) of uint8
+    trials: int
+    supply: list[np.ndarray]  # for each part, (count, 2)
+
+    @property
+    def stride(self) -> int:
+        return self.blocks.shape[1] - self.trials
+
+    def structure(self) -> _Supply:
+        widths = [part.itemsize for part in self.supply]
+        addresses = [part.ctypes.data for part in self.supply]
+        return _Supply(
+            len(widths), self.trials, len(self.supply[0]),
+            (ctypes.c_size_t * 3)(*widths), (ctypes.c_void_p * 3)(*addresses),
+        )  # fmt: skip
+
+
+def class_words(law: Law, trials: int, seed: int, share: float = 1.0) -> Words:
+    """Return words whose noise the harness makes small (class 0) or large (class 1).
+
+    Rejected trials stay as they are in both classes, for they tell nothing of the
+    values; accepted ones are replaced, with probability `share`, by accepted ones of
+    the class, with the undecided ones it brings.
     """
     rng = np.random.default_rng(seed)
     groups = -(-trials // 1024)
-    stride = 1024 * groups * sum(law.part_bytes)
-    pool = np.zeros((ENTRIES, 2, stride), np.uint8)
-    supply = [_random_words(rng, w, 2**20) for w in law.part_bytes]
-    size, kept = approximate(law, supply)
+    trials = 1024 * groups
+    blocks = []
+    for _ in range(ENTRIES):
+        words = [_random_words(rng, w, trials) for w in law.part_bytes]
+        marks = approximate(law, words)[1] & (rng.random(trials) < share)
+        laid = [part.reshape(groups, 1024).view(np.uint8) for part in words]
+        flat = np.concatenate(laid, axis=1).reshape(-1)
+        blocks.append(np.concatenate([flat, marks.astype(np.uint8)]))
+    many = [_random_words(rng, w, 2**20) for w in law.part_bytes]
+    size, kept = approximate(law, many)
     small, large = (0.4, 2.0) if law.family == "laplace" else (0.4, 1.6)
     inside = [
-        np.flatnonzero(kept & (size < small)),
-        np.flatnonzero(kept & (size > large)),
+        rng.choice(np.flatnonzero(kept & chosen), SUPPLY)
+        for chosen in (size < small, size > large)
     ]
-    for entry in range(ENTRIES):
-        words = [_random_words(rng, w, 1024 * groups) for w in law.part_bytes]
-        accepted = approximate(law, words)[1] & (rng.random(1024 * groups) < share)
-        for c in (0, 1):
-            swap = rng.choice(inside[c], int(accepted.sum()))
-            for part, from_supply in zip(words, supply, strict=True):
-                part[accepted] = from_supply[swap]
-            laid = [part.reshape(groups, 1024).view(np.uint8) for part in words]
-            pool[entry, c] = np.concatenate(laid, axis=1).reshape(-1)
-    return pool
+    supply = [np.stack([part[inside[0]], part[inside[1]]], axis=1) for part in many]
+    return Words(np.stack(blocks), trials, [np.ascontiguousarray(p) for p in supply])
 
 
 def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
@@ -214,35 +243,40 @@ class Result:
 def measure(
     harness: ctypes.CDLL,
     law: Law,
-    pool: np.ndarray,
+    source: Words | np.ndarray,
     n: int,
     rounds: int,
     seed: int,
     *,
-    words: bool,
     x_type: int = I64,
     out_type: int = I64,
     grid: tuple[float, float, float, float] | None = None,
 ) -> Result:
-    """Time `rounds` releases of n outputs over the two classes of `pool`."""
+    """Time `rounds` releases of n outputs over the two classes of words or data."""
     release = ctypes.CDLL(_core.__file__).fdp_release
-    buffer = np.zeros(pool.shape[2] + 64, np.uint8)
+    if isinstance(source, Words):
+        pool, nbytes = source.blocks, source.stride
+        supply = source.structure()
+    else:
+        pool, nbytes, supply = source, source.shape[2], None
+    pool = np.ascontiguousarray(pool)
+    buffer = np.zeros(nbytes + 64, np.uint8)
     start = -buffer.ctypes.data % 64
     out = np.zeros(8 * n, np.uint8)
     class_of = np.zeros(rounds, np.uint8)
     taken = np.zeros(rounds, np.uint32)
-    pool = np.ascontiguousarray(pool)
     on_grid = None if grid is None else (ctypes.c_double * 4)(*grid)
 
     def pointer(array: np.ndarray, offset: int = 0) -> ctypes.c_void_p:
         return ctypes.c_void_p(array.ctypes.data + offset)
 
     calls = harness.two_class(
-        release, law.sampler, _core.CIPHERS[_core.config()["cipher"]], int(words),
-        pointer(buffer, start), ctypes.c_size_t(pool.shape[2]), pointer(pool),
-        ctypes.c_size_t(pool.shape[0]), x_type, out_type, pointer(out),
-        ctypes.c_size_t(n), on_grid, ctypes.c_uint64(seed), ctypes.c_size_t(rounds),
-        pointer(class_of), pointer(taken),
+        release, law.sampler, _core.CIPHERS[_core.config()["cipher"]],
+        None if supply is None else ctypes.byref(supply), pointer(buffer, start),
+        ctypes.c_size_t(nbytes), pointer(pool), ctypes.c_size_t(pool.shape[0]),
+        x_type, out_type, pointer(out), ctypes.c_size_t(n), on_grid,
+        ctypes.c_uint64(seed), ctypes.c_size_t(rounds), pointer(class_of),
+        pointer(taken),
     )  # fmt: skip
     assert calls >= 0
     warm = rounds // 20
