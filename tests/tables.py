@@ -1,0 +1,44 @@
+"""Small tables in and out, for the tests of ``fastdp release``.
+
+An epsilon of 1000 makes the noise of the discrete mechanisms zero but for a
+probability below 1e-400, so that a test can see how cells were read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdp.cli import main
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+SECRET = "7340193"
+EXACT = ["--mechanism", "discrete-laplace", "--epsilon", "1000", "--sensitivity", "1"]
+REAL = ["--mechanism", "laplace", "--epsilon", "1e6", "--sensitivity", "1"]
+
+
+def release(source: Path, output: Path, *options: str) -> int:
+    return main(["release", str(source), "-o", str(output), *options])
+
+
+def write_csv(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def write_parquet(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    parquet.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def read_parquet(path: Path) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
+    return columns
+
+
+def require_only(folder: Path, *names: str) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)

@@ -1,0 +1,333 @@
+"""``fastdp release``: what is never seen, and outputs that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastdp
+from fastdp.cli import _files, main
+from fastdp.cli.release import as_text, number
+from tests.tables import (
+    EXACT,
+    SECRET,
+    release,
+    require_only,
+    write_csv,
+    write_parquet,
+)
+
+
+class TestNothingLeaks:
+    def leaks(self, capsys: pytest.CaptureFixture[str]) -> bool:
+        captured = capsys.readouterr()
+        return SECRET in captured.out + captured.err
+
+    def require_one_line(self, capsys: pytest.CaptureFixture[str]) -> str:
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.startswith("fastdp: ")
+        assert captured.err.count("\n") == 1
+        assert SECRET not in captured.err
+        return captured.err
+
+    @pytest.mark.parametrize(
+        "cell",
+        [SECRET * 9, f"x{SECRET}", f"1,{SECRET}", f'"{SECRET}', f"\\xff{SECRET}"],
+    )
+    def test_private_cells_never_show(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], cell: str
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", f"a,n\n1,2\n3,{cell}\n4,5\n")
+        release(source, tmp_path / "out.csv", "--column", "n", *EXACT)
+        assert not self.leaks(capsys)
+
+    def test_bytes_that_are_no_text_in_a_row_of_wrong_length(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        broken = f"a,n\n1,2\n3,4,{SECRET}".encode() + b"\xff\n4,5\n"
+        source = write_csv(tmp_path / "in.csv", broken)
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert output.read_text() == "n\n2\n0\n5\n"
+        captured = capfd.readouterr()
+        assert SECRET not in captured.out + captured.err
+        assert "Exception" not in captured.err
+
+    def test_a_row_longer_than_a_block(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
+        text = "a,n\n" + "1,2\n" * 99 + SECRET * 99 + ",3\n"
+        source = write_csv(tmp_path / "in.csv", text)
+        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 1
+        assert self.require_one_line(capsys).endswith("not a valid csv table\n")
+        require_only(tmp_path, "in.csv")
+
+    def test_a_header_that_is_data_never_shows(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", f"{SECRET},{SECRET}\n1,2\n")
+        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 2
+        assert "--column must be in INPUT, got 'n'" in self.require_one_line(capsys)
+
+    @pytest.mark.parametrize("content", [b"", b"\n", SECRET.encode() * 99])
+    @pytest.mark.parametrize("name", ["in.csv", "in.parquet"])
+    def test_files_that_are_no_tables(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        name: str,
+        content: bytes,
+    ) -> None:
+        source = write_csv(tmp_path / name, content)
+        code = release(source, tmp_path / "out.csv", "--column", "n", *EXACT)
+        assert code in (1, 2)
+        self.require_one_line(capsys)
+        require_only(tmp_path, name)
+
+    def test_a_parquet_file_that_breaks_off(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        values = [f"{SECRET}{i}" for i in range(5000)]
+        source = write_parquet(tmp_path / "in.parquet", {"n": values})
+        content = bytearray(source.read_bytes())
+        content[200:4000] = bytes(3800)
+        source.write_bytes(bytes(content))
+        assert release(source, tmp_path / "o.parquet", "--column", "n", *EXACT) == 1
+        assert "cannot read" in self.require_one_line(capsys)
+        require_only(tmp_path, "in.parquet")
+
+    def test_an_unforeseen_error_is_named_by_its_type_alone(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise KeyError(SECRET)
+
+        monkeypatch.setattr(fastdp.DiscreteLaplace, "release", fail)
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
+        assert self.require_one_line(capsys) == "fastdp: internal error (KeyError)\n"
+        require_only(tmp_path, "in.csv")
+
+
+class TestWholeOrNotAtAll:
+    @pytest.mark.parametrize("extension", ["csv", "parquet"])
+    def test_an_interrupt_midway_leaves_nothing(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        extension: str,
+    ) -> None:
+        monkeypatch.setattr("fastdp.cli.release._CELLS_PER_WRITE", 8192)
+        real: Callable[..., Any] = fastdp.DiscreteLaplace.release
+        calls = 0
+
+        def interrupted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                # The first groups are on the disk by now, under another name.
+                assert len(list(tmp_path.glob(".out.*.part"))) == 1
+                raise KeyboardInterrupt
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(fastdp.DiscreteLaplace, "release", interrupted)
+        source = write_parquet(tmp_path / "in.parquet", {"n": list(range(5000))})
+        output = tmp_path / f"out.{extension}"
+        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert calls == 3
+        assert capsys.readouterr().err == "fastdp: interrupted\n"
+        require_only(tmp_path, "in.parquet")
+
+    def test_a_failure_leaves_an_older_output_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(_files._CsvSink, "_write_lines", full)
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = write_csv(tmp_path / "out.csv", "old")
+        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert output.read_text() == "old"
+        require_only(tmp_path, "in.csv", "out.csv")
+
+    def test_success_replaces_an_older_output(self, tmp_path: Path) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = write_csv(tmp_path / "out.csv", "old")
+        assert release(source, output, "--column", "n", *EXACT) == 0
+        assert output.read_text() == "n\n1\n"
+        require_only(tmp_path, "in.csv", "out.csv")
+
+    def test_the_output_has_the_permissions_of_the_umask(self, tmp_path: Path) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = tmp_path / "out.csv"
+        before = os.umask(0o027)
+        try:
+            assert release(source, output, "--column", "n", *EXACT) == 0
+        finally:
+            os.umask(before)
+        assert output.stat().st_mode & 0o777 == 0o640
+
+    @pytest.mark.parametrize("link", [None, "symbolic", "hard"])
+    def test_never_over_the_input(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str | None
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = tmp_path / "folder" / ".." / "in.csv"
+        (tmp_path / "folder").mkdir()
+        if link == "symbolic":
+            (output := tmp_path / "link.csv").symlink_to(source)
+        elif link == "hard":
+            (output := tmp_path / "link.csv").hardlink_to(source)
+        assert release(source, output, "--column", "n", *EXACT) == 2
+        assert "--output must be another file than INPUT" in capsys.readouterr().err
+        assert source.read_text() == "n\n1\n"
+
+    def test_a_folder_that_is_missing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        output = tmp_path / "none" / "out.csv"
+        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert "No such file or directory" in capsys.readouterr().err
+
+    def test_an_input_that_is_missing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in ("none.csv", "none.parquet"):
+            code = release(tmp_path / name, tmp_path / "o.csv", "--column", "n", *EXACT)
+            assert code == 1
+            error = capsys.readouterr().err
+            assert name in error
+            assert "No such file or directory" in error
+        require_only(tmp_path)
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("options", "named"),
+        [
+            (["discrete-laplace", "--epsilon", "0"], "epsilon"),
+            (["discrete-laplace", "--epsilon", "-1"], "epsilon"),
+            (["discrete-laplace", "--epsilon", "nan"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "inf"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "1/0"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "one"], "--epsilon"),
+            (["discrete-laplace", "--epsilon", "1e99999"], "--epsilon"),
+            (["discrete-laplace"], "--epsilon"),
+            (["discrete-laplace", "--rho", "1"], "--epsilon"),
+            (["laplace", "--epsilon", "1", "--delta", "0.1"], "--epsilon"),
+            (["gaussian", "--epsilon", "1"], "--delta"),
+            (["gaussian", "--rho", "1", "--epsilon", "1"], "--rho"),
+            (["discrete-gaussian", "--epsilon", "1", "--delta", "1"], "delta"),
+            (["discrete-gaussian", "--rho", "0"], "rho"),
+            (["discrete-laplace", "--epsilon", "1", "--workers", "0"], "workers"),
+            (["discrete-laplace", "--epsilon", "1", "--coordinates", "2"], "--coord"),
+            (["discrete-laplace", "--epsilon", "1", "--granularity", "1"], "--gran"),
+            (["uniform", "--epsilon", "1"], "--mechanism"),
+        ],
+    )
+    def test_parameters_are_refused_by_name_before_the_input_is_opened(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        options: list[str],
+        named: str,
+    ) -> None:
+        missing = tmp_path / "never-opened.csv"
+        more = ["--column", "n", "--sensitivity", "1", "--mechanism", *options]
+        assert release(missing, tmp_path / "out.csv", *more) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("fastdp: ")
+        assert error.count("\n") == 1
+        assert named in error
+
+    @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
+    def test_sensitivity(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+    ) -> None:
+        options = ["--mechanism", "discrete-laplace", "--epsilon", "1"]
+        more = ["--column", "n", "--sensitivity", value, *options]
+        assert release(tmp_path / "in.csv", tmp_path / "out.csv", *more) == 2
+        assert "sensitivity" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("column", ["a", "b"])
+    def test_a_name_twice(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "a,b,b\n1,2,3\n")
+        names = ["--column", column, *(["--keep", "a"] if column == "a" else [])]
+        assert release(source, tmp_path / "out.csv", *names, *EXACT) == 2
+        assert f"got {column!r}" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("source", "output", "option"),
+        [("in.txt", "out.csv", "INPUT"), ("in.csv", "out.xlsx", "--output")],
+    )
+    def test_formats(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        source: str,
+        output: str,
+        option: str,
+    ) -> None:
+        files = tmp_path / source, tmp_path / output
+        assert release(*files, "--column", "n", *EXACT) == 2
+        assert f"{option} must end in .csv or .parquet" in capsys.readouterr().err
+
+    def test_without_pyarrow_the_extra_is_named(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        files = tmp_path / "in.csv", tmp_path / "out.csv"
+        assert release(*files, "--column", "n", *EXACT) == 1
+        assert 'pip install "fastdp[cli]"' in capsys.readouterr().err
+
+    def test_no_command_and_version(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main([]) == 2
+        assert "COMMAND" in capsys.readouterr().err
+        with pytest.raises(SystemExit) as stop:
+            main(["--version"])
+        assert stop.value.code == 0
+        assert capsys.readouterr().out == f"fastdp {fastdp.__version__}\n"
+
+    def test_as_a_module(self) -> None:
+        command = [sys.executable, "-m", "fastdp.cli", "release", "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "--sensitivity" in done.stdout
+
+    def test_help_loads_neither_pyarrow_nor_the_kernels(self) -> None:
+        code = (
+            "import sys, fastdp.cli\n"
+            "try: fastdp.cli.main(['release', '--help'])\n"
+            "except SystemExit: pass\n"
+            "loaded = {'pyarrow', 'scipy', 'statsmodels', 'fastdp._core'}\n"
+            "sys.exit(len(loaded & set(sys.modules)))"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert done.returncode == 0
+        assert b"--sensitivity" in done.stdout
+
+    @pytest.mark.parametrize("text", ["0.1", "1e-06", "3", "1/3", "123456789.5"])
+    def test_parameters_are_exact_and_print_as_given(self, text: str) -> None:
+        assert as_text(number(text)) == text
