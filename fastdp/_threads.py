@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 
 
 def plan(n: int, chunk: int, workers: int) -> list[tuple[int, int, int]]:
@@ -23,7 +24,7 @@ def plan(n: int, chunk: int, workers: int) -> list[tuple[int, int, int]]:
     edges = [chunks * k // workers for k in range(workers + 1)]
     return [
         (first * chunk, min(last * chunk, n), first)
-        for first, last in zip(edges, edges[1:], strict=False)
+        for first, last in pairwise(edges)
     ]
 
 

@@ -105,9 +105,9 @@ class _Grid(Additive):
         Parameters
         ----------
         x : float, int, numpy float, or ndarray of float64 or float32
-            The answers. Python ints count as the nearest double. NaN counts as 0, or as the lower bound if there are bounds;
-            infinities count as the largest finite double or as the bounds. The
-            sensitivity must hold after this mapping.
+            The answers. NaN counts as 0, or as the lower bound if there are bounds;
+            infinities count as the largest finite double or as the bounds, Python
+            ints as the nearest double. The sensitivity must hold after this mapping.
         out : ndarray, optional
             Array of x's dtype and shape, C-contiguous; may be `x` itself.
         stream : Stream, optional
