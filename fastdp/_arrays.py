@@ -6,6 +6,7 @@ tell one dataset from another of the same form.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -17,6 +18,9 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 #: Step, lower and upper clamping bound, and what NaN counts as.
 Grid: TypeAlias = "tuple[float, float, float, float]"
+
+#: Most elements of an array: its size in bytes is within numpy's reach.
+MOST = 2**59
 
 _INTEGERS = "an integer array of at most 64 bits (not uint64)"
 _REALS = "a float64 or float32 array"
@@ -72,7 +76,13 @@ def output(
 def shape_of(size: object) -> tuple[int, ...]:
     """Return numpy's `size` argument, an int or a tuple of ints, as a shape."""
     sizes = size if isinstance(size, tuple) else (size,)
-    return tuple(_validate.integer("size", n, 0) for n in sizes)
+    shape = tuple(_validate.integer("size", n, 0, MOST) for n in sizes)
+    if len(shape) > 64 or math.prod(max(n, 1) for n in shape) > MOST:
+        raise ParameterError(
+            f"size must have at most 64 dimensions and {MOST} elements, "
+            f"got {len(shape)} dimensions"
+        )
+    return shape
 
 
 def fill(
@@ -85,11 +95,11 @@ def fill(
 ) -> None:
     """Write x + noise into the checked array `out`, zeros if anything fails."""
     workers = _validate.integer("workers", workers, 1)
-    if x is not None and x is not out and np.may_share_memory(x, out):
-        # Chunks are written before later ones are read: the very same memory or none.
-        same = _address(x) == _address(out) and x.dtype == out.dtype
-        x = x if same else x.copy()
     try:
+        if x is not None and x is not out and np.may_share_memory(x, out):
+            # Chunks are written before later ones are read: the same memory or none.
+            same = _address(x) == _address(out) and x.dtype == out.dtype
+            x = x if same else x.copy()
         call = _core.Call(stream)
         if workers == 1:
             _core.fill(call, sampler, x, out, 0, grid)

@@ -6,6 +6,7 @@ the result does not depend on the number of workers.
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable
 from itertools import pairwise
@@ -23,39 +24,67 @@ def plan(n: int, chunk: int, workers: int) -> list[tuple[int, int, int]]:
     workers = max(1, min(workers, chunks))
     edges = [chunks * k // workers for k in range(workers + 1)]
     return [
-        (first * chunk, min(last * chunk, n), first)
-        for first, last in pairwise(edges)
+        (first * chunk, min(last * chunk, n), first) for first, last in pairwise(edges)
     ]
 
 
 def run(tasks: list[Callable[[], None]]) -> None:
-    """Run the tasks, each but the first on a thread of its own.
+    """Run the tasks, the first here and the others on threads of their own.
 
-    Every thread is joined before an exception of any task is raised, so that
-    the caller can clean up memory that no task touches any more.
+    No task runs any more when this returns or raises, even if a signal cuts in
+    while threads are started or waited for, so that the caller can clean up memory
+    that no task touches. `threading.Thread` cannot give that: a signal within its
+    `start` or `join` leaves its locks, and the thread, in an unknown state.
     """
     errors: list[BaseException] = []
-
-    def guarded(task: Callable[[], None]) -> None:
+    seats = [_Seat(task, errors) for task in tasks[1:]]
+    try:
+        for seat in seats:
+            _thread.start_new_thread(seat.work, ())
+        tasks[0]()
+    except BaseException as error:
+        errors.append(error)
+    while True:  # every point at which a signal can cut in lies within a try
         try:
-            task()
+            for seat in seats:
+                seat.settle()
+            break
         except BaseException as error:
             errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks[1:]]
-    for thread in threads:
-        thread.start()
-    guarded(tasks[0])
-    for thread in threads:
-        _join(thread, errors)
     if errors:
         raise errors[0]
 
 
-def _join(thread: threading.Thread, errors: list[BaseException]) -> None:
-    """Join `thread` even when signals arrive meanwhile; keep what they raise."""
-    while thread.is_alive():
+class _Seat:
+    """A task that a thread, or whoever waits for it, takes: the first to ask."""
+
+    def __init__(self, task: Callable[[], None], errors: list[BaseException]) -> None:
+        self._task = task
+        self._errors = errors
+        self._taker: dict[str, str] = {}
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._settled = False
+
+    def work(self) -> None:
+        """Run the task unless the waiter took it; for a thread of its own."""
+        if self._taker.setdefault("taker", "thread") != "thread":
+            return
         try:
-            thread.join()
+            self._task()
         except BaseException as error:
-            errors.append(error)
+            self._errors.append(error)
+        self._settled = True
+        self._done.release()
+
+    def settle(self) -> None:
+        """Wait for the task; run it, or drop it after an error, if none has begun.
+
+        May be interrupted and called again at any point.
+        """
+        if self._taker.setdefault("taker", "waiter") == "waiter":
+            if not self._settled and not self._errors:
+                self._task()
+            self._settled = True
+        while not self._settled:
+            self._done.acquire(timeout=1)

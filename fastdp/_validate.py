@@ -20,6 +20,9 @@ from fastdp.exceptions import DTypeError, ParameterError
 #: What a public real parameter may be; each is taken at its exact value.
 Real: TypeAlias = "int | float | Fraction | decimal.Decimal | np.integer | np.floating"
 
+#: What Python or numpy counts among the numbers and this package does not.
+_NOT_NUMBERS = (bool, np.bool_, np.timedelta64)
+
 #: Longest numerator or denominator of a parameter, in bits: every double fits.
 MAX_BITS = 2200
 
@@ -36,7 +39,7 @@ def exact(name: str, value: object) -> Fraction:
     """
     if isinstance(value, Fraction):
         result = value
-    elif isinstance(value, (bool, np.bool_)) or not isinstance(
+    elif isinstance(value, _NOT_NUMBERS) or not isinstance(
         value, (numbers.Real, decimal.Decimal)
     ):
         raise DTypeError(
@@ -105,14 +108,20 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int in [low, high]; bools and floats are refused."""
     if type(value) is int:
         result = value
-    elif isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    elif isinstance(value, _NOT_NUMBERS) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an int, got {type(value).__name__}")
     else:
         result = int(value)
     if result < low or (high is not None and result > high):
         rule = f">= {low}" if high is None else f"in [{low}, {high}]"
-        raise ParameterError(f"{name} must be {rule}, got {result}")
+        raise ParameterError(f"{name} must be {rule}, got {_shown(result)}")
     return result
+
+
+def _shown(value: int) -> str:
+    """Return an int as text; Python refuses to print very long ones."""
+    bits = value.bit_length()
+    return str(value) if bits <= 256 else f"an int of {bits} bits"
 
 
 def float_up(value: Fraction) -> float:

@@ -459,6 +459,8 @@ def _on_grid(
 def _pure_guess(rho: Fraction) -> float:
     """Return about the pure epsilon whose (continuous) Laplace noise has this rho."""
     r = float(rho)
+    if r == 0.0:
+        raise CalibrationError("no scale in the supported range has so small a rho")
     return r + 1 - math.exp(-r) if r > 1 else math.sqrt(2 * r)
 
 

@@ -362,7 +362,7 @@ def bytes(n: int, *, stream: Stream | None = None) -> _builtin_bytes:
     >>> len(fastdp.random.bytes(5))
     5
     """
-    n = _validate.integer("n", n, 0)
+    n = _validate.integer("n", n, 0, _arrays.MOST)
     result: _builtin_bytes = _core.fill_bytes(_core.Call(check_stream(stream)), n)
     return result
 
@@ -402,7 +402,7 @@ def permutation(n: int, *, stream: Stream | None = None) -> _Array:
     [0, 1, 2, 3]
     """
     check_stream(stream)
-    out = np.zeros(_validate.integer("n", n, 0), np.int64)
+    out = np.zeros(_validate.integer("n", n, 0, _arrays.MOST), np.int64)
     _core.fill_permutation(_core.Call(stream), out)
     return out
 

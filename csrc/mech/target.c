@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "../base/config.h"
+#include "../base/wipe.h"
+#include "../sampler/bits.h"
 
 static size_t size_of(fdp_dtype_t type)
 {
@@ -82,6 +84,17 @@ static void store_integer_sum(const fdp_target_t *t, const fdp_kernels_t *k, siz
     }
 }
 
+/* y cut to [-most, most], by masks: a choice of doubles may become a branch, on
+ * data. The order of magnitudes is that of their bits. */
+static double clamp(double y, double most)
+{
+    const uint64_t bits = fdp_double_bits(y), limit = fdp_double_bits(most);
+    const uint64_t sign = bits & (UINT64_C(1) << 63);
+    const uint64_t size = bits ^ sign;
+    const uint64_t above = 0 - (uint64_t)((limit - size) >> 63);
+    return fdp_bits_double(sign | (limit & above) | (size & ~above));
+}
+
 /* A piece at a time, so that scratch for doubles is small. */
 #define PIECE 256
 
@@ -102,12 +115,10 @@ static void store_real_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t
         }
         k->add_grid(t->grid, piece, noise + done, piece, m);
         for (size_t i = 0; i < m; i++) {
-            double y = piece[i];
-            y = y > FLT_MAX ? FLT_MAX : y;
-            y = y < -FLT_MAX ? -FLT_MAX : y;
-            out[i] = (float)y;
+            out[i] = (float)clamp(piece[i], (double)FLT_MAX);
         }
     }
+    fdp_wipe(piece, sizeof piece);
 }
 
 void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,

@@ -86,7 +86,7 @@ static bool wide_kept(const fdp_laplace_t *law, uint64_t rest, uint64_t more, bo
     const bool near_zero = rest >> 53 == 0;
     const bool settled = fdp_laplace_settle_keep(law, rest, more, keep);
     *keep |= !near_zero;
-    return !near_zero || (settled && law->unsettled == 0);
+    return (!near_zero) | (settled & (law->unsettled == 0));
 }
 
 /* 128 bits of U instead of 64: decides all but V < 2^-44 and a share of 2^-80. */
@@ -120,10 +120,19 @@ static int64_t settle(fdp_draw_t *d, const fdp_special_t *s)
     return resolve(d, s);
 }
 
+/* a if c is 1, b if it is 0, and never a branch: the compiler is not told that the
+ * mask has only two values. */
+static inline uint64_t choose(uint64_t c, uint64_t a, uint64_t b)
+{
+    uint64_t mask = 0 - c;
+    __asm__("" : "+r"(mask));
+    return (a & mask) | (b & ~mask);
+}
+
 /* The special of lane i of a pass; lanes without one run on the first's words. */
 static const fdp_special_t *special_of(const fdp_draw_t *d, size_t i)
 {
-    return &d->scratch.special[i < d->specials ? i : 0];
+    return &d->scratch.special[choose(i < d->specials, i, 0)];
 }
 
 /* Extension block `block` of the trials of a pass. */
@@ -164,9 +173,10 @@ static void second_stage_laplace(fdp_draw_t *d, size_t from)
         bool keep = false;
         const bool settled = wide_kept(law, rest, more_of(s, i), &keep);
         const int64_t high = s->slot_value[i];
-        const int64_t value = keep ? wide_value(law, high, rest) : FDP_REJECTED64;
-        s->slot_value[i] =
-            settled && high != FDP_UNDECIDED64 ? value : FDP_UNDECIDED64;
+        const uint64_t value = choose(keep, (uint64_t)wide_value(law, high, rest),
+                                      (uint64_t)FDP_REJECTED64);
+        s->slot_value[i] = (int64_t)choose(settled & (high != FDP_UNDECIDED64), value,
+                                           (uint64_t)FDP_UNDECIDED64);
     }
 }
 
@@ -198,7 +208,8 @@ static void second_stage_gaussian(fdp_draw_t *d, size_t from)
         const uint64_t sign = special_of(d, from + i)->word[1] & 1;
         const uint64_t x = (s->slot_magnitude[i] ^ (0 - sign)) + sign;
         const int64_t keep = s->slot_value[i];
-        s->slot_value[i] = keep == FDP_UNDECIDED64 ? keep : (int64_t)(x << 1) | keep;
+        s->slot_value[i] = (int64_t)choose(keep == FDP_UNDECIDED64, (uint64_t)keep,
+                                           (x << 1) | (uint64_t)keep);
     }
 }
 
@@ -214,14 +225,16 @@ void fdp_settle_specials(fdp_draw_t *d, void *values, size_t spare)
             second_stage_gaussian(d, from);
         }
         for (size_t i = 0; i < d->slots; i++) {
-            const bool used = from + i < d->specials;
+            const uint64_t used = from + i < d->specials;
             const fdp_special_t *e = special_of(d, from + i);
             int64_t value = d->scratch.slot_value[i];
-            if (FDP_UNLIKELY(used && value == FDP_UNDECIDED64)) {
+            if (FDP_UNLIKELY(choose(used, (uint64_t)value, 0) ==
+                             (uint64_t)FDP_UNDECIDED64)) {
                 value = settle(d, e);
             }
-            d->any_rejected |= used && !d->shape.tagged && value == rejected_value(d);
-            store_value(d, values, used ? e->index : spare, value);
+            d->any_rejected |=
+                used & (d->shape.tagged ? 0 : 1) & (value == rejected_value(d));
+            store_value(d, values, (size_t)choose(used, e->index, spare), value);
         }
         from += d->slots;
     } while (FDP_UNLIKELY(from < d->specials));
@@ -257,11 +270,12 @@ static void lanes_take(lanes_t *l, uint16_t *lane, size_t steps)
 {
     for (size_t i = 0; i < steps; i++) {
         const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
-        const bool valid = l->left != 0;
-        lane[i] = (uint16_t)(valid ? l->where[l->at] * 64u + bit : 0);
+        const uint64_t valid = l->left != 0;
+        lane[i] = (uint16_t)choose(valid, l->where[l->at] * 64u + bit, 0);
         l->left &= l->left - 1;
-        l->at += valid && l->left == 0;
-        l->left = l->left != 0 ? l->left : l->mask[l->where[l->at]];
+        const uint64_t more = l->left != 0;
+        l->at += (size_t)choose(valid, 1 - more, 0);
+        l->left = choose(more, l->left, l->mask[l->where[l->at]]);
     }
 }
 

@@ -153,6 +153,13 @@ static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
     }
 }
 
+/* a if c, else b, by masks: a choice of doubles may become a branch, on data. */
+static inline double FDP_K(pick)(int c, double a, double b)
+{
+    const uint64_t mask = c ? ~UINT64_C(0) : 0;
+    return fdp_bits_double((fdp_double_bits(a) & mask) | (fdp_double_bits(b) & ~mask));
+}
+
 /* Both addends are multiples of the step (or x is so large that it is one), so
  * the sum is the correctly rounded value of an exact sum: post-processing. */
 static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
@@ -160,20 +167,22 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
 {
     const double step = grid->step, low = grid->low, high = grid->high;
     const double nan = grid->nan;
-    const double anchor = step * 0x1p52;
+    const double anchor = step * 0x1p52, largest = 0x1.fffffffffffffp1023;
+    const uint64_t sign_bit = UINT64_C(1) << 63;
     FDP_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
         double v = x[i];
-        v = v == v ? v : nan;
-        v = v < low ? low : v;
-        v = v > high ? high : v;
-        const double size = v < 0.0 ? -v : v;
+        v = FDP_K(pick)(v == v, v, nan);
+        v = FDP_K(pick)(v < low, low, v);
+        v = FDP_K(pick)(v > high, high, v);
+        const uint64_t sign = fdp_double_bits(v) & sign_bit;
+        const double size = fdp_bits_double(fdp_double_bits(v) ^ sign);
         const double snapped = (size + anchor) - anchor;
-        const double on_grid = size < anchor ? snapped : size;
-        const double base = v < 0.0 ? -on_grid : on_grid;
+        const double on_grid = FDP_K(pick)(size < anchor, snapped, size);
+        const double base = fdp_bits_double(fdp_double_bits(on_grid) | sign);
         double y = base + fdp_from_small(noise[i]) * step;
-        y = y > 0x1.fffffffffffffp1023 ? 0x1.fffffffffffffp1023 : y;
-        y = y < -0x1.fffffffffffffp1023 ? -0x1.fffffffffffffp1023 : y;
+        y = FDP_K(pick)(y > largest, largest, y);
+        y = FDP_K(pick)(y < -largest, -largest, y);
         out[i] = y;
     }
 }

@@ -16,7 +16,7 @@ from fastdp.accounting.events import (
     DiscreteLaplaceEvent,
     TruncatedDiscreteLaplaceEvent,
 )
-from fastdp.exceptions import DTypeError
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Additive
 
 _INT64 = np.iinfo(np.int64)
@@ -90,7 +90,9 @@ def _as_int64(x: Any) -> int:
     """Return an integer scalar as an int, saturated to int64."""
     if isinstance(x, np.ndarray):
         x = _arrays.data("x", x, real=False)[()]
-    if isinstance(x, (bool, np.uint64)) or not isinstance(x, (int, np.integer)):
+    if isinstance(x, (bool, np.uint64, np.timedelta64)) or not isinstance(
+        x, (int, np.integer)
+    ):
         raise DTypeError(
             "x must be an int or an integer array of at most 64 bits (not uint64), "
             f"got {type(x).__name__}"
@@ -276,7 +278,8 @@ class TruncatedLaplace(_Integer):
     scale : int, float, Fraction or Decimal
         Scale of the law before truncation, in [1e-6, 2**55].
     bound : int
-        Largest absolute value of the noise, in [1, 2**62].
+        Largest absolute value of the noise, in [1, 2**62] and at least scale/100:
+        with less, nearly every draw would have to be redrawn.
 
     Raises
     ------
@@ -310,6 +313,8 @@ class TruncatedLaplace(_Integer):
     def __init__(self, scale: Real, bound: int) -> None:
         exact = _validate.positive("scale", scale)
         bound = _validate.integer("bound", bound, 1, 2**62)
+        if 100 * bound < exact:
+            raise ParameterError(f"bound must be at least scale/100, got {bound}")
         self._freeze(
             _arguments=(("scale", _validate.plain(exact)), ("bound", bound)),
             _scale=exact,

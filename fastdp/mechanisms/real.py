@@ -52,7 +52,7 @@ class _Grid(Additive):
     ) -> Fraction:
         """Check and freeze the arguments; return the parameter in steps."""
         exact = _validate.positive(name, parameter)
-        coordinates = _validate.integer("coordinates", coordinates, 1)
+        coordinates = _validate.integer("coordinates", coordinates, 1, 2**63 - 1)
         if granularity is None:
             granularity = calibration.grid_granularity(exact)
         step = _power_of_two(granularity)
@@ -140,7 +140,7 @@ class _Grid(Additive):
             _validate.integer("workers", workers, 1)
             value, kind = _as_float(x)
             y = _core.fill_one_real(self._sampler, value, self._grid, stream)
-            return np.float32(_to_float32(y)) if kind is np.float32 else y
+            return _to_float32(y) if kind is np.float32 else y
         if scalar:
             value, kind = _as_float(x)
             x = np.asarray(value, kind)
@@ -168,8 +168,10 @@ def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
     return float(x), np.float64
 
 
-def _to_float32(y: float) -> float:
-    return min(max(y, -_FLOAT32_MAX), _FLOAT32_MAX)
+def _to_float32(y: float) -> np.float32:
+    # The host may have asked numpy to raise when a value is rounded or underflows.
+    with np.errstate(all="ignore"):
+        return np.float32(min(max(y, -_FLOAT32_MAX), _FLOAT32_MAX))
 
 
 def _power_of_two(granularity: Real) -> Fraction:
