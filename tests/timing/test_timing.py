@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import two_class as tc
 
 SHORT, FULL = 10_000, 2_100_000
-ALARM, GATE = 60.0, 4.5
+ALARM, GATE = 15.0, 4.5
 LARGEST = float(np.finfo(float).max)
 GRID = (2.0**-30, -LARGEST, LARGEST, 0.0)
 
