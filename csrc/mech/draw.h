@@ -41,12 +41,11 @@ static inline int64_t fdp_far_from(const fdp_draw_t *d)
 }
 
 /* Appends the special lanes of a group, with their words, to the list. `values` is
- * the batch, whose `base`-th value is trial `first` of the chunk; `spare` is the
- * place behind it. */
+ * the batch of `trials`, whose `base`-th value is trial `first` of the chunk. */
 void fdp_collect(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void *values,
-                 size_t base, size_t first, size_t count, size_t spare);
+                 size_t base, size_t first, size_t count, size_t trials);
 
 /* Settles the listed lanes and empties the list. */
-void fdp_settle_specials(fdp_draw_t *d, void *values, size_t spare);
+void fdp_settle_specials(fdp_draw_t *d, void *values, size_t trials);
 
 #endif

@@ -36,7 +36,7 @@ typedef struct {
     uint8_t *block;  /* Gaussian: block of each trial of the group         */
     uint16_t *height;
     uint64_t mask[FDP_GROUP / 64 + 1]; /* a bit a trial of the group: special */
-    void *value;     /* tagged values of the batch and one spare */
+    void *value;     /* tagged values of the batch              */
     void *noise;     /* accepted values of the chunk                       */
     int64_t *wide;   /* a batch of 64-bit values on the way out            */
     fdp_special_t *special;

@@ -26,6 +26,12 @@ static void store_value(const fdp_draw_t *d, void *values, size_t index, int64_t
     }
 }
 
+static int64_t load_value(const fdp_draw_t *d, const void *values, size_t index)
+{
+    return d->shape.value_bytes == 8 ? ((const int64_t *)values)[index]
+                                     : ((const int32_t *)values)[index];
+}
+
 static int64_t magnitude_of(int64_t v) { return v < 0 ? -v : v; }
 
 /* What a rejected trial leaves in the value array. */
@@ -129,6 +135,13 @@ static inline uint64_t choose(uint64_t c, uint64_t a, uint64_t b)
     return (a & mask) | (b & ~mask);
 }
 
+/* Where an unused step reads and an unused slot writes back what is there: spread
+ * over the n places as the used ones are, for the memory's time to be alike. */
+static size_t place_of(size_t i, size_t steps, size_t n)
+{
+    return (2 * i + 1) * (n / steps) / 2;
+}
+
 /* The special of lane i of a pass; lanes without one run on the first's words. */
 static const fdp_special_t *special_of(const fdp_draw_t *d, size_t i)
 {
@@ -214,8 +227,8 @@ static void second_stage_gaussian(fdp_draw_t *d, size_t from)
 }
 
 /* Settles the collected specials and empties the list: passes of `slots` lanes,
- * one of them nearly always; spare lanes write behind the batch. */
-void fdp_settle_specials(fdp_draw_t *d, void *values, size_t spare)
+ * one of them nearly always. */
+void fdp_settle_specials(fdp_draw_t *d, void *values, size_t trials)
 {
     size_t from = 0;
     do {
@@ -234,15 +247,19 @@ void fdp_settle_specials(fdp_draw_t *d, void *values, size_t spare)
             }
             d->any_rejected |=
                 used & (d->shape.tagged ? 0 : 1) & (value == rejected_value(d));
-            store_value(d, values, (size_t)choose(used, e->index, spare), value);
+            const size_t index =
+                (size_t)choose(used, e->index, place_of(i, d->slots, trials));
+            const int64_t before = load_value(d, values, index);
+            store_value(d, values, index,
+                        (int64_t)choose(used, (uint64_t)value, (uint64_t)before));
         }
         from += d->slots;
     } while (FDP_UNLIKELY(from < d->specials));
     d->specials = 0;
 }
 
-/* The next `steps` set bits of a group's masks as lane numbers, lane 0 when there
- * are no more; every step costs the same. */
+/* The next `steps` set bits of a group's masks as lane numbers, lanes in regular
+ * places when there are no more; every step costs the same. */
 typedef struct {
     const uint64_t *mask;
     uint8_t where[FDP_GROUP / 64 + 1]; /* masks with a bit set, then an empty one */
@@ -266,12 +283,13 @@ static size_t lanes_open(lanes_t *l, uint64_t *mask, size_t masks)
     return total;
 }
 
-static void lanes_take(lanes_t *l, uint16_t *lane, size_t steps)
+static void lanes_take(lanes_t *l, uint16_t *lane, size_t steps, size_t lanes)
 {
     for (size_t i = 0; i < steps; i++) {
         const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
         const uint64_t valid = l->left != 0;
-        lane[i] = (uint16_t)choose(valid, l->where[l->at] * 64u + bit, 0);
+        lane[i] = (uint16_t)choose(valid, l->where[l->at] * 64u + bit,
+                                   place_of(i, steps, lanes));
         l->left &= l->left - 1;
         const uint64_t more = l->left != 0;
         l->at += (size_t)choose(valid, 1 - more, 0);
@@ -298,7 +316,7 @@ static void gather_words(fdp_special_t *to, size_t p, const uint8_t *words,
  * fixed number of steps unless more lanes are special than that: which lanes are
  * undecided tells of the tail. */
 void fdp_collect(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void *values,
-                    size_t base, size_t first, size_t count, size_t spare)
+                    size_t base, size_t first, size_t count, size_t trials)
 {
     fdp_scratch_t *s = &d->scratch;
     const void *at = (const uint8_t *)values + base * d->shape.value_bytes;
@@ -314,10 +332,10 @@ void fdp_collect(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void *valu
     size_t taken = 0;
     do {
         if (FDP_UNLIKELY(d->specials + steps > s->specials)) {
-            fdp_settle_specials(d, values, spare);
+            fdp_settle_specials(d, values, trials);
         }
         fdp_special_t *to = &s->special[d->specials];
-        lanes_take(&lanes, lane, steps);
+        lanes_take(&lanes, lane, steps, count);
         for (size_t i = 0; i < steps; i++) {
             to[i].index = (uint32_t)(base + lane[i]);
             to[i].trial = (uint32_t)(first + lane[i]);
