@@ -63,12 +63,28 @@ static void store_integers(void *out, fdp_dtype_t type, size_t at, size_t n,
     }
 }
 
+/* Noise alone, into int64. */
+static void store_noise(int64_t *out, size_t n, const void *noise, int narrow)
+{
+    if (!narrow) {
+        memcpy(out, noise, n * sizeof *out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        out[i] = ((const int32_t *)noise)[i];
+    }
+}
+
 static void store_integer_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t at,
                               size_t n, const void *noise, int narrow, int64_t *wide)
 {
     const bool in_place = t->out_type == FDP_I64;
     int64_t *const out = in_place ? (int64_t *)t->out + at : wide;
     const int64_t *x = wide;
+    if (in_place && t->x_type == FDP_NONE) {
+        store_noise(out, n, noise, narrow);
+        return;
+    }
     if (t->x_type == FDP_I64) {
         x = (const int64_t *)t->x + at;
     } else {
