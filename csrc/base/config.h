@@ -52,14 +52,12 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 
 /* ---- attributes ------------------------------------------------------- */
 
-#define FDP_RESTRICT restrict
 #ifndef FDP_NODISCARD /* fastdp.h has it too, for its own readers */
 #define FDP_NODISCARD __attribute__((warn_unused_result))
 #endif
 #define FDP_ALIGNED(n) __attribute__((aligned(n)))
 #define FDP_INTERNAL __attribute__((visibility("hidden")))
 #define FDP_ALWAYS_INLINE static inline __attribute__((always_inline))
-#define FDP_NOINLINE __attribute__((noinline))
 /* The loop that follows has no dependence from one turn to another. */
 #if defined(__clang__)
 #define FDP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")

@@ -9,7 +9,6 @@
 #include "config.h"
 
 __extension__ typedef unsigned __int128 fdp_u128_t;
-__extension__ typedef __int128 fdp_i128_t;
 
 /* The whole product; *high receives bits 64..127, the result is bits 0..63. */
 FDP_ALWAYS_INLINE uint64_t fdp_mul_u64(uint64_t a, uint64_t b, uint64_t *high)
@@ -17,12 +16,6 @@ FDP_ALWAYS_INLINE uint64_t fdp_mul_u64(uint64_t a, uint64_t b, uint64_t *high)
     const fdp_u128_t p = (fdp_u128_t)a * b;
     *high = (uint64_t)(p >> 64);
     return (uint64_t)p;
-}
-
-/* floor(a * b / 2^64). */
-FDP_ALWAYS_INLINE uint64_t fdp_mulhi_u64(uint64_t a, uint64_t b)
-{
-    return (uint64_t)(((fdp_u128_t)a * b) >> 64);
 }
 
 #endif

@@ -6,7 +6,7 @@
  *   FDP_AES_SPREAD  a 128-bit vector in every block of a vector
  *   FDP_AES_LOAD, FDP_AES_STORE, FDP_AES_ADD64, FDP_AES_XOR, FDP_AES_ROUND,
  *   FDP_AES_LAST    the obvious instructions
- * and includes config.h, aes.h, bytes.h, wipe.h and <immintrin.h> before its
+ * and includes config.h, aes.h, wipe.h and <immintrin.h> before its
  * target region.
  *
  *   fdp_aes_rounds       FDP_AES_DEEP vectors at once: enough independent work

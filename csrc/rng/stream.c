@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "../base/bytes.h"
 #include "../base/cpu.h"
 #include "../base/wipe.h"
 #include "aes.h"

@@ -1,5 +1,5 @@
 /* settle.h: scalar second opinions, in 128-bit integers, for lanes that the
- * double kernels leave undecided. What these cannot decide either goes to the
+ * second stage leaves undecided. What these cannot decide either goes to the
  * exact resolver. */
 #ifndef FDP_SAMPLER_SETTLE_H
 #define FDP_SAMPLER_SETTLE_H
