@@ -11,6 +11,7 @@ from fastdp.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     NeighboringRelation,
+    RandomizedResponseEvent,
     TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "GaussianEvent",
     "LaplaceEvent",
     "NeighboringRelation",
+    "RandomizedResponseEvent",
     "TruncatedDiscreteLaplaceEvent",
     "conversions",
     "event_delta",

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from fastdp import _validate
 from fastdp.accounting._numeric import sqrt_up
-from fastdp.exceptions import DTypeError
+from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = [
     "DiscreteGaussianEvent",
@@ -26,6 +26,7 @@ __all__ = [
     "GaussianEvent",
     "LaplaceEvent",
     "NeighboringRelation",
+    "RandomizedResponseEvent",
     "TruncatedDiscreteLaplaceEvent",
     "l2_sensitivity",
 ]
@@ -240,3 +241,38 @@ class DiscreteGaussianEvent(Event):
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)
             object.__setattr__(self, "coordinates", checked)
+
+
+@dataclass(frozen=True, repr=False)
+class RandomizedResponseEvent(Event):
+    """One report of a randomizer whose privacy loss takes three values.
+
+    The loss is ln(p/q) with probability p, -ln(p/q) with probability q, and 0 with
+    the rest: k-ary response, unary encoding, local hashing and Hadamard response
+    are all of this form, for every pair of values.
+
+    Parameters
+    ----------
+    p : Fraction
+        Probability of the larger loss; p >= q.
+    q : Fraction
+        Probability of the opposite loss, > 0; p + q <= 1.
+    neighboring_relation : NeighboringRelation
+        What one report compares: by default one individual's value against another.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    p: Fraction
+    q: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        self._check("p", "q")
+        if self.p < self.q:
+            raise ParameterError(f"p must be >= q, got {self.p!r} and {self.q!r}")
+        if self.p + self.q > 1:
+            raise ParameterError(f"p + q must be <= 1, got {self.p + self.q!r}")

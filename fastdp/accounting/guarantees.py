@@ -7,13 +7,14 @@ the event and rounds up. An event that is not known is refused, never free.
 from __future__ import annotations
 
 from fastdp._validate import Real, float_up
-from fastdp.accounting import _laplace, conversions
+from fastdp.accounting import _laplace, _response, conversions
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RandomizedResponseEvent,
     TruncatedDiscreteLaplaceEvent,
 )
 from fastdp.exceptions import UnsupportedEventError
@@ -60,6 +61,8 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
             return conversions.gaussian_epsilon(d, s, width)
         case DiscreteGaussianEvent(sensitivity=s, sigma=width) if d > 0:
             return conversions.discrete_gaussian_epsilon(d, s, width, event.coordinates)
+        case RandomizedResponseEvent(p=p, q=q):
+            return _response.epsilon(p, q, d)
     raise UnsupportedEventError(
         f"no finite epsilon is known for {event!r} at {delta!r}"
     )
@@ -86,6 +89,8 @@ def event_delta(event: Event, epsilon: Real) -> float:
             return conversions.gaussian_delta(epsilon, s, width)
         case DiscreteGaussianEvent(sensitivity=s, sigma=width, coordinates=n):
             return conversions.discrete_gaussian_delta(epsilon, s, width, n)
+        case RandomizedResponseEvent(p=p, q=q):
+            return _response.delta(p, q, conversions.capped_epsilon(epsilon))
     raise UnsupportedEventError(f"no delta is known for {event!r}")
 
 
@@ -106,4 +111,6 @@ def event_rho(event: Event) -> float:
             return float_up(conversions.gaussian_rho(s, width))
         case DiscreteGaussianEvent(sensitivity=s, sigma=width):
             return float_up(conversions.gaussian_rho(s, width))
+        case RandomizedResponseEvent(p=p, q=q):
+            return _response.rho(p, q)
     raise UnsupportedEventError(f"no finite rho is known for {event!r}")

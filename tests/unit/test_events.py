@@ -14,6 +14,7 @@ from fastdp.accounting import (
     GaussianEvent,
     LaplaceEvent,
     NeighboringRelation,
+    RandomizedResponseEvent,
     TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
@@ -25,6 +26,7 @@ EVENTS = [
     TruncatedDiscreteLaplaceEvent(1, 10, 140),
     GaussianEvent(l2_sensitivity(2), 3),
     DiscreteGaussianEvent(1, 4.5, coordinates=7),
+    RandomizedResponseEvent(Fraction(3, 4), Fraction(1, 5)),
     DiscreteGaussianEvent(
         1, 2, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL
     ),
@@ -95,3 +97,17 @@ def test_l2_sensitivity_is_above_the_root_and_close(square):
     exact = Fraction(square)
     assert exact <= root * root <= exact * (1 + Fraction(1, 2**79))
     assert l2_sensitivity(Fraction(9, 4)) == Fraction(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "match"),
+    [
+        (0.25, 0.5, "p must be >= q"),
+        (0.75, 0.5, "<= 1"),
+        (0.5, 0, "q must be"),
+        (0, 0, "p"),
+    ],
+)
+def test_response_probabilities_are_checked(p, q, match):
+    with pytest.raises(ParameterError, match=match):
+        RandomizedResponseEvent(p, q)
