@@ -77,13 +77,17 @@ MAY_IMPORT = {
     "_special": {"exceptions"},
     "_core": {"_fdp", "exceptions"},
     "_exact": _FLOOR,
+    "_exact_bits": {"_exact"},
     "_tables": {*_FLOOR, "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
     "_config": {"fastdp", "_core"},
     "distributions": {*_FLOOR, "_special"},
     "accounting": {*_FLOOR, "_special", "distributions"},
     "calibration": {*_FLOOR, "accounting", "distributions"},
-    "random": {*_FLOOR, "_arrays", "_core", "_exact", "_stream", "_tables"},
+    "random": {
+        *_FLOOR,
+        *("_arrays", "_core", "_exact", "_exact_bits", "_stream", "_tables"),
+    },
     "mechanisms": {
         *_FLOOR,
         *("_arrays", "_core", "_stream"),
@@ -93,7 +97,7 @@ MAY_IMPORT = {
 }
 
 #: The command line uses what a user of the package has, and public-parameter helpers.
-NOT_FOR_CLI = {"testing", "_core", "_arrays", "_exact"}
+NOT_FOR_CLI = {"testing", "_core", "_arrays", "_exact", "_exact_bits"}
 
 
 def python_files():
