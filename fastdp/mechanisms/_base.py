@@ -1,4 +1,4 @@
-"""What every additive mechanism has: identity, readings and the cost methods."""
+"""What every mechanism has: identity and the cost methods; readings of added noise."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fastdp import _core, _validate
+from fastdp import _arrays, _core, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
+from fastdp.exceptions import DTypeError
+
+_INT64 = np.iinfo(np.int64)
 
 
-class Additive(ABC):
-    """Base of the mechanisms that add noise; immutable, hashable, picklable.
+class Mechanism(ABC):
+    """Base of all mechanisms; immutable, hashable, picklable.
 
     A subclass sets `_arguments`, the constructor's arguments by name, through
     `_freeze`; equality, hash, repr and pickling follow from them alone, so that no
-    copy shares anything but public parameters.
+    copy shares anything but public parameters. The cost methods follow from
+    `event`.
     """
 
-    __slots__ = ("_arguments", "_law", "_sampler", "_step")
+    __slots__ = ("_arguments",)
 
     _arguments: tuple[tuple[str, Any], ...]
-    _law: Any  # distribution of the noise in steps
-    _step: Fraction  # unit of the noise: 1 for integers
-    _sampler: _core.Sampler
 
     def _freeze(self, **attributes: Any) -> None:
         for name, value in attributes.items():
@@ -41,7 +42,7 @@ class Additive(ABC):
         raise AttributeError(f"{type(self).__name__} is immutable")
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other) or not isinstance(other, Additive):
+        if type(self) is not type(other) or not isinstance(other, Mechanism):
             return NotImplemented
         return self._arguments == other._arguments
 
@@ -52,8 +53,59 @@ class Additive(ABC):
         shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments)
         return f"{type(self).__name__}({shown})"
 
-    def __reduce__(self) -> tuple[Callable[..., Additive], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Mechanism], tuple[Any, ...]]:
         return _rebuild, (type(self), dict(self._arguments))
+
+    @abstractmethod
+    def event(self) -> Event:
+        """Return the public facts of one release, for an accountant."""
+
+    def epsilon(self, *, delta: Real = 0) -> float:
+        """Return an epsilon that one release meets at `delta`, rounded up.
+
+        Parameters
+        ----------
+        delta : int, float, Fraction or Decimal
+            >= 0 and < 1; 0 asks for pure differential privacy.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `delta` is out of its domain.
+        UnsupportedEventError
+            No finite epsilon holds at this delta.
+        """
+        from fastdp.accounting.guarantees import event_epsilon
+
+        return event_epsilon(self.event(), delta)
+
+    def delta(self, epsilon: Real) -> float:
+        """Return a delta that one release meets at `epsilon`, rounded up.
+
+        Errors are those of `epsilon`.
+        """
+        from fastdp.accounting.guarantees import event_delta
+
+        return event_delta(self.event(), epsilon)
+
+    def rho(self) -> float:
+        """Return rho of one release (zero-concentrated privacy), rounded up.
+
+        Errors are those of `epsilon`.
+        """
+        from fastdp.accounting.guarantees import event_rho
+
+        return event_rho(self.event())
+
+
+class Additive(Mechanism):
+    """Base of the mechanisms that add noise; their cost depends on a sensitivity."""
+
+    __slots__ = ("_law", "_sampler", "_step")
+
+    _law: Any  # distribution of the noise in steps
+    _step: Fraction  # unit of the noise: 1 for integers
+    _sampler: _core.Sampler
 
     @property
     def std(self) -> float:
@@ -149,5 +201,19 @@ class Additive(ABC):
         """Return `x` with noise added to every entry."""
 
 
-def _rebuild(kind: type[Additive], arguments: dict[str, Any]) -> Additive:
+def _rebuild(kind: type[Mechanism], arguments: dict[str, Any]) -> Mechanism:
     return kind(**arguments)
+
+
+def int64_scalar(name: str, x: Any) -> int:
+    """Return an integer scalar as an int, saturated to int64."""
+    if isinstance(x, np.ndarray):
+        x = _arrays.data(name, x, real=False)[()]
+    if isinstance(x, (bool, np.uint64, np.timedelta64)) or not isinstance(
+        x, (int, np.integer)
+    ):
+        raise DTypeError(
+            f"{name} must be an int or an integer array of at most 64 bits (not "
+            f"uint64), got {type(x).__name__}"
+        )
+    return min(max(int(x), _INT64.min), _INT64.max)

@@ -16,10 +16,8 @@ from fastdp.accounting.events import (
     DiscreteLaplaceEvent,
     TruncatedDiscreteLaplaceEvent,
 )
-from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._base import Additive
-
-_INT64 = np.iinfo(np.int64)
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms._base import Additive, int64_scalar
 
 
 class _Integer(Additive):
@@ -73,10 +71,10 @@ class _Integer(Additive):
         scalar = not isinstance(x, np.ndarray)
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)
-            x = x if type(x) is np.int64 else _as_int64(x)
+            x = x if type(x) is np.int64 else int64_scalar("x", x)
             return _core.fill_one(self._sampler, x, stream)
         if scalar:
-            x = np.asarray(_as_int64(x))
+            x = np.asarray(int64_scalar("x", x))
         x = _arrays.data("x", x, real=False)
         if out is None:
             out = np.zeros(x.shape, np.int64)
@@ -84,20 +82,6 @@ class _Integer(Additive):
             out = _arrays.output(out, x.shape, None)
         _arrays.fill(self._sampler, x, out, stream, workers)
         return out
-
-
-def _as_int64(x: Any) -> int:
-    """Return an integer scalar as an int, saturated to int64."""
-    if isinstance(x, np.ndarray):
-        x = _arrays.data("x", x, real=False)[()]
-    if isinstance(x, (bool, np.uint64, np.timedelta64)) or not isinstance(
-        x, (int, np.integer)
-    ):
-        raise DTypeError(
-            "x must be an int or an integer array of at most 64 bits (not uint64), "
-            f"got {type(x).__name__}"
-        )
-    return min(max(int(x), _INT64.min), _INT64.max)
 
 
 class DiscreteLaplace(_Integer):
