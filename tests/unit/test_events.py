@@ -1,24 +1,41 @@
 """Events are immutable statements of exact public facts."""
 
 import dataclasses
+import json
 import pickle
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
+from fastdp import accounting
 from fastdp.accounting import (
+    ApproximateDPEvent,
+    ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
+    ExponentialMechanismEvent,
     GaussianEvent,
+    GDPEvent,
+    GroupEvent,
     LaplaceEvent,
     NeighboringRelation,
+    PermuteAndFlipEvent,
+    PoissonSampledEvent,
+    PureDPEvent,
     RandomizedResponseEvent,
+    RDPEvent,
+    SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
+    SelfComposedEvent,
+    TCDPEvent,
+    TradeOffEvent,
     TruncatedDiscreteLaplaceEvent,
+    ZCDPEvent,
     l2_sensitivity,
 )
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 EVENTS = [
     LaplaceEvent(1, 0.1),
@@ -27,6 +44,22 @@ EVENTS = [
     GaussianEvent(l2_sensitivity(2), 3),
     DiscreteGaussianEvent(1, 4.5, coordinates=7),
     RandomizedResponseEvent(Fraction(3, 4), Fraction(1, 5)),
+    ExponentialMechanismEvent(0.5),
+    PermuteAndFlipEvent(Fraction(1, 3)),
+    PureDPEvent(0),
+    ApproximateDPEvent(1, Decimal("1e-6")),
+    ZCDPEvent(0.5),
+    ZCDPEvent(0.5, 0.25),
+    TCDPEvent(0.5, 10),
+    RDPEvent((2, 8, 32.5), (0.1, 0.4, 2)),
+    GDPEvent(1.5),
+    TradeOffEvent((0, 0.25, 1), (0.75, 0.25, 0)),
+    ComposedEvent((LaplaceEvent(1, 2), GaussianEvent(1, 2))),
+    SelfComposedEvent(LaplaceEvent(1, 2), 1000),
+    PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 2)),
+    SampledWithoutReplacementEvent(1000, 10, GaussianEvent(1, 2)),
+    SampledWithReplacementEvent(10, 100, LaplaceEvent(1, 2)),
+    GroupEvent(SelfComposedEvent(PureDPEvent(1), 2), 3),
     DiscreteGaussianEvent(
         1, 2, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL
     ),
@@ -111,3 +144,129 @@ def test_l2_sensitivity_is_above_the_root_and_close(square):
 def test_response_probabilities_are_checked(p, q, match):
     with pytest.raises(ParameterError, match=match):
         RandomizedResponseEvent(p, q)
+
+
+# ---- JSON --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=repr)
+def test_json_round_trip(event):
+    text = event.to_json()
+    assert Event.from_json(text) == event
+    assert json.loads(text)["version"] == 1
+
+
+def test_every_kind_of_event_is_listed_here():
+    kinds = {
+        name
+        for name in accounting.__all__
+        if name.endswith("Event") and name != "Event"
+    }
+    assert {type(event).__name__ for event in EVENTS} == kinds
+
+
+def envelope(**event):
+    return json.dumps({"format": "fastdp event", "version": 1, "event": event})
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "JSON"),
+        ("[" * 100_000, "JSON"),
+        ("[]", "object"),
+        ('{"format": "fastdp event", "version": 2, "event": {}}', "version 1"),
+        ('{"format": "other", "version": 1, "event": {}}', "form"),
+        (envelope(), "'type'"),
+        (envelope(type="Event_"), "known event"),
+        (envelope(type="_Wrapper"), "known event"),
+        (envelope(type="GDPEvent"), "fields"),
+        (envelope(type="GDPEvent", mu="1", nu="2"), "fields"),
+        (envelope(type="GDPEvent", mu=1.5, neighboring_relation="REPLACE_ONE"), "1/10"),
+        (envelope(type="GDPEvent", mu="1/0", neighboring_relation="REPLACE_ONE"), "/"),
+        (envelope(type="GDPEvent", mu="-1", neighboring_relation="REPLACE_ONE"), "mu"),
+        (envelope(type="GDPEvent", mu="1", neighboring_relation=["x"]), "one of"),
+        (envelope(type="ComposedEvent", events="GDPEvent"), "list"),
+        (envelope(type="ComposedEvent", events=[]), "empty"),
+    ],
+)
+def test_other_json_is_refused(text, match):
+    with pytest.raises(ParameterError, match=match):
+        Event.from_json(text)
+
+
+def test_json_must_be_text():
+    with pytest.raises(DTypeError, match="text"):
+        Event.from_json(b"{}")
+
+
+# ---- what combined events ask ------------------------------------------------------
+
+
+def test_relations_and_groups_are_not_mixed():
+    replace = GDPEvent(1, NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(UnsupportedEventError, match="neighboring_relation"):
+        ComposedEvent((GDPEvent(1), replace))
+    with pytest.raises(UnsupportedEventError, match="group_size"):
+        ComposedEvent((GDPEvent(1), GroupEvent(GDPEvent(1), 2)))
+
+
+def test_wrappers_take_over_relation_and_group():
+    inner = GroupEvent(GDPEvent(1, NeighboringRelation.REPLACE_ONE), 2)
+    for event in (
+        GroupEvent(inner, 3),
+        ComposedEvent((GroupEvent(inner, 3),)),
+        SelfComposedEvent(GroupEvent(inner, 3), 2),
+    ):
+        assert event.neighboring_relation is NeighboringRelation.REPLACE_ONE
+        assert event.group_size == 6
+
+
+def test_lists_of_events_become_tuples():
+    event = ComposedEvent([GDPEvent(1), GDPEvent(2)])
+    assert event.events == (GDPEvent(1), GDPEvent(2))
+    assert len({event, ComposedEvent((GDPEvent(1), GDPEvent(2)))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: PureDPEvent(-1), ParameterError, "epsilon"),
+        (lambda: PureDPEvent(float("inf")), ParameterError, "epsilon"),
+        (lambda: ApproximateDPEvent(1, 1), ParameterError, "delta"),
+        (lambda: ApproximateDPEvent(1, -0.1), ParameterError, "delta"),
+        (lambda: ZCDPEvent(-1), ParameterError, "rho"),
+        (lambda: ZCDPEvent(1, -1), ParameterError, "xi"),
+        (lambda: TCDPEvent(1, 1), ParameterError, "omega"),
+        (lambda: RDPEvent((), ()), ParameterError, "one length"),
+        (lambda: RDPEvent((2, 3), (1,)), ParameterError, "one length"),
+        (lambda: RDPEvent((3, 2), (1, 1)), ParameterError, "increasing"),
+        (lambda: RDPEvent((1, 2), (1, 1)), ParameterError, "> 1"),
+        (lambda: RDPEvent((2,), (-1,)), ParameterError, "epsilons"),
+        (lambda: RDPEvent(2, 1), DTypeError, "orders"),
+        (lambda: GDPEvent(float("nan")), ParameterError, "mu"),
+        (lambda: TradeOffEvent((0,), (0,)), ParameterError, "length"),
+        (lambda: TradeOffEvent((0, 0.5), (1, 0)), ParameterError, "0 to 1"),
+        (lambda: TradeOffEvent((0, 0.5, 1), (1, 0.6, 0)), ParameterError, "between"),
+        (
+            lambda: TradeOffEvent((0, 0.5, 0.75, 1), (0.5, 0.4, 0.1, 0)),
+            ParameterError,
+            "convex",
+        ),
+        (lambda: PoissonSampledEvent(2, GDPEvent(1)), ParameterError, "probability"),
+        (lambda: PoissonSampledEvent(0.5, "x"), DTypeError, "event"),
+        (lambda: SelfComposedEvent(GDPEvent(1), 0), ParameterError, "count"),
+        (lambda: SelfComposedEvent(GDPEvent(1), 1.0), DTypeError, "count"),
+        (lambda: GroupEvent(GDPEvent(1), -1), ParameterError, "size"),
+        (
+            lambda: SampledWithoutReplacementEvent(5, 6, GDPEvent(1)),
+            ParameterError,
+            "sample_size",
+        ),
+        (lambda: ComposedEvent(GDPEvent(1)), DTypeError, "events"),
+        (lambda: ComposedEvent((1,)), DTypeError, "events"),
+    ],
+)
+def test_parameters_out_of_domain_are_refused(make, error, match):
+    with pytest.raises(error, match=match):
+        make()

@@ -1,0 +1,67 @@
+"""Privacy events: what a mechanism did, stated by public facts only.
+
+An event says which noise law was added and how far one individual can move the
+exact answer, or which guarantee was proved of a mechanism, or how other events were
+combined. It holds no data and no noise, so it may be stored, compared and published
+(`to_json`). Accountants and `fastdp.accounting.conversions` read guarantees off it.
+"""
+
+from fastdp.accounting.events._base import Event, NeighboringRelation, relation_of
+from fastdp.accounting.events._choices import (
+    ExponentialMechanismEvent,
+    PermuteAndFlipEvent,
+    RandomizedResponseEvent,
+)
+from fastdp.accounting.events._composite import (
+    ComposedEvent,
+    GroupEvent,
+    PoissonSampledEvent,
+    SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
+    SelfComposedEvent,
+)
+from fastdp.accounting.events._noise import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    TruncatedDiscreteLaplaceEvent,
+    l2_sensitivity,
+)
+from fastdp.accounting.events._stated import (
+    ApproximateDPEvent,
+    GDPEvent,
+    PureDPEvent,
+    RDPEvent,
+    TCDPEvent,
+    TradeOffEvent,
+    ZCDPEvent,
+)
+
+__all__ = [
+    "ApproximateDPEvent",
+    "ComposedEvent",
+    "DiscreteGaussianEvent",
+    "DiscreteLaplaceEvent",
+    "Event",
+    "ExponentialMechanismEvent",
+    "GDPEvent",
+    "GaussianEvent",
+    "GroupEvent",
+    "LaplaceEvent",
+    "NeighboringRelation",
+    "PermuteAndFlipEvent",
+    "PoissonSampledEvent",
+    "PureDPEvent",
+    "RDPEvent",
+    "RandomizedResponseEvent",
+    "SampledWithReplacementEvent",
+    "SampledWithoutReplacementEvent",
+    "SelfComposedEvent",
+    "TCDPEvent",
+    "TradeOffEvent",
+    "TruncatedDiscreteLaplaceEvent",
+    "ZCDPEvent",
+    "l2_sensitivity",
+    "relation_of",
+]

@@ -1,0 +1,213 @@
+"""What all events share: exact fields, the neighbouring relation, JSON.
+
+The JSON form is `{"format": "fastdp event", "version": 1, "event": {...}}`; rationals
+are strings such as "1/10", so that nothing is rounded on the way.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from fastdp import _validate
+from fastdp.exceptions import DTypeError, ParameterError
+
+#: Name and version of the JSON form; a reader refuses what it does not know.
+FORMAT = "fastdp event"
+VERSION = 1
+
+#: All kinds of events by name; filled as they are defined.
+_KINDS: dict[str, type[Event]] = {}
+
+
+class NeighboringRelation(enum.Enum):
+    """Which two datasets a guarantee compares."""
+
+    #: One dataset is the other plus one record.
+    ADD_OR_REMOVE_ONE = 1
+    #: Equal sizes; one record is replaced by another.
+    REPLACE_ONE = 2
+    #: One record is replaced by a fixed special (for example, zero) record.
+    REPLACE_SPECIAL = 3
+
+    def __repr__(self) -> str:
+        return f"NeighboringRelation.{self.name}"
+
+
+@dataclass(frozen=True, repr=False)
+class Event:
+    """Base of all events; instances are immutable, hashable and comparable.
+
+    An event states public facts only: it holds no data and no noise, so it may be
+    stored, compared and published. All parameters are exact rationals.
+    """
+
+    def __init_subclass__(cls) -> None:
+        if not cls.__name__.startswith("_"):
+            _KINDS[cls.__name__] = cls
+
+    @property
+    def group_size(self) -> int:
+        """Number of individuals that the event's guarantee is about."""
+        return 1
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            shown.append(f"{field.name}={_plain(value)!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def to_json(self) -> str:
+        """Return the event as JSON text; `from_json` gives an equal event back."""
+        return json.dumps(wrapped(FORMAT, "event", as_json(self)))
+
+    @staticmethod
+    def from_json(text: str) -> Event:
+        """Return the event that `to_json` wrote.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The text is not such JSON, of another version, or has a field that is
+            not known, missing, or out of its domain.
+        """
+        return event_of(unwrapped(text, FORMAT, "event"))
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check(self, *positive: str) -> None:
+        """Make the named fields exact positive rationals; check the relation."""
+        for name in positive:
+            self._set(name, _validate.positive(name, getattr(self, name)))
+        relation = getattr(self, "neighboring_relation", None)
+        if not isinstance(relation, NeighboringRelation):
+            raise DTypeError(
+                "neighboring_relation must be a NeighboringRelation, "
+                f"got {type(relation).__name__}"
+            )
+
+
+def relation_of(event: Event) -> NeighboringRelation:
+    """Return the neighbouring relation for which the event's parameters hold."""
+    relation = event.neighboring_relation  # type: ignore[attr-defined]
+    assert isinstance(relation, NeighboringRelation)
+    return relation
+
+
+def check_event(name: str, value: object) -> Event:
+    """Return `value`, which must be an event."""
+    if not isinstance(value, Event):
+        raise DTypeError(f"{name} must be an Event, got {type(value).__name__}")
+    return value
+
+
+def _plain(value: object) -> object:
+    """Return whole rationals as ints, also within tuples: shorter to read."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return value.numerator
+    if isinstance(value, tuple):
+        return tuple(_plain(part) for part in value)
+    return value
+
+
+# ---- JSON --------------------------------------------------------------------------
+
+
+def wrapped(form: str, name: str, content: object) -> dict[str, object]:
+    """Return `content` in the envelope that names the form and its version."""
+    return {"format": form, "version": VERSION, name: content}
+
+
+def unwrapped(text: str, form: str, name: str) -> Any:
+    """Return the content of an envelope, checked for form and version."""
+    if not isinstance(text, str):
+        raise DTypeError(f"text must be a str, got {type(text).__name__}")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"text must be JSON: {type(error).__name__}") from None
+    if not isinstance(found, dict) or set(found) != {"format", "version", name}:
+        raise ParameterError(f"text must be a JSON object of the form {form!r}")
+    if found["format"] != form or found["version"] != VERSION:
+        raise ParameterError(
+            f"text must have the form {form!r} and version {VERSION}, "
+            f"got {found['format']!r} and {found['version']!r}"
+        )
+    return found[name]
+
+
+def as_json(value: object) -> Any:
+    """Return an event or a field of one in types that JSON knows."""
+    match value:
+        case Event():
+            parts = {f.name: as_json(getattr(value, f.name)) for f in fields(value)}
+            return {"type": type(value).__name__, **parts}
+        case tuple():
+            return [as_json(part) for part in value]
+        case Fraction():
+            return str(value)
+        case NeighboringRelation():
+            return value.name
+    return value
+
+
+def event_of(content: object) -> Event:
+    """Return the event that `as_json` wrote; refuse anything else."""
+    if not isinstance(content, dict) or not isinstance(content.get("type"), str):
+        raise ParameterError("an event must be a JSON object with a 'type'")
+    kind = _KINDS.get(content["type"])
+    if kind is None:
+        raise ParameterError(f"type must be a known event, got {content['type']!r}")
+    names = {field.name: field.type for field in fields(kind)}
+    if set(content) != {"type", *names}:
+        raise ParameterError(
+            f"{kind.__name__} must have the fields {', '.join(names)} and no other"
+        )
+    try:
+        return kind(**{name: _field(content[name], names[name]) for name in names})
+    except RecursionError:
+        raise ParameterError("events must not be nested that deeply") from None
+
+
+def _field(value: object, kind: object) -> object:
+    """Return a field's value from JSON, by the type that the field declares."""
+    match kind:
+        case "Event":
+            return event_of(value)
+        case "tuple[Event, ...]":
+            return tuple(event_of(part) for part in _list(value))
+        case "tuple[Fraction, ...]":
+            return tuple(rational(part) for part in _list(value))
+        case "Fraction":
+            return rational(value)
+        case "NeighboringRelation":
+            if str(value) not in NeighboringRelation.__members__:
+                raise ParameterError(
+                    "neighboring_relation must be one of "
+                    f"{', '.join(NeighboringRelation.__members__)}"
+                )
+            return NeighboringRelation[str(value)]
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise ParameterError(f"expected a list, got {type(value).__name__}")
+    return value
+
+
+def rational(text: object) -> Fraction:
+    """Return the rational that a string such as "-3/4" states."""
+    if isinstance(text, str) and len(text) <= 2 * _validate.MAX_BITS:
+        try:
+            return Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            pass
+    raise ParameterError('a number must be a string such as "1/10"')

@@ -1,0 +1,103 @@
+"""Events of randomized answers and private choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.exceptions import ParameterError
+
+
+@dataclass(frozen=True, repr=False)
+class RandomizedResponseEvent(Event):
+    """One report of a randomizer whose privacy loss takes three values.
+
+    The loss is ln(p/q) with probability p, -ln(p/q) with probability q, and 0 with
+    the rest: k-ary response, unary encoding, local hashing and Hadamard response
+    are all of this form, for every pair of values.
+
+    Parameters
+    ----------
+    p : Fraction
+        Probability of the larger loss; p >= q.
+    q : Fraction
+        Probability of the opposite loss, > 0; p + q <= 1.
+    neighboring_relation : NeighboringRelation
+        What one report compares: by default one individual's value against another.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    p: Fraction
+    q: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        self._check("p", "q")
+        if self.p < self.q:
+            raise ParameterError(f"p must be >= q, got {self.p!r} and {self.q!r}")
+        if self.p + self.q > 1:
+            raise ParameterError(f"p + q must be <= 1, got {self.p + self.q!r}")
+
+
+@dataclass(frozen=True, repr=False)
+class ExponentialMechanismEvent(Event):
+    """A selection whose privacy loss lies in an interval of length `epsilon`.
+
+    That is epsilon-bounded range: for neighbours D and D' the losses of all outcomes
+    lie in some [t, t + epsilon] that contains 0, which implies pure epsilon. The
+    exponential mechanism is of this kind: with weights exp(c score) and scores of
+    sensitivity s, epsilon = 2 c s; where all scores can only rise when a record is
+    added (monotonic), epsilon = c s, and the relation is ADD_OR_REMOVE_ONE.
+
+    Report noisy max with Gumbel noise is the same mechanism; with exponential noise
+    (`PermuteAndFlipEvent`) or Laplace noise it is not.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Length of the interval, > 0; also the pure epsilon.
+    neighboring_relation : NeighboringRelation
+        The relation for which `epsilon` holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type, not finite, or not positive.
+    """
+
+    epsilon: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check("epsilon")
+
+
+@dataclass(frozen=True, repr=False)
+class PermuteAndFlipEvent(Event):
+    """A selection by permute-and-flip: pure epsilon, and not of bounded range.
+
+    Report noisy max with exponential noise has the same law.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Pure epsilon, > 0.
+    neighboring_relation : NeighboringRelation
+        The relation for which `epsilon` holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type, not finite, or not positive.
+    """
+
+    epsilon: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check("epsilon")

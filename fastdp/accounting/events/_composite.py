@@ -1,0 +1,222 @@
+"""Events made of events: sequences, repetitions, samples and groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fastdp import _validate
+from fastdp.accounting.events._base import (
+    Event,
+    NeighboringRelation,
+    check_event,
+    relation_of,
+)
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+
+class _Wrapper(Event):
+    """An event around one other, whose relation and group it takes over."""
+
+    event: Event
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """The relation for which the parameters of the inner event hold."""
+        return relation_of(self.event)
+
+    @property
+    def group_size(self) -> int:
+        """Number of individuals that the event's guarantee is about."""
+        return self.event.group_size
+
+
+@dataclass(frozen=True, repr=False)
+class ComposedEvent(Event):
+    """Several events on one dataset, each chosen with those before it in view.
+
+    Parameters
+    ----------
+    events : tuple of Event
+        At least one; all for one neighbouring relation.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `events` is not a sequence of events, or empty.
+    UnsupportedEventError
+        Neighbouring relations or group sizes differ.
+    """
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.events, (tuple, list)):
+            raise DTypeError(
+                f"events must be a tuple of events, got {type(self.events).__name__}"
+            )
+        if not self.events:
+            raise ParameterError("events must not be empty")
+        self._set("events", tuple(check_event("events", e) for e in self.events))
+        if len({(relation_of(e), e.group_size) for e in self.events}) > 1:
+            raise UnsupportedEventError(
+                "events must all have one neighboring_relation and group_size"
+            )
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """The relation for which the parameters of all events hold."""
+        return relation_of(self.events[0])
+
+    @property
+    def group_size(self) -> int:
+        """Number of individuals that the event's guarantee is about."""
+        return self.events[0].group_size
+
+
+@dataclass(frozen=True, repr=False)
+class SelfComposedEvent(_Wrapper):
+    """One event, `count` times on one dataset.
+
+    Parameters
+    ----------
+    event : Event
+        What is repeated.
+    count : int
+        How often, >= 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        self._set("count", _validate.integer("count", self.count, 1))
+
+
+@dataclass(frozen=True, repr=False)
+class PoissonSampledEvent(_Wrapper):
+    """An event on a sample that holds each record independently with one probability.
+
+    Batches of fixed size, and batches that pass over shuffled data, are not of this
+    kind: their privacy differs, sometimes by an order of magnitude.
+
+    Parameters
+    ----------
+    sampling_probability : Fraction
+        > 0 and <= 1, the same for every record.
+    event : Event
+        What is done with the sample.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    sampling_probability: Fraction
+    event: Event
+
+    def __post_init__(self) -> None:
+        p = _validate.positive("sampling_probability", self.sampling_probability)
+        if p > 1:
+            raise ParameterError(f"sampling_probability must be <= 1, got {p!r}")
+        self._set("sampling_probability", p)
+        check_event("event", self.event)
+
+
+@dataclass(frozen=True, repr=False)
+class SampledWithoutReplacementEvent(_Wrapper):
+    """An event on a uniform subset of fixed size.
+
+    Parameters
+    ----------
+    source_dataset_size : int
+        Number of records to draw from, >= 1; public.
+    sample_size : int
+        Number of records drawn, >= 1 and at most `source_dataset_size`.
+    event : Event
+        What is done with the sample.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    source_dataset_size: int
+    sample_size: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        n = _validate.integer("source_dataset_size", self.source_dataset_size, 1)
+        m = _validate.integer("sample_size", self.sample_size, 1, n)
+        self._set("source_dataset_size", n)
+        self._set("sample_size", m)
+        check_event("event", self.event)
+
+
+@dataclass(frozen=True, repr=False)
+class SampledWithReplacementEvent(_Wrapper):
+    """An event on a sample drawn uniformly, one record at a time, with repetitions.
+
+    Parameters
+    ----------
+    source_dataset_size : int
+        Number of records to draw from, >= 1; public.
+    sample_size : int
+        Number of draws, >= 1.
+    event : Event
+        What is done with the sample.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    source_dataset_size: int
+    sample_size: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        n = _validate.integer("source_dataset_size", self.source_dataset_size, 1)
+        m = _validate.integer("sample_size", self.sample_size, 1)
+        self._set("source_dataset_size", n)
+        self._set("sample_size", m)
+        check_event("event", self.event)
+
+
+@dataclass(frozen=True, repr=False)
+class GroupEvent(_Wrapper):
+    """An event, as a guarantee for `size` individuals together.
+
+    Parameters
+    ----------
+    event : Event
+        What was done.
+    size : int
+        Number of individuals, >= 1; groups of groups multiply.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    event: Event
+    size: int
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        self._set("size", _validate.integer("size", self.size, 1))
+
+    @property
+    def group_size(self) -> int:
+        """Number of individuals that the event's guarantee is about."""
+        return self.size * self.event.group_size

@@ -1,0 +1,254 @@
+"""Events known only by a guarantee: any mechanism, described by what was proved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fastdp import _validate
+from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.exceptions import DTypeError, ParameterError
+
+
+@dataclass(frozen=True, repr=False)
+class PureDPEvent(Event):
+    """Any mechanism that is epsilon-differentially private.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        >= 0.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    epsilon: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
+
+
+@dataclass(frozen=True, repr=False)
+class ApproximateDPEvent(Event):
+    """Any mechanism that is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        >= 0.
+    delta : Fraction
+        >= 0 and < 1.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
+        delta = _validate.nonnegative("delta", self.delta)
+        if delta >= 1:
+            raise ParameterError(f"delta must be < 1, got {self.delta!r}")
+        self._set("delta", delta)
+
+
+@dataclass(frozen=True, repr=False)
+class ZCDPEvent(Event):
+    """Any mechanism whose Renyi divergence of order a is at most xi + rho a.
+
+    For every a > 1: (xi, rho)-zero-concentrated privacy, plain for xi = 0.
+
+    Parameters
+    ----------
+    rho : Fraction
+        >= 0.
+    xi : Fraction
+        >= 0.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    rho: Fraction
+    xi: Fraction = Fraction(0)
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._set("rho", _validate.nonnegative("rho", self.rho))
+        self._set("xi", _validate.nonnegative("xi", self.xi))
+
+
+@dataclass(frozen=True, repr=False)
+class TCDPEvent(Event):
+    """Any mechanism whose Renyi divergence of order a is at most rho a for a < omega.
+
+    Parameters
+    ----------
+    rho : Fraction
+        >= 0.
+    omega : Fraction
+        > 1; the bound holds for the orders between 1 and omega.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    rho: Fraction
+    omega: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check("omega")
+        self._set("rho", _validate.nonnegative("rho", self.rho))
+        if self.omega <= 1:
+            raise ParameterError(f"omega must be > 1, got {self.omega!r}")
+
+
+@dataclass(frozen=True, repr=False)
+class RDPEvent(Event):
+    """Any mechanism with bounds on its Renyi divergence at some orders.
+
+    Between two orders a bound follows: (order - 1) epsilon is convex in the order.
+
+    Parameters
+    ----------
+    orders : tuple of Fraction
+        Increasing, each > 1; at least one.
+    epsilons : tuple of Fraction
+        The bound at each order, >= 0.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    orders: tuple[Fraction, ...]
+    epsilons: tuple[Fraction, ...]
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        orders, epsilons = _rationals(self, "orders"), _rationals(self, "epsilons")
+        if not orders or len(orders) != len(epsilons):
+            raise ParameterError("orders and epsilons must have one length, >= 1")
+        if orders[0] <= 1 or not _increasing(orders):
+            raise ParameterError("orders must be > 1 and increasing")
+        if min(epsilons) < 0:
+            raise ParameterError("epsilons must be >= 0")
+
+
+@dataclass(frozen=True, repr=False)
+class GDPEvent(Event):
+    """Any mechanism no easier to test than one unit normal against another, mu apart.
+
+    Parameters
+    ----------
+    mu : Fraction
+        >= 0.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    mu: Fraction
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._set("mu", _validate.nonnegative("mu", self.mu))
+
+
+@dataclass(frozen=True, repr=False)
+class TradeOffEvent(Event):
+    """Any mechanism with a piecewise linear lower bound on its trade-off function.
+
+    Every test between two neighbouring datasets (in either order) with false-positive
+    rate x has a false-negative rate of at least f(x), f linear between the knots.
+
+    Parameters
+    ----------
+    false_positive_rates : tuple of Fraction
+        Increasing, from 0 to 1.
+    false_negative_rates : tuple of Fraction
+        f at these rates: decreasing, convex, at most 1 - x, and 0 at the end.
+    neighboring_relation : NeighboringRelation
+        The relation for which the guarantee holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+
+    false_positive_rates: tuple[Fraction, ...]
+    false_negative_rates: tuple[Fraction, ...]
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        x = _rationals(self, "false_positive_rates")
+        f = _rationals(self, "false_negative_rates")
+        if len(x) < 2 or len(x) != len(f):
+            raise ParameterError("both rates must have one length, >= 2")
+        if x[0] != 0 or x[-1] != 1 or not _increasing(x):
+            raise ParameterError("false_positive_rates must increase from 0 to 1")
+        if f[-1] != 0 or any(b < 0 or b > 1 - a for a, b in zip(x, f, strict=True)):
+            raise ParameterError(
+                "false_negative_rates must lie between 0 and 1 - "
+                "false_positive_rates and end at 0"
+            )
+        slopes = [
+            (f1 - f0) / (x1 - x0)
+            for (x0, f0), (x1, f1) in itertools.pairwise(zip(x, f, strict=True))
+        ]
+        if any(later < earlier for earlier, later in itertools.pairwise(slopes)):
+            raise ParameterError("false_negative_rates must be convex")
+
+
+def _rationals(event: Event, name: str) -> tuple[Fraction, ...]:
+    """Make the named field a tuple of exact rationals, and return it."""
+    values = getattr(event, name)
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DTypeError(
+            f"{name} must be a tuple of numbers, got {type(values).__name__}"
+        )
+    result = tuple(_validate.exact(name, value) for value in values)
+    object.__setattr__(event, name, result)
+    return result
+
+
+def _increasing(values: tuple[Fraction, ...]) -> bool:
+    return all(a < b for a, b in itertools.pairwise(values))
