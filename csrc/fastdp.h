@@ -183,7 +183,8 @@ typedef enum {
     FDP_NONE = 0,
     FDP_I8 = 1, FDP_I16 = 2, FDP_I32 = 3, FDP_I64 = 4,
     FDP_U8 = 5, FDP_U16 = 6, FDP_U32 = 7,
-    FDP_F32 = 8, FDP_F64 = 9
+    FDP_F32 = 8, FDP_F64 = 9,
+    FDP_BOOL = 10 /* a byte, 0 or not */
 } fdp_dtype_t;
 
 /* Real data live on the grid of multiples of `step`, a power of two. */
@@ -228,6 +229,96 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_fill_integers(const fdp_call_t *call,
  * @timing T0: memory addresses depend on the permutation. */
 FDP_API FDP_NODISCARD fdp_status_t fdp_fill_permutation(const fdp_call_t *call,
                                                         size_t n, int64_t *out);
+
+/* ---- local randomizers --------------------------------------------------- */
+
+/* Bernoulli(p): [U < p'] with p' = min(p, 1 - p) = 0.digit..., the other way round if
+ * `invert`. docs/proofs/bernoulli.md */
+typedef struct {
+    uint32_t invert;
+    uint32_t beyond;   /* p' has digits after these       */
+    uint64_t digit[3]; /* floor(2^192 p'), highest first  */
+} fdp_bernoulli_t;
+
+#define FDP_BITS_CHUNK 32768 /* outputs of a chunk of Bernoulli bits */
+
+/* Bits in the order of big-endian packing (bit 7 of a byte first): out = x xor
+ * Bernoulli bits for n bits, zeros up to the end of the last byte. x may be NULL, for
+ * zeros, and may be out. exact: yes. @timing T2. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law, uint64_t first_chunk,
+              size_t n, const uint8_t *x, uint8_t *out);
+
+/* The same on bytes 0 and 1, by the same bits. Any other x counts as `other` (0 or 1)
+ * or, if that is negative, gives a fair bit. A boolean x has no other values; x_type
+ * may be FDP_NONE, for zeros. @timing T2. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_flip_bytes(const fdp_call_t *call, const fdp_bernoulli_t *law, uint64_t first_chunk,
+               size_t n, const void *x, fdp_dtype_t x_type, int other, uint8_t *out);
+
+/* Response over `categories` labels: the label itself with probability truth, each
+ * other one with the same share of the rest. docs/proofs/local_randomizers.md */
+typedef struct {
+    uint32_t categories; /* k, 2 ... 2^31 - 1                      */
+    uint32_t always;     /* truth = 1: only outside labels change  */
+    uint64_t truth;      /* 2^64 times it, an integer              */
+    uint64_t share[2];   /* floor(2^128 / k), high first           */
+} fdp_response_t;
+
+#define FDP_RESPONSE_CHUNK 4096
+
+/* Reports of integer labels x in an unsigned type. A label outside 0 ... k - 1 counts
+ * as `other` or, if that is negative, leaves as a uniform label. exact: yes.
+ * @timing T2. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_respond(const fdp_call_t *call, const fdp_response_t *law, uint64_t first_chunk,
+            size_t n, const void *x, fdp_dtype_t x_type, int64_t other, void *out,
+            fdp_dtype_t out_type);
+
+/* Replaces bit label[i] of row i (big-endian, row_bytes each) by bit i of `bits`.
+ * requires: label[i] < 8 row_bytes. @timing T2: every byte of a row is rewritten. */
+FDP_API void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
+                             const uint8_t *bits, uint8_t *rows);
+
+/* h(label) of each user's hash function: floor(z buckets / 2^l), z the top l bits of
+ * a x + b mod 2^32 with a the low and b the high half of the seed.
+ * requires: 1 <= l <= 32, buckets <= 2^l. @timing T2. */
+FDP_API void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n,
+                             const uint64_t *seed, const uint32_t *label, uint32_t *out);
+
+/* word[i] mod K, moved by one bit if need be to where its scalar product with
+ * label[i] + 1 has the parity of bit i of `bits`. requires: label[i] + 1 < K = 2^log2k.
+ * @timing T2. */
+FDP_API void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
+                                 const uint32_t *word, const uint8_t *bits,
+                                 uint32_t *out);
+
+/* ---- tallies of public reports (@timing T0) -------------------------------- */
+
+/* count[j] += rows whose bit j (big-endian) is set, for j < columns <= 8 row_bytes. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_count_columns(size_t n, size_t row_bytes,
+                                                     const uint8_t *rows, size_t columns,
+                                                     int64_t *count);
+
+/* count[r] += reports equal to r < k; others are passed over. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_count_values(size_t n, const void *report,
+                                                    fdp_dtype_t type, size_t k,
+                                                    int64_t *count);
+
+/* A report of local hashing: 12 bytes, packed. */
+typedef struct {
+    uint32_t slope, offset; /* the seed's halves */
+    uint32_t value;
+} fdp_hashed_t;
+
+/* count[v] += reports with h(v) = value, for v < categories <= 2^(33 - l); values
+ * outside the buckets support nothing. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_count_support(size_t n, const fdp_hashed_t *report,
+                                                     uint32_t buckets, uint32_t l,
+                                                     size_t categories, int64_t *count);
+
+/* a[v] <- sum over y < n of (-1)^<v, y> a[y], n a power of two, in place; sums wrap. */
+FDP_API void fdp_walsh_hadamard(size_t n, int64_t *a);
 
 #ifdef __cplusplus
 }

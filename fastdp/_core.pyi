@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -12,6 +13,9 @@ _Words: TypeAlias = tuple[int, int, int]
 _Resolver: TypeAlias = Callable[[_Words, Callable[[int], bytes]], int | None]
 
 INTEGERS_CHUNK: int
+BITS_CHUNK: int
+RESPONSE_CHUNK: int
+BYTES_CHUNK: int
 CIPHERS: dict[str, int]
 
 @final
@@ -38,6 +42,16 @@ class Sampler:
     def acceptance(self) -> float: ...
     def widen(self, *, narrow: float = 0.0, wide: float = 0.0) -> Sampler: ...
 
+@final
+class Bernoulli:
+    def __init__(self, p: Fraction, resolver: _Resolver) -> None: ...
+
+@final
+class Response:
+    def __init__(
+        self, truth: Fraction, categories: int, resolver: _Resolver
+    ) -> None: ...
+
 def dtype_supported(dtype: np.dtype[Any]) -> bool: ...
 def fill(
     call: Call,
@@ -59,6 +73,44 @@ def fill_integers(
     call: Call, low: int, span: int, out: _Array, first_chunk: int = 0
 ) -> None: ...
 def fill_permutation(call: Call, out: _Array) -> None: ...
+def flip_bits(
+    call: Call,
+    law: Bernoulli,
+    x: _Array | None,
+    out: _Array,
+    n: int,
+    first_chunk: int = 0,
+) -> None: ...
+def flip_bytes(
+    call: Call,
+    law: Bernoulli,
+    x: _Array | None,
+    out: _Array,
+    other: int = -1,
+    first_chunk: int = 0,
+) -> None: ...
+def respond(
+    call: Call,
+    law: Response,
+    x: _Array,
+    out: _Array,
+    other: int = -1,
+    first_chunk: int = 0,
+) -> None: ...
+def fill_bytes_into(call: Call, out: _Array, first_chunk: int = 0) -> None: ...
+def insert_bits(rows: _Array, row_bytes: int, labels: _Array, bits: _Array) -> None: ...
+def hash_labels(
+    seeds: _Array, labels: _Array, categories: int, buckets: int, out: _Array
+) -> None: ...
+def hadamard_encode(
+    labels: _Array, words: _Array, flips: _Array, bits: int, out: _Array
+) -> None: ...
+def column_sums(rows: _Array, row_bytes: int, out: _Array) -> None: ...
+def histogram(reports: _Array, out: _Array) -> None: ...
+def hash_support(
+    reports: _Array, categories: int, buckets: int, out: _Array
+) -> None: ...
+def walsh_hadamard(a: _Array) -> None: ...
 def config() -> dict[str, str]: ...
 def cipher_available(cipher: str) -> bool: ...
 def limit_cpu(level: str | None = None) -> str: ...

@@ -406,3 +406,249 @@ def derive_key(bytes key, uint64_t index):
     fdp_stream_derive(<uint8_t *> PyBytes_AsString(out),
                       <const uint8_t *> PyBytes_AsString(key), index)
     return out
+
+
+# ---- local randomizers -----------------------------------------------------
+
+BITS_CHUNK = FDP_BITS_CHUNK
+RESPONSE_CHUNK = FDP_RESPONSE_CHUNK
+BYTES_CHUNK = FDP_BYTES_CHUNK
+
+_DTYPES[np.dtype(np.bool_)] = FDP_BOOL
+
+
+@cython.final
+cdef class Bernoulli:
+    """A prepared Bernoulli law: digits of min(p, 1 - p) and the exact resolver."""
+
+    cdef fdp_bernoulli_t c
+    cdef object resolver
+
+    def __cinit__(self, p, resolver):
+        less = min(p, 1 - p)
+        scaled, rest = divmod(less.numerator << 192, less.denominator)
+        self.c.invert = p != less
+        self.c.beyond = rest != 0
+        for i in range(3):
+            self.c.digit[2 - i] = (scaled >> (64 * i)) & 0xFFFFFFFFFFFFFFFF
+        self.resolver = resolver
+
+
+@cython.final
+cdef class Response:
+    """A prepared k-ary response: `truth`, a multiple of 2**-64, and the resolver."""
+
+    cdef fdp_response_t c
+    cdef object resolver
+
+    def __cinit__(self, truth, uint32_t categories, resolver):
+        share = (1 << 128) // categories
+        self.c.categories = categories
+        self.c.always = truth == 1
+        self.c.truth = 0 if truth == 1 else int(truth * (1 << 64))
+        self.c.share[0] = share >> 64
+        self.c.share[1] = share & 0xFFFFFFFFFFFFFFFF
+        self.resolver = resolver
+
+
+cdef int _pause(Call call, fdp_status_t status) except -1:
+    """Look at the status of a slab, and at signals."""
+    _check(status, call)
+    PyErr_CheckSignals()
+    return 0
+
+
+def flip_bits(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, size_t n,
+              uint64_t first_chunk=0):
+    """Write x xor n Bernoulli bits, packed, into `out`; x None counts as zeros."""
+    cdef uint8_t *data = NULL
+    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
+    cdef size_t done = 0, part, slab = <size_t> SLAB * FDP_BITS_CHUNK
+    cdef fdp_status_t status
+    if x is not None:
+        data = <uint8_t *> cnp.PyArray_DATA(x)
+    call.resolver = law.resolver
+    try:
+        while done < n:
+            part = n - done if n - done < slab else slab
+            with nogil:
+                status = fdp_flip_bits(
+                    &call.c, &law.c, first_chunk + done // FDP_BITS_CHUNK, part,
+                    NULL if data == NULL else data + done // 8, to + done // 8)
+            done += part
+            _pause(call, status)
+    except BaseException:
+        zero(out)
+        raise
+
+
+def flip_bytes(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, int other=-1,
+               uint64_t first_chunk=0):
+    """Write the answers x, 0 or 1, flipped by Bernoulli bits, into bytes."""
+    cdef const uint8_t *data = NULL
+    cdef fdp_dtype_t x_type = FDP_NONE
+    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_SIZE(out), done = 0, part, item = 0
+    cdef size_t slab = <size_t> SLAB * FDP_BITS_CHUNK
+    cdef fdp_status_t status
+    if x is not None:
+        data = <const uint8_t *> cnp.PyArray_DATA(x)
+        x_type = _dtype_code(x)
+        item = x.itemsize
+    call.resolver = law.resolver
+    try:
+        while done < n:
+            part = n - done if n - done < slab else slab
+            with nogil:
+                status = fdp_flip_bytes(
+                    &call.c, &law.c, first_chunk + done // FDP_BITS_CHUNK, part,
+                    data + done * item, x_type, other, to + done)
+            done += part
+            _pause(call, status)
+    except BaseException:
+        zero(out)
+        raise
+
+
+def respond(Call call, Response law, cnp.ndarray x, cnp.ndarray out,
+            int64_t other=-1, uint64_t first_chunk=0):
+    """Write the reports of integer labels x into an unsigned array of one size."""
+    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
+    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
+    cdef fdp_dtype_t x_type = _dtype_code(x), out_type = _dtype_code(out)
+    cdef size_t n = cnp.PyArray_SIZE(out), done = 0, part
+    cdef size_t x_item = x.itemsize, out_item = out.itemsize
+    cdef size_t slab = <size_t> SLAB * FDP_RESPONSE_CHUNK
+    cdef fdp_status_t status
+    call.resolver = law.resolver
+    try:
+        while done < n:
+            part = n - done if n - done < slab else slab
+            with nogil:
+                status = fdp_respond(
+                    &call.c, &law.c, first_chunk + done // FDP_RESPONSE_CHUNK, part,
+                    data + done * x_item, x_type, other, to + done * out_item, out_type)
+            done += part
+            _pause(call, status)
+    except BaseException:
+        zero(out)
+        raise
+
+
+def fill_bytes_into(Call call, cnp.ndarray out, uint64_t first_chunk=0):
+    """Fill a contiguous array of any dtype with uniformly random bytes."""
+    cdef uint8_t *data = <uint8_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_NBYTES(out)
+    cdef fdp_status_t status
+    with nogil:
+        status = fdp_fill_bytes(&call.c, first_chunk, n, data)
+    _check(status, call)
+
+
+def insert_bits(cnp.ndarray rows, size_t row_bytes, cnp.ndarray labels,
+                cnp.ndarray bits):
+    """Replace bit labels[i] of row i by bit i of the packed `bits`."""
+    cdef uint8_t *data = <uint8_t *> cnp.PyArray_DATA(rows)
+    cdef const uint32_t *label = <const uint32_t *> cnp.PyArray_DATA(labels)
+    cdef const uint8_t *bit = <const uint8_t *> cnp.PyArray_DATA(bits)
+    cdef size_t n = cnp.PyArray_SIZE(labels)
+    with nogil:
+        fdp_insert_bits(n, row_bytes, label, bit, data)
+
+
+cdef uint32_t _hash_bits(size_t categories) noexcept nogil:
+    """Bits l of a hash input's image: pairwise independent while l <= 33 - u for
+    categories of u bits."""
+    cdef uint32_t u = 1
+    while categories - 1 >> u != 0:
+        u += 1
+    return 33 - u
+
+
+def hash_labels(cnp.ndarray seeds, cnp.ndarray labels, size_t categories,
+                uint32_t buckets, cnp.ndarray out):
+    """Write each label's bucket under its own seed into `out`."""
+    cdef const uint64_t *seed = <const uint64_t *> cnp.PyArray_DATA(seeds)
+    cdef const uint32_t *label = <const uint32_t *> cnp.PyArray_DATA(labels)
+    cdef uint32_t *to = <uint32_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_SIZE(labels)
+    with nogil:
+        fdp_hash_labels(buckets, _hash_bits(categories), n, seed, label, to)
+
+
+def hadamard_encode(cnp.ndarray labels, cnp.ndarray words, cnp.ndarray flips,
+                    uint32_t bits, cnp.ndarray out):
+    """Write Hadamard codes of `bits` bits; bit i of the packed `flips` is the wanted
+    parity."""
+    cdef const uint32_t *label = <const uint32_t *> cnp.PyArray_DATA(labels)
+    cdef const uint32_t *word = <const uint32_t *> cnp.PyArray_DATA(words)
+    cdef const uint8_t *wanted = <const uint8_t *> cnp.PyArray_DATA(flips)
+    cdef uint32_t *to = <uint32_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_SIZE(labels)
+    with nogil:
+        fdp_hadamard_encode(bits, n, label, word, wanted, to)
+
+
+# ---- tallies of public reports ---------------------------------------------
+
+# Reports counted between two looks at pending signals: some milliseconds.
+DEF TALLY = 65536
+
+
+def column_sums(cnp.ndarray rows, size_t row_bytes, cnp.ndarray out):
+    """Add the number of set bits of each column of packed rows to an int64 array."""
+    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(rows)
+    cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(out)
+    cdef size_t columns = cnp.PyArray_SIZE(out)
+    cdef size_t n = cnp.PyArray_SIZE(rows) // row_bytes, done = 0, part
+    cdef fdp_status_t status
+    while done < n:
+        part = n - done if n - done < TALLY else TALLY
+        with nogil:
+            status = fdp_count_columns(part, row_bytes, data + done * row_bytes, columns,
+                                       count)
+        done += part
+        _pause(None, status)
+
+
+def histogram(cnp.ndarray reports, cnp.ndarray out):
+    """Add the number of reports of each value to an int64 array; values beyond it are
+    passed over."""
+    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(reports)
+    cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(out)
+    cdef size_t k = cnp.PyArray_SIZE(out), n = cnp.PyArray_SIZE(reports), done = 0, part
+    cdef size_t item = reports.itemsize
+    cdef fdp_dtype_t dtype = _dtype_code(reports)
+    cdef fdp_status_t status
+    while done < n:
+        part = n - done if n - done < (TALLY << 8) else (TALLY << 8)
+        with nogil:
+            status = fdp_count_values(part, data + done * item, dtype, k, count)
+        done += part
+        _pause(None, status)
+
+
+def hash_support(cnp.ndarray reports, size_t categories, uint32_t buckets,
+                 cnp.ndarray out):
+    """Add to an int64 array how many hashed reports support each category."""
+    cdef const fdp_hashed_t *data = <const fdp_hashed_t *> cnp.PyArray_DATA(reports)
+    cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(out)
+    cdef size_t n = cnp.PyArray_SIZE(reports), done = 0, part
+    # slabs of some milliseconds, whole blocks of the kernel's
+    cdef size_t slab = 1024 * (1 + (1 << 15) // (categories + 1))
+    cdef fdp_status_t status
+    while done < n:
+        part = n - done if n - done < slab else slab
+        with nogil:
+            status = fdp_count_support(part, data + done, buckets,
+                                       _hash_bits(categories), categories, count)
+        done += part
+        _pause(None, status)
+
+
+def walsh_hadamard(cnp.ndarray a):
+    """Transform an int64 array whose length is a power of two, in place."""
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(a)
+    cdef size_t n = cnp.PyArray_SIZE(a)
+    with nogil:
+        fdp_walsh_hadamard(n, data)

@@ -112,6 +112,7 @@ cdef extern from "fastdp.h" nogil:
         FDP_U32
         FDP_F32
         FDP_F64
+        FDP_BOOL
 
     ctypedef struct fdp_grid_t:
         double step
@@ -139,3 +140,46 @@ cdef extern from "fastdp.h" nogil:
                                    uint64_t range, uint64_t first_chunk, size_t n,
                                    int64_t *out)
     fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out)
+
+    ctypedef struct fdp_bernoulli_t:
+        uint32_t invert
+        uint32_t beyond
+        uint64_t digit[3]
+
+    ctypedef struct fdp_response_t:
+        uint32_t categories
+        uint32_t always
+        uint64_t truth
+        uint64_t share[2]
+
+    ctypedef struct fdp_hashed_t:
+        uint32_t slope
+        uint32_t offset
+        uint32_t value
+
+    size_t FDP_BITS_CHUNK
+    size_t FDP_RESPONSE_CHUNK
+    fdp_status_t fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law,
+                               uint64_t first_chunk, size_t n, const uint8_t *x,
+                               uint8_t *out)
+    fdp_status_t fdp_flip_bytes(const fdp_call_t *call, const fdp_bernoulli_t *law,
+                                uint64_t first_chunk, size_t n, const void *x,
+                                fdp_dtype_t x_type, int other, uint8_t *out)
+    fdp_status_t fdp_respond(const fdp_call_t *call, const fdp_response_t *law,
+                             uint64_t first_chunk, size_t n, const void *x,
+                             fdp_dtype_t x_type, int64_t other, void *out,
+                             fdp_dtype_t out_type)
+    void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
+                         const uint8_t *bits, uint8_t *rows)
+    void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n, const uint64_t *seed,
+                         const uint32_t *label, uint32_t *out)
+    void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
+                             const uint32_t *word, const uint8_t *bits, uint32_t *out)
+    fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
+                                   size_t columns, int64_t *count)
+    fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type,
+                                  size_t k, int64_t *count)
+    fdp_status_t fdp_count_support(size_t n, const fdp_hashed_t *report,
+                                   uint32_t buckets, uint32_t l, size_t categories,
+                                   int64_t *count)
+    void fdp_walsh_hadamard(size_t n, int64_t *a)

@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _exact, _tables, _validate
+from fastdp import _arrays, _core, _exact, _exact_bits, _tables, _validate
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = [
+    "bernoulli",
     "bytes",
     "discrete_gaussian",
     "discrete_laplace",
@@ -70,6 +71,18 @@ def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
         return _exact.gaussian(table, *table.split(*words), block)
 
     return _core.Sampler.gaussian(table, resolve)
+
+
+@lru_cache(maxsize=512)
+def bernoulli_law(p: Fraction) -> _core.Bernoulli:
+    """Return the prepared law of bits that are 1 with probability `p`."""
+    return _core.Bernoulli(p, _exact_bits.bernoulli(p))
+
+
+@lru_cache(maxsize=512)
+def response_law(truth: Fraction, categories: int) -> _core.Response:
+    """Return the prepared k-ary response; `truth` is a multiple of 2**-64."""
+    return _core.Response(truth, categories, _exact_bits.response(truth, categories))
 
 
 # --- noise ----------------------------------------------------------------------
@@ -265,6 +278,132 @@ def _noise_each(
         raise
     finally:
         _core.zero(noise)
+    return out
+
+
+# --- bits -------------------------------------------------------------------------
+
+
+def bernoulli(
+    p: Real,
+    size: _Size = None,
+    *,
+    packed: bool = False,
+    out: _Array | None = None,
+    stream: Stream | None = None,
+    workers: int = 1,
+) -> Any:
+    """Draw bits that are 1 with probability exactly `p`.
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        In [0, 1], taken at its exact value.
+    size : int or tuple of int, optional
+        Shape of the result; with `packed`, bits along the last axis. None gives a
+        scalar, or the shape of `out`.
+    packed : bool
+        Eight bits to a byte along the last axis, the first one in the highest bit, as
+        `numpy.packbits` does; bits beyond `size` are 0. The bits are those of
+        `packed=False` with the same stream where the last axis is a multiple of 8.
+    out : ndarray, optional
+        C-contiguous array to write into: bool or uint8, or uint8 with `packed`; then,
+        without `size`, all its bits are drawn.
+    stream, workers
+        As in `discrete_laplace`.
+
+    Returns
+    -------
+    numpy.bool or ndarray of bool
+        ndarray of uint8 with `packed`; `out` if it was given.
+
+    Raises
+    ------
+    DTypeError, ParameterError, EntropyError
+        As in `discrete_laplace`, with `p` for `scale`.
+
+    Privacy
+    -------
+    Exact: a bit compares the binary digits of a uniform real number with those of
+    `p`, as many as it takes. Timing class T2: independent of the bits drawn.
+
+    References
+    ----------
+    docs/proofs/bernoulli.md.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> fastdp.random.bernoulli(0.25, size=4).dtype
+    dtype('bool')
+    >>> fastdp.random.bernoulli(0.25, size=(3, 20), packed=True).shape
+    (3, 3)
+    """
+    check_stream(stream)
+    law = bernoulli_law(_validate.between("p", p, Fraction(0), Fraction(1)))
+    workers = _validate.integer("workers", workers, 1)
+    if packed:
+        return _packed_bits(law, size, out, stream, workers)
+    scalar = size is None and out is None
+    shape = () if size is None else _arrays.shape_of(size)
+    if out is None:
+        out = np.zeros(shape, np.bool_)
+    elif getattr(out, "dtype", None) == np.uint8:
+        out = _arrays.output(out, out.shape if size is None else shape, out.dtype)
+    else:
+        shape = getattr(out, "shape", ()) if size is None else shape
+        out = _arrays.output(out, shape, np.dtype(np.bool_))
+    flat = out.reshape(-1)
+    call = _core.Call(stream)
+
+    def part(start: int, stop: int, chunk: int) -> None:
+        _core.flip_bytes(call, law, None, flat[start:stop], -1, chunk)
+
+    try:
+        _arrays.in_parallel(part, flat.size, _core.BITS_CHUNK, workers)
+    except BaseException:
+        _core.zero(out)
+        raise
+    return out[()] if scalar else out
+
+
+def _packed_bits(
+    law: _core.Bernoulli,
+    size: _Size,
+    out: _Array | None,
+    stream: Stream | None,
+    workers: int,
+) -> _Array:
+    """Draw rows of packed bits; every bit of a row's bytes has a place in the stream."""
+    if size is None:
+        if out is None:
+            raise ParameterError("packed must come with size or out")
+        shape = (*getattr(out, "shape", ())[:-1], 8 * getattr(out, "shape", (0,))[-1])
+    else:
+        shape = _arrays.shape_of(size)
+    if not shape:
+        raise ParameterError("size must have a last axis to pack along, got ()")
+    columns = shape[-1]
+    row_bytes = -(-columns // 8)
+    packed_shape = (*shape[:-1], row_bytes)
+    if out is None:
+        out = np.zeros(packed_shape, np.uint8)
+    else:
+        out = _arrays.output(out, packed_shape, np.dtype(np.uint8))
+    flat = out.reshape(-1)
+    call = _core.Call(stream)
+
+    def part(start: int, stop: int, chunk: int) -> None:
+        piece = flat[start:stop]
+        _core.flip_bits(call, law, None, piece, 8 * piece.size, chunk)
+
+    try:
+        _arrays.in_parallel(part, flat.size, _core.BITS_CHUNK // 8, workers)
+        if columns % 8:
+            out[..., -1] &= np.uint8(0xFF00 >> (columns % 8) & 0xFF)
+    except BaseException:
+        _core.zero(out)
+        raise
     return out
 
 

@@ -13,6 +13,7 @@
 #include "../base/wipe.h"
 #include "../sampler/settle.h"
 #include "draw.h"
+#include "lanes.h"
 
 /* Extension blocks from this one on are a second uniform real of the trial. */
 #define SECOND_UNIFORM (UINT32_C(1) << 20)
@@ -126,26 +127,10 @@ static int64_t settle(fdp_draw_t *d, const fdp_special_t *s)
     return resolve(d, s);
 }
 
-/* a if c is 1, b if it is 0, and never a branch: the compiler is not told that the
- * mask has only two values. */
-static inline uint64_t choose(uint64_t c, uint64_t a, uint64_t b)
-{
-    uint64_t mask = 0 - c;
-    __asm__("" : "+r"(mask));
-    return (a & mask) | (b & ~mask);
-}
-
-/* Where an unused step reads and an unused slot writes back what is there: spread
- * over the n places as the used ones are, for the memory's time to be alike. */
-static size_t place_of(size_t i, size_t steps, size_t n)
-{
-    return (2 * i + 1) * (n / steps) / 2;
-}
-
 /* The special of lane i of a pass; lanes without one run on the first's words. */
 static const fdp_special_t *special_of(const fdp_draw_t *d, size_t i)
 {
-    return &d->scratch.special[choose(i < d->specials, i, 0)];
+    return &d->scratch.special[fdp_choose(i < d->specials, i, 0)];
 }
 
 /* Extension block `block` of the trials of a pass. */
@@ -186,9 +171,9 @@ static void second_stage_laplace(fdp_draw_t *d, size_t from)
         bool keep = false;
         const bool settled = wide_kept(law, rest, more_of(s, i), &keep);
         const int64_t high = s->slot_value[i];
-        const uint64_t value = choose(keep, (uint64_t)wide_value(law, high, rest),
+        const uint64_t value = fdp_choose(keep, (uint64_t)wide_value(law, high, rest),
                                       (uint64_t)FDP_REJECTED64);
-        s->slot_value[i] = (int64_t)choose(settled & (high != FDP_UNDECIDED64), value,
+        s->slot_value[i] = (int64_t)fdp_choose(settled & (high != FDP_UNDECIDED64), value,
                                            (uint64_t)FDP_UNDECIDED64);
     }
 }
@@ -221,7 +206,7 @@ static void second_stage_gaussian(fdp_draw_t *d, size_t from)
         const uint64_t sign = special_of(d, from + i)->word[1] & 1;
         const uint64_t x = (s->slot_magnitude[i] ^ (0 - sign)) + sign;
         const int64_t keep = s->slot_value[i];
-        s->slot_value[i] = (int64_t)choose(keep == FDP_UNDECIDED64, (uint64_t)keep,
+        s->slot_value[i] = (int64_t)fdp_choose(keep == FDP_UNDECIDED64, (uint64_t)keep,
                                            (x << 1) | (uint64_t)keep);
     }
 }
@@ -241,60 +226,21 @@ void fdp_settle_specials(fdp_draw_t *d, void *values, size_t trials)
             const uint64_t used = from + i < d->specials;
             const fdp_special_t *e = special_of(d, from + i);
             int64_t value = d->scratch.slot_value[i];
-            if (FDP_UNLIKELY(choose(used, (uint64_t)value, 0) ==
+            if (FDP_UNLIKELY(fdp_choose(used, (uint64_t)value, 0) ==
                              (uint64_t)FDP_UNDECIDED64)) {
                 value = settle(d, e);
             }
             d->any_rejected |=
                 used & (d->shape.tagged ? 0 : 1) & (value == rejected_value(d));
             const size_t index =
-                (size_t)choose(used, e->index, place_of(i, d->slots, trials));
+                (size_t)fdp_choose(used, e->index, fdp_place_of(i, d->slots, trials));
             const int64_t before = load_value(d, values, index);
             store_value(d, values, index,
-                        (int64_t)choose(used, (uint64_t)value, (uint64_t)before));
+                        (int64_t)fdp_choose(used, (uint64_t)value, (uint64_t)before));
         }
         from += d->slots;
     } while (FDP_UNLIKELY(from < d->specials));
     d->specials = 0;
-}
-
-/* The next `steps` set bits of a group's masks as lane numbers, lanes in regular
- * places when there are no more; every step costs the same. */
-typedef struct {
-    const uint64_t *mask;
-    uint8_t where[FDP_GROUP / 64 + 1]; /* masks with a bit set, then an empty one */
-    size_t at;
-    uint64_t left; /* of mask[where[at]] */
-} lanes_t;
-
-static size_t lanes_open(lanes_t *l, uint64_t *mask, size_t masks)
-{
-    size_t total = 0, hits = 0;
-    mask[masks] = 0;
-    for (size_t g = 0; g < masks; g++) {
-        l->where[hits] = (uint8_t)g;
-        hits += mask[g] != 0;
-        total += (size_t)__builtin_popcountll(mask[g]);
-    }
-    l->where[hits] = (uint8_t)masks;
-    l->mask = mask;
-    l->at = 0;
-    l->left = mask[l->where[0]];
-    return total;
-}
-
-static void lanes_take(lanes_t *l, uint16_t *lane, size_t steps, size_t lanes)
-{
-    for (size_t i = 0; i < steps; i++) {
-        const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
-        const uint64_t valid = l->left != 0;
-        lane[i] = (uint16_t)choose(valid, l->where[l->at] * 64u + bit,
-                                   place_of(i, steps, lanes));
-        l->left &= l->left - 1;
-        const uint64_t more = l->left != 0;
-        l->at += (size_t)choose(valid, 1 - more, 0);
-        l->left = choose(more, l->left, l->mask[l->where[l->at]]);
-    }
 }
 
 #define GATHER(type)                                                \
@@ -325,9 +271,9 @@ void fdp_collect(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void *valu
     } else {
         d->kernels->special64(at, s->mask, count);
     }
-    lanes_t lanes;
+    fdp_lanes_t lanes;
     uint16_t lane[FDP_SLOTS_MOST];
-    const size_t total = lanes_open(&lanes, s->mask, count / 64);
+    const size_t total = fdp_lanes_open(&lanes, s->mask, count / 64);
     const size_t steps = fdp_law_slots(d->sampler, count);
     size_t taken = 0;
     do {
@@ -335,7 +281,7 @@ void fdp_collect(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void *valu
             fdp_settle_specials(d, values, trials);
         }
         fdp_special_t *to = &s->special[d->specials];
-        lanes_take(&lanes, lane, steps, count);
+        fdp_lanes_take(&lanes, lane, steps, count);
         for (size_t i = 0; i < steps; i++) {
             to[i].index = (uint32_t)(base + lane[i]);
             to[i].trial = (uint32_t)(first + lane[i]);

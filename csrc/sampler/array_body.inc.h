@@ -186,22 +186,3 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
         out[i] = y;
     }
 }
-
-const fdp_kernels_t FDP_K(kernels) = {
-    .name = FDP_LEVEL_NAME,
-    .required = FDP_LEVEL_MASK,
-    .laplace_narrow = FDP_K(laplace_narrow),
-    .laplace_wide = FDP_K(laplace_wide),
-    .laplace_second = FDP_K(laplace_second),
-    .gaussian_select = FDP_K(gaussian_select),
-    .gaussian_narrow = FDP_K(gaussian_narrow),
-    .gaussian_wide = FDP_K(gaussian_wide),
-    .gaussian_second = FDP_K(gaussian_second),
-    .special32 = FDP_K(special32),
-    .special64 = FDP_K(special64),
-    .compact32 = FDP_K(compact32),
-    .compact64 = FDP_K(compact64),
-    .add_narrow = FDP_K(add_narrow),
-    .add_wide = FDP_K(add_wide),
-    .add_grid = FDP_K(add_grid),
-};

@@ -18,7 +18,15 @@
 #define FDP_REJECTED32 (INT32_MIN + 1)
 #define FDP_UNDECIDED64 INT64_MIN
 #define FDP_REJECTED64 (INT64_MIN + 1)
+#define FDP_NARROW_CATEGORIES 65536
 #define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */
+
+/* A report of local hashing, ready to be held against categories v: it supports those
+ * with slope v + offset < limit, as signed numbers modulo 2^32. */
+typedef struct {
+    uint32_t slope, offset;
+    int32_t limit;
+} fdp_support_t;
 
 typedef struct {
     const char *name;
@@ -58,6 +66,36 @@ typedef struct {
     /* out = round(x to grid) + noise * step, |noise| <= FDP_GRID_MOST */
     void (*add_grid)(const fdp_grid_t *grid, const double *x, const int64_t *noise,
                      double *out, size_t n);
+
+    /* Blocks of 64 lanes: bits of [U < p'], lanes that need more bits, and which of
+     * those have had 24 already. */
+    void (*bernoulli)(const fdp_bernoulli_t *law, const uint8_t *byte,
+                      const uint64_t *spare, uint64_t *bit, uint64_t *late,
+                      uint64_t *late24, size_t blocks);
+    /* 8 n answers as bytes, in place, by 8 n packed flips and fair bits. */
+    void (*flip_bytes)(const uint8_t *flip, const uint8_t *fair, int other, uint64_t *x,
+                       size_t n);
+
+    /* Reports of labels (any number >= the categories is outside); undecided lanes
+     * are FDP_UNDECIDED32. v has 32 bits up to FDP_NARROW_CATEGORIES, then 64. */
+    void (*respond_narrow)(const fdp_response_t *law, int64_t other,
+                           const uint32_t *label, const uint32_t *word,
+                           const uint32_t *v, uint32_t *report, int32_t *undecided,
+                           size_t n);
+    void (*respond_wide)(const fdp_response_t *law, int64_t other, const uint32_t *label,
+                         const uint32_t *word, const uint64_t *v, uint32_t *report,
+                         int32_t *undecided, size_t n);
+    void (*labels64)(const int64_t *x, uint32_t *label, size_t n);
+    void (*hash)(const uint64_t *seed, const uint32_t *label, uint32_t buckets,
+                 unsigned bits, uint32_t *out, size_t n);
+    void (*hadamard)(const uint32_t *label, const uint32_t *word, const uint8_t *wanted,
+                     uint32_t mask, uint32_t *out, size_t n);
+
+    /* Counting public reports: n a multiple of 8 (support4). */
+    void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,
+                     size_t n);
+    void (*column7)(const uint64_t *row, size_t stride, uint64_t *count, size_t n);
+    void (*butterfly)(int64_t *a, size_t n, size_t half);
 } fdp_kernels_t;
 
 extern const fdp_kernels_t fdp_kernels_portable;

@@ -15,6 +15,7 @@
 #define FDP_HAVE_SELECT
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
+#define FDP_HAVE_COMPARE8
 
 FDP_TARGET_AVX512
 #include "laplace_body.inc.h"
@@ -82,7 +83,20 @@ static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict m
     }
 }
 
+static inline void FDP_K(compare8)(const uint8_t *byte, uint8_t first, uint64_t *below,
+                                   uint64_t *equal)
+{
+    const __m512i limit = _mm512_set1_epi8((char)first);
+    const __m512i w = _mm512_loadu_si512(byte);
+    *below = _mm512_cmplt_epu8_mask(w, limit);
+    *equal = _mm512_cmpeq_epi8_mask(w, limit);
+}
+
 #include "array_body.inc.h"
+#include "bits_body.inc.h"
+#include "response_body.inc.h"
+#include "tally_body.inc.h"
+#include "table_body.inc.h"
 FDP_TARGET_END
 
 #else

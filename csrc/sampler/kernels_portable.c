@@ -12,3 +12,7 @@
 #include "laplace_body.inc.h"
 #include "gaussian_body.inc.h"
 #include "array_body.inc.h"
+#include "bits_body.inc.h"
+#include "response_body.inc.h"
+#include "tally_body.inc.h"
+#include "table_body.inc.h"

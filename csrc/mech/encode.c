@@ -1,0 +1,67 @@
+/* encode.c: how the frequency oracles write a category into a report: unary rows,
+ * hashes, Hadamard codes. No randomness is drawn here, and every step is the same for
+ * every category.
+ */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../base/wipe.h"
+#include "../fastdp.h"
+#include "../sampler/kernels.h"
+
+/* All ones if x = 0, for x < 2^63. */
+static uint64_t zero_mask(uint64_t x) { return 0 - ((x - 1) >> 63); }
+
+/* Bit i of big-endian packed bits, as 0 or 1. */
+static uint64_t bit_of(const uint8_t *bits, size_t i)
+{
+    return (uint64_t)(bits[i / 8] >> (7 - i % 8)) & 1;
+}
+
+/* Replaces the bit at `place` of a row by that of `value`, all ones or zero. */
+static void insert(uint8_t *row, size_t bytes, uint64_t place, uint64_t value)
+{
+    const size_t words = bytes / 8;
+    const uint64_t one = UINT64_C(1) << ((place % 64) ^ 7); /* big-endian in its byte */
+    for (size_t w = 0; w < words; w++) {
+        const uint64_t hit = one & zero_mask(w ^ (place / 64));
+        uint64_t word;
+        memcpy(&word, row + 8 * w, sizeof word);
+        word = (word & ~hit) | (value & hit);
+        memcpy(row + 8 * w, &word, sizeof word);
+    }
+    for (size_t b = 8 * words; b < bytes; b++) {
+        const uint64_t hit = (UINT64_C(0x80) >> (place % 8)) & zero_mask(b ^ (place / 8));
+        row[b] = (uint8_t)((row[b] & ~hit) | (value & hit));
+    }
+}
+
+void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
+                     const uint8_t *bits, uint8_t *rows)
+{
+    for (size_t i = 0; i < n; i++) {
+        insert(rows + i * row_bytes, row_bytes, label[i], 0 - bit_of(bits, i));
+    }
+}
+
+void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n, const uint64_t *seed,
+                     const uint32_t *label, uint32_t *out)
+{
+    fdp_kernels()->hash(seed, label, buckets, l, out, n);
+}
+
+void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
+                         const uint32_t *word, const uint8_t *bits, uint32_t *out)
+{
+    const fdp_kernels_t *kernels = fdp_kernels();
+    uint8_t wanted[1024];
+    for (size_t done = 0; done < n; done += sizeof wanted) {
+        const size_t part = n - done < sizeof wanted ? n - done : sizeof wanted;
+        for (size_t i = 0; i < part; i++) {
+            wanted[i] = (uint8_t)bit_of(bits, done + i);
+        }
+        kernels->hadamard(label + done, word + done, wanted,
+                          (UINT32_C(1) << log2k) - 1, out + done, part);
+    }
+    fdp_wipe(wanted, sizeof wanted);
+}

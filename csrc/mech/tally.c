@@ -1,0 +1,222 @@
+/* tally.c: sums over public reports, from which the frequency oracles estimate.
+ *
+ *   fdp_count_columns    unary rows: seven at a time by full adders
+ *   fdp_count_values     labels
+ *   fdp_count_support    hashed reports: four users at a time against all categories
+ *   fdp_walsh_hadamard   the transform that undoes Hadamard codes
+ *
+ * Timing class T0: everyone may see a report.
+ */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../fastdp.h"
+#include "../sampler/kernels.h"
+
+/* ---- columns ------------------------------------------------------------- */
+
+#define PANEL 32    /* 64-bit words of a row that are counted together */
+#define ROWS_MOST 252 /* rows whose sum fits in 8 bits, a multiple of 7  */
+
+/* Adds the 8-bit counts of a panel, `words` wide from byte `first` on, to count. */
+static void flush_panel(const uint64_t *small, size_t words, size_t first, size_t columns,
+                        int64_t *count)
+{
+    for (size_t b = 0; b < 8; b++) {
+        const uint8_t *byte = (const uint8_t *)(small + b * words);
+        for (size_t k = 0; k < 8 * words; k++) {
+            const size_t column = 8 * (first + k) + 7 - b;
+            if (column < columns) {
+                count[column] += byte[k];
+            }
+        }
+    }
+}
+
+/* Seven rows' bytes from `first` on as whole words, zeros where there are none. */
+static void load_rows(const uint8_t *rows, size_t row_bytes, size_t first, size_t bytes,
+                      size_t have, uint64_t *panel)
+{
+    memset(panel, 0, 7 * PANEL * sizeof *panel);
+    for (size_t r = 0; r < have; r++) {
+        memcpy(panel + r * PANEL, rows + r * row_bytes + first, bytes);
+    }
+}
+
+static void count_panel(const fdp_kernels_t *kernels, size_t n, size_t row_bytes,
+                        const uint8_t *rows, size_t first, size_t columns, int64_t *count)
+{
+    const size_t left = row_bytes - first;
+    const size_t bytes = left < 8 * PANEL ? left : 8 * PANEL;
+    const size_t words = (bytes + 7) / 8;
+    uint64_t panel[7 * PANEL], small[8 * PANEL];
+    for (size_t done = 0; done < n; done += ROWS_MOST) {
+        const size_t stop = n - done < ROWS_MOST ? n : done + ROWS_MOST;
+        memset(small, 0, sizeof small);
+        for (size_t row = done; row < stop; row += 7) {
+            load_rows(rows + row * row_bytes, row_bytes, first, bytes,
+                      stop - row < 7 ? stop - row : 7, panel);
+            kernels->column7(panel, PANEL, small, words);
+        }
+        flush_panel(small, words, first, columns, count);
+    }
+}
+
+fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
+                               size_t columns, int64_t *count)
+{
+    if (columns > 8 * row_bytes) {
+        return FDP_ERR_PARAMETER;
+    }
+    for (size_t first = 0; first < row_bytes; first += 8 * PANEL) {
+        count_panel(fdp_kernels(), n, row_bytes, rows, first, columns, count);
+    }
+    return FDP_OK;
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+#define SMALL 2048 /* labels for which several tables fit in the nearest cache */
+
+/* Four tables, since a label that comes twice in a row would wait for its own sum. */
+#define COUNT_SMALL(type)                                                     \
+    do {                                                                      \
+        const type *from = (const type *)report;                              \
+        for (size_t i = 0; i < n; i++) {                                      \
+            table[i % 4][from[i] < k ? from[i] : SMALL]++;                    \
+        }                                                                     \
+    } while (0)
+
+#define COUNT_LARGE(type)                            \
+    do {                                             \
+        const type *from = (const type *)report;     \
+        for (size_t i = 0; i < n; i++) {             \
+            if (from[i] < k) {                       \
+                count[from[i]]++;                    \
+            }                                        \
+        }                                            \
+    } while (0)
+
+static void count_small(size_t n, const void *report, fdp_dtype_t type, size_t k,
+                        int64_t *count)
+{
+    uint32_t table[4][SMALL + 1];
+    memset(table, 0, sizeof table);
+    switch (type) {
+    case FDP_U8: COUNT_SMALL(uint8_t); break;
+    case FDP_U16: COUNT_SMALL(uint16_t); break;
+    default: COUNT_SMALL(uint32_t); break;
+    }
+    for (size_t v = 0; v < k; v++) {
+        count[v] += (int64_t)table[0][v] + table[1][v] + table[2][v] + table[3][v];
+    }
+}
+
+fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type, size_t k,
+                              int64_t *count)
+{
+    const size_t most = UINT32_MAX; /* what a small table's entry holds */
+    if (type != FDP_U8 && type != FDP_U16 && type != FDP_U32) {
+        return FDP_ERR_PARAMETER;
+    }
+    if (k <= SMALL && n <= most) {
+        count_small(n, report, type, k, count);
+        return FDP_OK;
+    }
+    switch (type) {
+    case FDP_U8: COUNT_LARGE(uint8_t); break;
+    case FDP_U16: COUNT_LARGE(uint16_t); break;
+    default: COUNT_LARGE(uint32_t); break;
+    }
+    return FDP_OK;
+}
+
+/* ---- hashes -------------------------------------------------------------- */
+
+#define TILE 2048  /* categories counted together */
+#define USERS 1024 /* users prepared together     */
+#define TABLE 1024 /* buckets whose limits are kept */
+
+typedef struct {
+    uint32_t buckets, l;
+    uint64_t limit[TABLE + 1]; /* first hash input of each bucket, if they are few */
+} hash_t;
+
+/* The least z with floor(z buckets / 2^l) = value, in the scale of 32 bits. */
+static uint64_t limit_of(const hash_t *h, uint64_t value)
+{
+    const uint64_t first = ((value << h->l) + h->buckets - 1) / h->buckets;
+    return first << (32 - h->l);
+}
+
+static void hash_open(hash_t *h, uint32_t buckets, uint32_t l)
+{
+    h->buckets = buckets;
+    h->l = l;
+    for (uint32_t v = 0; v <= buckets && buckets <= TABLE; v++) {
+        h->limit[v] = limit_of(h, v);
+    }
+}
+
+/* h(v) = value if and only if a v + b lies in [low, high) modulo 2^32; shifted down by
+ * low, and by half the range so that a signed comparison serves. */
+static fdp_support_t support_of(const hash_t *h, const fdp_hashed_t *report)
+{
+    const bool few = h->buckets <= TABLE, inside = report->value < h->buckets;
+    const uint64_t value = inside ? report->value : 0;
+    const uint64_t low = few ? h->limit[value] : limit_of(h, value);
+    const uint64_t high = few ? h->limit[value + 1] : limit_of(h, value + 1);
+    const uint32_t width = inside ? (uint32_t)(high - low) : 0;
+    const uint32_t half = UINT32_C(1) << 31;
+    return (fdp_support_t){report->slope, report->offset - (uint32_t)low + half,
+                           (int32_t)(width ^ half)};
+}
+
+/* Adds what `users` prepared users (a multiple of 4) support to n counts. */
+static void count_tile(const fdp_kernels_t *kernels, const fdp_support_t *user,
+                       size_t users, size_t start, size_t n, int64_t *count)
+{
+    uint32_t tally[TILE];
+    memset(tally, 0, sizeof tally);
+    for (size_t i = 0; i < users; i += 4) {
+        kernels->support4(user + i, (uint32_t)start, tally, (n + 7) & ~(size_t)7);
+    }
+    for (size_t v = 0; v < n; v++) {
+        count[start + v] += tally[v];
+    }
+}
+
+fdp_status_t fdp_count_support(size_t n, const fdp_hashed_t *report, uint32_t buckets,
+                               uint32_t l, size_t categories, int64_t *count)
+{
+    if (l < 1 || l > 32 || buckets < 2 || buckets > (UINT64_C(1) << l) ||
+        categories > (UINT64_C(1) << (33 - l))) {
+        return FDP_ERR_PARAMETER;
+    }
+    const fdp_kernels_t *kernels = fdp_kernels();
+    const fdp_support_t nobody = {0, 0, INT32_MIN};
+    hash_t h;
+    hash_open(&h, buckets, l);
+    fdp_support_t user[USERS];
+    for (size_t done = 0; done < n; done += USERS) {
+        const size_t part = n - done < USERS ? n - done : USERS;
+        const size_t users = (part + 3) & ~(size_t)3;
+        for (size_t i = 0; i < users; i++) {
+            user[i] = i < part ? support_of(&h, report + done + i) : nobody;
+        }
+        for (size_t v = 0; v < categories; v += TILE) {
+            const size_t tile = categories - v < TILE ? categories - v : TILE;
+            count_tile(kernels, user, users, v, tile, count);
+        }
+    }
+    return FDP_OK;
+}
+
+/* ---- Hadamard ------------------------------------------------------------ */
+
+void fdp_walsh_hadamard(size_t n, int64_t *a)
+{
+    for (size_t half = 1; half < n; half *= 2) {
+        fdp_kernels()->butterfly(a, n, half);
+    }
+}

@@ -1,0 +1,75 @@
+/* tally_body.inc.h: counting public reports, compiled once per level. Timing class
+ * T0: reports are what everyone may see. */
+
+typedef uint32_t FDP_K(lane8) __attribute__((vector_size(32), aligned(4)));
+typedef int32_t FDP_K(mask8) __attribute__((vector_size(32), aligned(4)));
+
+/* What four users' reports support, added to count[v] for n (a multiple of 8)
+ * categories from `start` on. User u supports v if
+ * slope v + offset < limit as signed numbers (fdp_support_t). */
+static void FDP_K(support4)(const fdp_support_t user[4], uint32_t start,
+                            uint32_t *restrict count, size_t n)
+{
+    FDP_K(lane8) at[4], step[4];
+    FDP_K(mask8) limit[4];
+    const FDP_K(lane8) first = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int u = 0; u < 4; u++) {
+        at[u] = (first + start) * user[u].slope + user[u].offset;
+        step[u] = (FDP_K(lane8)){0} + 8 * user[u].slope;
+        limit[u] = (FDP_K(mask8)){0} + user[u].limit;
+    }
+    for (size_t v = 0; v < n; v += 8) {
+        FDP_K(mask8) hits = {0};
+        for (int u = 0; u < 4; u++) {
+            hits += (FDP_K(mask8))at[u] < limit[u]; /* -1 for a hit */
+            at[u] += step[u];
+        }
+        FDP_K(lane8) sum;
+        memcpy(&sum, count + v, sizeof sum);
+        sum -= (FDP_K(lane8))hits;
+        memcpy(count + v, &sum, sizeof sum);
+    }
+}
+
+/* sum and carry of three bits in every position */
+#define FDP_ADD3(a, b, c, sum, carry)               \
+    do {                                            \
+        const uint64_t half = (a) ^ (b);            \
+        const uint64_t both = (a) & (b), third = c; \
+        sum = half ^ third;                         \
+        carry = both | (half & third);              \
+    } while (0)
+
+/* Adds the bits of 7 rows of n words to counts of 8 bits: byte k of count[b n + w]
+ * counts bit b of byte k of word w. */
+static void FDP_K(column7)(const uint64_t *restrict row, size_t stride,
+                           uint64_t *restrict count, size_t n)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    for (size_t w = 0; w < n; w++) {
+        const uint64_t *r = row + w;
+        uint64_t one_a, one_b, two_a, two_b, two_c, one, two, four;
+        FDP_ADD3(r[0], r[stride], r[2 * stride], one_a, two_a);
+        FDP_ADD3(r[3 * stride], r[4 * stride], r[5 * stride], one_b, two_b);
+        FDP_ADD3(one_a, one_b, r[6 * stride], one, two_c);
+        FDP_ADD3(two_a, two_b, two_c, two, four);
+        for (unsigned b = 0; b < 8; b++) {
+            count[b * n + w] += ((one >> b) & ones) + (((two >> b) & ones) << 1) +
+                                (((four >> b) & ones) << 2);
+        }
+    }
+}
+#undef FDP_ADD3
+
+/* One pass of the Walsh-Hadamard transform: pairs at distance `half`. */
+static void FDP_K(butterfly)(int64_t *a, size_t n, size_t half)
+{
+    for (size_t i = 0; i < n; i += 2 * half) {
+        int64_t *restrict low = a + i, *restrict high = a + i + half;
+        for (size_t k = 0; k < half; k++) {
+            const int64_t x = low[k], y = high[k];
+            low[k] = x + y;
+            high[k] = x - y;
+        }
+    }
+}
