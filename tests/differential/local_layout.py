@@ -1,0 +1,102 @@
+"""The words of the local randomizers as their kernels lay them out.
+
+Each function gives the answers of a call from its bits alone, by the references.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from fastdp import _core
+from tests.differential.layout import Keyed, words_of
+from tests.reference import bernoulli, response
+from tests.reference.interval import More
+
+#: Elements, values and bytes of a chunk, and how many one group of words serves.
+BITS, RESPONSES, BYTES = 32768, 4096, 16384
+GROUP = 1024
+
+#: First chunks of the draws of one mechanism under one key.
+REGION = 1 << 30
+
+LEVELS = ("portable", "avx2", "avx512")
+
+
+def each_machine(key: bytes) -> Iterator[tuple[str, _core.Call]]:
+    """Put each level of this machine in force in turn, and give a call per cipher."""
+    try:
+        for level in LEVELS:
+            if _core.limit_cpu(level) != level:
+                continue
+            for cipher in ("chacha20", "aes"):
+                if _core.cipher_available(cipher):
+                    yield f"{level} {cipher}", _core.Call(Keyed(key, cipher))
+    finally:
+        _core.limit_cpu(None)
+
+
+def chunks(n: int, size: int, first: int) -> Iterator[tuple[int, int]]:
+    """Split n outputs: the number of each chunk and how many it gives."""
+    for i in range(-(-n // size)):
+        yield first + i, min(size, n - i * size)
+
+
+def further(call: _core.Call, chunk: int) -> Callable[[int], More]:
+    """Return the extension blocks of the trials of a chunk."""
+    return lambda trial: lambda block: call.extension(chunk, trial, block)
+
+
+def bit_words(call: _core.Call, chunk: int, n: int) -> bytes:
+    """Return the whole groups of words behind the first n bits of a chunk."""
+    groups = -(-n // bernoulli.LANES)
+    return call.keystream(chunk, 0, groups * bernoulli.GROUP_BYTES)
+
+
+def flips(call: _core.Call, p: Fraction, n: int, first: int = 0) -> np.ndarray:
+    """Return n Bernoulli bits as booleans."""
+    parts = [np.zeros(0, bool)]
+    for chunk, count in chunks(n, BITS, first):
+        raw = bit_words(call, chunk, count)
+        parts.append(bernoulli.flips(p, raw, further(call, chunk))[:count])
+    return np.concatenate(parts)
+
+
+def coins(call: _core.Call, n: int, first: int = 0) -> np.ndarray:
+    """Return the n fair bits beside them."""
+    parts = [
+        bernoulli.fair(bit_words(call, chunk, count))[:count]
+        for chunk, count in chunks(n, BITS, first)
+    ]
+    return np.concatenate([np.zeros(0, bool), *parts])
+
+
+def responses(
+    call: _core.Call,
+    truth: Fraction,
+    k: int,
+    x: np.ndarray,
+    other: int = -1,
+    first: int = 0,
+) -> np.ndarray:
+    """Return the k-ary reports of values."""
+    parts = [np.zeros(0, np.int64)]
+    sizes = (4, 4 if k <= 2**16 else 8)
+    start = 0
+    for chunk, count in chunks(len(x), RESPONSES, first):
+        groups = -(-count // GROUP)
+        w, v = words_of(sizes, call.keystream(chunk, 0, groups * GROUP * sum(sizes)))
+        part = x[start : start + count]
+        words = w[:count], v[:count]
+        more = further(call, chunk)
+        parts.append(response.reports(truth, k, part, words, more, other))
+        start += count
+    return np.concatenate(parts)
+
+
+def stream_bytes(call: _core.Call, n: int, first: int = 0) -> bytes:
+    """Return n raw bytes."""
+    return b"".join(
+        call.keystream(chunk, 0, -(-count // 1024) * 1024)[:count]
+        for chunk, count in chunks(n, BYTES, first)
+    )
