@@ -1,4 +1,4 @@
-"""From a column of a table to the numbers that a mechanism takes.
+"""From a column of a table to the numbers or labels that a mechanism takes.
 
 The reading of a cell is a function of that cell alone: it never depends on the
 other cells of the column, never fails, and never names what it met. So one
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Integers: TypeAlias = "npt.NDArray[np.int64]"
+Labels: TypeAlias = "npt.NDArray[np.int32] | npt.NDArray[np.int64]"
 Reals: TypeAlias = "npt.NDArray[np.float64]"
 
 _INT64 = np.iinfo(np.int64)
@@ -46,6 +47,8 @@ _EXACT_DOUBLE = 2**53
 # that it cannot read, with the cell in its message.
 _PLAIN_INTEGER = r"^-?[0-9]{1,18}$"
 _PLAIN_REAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?$"
+
+_BLANKS_AROUND = r"^[ \t]+|[ \t]+$"
 
 _INTEGER = re.compile(rb"[ \t]*([+-]?[0-9]+)(\.0*)?[ \t]*")
 _REAL = re.compile(
@@ -74,22 +77,22 @@ def require_numeric(name: str, kind: pa.DataType, *, integers: bool) -> None:
     raise ParameterError(f"--column {name!r} must hold {rule} (or text), got {kind}")
 
 
-def read_integers(column: pa.Array) -> Integers:
+def read_integers(column: pa.Array, missing: int = 0) -> Integers:
     """Return the column as int64, shape ``(len(column),)``, without nulls.
 
-    The result may be a read-only view of the column's own memory.
+    A cell without a number counts as `missing`. The result may be a read-only view
+    of the column's own memory.
     """
+    import pyarrow as pa
     from pyarrow import compute, types
 
     column = _decoded(column)
     if _is_text(column.type):
-        return _integers_of_text(column)
-    filled = compute.fill_null(column, 0)
-    if types.is_uint64(filled.type):
-        capped = np.minimum(filled.to_numpy(), np.uint64(_INT64.max))
-        whole: Integers = capped.astype(np.int64)
-        return whole
-    values: Integers = filled.cast("int64").to_numpy()
+        return _integers_of_text(column, missing)
+    if types.is_uint64(column.type):
+        top = pa.scalar(_INT64.max, pa.uint64())
+        column = compute.min_element_wise(column, top, skip_nulls=False)
+    values: Integers = compute.fill_null(column.cast("int64"), missing).to_numpy()
     return values
 
 
@@ -107,6 +110,54 @@ def read_reals(column: pa.Array) -> Reals:
         whole = read_integers(column)
         return np.clip(whole, -_EXACT_DOUBLE, _EXACT_DOUBLE).astype(np.float64)
     values: Reals = compute.fill_null(column, 0.0).cast("float64").to_numpy()
+    return values
+
+
+def require_labels(name: str, kind: pa.DataType, *, integers: bool) -> None:
+    """Refuse a column whose declared type cannot hold categories.
+
+    Raises
+    ------
+    ParameterError
+        The type is neither text nor an integer (nor, for named categories, a bool).
+    """
+    from pyarrow import types
+
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    named = not integers and types.is_boolean(value)
+    if not (types.is_integer(value) or _is_text(value) or named):
+        rule = "integers (or text)" if integers else "text, integers or bools"
+        raise ParameterError(f"--column {name!r} must hold {rule}, got {kind}")
+
+
+def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
+    """Return each cell's place in a public list, -1 where it is not in there.
+
+    Parameters
+    ----------
+    column : Array
+        Text, integers or bools; blanks around a text do not count.
+    categories : Array of large_binary or None
+        The distinct categories as text; None for the integers from 0.
+
+    Returns
+    -------
+    ndarray, shape (len(column),)
+        int32 places; int64 cells where `categories` is None.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if categories is None:
+        return read_integers(column, missing=-1)
+    column = _decoded(column)
+    if not _is_text(column.type):
+        column = column.cast(pa.large_string())
+    cells = compute.replace_substring_regex(
+        column.cast(pa.large_binary()), _BLANKS_AROUND, ""
+    )
+    places = compute.index_in(cells, value_set=categories, skip_nulls=True)
+    values: Labels = compute.fill_null(places, -1).to_numpy()
     return values
 
 
@@ -129,10 +180,10 @@ def _decoded(column: pa.Array) -> pa.Array:
     return column
 
 
-def _integers_of_text(column: pa.Array) -> Integers:
-    values, rest, where = _plain(column, _PLAIN_INTEGER, "int64", 0)
+def _integers_of_text(column: pa.Array, missing: int) -> Integers:
+    values, rest, where = _plain(column, _PLAIN_INTEGER, "int64", missing)
     if len(where):
-        values[where] = [_integer(cell) for cell in rest]
+        values[where] = [_integer(cell, missing) for cell in rest]
     return values
 
 
@@ -167,10 +218,10 @@ def _plain(
     return values, rest, where
 
 
-def _integer(cell: bytes) -> int:
+def _integer(cell: bytes, missing: int) -> int:
     match = _INTEGER.fullmatch(cell)
     if match is None:
-        return 0
+        return missing
     digits = match[1]
     sign = -1 if digits.startswith(b"-") else 1
     digits = digits.lstrip(b"+-").lstrip(b"0")

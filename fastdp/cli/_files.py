@@ -12,7 +12,7 @@ import contextlib
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -74,8 +74,25 @@ def table_format(option: str, path: Path) -> str:
     return extension
 
 
+def require_other(option: str, path: Path, other_option: str, other: Path) -> None:
+    """Refuse to write over a file that is read.
+
+    Raises
+    ------
+    ParameterError
+        Both paths lead to one file.
+    """
+    # By identity, not by name: links and ".." are seen through.
+    if path.exists() and other.exists() and path.samefile(other):
+        raise ParameterError(
+            f"{option} must be another file than {other_option}, got {path}"
+        )
+
+
 @contextlib.contextmanager
-def open_source(path: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[Source]:
+def open_source(
+    path: Path, wanted: Sequence[tuple[str, str]], argument: str = "INPUT"
+) -> Iterator[Source]:
     """Open the table at `path` for the columns in `wanted`.
 
     Parameters
@@ -84,6 +101,8 @@ def open_source(path: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[Sourc
         A CSV file with a header line, or a Parquet file.
     wanted : sequence of (option, name)
         Names of columns and the options that asked for them, for messages.
+    argument : str
+        What the command calls the file, for messages.
 
     Raises
     ------
@@ -92,17 +111,73 @@ def open_source(path: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[Sourc
     FastDPError
         The file cannot be read.
     """
-    kind = table_format("INPUT", path)
+    kind = table_format(argument, path)
     source: Source
     with _constant_messages(path):
         if kind == "csv":
-            source = _CsvSource(path, wanted)
+            source = _CsvSource(path, wanted, argument)
         else:
-            source = _ParquetSource(path, wanted)
+            source = _ParquetSource(path, wanted, argument)
     try:
         yield source
     finally:
         source.close()
+
+
+def read_text(argument: str, path: Path, limit: int) -> str:
+    """Return a small UTF-8 file as text, without a byte order mark.
+
+    Raises
+    ------
+    FastDPError
+        The file cannot be read, is longer than `limit` bytes or is not UTF-8; its
+        content is not shown.
+    """
+    with _constant_messages(path), path.open("rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise FastDPError(f"{argument} must have at most {limit} bytes, got {path}")
+    try:
+        return content.removeprefix(_MARK).decode()
+    except UnicodeDecodeError:
+        raise FastDPError(f"{argument} must be UTF-8 text, got {path}") from None
+
+
+def read_metadata(path: Path) -> dict[bytes, bytes]:
+    """Return what a Parquet file says of itself beside its columns.
+
+    Raises
+    ------
+    FastDPError
+        The file cannot be read.
+    """
+    from pyarrow import parquet
+
+    with _constant_messages(path):
+        return dict(parquet.read_schema(path).metadata or {})
+
+
+def grouped(
+    batches: Iterable[pa.RecordBatch], size: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Cut batches into parts of groups of `size` rows, each with its place there.
+
+    Readers cut their batches at a number of bytes, so that the lengths tell how long
+    the cells of private columns are. What is written in whole groups tells nothing.
+
+    Yields
+    ------
+    (part, start) : tuple of RecordBatch and int
+        The rows `start` to `start + len(part)` of the current group.
+    """
+    start = 0
+    for batch in batches:
+        done = 0
+        while done < batch.num_rows:
+            part = batch.slice(done, size - start)
+            yield part, start
+            done += part.num_rows
+            start = (start + part.num_rows) % size
 
 
 @contextlib.contextmanager
@@ -117,30 +192,34 @@ def _constant_messages(path: Path) -> Iterator[None]:
         raise FastDPError(f"cannot read {path}: {reason}") from None
     except Exception:
         # Of whatever type: their messages print cells.
-        kind = table_format("INPUT", path)
+        kind = table_format("the file", path)
         raise FastDPError(f"cannot read {path}: not a valid {kind} table") from None
 
 
-def _require_once(names: Sequence[str], wanted: Sequence[tuple[str, str]]) -> None:
+def _require_once(
+    names: Sequence[str], wanted: Sequence[tuple[str, str]], argument: str
+) -> None:
     # The names in the file are not listed: without a header they are a row of data.
     for option, name in wanted:
         found = names.count(name)
         if found != 1:
-            rule = "be in INPUT" if found == 0 else "be there only once in INPUT"
-            raise ParameterError(f"{option} must {rule}, got {name!r}")
+            rule = "be in" if found == 0 else "be there only once in"
+            raise ParameterError(f"{option} must {rule} {argument}, got {name!r}")
 
 
 class _ParquetSource:
     """A Parquet file, read page by page: a row group may be larger than memory."""
 
-    def __init__(self, path: Path, wanted: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, path: Path, wanted: Sequence[tuple[str, str]], argument: str
+    ) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
         self._path = path
         self._file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
         schema = self._file.schema_arrow
-        _require_once(schema.names, wanted)
+        _require_once(schema.names, wanted, argument)
         names = {name for _, name in wanted}
         # File-level metadata is left behind: it may describe other columns.
         self.schema = pa.schema([field for field in schema if field.name in names])
@@ -179,7 +258,9 @@ class _CsvSource:
     is Latin-1, in which all bytes are text, and the cells are turned back later.
     """
 
-    def __init__(self, path: Path, wanted: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, path: Path, wanted: Sequence[tuple[str, str]], argument: str
+    ) -> None:
         import pyarrow as pa
 
         self._path = path
@@ -190,7 +271,7 @@ class _CsvSource:
             columns = probe.schema.names
         # Names of columns as users write them, beside those that the parser sees.
         names = [name.encode("latin-1").decode("utf-8", "replace") for name in columns]
-        _require_once(names, wanted)
+        _require_once(names, wanted, argument)
         asked = {name for _, name in wanted}
         chosen = [pair for pair in zip(names, columns, strict=True) if pair[0] in asked]
         self.schema = pa.schema([(name, pa.binary()) for name, _ in chosen])

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp.cli import bench, release
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp.cli import _common, bench, release
+from fastdp.exceptions import FastDPError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     printed beside them are not private: the records are public.
     """
     if arguments.plot is not None:
-        _require_plottable(arguments.plot)
+        _common.require_plottable(arguments.plot, "demo", "demo")
     # Parameters are refused before the records are read.
     mechanism = fastdp.DiscreteLaplace.from_epsilon(arguments.epsilon, sensitivity=1)
     demo = make(mechanism, arguments.epsilon, load())
@@ -207,17 +207,6 @@ def _speed(mechanism: Any) -> str:
     )
 
 
-def _require_plottable(path: Path) -> None:
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ParameterError(f"--plot must end in .png, .pdf or .svg, got {path.name}")
-    try:
-        import matplotlib  # noqa: F401 - only whether it is there
-    except ImportError:
-        raise FastDPError(
-            'fastdp demo --plot needs matplotlib: pip install "fastdp[demo]"'
-        ) from None
-
-
 def draw(demo: Demo, path: Path) -> None:
     """Draw private counts with their intervals, one panel for each state of health.
 
@@ -253,10 +242,7 @@ def draw(demo: Demo, path: Path) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     epsilon = release.as_text(demo.epsilon)
     figure.suptitle(f"RAND HIE, epsilon = {epsilon} per person-year")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise FastDPError(f"cannot write {path}: {error.strerror}") from None
+    _common.save_picture(figure, path)
 
 
 def _arms(demo: Demo, row: int) -> npt.NDArray[np.int64]:

@@ -11,7 +11,7 @@ import argparse
 import contextlib
 import decimal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _cells, _files
+from fastdp.cli import _cells, _common, _files
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
@@ -181,17 +181,17 @@ def run(arguments: argparse.Namespace) -> int:
     _require_distinct(arguments)
     output_format = _files.table_format("--output", arguments.output)
     _files.table_format("INPUT", arguments.input)
-    _require_pyarrow()
+    _common.require_pyarrow("release")
     wanted = [("--column", name) for name in arguments.columns]
     wanted += [("--keep", name) for name in arguments.keep]
     with _files.open_source(arguments.input, wanted) as source:
-        _require_other_file(arguments.input, arguments.output)
+        _files.require_other("--output", arguments.output, "INPUT", arguments.input)
         release = _Release(arguments, kind, mechanism, source.schema)
         with _files.AtomicOutput(arguments.output) as temporary:
             sink = _files.open_sink(
                 output_format, temporary, release.schema, source.codec
             )
-            with contextlib.closing(sink), _progress(source.rows) as advance:
+            with contextlib.closing(sink), _common.progress(source.rows) as advance:
                 rows = release.copy(source, sink, advance)
     print(_statement(arguments, kind, mechanism, rows), file=sys.stderr)
     return 0
@@ -237,27 +237,10 @@ def _require_distinct(arguments: argparse.Namespace) -> None:
             raise ParameterError(f"--column and --keep must differ, got {name!r} twice")
 
 
-def _require_other_file(source: Path, output: Path) -> None:
-    # By identity, not by name: links and ".." are seen through.
-    if output.exists() and output.samefile(source):
-        raise ParameterError(f"--output must be another file than INPUT, got {output}")
-
-
-def _require_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401 - only whether it is there
-    except ImportError:
-        raise FastDPError(
-            'fastdp release needs pyarrow: pip install "fastdp[cli]"'
-        ) from None
-
-
 class _Release:
     """The steps from a source to a sink, and the buffers between them.
 
-    Rows are written in groups of a fixed number. The batches of a reader are cut
-    at a number of bytes, so their sizes tell how long the cells of private
-    columns are; none of that may be visible in the output.
+    Rows are written in groups of a fixed number, whatever the batches of the reader.
     """
 
     def __init__(
@@ -300,18 +283,14 @@ class _Release:
     ) -> int:
         """Release every row of `source` into `sink`; return their number."""
         rows = filled = 0
-        for batch in source.batches(self._group):
-            start = 0
-            while start < batch.num_rows:
-                part = batch.slice(start, self._group - filled)
-                self._take(part, filled)
-                start += part.num_rows
-                filled += part.num_rows
-                if filled == self._group:
-                    self._flush(sink, filled)
-                    filled = 0
-            rows += batch.num_rows
-            advance(batch.num_rows)
+        for part, start in _files.grouped(source.batches(self._group), self._group):
+            self._take(part, start)
+            filled = start + part.num_rows
+            if filled == self._group:
+                self._flush(sink, filled)
+                filled = 0
+            rows += part.num_rows
+            advance(part.num_rows)
         if filled:
             self._flush(sink, filled)
         return rows
@@ -357,21 +336,6 @@ def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise FastDPError(f"--keep {field.name!r} must be UTF-8 text") from None
 
 
-@contextlib.contextmanager
-def _progress(rows: int | None) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar on a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda _: None
-        return
-    with tqdm(total=rows, unit=" rows", unit_scale=True, leave=False) as bar:
-        yield bar.update
-
-
 def _statement(
     arguments: argparse.Namespace, kind: _Kind, mechanism: Any, rows: int
 ) -> str:
@@ -414,8 +378,7 @@ def _statement(
         ("unreadable", _unreadable(kind)),
         ("output", str(arguments.output)),
     ]
-    body = [f"  {name:<11}{' '.join(text.split())}" for name, text in lines]
-    return "\n".join(["fastdp: private release", *body])
+    return _common.statement("fastdp: private release", lines)
 
 
 def _unreadable(kind: _Kind) -> str:

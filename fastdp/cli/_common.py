@@ -1,0 +1,85 @@
+"""What several commands share: missing extras, progress, statements, pictures."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastdp.cli import _files
+from fastdp.exceptions import FastDPError, ParameterError
+
+#: Kinds of pictures, by extension.
+_PICTURES = (".png", ".pdf", ".svg")
+
+
+def require_pyarrow(command: str) -> None:
+    """Refuse to go on without the reader of tables.
+
+    Raises
+    ------
+    FastDPError
+        pyarrow is missing.
+    """
+    try:
+        import pyarrow  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise FastDPError(
+            f'fastdp {command} needs pyarrow: pip install "fastdp[cli]"'
+        ) from None
+
+
+def require_plottable(path: Path, command: str, extra: str) -> None:
+    """Refuse a picture that cannot be drawn, before anything else is done.
+
+    Raises
+    ------
+    ParameterError
+        The extension is none of a picture.
+    FastDPError
+        matplotlib is missing; the message names the `extra` that brings it.
+    """
+    if path.suffix.lower() not in _PICTURES:
+        raise ParameterError(f"--plot must end in .png, .pdf or .svg, got {path.name}")
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise FastDPError(
+            f'fastdp {command} --plot needs matplotlib: pip install "fastdp[{extra}]"'
+        ) from None
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    """Write a matplotlib figure to `path`, whole or not at all.
+
+    Raises
+    ------
+    FastDPError
+        The file cannot be written.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    with _files.AtomicOutput(path) as temporary:
+        figure.savefig(temporary, format=kind, dpi=150)
+
+
+@contextlib.contextmanager
+def progress(rows: int | None) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar on a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda _: None
+        return
+    with tqdm(total=rows, unit=" rows", unit_scale=True, leave=False) as bar:
+        yield bar.update
+
+
+def statement(title: str, lines: Sequence[tuple[str, str]]) -> str:
+    """Return a title and named lines below it; a line of text stays one line."""
+    body = [f"  {name:<11}{' '.join(text.split())}" for name, text in lines]
+    return "\n".join([title, *body])
