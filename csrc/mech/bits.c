@@ -154,8 +154,8 @@ static void xor_bits(const uint8_t *x, const uint8_t *flip, size_t n, uint8_t *o
 static void flip_group(draw_t *d, size_t first, size_t n, const void *x,
                        fdp_dtype_t x_type, size_t at, int other, uint8_t *out)
 {
-    const size_t words = (n + 7) / 8;
-    d->answer[words - 1] = 0; /* bytes beyond n */
+    const size_t words = (n + 63) / 64 * 8;
+    memset((uint8_t *)d->answer + n, 0, 8 * words - n);
     fdp_load_answers(x, x_type, at, n, (uint8_t *)d->answer);
     d->kernels->flip_bytes((const uint8_t *)d->bit + first / 8,
                            (const uint8_t *)d->fair + first / 8, other, d->answer, words);

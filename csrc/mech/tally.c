@@ -33,14 +33,20 @@ static void flush_panel(const uint64_t *small, size_t words, size_t first, size_
     }
 }
 
-/* Seven rows' bytes from `first` on as whole words, zeros where there are none. */
-static void load_rows(const uint8_t *rows, size_t row_bytes, size_t first, size_t bytes,
-                      size_t have, uint64_t *panel)
+/* Adds the bits of `have` <= 7 rows to the 8-bit counts of a panel. */
+static void add_rows(const fdp_kernels_t *kernels, const uint8_t *rows, size_t row_bytes,
+                     size_t bytes, size_t have, uint64_t *small)
 {
-    memset(panel, 0, 7 * PANEL * sizeof *panel);
-    for (size_t r = 0; r < have; r++) {
-        memcpy(panel + r * PANEL, rows + r * row_bytes + first, bytes);
+    const size_t words = (bytes + 7) / 8;
+    if (have == 7 && bytes % 8 == 0) {
+        kernels->column7(rows, row_bytes, small, words);
+        return;
     }
+    uint8_t copy[7 * 8 * PANEL] = {0};
+    for (size_t r = 0; r < have; r++) {
+        memcpy(copy + r * 8 * PANEL, rows + r * row_bytes, bytes);
+    }
+    kernels->column7(copy, 8 * PANEL, small, words);
 }
 
 static void count_panel(const fdp_kernels_t *kernels, size_t n, size_t row_bytes,
@@ -48,17 +54,15 @@ static void count_panel(const fdp_kernels_t *kernels, size_t n, size_t row_bytes
 {
     const size_t left = row_bytes - first;
     const size_t bytes = left < 8 * PANEL ? left : 8 * PANEL;
-    const size_t words = (bytes + 7) / 8;
-    uint64_t panel[7 * PANEL], small[8 * PANEL];
+    uint64_t small[8 * PANEL];
     for (size_t done = 0; done < n; done += ROWS_MOST) {
         const size_t stop = n - done < ROWS_MOST ? n : done + ROWS_MOST;
         memset(small, 0, sizeof small);
         for (size_t row = done; row < stop; row += 7) {
-            load_rows(rows + row * row_bytes, row_bytes, first, bytes,
-                      stop - row < 7 ? stop - row : 7, panel);
-            kernels->column7(panel, PANEL, small, words);
+            add_rows(kernels, rows + row * row_bytes + first, row_bytes, bytes,
+                     stop - row < 7 ? stop - row : 7, small);
         }
-        flush_panel(small, words, first, columns, count);
+        flush_panel(small, (bytes + 7) / 8, first, columns, count);
     }
 }
 

@@ -68,29 +68,42 @@ static void FDP_K(bernoulli)(const fdp_bernoulli_t *law, const uint8_t *restrict
     }
 }
 
-/* Eight bits of a byte, most significant first, as bytes 0 or 1. */
-static inline uint64_t FDP_K(spread8)(uint64_t b)
+#ifndef FDP_HAVE_EXPAND
+/* The bits of n bytes, most significant first, as bytes 0 or 1. */
+static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
+                                 size_t n)
 {
-    b |= b << 8;
-    b |= b << 16;
-    b |= b << 32;
-    b &= UINT64_C(0x0102040810204080);
-    return ((b + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7) & UINT64_C(0x0101010101010101);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t b = bits[i];
+        b |= b << 8;
+        b |= b << 16;
+        b |= b << 32;
+        b &= UINT64_C(0x0102040810204080);
+        out[i] = ((b + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7) & UINT64_C(0x0101010101010101);
+    }
 }
+#endif
 
-/* x: 64 answers a block as bytes; in place. 0 and 1 are flipped; other bytes count
- * as `other` or, if that is negative, leave as a fair bit. */
+/* x: eight answers a word, as bytes; in place. 0 and 1 are flipped; other bytes count
+ * as `other` or, if that is negative, leave as a fair bit. n is a multiple of 8. */
 static void FDP_K(flip_bytes)(const uint8_t *restrict flip, const uint8_t *restrict fair,
                               int other, uint64_t *restrict x, size_t n)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), low = ones * 0x7f;
     const uint64_t uniform = other < 0 ? ~UINT64_C(0) : 0;
     const uint64_t fixed = other > 0 ? ones : 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t f = FDP_K(spread8)(flip[i]), r = FDP_K(spread8)(fair[i]);
-        const uint64_t v = x[i];
-        const uint64_t outside = ((((v & low) + (low - ones)) | v) >> 7) & ones;
-        const uint64_t instead = (uniform & (r ^ f)) | (~uniform & fixed);
-        x[i] = ((v & ones & ~outside) | (instead & outside)) ^ f;
+    uint64_t f[64], r[64] = {0};
+    for (size_t i = 0; i < n; i += 64) {
+        const size_t part = n - i < 64 ? n - i : 64;
+        FDP_K(expand)(flip + i, f, part);
+        if (other < 0) {
+            FDP_K(expand)(fair + i, r, part);
+        }
+        for (size_t k = 0; k < part; k++) {
+            const uint64_t v = x[i + k];
+            const uint64_t outside = ((((v & low) + (low - ones)) | v) >> 7) & ones;
+            const uint64_t instead = (uniform & (r[k] ^ f[k])) | (~uniform & fixed);
+            x[i + k] = ((v & ones & ~outside) | (instead & outside)) ^ f[k];
+        }
     }
 }

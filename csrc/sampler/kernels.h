@@ -72,7 +72,8 @@ typedef struct {
     void (*bernoulli)(const fdp_bernoulli_t *law, const uint8_t *byte,
                       const uint64_t *spare, uint64_t *bit, uint64_t *late,
                       uint64_t *late24, size_t blocks);
-    /* 8 n answers as bytes, in place, by 8 n packed flips and fair bits. */
+    /* 8 n answers as bytes, in place, by 8 n packed flips and fair bits; n is a
+     * multiple of 8. */
     void (*flip_bytes)(const uint8_t *flip, const uint8_t *fair, int other, uint64_t *x,
                        size_t n);
 
@@ -94,7 +95,7 @@ typedef struct {
     /* Counting public reports: n a multiple of 8 (support4). */
     void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,
                      size_t n);
-    void (*column7)(const uint64_t *row, size_t stride, uint64_t *count, size_t n);
+    void (*column7)(const uint8_t *row, size_t stride, uint64_t *count, size_t n);
     void (*butterfly)(int64_t *a, size_t n, size_t half);
 } fdp_kernels_t;
 

@@ -17,6 +17,7 @@
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
 #define FDP_HAVE_COMPARE8
+#define FDP_HAVE_EXPAND
 
 FDP_TARGET_AVX2
 #include "laplace_body.inc.h"
@@ -109,6 +110,22 @@ static inline void FDP_K(compare8)(const uint8_t *byte, uint8_t first, uint64_t 
     }
     *below = b;
     *equal = e;
+}
+
+static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
+                                 size_t n)
+{
+    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
+                                            0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x(0x0102040810204080);
+    for (size_t i = 0; i < n; i += 4) {
+        int four;
+        memcpy(&four, bits + i, sizeof four);
+        const __m256i b = _mm256_shuffle_epi8(_mm256_set1_epi32(four), byte);
+        const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(b, bit), bit);
+        _mm256_storeu_si256((__m256i *)(void *)(out + i),
+                            _mm256_and_si256(set, _mm256_set1_epi8(1)));
+    }
 }
 
 #include "array_body.inc.h"

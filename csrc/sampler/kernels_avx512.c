@@ -16,6 +16,7 @@
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
 #define FDP_HAVE_COMPARE8
+#define FDP_HAVE_EXPAND
 
 FDP_TARGET_AVX512
 #include "laplace_body.inc.h"
@@ -90,6 +91,22 @@ static inline void FDP_K(compare8)(const uint8_t *byte, uint8_t first, uint64_t 
     const __m512i w = _mm512_loadu_si512(byte);
     *below = _mm512_cmplt_epu8_mask(w, limit);
     *equal = _mm512_cmpeq_epi8_mask(w, limit);
+}
+
+static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
+                                 size_t n)
+{
+    const __m512i byte = _mm512_set_epi64(
+        0x0707070707070707, 0x0606060606060606, 0x0505050505050505, 0x0404040404040404,
+        0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+    const __m512i bit = _mm512_set1_epi64(0x0102040810204080);
+    for (size_t i = 0; i < n; i += 8) {
+        long long eight;
+        memcpy(&eight, bits + i, sizeof eight);
+        const __m512i b = _mm512_shuffle_epi8(_mm512_set1_epi64(eight), byte);
+        _mm512_storeu_si512(out + i, _mm512_maskz_set1_epi8(
+                                         _mm512_test_epi8_mask(b, bit), 1));
+    }
 }
 
 #include "array_body.inc.h"

@@ -40,18 +40,20 @@ static void FDP_K(support4)(const fdp_support_t user[4], uint32_t start,
         carry = both | (half & third);              \
     } while (0)
 
-/* Adds the bits of 7 rows of n words to counts of 8 bits: byte k of count[b n + w]
- * counts bit b of byte k of word w. */
-static void FDP_K(column7)(const uint64_t *restrict row, size_t stride,
+/* Adds the bits of 7 rows of n words, `stride` bytes apart, to counts of 8 bits: byte k
+ * of count[b n + w] counts bit b of byte k of word w. */
+static void FDP_K(column7)(const uint8_t *restrict row, size_t stride,
                            uint64_t *restrict count, size_t n)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
     for (size_t w = 0; w < n; w++) {
-        const uint64_t *r = row + w;
-        uint64_t one_a, one_b, two_a, two_b, two_c, one, two, four;
-        FDP_ADD3(r[0], r[stride], r[2 * stride], one_a, two_a);
-        FDP_ADD3(r[3 * stride], r[4 * stride], r[5 * stride], one_b, two_b);
-        FDP_ADD3(one_a, one_b, r[6 * stride], one, two_c);
+        uint64_t r[7], one_a, one_b, two_a, two_b, two_c, one, two, four;
+        for (size_t k = 0; k < 7; k++) {
+            memcpy(&r[k], row + k * stride + 8 * w, 8);
+        }
+        FDP_ADD3(r[0], r[1], r[2], one_a, two_a);
+        FDP_ADD3(r[3], r[4], r[5], one_b, two_b);
+        FDP_ADD3(one_a, one_b, r[6], one, two_c);
         FDP_ADD3(two_a, two_b, two_c, two, four);
         for (unsigned b = 0; b < 8; b++) {
             count[b * n + w] += ((one >> b) & ones) + (((two >> b) & ones) << 1) +
