@@ -69,6 +69,18 @@ def sqrt_float_up(square: Fraction) -> float:
     return float_up(sqrt_up(square))
 
 
+def shortened_up(value: Fraction, bits: int = 1024) -> Fraction:
+    """Return a rational >= value with a denominator of at most `bits` bits.
+
+    Sums of many rationals would otherwise grow without end; the excess is below
+    2^(1 - bits) absolutely.
+    """
+    if value.denominator.bit_length() <= bits:
+        return value
+    scaled = -((-value.numerator << (bits - 1)) // value.denominator)
+    return Fraction(scaled, 1 << (bits - 1))
+
+
 def to_decimal(value: Fraction, context: decimal.Context) -> Decimal:
     """Return `value` rounded once in `context`."""
     return context.divide(Decimal(value.numerator), Decimal(value.denominator))
@@ -197,6 +209,7 @@ __all__ = [
     "precise",
     "root_above",
     "search",
+    "shortened_up",
     "sqrt_float_up",
     "sqrt_up",
     "to_decimal",

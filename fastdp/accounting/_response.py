@@ -9,7 +9,14 @@ import decimal
 import math
 from fractions import Fraction
 
-from fastdp.accounting._numeric import decimal_up, float_up, precise, to_decimal
+from fastdp.accounting._numeric import (
+    decimal_up,
+    float_down,
+    float_up,
+    inflate,
+    precise,
+    to_decimal,
+)
 
 #: Relative error that is charged to the 60-digit evaluations below.
 _ERROR = Fraction(1, 10**40)
@@ -49,6 +56,63 @@ def rho(p: Fraction, q: Fraction) -> float:
         return 0.0
     # t = (p - q)/(p + q) is tanh of half the loss.
     return float_up(Fraction(log_ratio(p, q)) * (p - q) / (p + q))
+
+
+def pure_log_delta(pure: Fraction, epsilon: Fraction) -> float:
+    """Return ln(delta) at `epsilon` that pure privacy implies, rounded up.
+
+    delta = (1 - exp(epsilon - pure))/(1 + exp(-pure)); -inf from `pure` on.
+    """
+    gap = pure - epsilon
+    if gap <= 0:
+        return -math.inf
+    # A gap below the least double is no smaller than it for this purpose.
+    share = -math.expm1(-max(float(min(gap, Fraction(800))), 1e-300))
+    return inflate(
+        math.log(share) - math.log1p(math.exp(-float(min(pure, Fraction(800)))))
+    )
+
+
+def pure_epsilon_at(pure: Fraction, delta: Fraction) -> float:
+    """Return the epsilon at `delta` that pure privacy implies, rounded up.
+
+    pure + ln(1 - delta (1 + exp(-pure))), not below 0.
+    """
+    whole = float_up(pure)
+    if delta == 0 or pure > 10**6:
+        return whole
+    gain = float_down(delta) * (1 + math.exp(-whole)) * (1 - 1e-15)
+    if gain >= 1:
+        return 0.0
+    lost = math.log1p(-gain) * (1 - 1e-14)
+    return max(0.0, float_up(pure + Fraction(lost)))
+
+
+def bounded_range_log_delta(length: Fraction, epsilon: Fraction) -> float:
+    """Return ln(delta) of a loss within an interval of `length`, rounded up.
+
+    delta = (exp(length/2) - exp(epsilon/2))^2 / (exp(length) - 1).
+    """
+    gap = (length - epsilon) / 2
+    if gap <= 0:
+        return -math.inf
+    share = -math.expm1(-max(float(min(gap, Fraction(800))), 1e-290))
+    rest = -math.expm1(-max(float(min(length, Fraction(800))), 1e-290))
+    return inflate(2 * math.log(share) - math.log(rest))
+
+
+def bounded_range_epsilon(length: Fraction, delta: Fraction) -> float:
+    """Return the epsilon at `delta` of a loss within `length`, rounded up.
+
+    2 ln(exp(length/2) - sqrt(delta (exp(length) - 1))), not below 0.
+    """
+    whole = float_up(length)
+    if delta == 0 or length > 10**6:
+        return whole
+    gain = math.sqrt(float_down(delta) * -math.expm1(-float(length))) * (1 - 1e-15)
+    if gain >= 1:
+        return 0.0
+    return max(0.0, float_up(length + Fraction(2 * math.log1p(-gain) * (1 - 1e-14))))
 
 
 def _digits(value: Fraction) -> int:

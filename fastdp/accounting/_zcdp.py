@@ -10,21 +10,50 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from fastdp.accounting._numeric import float_up, inflate
+from fastdp.accounting._numeric import float_down, float_up, inflate
+from fastdp.accounting._response import pure_log_delta
 
 #: Outside, nothing is claimed (above) or the limit is claimed (below).
 _LARGEST_RHO = Fraction(10**100)
 _LEAST_RHO = Fraction(1, 10**100)
+_NOTHING = Fraction(0)
 
 
-def log_delta(epsilon: Fraction, rho: Fraction) -> float:
-    """Return ln(delta) rounded up; `rho` > 0 and `epsilon` >= 0 are exact."""
+def log_delta(epsilon: Fraction, rho: Fraction, largest: float = 1e300) -> float:
+    """Return ln(delta) rounded up; `rho` > 0 and `epsilon` are exact.
+
+    Orders up to 1 + `largest` may be used.
+    """
     if rho > _LARGEST_RHO:
         return 0.0
     # A larger rho is a weaker statement, so a tiny one may be raised.
     rho = max(rho, _LEAST_RHO)
-    excess = _best_excess(float(epsilon), float(rho))
+    excess = min(largest, _best_excess(float(epsilon), float(rho)))
     return inflate(_log_delta_at(Fraction(excess), epsilon, rho))
+
+
+def log_delta_from(
+    epsilon: Fraction, rho: Fraction, xi: Fraction, omega: Fraction | None = None
+) -> float:
+    """Return ln(delta) where the divergence of order a is <= xi + rho a, a <= omega."""
+    if rho == 0 and omega is None:
+        return pure_log_delta(xi, epsilon)
+    if rho == xi == 0:
+        return -math.inf
+    return log_delta(epsilon - xi, rho, _largest(omega))
+
+
+def epsilon_from(
+    log_target: float, rho: Fraction, xi: Fraction, omega: Fraction | None = None
+) -> float:
+    """Return epsilon where the divergence of order a is <= xi + rho a, a <= omega."""
+    if rho == xi == 0 or log_target >= 0:
+        return 0.0
+    return epsilon(log_target, rho, xi, _largest(omega))
+
+
+def _largest(omega: Fraction | None) -> float:
+    return 1e300 if omega is None else float_down(omega - 1)
 
 
 def _log_delta_at(excess: Fraction, epsilon: Fraction, rho: Fraction) -> float:
@@ -55,15 +84,21 @@ def _best_excess(epsilon: float, rho: float) -> float:
     return min(max(math.exp((low + high) / 2), 1e-300), 1e300)
 
 
-def epsilon(log_target: float, rho: Fraction) -> float:
+def epsilon(
+    log_target: float,
+    rho: Fraction,
+    xi: Fraction = _NOTHING,
+    largest: float = 1e300,
+) -> float:
     """Return the least certified epsilon >= 0 with ln(delta) <= `log_target`.
 
     For each order, epsilon = alpha rho + ln(1 - 1/alpha)
     - (ln delta + ln alpha)/(alpha - 1), and the optimum has
     epsilon = (2 alpha - 1) rho + ln(1 - 1/alpha).
     """
-    if rho > _LARGEST_RHO:  # order 2, generously
-        return float_up(2 * rho - Fraction(log_target))
+    if rho > _LARGEST_RHO:  # order 2 (or the largest), generously
+        order = Fraction(min(1.0, largest))
+        return float_up(xi + 2 * rho - Fraction(log_target) / order)
     rho = max(rho, _LEAST_RHO)
     approximate = float(rho)
     low, high = -300 * math.log(10), 300 * math.log(10)
@@ -75,8 +110,8 @@ def epsilon(log_target: float, rho: Fraction) -> float:
             low = middle
         else:
             high = middle
-    gap = math.exp((low + high) / 2)
-    exact_part = Fraction(1 + Fraction(gap)) * rho
+    gap = min(largest, math.exp((low + high) / 2))
+    exact_part = (1 + Fraction(gap)) * rho + xi
     rest = _log_one_minus_inverse(gap) - (log_target + math.log1p(gap)) / gap
     slop = 1e-15 * (
         abs(_log_one_minus_inverse(gap))

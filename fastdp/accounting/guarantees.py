@@ -1,25 +1,99 @@
-"""What an event guarantees: one entry for every kind of event.
+"""What one event guarantees: one entry for every kind of event.
 
 Each function picks the conversion of `fastdp.accounting.conversions` that belongs to
-the event and rounds up. An event that is not known is refused, never free.
+the event and rounds up. An event that is not known is refused, never free. Several
+events together are an accountant's business.
 """
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 from fastdp._validate import Real, float_up
-from fastdp.accounting import _laplace, _response, conversions
+from fastdp.accounting import _laplace, _response, _sampling, _zcdp, conversions
+from fastdp.accounting._numeric import exp_up, log_down
 from fastdp.accounting.events import (
+    ApproximateDPEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
+    ExponentialMechanismEvent,
     GaussianEvent,
+    GDPEvent,
+    GroupEvent,
     LaplaceEvent,
+    NeighboringRelation,
+    PermuteAndFlipEvent,
+    PoissonSampledEvent,
+    PureDPEvent,
     RandomizedResponseEvent,
+    SampledWithoutReplacementEvent,
+    TCDPEvent,
     TruncatedDiscreteLaplaceEvent,
+    ZCDPEvent,
+    relation_of,
 )
+from fastdp.accounting.groups import grouped
 from fastdp.exceptions import UnsupportedEventError
 
-__all__ = ["event_delta", "event_epsilon", "event_rho"]
+__all__ = ["event_delta", "event_epsilon", "event_rho", "exact_epsilon"]
+
+
+def exact_epsilon(event: Event) -> Fraction | None:
+    """Return the event's pure epsilon, None where it has none.
+
+    Exact where it is rational, else a double rounded up.
+    """
+    match event:
+        case DiscreteLaplaceEvent(sensitivity=s, scale=b):
+            return s / b
+        case LaplaceEvent(sensitivity=s, scale=b):
+            return s / b
+        case RandomizedResponseEvent(p=p, q=q):
+            return Fraction(_response.log_ratio(p, q))
+        case ExponentialMechanismEvent(epsilon=e) | PermuteAndFlipEvent(epsilon=e):
+            return e
+        case PureDPEvent(epsilon=e) | ApproximateDPEvent(epsilon=e, delta=0):
+            return e
+        case ZCDPEvent(rho=0, xi=e):  # all orders, so also the limit
+            return e
+        case GDPEvent(mu=0) | TCDPEvent(rho=0):
+            return Fraction(0)
+        case (
+            PoissonSampledEvent(event=inner)
+            | SampledWithoutReplacementEvent(event=inner)
+        ):
+            pure, rate = exact_epsilon(inner), sampling_rate(event)
+            if pure is None or rate is None:
+                return None
+            return Fraction(_sampling.amplified_epsilon(rate, pure))
+        case GroupEvent(event=inner, size=size):
+            same = grouped(inner, size)
+            if same is not None:
+                return exact_epsilon(same)
+            pure = exact_epsilon(inner)
+            return None if pure is None else size * pure
+    return None
+
+
+def sampling_rate(event: Event) -> Fraction | None:
+    """Return the rate at which sampling amplifies the event, None where it is refused.
+
+    Poisson sampling compares datasets by one record more or less, a subset of fixed
+    size by one record replaced; the inner event must be for the same relation.
+    """
+    relation = relation_of(event)
+    if event.group_size > 1:
+        return None
+    match event:
+        case PoissonSampledEvent(sampling_probability=rate):
+            if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+                return rate
+        case SampledWithoutReplacementEvent(source_dataset_size=n, sample_size=m):
+            if relation is NeighboringRelation.REPLACE_ONE:
+                return Fraction(m, n)
+    return None
 
 
 def event_epsilon(event: Event, delta: Real = 0) -> float:
@@ -40,29 +114,60 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
         The event is not known, or no finite epsilon is proved at this delta.
     """
     d = conversions.below_one(delta)
+    if d == 0:
+        pure = exact_epsilon(event)
+        if pure is not None:
+            return float_up(pure)
     match event:
         case DiscreteLaplaceEvent(sensitivity=s, scale=b):
             return conversions.discrete_laplace_epsilon(d, s, b)
         case LaplaceEvent(sensitivity=s, scale=b):
-            pure = s / b
-            if d == 0:
-                return float_up(pure)
+            e = s / b
             return conversions.invert(
-                lambda e: _laplace.continuous_log_delta(e, pure), d, float_up(pure)
+                lambda x: _laplace.continuous_log_delta(x, e), d, float_up(e)
             )
         case TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
-            pure = _laplace.whole(s) / b
-            if conversions.truncated_laplace_delta(pure, s, b, bound) <= d:
-                return float_up(pure)
+            e = _laplace.whole(s) / b
+            if conversions.truncated_laplace_delta(e, s, b, bound) <= d:
+                return float_up(e)
             raise UnsupportedEventError(
                 f"{event!r} has a larger delta than {delta!r} at every epsilon"
             )
         case GaussianEvent(sensitivity=s, sigma=width) if d > 0:
             return conversions.gaussian_epsilon(d, s, width)
+        case GDPEvent(mu=mu) if d > 0:
+            return 0.0 if mu == 0 else conversions.gaussian_epsilon(d, mu, 1)
         case DiscreteGaussianEvent(sensitivity=s, sigma=width) if d > 0:
             return conversions.discrete_gaussian_epsilon(d, s, width, event.coordinates)
         case RandomizedResponseEvent(p=p, q=q):
             return _response.epsilon(p, q, d)
+        case ExponentialMechanismEvent(epsilon=e):
+            return _response.bounded_range_epsilon(e, d)
+        case PermuteAndFlipEvent(epsilon=e) | PureDPEvent(epsilon=e):
+            return _response.pure_epsilon_at(e, d)
+        case ApproximateDPEvent(epsilon=e, delta=own) if d >= own:
+            return _response.pure_epsilon_at(e, (d - own) / (1 - own))
+        case ZCDPEvent(rho=rho, xi=xi) if d > 0:
+            return _zcdp.epsilon_from(log_down(d), rho, xi)
+        case TCDPEvent(rho=rho, omega=omega) if d > 0:
+            return _zcdp.epsilon_from(log_down(d), rho, Fraction(0), omega)
+        case (
+            PoissonSampledEvent(event=inner)
+            | SampledWithoutReplacementEvent(event=inner)
+        ):
+            rate = sampling_rate(event)
+            if rate is not None and d < rate:
+                e = Fraction(event_epsilon(inner, d / rate))
+                return _sampling.amplified_epsilon(rate, e)
+            if rate is not None:
+                return 0.0
+        case GroupEvent(event=inner, size=size):
+            same = grouped(inner, size)
+            if same is not None:
+                return event_epsilon(same, d)
+            e0 = exact_epsilon(inner)
+            if e0 is not None:
+                return _response.pure_epsilon_at(size * e0, d)
     raise UnsupportedEventError(
         f"no finite epsilon is known for {event!r} at {delta!r}"
     )
@@ -78,19 +183,63 @@ def event_delta(event: Event, epsilon: Real) -> float:
     UnsupportedEventError
         The event is not known, or no bound is proved at this epsilon.
     """
+    known = _direct_delta(event, conversions.capped_epsilon(epsilon))
+    return exp_up(event_log_delta(event, epsilon)) if known is None else known
+
+
+def _direct_delta(event: Event, e: Fraction) -> float | None:
+    """Return delta where it is at hand rather than its logarithm."""
+    match event:
+        case TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
+            return conversions.truncated_laplace_delta(e, s, b, bound)
+        case RandomizedResponseEvent(p=p, q=q):
+            return _response.delta(p, q, e)
+        case ApproximateDPEvent(epsilon=pure, delta=own):
+            rest = Fraction(exp_up(_response.pure_log_delta(pure, e)))
+            return min(1.0, float_up(own + (1 - own) * rest))
+    return None
+
+
+def event_log_delta(event: Event, epsilon: Real) -> float:
+    """Return ln of `event_delta`, which reaches far below the least double."""
+    e = conversions.capped_epsilon(epsilon)
+    known = _direct_delta(event, e)
+    if known is not None:
+        return log_up(known)
     match event:
         case DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            return conversions.discrete_laplace_delta(epsilon, s, b)
+            return _laplace.log_delta(e, s, b)
         case LaplaceEvent(sensitivity=s, scale=b):
-            return conversions.laplace_delta(epsilon, s, b)
-        case TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
-            return conversions.truncated_laplace_delta(epsilon, s, b, bound)
+            return _laplace.continuous_log_delta(e, s / b)
         case GaussianEvent(sensitivity=s, sigma=width):
-            return conversions.gaussian_delta(epsilon, s, width)
+            return conversions.gaussian_log_delta(e, s, width)
+        case GDPEvent(mu=mu):
+            return -math.inf if mu == 0 else conversions.gaussian_log_delta(e, mu, 1)
         case DiscreteGaussianEvent(sensitivity=s, sigma=width, coordinates=n):
-            return conversions.discrete_gaussian_delta(epsilon, s, width, n)
-        case RandomizedResponseEvent(p=p, q=q):
-            return _response.delta(p, q, conversions.capped_epsilon(epsilon))
+            return conversions.discrete_gaussian_log_delta(e, s, width, n)
+        case ExponentialMechanismEvent(epsilon=length):
+            return _response.bounded_range_log_delta(length, e)
+        case PermuteAndFlipEvent(epsilon=pure) | PureDPEvent(epsilon=pure):
+            return _response.pure_log_delta(pure, e)
+        case ZCDPEvent(rho=rho, xi=xi):
+            return _zcdp.log_delta_from(e, rho, xi)
+        case TCDPEvent(rho=rho, omega=omega):
+            return _zcdp.log_delta_from(e, rho, Fraction(0), omega)
+        case (
+            PoissonSampledEvent(event=inner)
+            | SampledWithoutReplacementEvent(event=inner)
+        ):
+            rate = sampling_rate(event)
+            if rate is not None:
+                inside = _sampling.inner_epsilon(rate, e)
+                return _sampling.times_rate(event_log_delta(inner, inside), rate)
+        case GroupEvent(event=inner, size=size):
+            same = grouped(inner, size)
+            if same is not None:
+                return event_log_delta(same, e)
+            e0 = exact_epsilon(inner)
+            if e0 is not None:
+                return _response.pure_log_delta(size * e0, e)
     raise UnsupportedEventError(f"no delta is known for {event!r}")
 
 
@@ -100,17 +249,41 @@ def event_rho(event: Event) -> float:
     Raises
     ------
     UnsupportedEventError
-        The event has no finite rho (truncated noise) or is not known.
+        The event has no finite rho (truncated noise, an offset xi) or is not known.
     """
+    return float_up(exact_rho(event))
+
+
+def exact_rho(event: Event) -> Fraction:
+    """Return rho as a rational: exact where it is one, else a double rounded up."""
     match event:
         case DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            return conversions.discrete_laplace_rho(s, b)
+            return Fraction(conversions.discrete_laplace_rho(s, b))
         case LaplaceEvent(sensitivity=s, scale=b):
-            return conversions.laplace_rho(s, b)
+            return Fraction(conversions.laplace_rho(s, b))
         case GaussianEvent(sensitivity=s, sigma=width):
-            return float_up(conversions.gaussian_rho(s, width))
+            return conversions.gaussian_rho(s, width)
         case DiscreteGaussianEvent(sensitivity=s, sigma=width):
-            return float_up(conversions.gaussian_rho(s, width))
+            return conversions.gaussian_rho(s, width)
+        case GDPEvent(mu=mu):
+            return mu * mu / 2
         case RandomizedResponseEvent(p=p, q=q):
-            return _response.rho(p, q)
-    raise UnsupportedEventError(f"no finite rho is known for {event!r}")
+            return Fraction(_response.rho(p, q))
+        case ExponentialMechanismEvent(epsilon=e):
+            return e * e / 8
+        case ZCDPEvent(rho=rho, xi=0):
+            return rho
+        case GroupEvent(event=inner, size=size):
+            same = grouped(inner, size)
+            return size * size * exact_rho(inner) if same is None else exact_rho(same)
+    pure = exact_epsilon(event)
+    if pure is None:
+        raise UnsupportedEventError(f"no finite rho is known for {event!r}")
+    return Fraction(conversions.pure_to_rho(pure)) if pure > 0 else pure
+
+
+def log_up(probability: float) -> float:
+    """Return ln(probability) rounded up; -inf for 0."""
+    if probability <= 0:
+        return -math.inf
+    return min(0.0, math.nextafter(math.log(probability), math.inf))

@@ -1,0 +1,135 @@
+"""Elementary functions without cancellation, for arrays of doubles.
+
+The Renyi curves are differences that vanish to second order; each is written with
+these functions, which are positive and correct to some units in the last place.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+#: exp does not overflow up to here.
+LARGE = 700.0
+_TERMS = 14
+_GAUSS_NODES = 8
+
+
+def exp_remainder(x: Floats) -> Floats:
+    """Return exp(x) - 1 - x >= 0 for x <= 700; relative error below 3e-15."""
+    near = np.clip(x, -0.5, 0.5)
+    series = np.ones_like(near)
+    for k in range(_TERMS + 2, 2, -1):
+        series *= near / k
+        series += 1
+    series *= near * near / 2
+    far = np.expm1(np.minimum(x, LARGE)) - x
+    return np.where(near == x, series, far)
+
+
+def log_expm1(x: Floats) -> Floats:
+    """Return ln(exp(x) - 1) for x >= 0, -inf at 0."""
+    with np.errstate(divide="ignore"):
+        small = np.log(np.expm1(np.minimum(x, 1.0)))
+        large = x + np.log1p(-np.exp(-np.maximum(x, 1.0)))
+    return np.where(x < 1, small, large)
+
+
+def softplus(x: Floats) -> Floats:
+    """Return ln(1 + exp(x))."""
+    small = np.log1p(np.exp(np.minimum(x, 0.0)))
+    return np.where(x < 0, small, np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def sinh_ratio_step(low: Floats, gap: Floats) -> Floats:
+    """Return psi(low + gap) - psi(low), psi(x) = ln(sinh(x/2)/(x/2)).
+
+    For low, gap >= 0; relative error below 2e-14. psi increases and is convex.
+    """
+    low, gap = np.broadcast_arrays(
+        np.asarray(low, dtype=np.float64), np.asarray(gap, dtype=np.float64)
+    )
+    if np.all(low >= 40):
+        return _far_step(low, gap)
+    high = low + gap
+    tiny = np.maximum(low, 1e-300)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrink = np.expm1(-high) / np.expm1(-tiny)
+        wide = gap / 2 + np.log(shrink * (tiny / np.maximum(high, 1e-300)))
+    result = np.where(low >= 40, _far_step(tiny, gap), wide)
+    close = (gap <= 1) & (low < 40)
+    if np.any(close):
+        result[close] = _integrated_step(low[close], gap[close])
+    return result
+
+
+def _far_step(low: Floats, gap: Floats) -> Floats:
+    # ln(1 - exp(-x)) is left out: it adds less than exp(-40) of the result.
+    return gap / 2 - np.log1p(gap / low)
+
+
+def _integrated_step(low: Floats, gap: Floats) -> Floats:
+    """Integrate psi'(u) = coth(u/2)/2 - 1/u, whose nearest pole is 2 pi i."""
+    nodes, weights = gauss_legendre(_GAUSS_NODES)
+    u = low + gap * nodes[:, None]
+    near = np.minimum(u, 2.0)
+    square = near * near
+    series = np.zeros_like(near)
+    for coefficient in reversed(_bernoulli_coefficients()):
+        series *= square
+        series += coefficient
+    far = np.maximum(u, 2.0)
+    slope = np.where(u < 2, series * near, 0.5 / np.tanh(far / 2) - 1 / far)
+    return np.asarray(gap * (weights @ slope))
+
+
+@functools.cache
+def _bernoulli_coefficients() -> tuple[float, ...]:
+    """Return B_2k/(2k)! for k = 1..20."""
+    numbers = [Fraction(1)]
+    for n in range(1, 41):
+        terms = (math.comb(n + 1, j) * b for j, b in enumerate(numbers))
+        numbers.append(-sum(terms, Fraction(0)) / (n + 1))
+    return tuple(float(numbers[n] / math.factorial(n)) for n in range(2, 41, 2))
+
+
+@functools.cache
+def gauss_legendre(count: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1) / 2, weights / 2
+
+
+def sinhc_step(low: Floats, gap: float) -> Floats:
+    """Return exp(-high) (s(high) - s(low)), s(z) = sinh(z)/z, high = low + gap.
+
+    For low >= 0 and gap > 0; relative error below 1e-14.
+    """
+    high = low + gap
+    if gap >= 1:
+        first = -np.expm1(-2 * high) / (2 * high)
+        safe = np.maximum(low, 1e-300)
+        second = -np.expm1(-2 * safe) / (2 * safe)
+        return np.asarray(first - np.exp(-gap) * second)
+    nodes, weights = gauss_legendre(_GAUSS_NODES)
+    z = low + gap * nodes[:, None]
+    near = np.minimum(z, 1.0)
+    square = near * near
+    series = np.zeros_like(near)
+    for k in range(10, 0, -1):  # (2k)/(2k+1)! z^(2k-1)
+        series *= square
+        series += 2 * k / math.factorial(2 * k + 1)
+    far = np.maximum(z, 1.0)
+    decay = np.exp(-2 * far)
+    slope = (far * (1 + decay) - (1 - decay)) / (2 * far * far)
+    scaled = np.where(
+        z < 1, series * near * np.exp(-high), slope * np.exp(-(high - far))
+    )
+    return np.asarray(gap * (weights @ scaled))
