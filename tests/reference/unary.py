@@ -7,7 +7,7 @@ def rows(
     background: np.ndarray, labels: np.ndarray, own: np.ndarray, d: int
 ) -> np.ndarray:
     """Return packed rows: background bits, the own bit put at the label, padding 0."""
-    bits = background.reshape(len(labels), -1).copy()
+    bits = background.reshape(len(labels), -(-d // 8) * 8).copy()
     bits[np.arange(len(labels)), labels] = own
     bits[:, d:] = False
     return np.packbits(bits, axis=1)

@@ -1,0 +1,401 @@
+"""k-ary responses, encoders and tallies against the references on the same words."""
+
+import random
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from fastdp import _core
+from fastdp import random as fdp_random
+from fastdp.testing import TapeStream
+from tests.differential import local_layout as layout
+from tests.differential.layout import Keyed, bytes_of
+from tests.reference import hadamard, hashing, unary
+
+KEY = bytes(range(5, 37))
+CATEGORIES = [2, 3, 16, 17, 256, 1024, 65536, 65537, 2**20 + 7, 2**31 - 1]
+LENGTHS = [1, 7, 8, 9, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 9000]
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
+
+
+class Law(NamedTuple):
+    """A response over k categories that tells the truth with this probability."""
+
+    truth: Fraction
+    k: int
+
+    def __str__(self) -> str:
+        return f"{self.k}-{float(self.truth):.4g}"
+
+    def prepared(self) -> _core.Response:
+        return fdp_random.response_law(self.truth, self.k)
+
+    @property
+    def target(self) -> np.dtype:
+        return np.min_scalar_type(self.k - 1)
+
+
+def truths(k: int) -> list[Fraction]:
+    """1/k rounded up, a little above, epsilon = 1, almost 1, and 1."""
+    least = -(-(2**64) // k)
+    above = min(least + least // 1000, 2**64 - 3)
+    one = min(int(2**64 * 2.718281828 / (1.718281828 + k)), 2**64)
+    numbers = sorted({least, above, max(one, least), 2**64 - 1, 2**64})
+    return [Fraction(number, 2**64) for number in numbers]
+
+
+LAWS = [Law(truth, k) for k in CATEGORIES for truth in truths(k)]
+each_law = pytest.mark.parametrize("law", LAWS, ids=str)
+
+
+def values_of(k: int, n: int, source: str = "int64") -> np.ndarray:
+    """Categories and, among them, values that are none: also such as are one modulo
+    a power of two.
+    """
+    rng = np.random.default_rng(k)
+    limits = np.iinfo(source)
+    some = {k, k + 1, -1, -k, -2, 255, 256, 257, 2**16 + 1, 2**31, 2**31 + 1}
+    some |= {2**32 - 1, 2**32, 2**32 + 1, -(2**32), 1 - 2**32, 2**63 - 1, -(2**63)}
+    some |= {limits.min, limits.max}
+    outside = [v for v in some if limits.min <= v <= limits.max]
+    ends = [v for v in (0, 1, k - 2, k - 1) if v <= limits.max]
+    x = rng.integers(0, min(k, int(limits.max) + 1), n).astype(source)
+    place = rng.random(n)
+    for share, pool in ((0.5, ends), (0.25, sorted(outside))):
+        x[place < share] = rng.choice(np.array(pool, source), (place < share).sum())
+    return x
+
+
+def respond(
+    call: _core.Call,
+    law: Law,
+    x: np.ndarray,
+    other: int = -1,
+    first: int = 0,
+    target: str | np.dtype | None = None,
+) -> np.ndarray:
+    """Return the kernel's reports, written in the midst of values that must stay."""
+    room = np.full(len(x) + 4, 77, target or law.target)
+    _core.respond(call, law.prepared(), x, room[2:-2], other, first)
+    assert (room[:2] == 77).all()
+    assert (room[-2:] == 77).all()
+    return room[2:-2]
+
+
+def check_every_level(law: Law, n: int) -> None:
+    x = values_of(law.k, n)
+    answers: dict[tuple[str, int], np.ndarray] = {}
+    for machine, call in layout.each_machine(KEY):
+        for other in (-1, law.k - 1):
+            key = machine.split()[1], other
+            if key not in answers:
+                answers[key] = layout.responses(call, *law, x, other)
+            wrong = np.flatnonzero(respond(call, law, x, other) != answers[key])
+            assert wrong.size == 0, f"{law} {machine} {other}: {wrong[:5]}"
+
+
+@each_law
+def test_responses_are_those_of_the_reference(law: Law) -> None:
+    check_every_level(law, 20_001)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS[1::3], ids=str)
+def test_responses_are_those_of_the_reference_over_a_million(law: Law) -> None:
+    check_every_level(law, 1_000_000)
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("n", LENGTHS)
+def test_lengths_and_chunks(n: int) -> None:
+    for law in (Law(truths(5)[1], 5), Law(truths(10**6)[2], 10**6)):
+        call, x = _core.Call(Keyed(KEY)), values_of(law.k, n)
+        for first in (0, 3, 2 * layout.REGION):
+            expected = layout.responses(call, *law, x, 0, first)
+            assert (respond(call, law, x, 0, first) == expected).all()
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("source", INTEGERS)
+@pytest.mark.parametrize("k", [2, 3, 128, 256, 1000, 65537, 2**31 - 1])
+def test_values_and_reports_of_every_type(k: int, source: str) -> None:
+    law, n = Law(truths(k)[1], k), 3_001
+    x, call = values_of(k, n, source), _core.Call(Keyed(KEY))
+    for other in (-1, 0, k - 1):
+        expected = layout.responses(call, *law, x, other)
+        for target in ("uint8", "uint16", "uint32"):
+            if k - 1 <= np.iinfo(target).max:
+                got = respond(call, law, x, other, target=target)
+                assert (got == expected).all(), (other, target)
+        if np.dtype(source).itemsize == law.target.itemsize:
+            own = x.copy()
+            _core.respond(call, law.prepared(), own, own.view(law.target), other)
+            assert (own.view(law.target) == expected).all(), other
+
+
+def test_certain_truth_changes_what_is_outside_only() -> None:
+    for k in CATEGORIES:
+        x = values_of(k, 30_000)
+        inside = (x >= 0) & (x < k)
+        got = respond(_core.Call(), Law(Fraction(1), k), x)
+        assert (got[inside] == x[inside]).all()
+        assert got.max() < k
+        drawn = got[~inside]
+        assert (drawn < k / 2).mean() == pytest.approx(((k + 1) // 2) / k, abs=0.04)
+
+
+# --- words made at the thresholds ---------------------------------------------------
+
+
+OFFSETS = [0, 0, 0, 1, -1, 2**64, -(2**64), 2**96, 2**128, -(2**128)]
+
+
+def at_theta(theta: Fraction, rng: random.Random) -> tuple[int, int]:
+    """A first word and an extension block near theta, mostly equal to its digits."""
+    number = int(theta * 2**160) + rng.choice(OFFSETS)
+    word, block = divmod(min(max(number, 0), 2**160 - 1), 2**128)
+    if rng.random() < 0.2:
+        block = rng.choice([0, 2**128 - 1])
+    return word, block
+
+
+def at_border(k: int, vbits: int, rng: random.Random) -> int:
+    """The cell of a border between two categories, or one beside it, or an end."""
+    if rng.random() < 0.1:
+        return rng.choice([0, 2**vbits - 1])
+    j = rng.randrange(k) if rng.random() < 0.8 else rng.choice([1, k - 2])
+    v = j * 2**vbits // (k - 1) + rng.choice([-1, 0, 0, 0, 1])
+    return min(max(v, 0), 2**vbits - 1)
+
+
+@lru_cache(maxsize=len(LAWS))
+def tape_of(law: Law) -> tuple[TapeStream, np.ndarray]:
+    """Trials at both thetas and at borders of V, among random ones, and values."""
+    rng = random.Random(law.k)
+    n, vbits = layout.RESPONSES, 32 if law.k <= 2**16 else 64
+    w, v, blocks = [], [], []
+    for _ in range(n):
+        theta = rng.choice([law.truth, Fraction(1, law.k), Fraction(1)])
+        word, block = rng.getrandbits(32), rng.getrandbits(128)
+        if theta < 1:
+            word, block = at_theta(theta, rng)
+        w.append(word)
+        v.append(at_border(law.k, vbits, rng))
+        blocks += divmod(block, 2**64)
+    words = [np.array(w, np.uint64), np.array(v, np.uint64)]
+    main = np.frombuffer(bytes_of((4, vbits // 8), words), np.uint8)
+    extension = np.array(blocks, "<u8").view(np.uint8)
+    return TapeStream(main.reshape(1, -1), extension.reshape(1, -1)), values_of(
+        law.k, n
+    )
+
+
+@pytest.mark.usefixtures("level")
+@each_law
+def test_words_at_the_thresholds(law: Law) -> None:
+    stream, x = tape_of(law)
+    call = _core.Call(stream)
+    for other in (-1, 1):
+        expected = tape_answers(law, other)
+        wrong = np.flatnonzero(respond(call, law, x, other) != expected)
+        assert wrong.size == 0, f"{law} {other}: {wrong[:5]}"
+
+
+@lru_cache(maxsize=2 * len(LAWS))
+def tape_answers(law: Law, other: int) -> np.ndarray:
+    stream, x = tape_of(law)
+    return layout.responses(_core.Call(stream), *law, x, other)
+
+
+# --- unary rows ---------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("d", [1, 2, 8, 9, 15, 64, 100, 129, 1024, 1025])
+def test_bits_are_put_at_their_labels(d: int) -> None:
+    rng = np.random.default_rng(d)
+    for n in (0, 1, 7, 8, 9, 130, 1001):
+        width = -(-d // 8)
+        background = rng.integers(0, 2, n * 8 * width).astype(bool)
+        labels = rng.integers(0, d, n).astype(np.uint32)
+        labels[: n // 3] = d - 1
+        own = rng.integers(0, 2, n).astype(bool)
+        rows = np.packbits(background)
+        _core.insert_bits(rows, width, labels, np.packbits(own))
+        # The padding belongs to the caller: no column is beyond 8 times the width.
+        expected = unary.rows(background, labels, own, 8 * width)
+        assert (rows.reshape(n, width) == expected).all()
+
+
+# --- local hashing ------------------------------------------------------------------
+
+
+def seeds_of(n: int) -> np.ndarray:
+    """Seeds with extreme halves, and random ones."""
+    ends = [0, 1, 2**31, 2**32 - 1]
+    some = [a | b << 32 for a in ends for b in ends]
+    rng = np.random.default_rng(n)
+    rest = rng.integers(0, 2**64, max(n - len(some), 0), np.uint64)
+    return np.concatenate([np.array(some, np.uint64), rest])[:n]
+
+
+HASHED = [(2, 2), (3, 2), (5, 3), (1000, 4), (1024, 21), (1025, 150), (2**16, 8193)]
+HASHED += [(2**24, 2), (2**24, 3), (2**24, 64), (2**24 - 1, 50)]
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize(("d", "g"), HASHED)
+def test_labels_hash_to_the_buckets_of_the_definition(d: int, g: int) -> None:
+    for n in (0, 1, 7, 8, 9, 1001):
+        rng = np.random.default_rng(n)
+        labels = rng.integers(0, d, n).astype(np.uint32)
+        labels[::5] = d - 1
+        seeds, out = seeds_of(n), np.full(n, 99, np.uint32)
+        _core.hash_labels(seeds, labels, d, g, out)
+        expected = hashing.buckets(seeds, labels, d, g)
+        assert (out == expected).all()
+        one = [
+            hashing.bucket(a, x, d, g)
+            for a, x in zip(seeds.tolist(), labels.tolist(), strict=True)
+        ]
+        assert one == expected.tolist()
+
+
+REPORT = np.dtype([("seed", "<u8"), ("value", "<u4")])
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize(
+    ("d", "g"), [(1, 2), *HASHED[:6], (63, 4), (64, 4), (65, 4), (9000, 7)]
+)
+def test_support_is_counted_for_every_category(d: int, g: int) -> None:
+    rng = np.random.default_rng(d)
+    for n in (0, 1, 7, 200, 300):
+        reports = np.zeros(n, REPORT)
+        reports["seed"] = seeds_of(n)
+        reports["value"] = rng.integers(0, g, n)
+        reports["value"][::9] = rng.choice([g, g + 1, 2**31, 2**32 - 1], -(-n // 9))
+        counts = np.arange(d, dtype=np.int64) * 2**40
+        before = counts.copy()
+        _core.hash_support(reports, d, g, counts)
+        seeds, values = reports["seed"], reports["value"].astype(np.int64)
+        assert (counts - before == hashing.support(seeds, values, d, g)).all()
+
+
+# --- Hadamard -----------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 8, 1000, 1023, 1024, 2**16, 2**24])
+def test_hadamard_reports_are_those_of_the_definition(d: int) -> None:
+    bits = hadamard.order(d)
+    assert 2 ** (bits - 1) < d + 1 <= 2**bits
+    for n in (0, 1, 7, 8, 9, 1001):
+        rng = np.random.default_rng(n)
+        labels = rng.integers(0, d, n).astype(np.uint32)
+        labels[::4] = d - 1
+        words = rng.integers(0, 2**32, n, np.uint32)
+        f = rng.integers(0, 2, n).astype(bool)
+        out = np.full(n, 99, np.uint32)
+        _core.hadamard_encode(labels, words, np.packbits(f), bits, out)
+        masked = words & np.uint32(2**bits - 1)
+        assert (out == hadamard.reports(labels, masked, f)).all()
+
+
+def test_hadamard_halves_are_covered_evenly() -> None:
+    """Of all words, exactly two give each report of the half that is asked for."""
+    bits, size = 4, 16
+    for label in range(size - 1):
+        for f in (False, True):
+            labels = np.full(size, label, np.uint32)
+            words, out = np.arange(size, dtype=np.uint32), np.zeros(size, np.uint32)
+            flips = np.packbits(np.full(size, f))
+            _core.hadamard_encode(labels, words, flips, bits, out)
+            half = hadamard.parity(np.arange(size) & (label + 1)) == f
+            assert (np.bincount(out, minlength=size) == 2 * half).all()
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("bits", range(12))
+def test_transform_is_the_sum_of_the_definition(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    limit = 2**62 >> bits
+    a = rng.integers(-limit, limit, 2**bits)
+    got = a.copy()
+    _core.walsh_hadamard(got)
+    assert (got == hadamard.transform(a)).all()
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("bits", [13, 17, 20])
+def test_transform_twice_is_a_multiple(bits: int) -> None:
+    a = np.random.default_rng(bits).integers(-1000, 1000, 2**bits)
+    got = a.copy()
+    _core.walsh_hadamard(got)
+    assert got[0] == a.sum()
+    odd = hadamard.parity(np.arange(a.size) & (a.size - 3))
+    assert got[a.size - 3] == a[odd == 0].sum() - a[odd == 1].sum()
+    _core.walsh_hadamard(got)
+    assert (got == a << bits).all()
+
+
+# --- tallies ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 63, 64, 65, 250, 256, 1000, 1024, 4100])
+@pytest.mark.parametrize("kind", ["random", "ones"])
+def test_column_sums(d: int, kind: str) -> None:
+    width = -(-d // 8)
+    for n in (0, 1, 2, 15, 16, 254, 255, 256, 257, 1027):
+        rng = np.random.default_rng(n)
+        rows = rng.integers(0, 256, n * width, np.uint8)
+        if kind == "ones":
+            rows[:] = 255
+        counts = np.arange(d, dtype=np.int64) - 2**50
+        before = counts.copy()
+        _core.column_sums(rows, width, counts)
+        expected = unary.column_sums(rows.reshape(n, width), d)
+        assert (counts - before == expected).all(), n
+
+
+@pytest.mark.usefixtures("level")
+def test_column_sums_of_many_rows() -> None:
+    """No narrow counter overflows: more rows of ones than 16 bits count."""
+    n = 140_001
+    rows = np.full(n * 3, 255, np.uint8)
+    rows[::3] = np.random.default_rng(1).integers(0, 256, n, np.uint8)
+    counts = np.zeros(24, np.int64)
+    _core.column_sums(rows, 3, counts)
+    assert (counts[8:] == n).all()
+    first = np.unpackbits(rows[::3]).reshape(n, 8).sum(axis=0)
+    assert (counts[:8] == first).all()
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("source", ["uint8", "uint16", "uint32"])
+@pytest.mark.parametrize("k", [1, 2, 5, 255, 256, 257, 70_000])
+def test_histogram(k: int, source: str) -> None:
+    rng = np.random.default_rng(k)
+    top = np.iinfo(source).max
+    for n in (0, 1, 7, 8, 9, 4097, 70_001):
+        reports = rng.integers(0, min(2 * k, top), n, source, endpoint=True)
+        reports[::3] = min(k - 1, top)
+        reports[1::11] = top
+        counts = np.full(k, 2**45, np.int64)
+        _core.histogram(reports, counts)
+        known = np.bincount(reports[reports < k].astype(np.int64), minlength=k)
+        assert (counts - 2**45 == known).all(), n
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("n", [0, 1, 100, 16384, 16385, 50_001])
+def test_raw_bytes_are_the_keystream(n: int) -> None:
+    call = _core.Call(Keyed(KEY))
+    for first in (0, layout.REGION):
+        out = np.zeros(n, np.uint8)
+        _core.fill_bytes_into(call, out, first)
+        assert out.tobytes() == layout.stream_bytes(call, n, first)
