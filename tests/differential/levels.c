@@ -13,6 +13,7 @@
  *   arrays     marking, packing, adding: equal
  *   releases   fdp_release is equal at all masks, as it is and with error bounds
  *              widened so that many lanes take the later stages
+ *   the rest   levels_local.h
  *
  * Prints a digest a case, equal on all machines but for lines that begin with #.
  * Exit status 0: no difference.
@@ -665,6 +666,8 @@ static void check_releases(const law_t *law, uint32_t cipher, uint64_t rounds)
     }
 }
 
+#include "levels_local.h"
+
 int main(int argc, char **argv)
 {
     const uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -689,6 +692,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < COUNT(laws); i++) {
             check_releases(&law[i], ciphers[c], rounds);
         }
+        check_local(ciphers[c]);
     }
     printf("# compared %" PRIu64 " differences %" PRIu64 "\n", compared, differences);
     puts(differences == 0 ? "EQUAL" : "NOT EQUAL");

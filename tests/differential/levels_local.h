@@ -1,0 +1,185 @@
+/* levels_local.h: the part of levels.c for local randomizers and tallies. Their kernels
+ * compute in integers only: all levels are equal, undecided lanes included.
+ *
+ *   bits       Bernoulli bits, packed and on bytes, of laws with few and many ties
+ *   responses  reports of labels inside and outside the domain
+ *   oracles    unary rows, hashes, Hadamard codes, and all tallies
+ */
+#ifndef FDP_LEVELS_LOCAL_H
+#define FDP_LEVELS_LOCAL_H
+
+/* p' = numerator / denominator <= 1/2; the denominator is below 2^63. */
+static fdp_bernoulli_t bernoulli_of(uint64_t numerator, uint64_t denominator, uint32_t invert)
+{
+    fdp_bernoulli_t law = {.invert = invert};
+    uint64_t rest = numerator;
+    for (int i = 0; i < 192; i++) {
+        rest *= 2;
+        law.digit[i / 64] = law.digit[i / 64] << 1 | (rest >= denominator);
+        rest -= rest >= denominator ? denominator : 0;
+    }
+    law.beyond = rest != 0;
+    return law;
+}
+
+/* Never asked by a law with 192 digits; the answer is the same at all levels. */
+static int answer(void *context, const fdp_pending_t *pending, int64_t value[2])
+{
+    (void)context;
+    value[0] = (int64_t)(pending->trial & 1);
+    value[1] = 0;
+    return 1;
+}
+
+#define LOCAL 70000
+
+typedef struct {
+    fdp_call_t call;
+    fdp_bernoulli_t law;
+    size_t n;
+    int other;
+    fdp_dtype_t type;
+} flips_t;
+
+static size_t draw_flips(const void *context, uint8_t *out)
+{
+    static uint8_t x[8 * LOCAL];
+    const flips_t *f = context;
+    const size_t packed = (f->n + 7) / 8;
+    state = f->n;
+    for (size_t i = 0; i < f->n; i++) {
+        const uint64_t v = next() % 16 == 0 ? next() : next() % 2;
+        memcpy(x + i * sizes[f->type], &v, sizes[f->type]);
+    }
+    differences += fdp_flip_bits(&f->call, &f->law, 3, f->n, NULL, out) != FDP_OK;
+    differences += fdp_flip_bits(&f->call, &f->law, 3, f->n, x, out + packed) != FDP_OK;
+    differences += fdp_flip_bytes(&f->call, &f->law, 3, f->n, x, f->type, f->other,
+                                  out + 2 * packed) != FDP_OK;
+    return 2 * packed + f->n;
+}
+
+static void check_flips(uint32_t cipher)
+{
+    static const uint64_t laws_of_bits[][2] = {{3, 10}, {1, 2}, {1, 3}, {0, 1},
+                                               {1, 1000000007}, {128, 257}, {3, 256}};
+    static const size_t lengths[] = {1, 7, 64, 65, 8191, 32768, 32769, LOCAL};
+    for (size_t k = 0; k < COUNT(laws_of_bits) * COUNT(lengths); k++) {
+        const uint64_t *p = laws_of_bits[k / COUNT(lengths)];
+        const flips_t f = {.call = {.stream = stream_of(cipher), .resolve = answer},
+                           .law = bernoulli_of(p[0], p[1], k % 2),
+                           .n = lengths[k % COUNT(lengths)],
+                           .other = (int)(k % 3) - 1,
+                           .type = (fdp_dtype_t)(FDP_I8 + k % 7)};
+        char name[80];
+        snprintf(name, sizeof name, "p %" PRIu64 "/%" PRIu64 " n %zu type %d other %d",
+                 p[0], p[1], f.n, (int)f.type, f.other);
+        across("bits", name, cipher, draw_flips, &f, 1);
+    }
+}
+
+typedef struct {
+    fdp_call_t call;
+    fdp_response_t law;
+    size_t n;
+    int64_t other;
+    fdp_dtype_t type;
+} response_t;
+
+static size_t draw_response(const void *context, uint8_t *out)
+{
+    static uint8_t x[8 * LOCAL];
+    const response_t *r = context;
+    state = r->n;
+    for (size_t i = 0; i < r->n; i++) {
+        const uint64_t v = next() % 4 == 0 ? edge() : next() % r->law.categories;
+        memcpy(x + i * sizes[r->type], &v, sizes[r->type]);
+    }
+    differences += fdp_respond(&r->call, &r->law, 9, r->n, x, r->type, r->other, out,
+                               FDP_U32) != FDP_OK;
+    return 4 * r->n;
+}
+
+static void check_responses(uint32_t cipher)
+{
+    static const uint32_t ks[] = {2, 3, 16, 1000, 65536, 65537, (1u << 20) + 7, INT32_MAX};
+    static const size_t lengths[] = {1, 63, 64, 1024, 4097, 20000};
+    for (size_t k = 0; k < COUNT(ks) * COUNT(lengths); k++) {
+        const uint32_t categories = ks[k / COUNT(lengths)];
+        const uint64_t share = UINT64_MAX / categories;
+        response_t r = {.call = {.stream = stream_of(cipher), .resolve = answer},
+                        .law = {.categories = categories, .truth = share / 2 * 3},
+                        .n = lengths[k % COUNT(lengths)],
+                        .other = k % 3 == 0 ? (int64_t)categories - 1 : -1,
+                        .type = (fdp_dtype_t)(FDP_I8 + k % 7)};
+        r.law.always = k % 5 == 4;
+        r.law.truth = r.law.always ? 0 : r.law.truth;
+        r.law.share[0] = share;
+        char name[80];
+        snprintf(name, sizeof name, "k %" PRIu32 " n %zu type %d other %" PRId64,
+                 categories, r.n, (int)r.type, r.other);
+        across("response", name, cipher, draw_response, &r, 4);
+    }
+}
+
+#define ROWS 300
+#define ROW_BYTES 131
+
+/* Everything that draws nothing: once for each level. */
+static size_t draw_oracles(const void *context, uint8_t *out)
+{
+    static uint8_t rows[ROWS * ROW_BYTES], bits[ROWS];
+    static uint32_t label[ROWS], word[ROWS], code[ROWS];
+    static uint64_t seed[ROWS];
+    static fdp_hashed_t report[ROWS];
+    static int64_t count[8 * ROW_BYTES], sum[4096];
+    const uint32_t buckets = *(const uint32_t *)context;
+    size_t at = 0;
+    state = buckets;
+    memset(count, 0, sizeof count);
+    for (size_t i = 0; i < sizeof rows; i++) {
+        rows[i] = (uint8_t)next();
+    }
+    for (size_t i = 0; i < ROWS; i++) {
+        label[i] = (uint32_t)(next() % 1000);
+        word[i] = (uint32_t)next();
+        seed[i] = edge();
+        bits[i] = (uint8_t)next();
+        report[i] = (fdp_hashed_t){(uint32_t)seed[i], (uint32_t)(seed[i] >> 32),
+                                   (uint32_t)(next() % (buckets + 1))};
+    }
+    fdp_insert_bits(ROWS, ROW_BYTES, label, bits, rows);
+    memcpy(out + at, rows, sizeof rows);
+    at += sizeof rows;
+    fdp_hash_labels(buckets, 23, ROWS, seed, label, code);
+    memcpy(out + at, code, sizeof code);
+    at += sizeof code;
+    fdp_hadamard_encode(10, ROWS, label, word, bits, code);
+    memcpy(out + at, code, sizeof code);
+    at += sizeof code;
+    for (size_t i = 0; i < COUNT(sum); i++) {
+        sum[i] = (int64_t)(next() % 1000);
+    }
+    fdp_walsh_hadamard(COUNT(sum), sum);
+    memcpy(out + at, sum, sizeof sum);
+    at += sizeof sum;
+    bool ok = fdp_count_columns(ROWS, ROW_BYTES, rows, 1041, count) == FDP_OK;
+    ok &= fdp_count_support(ROWS, report, buckets, 23, 1003, count) == FDP_OK;
+    ok &= fdp_count_values(ROWS, code, FDP_U32, 900, count) == FDP_OK;
+    differences += !ok;
+    memcpy(out + at, count, sizeof count);
+    return at + sizeof count;
+}
+
+static void check_local(uint32_t cipher)
+{
+    static const uint32_t few[] = {2, 3, 17, 1024, 1025, 100000};
+    check_flips(cipher);
+    check_responses(cipher);
+    for (size_t k = 0; k < COUNT(few); k++) {
+        char name[40];
+        snprintf(name, sizeof name, "buckets %" PRIu32, few[k]);
+        across("oracles", name, cipher, draw_oracles, &few[k], 1);
+    }
+}
+
+#endif
