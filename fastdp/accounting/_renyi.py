@@ -137,11 +137,9 @@ class DiscreteLaplaceCurve(Curve):
         a, e = float_up(self.rate), float_up(self.rate * self.shift)
         x, y = gap * e, (1 + gap) * e
         a = min(a, LARGE / 2)  # q is below the least double beyond
-        q_less, r_less = -math.expm1(-a), -np.expm1(-a * (1 + 2 * gap))
-        bottom = (1 + math.exp(-a)) * r_less
+        bottom = (1 + math.exp(-a)) * -np.expm1(-a * (1 + 2 * gap))
         large = -np.expm1(-2 * a * (1 + gap)) / bottom
         small = math.exp(-a) * -np.expm1(-2 * a * gap) / bottom
-        del q_less
         # A x - B y, from sinh(z)/z at two points a apart
         drift = e * 2 * gap * (1 + gap) * a * sinhc_step(a * gap, a) / bottom
         return _two_exponentials(x, y, large, small, drift)

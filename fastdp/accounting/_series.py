@@ -129,7 +129,7 @@ def sinhc_step(low: Floats, gap: float) -> Floats:
     far = np.maximum(z, 1.0)
     decay = np.exp(-2 * far)
     slope = (far * (1 + decay) - (1 - decay)) / (2 * far * far)
-    scaled = np.where(
-        z < 1, series * near * np.exp(-high), slope * np.exp(-(high - far))
-    )
+    # exp(z - high), from the distance and not from the two places
+    scaled = np.where(z < 1, series * near * np.exp(-z), slope)
+    scaled *= np.exp(-gap * (1 - nodes[:, None]))
     return np.asarray(gap * (weights @ scaled))
