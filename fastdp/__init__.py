@@ -21,8 +21,13 @@ _NAMES = {
     "DiscreteGaussian": "fastdp.mechanisms",
     "DiscreteLaplace": "fastdp.mechanisms",
     "Gaussian": "fastdp.mechanisms",
+    "HadamardResponse": "fastdp.mechanisms",
     "Laplace": "fastdp.mechanisms",
+    "LocalHashing": "fastdp.mechanisms",
+    "RandomizedResponse": "fastdp.mechanisms",
     "TruncatedLaplace": "fastdp.mechanisms",
+    "UnaryEncoding": "fastdp.mechanisms",
+    "best_frequency_oracle": "fastdp.mechanisms.local",
     "FastDPError": "fastdp.exceptions",
     "show_config": "fastdp._config",
 }

@@ -1,9 +1,15 @@
-"""Mechanisms: immutable objects that add noise and know their own privacy cost."""
+"""Mechanisms: immutable objects that draw noise and know their own privacy cost."""
 
 from fastdp.mechanisms.integer import (
     DiscreteGaussian,
     DiscreteLaplace,
     TruncatedLaplace,
+)
+from fastdp.mechanisms.local import (
+    HadamardResponse,
+    LocalHashing,
+    RandomizedResponse,
+    UnaryEncoding,
 )
 from fastdp.mechanisms.real import Gaussian, Laplace
 
@@ -11,6 +17,10 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Gaussian",
+    "HadamardResponse",
     "Laplace",
+    "LocalHashing",
+    "RandomizedResponse",
     "TruncatedLaplace",
+    "UnaryEncoding",
 ]

@@ -90,9 +90,10 @@ MAY_IMPORT = {
     },
     "mechanisms": {
         *_FLOOR,
-        *("_arrays", "_core", "_stream"),
+        *("_arrays", "_core", "_exact", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },
+    "plot": _FLOOR,
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
 }
 

@@ -1,0 +1,20 @@
+"""Local mechanisms: every user privatises one category; counts are estimated."""
+
+from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local.estimates import ConsistentEstimate, FrequencyEstimate
+from fastdp.mechanisms.local.hadamard_response import HadamardResponse
+from fastdp.mechanisms.local.local_hashing import LocalHashing
+from fastdp.mechanisms.local.planning import best_frequency_oracle
+from fastdp.mechanisms.local.randomized_response import RandomizedResponse
+from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
+
+__all__ = [
+    "Aggregator",
+    "ConsistentEstimate",
+    "FrequencyEstimate",
+    "HadamardResponse",
+    "LocalHashing",
+    "RandomizedResponse",
+    "UnaryEncoding",
+    "best_frequency_oracle",
+]

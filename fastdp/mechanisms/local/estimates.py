@@ -1,0 +1,221 @@
+"""Estimates of how many users hold each category, from the counts of their reports."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp._validate import Real
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Least positive double: the normal quantile of 0 is not finite.
+_TINY = math.ulp(0.0)
+
+
+@dataclass(frozen=True)
+class Support:
+    """With which probability a report supports a category; exact.
+
+    The number of users that support a category is a sum of independent bits, one a
+    user, and estimates and their errors follow from these two probabilities alone.
+
+    Parameters
+    ----------
+    own : Fraction
+        Probability that a report supports its user's category.
+    cross : Fraction
+        Probability that it supports any given other category; below `own`.
+    """
+
+    own: Fraction
+    cross: Fraction
+
+    def standard_error(self, users: int, frequency: Fraction) -> float:
+        """Return the standard error of the count of a category, from its frequency."""
+        spread = frequency * self.own * (1 - self.own)
+        spread += (1 - frequency) * self.cross * (1 - self.cross)
+        return math.sqrt(users * spread) / float(self.own - self.cross)
+
+    def estimate(self, supporters: _Array, users: int) -> FrequencyEstimate:
+        """Return the estimate from the int64 number of supporters of each category."""
+        scale = float(self.own - self.cross)
+        # The whole part of what others add is taken off in integers: no digit is lost.
+        expected = users * self.cross
+        whole = math.floor(expected)
+        counts = ((supporters - whole) - float(expected - whole)) / scale
+        holders = np.clip(counts, 0, users)
+        spread = holders * float(self.own * (1 - self.own))
+        spread += (users - holders) * float(self.cross * (1 - self.cross))
+        return FrequencyEstimate(counts, np.sqrt(spread) / scale, users)
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistentEstimate:
+    """Counts that no true histogram contradicts: none negative, in sum the users.
+
+    Made by `FrequencyEstimate.consistent`. Biased (rare categories come out too high
+    on average, frequent ones too low), so that there are neither standard errors nor
+    intervals: those of the unbiased estimate do not belong to it.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (categories,)
+        Number of users of each category, >= 0, in sum `users`.
+    users : int
+        Number of reports.
+    """
+
+    counts: _Array
+    users: int
+
+    def __post_init__(self) -> None:
+        self.counts.flags.writeable = False
+
+    @property
+    def frequencies(self) -> _Array:
+        """Share of the users for each category; NaN without users."""
+        return _shares(self.counts, self.users)
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyEstimate:
+    """Unbiased number of users of each category, with its standard error.
+
+    Made by the `estimate` methods of local mechanisms and aggregators. Exact in
+    expectation over the mechanism's randomness, whatever the users' values are, up to
+    the rounding of doubles; single counts may be negative or above `users`.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (categories,)
+        Estimated number of users of each category.
+    standard_errors : ndarray of float64, shape (categories,)
+        Standard errors of `counts`: the exact formula for given values, with the
+        estimated count, clipped to 0 ... users, in the place of the true one.
+    users : int
+        Number of reports.
+
+    References
+    ----------
+    Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
+    estimation", USENIX Security 2017, section 3 (support counts).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.RandomizedResponse(p=0.75)
+    >>> est = m.estimate(np.array([1, 0, 0, 1, 1, 1, 1, 0], np.uint8))
+    >>> est.counts
+    array([2., 6.])
+    >>> est.frequencies
+    array([0.25, 0.75])
+    >>> est.standard_errors.round(3)
+    array([2.449, 2.449])
+    """
+
+    counts: _Array
+    standard_errors: _Array = field(repr=False)
+    users: int
+
+    def __post_init__(self) -> None:
+        self.counts.flags.writeable = False
+        self.standard_errors.flags.writeable = False
+
+    @property
+    def frequencies(self) -> _Array:
+        """Estimated share of the users for each category; NaN without users."""
+        return _shares(self.counts, self.users)
+
+    def confidence_interval(self, level: Real) -> tuple[_Array, _Array]:
+        """Return an interval for the number of users of each category.
+
+        Parameters
+        ----------
+        level : int, float, Fraction or Decimal
+            Probability with which each interval, taken alone, is to hold the true
+            count, > 0 and < 1.
+
+        Returns
+        -------
+        (low, high) : tuple of ndarray of float64, shape (categories,)
+            counts -+ the normal quantile times the standard errors. The normal law
+            is an approximation, which is good when the expected number of reports
+            for and against a category are both above some ten. Not clipped.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `level` is not a real number between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fastdp
+        >>> m = fastdp.RandomizedResponse(p=0.75)
+        >>> low, high = m.estimate(np.arange(100) % 2 == 0).confidence_interval(0.95)
+        >>> low.round(2), high.round(2)
+        (array([33.03, 33.03]), array([66.97, 66.97]))
+        """
+        tail = (1 - _validate.open_unit("level", level)) / 2
+        quantile = -NormalDist().inv_cdf(max(float(tail), _TINY))
+        reach = quantile * self.standard_errors
+        return self.counts - reach, self.counts + reach
+
+    def consistent(self) -> ConsistentEstimate:
+        """Return the nearest counts that are >= 0 and in sum the users (norm-sub).
+
+        The Euclidean projection: one number is added to all counts, and what is then
+        negative becomes 0. Post-processing: it costs no privacy.
+
+        Returns
+        -------
+        ConsistentEstimate
+            Biased, and without standard errors.
+
+        References
+        ----------
+        Wang, Lopuhaa-Zwakenberg, Li, Skoric, Li, "Locally differentially private
+        frequency estimation with consistency", NDSS 2020 (Norm-Sub).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fastdp
+        >>> m = fastdp.RandomizedResponse(p=0.75)
+        >>> est = m.estimate(np.ones(10, bool))
+        >>> est.counts
+        array([-5., 15.])
+        >>> est.consistent()
+        ConsistentEstimate(counts=array([ 0., 10.]), users=10)
+        """
+        return ConsistentEstimate(project(self.counts, self.users), self.users)
+
+
+def project(counts: _Array, total: int) -> _Array:
+    """Return the point nearest to `counts` that is >= 0 and has the sum `total`.
+
+    The k largest counts stay above 0 and share the excess evenly, for the greatest k
+    for which that leaves the k-th above 0 (Held, Wolfe, Crowder 1974).
+    """
+    if total == 0:
+        return np.zeros_like(counts)
+    top = counts.max()
+    # From the largest on: the sums then keep `total`, however large the counts are.
+    below = np.sort(counts - top)[::-1]
+    excess = (np.cumsum(below) - total) / np.arange(1, len(below) + 1)
+    last = np.flatnonzero(below > excess)[-1]
+    nearest: _Array = np.maximum((counts - top) - excess[last], 0.0)
+    return nearest
+
+
+def _shares(counts: _Array, users: int) -> _Array:
+    shares: _Array = counts / users if users else np.full_like(counts, math.nan)
+    return shares

@@ -1,0 +1,165 @@
+"""Hadamard response: one of the Walsh-Hadamard code's positions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate
+from fastdp import random as fdp_random
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import RandomizedResponseEvent
+from fastdp.mechanisms.local import _probabilities
+from fastdp.mechanisms.local._base import (
+    MOST_CATEGORIES,
+    REGION,
+    FrequencyOracle,
+    check_categories,
+    check_other,
+    least_dtype,
+    scratch,
+)
+from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class HadamardResponse(FrequencyOracle):
+    """Hadamard response: reports of log2(categories) bits; pure local privacy.
+
+    Category v owns the half of 0 ... K - 1 on which row v + 1 of the Walsh-Hadamard
+    matrix of order K is +1, K the least power of two above the number of categories.
+    A report is uniform on the user's own half with probability p, else on the other
+    half. Decoding is one fast Walsh-Hadamard transform.
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        Probability of the own half, above 1/2 and below 1; rounded down to a multiple
+        of 2**-64.
+    categories : int
+        Number of categories, 2 ... 2**24.
+    other : int, optional
+        Category that values outside 0 ... categories - 1 count as; None: each as a
+        category drawn uniformly.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure local epsilon = ln(p/(1 - p)) for each report: any two values of one user are
+    neighbouring, and no sensitivity is asked for. Exact: the probabilities hold to
+    the last bit. Timing class T2.
+
+    References
+    ----------
+    Acharya, Sun, Zhang, "Hadamard response: estimating distributions privately,
+    efficiently, and with little communication", AISTATS 2019; Bassily, Smith, "Local,
+    private, efficient protocols for succinct histograms", STOC 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.HadamardResponse.from_epsilon(1, categories=1000)
+    >>> reports = m.release(np.array([0, 999, 7]))
+    >>> reports.dtype, reports.shape
+    (dtype('uint16'), (3,))
+    >>> m.estimate(reports).counts.shape
+    (1000,)
+    """
+
+    __slots__ = ("_order", "_p")
+
+    _order: int  # K
+    _p: Fraction
+
+    def __init__(self, p: Real, categories: int, *, other: int | None = None) -> None:
+        categories = check_categories(categories, MOST_CATEGORIES)
+        other = check_other(other, categories)
+        exact = _probabilities.checked_truth(p, 2)
+        order = 1 << categories.bit_length()
+        self._freeze(
+            _arguments=(
+                ("p", _validate.plain(exact)),
+                ("categories", categories),
+                ("other", other),
+            ),
+            _p=exact,
+            _order=order,
+            _categories=categories,
+            _other=other,
+            _report_dtype=least_dtype(order - 1),
+            _row=(),
+            _support=Support(exact, Fraction(1, 2)),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls, epsilon: Real, categories: int, *, other: int | None = None
+    ) -> HadamardResponse:
+        """Return the mechanism that answers from the own half most often.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        CalibrationError
+            `epsilon` is so small that only the useless p = 1/2 is within it.
+        """
+        return cls(_probabilities.truth_of(epsilon, 2), categories, other=other)
+
+    @property
+    def p(self) -> Fraction:
+        """Probability that a report is of the own half, exact."""
+        return self._p
+
+    def event(self) -> RandomizedResponseEvent:
+        """Return the event of one report; half of them lie in both or no half."""
+        return RandomizedResponseEvent(self._p / 2, (1 - self._p) / 2)
+
+    def _draw(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        call = _core.Call(stream)
+        law = fdp_random.bernoulli_law(1 - self._p)
+        block, bits = _core.BITS_CHUNK, self._order.bit_length() - 1
+        word_chunk, label_chunk = _core.BYTES_CHUNK // 4, _core.RESPONSE_CHUNK
+
+        def draw(low: int, labels: _Array, words: _Array, codes: _Array) -> None:
+            n = len(labels)
+            with scratch(-(-n // 8), np.uint8) as (flips,):
+                _core.flip_bits(call, law, None, flips, n, low // block)
+                self._relabel(call, x[low : low + n], labels, low // label_chunk)
+                _core.fill_bytes_into(call, words, REGION + low // word_chunk)
+                _core.hadamard_encode(labels, words, flips, bits, codes)
+            reports[low : low + n] = codes
+
+        def part(start: int, stop: int, _: int) -> None:
+            size = min(block, stop - start)
+            with scratch(size, np.uint32, np.uint32, np.uint32) as arrays:
+                for low in range(start, stop, block):
+                    draw(low, *(array[: stop - low] for array in arrays))
+
+        _arrays.in_parallel(part, len(x), block, workers)
+
+    @property
+    def _tally_size(self) -> int:
+        return self._order
+
+    def _count(self, reports: _Array, tally: _Array) -> None:
+        _core.histogram(reports, tally)
+
+    def _estimate(self, tally: _Array, users: int) -> FrequencyEstimate:
+        signed = tally.copy()
+        _core.walsh_hadamard(signed)
+        # signed[0] counts the reports in range; those in v's half less the others
+        # are signed[v + 1].
+        supporters = (signed[0] + signed[1 : self._categories + 1]) // 2
+        return self._support.estimate(supporters, users)

@@ -1,0 +1,235 @@
+"""Local hashing: randomized response on a hash of the category."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate
+from fastdp import random as fdp_random
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import RandomizedResponseEvent
+from fastdp.mechanisms.local import _probabilities
+from fastdp.mechanisms.local._base import (
+    MOST_CATEGORIES,
+    FrequencyOracle,
+    check_categories,
+    check_other,
+    scratch,
+)
+from fastdp.mechanisms.local.estimates import Support
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: A report: the user's hash function, and the answer for the hashed category.
+REPORT = np.dtype([("seed", "<u8"), ("value", "<u4")])
+
+
+class LocalHashing(FrequencyOracle):
+    """Local hashing: each user answers for a hash of the category; pure local privacy.
+
+    A report holds a fresh random hash function of categories into buckets, and the
+    bucket of the user's category with probability p, else one of the others, each
+    with the same probability. About e**epsilon + 1 buckets are optimal (OLH); with
+    2 it is binary local hashing (BLH).
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        Probability of the true bucket, above 1/buckets and below 1; rounded down to
+        a multiple of 2**-64.
+    buckets : int
+        Number of buckets, from 2 to an eighth of the hash's range, which has 2**(33 -
+        bits) values for categories whose largest has that number of bits.
+    categories : int
+        Number of categories, 2 ... 2**24.
+    other : int, optional
+        Category that values outside 0 ... categories - 1 count as; None: each as a
+        category drawn uniformly.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values
+    of one user are neighbouring, and no sensitivity is asked for. Exact: the
+    probabilities hold to the last bit. The hash function is public, and drawn under a
+    key of its own. Timing class T2.
+
+    Notes
+    -----
+    The hash is multiply-add-shift, under which any two categories get independent
+    uniform hash values, so that the probability of a common bucket is known exactly
+    and estimates are unbiased.
+
+    References
+    ----------
+    Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
+    estimation", USENIX Security 2017 (OLH, BLH); Bassily, Smith, "Local, private,
+    efficient protocols for succinct histograms", STOC 2015; Dietzfelbinger,
+    "Universal hashing and k-wise independent random variables via integer arithmetic
+    without primes", STACS 1996 (the hash).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.LocalHashing.from_epsilon(1, categories=1000)
+    >>> m.buckets
+    4
+    >>> reports = m.release(np.array([0, 999, 7]))
+    >>> reports.dtype.names, reports.shape
+    (('seed', 'value'), (3,))
+    >>> m.estimate(reports).counts.shape
+    (1000,)
+    """
+
+    __slots__ = ("_buckets", "_collision", "_p")
+
+    _buckets: int
+    _collision: Fraction
+    _p: Fraction
+
+    def __init__(
+        self, p: Real, buckets: int, categories: int, *, other: int | None = None
+    ) -> None:
+        categories = check_categories(categories, MOST_CATEGORIES)
+        buckets = _check_buckets(buckets, categories)
+        other = check_other(other, categories)
+        truth = _probabilities.checked_truth(p, buckets)
+        common = _collision_probability(buckets, categories)
+        wrong = (1 - truth) / (buckets - 1)
+        self._freeze(
+            _arguments=(
+                ("p", _validate.plain(truth)),
+                ("buckets", buckets),
+                ("categories", categories),
+                ("other", other),
+            ),
+            _p=truth,
+            _buckets=buckets,
+            _collision=common,
+            _categories=categories,
+            _other=other,
+            _report_dtype=REPORT,
+            _row=(),
+            _support=Support(truth, common * truth + (1 - common) * wrong),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        categories: int,
+        *,
+        buckets: int | None = None,
+        other: int | None = None,
+    ) -> LocalHashing:
+        """Return the mechanism that tells the true bucket most often within `epsilon`.
+
+        Parameters
+        ----------
+        epsilon : int, float, Fraction or Decimal
+            > 0.
+        categories, other
+            As for the class.
+        buckets : int, optional
+            None: e**epsilon + 1, rounded, as far as the class allows (OLH). 2: BLH.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        CalibrationError
+            `epsilon` is so small that only the useless p = 1/buckets is within it.
+        """
+        categories = check_categories(categories, MOST_CATEGORIES)
+        if buckets is None:
+            exact = _validate.positive("epsilon", epsilon)
+            best = round(math.exp(min(exact, Fraction(32)))) + 1
+            buckets = min(best, _most_buckets(categories))
+        buckets = _check_buckets(buckets, categories)
+        truth = _probabilities.truth_of(epsilon, buckets)
+        return cls(truth, buckets, categories, other=other)
+
+    @property
+    def p(self) -> Fraction:
+        """Probability that a report holds the true bucket, exact."""
+        return self._p
+
+    @property
+    def buckets(self) -> int:
+        """Number of buckets."""
+        return self._buckets
+
+    @property
+    def collision_probability(self) -> Fraction:
+        """Probability that two categories have a common bucket, exact."""
+        return self._collision
+
+    def event(self) -> RandomizedResponseEvent:
+        """Return the event of one report; where two values collide it loses nothing."""
+        apart = 1 - self._collision
+        wrong = (1 - self._p) / (self._buckets - 1)
+        return RandomizedResponseEvent(apart * self._p, apart * wrong)
+
+    def _draw(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        # Seeds are published: the key behind them has nothing else to hide.
+        public, secret = _core.Call(stream), _core.Call(stream)
+        law = fdp_random.response_law(self._p, self._buckets)
+        block = _core.RESPONSE_CHUNK
+        seed_chunks = 8 * block // _core.BYTES_CHUNK
+
+        def draw(low: int, seeds: _Array, a: _Array, b: _Array) -> None:
+            chunk, high = low // block, low + len(seeds)
+            _core.fill_bytes_into(public, seeds, chunk * seed_chunks)
+            self._relabel(secret, x[low:high], a, chunk)
+            _core.hash_labels(seeds, a, self._categories, self._buckets, b)
+            _core.respond(secret, law, b, a, 0, chunk)
+            reports["seed"][low:high] = seeds
+            reports["value"][low:high] = a
+
+        def part(start: int, stop: int, _: int) -> None:
+            size = min(block, stop - start)
+            with scratch(size, np.uint64, np.uint32, np.uint32) as arrays:
+                for low in range(start, stop, block):
+                    draw(low, *(array[: stop - low] for array in arrays))
+
+        _arrays.in_parallel(part, len(x), block, workers)
+
+    def _count(self, reports: _Array, tally: _Array) -> None:
+        _core.hash_support(reports, self._categories, self._buckets, tally)
+
+
+def _range_bits(categories: int) -> int:
+    """Return the bits of a hash value before it is mapped to a bucket."""
+    return 33 - max(1, (categories - 1).bit_length())
+
+
+def _most_buckets(categories: int) -> int:
+    return 1 << (_range_bits(categories) - 3)
+
+
+def _check_buckets(buckets: object, categories: int) -> int:
+    return _validate.integer("buckets", buckets, 2, _most_buckets(categories))
+
+
+def _collision_probability(buckets: int, categories: int) -> Fraction:
+    """Return the probability that two uniform hash values fall into one bucket.
+
+    Of the 2**l hash values, each bucket gets the quotient by the number of buckets,
+    and as many as the remainder says get one more.
+    """
+    size = 1 << _range_bits(categories)
+    few, larger = divmod(size, buckets)
+    pairs = (buckets - larger) * few**2 + larger * (few + 1) ** 2
+    return Fraction(pairs, size**2)

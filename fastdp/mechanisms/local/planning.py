@@ -1,0 +1,114 @@
+"""Which local mechanism to take: by the error that each will have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from fastdp import _validate
+from fastdp._validate import Real
+from fastdp.exceptions import CalibrationError
+from fastdp.mechanisms.local._base import (
+    MOST_ANSWERS,
+    MOST_CATEGORIES,
+    FrequencyOracle,
+    check_categories,
+    check_other,
+)
+from fastdp.mechanisms.local.hadamard_response import HadamardResponse
+from fastdp.mechanisms.local.local_hashing import LocalHashing
+from fastdp.mechanisms.local.randomized_response import RandomizedResponse
+from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
+
+#: Variances with a ratio up to this count as equal.
+_EQUAL = 1.01
+
+
+def best_frequency_oracle(
+    epsilon: Real, categories: int, users: int, *, other: int | None = None
+) -> FrequencyOracle:
+    """Return the local mechanism whose estimates have the least variance.
+
+    Compared are k-ary randomized response, unary encoding (optimized and symmetric),
+    optimal local hashing and Hadamard response, by the exact variance of the count of
+    a category averaged over all categories. Among those within 1 % of the least, the
+    one with the smallest reports is taken.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Pure local epsilon of one report, > 0.
+    categories : int
+        Number of categories, 2 ... 2**31 - 1; above 2**24 only randomized response
+        can be.
+    users : int
+        Number of reports to plan for, >= 1. Every variance is proportional to it, so
+        that it does not change the choice.
+    other : int, optional
+        Category that values outside the domain count as; None: each as a category
+        drawn uniformly.
+
+    Returns
+    -------
+    RandomizedResponse, UnaryEncoding, LocalHashing or HadamardResponse
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+    CalibrationError
+        `epsilon` is so small that only useless mechanisms are within it.
+
+    References
+    ----------
+    Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
+    estimation", USENIX Security 2017, section 5; Kairouz, Bonawitz, Ramage, "Discrete
+    distribution estimation under local privacy", ICML 2016; Acharya, Sun, Zhang,
+    "Hadamard response", AISTATS 2019.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> type(fastdp.best_frequency_oracle(2, 4, users=10**6)).__name__
+    'RandomizedResponse'
+    >>> m = fastdp.best_frequency_oracle(2, 1000, users=10**6)
+    >>> type(m).__name__, round(m.standard_error(10**6))
+    ('LocalHashing', 851)
+    """
+    _validate.positive("epsilon", epsilon)
+    categories = check_categories(categories, MOST_ANSWERS)
+    users = _validate.integer("users", users, 1)
+    other = check_other(other, categories)
+    mean = Fraction(1, categories)
+    candidates = [
+        (oracle.standard_error(users, mean) ** 2, oracle)
+        for oracle in _within(epsilon, categories, other)
+    ]
+    limit = _EQUAL * min(variance for variance, _ in candidates)
+    close = [c for c in candidates if c[0] <= limit]
+    return min(close, key=lambda c: (c[1].report_width, c[0]))[1]
+
+
+def _within(epsilon: Real, categories: int, other: int | None) -> list[FrequencyOracle]:
+    """Return the mechanisms for these parameters, those left out that are useless."""
+    makers: list[Callable[[], FrequencyOracle]] = [
+        lambda: RandomizedResponse.from_epsilon(epsilon, categories, other=other)
+    ]
+    if categories <= MOST_CATEGORIES:
+        makers += [
+            lambda: HadamardResponse.from_epsilon(epsilon, categories, other=other),
+            lambda: LocalHashing.from_epsilon(epsilon, categories, other=other),
+            lambda: UnaryEncoding.from_epsilon(epsilon, categories, other=other),
+            lambda: UnaryEncoding.from_epsilon(
+                epsilon, categories, symmetric=True, other=other
+            ),
+        ]
+    found, refusal = [], None
+    for make in makers:
+        try:
+            found.append(make())
+        except CalibrationError as error:
+            refusal = error
+    if refusal is not None and not found:
+        raise refusal
+    return found

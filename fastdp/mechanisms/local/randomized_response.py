@@ -1,0 +1,357 @@
+"""Randomized response: the truth with probability p, else another category."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate
+from fastdp import random as fdp_random
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import RandomizedResponseEvent
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms.local import _probabilities
+from fastdp.mechanisms.local._base import (
+    MOST_ANSWERS,
+    FrequencyOracle,
+    as_reports,
+    check_categories,
+    check_other,
+    count_parts,
+    least_dtype,
+)
+from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_BOOL = np.dtype(bool)
+_BYTE = np.dtype(np.uint8)
+
+#: Bytes of packed bits that are counted as one row.
+_ROW = 1024
+
+
+class RandomizedResponse(FrequencyOracle):
+    """Randomized response over two or more categories: pure local privacy.
+
+    A report is the user's category with probability p, else one of the others, each
+    with the same probability. With two categories, values may be bools or packed
+    bits, too, and the reports are of the same kind.
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        Probability of the truth, above 1/categories and below 1; rounded down to a
+        multiple of 2**-64.
+    categories : int
+        Number of categories, 2 ... 2**31 - 1.
+    other : int, optional
+        Category that values outside 0 ... categories - 1 count as; None: each as a
+        category drawn uniformly.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure local epsilon = ln(p (categories - 1)/(1 - p)) for each report: any two
+    values of one user are neighbouring, and no sensitivity is asked for. Exact: the
+    probabilities hold to the last bit. Timing class T2.
+
+    References
+    ----------
+    Warner, "Randomized response", JASA 1965; Kairouz, Bonawitz, Ramage, "Discrete
+    distribution estimation under local privacy", ICML 2016 (k-ary).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.RandomizedResponse.from_epsilon(1, categories=4)
+    >>> m.epsilon()
+    1.0
+    >>> reports = m.release(np.array([0, 3, 2, 2, 1]))
+    >>> reports.dtype, reports.shape
+    (dtype('uint8'), (5,))
+    >>> m.estimate(reports).counts.shape
+    (4,)
+    """
+
+    __slots__ = ("_p",)
+
+    _in_place = True
+    _p: Fraction
+
+    def __init__(
+        self, p: Real, categories: int = 2, *, other: int | None = None
+    ) -> None:
+        categories = check_categories(categories, MOST_ANSWERS)
+        other = check_other(other, categories)
+        exact = _probabilities.checked_truth(p, categories)
+        self._freeze(
+            _arguments=(
+                ("p", _validate.plain(exact)),
+                ("categories", categories),
+                ("other", other),
+            ),
+            _p=exact,
+            _categories=categories,
+            _other=other,
+            _report_dtype=least_dtype(categories - 1),
+            _row=(),
+            _support=Support(exact, (1 - exact) / (categories - 1)),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls, epsilon: Real, categories: int = 2, *, other: int | None = None
+    ) -> RandomizedResponse:
+        """Return the mechanism that tells the truth most often within `epsilon`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        CalibrationError
+            `epsilon` is so small that only the useless p = 1/categories is within it.
+        """
+        categories = check_categories(categories, MOST_ANSWERS)
+        return cls(
+            _probabilities.truth_of(epsilon, categories), categories, other=other
+        )
+
+    @property
+    def p(self) -> Fraction:
+        """Probability that a report is the truth, exact."""
+        return self._p
+
+    def event(self) -> RandomizedResponseEvent:
+        """Return the event of one report."""
+        return RandomizedResponseEvent(self._support.own, self._support.cross)
+
+    def release(
+        self,
+        values: Any,
+        *,
+        packed: bool = False,
+        out: _Array | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return one private report for every value.
+
+        Parameters
+        ----------
+        values : int, numpy integer, or ndarray of an integer dtype (not uint64)
+            Categories 0 ... categories - 1, of any shape. What lies outside counts
+            as `other`, or as a category drawn uniformly if that is None. With two
+            categories a bool or an array of bools, too.
+        packed : bool
+            With two categories: `values` is an array of uint8 of which every bit is
+            a value of its own (as of np.packbits; the padding of the last byte, too,
+            is answered).
+        out : ndarray, optional
+            C-contiguous array of the reports' dtype and shape to write into; may be
+            `values` itself.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads; the reports of a fixed stream do not depend on it.
+
+        Returns
+        -------
+        numpy scalar or ndarray
+            Of the shape of `values` and dtype `report_dtype`; bool for bools, packed
+            bits for packed bits. `out` if it was given.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype, layout or shape, or bools or packed bits with more than two
+            categories. Never for a value.
+        EntropyError
+            The operating system gave no randomness; `out` is filled with zeros.
+
+        Privacy
+        -------
+        That of `event()` for each report: local differential privacy, the values of
+        one user being neighbours whatever they are. Exact. Timing class T2:
+        independent of values and randomness (Python ints apart, whose conversion is
+        the interpreter's).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fastdp
+        >>> m = fastdp.RandomizedResponse.from_epsilon(1)
+        >>> m.release(np.array([True, False, True])).dtype
+        dtype('bool')
+        >>> bits = np.packbits(np.ones(16, bool))
+        >>> reports = m.release(bits, packed=True)
+        >>> m.estimate(reports, packed=True, count=16).users
+        16
+        """
+        self._check_packed(packed)
+        dtype: np.dtype[Any] = _BYTE
+        if packed:
+            checked, draw = _packed_bits("values", values), self._draw_packed
+        elif self._categories == 2 and _is_bool(values):
+            checked, draw, dtype = _bools(values), self._draw, _BOOL
+        else:
+            return super().release(values, out=out, stream=stream, workers=workers)
+        return self._run(values, checked, dtype, draw, out, stream, workers)
+
+    def estimate(
+        self,
+        reports: Any,
+        *,
+        packed: bool = False,
+        count: int | None = None,
+        workers: int = 1,
+    ) -> FrequencyEstimate:
+        """Return unbiased counts of all categories with their standard errors.
+
+        Parameters
+        ----------
+        reports : ndarray or numpy scalar
+            What `release` returned, of any number of users. A report out of the
+            range of reports (of a broken or hostile client) supports no category
+            but counts as a user.
+        packed : bool
+            With two categories: `reports` is an array of uint8 that holds packed
+            bits in the order of np.packbits.
+        count : int
+            With `packed`, and only then: number of bits that are users; the others,
+            at the end of the last byte, are left out.
+        workers : int
+            Threads; the estimate does not depend on it.
+
+        Returns
+        -------
+        FrequencyEstimate
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The reports have a wrong dtype or shape, or `count` does not fit them.
+        """
+        aggregator = self.aggregator()
+        aggregator.add(reports, packed=packed, count=count, workers=workers)
+        return aggregator.estimate()
+
+    def _check_packed(self, packed: object) -> None:
+        if not isinstance(packed, bool):
+            raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")
+        if packed and self._categories != 2:
+            raise ParameterError(
+                f"packed must be False with {self._categories} categories: only 2 "
+                "have packed bits"
+            )
+
+    # --- kernels --------------------------------------------------------------------
+
+    def _draw(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        call = _core.Call(stream)
+        k, other = self._categories, self._stand_in
+
+        def flip(start: int, stop: int, chunk: int) -> None:
+            y = reports[start:stop]
+            _core.flip_bytes(call, flips, x[start:stop], y, other, chunk)
+
+        def respond(start: int, stop: int, chunk: int) -> None:
+            y = reports[start:stop]
+            _core.respond(call, law, x[start:stop], y, other, chunk)
+
+        if k == 2:
+            flips = fdp_random.bernoulli_law(1 - self._p)
+            _arrays.in_parallel(flip, len(x), _core.BITS_CHUNK, workers)
+        else:
+            law = fdp_random.response_law(self._p, k)
+            _arrays.in_parallel(respond, len(x), _core.RESPONSE_CHUNK, workers)
+
+    def _draw_packed(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        call = _core.Call(stream)
+        law = fdp_random.bernoulli_law(1 - self._p)
+
+        def part(start: int, stop: int, chunk: int) -> None:
+            y = reports[start:stop]
+            _core.flip_bits(call, law, x[start:stop], y, 8 * len(y), chunk)
+
+        _arrays.in_parallel(part, len(x), _core.BITS_CHUNK // 8, workers)
+
+    def _tally(
+        self, reports: Any, workers: int, packed: bool, count: int | None
+    ) -> tuple[_Array, int]:
+        self._check_packed(packed)
+        if packed:
+            return _tally_packed(reports, workers, count)
+        if count is not None:
+            raise ParameterError("count must be left out without packed=True")
+        dtype = self._report_dtype
+        if self._categories == 2 and getattr(reports, "dtype", None) == _BOOL:
+            dtype = _BOOL
+        checked = as_reports(reports, dtype, ())
+        return count_parts(checked, self._categories, self._count, workers), len(
+            checked
+        )
+
+    def _count(self, reports: _Array, tally: _Array) -> None:
+        _core.histogram(
+            reports.view(_BYTE) if reports.dtype == _BOOL else reports, tally
+        )
+
+
+def _is_bool(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return bool(values.dtype == _BOOL)
+    return isinstance(values, (bool, np.bool_))
+
+
+def _bools(values: Any) -> _Array:
+    """Return bools as a C-contiguous array, copied if need be."""
+    if not isinstance(values, np.ndarray):
+        return np.array(values, _BOOL)
+    flat = values.view(_BYTE)
+    checked = _arrays.data("values", flat, real=False)
+    return values if checked is flat else checked.view(_BOOL)
+
+
+def _packed_bits(name: str, x: Any) -> _Array:
+    """Return packed bits as a C-contiguous array, copied if need be."""
+    if getattr(x, "dtype", None) != _BYTE:
+        given = getattr(x, "dtype", type(x).__name__)
+        raise DTypeError(f"{name} must have dtype uint8 when packed, got {given}")
+    return _arrays.data(name, x, real=False)
+
+
+def _tally_packed(reports: Any, workers: int, count: int | None) -> tuple[_Array, int]:
+    """Return how many of the first `count` bits are 0 and how many 1, and `count`."""
+    if count is None:
+        raise ParameterError("count must be given with packed=True: the number of bits")
+    octets = _packed_bits("reports", reports).reshape(-1)
+    count = _validate.integer("count", count, 0)
+    if len(octets) != -(-count // 8):
+        raise ParameterError(
+            f"reports must have {-(-count // 8)} bytes for {count} bits, "
+            f"got {len(octets)}"
+        )
+    rows, rest = divmod(count, 8 * _ROW)
+    whole = octets[: rows * _ROW].reshape(rows, _ROW)
+    ones = int(count_parts(whole, 8 * _ROW, _columns, workers).sum())
+    last = np.unpackbits(octets[rows * _ROW :])  # fewer bits than one row has
+    ones += int(last[:rest].sum())
+    return np.array([count - ones, ones], np.int64), count
+
+
+def _columns(rows: _Array, tally: _Array) -> None:
+    _core.column_sums(rows.reshape(-1), _ROW, tally)

@@ -1,0 +1,224 @@
+"""Unary encoding: one bit a category, each flipped on its own."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate
+from fastdp import random as fdp_random
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import RandomizedResponseEvent
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms.local import _probabilities
+from fastdp.mechanisms.local._base import (
+    LABELS,
+    MOST_CATEGORIES,
+    REGION,
+    FrequencyOracle,
+    check_categories,
+    check_other,
+    scratch,
+)
+from fastdp.mechanisms.local.estimates import Support
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: First chunk of the bits of the users' own categories.
+_OWN = LABELS + REGION
+
+#: About so many bytes of rows are drawn before the own bits are put in: they are then
+#: still in a near cache.
+_SLAB = 2**18
+
+
+class UnaryEncoding(FrequencyOracle):
+    """Unary encoding: a row of bits, one a category; pure local privacy.
+
+    The bit of the user's category is 1 with probability p, every other with
+    probability q. With p = 1/2 this is optimized unary encoding (OUE), with q = 1 - p
+    the symmetric form, the basic one of RAPPOR.
+
+    Rows are packed in the order of np.packbits: category v is bit 7 - v % 8 of byte
+    v // 8, and the padding of the last byte is 0.
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        Probability of a 1 for the user's category, below 1; rounded down to a
+        multiple of 2**-64.
+    q : int, float, Fraction or Decimal
+        Probability of a 1 for each other category, above 0; rounded up to a multiple
+        of 2**-64, and then below p.
+    categories : int
+        Number of categories, 2 ... 2**24.
+    other : int, optional
+        Category that values outside 0 ... categories - 1 count as; None: each as a
+        category drawn uniformly.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure local epsilon = ln(p (1 - q)/(q (1 - p))) for each row: any two values of one
+    user are neighbouring, and no sensitivity is asked for. Exact: the probabilities
+    hold to the last bit. Timing class T2.
+
+    References
+    ----------
+    Erlingsson, Pihur, Korolova, "RAPPOR: randomized aggregatable privacy-preserving
+    ordinal response", CCS 2014; Wang, Blocki, Li, Jha, "Locally differentially
+    private protocols for frequency estimation", USENIX Security 2017 (OUE).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.UnaryEncoding.from_epsilon(1, categories=20)
+    >>> float(m.p), round(float(m.q), 4)
+    (0.5, 0.2689)
+    >>> rows = m.release(np.array([0, 19, 7]))
+    >>> rows.dtype, rows.shape
+    (dtype('uint8'), (3, 3))
+    >>> m.estimate(rows).counts.shape
+    (20,)
+    """
+
+    __slots__ = ("_p", "_q")
+
+    _p: Fraction
+    _q: Fraction
+
+    def __init__(
+        self, p: Real, q: Real, categories: int, *, other: int | None = None
+    ) -> None:
+        categories = check_categories(categories, MOST_CATEGORIES)
+        other = check_other(other, categories)
+        own = _probabilities.floor_unit(_validate.open_unit("p", p))
+        cross = _probabilities.ceil_unit(_validate.open_unit("q", q))
+        if cross >= own:
+            raise ParameterError(
+                "q must be below p when both are rounded to multiples of 2**-64, "
+                f"got {q!r} and {p!r}"
+            )
+        self._freeze(
+            _arguments=(
+                ("p", _validate.plain(own)),
+                ("q", _validate.plain(cross)),
+                ("categories", categories),
+                ("other", other),
+            ),
+            _p=own,
+            _q=cross,
+            _categories=categories,
+            _other=other,
+            _report_dtype=np.dtype(np.uint8),
+            _row=(-(-categories // 8),),
+            _support=Support(own, cross),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        categories: int,
+        *,
+        symmetric: bool = False,
+        other: int | None = None,
+    ) -> UnaryEncoding:
+        """Return the mechanism for `epsilon`: the optimized one, or the symmetric.
+
+        Parameters
+        ----------
+        epsilon : int, float, Fraction or Decimal
+            > 0.
+        categories, other
+            As for the class.
+        symmetric : bool
+            False: p = 1/2 and the least q, which has the least error for rare
+            categories. True: q = 1 - p with the greatest p.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        CalibrationError
+            `epsilon` is so small that only the useless p = q is within it.
+        """
+        if not isinstance(symmetric, bool):
+            raise DTypeError(
+                f"symmetric must be a bool, got {type(symmetric).__name__}"
+            )
+        categories = check_categories(categories, MOST_CATEGORIES)
+        truth = _probabilities.truth_of(epsilon, 2, shares=2 if symmetric else 1)
+        p = truth if symmetric else Fraction(1, 2)
+        return cls(p, 1 - truth, categories, other=other)
+
+    @property
+    def p(self) -> Fraction:
+        """Probability of a 1 for the user's category, exact."""
+        return self._p
+
+    @property
+    def q(self) -> Fraction:
+        """Probability of a 1 for each other category, exact."""
+        return self._q
+
+    def event(self) -> RandomizedResponseEvent:
+        """Return the event of one row."""
+        p, q = self._p, self._q
+        return RandomizedResponseEvent(p * (1 - q), q * (1 - p))
+
+    def _draw(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        call = _core.Call(stream)
+        law = fdp_random.bernoulli_law(self._p)
+        block, n = _core.RESPONSE_CHUNK, len(x)
+        with scratch(-(-n // 8), np.uint8) as (own,):
+
+            def flip(start: int, stop: int, chunk: int) -> None:
+                bits = own[start // 8 : -(-stop // 8)]
+                _core.flip_bits(call, law, None, bits, stop - start, _OWN + chunk)
+
+            def part(start: int, stop: int, chunk: int) -> None:
+                with scratch(min(block, stop - start), np.uint32) as (labels,):
+                    for low in range(start, stop, block):
+                        high = min(low + block, stop)
+                        named = labels[: high - low]
+                        self._relabel(call, x[low:high], named, low // block)
+                        self._draw_rows(call, reports, low, named, own)
+
+            _arrays.in_parallel(flip, n, _core.BITS_CHUNK, workers)
+            _arrays.in_parallel(part, n, block, workers)
+
+    def _draw_rows(
+        self,
+        call: _core.Call,
+        reports: _Array,
+        first: int,
+        labels: _Array,
+        own: _Array,
+    ) -> None:
+        """Draw the rows of the users from `first` on, who have these labels."""
+        law = fdp_random.bernoulli_law(self._q)
+        width, chunk = self._row[0], _core.BITS_CHUNK // 8
+        # Slabs start with a chunk of the background and a byte of own bits.
+        unit = max(8, chunk // math.gcd(width, chunk))
+        step = -(-_SLAB // (unit * width)) * unit
+        for low in range(first, first + len(labels), step):
+            high = min(low + step, first + len(labels))
+            rows = reports[low:high].reshape(-1)
+            _core.flip_bits(call, law, None, rows, 8 * len(rows), low * width // chunk)
+            bits = own[low // 8 : -(-high // 8)]
+            _core.insert_bits(rows, width, labels[low - first : high - first], bits)
+
+    def _count(self, reports: _Array, tally: _Array) -> None:
+        _core.column_sums(reports.reshape(-1), self._row[0], tally)
