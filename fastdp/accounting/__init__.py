@@ -4,6 +4,13 @@ Pure Python over numpy and scipy; usable without the compiled core.
 """
 
 from fastdp.accounting import conversions
+from fastdp.accounting._accountant import Accountant, Statement
+from fastdp.accounting.approx import (
+    ApproximateAccountant,
+    advanced_composition,
+    basic_composition,
+    kairouz_composition,
+)
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     ComposedEvent,
@@ -32,8 +39,13 @@ from fastdp.accounting.events import (
 )
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
+from fastdp.accounting.pure import PureAccountant
+from fastdp.accounting.tcdp import TCDPAccountant
+from fastdp.accounting.zcdp import ZCDPAccountant
 
 __all__ = [
+    "Accountant",
+    "ApproximateAccountant",
     "ApproximateDPEvent",
     "ComposedEvent",
     "DiscreteGaussianEvent",
@@ -47,16 +59,22 @@ __all__ = [
     "NeighboringRelation",
     "PermuteAndFlipEvent",
     "PoissonSampledEvent",
+    "PureAccountant",
     "PureDPEvent",
     "RDPEvent",
     "RandomizedResponseEvent",
     "SampledWithReplacementEvent",
     "SampledWithoutReplacementEvent",
     "SelfComposedEvent",
+    "Statement",
+    "TCDPAccountant",
     "TCDPEvent",
     "TradeOffEvent",
     "TruncatedDiscreteLaplaceEvent",
+    "ZCDPAccountant",
     "ZCDPEvent",
+    "advanced_composition",
+    "basic_composition",
     "conversions",
     "event_delta",
     "event_epsilon",
@@ -64,5 +82,6 @@ __all__ = [
     "group_delta",
     "group_epsilon",
     "group_rho",
+    "kairouz_composition",
     "l2_sensitivity",
 ]

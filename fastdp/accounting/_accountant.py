@@ -129,9 +129,10 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 def _grouped(event: Event, size: int) -> Event:
     """Return the group's event, as one about single individuals where a rule says."""
+    inner = event
     if isinstance(event, GroupEvent):
-        event, size = event.event, size * event.size
-    return grouped(event, size) or GroupEvent(event, size)
+        inner, size = event.event, size * event.size
+    return grouped(inner, size) or GroupEvent(inner, size)
 
 
 class Accountant(abc.ABC, Generic[State]):

@@ -34,7 +34,7 @@ from fastdp.accounting.events import (
     ZCDPEvent,
     relation_of,
 )
-from fastdp.accounting.groups import grouped
+from fastdp.accounting.groups import group_delta, grouped
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["event_delta", "event_epsilon", "event_rho", "exact_epsilon"]
@@ -74,6 +74,35 @@ def exact_epsilon(event: Event) -> Fraction | None:
                 return exact_epsilon(same)
             pure = exact_epsilon(inner)
             return None if pure is None else size * pure
+    return None
+
+
+def exact_pair(event: Event) -> tuple[Fraction, Fraction] | None:
+    """Return the (epsilon, delta) that the event states, None where it states none."""
+    pure = exact_epsilon(event)
+    if pure is not None:
+        return pure, Fraction(0)
+    match event:
+        case ApproximateDPEvent(epsilon=e, delta=d):
+            return e, d
+        case TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
+            shift = _laplace.whole(s)
+            return shift / b, Fraction(_laplace.truncated_tail(shift, b, bound))
+        case (
+            PoissonSampledEvent(event=inner)
+            | SampledWithoutReplacementEvent(event=inner)
+        ):
+            pair, rate = exact_pair(inner), sampling_rate(event)
+            if pair is not None and rate is not None:
+                grown = _sampling.amplified_epsilon(rate, pair[0])
+                return Fraction(grown), rate * pair[1]
+        case GroupEvent(event=inner, size=size):
+            pair, same = exact_pair(inner), grouped(inner, size)
+            if same is not None:
+                return exact_pair(same)
+            if pair is not None:
+                delta = Fraction(group_delta(pair[0], pair[1], size))
+                return (size * pair[0], delta) if delta < 1 else None
     return None
 
 

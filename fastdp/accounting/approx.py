@@ -1,0 +1,259 @@
+"""(epsilon, delta) guarantees: basic, advanced and optimal composition.
+
+Optimal composition is exact for what is known: no better bound follows from the pairs
+(epsilon, delta) alone. The others are older bounds in closed form, never smaller.
+Proofs are in docs/proofs/accounting.md, section 5.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+
+from fastdp import _validate
+from fastdp._validate import Real, float_up
+from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._numeric import (
+    inflate,
+    log_fraction,
+    precise,
+    shortened_up,
+    to_decimal,
+)
+from fastdp.accounting._two_point import log_stick
+from fastdp.accounting.conversions import below_one, invert
+from fastdp.accounting.events import Event
+from fastdp.accounting.guarantees import exact_pair
+from fastdp.exceptions import UnsupportedEventError
+
+__all__ = [
+    "ApproximateAccountant",
+    "advanced_composition",
+    "basic_composition",
+    "kairouz_composition",
+]
+
+_ERROR = Fraction(1, 10**30)
+
+
+def basic_composition(pairs: Iterable[tuple[Real, Real]]) -> tuple[Fraction, Fraction]:
+    """Return the sum of epsilons and 1 minus the product of 1 - delta, exactly.
+
+    Parameters
+    ----------
+    pairs : iterable of (epsilon, delta)
+        The guarantee of each mechanism; epsilon >= 0, 0 <= delta < 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    """
+    total, kept = Fraction(0), Fraction(1)
+    for epsilon, delta in pairs:
+        total += _validate.nonnegative("epsilon", epsilon)
+        kept *= 1 - below_one(delta)
+    return total, 1 - kept
+
+
+def advanced_composition(epsilon: Real, count: int, slack: Real) -> float:
+    """Return epsilon of `count` mechanisms by advanced composition, rounded up.
+
+    epsilon sqrt(2 count ln(1/slack)) + count epsilon (e^epsilon - 1), but not above
+    count * epsilon; delta is `count` times that of one, plus `slack`.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Of one mechanism, >= 0.
+    count : int
+        Number of mechanisms, >= 1.
+    slack : int, float, Fraction or Decimal
+        The part of delta that this spends, > 0 and < 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy" (2010), Theorem III.3.
+    """
+    e = _validate.nonnegative("epsilon", epsilon)
+    k = _validate.integer("count", count, 1)
+    d = _validate.open_unit("slack", slack)
+    if e > 100:
+        return float_up(k * e)
+    context = precise(60)
+    with decimal.localcontext(context):
+        one = to_decimal(e, context)
+        spread = one * (2 * k * -to_decimal(d, context).ln()).sqrt()
+        total = spread + k * one * (one.exp() - 1)
+    return min(float_up(k * e), _up(total))
+
+
+def kairouz_composition(epsilons: Mapping[Fraction, int], slack: Real) -> float:
+    """Return epsilon of many mechanisms by the tighter closed form, rounded up.
+
+    The least of the sum S of epsilons, A + sqrt(2 B ln(1/slack)) and
+    A + sqrt(2 B ln(e + sqrt(B)/slack)), where A is the sum of
+    epsilon (e^epsilon - 1)/(e^epsilon + 1) and B that of epsilon^2. The total delta
+    is 1 - (1 - slack) times the product of all 1 - delta.
+
+    Parameters
+    ----------
+    epsilons : mapping of Fraction to int
+        Each epsilon >= 0 with how often it occurs.
+    slack : int, float, Fraction or Decimal
+        > 0 and < 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Kairouz, Oh, Viswanath, "The Composition Theorem for Differential Privacy" (2017),
+    Theorems 3.4 and 3.5.
+    """
+    d = _validate.open_unit("slack", slack)
+    pairs = [
+        (
+            _validate.nonnegative("epsilon", epsilon),
+            _validate.integer("count", count, 1),
+        )
+        for epsilon, count in epsilons.items()
+    ]
+    whole = float_up(sum((e * k for e, k in pairs), Fraction(0)))
+    context = precise(60)
+    with decimal.localcontext(context):
+        drift, square = (
+            Decimal(0),
+            to_decimal(sum((e * e * k for e, k in pairs), Fraction(0)), context),
+        )
+        for e, k in pairs:
+            one = to_decimal(e, context)
+            falling = (-one).exp()
+            # tanh(x) <= x, which costs nothing where 1 - exp(-x) has lost its digits
+            share = min((1 - falling) / (1 + falling), one / 2)
+            drift += k * one * share
+        share = to_decimal(d, context)
+        first = -share.ln()
+        second = (Decimal(1).exp() + square.sqrt() / share).ln()
+        total = drift + (2 * square * min(first, second)).sqrt()
+    return min(whole, _up(total))
+
+
+def _up(value: Decimal) -> float:
+    return float_up(Fraction(value) * (1 + _ERROR))
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """How often each epsilon and each delta > 0 occur."""
+
+    epsilons: Mapping[Fraction, int] = field(default_factory=dict)
+    deltas: Mapping[Fraction, int] = field(default_factory=dict)
+
+
+class ApproximateAccountant(Accountant[_Pairs]):
+    """Composes (epsilon, delta) guarantees optimally.
+
+    Equal epsilons are composed exactly for any count, different ones exactly up to
+    about 30 (more when some are equal); beyond, a bound that is at most some percent
+    above. What else is known of a mechanism than its epsilon and delta is not used:
+    an accountant that knows more gives less.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    References
+    ----------
+    Kairouz, Oh, Viswanath, "The Composition Theorem for Differential Privacy" (2017);
+    Murtagh, Vadhan, "The Complexity of Computing the Optimal Composition of
+    Differential Privacy" (2016).
+
+    Examples
+    --------
+    >>> from fastdp.accounting import ApproximateAccountant, PureDPEvent
+    >>> accountant = ApproximateAccountant().compose(PureDPEvent(0.1), count=100)
+    >>> round(accountant.epsilon(1e-6), 6)
+    4.774568
+    """
+
+    def _start(self) -> _Pairs:
+        return _Pairs()
+
+    def _charge(self, state: _Pairs, event: Event, count: int) -> _Pairs:
+        pair = exact_pair(event)
+        if pair is None:
+            raise UnsupportedEventError(
+                f"no (epsilon, delta) is stated by {event!r}; state one by an "
+                "ApproximateDPEvent"
+            )
+        return _Pairs(
+            _with(state.epsilons, pair[0], count), _with(state.deltas, pair[1], count)
+        )
+
+    def _epsilon_at(self, state: _Pairs, delta: Fraction) -> float:
+        broken = _broken(state.deltas)
+        whole = sum((e * k for e, k in state.epsilons.items()), Fraction(0))
+        if delta < broken:
+            raise UnsupportedEventError(
+                f"delta must be at least {float_up(broken)!r}, that of the events"
+            )
+        slack = (delta - broken) / (1 - broken)
+        if slack == 0 or whole == 0:
+            return float_up(whole)
+        groups = tuple(state.epsilons.items())
+        high = kairouz_composition(state.epsilons, slack)
+        return invert(lambda e: log_stick(groups, e), slack, high)
+
+    def _log_delta_at(self, state: _Pairs, epsilon: Fraction) -> float:
+        log_h = log_stick(tuple(state.epsilons.items()), epsilon)
+        broken = _broken(state.deltas)
+        if broken == 0:
+            return log_h
+        if broken >= 1:
+            return 0.0
+        log_broken = log_fraction(broken)
+        low, high = sorted((log_broken, log_h + math.log1p(-float(broken))))
+        return inflate(high + math.log1p(math.exp(low - high)))
+
+
+def _with(
+    counts: Mapping[Fraction, int], value: Fraction, count: int
+) -> Mapping[Fraction, int]:
+    if value == 0:
+        return counts
+    return MappingProxyType({**counts, value: counts.get(value, 0) + count})
+
+
+def _broken(deltas: Mapping[Fraction, int]) -> Fraction:
+    """Return 1 minus the product of all 1 - delta, rounded up."""
+    total = sum((d * k for d, k in deltas.items()), Fraction(0))
+    if total < Fraction(1, 10**20):
+        return shortened_up(total, 1 << 12)
+    context = precise(80)
+    with decimal.localcontext(context):
+        exponent = Decimal(0)
+        for d, k in deltas.items():
+            tiny = d < Fraction(1, 10**20)
+            # ln(1 - d) >= -d - d^2 for d < 1/2
+            one = (
+                -to_decimal(d + d * d, context)
+                if tiny
+                else (1 - to_decimal(d, context)).ln()
+            )
+            exponent += k * one
+        value = 1 - exponent.exp() if exponent > -1000 else Decimal(1)
+    return min(total, Fraction(value) * (1 + _ERROR), Fraction(1))

@@ -1,0 +1,53 @@
+"""Pure differential privacy: epsilons add up, exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._numeric import shortened_up
+from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
+from fastdp.accounting.events import Event
+from fastdp.accounting.guarantees import exact_epsilon
+from fastdp.exceptions import UnsupportedEventError
+
+__all__ = ["PureAccountant"]
+
+
+class PureAccountant(Accountant[Fraction]):
+    """Adds up pure epsilons as exact rationals.
+
+    `epsilon(0)` is the sum; at delta > 0 what the sum implies, which is what one
+    randomized response with that epsilon has.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import LaplaceEvent, PureAccountant
+    >>> PureAccountant().compose(LaplaceEvent(1, 10), count=5).epsilon(0)
+    0.5
+    """
+
+    @property
+    def total(self) -> Fraction:
+        """The exact sum of epsilons."""
+        return self._snapshot()[0]
+
+    def _start(self) -> Fraction:
+        return Fraction(0)
+
+    def _charge(self, state: Fraction, event: Event, count: int) -> Fraction:
+        epsilon = exact_epsilon(event)
+        if epsilon is None:
+            raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
+        return shortened_up(state + count * epsilon)
+
+    def _epsilon_at(self, state: Fraction, delta: Fraction) -> float:
+        return pure_epsilon_at(state, delta)
+
+    def _log_delta_at(self, state: Fraction, epsilon: Fraction) -> float:
+        return pure_log_delta(state, epsilon)
