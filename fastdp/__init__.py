@@ -15,6 +15,7 @@ _MODULES = {
     "distributions",
     "exceptions",
     "mechanisms",
+    "plot",
     "random",
 }
 _NAMES = {

@@ -1,0 +1,301 @@
+"""``fastdp estimate``: frequencies, with their errors, from files of reports."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate, plot
+from fastdp.cli import _common, _files, _reports
+from fastdp.exceptions import FastDPError
+
+#: Bytes of reports that are decoded at once.
+_BATCH_BYTES = 1 << 24
+
+_DESCRIPTION = """\
+Estimate how many users are in each category from the reports that fastdp collect
+wrote. Several files of the same mechanism and categories are taken together.
+
+The counts are unbiased; they may be negative. Each interval holds its true count with
+the stated confidence, by itself and not all of them together, and the largest of many
+counts are too large on average. With --consistent another column has the nearest
+counts that are not negative and add up to the number of reports.
+"""
+
+_EPILOG = """\
+Privacy: reports are private already; nothing here changes their guarantee.
+"""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The wanted categories of an estimate; arrays have one entry for each."""
+
+    labels: list[Any]
+    counts: npt.NDArray[np.float64]
+    errors: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+    frequencies: npt.NDArray[np.float64]
+    consistent: npt.NDArray[np.float64] | None
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns by their names in tables."""
+        columns = {
+            "category": self.labels,
+            "count": self.counts,
+            "standard_error": self.errors,
+            "low": self.low,
+            "high": self.high,
+            "frequency": self.frequencies,
+        }
+        if self.consistent is not None:
+            columns["consistent_count"] = self.consistent
+        return columns
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser of ``fastdp``."""
+    parser = commands.add_parser(
+        "estimate",
+        help="estimate frequencies, with intervals, from collected reports",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "reports",
+        metavar="REPORTS",
+        type=Path,
+        nargs="+",
+        help="reports to read: .csv (with its .csv.json beside it) or .parquet",
+    )
+    add(
+        "--level",
+        metavar="P",
+        type=float,
+        default=0.95,
+        help="confidence of each interval (default: 0.95)",
+    )
+    add(
+        "--consistent",
+        action="store_true",
+        help="show counts that are >= 0 and add up, too",
+    )
+    add(
+        "--top",
+        metavar="N",
+        type=int,
+        help="only the N most frequent categories, most frequent first",
+    )
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add(
+        "-o",
+        "--output",
+        metavar="TABLE",
+        type=Path,
+        help="write the table too: .csv or .parquet",
+    )
+    add(
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw the frequencies: .png, .pdf or .svg",
+    )
+    add("--workers", metavar="N", type=int, default=1, help="threads for decoding")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out ``fastdp estimate`` and return the exit code.
+
+    Raises
+    ------
+    FastDPError
+        A parameter is refused, or a file cannot be read or written, or holds other
+        reports than its description says.
+
+    Notes
+    -----
+    **Privacy.** A function of the reports alone: no guarantee changes.
+    """
+    _require_options(arguments)
+    _common.require_pyarrow("estimate")
+    description = _one_description(arguments.reports)
+    estimate = _estimate(arguments.reports, description, arguments.workers)
+    table = _table(estimate, description, arguments)
+    if arguments.output is not None:
+        _write(table, arguments.output)
+    if arguments.plot is not None:
+        figure = plot.frequencies(
+            estimate, description.labels(), level=arguments.level, top=arguments.top
+        )
+        _common.save_picture(figure, arguments.plot)
+    if arguments.json:
+        print(_as_json(table, estimate, description, arguments.level))
+    else:
+        print(_as_text(table, estimate, description, arguments.level))
+    return 0
+
+
+def _require_options(arguments: argparse.Namespace) -> None:
+    _validate.open_unit("level", arguments.level)
+    _validate.integer("workers", arguments.workers, 1)
+    if arguments.top is not None:
+        _validate.integer("top", arguments.top, 1)
+    if arguments.plot is not None:
+        _common.require_plottable(arguments.plot, "estimate", "plot")
+    paths: list[Path] = arguments.reports
+    for place, path in enumerate(paths):
+        _files.table_format("REPORTS", path)
+        for other in paths[:place]:
+            # The same reports counted twice would be worse than the noise says.
+            _files.require_other("REPORTS", path, "REPORTS before it", other)
+    for option, written in (("--output", arguments.output), ("--plot", arguments.plot)):
+        if written is not None:
+            for path in paths:
+                _files.require_other(option, written, "REPORTS", path)
+    if arguments.output is not None:
+        _files.table_format("--output", arguments.output)
+
+
+def _one_description(paths: Sequence[Path]) -> _reports.Description:
+    """Return the description that all files share."""
+    first, *others = (_reports.read_description(path) for path in paths)
+    for path, other in zip(paths[1:], others, strict=True):
+        what = None
+        if other.mechanism != first.mechanism:
+            what = f"{other.mechanism!r} and {first.mechanism!r}"
+        elif other.names != first.names:
+            what = "other names of categories"
+        if what is not None:
+            raise FastDPError(
+                f"REPORTS must be of one mechanism and the same categories, got {what} "
+                f"in {path} and {paths[0]}"
+            )
+    return first
+
+
+def _estimate(
+    paths: Sequence[Path], description: _reports.Description, workers: int
+) -> Any:
+    """Stream all reports into one aggregator and return its estimate."""
+    mechanism = description.mechanism
+    columns = _reports.columns(mechanism)
+    size = max(1, _BATCH_BYTES // mechanism.report_width)
+    aggregator = mechanism.aggregator()
+    for path in paths:
+        wanted = [("the column", name) for name in columns]
+        with _files.open_source(path, wanted, "REPORTS") as source:
+            if path.suffix.lower() != ".csv":
+                _reports.require_columns(source.schema, mechanism, path)
+            row = 1
+            with _common.progress(source.rows) as advance:
+                for batch in source.batches(size):
+                    reports = _reports.from_batch(batch, mechanism, path, row)
+                    aggregator.add(reports, workers=workers)
+                    row += batch.num_rows
+                    advance(batch.num_rows)
+    if aggregator.users == 0:
+        raise FastDPError(f"REPORTS must hold at least one report, {paths[0]} has none")
+    return aggregator.estimate()
+
+
+def _table(
+    estimate: Any, description: _reports.Description, arguments: argparse.Namespace
+) -> _Table:
+    order = plot.most_frequent(estimate.counts, arguments.top)
+    labels = description.labels()
+    low, high = estimate.confidence_interval(arguments.level)
+    return _Table(
+        labels=[labels[place] for place in order],
+        counts=estimate.counts[order],
+        errors=estimate.standard_errors[order],
+        low=low[order],
+        high=high[order],
+        frequencies=estimate.frequencies[order],
+        consistent=estimate.consistent().counts[order]
+        if arguments.consistent
+        else None,
+    )
+
+
+def _write(table: _Table, path: Path) -> None:
+    import pyarrow as pa
+
+    made = pa.table(table.columns())
+    kind = _files.table_format("--output", path)
+    with _files.AtomicOutput(path) as temporary:
+        sink = _files.open_sink(kind, temporary, made.schema, None)
+        with contextlib.closing(sink):
+            sink.write(made)
+
+
+def _as_json(
+    table: _Table, estimate: Any, description: _reports.Description, level: float
+) -> str:
+    columns = {
+        name: values if isinstance(values, list) else values.tolist()
+        for name, values in table.columns().items()
+    }
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+    facts = {
+        "mechanism": description.kind,
+        "epsilon": description.mechanism.epsilon(),
+        "users": int(estimate.users),
+        "level": level,
+        "categories": rows,
+    }
+    return json.dumps(facts, indent=1, ensure_ascii=False)
+
+
+def _as_text(
+    table: _Table, estimate: Any, description: _reports.Description, level: float
+) -> str:
+    columns = [
+        ["category", *(_printable(label) for label in table.labels)],
+        ["count", *(f"{count:,.1f}" for count in table.counts)],
+        ["standard error", *(f"{error:,.1f}" for error in table.errors)],
+        [
+            f"{100 * level:.6g} % interval",
+            *(
+                f"[{low:,.1f}, {high:,.1f}]"
+                for low, high in zip(table.low, table.high, strict=True)
+            ),
+        ],
+        ["frequency", *(f"{frequency:.6f}" for frequency in table.frequencies)],
+    ]
+    if table.consistent is not None:
+        columns.append(["consistent", *(f"{count:,.1f}" for count in table.consistent)])
+    widths = [max(len(cell) for cell in column) for column in columns]
+    mechanism = description.mechanism
+    title = (
+        f"{estimate.users:,} reports, {description.kind}, epsilon = "
+        f"{mechanism.epsilon():.6g} for each, {mechanism.categories:,} categories"
+    )
+    lines = [title, ""]
+    for name, *numbers in zip(*columns, strict=True):
+        cells = [name.ljust(widths[0])]
+        cells += [
+            cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)
+        ]
+        lines.append("  ".join(cells))
+    return "\n".join(lines)
+
+
+def _printable(label: object) -> str:
+    """Return a category's name without what would move a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(label))

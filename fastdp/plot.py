@@ -1,0 +1,170 @@
+"""Pictures of releases (they need matplotlib: ``pip install "fastdp[plot]"``).
+
+Figures are made without pyplot: no window opens and no state is kept. They show what
+was released and nothing else, so that drawing costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp.exceptions import FastDPError, ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["frequencies"]
+
+#: More categories than this are drawn as points, without their names.
+_NAMED = 60
+
+#: Longest name below a bar, in letters.
+_LETTERS = 24
+
+
+class Estimate(Protocol):
+    """What a frequency oracle's ``estimate`` returns, as far as it is drawn."""
+
+    @property
+    def counts(self) -> npt.NDArray[np.float64]:
+        """Estimated number of users in each category."""
+
+    @property
+    def users(self) -> int:
+        """Number of reports."""
+
+    def confidence_interval(
+        self, level: float
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the lower and upper ends for the counts."""
+
+
+def frequencies(
+    estimate: Estimate,
+    categories: Sequence[object] | None = None,
+    *,
+    level: float = 0.95,
+    top: int | None = None,
+) -> Figure:
+    """Draw estimated frequencies with their confidence intervals.
+
+    Parameters
+    ----------
+    estimate : FrequencyEstimate
+        What a frequency oracle's ``estimate`` returned; at least one user.
+    categories : sequence, shape (categories,), optional
+        What to call them; default their numbers from 0.
+    level : float
+        Confidence of each interval by itself, > 0 and < 1.
+    top : int, optional
+        Draw only so many, the most frequent first; default all, in their order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bars, or points where there are many; ``figure.savefig(path)`` writes it.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain, or `categories` has another length.
+    FastDPError
+        matplotlib is missing.
+
+    Notes
+    -----
+    **Privacy.** A function of the estimate alone: no guarantee changes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> from fastdp import plot
+    >>> m = fastdp.RandomizedResponse.from_epsilon(2, categories=3)
+    >>> reports = m.release(np.array([0, 1, 1, 2] * 1000))
+    >>> figure = plot.frequencies(m.estimate(reports), ["red", "green", "blue"])
+    >>> len(figure.axes)
+    1
+    """
+    exact = float(_validate.open_unit("level", level))
+    counts = np.asarray(estimate.counts)
+    names = _names(categories, len(counts))
+    if estimate.users < 1:
+        raise ParameterError("estimate must be of at least one user, got none")
+    order = most_frequent(counts, top)
+    low, high = estimate.confidence_interval(exact)
+    middle, below, above = (
+        np.asarray(part)[order] / estimate.users for part in (counts, low, high)
+    )
+    arms = np.array([middle - below, above - middle])
+    figure = _figure(len(order))
+    axes = figure.subplots()
+    places = np.arange(len(order))
+    label = f"{100 * exact:.6g} % interval"
+    if len(order) <= _NAMED:
+        axes.bar(places, middle, yerr=arms, capsize=3, color="C0", label=label)
+        axes.set_xticks(places, [_short(names[place]) for place in order])
+        axes.tick_params(axis="x", labelrotation=90 if len(order) > 8 else 0)
+    else:
+        axes.errorbar(
+            places, middle, yerr=arms, fmt=".", elinewidth=0.5, color="C0", label=label
+        )
+        axes.set_xlabel("category" if top is None else "categories by frequency")
+    axes.axhline(0, color="0.6", linewidth=0.8)
+    axes.set_ylabel("frequency")
+    axes.set_title(f"{estimate.users:,} reports")
+    axes.legend()
+    return figure
+
+
+def most_frequent(
+    counts: npt.NDArray[np.float64], top: int | None
+) -> npt.NDArray[np.intp]:
+    """Return the places of the `top` largest counts, largest first; None: all.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `top` is no int >= 1.
+    """
+    if top is None:
+        return np.arange(len(counts))
+    number = _validate.integer("top", top, 1)
+    return np.argsort(-counts, kind="stable")[:number]
+
+
+def _names(categories: Sequence[object] | None, number: int) -> Sequence[object]:
+    if categories is None:
+        return range(number)
+    if len(categories) != number:
+        raise ParameterError(
+            f"categories must have the estimate's length {number}, "
+            f"got {len(categories)}"
+        )
+    return categories
+
+
+def _short(name: object) -> str:
+    text = str(name)
+    # Mathematical notation is not wanted in a name.
+    shown = text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "\u2026"
+    return shown.replace("$", r"\$")
+
+
+def _figure(bars: int) -> Figure:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise FastDPError(
+            'fastdp.plot needs matplotlib: pip install "fastdp[plot]"'
+        ) from None
+    width = min(14.0, max(6.0, 2 + 0.25 * bars))
+    figure = Figure(figsize=(width, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
