@@ -219,6 +219,8 @@ class UnaryEncoding(FrequencyOracle):
             _core.flip_bits(call, law, None, rows, 8 * len(rows), low * width // chunk)
             bits = own[low // 8 : -(-high // 8)]
             _core.insert_bits(rows, width, labels[low - first : high - first], bits)
+            if self._categories % 8:
+                reports[low:high, -1] &= 0xFF00 >> self._categories % 8 & 0xFF
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         _core.column_sums(reports.reshape(-1), self._row[0], tally)
