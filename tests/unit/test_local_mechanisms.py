@@ -48,7 +48,7 @@ EPSILONS = [1e-9, 1e-3, 0.1, 0.5, 1, math.log(3), 2.5, 8, 40, 1000, 10**300,
             Fraction(1, 3), Decimal("0.7")]  # fmt: skip
 
 
-# --- identity ------------------------------------------------------------------
+# --- identity -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("m", ALL, ids=repr)
@@ -78,7 +78,7 @@ def test_equality_is_of_type_and_parameters() -> None:
     assert len(set(ALL)) == len(ALL)
 
 
-# --- probabilities -------------------------------------------------------------
+# --- probabilities ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("categories", [2, 3, 4, 1000, 2**31 - 1])
@@ -147,7 +147,7 @@ def test_collision_probability_is_counted(categories: int, buckets: int) -> None
     assert LH(0.75, buckets, categories).collision_probability == expected
 
 
-# --- the whole law of reports --------------------------------------------------
+# --- the whole law of reports -------------------------------------------------
 
 
 def response_law(m: Any) -> list[dict[Any, Fraction]]:
@@ -223,7 +223,7 @@ def test_event_is_the_privacy_loss_of_the_whole_law(law: Any, m: Any) -> None:
     assert 0 < m.rho() < m.epsilon() ** 2 / 2 * (1 + 1e-12)
 
 
-# --- refusals --------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FROM_EPSILON)

@@ -60,7 +60,7 @@ def kept(m: Any) -> Any:
     return HR(almost, m.categories, other=m.other)
 
 
-# --- forms -----------------------------------------------------------------------
+# --- forms --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("m", "dtype", "row", "width"), FORMS, ids=name)
@@ -203,7 +203,7 @@ def test_in_place() -> None:
     assert (x == expected).all()
 
 
-# --- values outside the domain -----------------------------------------------------
+# --- values outside the domain ------------------------------------------------
 
 
 @pytest.mark.parametrize("m", MECHANISMS, ids=name)
@@ -238,7 +238,7 @@ def test_other_values_of_bits_are_answered_by_a_fair_bit() -> None:
     assert abs(int(reports.sum()) - 10000) < 400
 
 
-# --- refusals ----------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("m", MECHANISMS, ids=name)
@@ -340,7 +340,7 @@ def test_more_reports_than_one_release_has_keystream_for() -> None:
     assert stream.calls == 0
 
 
-# --- failures ------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("m", MECHANISMS, ids=name)
