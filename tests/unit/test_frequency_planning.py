@@ -1,0 +1,88 @@
+"""The choice among local mechanisms is the one with the least predicted variance."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import fastdp
+from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+
+best = fastdp.best_frequency_oracle
+RR, UE = fastdp.RandomizedResponse, fastdp.UnaryEncoding
+LH, HR = fastdp.LocalHashing, fastdp.HadamardResponse
+
+
+def candidates(epsilon: Any, categories: int) -> list[Any]:
+    return [
+        RR.from_epsilon(epsilon, categories),
+        UE.from_epsilon(epsilon, categories),
+        UE.from_epsilon(epsilon, categories, symmetric=True),
+        LH.from_epsilon(epsilon, categories),
+        LH.from_epsilon(epsilon, categories, buckets=2),
+        HR.from_epsilon(epsilon, categories),
+    ]
+
+
+@pytest.mark.parametrize("categories", [2, 3, 10, 100, 5000, 2**24])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1, 2, 4, 8])
+def test_least_variance_or_within_one_percent_and_smaller(
+    epsilon: float, categories: int
+) -> None:
+    def variance(m: Any) -> float:
+        return float(m.standard_error(1000, Fraction(1, categories)) ** 2)
+
+    chosen = best(epsilon, categories, 1000)
+    assert chosen.epsilon() <= epsilon
+    assert chosen.categories == categories
+    for m in candidates(epsilon, categories):
+        assert variance(chosen) <= 1.0101 * variance(m)
+        if m.report_width < chosen.report_width:
+            assert variance(m) > variance(chosen)
+
+
+def test_known_choices() -> None:
+    assert isinstance(best(1, 2, 10), RR)
+    assert isinstance(best(3, 8, 10), RR)
+    assert isinstance(best(0.05, 1000, 10), HR)
+    assert isinstance(best(2, 1000, 10), LH)
+    assert isinstance(best(8, 1000, 10), RR)
+    assert isinstance(best(1, 2**24 + 1, 10), RR)
+    assert best(1, 100, 10) == best(1, 100, 10**9)
+
+
+def test_other_is_handed_on() -> None:
+    for epsilon in (0.05, 2, 8):
+        assert best(epsilon, 100, 10, other=7).other == 7
+        assert best(epsilon, 100, 10).other is None
+
+
+def test_useless_candidates_are_left_out() -> None:
+    # 2**-64 is too coarse for response over so many, not for a half of them.
+    with pytest.raises(CalibrationError):
+        RR.from_epsilon(1e-14, 2**24)
+    assert isinstance(best(1e-14, 2**24, 10), HR)
+    with pytest.raises(CalibrationError, match="epsilon"):
+        best(1e-30, 100, 10)
+
+
+def test_parameters_are_checked() -> None:
+    for epsilon, error in (
+        (0, ParameterError),
+        (-1, ParameterError),
+        ("1", DTypeError),
+    ):
+        with pytest.raises(error, match="epsilon"):
+            best(epsilon, 10, 10)
+    for categories, error in ((1, ParameterError), (2**31, ParameterError),
+                              (2.0, DTypeError)):  # fmt: skip
+        with pytest.raises(error, match="categories"):
+            best(1, categories, 10)
+    for users, error in ((0, ParameterError), (1.0, DTypeError), (True, DTypeError)):
+        with pytest.raises(error, match="users"):
+            best(1, 10, users)
+    for other, error in ((10, ParameterError), (-1, ParameterError), ("a", DTypeError)):
+        with pytest.raises(error, match="other"):
+            best(1, 10, 10, other=other)
