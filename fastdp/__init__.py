@@ -26,6 +26,7 @@ _NAMES = {
     "Laplace": "fastdp.mechanisms",
     "LocalHashing": "fastdp.mechanisms",
     "RandomizedResponse": "fastdp.mechanisms",
+    "SparseVector": "fastdp.mechanisms",
     "TruncatedLaplace": "fastdp.mechanisms",
     "UnaryEncoding": "fastdp.mechanisms",
     "best_frequency_oracle": "fastdp.mechanisms.local",

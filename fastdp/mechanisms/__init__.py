@@ -12,6 +12,7 @@ from fastdp.mechanisms.local import (
     UnaryEncoding,
 )
 from fastdp.mechanisms.real import Gaussian, Laplace
+from fastdp.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "DiscreteGaussian",
@@ -21,6 +22,7 @@ __all__ = [
     "Laplace",
     "LocalHashing",
     "RandomizedResponse",
+    "SparseVector",
     "TruncatedLaplace",
     "UnaryEncoding",
 ]

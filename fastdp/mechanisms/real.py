@@ -55,7 +55,7 @@ class _Grid(Additive):
         coordinates = _validate.integer("coordinates", coordinates, 1, 2**63 - 1)
         if granularity is None:
             granularity = calibration.grid_granularity(exact)
-        step = _power_of_two(granularity)
+        step = power_of_two(granularity)
         if exact / step >= _MOST_STEPS:
             raise ParameterError(
                 f"granularity must be above {name}/2**40, got {float(step)!r}"
@@ -174,7 +174,8 @@ def _to_float32(y: float) -> np.float32:
         return np.float32(min(max(y, -_FLOAT32_MAX), _FLOAT32_MAX))
 
 
-def _power_of_two(granularity: Real) -> Fraction:
+def power_of_two(granularity: Real) -> Fraction:
+    """Return the step of a grid as an exact rational: a power of two in its range."""
     step = _validate.between("granularity", granularity, *_GRANULARITY)
     if step.numerator & (step.numerator - 1) or step.denominator & (
         step.denominator - 1

@@ -19,7 +19,12 @@ MODULES = sorted(
 MECHANISMS = [getattr(fastdp.mechanisms, name) for name in fastdp.mechanisms.__all__]
 DRAWING = [
     *(getattr(fastdp.random, name) for name in fastdp.random.__all__),
-    *(mechanism.release for mechanism in MECHANISMS),
+    *(
+        getattr(mechanism, verb)
+        for mechanism in MECHANISMS
+        for verb in ("release", "select", "test", "answer")
+        if hasattr(mechanism, verb)
+    ),
 ]
 SOURCES = [
     importlib.import_module(name)

@@ -1,0 +1,444 @@
+"""The sparse vector technique: which of many answers lie above a threshold.
+
+The threshold gets noise once, every answer gets its own; one pays for the answers
+that are above, not for those below. Values, threshold and noise are integers on one
+public grid, where they are compared exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate, calibration
+from fastdp import random as fdp_random
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import NeighboringRelation, PureDPEvent
+from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.integer import DiscreteLaplace
+from fastdp.mechanisms.real import Laplace, power_of_two
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Values count as at most this many steps, so that no sum leaves int64.
+_MOST_STEPS = 2**60
+
+#: Scales, in steps, whose noise reaches 2**62 with probability below 2**-5900.
+_SCALES = (Fraction(1, 2**16), Fraction(2**50))
+
+#: Most answers above the threshold of one object.
+_MOST_ANSWERS = 2**20
+
+# ---- one process ---------------------------------------------------------------------
+
+#: All sparse vectors of this process, and a token that a fork replaces. The process
+#: number alone would not do: in a new namespace a child can have that of its parent.
+_living: weakref.WeakSet[SparseVector] = weakref.WeakSet()
+_process = object()
+
+
+def _in_forked_child() -> None:
+    global _process
+    _process = object()
+    for vector in list(_living):
+        vector._wipe()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
+
+
+class SparseVector(Mechanism):
+    """Tell which answers lie above a threshold, at the price of those that do.
+
+    The one mechanism with a memory: it draws the noise of its threshold when it is
+    made, answers any number of queries that are below, and is spent after `answers`
+    that are above. Its threshold is then wiped.
+
+    Parameters
+    ----------
+    threshold : int, float, Fraction or Decimal
+        What queries are compared with, in their unit; public.
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon of all comparisons together, > 0.
+    sensitivity : int, float, Fraction or Decimal
+        > 0; how far one individual moves any one query, in its unit.
+    answers : int
+        In [1, 2**20]; after that many answers above it, the vector is spent.
+    monotonic : bool
+        One individual moves all queries in the same direction, as with counts. Half
+        the noise suffices. For ADD_OR_REMOVE_ONE alone.
+    numeric_epsilon : int, float, Fraction or Decimal, optional
+        Pure epsilon, > 0, for the noisy values that `answer` gives; charged on top.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid, a power of two; None takes about 2**-40 of the noise.
+    neighboring_relation : NeighboringRelation
+        The relation for which `sensitivity` holds.
+    stream : Stream, optional
+        Source of the threshold's noise. None draws a fresh key from the operating
+        system; for repeatable tests `fastdp.testing.FixedStream`.
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError
+        A parameter is of a wrong type or out of its range.
+    EntropyError
+        The operating system gave no randomness.
+
+    Privacy
+    -------
+    Pure epsilon + numeric_epsilon for all that one object ever answers, under
+    `neighboring_relation`, for queries of this sensitivity that may be chosen with
+    the earlier answers in view; stated by `event`, whether or not it is used up.
+    Exact: discrete noise on a public grid, and the sensitivity pays for rounding to
+    it. It is charged when it is made. An object refuses to be copied, pickled or used
+    in a forked child; threads may share it.
+
+    References
+    ----------
+    Lyu, Su, Li, "Understanding the sparse vector technique for differential
+    privacy", VLDB 2017, Algorithm 1 and section 4. docs/proofs/sparse_vector.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> vector = fastdp.SparseVector(threshold=1000, epsilon=1, answers=2)
+    >>> vector.test(5)
+    np.False_
+    >>> vector.test(np.array([10, 5000, 20, 7000, 9000])).tolist()
+    [False, True, False, True]
+    >>> vector.remaining
+    0
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_event",
+        "_home",
+        "_lock",
+        "_noisy_threshold",
+        "_numeric",
+        "_query_noise",
+        "_remaining",
+        "_step",
+        "_threshold_scale",
+    )
+
+    _event: PureDPEvent
+    _home: tuple[object, int]
+    _lock: threading.Lock
+    _noisy_threshold: _Array
+    _numeric: Laplace | None
+    _query_noise: DiscreteLaplace
+    _remaining: int
+    _step: Fraction
+    _threshold_scale: Fraction
+
+    def __init__(
+        self,
+        threshold: Real,
+        epsilon: Real,
+        sensitivity: Real = 1,
+        *,
+        answers: int = 1,
+        monotonic: bool = False,
+        numeric_epsilon: Real | None = None,
+        granularity: Real | None = None,
+        neighboring_relation: NeighboringRelation = (
+            NeighboringRelation.ADD_OR_REMOVE_ONE
+        ),
+        stream: Stream | None = None,
+    ) -> None:
+        check_stream(stream)
+        exact_threshold = _validate.exact("threshold", threshold)
+        total = _validate.positive("epsilon", epsilon)
+        exact_sensitivity = _validate.positive("sensitivity", sensitivity)
+        answers = _validate.integer("answers", answers, 1, _MOST_ANSWERS)
+        _check_monotonic(monotonic, neighboring_relation)
+        first, second, factor = _shares(total, answers, monotonic)
+        step = _grid_of(exact_threshold, exact_sensitivity / first, granularity)
+        # Rounding to the grid moves two values apart by at most one more step.
+        moved = int(exact_sensitivity / step) + 1
+        scales = moved / first, factor * moved / second
+        if not _SCALES[0] <= min(scales) <= max(scales) <= _SCALES[1]:
+            raise ParameterError(
+                "granularity must give noise of 2**-16 to 2**50 steps, got "
+                f"{float(step)!r}"
+            )
+        numeric = None
+        if numeric_epsilon is not None:
+            extra = _validate.positive("numeric_epsilon", numeric_epsilon)
+            total += extra
+            numeric_epsilon = _validate.plain(extra)
+            numeric = Laplace.from_epsilon(extra / answers, exact_sensitivity)
+        event = PureDPEvent(total, neighboring_relation)
+        arguments: list[tuple[str, Any]] = [
+            ("threshold", _validate.plain(exact_threshold)),
+            ("epsilon", _validate.plain(_validate.exact("epsilon", epsilon))),
+            ("sensitivity", _validate.plain(exact_sensitivity)),
+            ("answers", answers),
+            ("monotonic", monotonic),
+            ("numeric_epsilon", numeric_epsilon),
+            ("granularity", _validate.plain(step)),
+            ("neighboring_relation", neighboring_relation),
+        ]
+        noisy = np.zeros(1, np.int64)
+        noisy[0] = round(exact_threshold / step)
+        sampler = fdp_random.laplace_sampler(scales[0])
+        _arrays.fill(sampler, noisy, noisy, stream, 1)
+        self._freeze(
+            _arguments=tuple(arguments),
+            _event=event,
+            _home=(_process, os.getpid()),
+            _lock=threading.Lock(),
+            _noisy_threshold=noisy,
+            _numeric=numeric,
+            _query_noise=DiscreteLaplace(scales[1]),
+            _remaining=answers,
+            _step=step,
+            _threshold_scale=scales[0],
+        )
+        _living.add(self)
+
+    # ---- what is public --------------------------------------------------------------
+
+    @property
+    def remaining(self) -> int:
+        """Number of answers above the threshold that are left."""
+        return self._remaining
+
+    @property
+    def spent(self) -> bool:
+        """Whether no answer is left."""
+        return self._remaining == 0
+
+    @property
+    def granularity(self) -> int | float | Fraction:
+        """Step of the grid, in the queries' unit: a power of two."""
+        return _validate.plain(self._step)
+
+    @property
+    def threshold_scale(self) -> int | float | Fraction:
+        """Laplace scale of the threshold's noise, in the queries' unit, exact."""
+        return _validate.plain(self._threshold_scale * self._step)
+
+    @property
+    def query_scale(self) -> int | float | Fraction:
+        """Laplace scale of each query's noise, in the queries' unit, exact."""
+        return _validate.plain(Fraction(self._query_noise.scale) * self._step)
+
+    def event(self) -> PureDPEvent:
+        """Return the event of all that this object ever answers."""
+        return self._event
+
+    # ---- what is answered ------------------------------------------------------------
+
+    def test(self, values: Any, *, stream: Stream | None = None) -> Any:
+        """Tell whether each value lies above the threshold, both with noise.
+
+        Parameters
+        ----------
+        values : float, int, or ndarray of float64, float32 or integers (not uint64)
+            The queries' exact answers: one, or a one-dimensional array that is gone
+            through in order. Integers count as the nearest double, NaN as 0, and what
+            is beyond 2**60 steps of the grid, infinities with it, as that; the
+            sensitivity must hold after this mapping.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        numpy.bool or ndarray of bool
+            The array is shorter than `values` if the last answer was used up by one
+            of them: it ends with that one.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or shape. Never for a value of the data.
+        BudgetExceededError
+            No answer is left, or this is a forked child of the process that made the
+            object. Nothing is answered.
+        EntropyError
+            The operating system gave no randomness. Nothing is answered.
+
+        Privacy
+        -------
+        Part of what `event` states, for whatever number of calls. Exact. Timing class
+        T1: independent of the values, but through the answers (Python ints apart,
+        whose conversion is the interpreter's).
+        """
+        check_stream(stream)
+        queries = _queries(values)
+        with self._usable():
+            above = self._compare(queries.reshape(-1), stream)
+        return above if queries.ndim else above[0]
+
+    def answer(self, values: Any, *, stream: Stream | None = None) -> Any:
+        """Return the noisy values of the queries above the threshold, NaN for others.
+
+        Parameters are those of `test`. The noise of a value is fresh: it tells no more
+        of the comparison than the comparison's own answer.
+
+        Returns
+        -------
+        numpy.float64 or ndarray of float64
+            As `test`, with a value for True and NaN for False.
+
+        Raises
+        ------
+        ParameterError
+            The object was made without `numeric_epsilon`, or as in `test`.
+        DTypeError, BudgetExceededError, EntropyError
+            As in `test`; after an `EntropyError` the answers are spent.
+
+        Privacy
+        -------
+        As in `test`. The values come from `Laplace`, with `numeric_epsilon`/answers for
+        each; `event` includes them.
+        """
+        check_stream(stream)
+        if self._numeric is None:
+            raise ParameterError("numeric_epsilon must be given for noisy values")
+        queries = _queries(values)
+        with self._usable():
+            above = self._compare(queries.reshape(-1), stream)
+            answered = np.full(above.shape, np.nan)
+            shown = queries.reshape(-1)[: above.size][above]
+            answered[above] = self._numeric.release(shown, stream=stream)
+        return answered if queries.ndim else answered[0]
+
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Hold the lock over one call, in the process that drew the threshold."""
+        # Before the lock: one that a thread held at the fork stays closed in the child.
+        if self._home[0] is not _process or self._home[1] != os.getpid():
+            raise BudgetExceededError(
+                "a sparse vector answers in the process that made it alone"
+            )
+        with self._lock:
+            if self._remaining == 0:
+                raise BudgetExceededError(
+                    "the sparse vector has given all its answers above the threshold"
+                )
+            yield
+
+    def _compare(self, queries: _Array, stream: Stream | None) -> _Array:
+        """Compare with the noisy threshold until the answers are used up."""
+        noisy = _steps(queries, float(self._step))
+        try:
+            self._query_noise.release(noisy, out=noisy, stream=stream)
+            above: _Array = noisy >= self._noisy_threshold[0]
+        finally:
+            _core.zero(noisy)
+        hits = np.flatnonzero(above)
+        left = self._remaining
+        if len(hits) >= left:
+            above = above[: hits[left - 1] + 1]
+        self._freeze(_remaining=left - min(len(hits), left))
+        if self._remaining == 0:
+            self._wipe()
+        return above
+
+    def _wipe(self) -> None:
+        _core.zero(self._noisy_threshold)
+
+    # ---- one of its kind -------------------------------------------------------------
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __reduce__(self) -> NoReturn:
+        raise DTypeError(
+            "a sparse vector cannot be copied or pickled: its threshold's noise is "
+            "drawn once"
+        )
+
+    __getstate__ = __reduce__
+
+
+def _check_monotonic(monotonic: object, relation: object) -> None:
+    if not isinstance(monotonic, bool):
+        raise DTypeError(f"monotonic must be a bool, got {type(monotonic).__name__}")
+    if monotonic and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise ParameterError(
+            "monotonic must come with neighboring_relation ADD_OR_REMOVE_ONE, "
+            f"got {relation!r}"
+        )
+
+
+def _shares(
+    epsilon: Fraction, answers: int, monotonic: bool
+) -> tuple[Fraction, Fraction, int]:
+    """Return epsilon of threshold and queries, and a query's charge in sensitivities.
+
+    The ratio 1 : factor^(2/3) is that of least variance of the difference; any ratio
+    is private, so that it may be rounded.
+    """
+    factor = answers if monotonic else 2 * answers
+    ratio = Fraction(round(factor ** (2 / 3) * 2**16), 2**16)
+    first = epsilon / (1 + ratio)
+    return first, epsilon - first, factor
+
+
+def _grid_of(
+    threshold: Fraction, scale: Fraction, granularity: Real | None
+) -> Fraction:
+    """Return the step: about 2**-40 of the noise, with the threshold in reach."""
+    if granularity is None:
+        steps = [calibration.grid_granularity(scale)]
+        if threshold:
+            steps.append(calibration.grid_granularity(abs(threshold)) / 2**19)
+        return power_of_two(max(steps))
+    step = power_of_two(granularity)
+    if abs(threshold) > step * _MOST_STEPS / 2:
+        raise ParameterError(
+            "granularity must be at least threshold/2**59, got "
+            f"{_validate.plain(step)!r}"
+        )
+    return step
+
+
+def _queries(values: Any) -> _Array:
+    """Return the values as float64: a scalar's array has no dimension."""
+    if isinstance(values, np.ndarray):
+        if values.ndim > 1:
+            raise ParameterError(
+                f"values must have at most one dimension, got {values.ndim}"
+            )
+        found = _arrays.data("values", values, real=values.dtype.kind == "f")
+        with np.errstate(all="ignore"):  # the host may have asked for errors on NaN
+            return found.astype(np.float64)
+    if isinstance(values, (float, np.float32)):
+        return np.array(values, np.float64)
+    if isinstance(values, (bool, np.uint64, np.timedelta64)) or not isinstance(
+        values, (int, np.integer)
+    ):
+        raise DTypeError(
+            "values must be a number or an array of floats or of integers (not "
+            f"uint64), got {type(values).__name__}"
+        )
+    largest = 2**1023
+    return np.array(float(min(max(int(values), -largest), largest)), np.float64)
+
+
+def _steps(queries: _Array, step: float) -> _Array:
+    """Return the nearest points of the grid, NaN as 0, none beyond its reach."""
+    # Exact: a division by a power of two, or so near 0 that it is rounded to it. The
+    # host may have asked numpy to raise when it overflows.
+    with np.errstate(all="ignore"):
+        steps = np.rint(queries / step)
+        steps[np.isnan(steps)] = 0
+        np.clip(steps, -float(_MOST_STEPS), float(_MOST_STEPS), out=steps)
+        return steps.astype(np.int64)
