@@ -4,7 +4,8 @@ Pure Python over numpy and scipy; usable without the compiled core.
 """
 
 from fastdp.accounting import conversions
-from fastdp.accounting._accountant import Accountant, Statement
+from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._ledger import Statement
 from fastdp.accounting.approx import (
     ApproximateAccountant,
     advanced_composition,
@@ -37,8 +38,16 @@ from fastdp.accounting.events import (
     ZCDPEvent,
     l2_sensitivity,
 )
+from fastdp.accounting.filters import (
+    ApproximateFilter,
+    GDPFilter,
+    PrivacyFilter,
+    PureFilter,
+    ZCDPFilter,
+)
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
+from fastdp.accounting.odometers import PureOdometer, ZCDPOdometer
 from fastdp.accounting.pure import PureAccountant
 from fastdp.accounting.tcdp import TCDPAccountant
 from fastdp.accounting.zcdp import ZCDPAccountant
@@ -47,20 +56,25 @@ __all__ = [
     "Accountant",
     "ApproximateAccountant",
     "ApproximateDPEvent",
+    "ApproximateFilter",
     "ComposedEvent",
     "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
     "Event",
     "ExponentialMechanismEvent",
     "GDPEvent",
+    "GDPFilter",
     "GaussianEvent",
     "GroupEvent",
     "LaplaceEvent",
     "NeighboringRelation",
     "PermuteAndFlipEvent",
     "PoissonSampledEvent",
+    "PrivacyFilter",
     "PureAccountant",
     "PureDPEvent",
+    "PureFilter",
+    "PureOdometer",
     "RDPEvent",
     "RandomizedResponseEvent",
     "SampledWithReplacementEvent",
@@ -73,6 +87,8 @@ __all__ = [
     "TruncatedDiscreteLaplaceEvent",
     "ZCDPAccountant",
     "ZCDPEvent",
+    "ZCDPFilter",
+    "ZCDPOdometer",
     "advanced_composition",
     "basic_composition",
     "conversions",

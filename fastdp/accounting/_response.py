@@ -51,11 +51,48 @@ def delta(p: Fraction, q: Fraction, epsilon: Fraction) -> float:
 
 
 def rho(p: Fraction, q: Fraction) -> float:
-    """Return rho under zero-concentrated privacy, rounded up."""
+    """Return rho under zero-concentrated privacy, rounded up.
+
+    With v = ln(p/q) the divergence v (p - q) where 1 - p - q <= 4 sqrt(p q); otherwise
+    a bound that is at most that of pure v (docs/proofs/accounting.md, section 2).
+    """
     if p == q:
         return 0.0
-    # t = (p - q)/(p + q) is tanh of half the loss.
-    return float_up(Fraction(log_ratio(p, q)) * (p - q) / (p + q))
+    loss, rest = log_ratio(p, q), 1 - p - q
+    divergence = float_up(Fraction(loss) * (p - q))
+    if rest * rest <= 16 * p * q:
+        return divergence
+    ratio = float(rest) / (2 * math.sqrt(float(p) * float(q)))
+    pure = float_up(Fraction(loss) * (p - q) / (p + q))
+    if _turning(loss / 2) >= ratio * (1 + 1e-9):
+        return divergence
+    low, high = loss / 2, max(loss, 4 + 2 * math.log(ratio))
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _turning(middle) < ratio:
+            low = middle
+        else:
+            high = middle
+    low, high = max(loss / 2, low * (1 - 1e-8)), high * (1 + 1e-8)
+    steepest = loss * loss / (2 * low) * math.tanh(high)
+    steepest /= 1 + ratio / math.cosh(min(high, 700.0))
+    return min(pure, max(divergence, steepest) * (1 + 1e-12))
+
+
+def _turning(w: float) -> float:
+    """Return (sinh(w) cosh(w) - w)/(w cosh(w) - sinh(w)), which rises from 2."""
+    if w > 300:
+        return math.inf
+    if w > 2:
+        sinh, cosh = math.sinh(w), math.cosh(w)
+        return (sinh * cosh - w) / (w * cosh - sinh)
+    above = below = 0.0
+    term = w
+    for k in range(1, 20):
+        term *= w * w / (2 * k * (2 * k + 1))
+        above += 4**k * term
+        below += 2 * k * term
+    return above / below if below > 0 else 2.0
 
 
 def pure_log_delta(pure: Fraction, epsilon: Fraction) -> float:

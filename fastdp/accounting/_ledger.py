@@ -1,0 +1,235 @@
+"""A locked list of events with an immutable state: what accountants and filters share.
+
+The state is a value; the next one is computed from the present one and then taken
+over, so an event that is refused leaves nothing behind and threads never lose one.
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, NoReturn, Self, TypeVar
+
+from fastdp import _validate
+from fastdp.accounting.events._base import (
+    Event,
+    NeighboringRelation,
+    as_json,
+    check_event,
+    event_of,
+    relation_of,
+    unwrapped,
+    wrapped,
+)
+from fastdp.accounting.events._composite import (
+    ComposedEvent,
+    GroupEvent,
+    SelfComposedEvent,
+)
+from fastdp.accounting.groups import grouped
+from fastdp.exceptions import (
+    BudgetExceededError,
+    DTypeError,
+    ParameterError,
+    UnsupportedEventError,
+)
+
+State = TypeVar("State")
+
+_FORMAT = "fastdp statement"
+_LARGEST_COUNT = 10**18
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What an accountant has composed: immutable, comparable, fit to be published.
+
+    Parameters
+    ----------
+    accountant : str
+        Name of the class of the accountant or filter.
+    events : tuple of (Event, int)
+        The events in order, each with its count.
+    """
+
+    accountant: str
+    events: tuple[tuple[Event, int], ...]
+
+    def to_json(self) -> str:
+        """Return the statement as JSON text; `from_json` gives an equal one back."""
+        listed = [{"event": as_json(e), "count": n} for e, n in self.events]
+        content = {"accountant": self.accountant, "events": listed}
+        return json.dumps(wrapped(_FORMAT, "statement", content))
+
+    @classmethod
+    def from_json(cls, text: str) -> Statement:
+        """Return the statement that `to_json` wrote.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The text is not such JSON, or of another version.
+        """
+        content = unwrapped(text, _FORMAT, "statement")
+        if not isinstance(content, dict) or set(content) != {"accountant", "events"}:
+            raise ParameterError("statement must have accountant and events")
+        name, listed = content["accountant"], content["events"]
+        if not isinstance(name, str) or not isinstance(listed, list):
+            raise ParameterError("accountant must be a string and events a list")
+        return cls(name, tuple(_counted(entry) for entry in listed))
+
+
+def _counted(entry: object) -> tuple[Event, int]:
+    if not isinstance(entry, dict) or set(entry) != {"event", "count"}:
+        raise ParameterError("each of events must have event and count")
+    return event_of(entry["event"]), _validate.integer("count", entry["count"], 1)
+
+
+def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
+    """Yield the events that `count` times `event` composes, with their counts.
+
+    Groups go inward: what holds of a composition for a group is the composition of
+    what holds of its parts for that group. Nested groups become one.
+    """
+    match event:
+        case ComposedEvent(events=events):
+            for part in events:
+                yield from leaves(part, count)
+        case SelfComposedEvent(event=inner, count=times):
+            yield from leaves(inner, count * times)
+        case GroupEvent(event=inner, size=size):
+            for part, times in leaves(inner, count):
+                yield (_grouped(part, size), times)
+        case _:
+            yield event, count
+
+
+def _grouped(event: Event, size: int) -> Event:
+    """Return the group's event, as one about single individuals where a rule says."""
+    inner = event
+    if isinstance(event, GroupEvent):
+        inner, size = event.event, size * event.size
+    return grouped(inner, size) or GroupEvent(inner, size)
+
+
+class Ledger(abc.ABC, Generic[State]):
+    """Events in order, one neighbouring relation, one group size, and a state.
+
+    Shared by threads, but not copied, pickled or written to by a forked child,
+    because a copy would count only a part of what was spent. A subclass gives the
+    first state, the next one after an event, and says which must not be reached.
+    """
+
+    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
+        if neighboring_relation is not None and not isinstance(
+            neighboring_relation, NeighboringRelation
+        ):
+            raise DTypeError(
+                "neighboring_relation must be a NeighboringRelation or None, "
+                f"got {type(neighboring_relation).__name__}"
+            )
+        self._relation = neighboring_relation
+        self._group_size: int | None = None
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._events: list[tuple[Event, int]] = []
+        self._state = self._begin()
+
+    @abc.abstractmethod
+    def _begin(self) -> State:
+        """Return the state before the first event."""
+
+    @abc.abstractmethod
+    def _step(self, state: State, event: Event, count: int) -> State:
+        """Return the state after `count` times `event`, or refuse the event."""
+
+    def _admit(self, state: State) -> None:
+        """Raise where a state must not be reached."""
+
+    def _add(self, event: Event, count: int) -> Self:
+        times = _validate.integer("count", count, 1, _LARGEST_COUNT)
+        check_event("event", event)
+        self._check_process()
+        with self._lock:
+            state = self._after(event, times)
+            self._admit(state)
+            self._commit(event, times, state)
+        return self
+
+    def _after(self, event: Event, count: int) -> State:
+        """Return the state with the event, and keep nothing."""
+        if self._relation not in (None, relation_of(event)):
+            raise UnsupportedEventError(
+                f"neighboring_relation must be {self._relation!r} for all events "
+                f"here, got {relation_of(event)!r}"
+            )
+        if self._group_size not in (None, event.group_size):
+            raise UnsupportedEventError(
+                f"group_size must be {self._group_size} for all events here, "
+                f"got {event.group_size}"
+            )
+        state = self._state
+        for part, times in leaves(event, count):
+            state = self._step(state, part, times)
+        return state
+
+    def _commit(self, event: Event, count: int, state: State) -> None:
+        """Take over what `_after` returned; nothing here can fail halfway."""
+        last = self._events[-1] if self._events else None
+        if last is not None and last[0] == event:
+            self._events[-1] = (event, last[1] + count)
+        else:
+            self._events.append((event, count))
+        self._state = state
+        self._relation, self._group_size = relation_of(event), event.group_size
+
+    def _snapshot(self) -> State:
+        with self._lock:
+            return self._state
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation | None:
+        """The relation of all events; None before the first when none was given."""
+        return self._relation
+
+    @property
+    def group_size(self) -> int:
+        """Number of individuals that the guarantee is about."""
+        return self._group_size or 1
+
+    # ---- statements instead of copies ---------------------------------------------
+
+    def statement(self) -> Statement:
+        """Return what has been composed so far, as an immutable record."""
+        with self._lock:
+            return Statement(type(self).__name__, tuple(self._events))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BudgetExceededError(
+                f"a {type(self).__name__} must be used in the process that made it: "
+                "a forked child has only a copy"
+            )
+
+    def _refuse_copy(self) -> NoReturn:
+        raise DTypeError(
+            f"a {type(self).__name__} must not be copied or pickled: export its "
+            "statement()"
+        )
+
+    def __copy__(self) -> NoReturn:
+        self._refuse_copy()
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self._refuse_copy()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self._refuse_copy()
+
+    def __repr__(self) -> str:
+        count = sum(times for _, times in self.statement().events)
+        return f"<{type(self).__name__}: {count} events composed>"

@@ -1,0 +1,336 @@
+"""Filters: budgets for events that are chosen one after another, in full view.
+
+A filter fixes a budget in advance and refuses the event that would exceed it; what was
+spent then meets the budget's guarantee, although every event may have been chosen with
+all earlier answers in view. An accountant's epsilon, read to decide when to stop, has
+no such meaning. (docs/proofs/accounting.md, section 6.)
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Generic, Self, TypeVar
+
+from fastdp import _validate
+from fastdp._validate import Real, float_up
+from fastdp.accounting import conversions
+from fastdp.accounting._ledger import Ledger
+from fastdp.accounting._numeric import shortened_up
+from fastdp.accounting.events import (
+    Event,
+    GaussianEvent,
+    GDPEvent,
+    NeighboringRelation,
+)
+from fastdp.accounting.events._base import check_event
+from fastdp.accounting.guarantees import exact_epsilon, exact_pair, exact_rho
+from fastdp.exceptions import BudgetExceededError, UnsupportedEventError
+
+__all__ = [
+    "ApproximateFilter",
+    "GDPFilter",
+    "PrivacyFilter",
+    "PureFilter",
+    "ZCDPFilter",
+]
+
+Spent = TypeVar("Spent")
+
+
+class PrivacyFilter(Ledger[Spent], Generic[Spent]):
+    """Base of all filters: spends atomically, or refuses and changes nothing."""
+
+    def spend(self, event: Event, count: int = 1) -> Self:
+        """Take `count` times `event` from the budget; call it before the release.
+
+        Parameters
+        ----------
+        event : Event
+            What is going to be done.
+        count : int
+            How often, >= 1.
+
+        Returns
+        -------
+        PrivacyFilter
+            This filter.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain.
+        UnsupportedEventError
+            The filter's notion has no bound for the event, or its neighbouring
+            relation or group size differs from that of the events before.
+        BudgetExceededError
+            The budget does not cover the event: nothing has been spent. Also where
+            the filter was made by another process.
+        """
+        return self._add(event, count)
+
+    def covers(self, event: Event, count: int = 1) -> bool:
+        """Return whether `spend` would succeed now.
+
+        Raises
+        ------
+        DTypeError, ParameterError, UnsupportedEventError
+            As for `spend`.
+        """
+        times = _validate.integer("count", count, 1)
+        check_event("event", event)
+        with self._lock:
+            return self._within(self._after(event, times))
+
+    def _admit(self, state: Spent) -> None:
+        if not self._within(state):
+            raise BudgetExceededError(
+                f"the budget of {self._budget()} does not cover the event; nothing "
+                "was spent"
+            )
+
+    @abc.abstractmethod
+    def _within(self, state: Spent) -> bool:
+        """Return whether the budget covers what would have been spent."""
+
+    @abc.abstractmethod
+    def _budget(self) -> str:
+        """Return the budget in words."""
+
+
+class _SumFilter(PrivacyFilter[Fraction]):
+    """A filter whose spending is one sum of rationals."""
+
+    _limit: Fraction
+
+    @property
+    def spent(self) -> Fraction:
+        """What has been spent: exact where all parts are rational, else rounded up."""
+        return self._snapshot()
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left of the budget."""
+        return self._limit - self._snapshot()
+
+    def _begin(self) -> Fraction:
+        return Fraction(0)
+
+    def _step(self, state: Fraction, event: Event, count: int) -> Fraction:
+        return shortened_up(state + count * self._price(event))
+
+    def _within(self, state: Fraction) -> bool:
+        return state <= self._limit
+
+    @abc.abstractmethod
+    def _price(self, event: Event) -> Fraction:
+        """Return what one event costs, or refuse it."""
+
+
+class PureFilter(_SumFilter):
+    """A budget of pure epsilon.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        The budget, >= 0.
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import LaplaceEvent, PureFilter
+    >>> budget = PureFilter(1).spend(LaplaceEvent(1, 4), count=3)
+    >>> budget.remaining
+    Fraction(1, 4)
+    >>> budget.covers(LaplaceEvent(1, 2))
+    False
+    """
+
+    def __init__(
+        self, epsilon: Real, neighboring_relation: NeighboringRelation | None = None
+    ) -> None:
+        self._limit = _validate.nonnegative("epsilon", epsilon)
+        super().__init__(neighboring_relation)
+
+    def _price(self, event: Event) -> Fraction:
+        epsilon = exact_epsilon(event)
+        if epsilon is None:
+            raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
+        return epsilon
+
+    def _budget(self) -> str:
+        return f"epsilon {float_up(self._limit)!r}"
+
+
+class ZCDPFilter(_SumFilter):
+    """A budget of rho under zero-concentrated privacy.
+
+    Parameters
+    ----------
+    rho : int, float, Fraction or Decimal
+        The budget, >= 0; `conversions.zcdp_to_rho` makes one of (epsilon, delta).
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Feldman, Zrnic, "Individual Privacy Accounting via a Renyi Filter" (2021).
+    """
+
+    def __init__(
+        self, rho: Real, neighboring_relation: NeighboringRelation | None = None
+    ) -> None:
+        self._limit = _validate.nonnegative("rho", rho)
+        super().__init__(neighboring_relation)
+
+    def _price(self, event: Event) -> Fraction:
+        return exact_rho(event)
+
+    def _budget(self) -> str:
+        return f"rho {float_up(self._limit)!r}"
+
+
+class GDPFilter(_SumFilter):
+    """A budget of mu under Gaussian privacy; the squares of mu add up.
+
+    Takes Gaussian noise and events stated as Gaussian-private.
+
+    Parameters
+    ----------
+    mu : int, float, Fraction or Decimal
+        The budget, >= 0.
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy"
+    (2022); Koskela, Tobaben, Honkela, "Individual Privacy Accounting with Gaussian
+    Differential Privacy" (2022).
+    """
+
+    def __init__(
+        self, mu: Real, neighboring_relation: NeighboringRelation | None = None
+    ) -> None:
+        self._limit = _validate.nonnegative("mu", mu) ** 2
+        super().__init__(neighboring_relation)
+
+    def _price(self, event: Event) -> Fraction:
+        match event:
+            case GaussianEvent(sensitivity=s, sigma=width):
+                return s * s / (width * width)
+            case GDPEvent(mu=mu):
+                return mu * mu
+        raise UnsupportedEventError(f"no mu is known for {event!r}")
+
+    def _budget(self) -> str:
+        return f"mu^2 {float_up(self._limit)!r}"
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """Sums of epsilon, of rho and of delta."""
+
+    epsilon: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+
+class ApproximateFilter(PrivacyFilter[_Broken]):
+    """A budget of (epsilon, delta) for pure and (epsilon, delta) events.
+
+    The events' own deltas may add up to delta - slack. Their epsilons are covered as
+    long as they add up to `epsilon`, or as epsilon tanh(epsilon/2) of all adds up to
+    a rho that gives (epsilon, slack): the latter allows more small events.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        The budget, >= 0.
+    delta : int, float, Fraction or Decimal
+        The budget, > 0 and < 1.
+    slack : int, float, Fraction or Decimal, optional
+        The part of delta that the sum of many epsilons may use, > 0 and at most
+        delta; half of it when None.
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Whitehouse, Ramdas, Rogers, Wu, "Fully-Adaptive Composition in Differential
+    Privacy" (2023), Theorem 1, with the larger rho of the best conversion.
+    """
+
+    def __init__(
+        self,
+        epsilon: Real,
+        delta: Real,
+        *,
+        slack: Real | None = None,
+        neighboring_relation: NeighboringRelation | None = None,
+    ) -> None:
+        self._epsilon = _validate.nonnegative("epsilon", epsilon)
+        whole = _validate.open_unit("delta", delta)
+        part = whole / 2 if slack is None else _validate.exact("slack", slack)
+        part = _validate.between("slack", part, Fraction(0), whole)
+        part = _validate.positive("slack", part)
+        self._delta = whole - part
+        self._rho = Fraction(conversions.zcdp_to_rho(self._epsilon, part))
+        super().__init__(neighboring_relation)
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """The sum of the events' own deltas."""
+        return self._snapshot().delta
+
+    @property
+    def spent_epsilon(self) -> Fraction:
+        """The sum of the events' epsilons: exact where rational, else rounded up."""
+        return self._snapshot().epsilon
+
+    def _begin(self) -> _Broken:
+        return _Broken()
+
+    def _step(self, state: _Broken, event: Event, count: int) -> _Broken:
+        pair = exact_pair(event)
+        if pair is None:
+            raise UnsupportedEventError(f"no (epsilon, delta) is stated by {event!r}")
+        epsilon, delta = pair
+        rho = Fraction(conversions.pure_to_rho(epsilon)) if epsilon > 0 else epsilon
+        return _Broken(
+            shortened_up(state.epsilon + count * epsilon),
+            shortened_up(state.rho + count * rho),
+            shortened_up(state.delta + count * delta),
+        )
+
+    def _within(self, state: _Broken) -> bool:
+        covered = state.epsilon <= self._epsilon or state.rho <= self._rho
+        return covered and state.delta <= self._delta
+
+    def _budget(self) -> str:
+        return (
+            f"epsilon {float_up(self._epsilon)!r} and own delta "
+            f"{float_up(self._delta)!r}"
+        )

@@ -1,0 +1,156 @@
+"""Odometers: what has been spent, as a bound that holds at all times together.
+
+An odometer refuses nothing. Its epsilon may be read after every event and used to
+decide whether to go on; an accountant's is about events fixed in advance. (Proof in
+docs/proofs/accounting.md, section 6.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+from fastdp import _validate
+from fastdp._validate import Real, float_up
+from fastdp.accounting._ledger import Ledger
+from fastdp.accounting._numeric import log_down, root_above, shortened_up
+from fastdp.accounting.events import Event, NeighboringRelation
+from fastdp.accounting.guarantees import exact_epsilon, exact_rho
+from fastdp.exceptions import UnsupportedEventError
+
+__all__ = ["PureOdometer", "ZCDPOdometer"]
+
+
+class PureOdometer(Ledger[Fraction]):
+    """The running sum of pure epsilons, a bound at every time with certainty.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+    """
+
+    def record(self, event: Event, count: int = 1) -> Self:
+        """Add `count` times `event`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, UnsupportedEventError, BudgetExceededError
+            As for an accountant's `compose`.
+        """
+        return self._add(event, count)
+
+    def epsilon(self) -> float:
+        """Return the privacy loss so far, rounded up."""
+        return float_up(self._snapshot())
+
+    def _begin(self) -> Fraction:
+        return Fraction(0)
+
+    def _step(self, state: Fraction, event: Event, count: int) -> Fraction:
+        epsilon = exact_epsilon(event)
+        if epsilon is None:
+            raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
+        return shortened_up(state + count * epsilon)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """Sums of rho and, as long as all events have one, of pure epsilon."""
+
+    rho: Fraction = Fraction(0)
+    pure: Fraction | None = Fraction(0)
+
+
+#: Rates of the odometer's mixture with the logarithms of their weights, which add up
+#: to less than 1: the sum of 1/(1 + |i|)^2 over all integers is below 2.3.
+_RATES = tuple(
+    (math.pow(2, i / 2), -math.log(2.3) - 2 * math.log(1 + abs(i - 4)))
+    for i in range(-40, 61)
+)
+
+
+class ZCDPOdometer(Ledger[_Running]):
+    """A bound on the privacy loss that holds at all times together.
+
+    With probability at least 1 - delta the loss never exceeds `epsilon()`, read after
+    every event; so whenever one stops, for whatever reason, the answers so far are
+    (epsilon(), delta)-private. It is above an accountant's epsilon, which holds for
+    events whose number was fixed in advance.
+
+    Parameters
+    ----------
+    delta : int, float, Fraction or Decimal
+        > 0 and < 1; for all times together.
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        delta is out of its domain.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import GaussianEvent, ZCDPAccountant, ZCDPOdometer
+    >>> event = GaussianEvent(1, 10)
+    >>> round(ZCDPOdometer(1e-5).record(event, count=100).epsilon(), 2)
+    5.51
+    >>> round(ZCDPAccountant().compose(event, count=100).epsilon(1e-5), 2)
+    4.73
+    """
+
+    def __init__(
+        self, delta: Real, neighboring_relation: NeighboringRelation | None = None
+    ) -> None:
+        self._log_delta = log_down(_validate.open_unit("delta", delta))
+        super().__init__(neighboring_relation)
+
+    def record(self, event: Event, count: int = 1) -> Self:
+        """Add `count` times `event`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, UnsupportedEventError, BudgetExceededError
+            As for an accountant's `compose`.
+        """
+        return self._add(event, count)
+
+    def epsilon(self) -> float:
+        """Return the bound on the privacy loss so far, rounded up."""
+        state = self._snapshot()
+        if state.rho == 0:
+            return 0.0
+        pure = math.inf if state.pure is None else float_up(state.pure)
+        return min(pure, self._boundary(float_up(state.rho)))
+
+    def _boundary(self, rho: float) -> float:
+        """Return the loss at which the mixture reaches 1/delta, rounded up.
+
+        For every rate r, exp(r loss - r (r + 1) rho) has an expectation of at most 1
+        at all times; so has the mixture over rates, which then exceeds 1/delta at
+        any time with probability at most delta (Ville).
+        """
+        lines = [(r, weight - r * (r + 1) * rho) for r, weight in _RATES]
+        high = min((-self._log_delta - start) / r for r, start in lines)
+
+        def excess(loss: float) -> float:
+            heights = [r * loss + start for r, start in lines]
+            top = max(heights)
+            total = top + math.log(math.fsum(math.exp(h - top) for h in heights))
+            slop = 1e-13 * (1 + abs(top) + abs(self._log_delta) + rho)
+            return -self._log_delta - total + slop
+
+        high = high * (1 + 1e-9) + 1e-9
+        return high if excess(0.0) <= 0 else root_above(excess, 0.0, high)
+
+    def _begin(self) -> _Running:
+        return _Running()
+
+    def _step(self, state: _Running, event: Event, count: int) -> _Running:
+        rho, pure = exact_rho(event), None
+        if state.pure is not None and (one := exact_epsilon(event)) is not None:
+            pure = shortened_up(state.pure + count * one)
+        return _Running(shortened_up(state.rho + count * rho), pure)
