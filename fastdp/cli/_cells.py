@@ -218,7 +218,7 @@ def _plain(
     return values, rest, where
 
 
-def _integer(cell: bytes, missing: int) -> int:
+def _integer(cell: bytes, missing: int = 0) -> int:
     match = _INTEGER.fullmatch(cell)
     if match is None:
         return missing
