@@ -48,8 +48,6 @@ _EXACT_DOUBLE = 2**53
 _PLAIN_INTEGER = r"^-?[0-9]{1,18}$"
 _PLAIN_REAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?$"
 
-_BLANKS_AROUND = r"^[ \t]+|[ \t]+$"
-
 _INTEGER = re.compile(rb"[ \t]*([+-]?[0-9]+)(\.0*)?[ \t]*")
 _REAL = re.compile(
     rb"[ \t]*[+-]?([0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?"
@@ -153,9 +151,10 @@ def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
     column = _decoded(column)
     if not _is_text(column.type):
         column = column.cast(pa.large_string())
-    cells = compute.replace_substring_regex(
-        column.cast(pa.large_binary()), _BLANKS_AROUND, ""
-    )
+    # What is no text is only called text: trimming looks at single bytes.
+    named = compute.CastOptions(pa.large_string(), allow_invalid_utf8=True)
+    text = compute.cast(column.cast(pa.large_binary()), options=named)
+    cells = compute.ascii_trim(text, " \t").cast(pa.large_binary())
     places = compute.index_in(cells, value_set=categories, skip_nulls=True)
     values: Labels = compute.fill_null(places, -1).to_numpy()
     return values

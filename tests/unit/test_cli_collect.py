@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import fastdp
 from fastdp.cli import _cells, _files, _reports, main
@@ -30,6 +32,8 @@ from tests.tables import (
 
 MECHANISMS = sorted(_reports.ORACLES)
 EXACT = ["--mechanism", "randomized-response", "--epsilon", "40"]
+STATEMENT = ["fastdp:", "mechanism", "parameter", "guarantee", "neighbors"]
+STATEMENT += ["released", "outside", "output"]
 ABC = ["--column", "c", "--categories", "a,b,c"]
 
 
@@ -118,6 +122,55 @@ class TestCells:
         assert collect(source, tmp_path / "out.parquet", *options) == 2
         assert f"--column 'c' must hold {rule}, got" in capsys.readouterr().err
         require_only(tmp_path, "in.parquet")
+
+
+#: Bytes of every kind, categories with blanks around them, and numbers.
+CELLS = st.one_of(
+    st.binary(max_size=6),
+    st.from_regex(rb"\A[ \t]*(a|b c|\xc3\xa9|3)[ \t]*\Z"),
+    st.from_regex(rb"\A[ +-]?[0-9]{0,20}(\.[0-9]{0,2})?\Z"),
+)
+
+
+class TestAnyCell:
+    @settings(deadline=None)
+    @given(st.lists(CELLS, max_size=20))
+    def test_the_fast_reading_is_the_slow_one(self, cells: list[bytes]) -> None:
+        names = [b"a", b"b c", "\u00e9".encode(), b"3"]
+        column = pa.array(cells, pa.binary())
+        found = _cells.read_labels(column, pa.array(names, pa.large_binary()))
+        trimmed = [cell.strip(b" \t") for cell in cells]
+        assert found.tolist() == [
+            names.index(cell) if cell in names else -1 for cell in trimmed
+        ]
+        numbers = [_cells._integer(cell, -1) for cell in cells]
+        assert _cells.read_labels(column, None).tolist() == numbers
+
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(st.lists(CELLS, min_size=1, max_size=9))
+    def test_nothing_that_a_cell_holds_stops_the_command(
+        self,
+        tmp_path: Path,
+        capfd: pytest.CaptureFixture[str],
+        cells: list[bytes],
+    ) -> None:
+        # Separators, quotes and line breaks are the public structure of the file.
+        cells = [cell.translate(None, b',"\r\n') for cell in cells]
+        rows = [b"%d,%b\n" % row for row in enumerate(cells)]
+        source = write_csv(tmp_path / "in.csv", b"".join([b"k,c\n", *rows]))
+        output = tmp_path / "out.csv"
+        options = ["--column", "c", "--categories", "a,b c,other", "--other", "other"]
+        assert collect(source, output, *options, *EXACT) == 0
+        places = {b"a": "0", b"b c": "1"}
+        expected = [places.get(cell.strip(b" \t"), "2") for cell in cells]
+        assert output.read_text().splitlines() == ["report", *expected]
+        said = capfd.readouterr()
+        assert said.out == ""
+        assert [line.split()[0] for line in said.err.splitlines()] == STATEMENT
 
 
 class TestReports:
@@ -315,10 +368,9 @@ class TestNothingLeaks:
         rows = f"x,c\n{SECRET},a\n1,{SECRET}\n2,{SECRET * 3}\n3,b,{SECRET}\n4,\xff\n"
         source = write_csv(tmp_path / "in.csv", rows.encode("latin-1"))
         output = tmp_path / f"out.{extension}"
-        # So that the digits of a report cannot be the secret's.
         options = ["--epsilon", "1", "--mechanism", mechanism]
-        for given in (ABC, ["--column", "c", "--categories", "9"]):
-            assert collect(source, output, *given, *options) == 0
+        for domain in (ABC, ["--column", "c", "--categories", "9"]):
+            assert collect(source, output, *domain, *options) == 0
             captured = capsys.readouterr()
             assert SECRET not in captured.out + captured.err
             written = [p for p in tmp_path.iterdir() if p != source]
