@@ -226,6 +226,9 @@ def _direct_delta(event: Event, e: Fraction) -> float | None:
         case ApproximateDPEvent(epsilon=pure, delta=own):
             rest = Fraction(exp_up(_response.pure_log_delta(pure, e)))
             return min(1.0, float_up(own + (1 - own) * rest))
+        case GroupEvent(event=inner, size=size):
+            same = grouped(inner, size)
+            return None if same is None else _direct_delta(same, e)
     return None
 
 

@@ -1,0 +1,226 @@
+"""Filters cover what they should and nothing more; odometers hold at all times."""
+
+import copy
+import itertools
+import math
+import os
+import pickle
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fastdp.accounting import (
+    ApproximateDPEvent,
+    ApproximateFilter,
+    GaussianEvent,
+    GDPEvent,
+    GDPFilter,
+    LaplaceEvent,
+    NeighboringRelation,
+    PureDPEvent,
+    PureFilter,
+    PureOdometer,
+    TruncatedDiscreteLaplaceEvent,
+    ZCDPAccountant,
+    ZCDPEvent,
+    ZCDPFilter,
+    ZCDPOdometer,
+    conversions,
+)
+from fastdp.exceptions import (
+    BudgetExceededError,
+    DTypeError,
+    ParameterError,
+    UnsupportedEventError,
+)
+
+FILTERS = [
+    (lambda: PureFilter(1), PureDPEvent(Fraction(1, 10)), 10),
+    (lambda: ZCDPFilter(1), ZCDPEvent(Fraction(1, 7)), 7),
+    (lambda: GDPFilter(3), GDPEvent(1), 9),
+    (lambda: ApproximateFilter(2, 1e-6), PureDPEvent(1), 2),
+    (
+        lambda: ApproximateFilter(100, Fraction(1, 100)),
+        ApproximateDPEvent(1, Fraction(1, 1000)),
+        5,
+    ),
+]
+all_filters = pytest.mark.parametrize(("make", "event", "covered"), FILTERS)
+
+
+@all_filters
+def test_the_budget_is_spent_to_the_end_and_not_beyond(make, event, covered):
+    budget = make()
+    for _ in range(covered):
+        assert budget.covers(event)
+        assert budget.spend(event) is budget
+    before = budget.statement()
+    assert not budget.covers(event)
+    for _ in range(2):
+        with pytest.raises(BudgetExceededError, match="nothing was spent"):
+            budget.spend(event)
+    assert budget.statement() == before
+    assert before.events == ((event, covered),)
+    at_once = make().spend(event, covered)
+    assert not at_once.covers(event)
+    assert not make().covers(event, covered + 1)
+
+
+@all_filters
+def test_what_is_left_can_still_be_spent_after_a_refusal(make, event, covered):
+    budget = make().spend(event, covered - 1)
+    with pytest.raises(BudgetExceededError):
+        budget.spend(event, 2)
+    budget.spend(event)
+
+
+@all_filters
+def test_spending_is_atomic_across_threads(make, event, covered):
+    budget = make()
+    outcomes = []
+
+    def work():
+        for _ in range(5):
+            try:
+                budget.spend(event)
+                outcomes.append(True)
+            except BudgetExceededError:
+                outcomes.append(False)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(outcomes) == covered
+
+
+@all_filters
+def test_filters_are_not_copied_or_used_in_a_child(make, event, covered, monkeypatch):
+    budget = make()
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(DTypeError, match="copied"):
+            duplicate(budget)
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    with pytest.raises(BudgetExceededError, match="process"):
+        budget.spend(event)
+
+
+@all_filters
+def test_relations_are_not_mixed(make, event, covered):
+    budget = make().spend(event)
+    other = PureDPEvent(0, NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(UnsupportedEventError, match="neighboring_relation"):
+        budget.covers(other)
+
+
+@pytest.mark.parametrize(
+    ("budget", "event"),
+    [
+        (PureFilter(1), GaussianEvent(1, 100)),
+        (ZCDPFilter(1), TruncatedDiscreteLaplaceEvent(1, 100, 900)),
+        (GDPFilter(1), LaplaceEvent(1, 100)),
+        (ApproximateFilter(1, 0.1), GaussianEvent(1, 100)),
+    ],
+)
+def test_events_without_a_bound_are_refused(budget, event):
+    with pytest.raises(UnsupportedEventError):
+        budget.spend(event)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: PureFilter(-1), ParameterError),
+        (lambda: PureFilter(float("inf")), ParameterError),
+        (lambda: ZCDPFilter(float("nan")), ParameterError),
+        (lambda: GDPFilter("1"), DTypeError),
+        (lambda: ApproximateFilter(1, 0), ParameterError),
+        (lambda: ApproximateFilter(1, 1), ParameterError),
+        (lambda: ApproximateFilter(1, 0.1, slack=0), ParameterError),
+        (lambda: ApproximateFilter(1, 0.1, slack=0.2), ParameterError),
+        (lambda: PureFilter(1, "replace"), DTypeError),
+        (lambda: ZCDPOdometer(0), ParameterError),
+    ],
+)
+def test_bad_budgets(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_what_is_spent_and_remains():
+    budget = PureFilter(Fraction(1, 2)).spend(LaplaceEvent(1, 10), 3)
+    assert (budget.spent, budget.remaining) == (Fraction(3, 10), Fraction(1, 5))
+    split = ApproximateFilter(3, Fraction(1, 100), slack=Fraction(1, 1000))
+    split.spend(ApproximateDPEvent(1, Fraction(9, 1000)))
+    assert (split.spent_epsilon, split.spent_delta) == (1, Fraction(9, 1000))
+    assert not split.covers(ApproximateDPEvent(0, Fraction(1, 10**9)))
+
+
+def test_many_small_events_fit_into_an_approximate_budget():
+    epsilon, slack = 1, 5e-7
+    budget = ApproximateFilter(epsilon, 1e-6)
+    small = PureDPEvent(Fraction(1, 1000))
+    published = 0  # sqrt(2 ln(1/slack) sum e^2) + sum e^2 / 2 <= epsilon
+    while True:
+        square = (published + 1) * 1e-6
+        if math.sqrt(-2 * math.log(slack) * square) + square / 2 > epsilon:
+            break
+        published += 1
+    budget.spend(small, published)
+    assert published > 30_000
+    # the better conversion covers more still
+    assert budget.covers(small, published // 10)
+    rho = conversions.zcdp_to_rho(epsilon, slack)
+    most = int(rho / conversions.pure_to_rho(Fraction(1, 1000)))
+    assert not budget.covers(small, most - published + 1)
+
+
+# ---- odometers ---------------------------------------------------------------------
+
+
+def test_the_pure_odometer_is_a_sum():
+    odometer = PureOdometer()
+    assert odometer.epsilon() == 0
+    assert odometer.record(PureDPEvent(Fraction(1, 4)), 3).epsilon() == 0.75
+    with pytest.raises(UnsupportedEventError):
+        odometer.record(GaussianEvent(1, 1))
+
+
+def test_the_odometer_is_above_what_fixed_events_need_and_rises():
+    odometer, accountant = ZCDPOdometer(1e-6), ZCDPAccountant()
+    values = []
+    assert odometer.epsilon() == 0
+    for rho in [1e-9, 1e-6, 1e-3, 0.1, 1, 20]:
+        odometer.record(ZCDPEvent(rho))
+        accountant.compose(ZCDPEvent(rho))
+        values.append(odometer.epsilon())
+        assert accountant.epsilon(1e-6) < values[-1]
+    assert all(a < b for a, b in itertools.pairwise(values))
+    # no more than a half above, once the loss matters
+    assert values[-1] < 1.5 * accountant.epsilon(1e-6)
+    assert ZCDPOdometer(1e-6).record(PureDPEvent(0.001)).epsilon() == 0.001
+
+
+def test_the_odometer_holds_at_all_times_together():
+    # Paths of Gaussian losses, each looked at after every step: the share of paths
+    # that ever exceed the bound is below delta; the share that exceed an
+    # accountant's epsilon at some time is above.
+    delta, rho, steps, paths = 0.05, 0.02, 400, 2000
+    rng = np.random.default_rng(5)
+    losses = np.cumsum(rho + math.sqrt(2 * rho) * rng.normal(size=(paths, steps)), 1)
+    odometer, accountant = ZCDPOdometer(delta), ZCDPAccountant()
+    bounds, fixed = [], []
+    for _ in range(steps):
+        bounds.append(odometer.record(ZCDPEvent(rho)).epsilon())
+        t = len(bounds)
+        # the exact quantile of the loss at a time fixed in advance
+        fixed.append(rho * t + 1.6449 * math.sqrt(2 * rho * t))
+        accountant.compose(ZCDPEvent(rho))
+    ever = np.mean(np.any(losses > np.array(bounds), axis=1))
+    ever_fixed = np.mean(np.any(losses > np.array(fixed), axis=1))
+    assert ever <= delta
+    assert ever_fixed > 3 * delta
