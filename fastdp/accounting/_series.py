@@ -18,20 +18,42 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: exp does not overflow up to here.
 LARGE = 700.0
-_TERMS = 14
+_NEAR = 0.5
 _GAUSS_NODES = 8
 
 
+@functools.cache
+def bernoulli_coefficients() -> tuple[float, ...]:
+    """Return B_2k/(2k)! for k = 1..20."""
+    numbers = [Fraction(1)]
+    for n in range(1, 41):
+        terms = (math.comb(n + 1, j) * b for j, b in enumerate(numbers))
+        numbers.append(-sum(terms, Fraction(0)) / (n + 1))
+    return tuple(float(numbers[n] / math.factorial(n)) for n in range(2, 41, 2))
+
+
+#: x coth(x/2) - 2 in powers of x^2; seven terms suffice up to 1/2.
+_COTH = tuple(2 * c for c in bernoulli_coefficients()[:7])
+
+
 def exp_remainder(x: Floats) -> Floats:
-    """Return exp(x) - 1 - x >= 0 for x <= 700; relative error below 3e-15."""
-    near = np.clip(x, -0.5, 0.5)
-    series = np.ones_like(near)
-    for k in range(_TERMS + 2, 2, -1):
-        series *= near / k
-        series += 1
-    series *= near * near / 2
-    far = np.expm1(np.minimum(x, LARGE)) - x
-    return np.where(near == x, series, far)
+    """Return exp(x) - 1 - x >= 0 for x <= 700; relative error below 3e-15.
+
+    Near 0 it is x (x - s)/(2 + s - x) with s = x coth(x/2) - 2 = x^2/6 - x^4/360 ...
+    """
+    near = np.clip(x, -_NEAR, _NEAR)
+    square = near * near
+    s = np.full_like(near, _COTH[-1])
+    for coefficient in _COTH[-2::-1]:
+        s *= square
+        s += coefficient
+    s *= square
+    rest = near - s
+    series = near * rest / (2 - rest)
+    far = near != x
+    if far.any():
+        series[far] = np.expm1(np.minimum(x[far], LARGE)) - x[far]
+    return series
 
 
 def log_expm1(x: Floats) -> Floats:
@@ -76,28 +98,21 @@ def _far_step(low: Floats, gap: Floats) -> Floats:
 
 
 def _integrated_step(low: Floats, gap: Floats) -> Floats:
-    """Integrate psi'(u) = coth(u/2)/2 - 1/u, whose nearest pole is 2 pi i."""
+    """Integrate psi', whose nearest pole is 2 pi i."""
     nodes, weights = gauss_legendre(_GAUSS_NODES)
-    u = low + gap * nodes[:, None]
+    return np.asarray(gap * (weights @ sinh_ratio_slope(low + gap * nodes[:, None])))
+
+
+def sinh_ratio_slope(u: Floats) -> Floats:
+    """Return psi'(u) = coth(u/2)/2 - 1/u for u >= 0; relative error below 3e-15."""
     near = np.minimum(u, 2.0)
     square = near * near
     series = np.zeros_like(near)
-    for coefficient in reversed(_bernoulli_coefficients()):
+    for coefficient in reversed(bernoulli_coefficients()):
         series *= square
         series += coefficient
     far = np.maximum(u, 2.0)
-    slope = np.where(u < 2, series * near, 0.5 / np.tanh(far / 2) - 1 / far)
-    return np.asarray(gap * (weights @ slope))
-
-
-@functools.cache
-def _bernoulli_coefficients() -> tuple[float, ...]:
-    """Return B_2k/(2k)! for k = 1..20."""
-    numbers = [Fraction(1)]
-    for n in range(1, 41):
-        terms = (math.comb(n + 1, j) * b for j, b in enumerate(numbers))
-        numbers.append(-sum(terms, Fraction(0)) / (n + 1))
-    return tuple(float(numbers[n] / math.factorial(n)) for n in range(2, 41, 2))
+    return np.where(u < 2, series * near, 0.5 / np.tanh(far / 2) - 1 / far)
 
 
 @functools.cache

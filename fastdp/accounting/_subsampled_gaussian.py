@@ -98,7 +98,7 @@ class SubsampledGaussianCurve(Curve):
 
 def _up_to_power(value: float) -> float:
     """Return value rounded up to a power of sqrt(2), so that nodes are used again."""
-    return 2.0 ** (math.ceil(2 * math.log2(value)) / 2)
+    return math.pow(2.0, math.ceil(2 * math.log2(value)) / 2)
 
 
 @dataclass(frozen=True)
@@ -201,20 +201,19 @@ def _log_omitted(
     """Return ln of a bound of the discretisation error and of both tails."""
     c, q = nodes.ratio, nodes.q
     reach = float(nodes.y[-1])
-    log_left = -nodes.margin * nodes.margin / 2  # Phi(-margin) and more
+    outside = -nodes.margin * nodes.margin / 2  # ln Phi(-margin) is less
     low = np.full_like(gap, nodes.log_rest)
     if addition:
         # |1 + u| >= 1 - q on the strip
         moduli = np.logaddexp(-gap * low, np.log1p(2 * gap * q))
-        left = np.logaddexp(-gap * low, np.log1p(gap * q)) + log_left
+        left = np.logaddexp(-gap * low, np.log1p(gap * q)) + outside
         # to the right the bracket is at most 1 + t u, and phi(y) u is a normal tail
-        distance = reach - c
-        right = np.log1p(gap) - distance * distance / 2
+        right = np.log1p(gap) - (reach - c) ** 2 / 2
     else:
         # the sum itself is close to exp(K) - 1, of which the strip takes exp(K)
         moduli = np.logaddexp(softplus(log_total), np.log(2 + 2 * (1 + gap) * q))
         bracket = exp_remainder(gap * low) + gap * exp_remainder(-low)
-        left = np.log(bracket) + log_left
+        left = np.log(bracket) + outside
         # phi (1+u)^(1+t) falls faster than a normal density centred at (1+t) c
         distance = reach - (1 + gap) * c
         last = nodes.log_density[-1] + (1 + gap) * nodes.v[-1]
@@ -222,4 +221,3 @@ def _log_omitted(
         right = last - log_step + np.log(1 / distance)
     strip = nodes.log_discretisation + moduli + 1e-9
     return np.logaddexp(np.logaddexp(strip, left + 1e-9), right + 1e-9)
-

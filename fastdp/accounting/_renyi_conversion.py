@@ -1,0 +1,294 @@
+"""From Renyi curves to (epsilon, delta), at the best order.
+
+For one order a = 1 + t with E_Q w^a = exp K, w = P/Q, and any 0 < w0 <= 1 < w1 the
+convex function c w^a + b w + d that touches 0 at w0 and w - e^epsilon at w1 lies above
+(w - e^epsilon)_+, so that its mean bounds delta. With l0 = ln w0, r = ln(w1/w0) this
+reads (docs/proofs/rdp.md, section 5)
+
+    epsilon = l0 + r/2 + psi((1+t) r) - psi(t r),
+    delta = (exp K - a w0^t + t w0^a)/(a w0^t (exp(t r) - 1)).
+
+Every w0 and every order is valid; at the best w0 the bound is the best that one order
+allows (Asoodeh et al. 2020), and w0 -> 0 gives the form of Canonne, Kamath and Steinke
+2020 (Proposition 12). w0 = 1 is within a factor 1 + O(a delta) of the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from fastdp.accounting._series import (
+    Floats,
+    exp_remainder,
+    log_expm1,
+    sinh_ratio_slope,
+    sinh_ratio_step,
+    softplus,
+)
+
+Objective: TypeAlias = Callable[[Floats], Floats]
+
+#: Raises what is left of rounding after the slop of the logarithms.
+_EXCESS = 6e-14
+_LARGEST_GAP = 1e18
+_LEAST_GAP = 1e-18
+#: A round of the search looks at this many points within the bracket.
+_SECTION = 7
+_ROUNDS = 12
+#: Neighbouring points this close make the vertex of their parabola exact enough.
+_FINE = 1.02
+
+
+def _log_excess(gap: Floats, moment: Floats, log_w0: Floats) -> Floats:
+    """Return ln(exp K - a w0^t + t w0^a) rounded up."""
+    base = log_expm1(moment)
+    if not np.any(log_w0):
+        return base + 4e-16 * np.where(np.isfinite(base), np.abs(base), 0.0)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        more = gap * exp_remainder((1 + gap) * log_w0)
+        less = (1 + gap) * exp_remainder(gap * log_w0)
+        rest = np.maximum(more - less, 0.0) + 1e-15 * (more + less)
+        result = np.logaddexp(base, np.log(rest))
+    return result + 4e-16 * np.where(np.isfinite(result), np.abs(result), 0.0)
+
+
+def epsilon_at(
+    gap: Floats, moment: Floats, log_delta: Floats, log_w0: Floats
+) -> tuple[Floats, Floats]:
+    """Return epsilon >= 0 rounded up, and r, for the bound `moment` of K(gap)."""
+    gain = _log_excess(gap, moment, log_w0) - np.log1p(gap)
+    odds = gain - log_delta - gap * log_w0
+    with np.errstate(invalid="ignore"):
+        parts = np.abs(gain) + np.abs(log_delta) + np.abs(gap * log_w0)
+        odds = np.where(np.isfinite(odds), odds + 5e-16 * parts, odds)
+        reach = softplus(odds)  # t r
+        step = reach / gap
+        value = step / 2 + sinh_ratio_step(reach, step)
+        value = np.maximum(value * (1 + _EXCESS) + log_w0 * (1 - 1e-15), 0.0)
+    return np.where(odds == np.inf, np.inf, value), step
+
+
+def log_delta_at(
+    gap: Floats, moment: Floats, epsilon: Floats, log_w0: Floats
+) -> tuple[Floats, Floats]:
+    """Return ln(delta) <= 0 rounded up, and r, for the bound `moment` of K(gap)."""
+    target = epsilon - log_w0 * (1 - 1e-15)
+    step = _step_at(gap, target)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gain = _log_excess(gap, moment, log_w0)
+        less = np.log1p(gap) + log_expm1(gap * step * (1 - 1e-15)) + gap * log_w0
+        value = gain - less
+        parts = np.abs(gain) + np.abs(less) + 2 * np.abs(gap * log_w0)
+        value = np.where(np.isfinite(value), value + 1e-15 * parts, value)
+    value = np.where(np.isnan(value) | (moment == np.inf), 0.0, value)
+    return np.minimum(value, 0.0), step
+
+
+def _step_at(gap: Floats, target: Floats) -> Floats:
+    """Return r with r/2 + psi((1+t) r) - psi(t r) <= target, next to equality."""
+    r = np.minimum(2 * target, target + np.log1p(1 / gap))
+    for _ in range(12):
+        value = r / 2 + sinh_ratio_step(gap * r, r)
+        slope = 0.5 + (1 + gap) * sinh_ratio_slope((1 + gap) * r)
+        slope -= gap * sinh_ratio_slope(gap * r)
+        move = (value - target) / np.maximum(slope, 0.25)
+        r = np.clip(r - move, target, 2 * target)
+        if np.all(np.abs(move) <= 1e-14 * r):
+            break
+    shorter = np.maximum(r * (1 - 3 * _EXCESS), target)
+    value = shorter / 2 + sinh_ratio_step(gap * shorter, shorter)
+    return np.where(value * (1 + _EXCESS) <= target, shorter, target)
+
+
+def next_log_w0(
+    gap: Floats, step: Floats, epsilon: Floats, log_delta: Floats, log_w0: Floats
+) -> Floats:
+    """Return ln w0 from 1 - w0 = delta (1 - exp(-r))/(1 - exp(epsilon - l0 - r))."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share = np.expm1(-step) / np.expm1(np.minimum(epsilon - log_w0 - step, 0.0))
+        drop = np.exp(log_delta) * share
+    drop = np.where(np.isfinite(drop), np.clip(drop, 0.0, 0.999), 0.0)
+    # The gain in epsilon is about drop (1 + t) exp(-t r): mostly not worth a search.
+    gain = drop * (1 + gap) * np.exp(-gap * step)
+    return np.where(gain < 1e-12 * epsilon, 0.0, np.log1p(-drop))
+
+
+def best_epsilon(
+    moment: Callable[[Floats], Floats], log_delta: Floats, start: float, largest: float
+) -> Floats:
+    """Return the least epsilon over all orders for each ln(delta) < 0.
+
+    Parameters
+    ----------
+    moment : callable
+        Gaps of any shape to bounds of K.
+    log_delta : ndarray of float64, shape (n,)
+        Rounded down by the caller.
+    start : float
+        A gap at which the search may start; it goes on to either side.
+    largest : float
+        Largest gap for which `moment` is finite.
+    """
+    near = np.full(1, min(start, largest, 1.0))
+    with np.errstate(divide="ignore", over="ignore"):
+        rho = moment(near)[0] / (near[0] * (1 + near[0]))
+        guess = np.minimum(np.sqrt(-log_delta / rho), start)
+
+    def value_for(log_w0: Floats) -> Objective:
+        return lambda gaps: epsilon_at(
+            gaps, moment(gaps), log_delta[:, None], log_w0[:, None]
+        )[0]
+
+    log_w0 = np.zeros_like(log_delta)
+    gap, value = minimize(value_for(log_w0), guess, largest)
+    for _ in range(3):
+        at = moment(gap)
+        epsilon, step = epsilon_at(gap, at, log_delta, log_w0)
+        log_w0 = next_log_w0(gap, step, epsilon, log_delta, log_w0)
+        if not np.any(log_w0):
+            break
+        gap, value = _again(value_for(log_w0), gap, value, largest)
+    return value
+
+
+def best_log_delta(
+    moment: Callable[[Floats], Floats], epsilon: Floats, start: float, largest: float
+) -> Floats:
+    """Return the least ln(delta) over all orders for each epsilon >= 0.
+
+    The arguments are those of `best_epsilon`.
+    """
+    near = np.full(1, min(start, largest, 1.0))
+    with np.errstate(divide="ignore", over="ignore"):
+        rho = max(float(moment(near)[0] / (near[0] * (1 + near[0]))), 1e-300)
+        guess = np.minimum(np.maximum(epsilon / rho - 1, 0.5) / 2, start)
+    log_w0 = np.full_like(epsilon, -1e-3)
+
+    def value_for(log_w0: Floats) -> Objective:
+        return lambda gaps: log_delta_at(
+            gaps, moment(gaps), epsilon[:, None], log_w0[:, None]
+        )[0]
+
+    gap, value = minimize(value_for(log_w0), guess, largest)
+    for _ in range(5):
+        log_delta, step = log_delta_at(gap, moment(gap), epsilon, log_w0)
+        log_w0 = next_log_w0(gap, step, epsilon, log_delta, log_w0)
+        gap, value = _again(value_for(log_w0), gap, value, largest)
+        if not np.any(log_w0):
+            break
+    return value
+
+
+def _again(
+    objective: Objective, gap: Floats, value: Floats, largest: float
+) -> tuple[Floats, Floats]:
+    """Search on around gaps that were best for a slightly different objective."""
+    low, high = gap / 1.5, np.minimum(gap * 1.5, largest)
+    return _narrow(objective, low, high, gap, value)
+
+
+def minimize(
+    objective: Objective, start: Floats, largest: float
+) -> tuple[Floats, Floats]:
+    """Return for each query the gap in (0, largest] with the least value, and it.
+
+    `objective` maps gaps of shape (queries, m) to values of that shape; along ln(gap)
+    it falls and then rises. What is returned has been evaluated, so a bound stays one
+    whatever the shape.
+    """
+    top = min(largest, _LARGEST_GAP)
+    centre = np.clip(start, _LEAST_GAP, top)
+    spread = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+    gaps = np.minimum(centre[:, None] * spread, top)
+    values = objective(gaps)
+    rows = np.arange(start.size)
+    for _ in range(120):
+        best = values.argmin(axis=1)
+        moving = (best == 0) & (gaps[:, 0] > _LEAST_GAP)
+        moving |= (best == 4) & (gaps[:, 4] < top)
+        if not np.any(moving):
+            break
+        centre = np.where(moving, gaps[rows, best], centre)
+        gaps = np.minimum(centre[:, None] * spread, top)
+        values = objective(gaps)
+    best = values.argmin(axis=1)
+    low = gaps[rows, np.maximum(best - 1, 0)]
+    high = gaps[rows, np.minimum(best + 1, 4)]
+    return _narrow(objective, low, high, gaps[rows, best], values[rows, best])
+
+
+def _narrow(
+    objective: Objective, low: Floats, high: Floats, gap: Floats, value: Floats
+) -> tuple[Floats, Floats]:
+    """Look at sections of the bracket, then near the vertex of a parabola.
+
+    Where the least value is at an end of the points looked at, the bracket that is
+    known to hold it is cut into sections instead.
+    """
+    rows, shares = np.arange(gap.size), np.linspace(0, 1, _SECTION)
+    safe_low, safe_high = low, high
+    for _ in range(_ROUNDS):
+        gaps = low[:, None] * ((high / low) ** shares.reshape(-1, 1)).T
+        gaps = np.clip(gaps, low[:, None], high[:, None])
+        values = objective(gaps)
+        best = values.argmin(axis=1)
+        gap, value = _better(gap, value, gaps[rows, best], values[rows, best])
+        middle = np.clip(best, 1, _SECTION - 2)
+        left, right = gaps[rows, middle - 1], gaps[rows, middle + 1]
+        inside = best == middle
+        vertex = _vertex(gaps, values, middle)
+        if np.all(inside & (right <= left * _FINE)):
+            break
+        safe_low = np.where(inside, left, np.where(best == 0, safe_low, right))
+        safe_high = np.where(inside, right, np.where(best == 0, left, safe_high))
+        width = (right / left) ** 0.06
+        low = np.where(inside, np.maximum(vertex / width, left), safe_low)
+        high = np.where(inside, np.minimum(vertex * width, right), safe_high)
+    return _better(gap, value, vertex, objective(vertex[:, None])[:, 0])
+
+
+def _better(
+    gap: Floats, value: Floats, other_gap: Floats, other_value: Floats
+) -> tuple[Floats, Floats]:
+    take = other_value < value
+    return np.where(take, other_gap, gap), np.where(take, other_value, value)
+
+
+def _vertex(gaps: Floats, values: Floats, middle: Floats) -> Floats:
+    """Return where the parabola through three neighbours has its least value."""
+    rows, place = np.arange(len(gaps)), middle.astype(int)
+    x0, x1, x2 = (gaps[rows, place + k] for k in (-1, 0, 1))
+    f0, f1, f2 = (values[rows, place + k] for k in (-1, 0, 1))
+    left, right = np.log(x1 / x0), np.log(x2 / x1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        fall, rise = (f0 - f1) / left, (f2 - f1) / right
+        shift = (right * fall - left * rise) / (2 * (fall + rise))
+        moved = x1 * np.exp(np.clip(shift, -left, right))
+    return np.asarray(np.where(np.isfinite(moved), moved, x1))
+
+
+def epsilon_at_order(gap: Floats, moment: Floats, log_delta: Floats) -> Floats:
+    """Return the least epsilon that one bound K(gap) <= moment implies."""
+    log_w0 = np.zeros_like(gap)
+    best, step = epsilon_at(gap, moment, log_delta, log_w0)
+    found = best
+    for _ in range(8):
+        log_w0 = next_log_w0(gap, step, found, log_delta, log_w0)
+        found, step = epsilon_at(gap, moment, log_delta, log_w0)
+        best = np.minimum(best, found)
+    return best
+
+
+def log_delta_at_order(gap: Floats, moment: Floats, epsilon: Floats) -> Floats:
+    """Return the least ln(delta) that one bound K(gap) <= moment implies."""
+    log_w0 = np.full_like(gap, -1e-3)
+    best, step = log_delta_at(gap, moment, epsilon, log_w0)
+    found = best
+    for _ in range(30):
+        log_w0 = next_log_w0(gap, step, epsilon, found, log_w0)
+        found, step = log_delta_at(gap, moment, epsilon, log_w0)
+        best = np.minimum(best, found)
+    return best
