@@ -26,6 +26,9 @@ _NAMED = 60
 #: Longest name below a bar, in letters.
 _LETTERS = 24
 
+#: So many letters fit side by side; more names are turned.
+_ACROSS = 70
+
 
 class Estimate(Protocol):
     """What a frequency oracle's ``estimate`` returns, as far as it is drawn."""
@@ -105,11 +108,13 @@ def frequencies(
     figure = _figure(len(order))
     axes = figure.subplots()
     places = np.arange(len(order))
-    label = f"{100 * exact:.6g} % interval"
+    label = f"estimate, {100 * exact:.6g} % interval"
     if len(order) <= _NAMED:
         axes.bar(places, middle, yerr=arms, capsize=3, color="C0", label=label)
-        axes.set_xticks(places, [_short(names[place]) for place in order])
-        axes.tick_params(axis="x", labelrotation=90 if len(order) > 8 else 0)
+        shown = [_short(names[place]) for place in order]
+        axes.set_xticks(places, shown)
+        crowded = len(shown) > 8 or len(shown) * max(map(len, shown)) > _ACROSS
+        axes.tick_params(axis="x", labelrotation=90 if crowded else 0)
     else:
         axes.errorbar(
             places, middle, yerr=arms, fmt=".", elinewidth=0.5, color="C0", label=label

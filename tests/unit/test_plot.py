@@ -55,8 +55,9 @@ def test_bars_are_frequencies_with_their_intervals() -> None:
     expected = np.column_stack([heights, heights - 0.05, heights + 0.1])
     assert numbers == pytest.approx(expected)
     (axes,) = figure.axes
-    assert axes.get_legend().get_texts()[0].get_text() == "50 % interval"
+    assert axes.get_legend().get_texts()[0].get_text() == "estimate, 50 % interval"
     assert axes.get_title() == "100 reports"
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
     assert axes.get_ylabel() == "frequency"
 
 
@@ -83,6 +84,7 @@ def test_names_are_shown_as_they_are_but_not_at_any_length(tmp_path: Path) -> No
     figure = plot.frequencies(COUNTS, names)
     shown = [row[0] for row in drawn(figure)]
     assert shown == [r"\$x\$ and \$", "y" * 23 + "\u2026", "\u00e9", "7"]
+    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {90}
     # Mathematical text that is none would fail here.
     figure.savefig(tmp_path / "x.svg")
     assert (tmp_path / "x.svg").stat().st_size > 5000
