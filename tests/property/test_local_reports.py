@@ -81,7 +81,7 @@ def test_release(x: np.ndarray, m: Any, key: bytes, threads: int) -> None:
     assert np.shape(reports) == (*x.shape, *m._row)
     assert x.tobytes() == before
     inside = (x >= 0) & (x < m.categories)
-    clean = np.where(inside, x, m.other or 0).astype(np.int64)
+    clean = np.where(inside, x.astype(np.int64), m.other or 0)
     again = np.asarray(m.release(clean, stream=stream))
     flat = (-1, *m._row)
     same = inside | (m.other is not None)
