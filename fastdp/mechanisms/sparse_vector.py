@@ -306,7 +306,7 @@ class SparseVector(Mechanism):
         Privacy
         -------
         As in `test`. The values come from `Laplace`, with `numeric_epsilon`/answers for
-        each; `event` includes them.
+        each; `event` includes them. Timing class T1, as in `test`.
         """
         check_stream(stream)
         if self._numeric is None:
@@ -418,10 +418,9 @@ def _queries(values: Any) -> _Array:
                 f"values must have at most one dimension, got {values.ndim}"
             )
         found = _arrays.data("values", values, real=values.dtype.kind == "f")
-        with np.errstate(all="ignore"):  # the host may have asked for errors on NaN
-            return found.astype(np.float64)
+        return _as_float64(found)
     if isinstance(values, (float, np.float32)):
-        return np.array(values, np.float64)
+        return _as_float64(np.asarray(values))
     if isinstance(values, (bool, np.uint64, np.timedelta64)) or not isinstance(
         values, (int, np.integer)
     ):
@@ -431,6 +430,12 @@ def _queries(values: Any) -> _Array:
         )
     largest = 2**1023
     return np.array(float(min(max(int(values), -largest), largest)), np.float64)
+
+
+def _as_float64(values: _Array) -> _Array:
+    # The host may have asked numpy to raise: a signalling NaN would.
+    with np.errstate(all="ignore"):
+        return values.astype(np.float64)
 
 
 def _steps(queries: _Array, step: float) -> _Array:
