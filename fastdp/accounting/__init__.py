@@ -5,6 +5,7 @@ Pure Python over numpy and scipy; usable without the compiled core.
 
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._calibrate import calibrate, calibrate_count
 from fastdp.accounting._ledger import Statement
 from fastdp.accounting.approx import (
     ApproximateAccountant,
@@ -91,6 +92,8 @@ __all__ = [
     "ZCDPOdometer",
     "advanced_composition",
     "basic_composition",
+    "calibrate",
+    "calibrate_count",
     "conversions",
     "event_delta",
     "event_epsilon",

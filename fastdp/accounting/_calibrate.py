@@ -1,0 +1,185 @@
+"""Solve for what meets a target: noise, epsilon, sampling rate or number of events.
+
+Any parameter of any event, under any accountant. What is returned has been evaluated:
+the accountant's own bound meets the target there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from fastdp import _validate
+from fastdp._validate import Real, float_down, float_up
+from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._numeric import log_down, root_above
+from fastdp.accounting.conversions import below_one, capped_epsilon
+from fastdp.accounting.events import Event
+from fastdp.exceptions import CalibrationError
+
+__all__ = ["calibrate", "calibrate_count"]
+
+#: Largest number of events that `calibrate_count` tries.
+_LARGEST_COUNT = 10**15
+
+
+def calibrate(
+    family: Callable[[float], Event],
+    target: tuple[Real, Real],
+    accountant: Callable[[], Accountant[Any]],
+    *,
+    low: Real,
+    high: Real,
+    count: int = 1,
+) -> float:
+    """Return the parameter with the least privacy to spare that meets a target.
+
+    Parameters
+    ----------
+    family : callable
+        Takes the parameter, a float > 0, and returns the event it makes; the privacy
+        loss rises or falls with the parameter over the whole interval.
+    target : (epsilon, delta)
+        epsilon >= 0 and 0 <= delta < 1.
+    accountant : callable
+        Makes an empty accountant: a class such as `ZCDPAccountant`.
+    low, high : int, float, Fraction or Decimal
+        The interval that is searched, 0 < low < high.
+    count : int
+        How many such events are composed.
+
+    Returns
+    -------
+    float
+        A parameter in the interval at which the accountant meets the target, and
+        next to which (relatively 1e-12) it does not, unless it is an end.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    CalibrationError
+        Neither end of the interval meets the target.
+    UnsupportedEventError
+        The accountant has no bound for such events.
+
+    Examples
+    --------
+    The least sigma of 100 Gaussian answers, and the largest rate of a sampled pure one:
+
+    >>> from fastdp.accounting import GaussianEvent, PoissonSampledEvent, PureDPEvent
+    >>> from fastdp.accounting import PureAccountant, ZCDPAccountant, calibrate
+    >>> sigma = calibrate(
+    ...     lambda sigma: GaussianEvent(1, sigma),
+    ...     (1, 1e-6), ZCDPAccountant, low=1, high=1e4, count=100,
+    ... )
+    >>> round(sigma, 4)
+    45.3088
+    >>> rate = calibrate(
+    ...     lambda rate: PoissonSampledEvent(rate, PureDPEvent(1)),
+    ...     (0.5, 0), PureAccountant, low=1e-6, high=1,
+    ... )
+    >>> round(rate, 4)
+    0.3775
+    """
+    smallest = float_up(_validate.positive("low", low))
+    largest = float_down(_validate.positive("high", high))
+    _validate.between("low", smallest, Fraction(0), Fraction(largest))
+    times = _validate.integer("count", count, 1)
+    excess = _excess(target, accountant)
+
+    def at(parameter: float) -> float:
+        return excess(family(parameter), times)
+
+    first, last = at(smallest), at(largest)
+    if first > 0 and last > 0:
+        raise CalibrationError(
+            f"no parameter at the ends of [{smallest:.6g}, {largest:.6g}] meets the "
+            "target"
+        )
+    if first <= 0 and last <= 0:  # the end that has less to spare
+        return smallest if first >= last else largest
+    if last <= 0:
+        return _root(at, smallest, largest)
+    return _root(at, largest, smallest)
+
+
+def calibrate_count(
+    event: Event,
+    target: tuple[Real, Real],
+    accountant: Callable[[], Accountant[Any]],
+) -> int:
+    """Return the largest number of `event` that meets a target.
+
+    Parameters
+    ----------
+    event : Event
+        What is repeated.
+    target : (epsilon, delta)
+        epsilon >= 0 and 0 <= delta < 1.
+    accountant : callable
+        Makes an empty accountant: a class such as `ZCDPAccountant`.
+
+    Returns
+    -------
+    int
+        0 when a single event exceeds the target; at most 10^15.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    UnsupportedEventError
+        The accountant has no bound for the event.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import LaplaceEvent, ApproximateAccountant
+    >>> from fastdp.accounting import calibrate_count
+    >>> calibrate_count(LaplaceEvent(1, 100), (1, 0), ApproximateAccountant)
+    100
+    >>> calibrate_count(LaplaceEvent(1, 100), (1, 1e-6), ApproximateAccountant)
+    562
+    """
+    excess = _excess(target, accountant)
+    low, high = 0, 1
+    while excess(event, high) <= 0:
+        low, high = high, 2 * high
+        if low >= _LARGEST_COUNT:
+            return _LARGEST_COUNT
+    while high - low > 1:
+        middle = (low + high) // 2
+        if excess(event, middle) <= 0:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _excess(
+    target: tuple[Real, Real], accountant: Callable[[], Accountant[Any]]
+) -> Callable[[Event, int], float]:
+    """Return how far so many events exceed the target, <= 0 where they meet it."""
+    epsilon, delta = capped_epsilon(target[0]), below_one(target[1])
+    limit = log_down(delta) if delta > 0 else -math.inf
+
+    def excess(event: Event, count: int) -> float:
+        composed = accountant().compose(event, count)
+        if delta > 0:
+            return max(composed.log_delta(epsilon), -1e300) - limit
+        return composed.epsilon(0) - float_down(epsilon)
+
+    return excess
+
+
+def _root(at: Callable[[float], float], bad: float, good: float) -> float:
+    """Return a parameter where `at` was found <= 0, next to a change of sign."""
+
+    def parameter(place: float) -> float:  # geometric from bad at 0 to good at 1
+        if place >= 1:
+            return good
+        return bad * math.pow(good / bad, place) if place > 0 else bad
+
+    return parameter(root_above(lambda place: at(parameter(place)), 0.0, 1.0, 1e-14))
