@@ -1,5 +1,6 @@
 """Local mechanisms: every user privatises one category; counts are estimated."""
 
+from fastdp.mechanisms.local._base import FrequencyOracle
 from fastdp.mechanisms.local.aggregation import Aggregator
 from fastdp.mechanisms.local.estimates import ConsistentEstimate, FrequencyEstimate
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
@@ -12,6 +13,7 @@ __all__ = [
     "Aggregator",
     "ConsistentEstimate",
     "FrequencyEstimate",
+    "FrequencyOracle",
     "HadamardResponse",
     "LocalHashing",
     "RandomizedResponse",

@@ -145,6 +145,9 @@ class FrequencyOracle(Mechanism):
         """
         if isinstance(values, np.ndarray):
             labels = _arrays.data("values", values, real=False)
+        elif isinstance(values, np.integer):
+            # Never a Python int, whose cost depends on its value.
+            labels = _arrays.data("values", np.array(values), real=False)
         else:
             labels = np.array(int64_scalar("values", values))
         dtype = self._report_dtype
