@@ -28,6 +28,7 @@ from fastdp.mechanisms.integer import DiscreteLaplace
 from fastdp.mechanisms.real import Laplace, power_of_two
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
+_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 #: Values count as at most this many steps, so that no sum leaves int64.
 _MOST_STEPS = 2**60
@@ -76,13 +77,11 @@ class SparseVector(Mechanism):
         In [1, 2**20]; after that many answers above it, the vector is spent.
     monotonic : bool
         One individual moves all queries in the same direction, as with counts. Half
-        the noise suffices. For ADD_OR_REMOVE_ONE alone.
+        the noise suffices.
     numeric_epsilon : int, float, Fraction or Decimal, optional
         Pure epsilon, > 0, for the noisy values that `answer` gives; charged on top.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two; None takes about 2**-40 of the noise.
-    neighboring_relation : NeighboringRelation
-        The relation for which `sensitivity` holds.
     stream : Stream, optional
         Source of the threshold's noise. None draws a fresh key from the operating
         system; for repeatable tests `fastdp.testing.FixedStream`.
@@ -96,9 +95,10 @@ class SparseVector(Mechanism):
 
     Privacy
     -------
-    Pure epsilon + numeric_epsilon for all that one object ever answers, under
-    `neighboring_relation`, for queries of this sensitivity that may be chosen with
-    the earlier answers in view; stated by `event`, whether or not it is used up.
+    Pure epsilon + numeric_epsilon for all that one object ever answers, to queries
+    that may be chosen with the earlier answers in view, under whatever neighbouring
+    relation the sensitivity holds for; with `monotonic` for adding or removing one
+    record only. `event` states it, whether or not the answers are used up.
     Exact: discrete noise on a public grid, and the sensitivity pays for rounding to
     it. It is charged when it is made. An object refuses to be copied, pickled or used
     in a forked child; threads may share it.
@@ -123,26 +123,28 @@ class SparseVector(Mechanism):
 
     __slots__ = (
         "__weakref__",
-        "_event",
         "_home",
         "_lock",
+        "_monotonic",
         "_noisy_threshold",
         "_numeric",
         "_query_noise",
         "_remaining",
         "_step",
         "_threshold_scale",
+        "_total",
     )
 
-    _event: PureDPEvent
     _home: tuple[object, int]
     _lock: threading.Lock
+    _monotonic: bool
     _noisy_threshold: _Array
     _numeric: Laplace | None
     _query_noise: DiscreteLaplace
     _remaining: int
     _step: Fraction
     _threshold_scale: Fraction
+    _total: Fraction
 
     def __init__(
         self,
@@ -154,9 +156,6 @@ class SparseVector(Mechanism):
         monotonic: bool = False,
         numeric_epsilon: Real | None = None,
         granularity: Real | None = None,
-        neighboring_relation: NeighboringRelation = (
-            NeighboringRelation.ADD_OR_REMOVE_ONE
-        ),
         stream: Stream | None = None,
     ) -> None:
         check_stream(stream)
@@ -164,7 +163,10 @@ class SparseVector(Mechanism):
         total = _validate.positive("epsilon", epsilon)
         exact_sensitivity = _validate.positive("sensitivity", sensitivity)
         answers = _validate.integer("answers", answers, 1, _MOST_ANSWERS)
-        _check_monotonic(monotonic, neighboring_relation)
+        if not isinstance(monotonic, bool):
+            raise DTypeError(
+                f"monotonic must be a bool, got {type(monotonic).__name__}"
+            )
         first, second, factor = _shares(total, answers, monotonic)
         step = _grid_of(exact_threshold, exact_sensitivity / first, granularity)
         # Rounding to the grid moves two values apart by at most one more step.
@@ -181,7 +183,6 @@ class SparseVector(Mechanism):
             total += extra
             numeric_epsilon = _validate.plain(extra)
             numeric = Laplace.from_epsilon(extra / answers, exact_sensitivity)
-        event = PureDPEvent(total, neighboring_relation)
         arguments: list[tuple[str, Any]] = [
             ("threshold", _validate.plain(exact_threshold)),
             ("epsilon", _validate.plain(_validate.exact("epsilon", epsilon))),
@@ -190,7 +191,6 @@ class SparseVector(Mechanism):
             ("monotonic", monotonic),
             ("numeric_epsilon", numeric_epsilon),
             ("granularity", _validate.plain(step)),
-            ("neighboring_relation", neighboring_relation),
         ]
         noisy = np.zeros(1, np.int64)
         noisy[0] = round(exact_threshold / step)
@@ -198,15 +198,16 @@ class SparseVector(Mechanism):
         _arrays.fill(sampler, noisy, noisy, stream, 1)
         self._freeze(
             _arguments=tuple(arguments),
-            _event=event,
             _home=(_process, os.getpid()),
             _lock=threading.Lock(),
+            _monotonic=monotonic,
             _noisy_threshold=noisy,
             _numeric=numeric,
             _query_noise=DiscreteLaplace(scales[1]),
             _remaining=answers,
             _step=step,
             _threshold_scale=scales[0],
+            _total=total,
         )
         _living.add(self)
 
@@ -237,9 +238,26 @@ class SparseVector(Mechanism):
         """Laplace scale of each query's noise, in the queries' unit, exact."""
         return _validate.plain(Fraction(self._query_noise.scale) * self._step)
 
-    def event(self) -> PureDPEvent:
-        """Return the event of all that this object ever answers."""
-        return self._event
+    def event(self, *, neighboring_relation: NeighboringRelation = _ADD) -> PureDPEvent:
+        """Return the event of all that this object ever answers.
+
+        Parameters
+        ----------
+        neighboring_relation : NeighboringRelation
+            The relation for which `sensitivity` holds; with `monotonic` it can only
+            be ADD_OR_REMOVE_ONE.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `neighboring_relation` is none, or not that one.
+        """
+        if self._monotonic and neighboring_relation is not _ADD:
+            raise ParameterError(
+                "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
+                f"got {neighboring_relation!r}"
+            )
+        return PureDPEvent(self._total, neighboring_relation)
 
     # ---- what is answered ------------------------------------------------------------
 
@@ -366,16 +384,6 @@ class SparseVector(Mechanism):
         )
 
     __getstate__ = __reduce__
-
-
-def _check_monotonic(monotonic: object, relation: object) -> None:
-    if not isinstance(monotonic, bool):
-        raise DTypeError(f"monotonic must be a bool, got {type(monotonic).__name__}")
-    if monotonic and relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-        raise ParameterError(
-            "monotonic must come with neighboring_relation ADD_OR_REMOVE_ONE, "
-            f"got {relation!r}"
-        )
 
 
 def _shares(
