@@ -1,0 +1,251 @@
+"""What a guarantee means to an adversary: power, advantage, posterior, divergence.
+
+Each function reads an (epsilon, delta) guarantee, or a whole profile, as a statement
+about what can be learned of one individual. All are upper bounds, rounded up, and the
+worst over all mechanisms with that guarantee.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from fastdp import _validate
+from fastdp._validate import Real, float_up
+from fastdp.accounting._numeric import precise, to_decimal
+from fastdp.accounting._response import log_ratio
+from fastdp.accounting.conversions import below_one, capped_epsilon, pure_to_rho
+from fastdp.exceptions import ParameterError
+
+__all__ = [
+    "largest_advantage",
+    "largest_kl_divergence",
+    "largest_posterior",
+    "largest_power",
+    "largest_power_of_profile",
+    "randomized_response_epsilon",
+]
+
+_DIGITS = 60
+_ERROR = Fraction(1, 10**40)
+
+
+def largest_power(epsilon: Real, delta: Real, false_positive_rate: Real) -> float:
+    """Return the largest power of a test whether an individual is in the data.
+
+    Of all tests with this false-positive rate, against any (epsilon, delta) mechanism:
+    min(1, delta + e^epsilon x, 1 - e^-epsilon (1 - delta - x)) for rate x.
+
+    Parameters
+    ----------
+    epsilon, delta : int, float, Fraction or Decimal
+        epsilon >= 0; 0 <= delta < 1.
+    false_positive_rate : int, float, Fraction or Decimal
+        In [0, 1].
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Wasserman, Zhou, "A Statistical Framework for Differential Privacy" (2010);
+    Kairouz, Oh, Viswanath (2017).
+
+    Examples
+    --------
+    >>> largest_power(0, 0, 0.05)
+    0.05
+    >>> round(largest_power(1, 1e-6, 0.05), 6)
+    0.135915
+    """
+    e, d = capped_epsilon(epsilon), below_one(delta)
+    x = _validate.between("false_positive_rate", false_positive_rate, *_UNIT)
+    if e == 0:
+        return float_up(min(Fraction(1), d + x))
+    if e > 1000:
+        return 1.0 if x > 0 else float_up(d)
+    grown, shrunk = _exp(e), _exp(-e)
+    first = d + grown * x
+    rest = max(Fraction(0), 1 - d - x)
+    second = 1 - shrunk * rest * (1 - 2 * _ERROR)
+    return min(1.0, float_up(min(first, second)))
+
+
+def largest_advantage(epsilon: Real, delta: Real) -> float:
+    """Return the largest advantage: power minus false-positive rate, over all tests.
+
+    (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), which is also the largest total variation
+    between the outputs on two neighbouring datasets.
+
+    Parameters
+    ----------
+    epsilon, delta : int, float, Fraction or Decimal
+        epsilon >= 0; 0 <= delta < 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    Examples
+    --------
+    >>> round(largest_advantage(1, 0), 6)
+    0.462117
+    """
+    e, d = capped_epsilon(epsilon), below_one(delta)
+    if e > 1000:
+        return 1.0
+    if e == 0:
+        return float_up(d)
+    shrunk = _exp(-e) * (1 - 2 * _ERROR)  # from below: the advantage falls in it
+    # (1 - s + 2 d s)/(1 + s), exact where 1 - s has not lost its digits
+    value = (1 - shrunk + 2 * d * shrunk) / (1 + shrunk)
+    return min(1.0, float_up(value))
+
+
+def largest_posterior(epsilon: Real, prior: Real) -> float:
+    """Return the largest posterior probability that a pure guarantee allows.
+
+    An adversary who gives a fact about one individual the probability `prior` gives it,
+    after any output of a pure epsilon mechanism, at most
+    prior e^epsilon/(1 - prior + prior e^epsilon). Under delta > 0 no such bound holds
+    for every output.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon, >= 0.
+    prior : int, float, Fraction or Decimal
+        In [0, 1].
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    Examples
+    --------
+    >>> round(largest_posterior(1, 0.5), 6)
+    0.731059
+    """
+    e = capped_epsilon(epsilon)
+    p = _validate.between("prior", prior, *_UNIT)
+    if p in _UNIT or e == 0:
+        return float_up(p)
+    if e > 1000:
+        return 1.0
+    shrunk = _exp(-e) * (1 - 2 * _ERROR)
+    return min(1.0, float_up(p / (p + (1 - p) * shrunk)))
+
+
+def largest_power_of_profile(
+    log_delta: Callable[[float], float], false_positive_rate: Real, *, points: int = 200
+) -> float:
+    """Return the largest power that a whole profile delta(epsilon) allows.
+
+    The least of `largest_power` over a grid of epsilons, which an accountant's
+    `log_delta` gives: far below that of a single (epsilon, delta).
+
+    Parameters
+    ----------
+    log_delta : callable
+        ln(delta) at an epsilon >= 0, rounded up; an accountant's `log_delta`.
+    false_positive_rate : int, float, Fraction or Decimal
+        In [0, 1].
+    points : int
+        Number of epsilons, >= 2; more come closer to the best.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import GDPEvent, ZCDPAccountant
+    >>> accountant = ZCDPAccountant().compose(GDPEvent(0.5))
+    >>> round(largest_power_of_profile(accountant.log_delta, 0.05), 3)
+    0.15
+    """
+    _validate.between("false_positive_rate", false_positive_rate, *_UNIT)
+    count = _validate.integer("points", points, 2)
+    best = 1.0
+    for i in range(count):
+        epsilon = 0.0 if i == 0 else 1e-3 * math.pow(5e4, (i - 1) / (count - 1))
+        delta = math.exp(min(0.0, log_delta(epsilon))) * (1 + 1e-15)
+        if delta < 1:
+            best = min(best, largest_power(epsilon, delta, false_positive_rate))
+    return best
+
+
+def largest_kl_divergence(epsilon: Real) -> float:
+    """Return epsilon tanh(epsilon/2): the largest Kullback-Leibler divergence.
+
+    In nats, between the outputs of a pure epsilon mechanism on two neighbouring
+    datasets; for rho-zero-concentrated privacy it is rho itself. Divergences add up
+    under composition. They imply no (epsilon, delta) that is worth having, so there is
+    no accountant for them.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon, >= 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        epsilon is out of its domain.
+
+    Examples
+    --------
+    >>> round(largest_kl_divergence(1), 6)
+    0.462117
+    """
+    e = capped_epsilon(epsilon)
+    return 0.0 if e == 0 else pure_to_rho(e)
+
+
+def randomized_response_epsilon(bias: Real) -> float:
+    """Return ln((1 + 2 bias)/(1 - 2 bias)), the pure epsilon of a biased answer.
+
+    For a bit that is reported truthfully with probability 1/2 + bias. (It is above
+    4 bias, the figure often quoted.)
+
+    Parameters
+    ----------
+    bias : int, float, Fraction or Decimal
+        >= 0 and < 1/2.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        bias is out of its domain.
+
+    Examples
+    --------
+    >>> round(randomized_response_epsilon(0.25), 6)
+    1.098612
+    """
+    g = _validate.nonnegative("bias", bias)
+    if g >= Fraction(1, 2):
+        raise ParameterError(f"bias must be < 1/2, got {bias!r}")
+    return log_ratio(1 + 2 * g, 1 - 2 * g)
+
+
+_UNIT = (Fraction(0), Fraction(1))
+
+
+def _exp(x: Fraction) -> Fraction:
+    """Return e^x, raised by the error of its 60 digits."""
+    context = precise(_DIGITS)
+    with decimal.localcontext(context):
+        return Fraction(to_decimal(x, context).exp()) * (1 + _ERROR)

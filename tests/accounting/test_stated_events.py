@@ -1,0 +1,226 @@
+"""What stated, selected and sampled events guarantee, at 60 digits."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import pytest
+
+from fastdp.accounting import (
+    ApproximateDPEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    GDPEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PermuteAndFlipEvent,
+    PoissonSampledEvent,
+    PureDPEvent,
+    SampledWithoutReplacementEvent,
+    TCDPEvent,
+    ZCDPEvent,
+    event_delta,
+    event_epsilon,
+    event_rho,
+)
+from fastdp.accounting._sampling import amplified_epsilon, inner_epsilon
+from fastdp.accounting.guarantees import event_log_delta
+from fastdp.exceptions import UnsupportedEventError
+
+mp.mp.dps = 60
+
+SHARES = ["0", "1e-9", "0.3", "0.999999", "1"]
+PURE = ["1e-9", "0.1", "1", "5", "60", "500"]
+
+
+def number(value):
+    return mp.mpf(Fraction(value).numerator) / Fraction(value).denominator
+
+
+def pure_delta(pure, at):
+    return -mp.expm1(at - pure) / (1 + mp.exp(-pure))
+
+
+def bounded_range_delta(length, at):
+    return (mp.exp(length / 2) - mp.exp(at / 2)) ** 2 / mp.expm1(length)
+
+
+@pytest.mark.parametrize("pure", PURE)
+@pytest.mark.parametrize(
+    ("kind", "true_delta"),
+    [
+        (PureDPEvent, pure_delta),
+        (PermuteAndFlipEvent, pure_delta),
+        (ExponentialMechanismEvent, bounded_range_delta),
+    ],
+)
+def test_pure_and_bounded_range_profiles(kind, true_delta, pure):
+    event, p = kind(Fraction(pure)), number(pure)
+    for share in SHARES[:-1]:
+        at = Fraction(pure) * Fraction(share)
+        true = mp.log(true_delta(p, number(at)))
+        got = event_log_delta(event, at)
+        assert 0 <= got - true < 1e-11 or (got == 0 and true > -1e-11)
+    assert event_delta(event, Fraction(pure)) == 0
+    for delta in ["1e-300", "1e-9", "1e-3", "0.4"]:
+        got = event_epsilon(event, Fraction(delta))
+        d = number(delta)
+        if kind is ExponentialMechanismEvent:
+            gain = mp.sqrt(-d * mp.expm1(-p))
+            true = p + 2 * mp.log1p(-gain) if gain < 1 else mp.mpf(0)
+        else:
+            gain = d * (1 + mp.exp(-p))
+            true = p + mp.log1p(-gain) if gain < 1 else mp.mpf(0)
+        assert 0 <= got - max(mp.mpf(0), true) < 1e-13 * (1 + p)
+
+
+@pytest.mark.parametrize("length", [0.1, 1.0, 4.0])
+def test_the_bounded_range_profile_is_the_worst_over_all_intervals(length):
+    for at in [0.0, 0.3 * length, 0.9 * length]:
+        worst = 0.0
+        for i in range(1, 2000):
+            top = length * i / 2000
+            mass = (math.exp(length) - math.exp(top)) / math.expm1(length)
+            worst = max(worst, mass * -math.expm1(at - top))
+        got = event_delta(ExponentialMechanismEvent(length), at)
+        assert worst <= got < worst * (1 + 1e-3) + 1e-12
+
+
+@pytest.mark.parametrize("length", [0.01, 1.0, 6.0])
+def test_rho_of_bounded_range_bounds_every_order(length):
+    rho = event_rho(ExponentialMechanismEvent(length))
+    assert rho == pytest.approx(length**2 / 8, rel=1e-15)
+    big = mp.mpf(length)
+    for share, order in itertools.product(
+        [0.1, 0.4, 0.5, 0.6, 0.9], [1.001, 2, 10, 99]
+    ):
+        top = big * share
+        mass = (mp.exp(big) - mp.exp(top)) / mp.expm1(big)
+        z = mp.mpf(order) - 1
+        moment = mass * mp.exp(z * top) + (1 - mass) * mp.exp(z * (top - big))
+        assert mp.log(moment) / z <= order * rho
+
+
+def test_permute_and_flip_is_not_of_bounded_range():
+    # Two candidates whose scores swap: the divergence is four times epsilon^2/8.
+    epsilon = 0.01
+    low = math.exp(-epsilon / 2) / 2
+    loss = math.log((1 - low) / low)
+    divergence = (1 - 2 * low) * loss
+    assert loss <= epsilon
+    assert divergence > 3.9 * epsilon**2 / 8
+    assert divergence <= event_rho(PermuteAndFlipEvent(epsilon))
+
+
+RATES = [Fraction(1, 10**9), Fraction(1, 1000), Fraction(1, 3), Fraction(999, 1000)]
+
+
+@pytest.mark.parametrize("rate", RATES, ids=float)
+def test_amplification_forwards_and_backwards(rate):
+    for epsilon in ["1e-12", "1e-3", "1", "20", "39.9", "40.1", "80", "700", "2000"]:
+        e, r = number(epsilon), number(rate)
+        true = mp.log1p(r * mp.expm1(e))
+        assert 0 <= amplified_epsilon(rate, Fraction(epsilon)) - true < 3e-14 * true
+        true = mp.log1p(mp.expm1(e) / r)
+        got = number(inner_epsilon(rate, Fraction(epsilon)))
+        assert 0 <= true - got < 3e-13 * true
+    assert amplified_epsilon(Fraction(1), Fraction(3)) == 3.0
+
+
+@pytest.mark.parametrize("rate", RATES, ids=float)
+def test_sampled_noise(rate):
+    replace = NeighboringRelation.REPLACE_ONE
+    for at in ["0", "0.001", "0.5", "3"]:
+        inside = mp.log1p(mp.expm1(number(at)) / number(rate))
+        pure = number(rate) * -mp.expm1((inside - 1) / 2) if inside < 1 else 0
+        got = event_delta(PoissonSampledEvent(rate, LaplaceEvent(1, 1)), Fraction(at))
+        assert 0 <= got - pure < 1e-11 * number(rate)
+        left = mp.erfc((inside - mp.mpf(1) / 2) / mp.sqrt(2)) / 2
+        right = mp.erfc((inside + mp.mpf(1) / 2) / mp.sqrt(2)) / 2
+        true = number(rate) * (left - mp.exp(inside) * right)
+        for event in (
+            PoissonSampledEvent(rate, GaussianEvent(1, 1)),
+            SampledWithoutReplacementEvent(
+                rate.denominator, rate.numerator, GaussianEvent(1, 1, replace)
+            ),
+        ):
+            got = event_delta(event, Fraction(at))
+            assert true <= got
+            if true > mp.mpf("1e-290"):
+                assert got - true < 1e-9 * true
+            if 1e-290 < got < rate:
+                back = event_epsilon(event, got)
+                assert back <= float(Fraction(at)) * (1 + 1e-9) + 1e-9
+
+
+def test_sampling_is_refused_where_it_is_not_proved():
+    replace = NeighboringRelation.REPLACE_ONE
+    for event in (
+        PoissonSampledEvent(0.5, GaussianEvent(1, 1, replace)),
+        SampledWithoutReplacementEvent(10, 1, GaussianEvent(1, 1)),
+    ):
+        with pytest.raises(UnsupportedEventError):
+            event_delta(event, 1)
+        with pytest.raises(UnsupportedEventError):
+            event_epsilon(event, 0.1)
+        with pytest.raises(UnsupportedEventError):
+            event_rho(event)
+
+
+def concentrated(log_delta, rho, xi, omega):
+    """Return the least epsilon over all orders up to omega, by a fine search."""
+
+    def at(gap):
+        a = 1 + gap
+        return xi + a * rho + mp.log(gap / a) - (log_delta + mp.log(a)) / gap
+
+    low, high = mp.mpf("1e-12"), mp.mpf(omega) - 1
+    for _ in range(300):
+        left, right = (
+            low ** (mp.mpf(2) / 3) * high ** (mp.mpf(1) / 3),
+            low ** (mp.mpf(1) / 3) * high ** (mp.mpf(2) / 3),
+        )
+        if at(left) < at(right):
+            high = right
+        else:
+            low = left
+    return min(at(low), at(high))
+
+
+@pytest.mark.parametrize("rho", ["1e-8", "0.01", "0.5", "30"])
+@pytest.mark.parametrize(
+    ("xi", "omega"), [("0", "1.5"), ("0", "10"), ("0", "1e12"), ("0.2", "1e12")]
+)
+@pytest.mark.parametrize("delta", ["1e-3", "1e-15", "1e-300"])
+def test_lines_of_divergences(rho, xi, omega, delta):
+    if xi == "0":
+        event = TCDPEvent(Fraction(rho), Fraction(omega))
+    else:
+        event = ZCDPEvent(Fraction(rho), Fraction(xi))
+    log_delta = mp.log(number(delta))
+    true = concentrated(log_delta, number(rho), number(xi), number(omega))
+    got = event_epsilon(event, Fraction(delta))
+    assert 0 <= got - max(mp.mpf(0), true) < 1e-9 * (1 + abs(true))
+    back = event_log_delta(event, got)
+    assert back <= log_delta * (1 - mp.mpf("1e-10")) + 1e-9
+
+
+def test_perfect_and_nearly_perfect_events():
+    for event in (PureDPEvent(0), GDPEvent(0), ZCDPEvent(0), TCDPEvent(0, 2)):
+        assert event_epsilon(event, 0) == event_epsilon(event, 1e-9) == 0
+        assert event_delta(event, 0) == 0
+        assert event_rho(event) == 0
+    assert event_epsilon(ZCDPEvent(0, 0.5), 0) == 0.5
+
+
+def test_an_approximate_event_has_the_profile_of_its_worst_case():
+    event = ApproximateDPEvent(1, Fraction(1, 1000))
+    assert event_epsilon(event, Fraction(1, 1000)) == 1.0
+    assert event_delta(event, 1) == pytest.approx(0.001, rel=1e-15)
+    own = mp.mpf("0.001")
+    true = own + (1 - own) * pure_delta(mp.mpf(1), mp.mpf("0.5"))
+    assert 0 <= event_delta(event, 0.5) - true < 1e-11
+    assert 0.4999999 < event_epsilon(event, event_delta(event, 0.5)) <= 0.5 + 1e-9
+    with pytest.raises(UnsupportedEventError):
+        event_epsilon(event, Fraction(1, 10**4))
