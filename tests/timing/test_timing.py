@@ -7,12 +7,11 @@ The short runs have an alarm only for what no noise of a shared machine looks li
 
 from __future__ import annotations
 
-import gc
-import os
+import ctypes
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import CDLL
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ from tests.privacy.streams import KeyStream
 sys.path.insert(0, str(Path(__file__).parent))
 import two_class as tc
 
-SHORT, FULL = 10_000, 2_100_000
-ALARM, GATE = 15.0, 4.5
 LARGEST = float(np.finfo(float).max)
 GRID = (2.0**-30, -LARGEST, LARGEST, 0.0)
 
@@ -45,52 +42,27 @@ LAWS = [
 ]
 ENTRIES = 64
 
-
-@pytest.fixture(scope="module")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CDLL]:
-    """The timing loop in C, on one CPU."""
-    if tc.compiler() is None:
-        pytest.skip("needs a C compiler")
-    before = None
-    if hasattr(os, "sched_setaffinity"):
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {max(before)})
-    yield tc.build(tmp_path_factory.mktemp("timing"))
-    if before is not None:
-        os.sched_setaffinity(0, before)
-
-
-def short(run: Callable[[int, int], float]) -> None:
-    """Fail if |t| is beyond the alarm three times in a row."""
-    seen = []
-    for attempt in range(3):
-        seen.append(run(SHORT, attempt))
-        if abs(seen[-1]) < ALARM:
-            return
-    pytest.fail(f"t = {seen}")
+#: t of so many timings in an order given by a seed.
+Run = Callable[[int, int], float]
 
 
 # --- |noise| classes of the array kernels ---------------------------------------
 
 
-def noise_classes(
-    harness: CDLL, family: str, parameter: int, share: float
-) -> Callable[[int, int], float]:
+def noise_classes(harness: CDLL, family: str, parameter: int, share: float) -> Run:
     law = tc.law_of(harness, family, parameter)
     words = tc.class_words(law, 4096, 1, share)
     n = min(4096, harness.sampler_outputs(law.sampler))
-
-    def run(rounds: int, seed: int) -> float:
-        return tc.measure(harness, law, words, n, rounds, seed).t
-
-    return run
+    tape, out = tc.aligned(words.stride), np.zeros(n, np.int64)
+    work = tc.work_of("release", n, law=law.sampler, out=out, out_type=tc.I64)
+    return lambda rounds, seed: tc.measure(harness, work, tape, words, rounds, seed).t
 
 
 @pytest.mark.parametrize(("family", "parameter", "share"), LAWS)
 def test_noise_classes_short(
     harness: CDLL, family: str, parameter: int, share: float
 ) -> None:
-    short(noise_classes(harness, family, parameter, share))
+    tc.short(noise_classes(harness, family, parameter, share))
 
 
 @pytest.mark.slow
@@ -98,9 +70,7 @@ def test_noise_classes_short(
 def test_noise_classes(
     harness: CDLL, family: str, parameter: int, share: float
 ) -> None:
-    t = noise_classes(harness, family, parameter, share)(FULL, 7)
-    print(f"{family} {parameter}: t = {t:.2f}")
-    assert abs(t) < GATE
+    tc.full(f"{family} {parameter}", noise_classes(harness, family, parameter, share))
 
 
 # --- value classes of the array kernels ------------------------------------------
@@ -139,110 +109,79 @@ PAIRS = [
 ]
 
 
-def value_classes(
-    harness: CDLL, one: str, two: str, dtype: int, n: int
-) -> Callable[[int, int], float]:
+def value_classes(harness: CDLL, one: str, two: str, dtype: int, n: int) -> Run:
     law = tc.law_of(harness, "laplace", 10)
     pool = tc.data_pool(values(one, n), values(two, n))
-
-    def run(rounds: int, seed: int) -> float:
-        return tc.measure(
-            harness, law, pool, n, rounds, seed, x_type=dtype,
-            out_type=dtype, grid=None if dtype == tc.I64 else GRID,
-        ).t  # fmt: skip
-
-    return run
+    data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.int64)
+    grid = {} if dtype == tc.I64 else {"grid": (ctypes.c_double * 4)(*GRID)}
+    work = tc.work_of(
+        "release", n, law=law.sampler, x=data, x_type=dtype, out=out, out_type=dtype,
+        **grid,
+    )  # fmt: skip
+    return lambda rounds, seed: tc.measure(harness, work, data, pool, rounds, seed).t
 
 
 @pytest.mark.parametrize(("one", "two", "dtype"), PAIRS)
 def test_value_classes_short(harness: CDLL, one: str, two: str, dtype: int) -> None:
-    short(value_classes(harness, one, two, dtype, 1024))
+    tc.short(value_classes(harness, one, two, dtype, 1024))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1024, 2])
 @pytest.mark.parametrize(("one", "two", "dtype"), PAIRS)
 def test_value_classes(harness: CDLL, one: str, two: str, dtype: int, n: int) -> None:
-    t = value_classes(harness, one, two, dtype, n)(FULL, 7)
-    print(f"{one} / {two}, n = {n}: t = {t:.2f}")
-    assert abs(t) < GATE
+    run = value_classes(harness, one, two, dtype, n)
+    tc.full(f"{one} / {two}, n = {n}", run)
 
 
 # --- scalars, through Python ---------------------------------------------------------
 
 
-def scalar_classes(
-    release: Callable[[Any], Any], ones: list[Any], twos: list[Any]
-) -> Callable[[int, int], float]:
-    """Time release(argument) over arguments of two classes, in random order."""
-    both = [item for pair in zip(ones, twos, strict=True) for item in pair]
-
-    def run(rounds: int, seed: int) -> float:
-        rng = np.random.default_rng(seed)
-        order = rng.integers(0, len(both), rounds)
-        taken = np.zeros(rounds)
-        clock = time.perf_counter_ns
-        gc.collect()
-        gc.disable()
-        try:
-            for i, k in enumerate(order.tolist()):
-                x = both[k]
-                start = clock()
-                release(x)
-                taken[i] = clock() - start
-        finally:
-            gc.enable()
-        return tc.largest_t((order % 2)[rounds // 20 :], taken[rounds // 20 :])
-
-    return run
+def scalar_values(harness: CDLL, rounds: int) -> Run:
+    tiny = [np.int64(k - 32) for k in range(ENTRIES)]
+    large = [np.int64(2**63 - 1 - k) for k in range(ENTRIES)]
+    x = np.int64(-(10**15))
+    work = tc.call_of(fastdp.DiscreteLaplace(10).release, x)
+    pool = tc.data_pool(tiny, large)
+    memory = tc.inside(x)
+    return lambda rounds, seed: tc.measure(harness, work, memory, pool, rounds, seed).t
 
 
-def scalar_values() -> Callable[[int, int], float]:
-    tiny, large = [], []
-    for k in range(64):  # in turn, so that neither class has memory of its own
-        tiny.append(np.int64(k - 32))
-        large.append(np.int64(2**63 - 1 - k))
-    return scalar_classes(fastdp.DiscreteLaplace(10).release, tiny, large)
-
-
-def scalar_noise(m: Any) -> Callable[[int, int], float]:
+def scalar_noise(m: Any, harness: CDLL, rounds: int, keys: int = 3) -> Run:
     # Many keys: what else a key decides (rejections, the other lanes of the batch)
-    # must be alike in both classes. The objects that are timed are made afterwards,
-    # in turn, so that the classes are alike in memory, too.
-    rng, many = np.random.default_rng(3), 8192
-    found: tuple[list[bytes], list[bytes]] = ([], [])
+    # must be alike in both classes.
+    rng, many = np.random.default_rng(keys), max(1024, rounds // 64)
+    found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    zero, key = np.int64(0), bytes(bytearray(32))
+    stream, memory = KeyStream(key), tc.inside(key)
     while min(map(len, found)) < many:
-        key = rng.bytes(32)
-        size = abs(int(m.release(np.int64(0), stream=KeyStream(key)))) / m.std
+        drawn = rng.bytes(32)
+        memory[:] = drawn
+        size = abs(int(m.release(zero, stream=stream))) / m.std
         if size < 0.3 or size > 1.5:
-            found[size > 1].append(key)
-    small, large = [], []
-    for one, two in zip(*found, strict=False):
-        small.append(KeyStream(bytes(bytearray(one))))
-        large.append(KeyStream(bytes(bytearray(two))))
-    zero = np.int64(0)
-    return scalar_classes(lambda s: m.release(zero, stream=s), small, large)
+            found[size > 1].append(np.frombuffer(drawn, np.uint8))
+    pool = tc.data_pool(*(keys[:many] for keys in found))
+    work = tc.call_of(lambda source: m.release(zero, stream=source), stream)
+    return lambda rounds, seed: tc.measure(harness, work, memory, pool, rounds, seed).t
 
 
-SCALARS = {
+SCALARS: dict[str, Callable[[CDLL, int], Run]] = {
     "values": scalar_values,
-    "noise, laplace 10": lambda: scalar_noise(fastdp.DiscreteLaplace(10)),
-    "noise, gaussian 10": lambda: scalar_noise(fastdp.DiscreteGaussian(10)),
-    "noise, laplace 2**40": lambda: scalar_noise(fastdp.DiscreteLaplace(2**40)),
+    "noise, laplace 10": partial(scalar_noise, fastdp.DiscreteLaplace(10)),
+    "noise, gaussian 10": partial(scalar_noise, fastdp.DiscreteGaussian(10)),
+    "noise, laplace 2**40": partial(scalar_noise, fastdp.DiscreteLaplace(2**40)),
 }
 
 
 @pytest.mark.parametrize("case", SCALARS)
 def test_scalars_short(harness: CDLL, case: str) -> None:
-    short(SCALARS[case]())
+    tc.short(SCALARS[case](harness, tc.SHORT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SCALARS)
 def test_scalars(harness: CDLL, case: str) -> None:
-    t = SCALARS[case]()(FULL, 7)
-    print(f"scalar, {case}: t = {t:.2f}")
-    assert abs(t) < GATE
+    tc.full(f"scalar, {case}", SCALARS[case](harness, tc.FULL))
 
 
 # --- the test itself ---------------------------------------------------------------
@@ -253,7 +192,7 @@ def test_the_statistic_sees_a_planted_leak() -> None:
     class_of = rng.integers(0, 2, 20_000).astype(np.uint8)
     quiet = rng.gamma(20, 5, 20_000)
     assert abs(tc.largest_t(class_of, quiet)) < 5
-    assert tc.largest_t(class_of, quiet + class_of * quiet) < -ALARM
+    assert tc.largest_t(class_of, quiet + class_of * quiet) < -tc.ALARM
 
 
 def test_words_are_of_their_class(harness: CDLL) -> None:

@@ -2,10 +2,11 @@
  *
  * Loaded as a shared library; the functions of the core come in as pointers, so
  * that what is timed is the extension as it is installed. For each timing one
- * class is drawn, and an input of it is put into the one buffer that the release
- * reads (data, or random words) by selections that read both classes alike; then
- * the release alone is timed. Words are put together anew each time: a few blocks,
- * repeated, would differ by chance in what they cost.
+ * class is drawn, and an input of it is put into the one buffer that the work
+ * reads (data, random words, or what is inside a Python object) by selections that
+ * read both classes alike; then the work alone is timed. Words of the additive laws
+ * are put together anew each time: a few blocks, repeated, would differ by chance in
+ * what they cost.
  */
 #include <stdint.h>
 #include <string.h>
@@ -32,8 +33,6 @@ static uint64_t ticks(void)
 }
 #endif
 
-typedef fdp_status_t (*release_fn)(const fdp_call_t *, const fdp_sampler_t *, uint64_t,
-                                   size_t, const fdp_target_t *);
 typedef fdp_status_t (*prepare_fn)(fdp_sampler_t *);
 
 static uint64_t next(uint64_t *state) /* splitmix64 */
@@ -148,33 +147,104 @@ static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
     }
 }
 
+/* ---- what is timed --------------------------------------------------------- */
+
+typedef enum {
+    RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_LABELS, HADAMARD, PYTHON
+} kind_t;
+
+/* One of the core's functions with all its arguments, or a Python callable `law` with
+ * its argument x; `buffer` below is the memory of one of them. */
+typedef struct {
+    int32_t kind;
+    uint32_t size; /* row bytes, buckets, or bits of a Hadamard code */
+    size_t n;
+    union {
+        fdp_status_t (*release)(const fdp_call_t *, const fdp_sampler_t *, uint64_t,
+                                size_t, const fdp_target_t *);
+        fdp_status_t (*flip_bits)(const fdp_call_t *, const fdp_bernoulli_t *, uint64_t,
+                                  size_t, const uint8_t *, uint8_t *);
+        fdp_status_t (*flip_bytes)(const fdp_call_t *, const fdp_bernoulli_t *, uint64_t,
+                                   size_t, const void *, fdp_dtype_t, int, uint8_t *);
+        fdp_status_t (*respond)(const fdp_call_t *, const fdp_response_t *, uint64_t,
+                                size_t, const void *, fdp_dtype_t, int64_t, void *,
+                                fdp_dtype_t);
+        void (*insert_bits)(size_t, size_t, const uint32_t *, const uint8_t *, uint8_t *);
+        void (*hash_labels)(uint32_t, uint32_t, size_t, const uint64_t *,
+                            const uint32_t *, uint32_t *);
+        void (*hadamard)(uint32_t, size_t, const uint32_t *, const uint32_t *,
+                         const uint8_t *, uint32_t *);
+        void *(*python)(void *, void *);
+    } function;
+    void *law;
+    void *x;
+    void *out;
+    int32_t x_type, out_type;
+    int64_t other;
+    const void *words; /* seeds, or random words */
+    const uint8_t *bits;
+    const double *grid;        /* RELEASE: NULL, or the fields of fdp_grid_t */
+    void (*forget)(void *);    /* PYTHON: drops a reference */
+} work_t;
+
+static fdp_status_t release(const work_t *w, const fdp_call_t *call)
+{
+    fdp_grid_t grid = {0};
+    fdp_target_t target = {.x = w->x, .x_type = (fdp_dtype_t)w->x_type,
+                           .out = w->out, .out_type = (fdp_dtype_t)w->out_type};
+    if (w->grid != NULL) {
+        grid = (fdp_grid_t){w->grid[0], w->grid[1], w->grid[2], w->grid[3]};
+        target.grid = &grid;
+    }
+    return w->function.release(call, w->law, 0, w->n, &target);
+}
+
+/* Does the work; what Python returned is left at `result`. */
+static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
+{
+    switch ((kind_t)w->kind) {
+    case RELEASE:
+        return release(w, call);
+    case FLIP_BITS:
+        return w->function.flip_bits(call, w->law, 0, w->n, w->x, w->out);
+    case FLIP_BYTES:
+        return w->function.flip_bytes(call, w->law, 0, w->n, w->x,
+                                      (fdp_dtype_t)w->x_type, (int)w->other, w->out);
+    case RESPOND:
+        return w->function.respond(call, w->law, 0, w->n, w->x, (fdp_dtype_t)w->x_type,
+                                   w->other, w->out, (fdp_dtype_t)w->out_type);
+    case INSERT_BITS:
+        w->function.insert_bits(w->n, w->size, w->x, w->bits, w->out);
+        return FDP_OK;
+    case HASH_LABELS: /* 10 bits of categories: l = 33 - 10 */
+        w->function.hash_labels(w->size, 23, w->n, w->words, w->x, w->out);
+        return FDP_OK;
+    case HADAMARD:
+        w->function.hadamard(w->size, w->n, w->x, w->words, w->bits, w->out);
+        return FDP_OK;
+    case PYTHON:
+        *result = w->function.python(w->law, w->x);
+        return *result != NULL ? FDP_OK : FDP_ERR_PARAMETER;
+    }
+    return FDP_ERR_PARAMETER;
+}
+
 /* ---- the experiment ------------------------------------------------------ */
 
-/* Times `rounds` releases of n outputs. With a supply, `buffer` is the main stream of
- * one chunk (the tape), and pool holds `entries` blocks of honest words, each followed
- * by the marks of its trials. Otherwise `buffer` is the data x, pool holds entries * 2
- * blocks of `bytes` (a multiple of 8), class 0 first, and every call has another key. Fills class_of and
- * taken; returns the number of calls of the resolver, or -1 on an error. */
-int64_t two_class(release_fn release, const fdp_sampler_t *sampler, uint32_t cipher,
-                  const supply_t *supply, uint8_t *buffer, size_t bytes, const uint8_t *pool,
-                  size_t entries, int x_type, int out_type, void *out, size_t n,
-                  const double *grid, uint64_t seed, size_t rounds, uint8_t *class_of,
-                  uint32_t *taken)
+/* Times the work `rounds` times. With a supply, `buffer` is the main stream of one
+ * chunk (the tape), and pool holds `entries` blocks of honest words, each followed by
+ * the marks of its trials. Otherwise pool holds entries * 2 blocks of `bytes` (a
+ * multiple of 8), class 0 first, for a `buffer` that is the tape, if `on_tape`, or data;
+ * then every call has another key. Fills class_of and taken; returns the number of calls
+ * of the resolver, or -1 on an error. */
+int64_t two_class(const work_t *work, uint32_t cipher, int on_tape, const supply_t *supply,
+                  uint8_t *buffer, size_t bytes, const uint8_t *pool, size_t entries,
+                  uint64_t seed, size_t rounds, uint8_t *class_of, uint32_t *taken)
 {
-    fdp_grid_t on_grid = {0};
-    fdp_target_t target = {.out = out, .out_type = (fdp_dtype_t)out_type};
     fdp_tape_t tape = {.chunks = 1, .main = buffer, .main_stride = bytes};
     fdp_call_t call = {.resolve = resolve};
-    call.stream.cipher = supply != NULL ? FDP_CIPHER_TAPE : cipher;
-    call.stream.tape = supply != NULL ? &tape : NULL;
-    if (supply == NULL) {
-        target.x = buffer;
-        target.x_type = (fdp_dtype_t)x_type;
-    }
-    if (grid != NULL) {
-        on_grid = (fdp_grid_t){grid[0], grid[1], grid[2], grid[3]};
-        target.grid = &on_grid;
-    }
+    call.stream.cipher = on_tape ? FDP_CIPHER_TAPE : cipher;
+    call.stream.tape = on_tape ? &tape : NULL;
     resolver_calls = 0;
     for (size_t i = 0; i < rounds; i++) {
         const uint64_t r = next(&seed);
@@ -186,16 +256,20 @@ int64_t two_class(release_fn release, const fdp_sampler_t *sampler, uint32_t cip
             draw_class(buffer, block + bytes, supply, which, &seed);
         } else {
             take_class(buffer, pool + 2 * entry * bytes, which, bytes);
-            for (size_t k = 0; k < 32; k += 8) {
-                const uint64_t word = next(&seed);
-                memcpy(call.stream.key + k, &word, 8);
-            }
         }
+        for (size_t k = 0; k < 32; k += 8) {
+            const uint64_t word = next(&seed);
+            memcpy(call.stream.key + k, &word, 8);
+        }
+        void *result = NULL;
         const uint64_t start = ticks();
-        const fdp_status_t status = release(&call, sampler, 0, n, &target);
+        const fdp_status_t status = run(work, &call, &result);
         const uint64_t stop = ticks();
         if (status != FDP_OK) {
             return -1;
+        }
+        if (result != NULL) {
+            work->forget(result);
         }
         class_of[i] = (uint8_t)which;
         taken[i] = (uint32_t)(stop - start);

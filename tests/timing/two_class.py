@@ -13,12 +13,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fastdp import _core, _tables
 
@@ -41,7 +43,7 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CC", "cc"))
 
 
-def build(folder: Path) -> ctypes.CDLL:
+def build(folder: Path) -> ctypes.PyDLL:
     """Compile and load the harness."""
     library = folder / "two_class.so"
     subprocess.run(
@@ -53,7 +55,8 @@ def build(folder: Path) -> ctypes.CDLL:
         ],
         check=True,
     )
-    harness = ctypes.CDLL(str(library))
+    # Python objects are among what is timed: the interpreter stays locked.
+    harness = ctypes.PyDLL(str(library))
     harness.sampler_size.restype = ctypes.c_size_t
     harness.two_class.restype = ctypes.c_int64
     return harness
@@ -220,13 +223,132 @@ def class_words(law: Law, trials: int, seed: int, share: float = 1.0) -> Words:
 
 
 def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
-    """Return pairs of blocks of data, one array of each class after the other."""
-    return np.stack(
-        [
-            np.stack([a.view(np.uint8), b.view(np.uint8)])
-            for a, b in zip(small, large, strict=True)
-        ]
+    """Return pairs of blocks of data, one array of each class after the other.
+
+    Blocks are filled up with zeros to whole 64-bit words, for the copy in C.
+    """
+    nbytes = small[0].nbytes
+    pool = np.zeros((len(small), 2, -(-nbytes // 8) * 8), np.uint8)
+    for k, pair in enumerate(zip(small, large, strict=True)):
+        for c, array in enumerate(pair):
+            pool[k, c, :nbytes] = array.reshape(-1).view(np.uint8)
+    return pool
+
+
+# --- what is timed ---------------------------------------------------------------
+
+KINDS = (
+    "release", "flip_bits", "flip_bytes", "respond", "insert_bits", "hash_labels",
+    "hadamard_encode", "python",
+)  # fmt: skip
+
+
+class Bernoulli(ctypes.Structure):
+    """fdp_bernoulli_t of an exact p, as the extension fills it."""
+
+    _fields_ = (
+        ("invert", ctypes.c_uint32),
+        ("beyond", ctypes.c_uint32),
+        ("digit", ctypes.c_uint64 * 3),
     )
+
+    @classmethod
+    def of(cls, p: Fraction) -> Bernoulli:
+        less = min(p, 1 - p)
+        scaled, rest = divmod(less.numerator << 192, less.denominator)
+        digits = (scaled >> 64 * (2 - i) & (2**64 - 1) for i in range(3))
+        return cls(p != less, rest != 0, (ctypes.c_uint64 * 3)(*digits))
+
+
+class Response(ctypes.Structure):
+    """fdp_response_t of an exact probability of the truth."""
+
+    _fields_ = (
+        ("categories", ctypes.c_uint32),
+        ("always", ctypes.c_uint32),
+        ("truth", ctypes.c_uint64),
+        ("share", ctypes.c_uint64 * 2),
+    )
+
+    @classmethod
+    def of(cls, truth: Fraction, categories: int) -> Response:
+        share = 2**128 // categories
+        return cls(
+            categories, truth == 1, 0 if truth == 1 else int(truth * 2**64),
+            (ctypes.c_uint64 * 2)(share >> 64, share & (2**64 - 1)),
+        )  # fmt: skip
+
+
+class Work(ctypes.Structure):
+    """work_t of two_class.c; `keep` holds the Python objects that it points to."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("size", ctypes.c_uint32),
+        ("n", ctypes.c_size_t),
+        ("function", ctypes.c_void_p),
+        ("law", ctypes.c_void_p),
+        ("x", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("x_type", ctypes.c_int32),
+        ("out_type", ctypes.c_int32),
+        ("other", ctypes.c_int64),
+        ("words", ctypes.c_void_p),
+        ("bits", ctypes.c_void_p),
+        ("grid", ctypes.c_void_p),
+        ("forget", ctypes.c_void_p),
+    )
+    keep: tuple[Any, ...]
+
+
+def _address(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.ctypes.data
+    return ctypes.addressof(value)
+
+
+def work_of(kind: str, n: int, **fields: Any) -> Work:
+    """Return a call of the core's function; arrays and laws are given as such."""
+    function = getattr(ctypes.CDLL(_core.__file__), f"fdp_{kind}")
+    work = Work(
+        kind=KINDS.index(kind),
+        n=n,
+        function=ctypes.cast(function, ctypes.c_void_p),
+        **{
+            name: value if isinstance(value, int) else _address(value)
+            for name, value in fields.items()
+        },
+    )
+    work.keep = tuple(fields.values())
+    return work
+
+
+def call_of(function: Any, argument: Any) -> Work:
+    """Return the call function(argument) by the interpreter."""
+    work = Work(
+        kind=KINDS.index("python"),
+        function=ctypes.cast(ctypes.pythonapi.PyObject_CallOneArg, ctypes.c_void_p),
+        law=id(function),
+        x=id(argument),
+        forget=ctypes.cast(ctypes.pythonapi.Py_DecRef, ctypes.c_void_p),
+    )
+    work.keep = (function, argument)
+    return work
+
+
+def inside(value: np.int64 | bytes) -> ctypes.Array[ctypes.c_uint8]:
+    """Return the memory of a number's value or of the octets of a bytes object.
+
+    To change it is what no program may do but one that owns the object, here so that
+    both classes are one and the same object.
+    """
+    if isinstance(value, bytes):
+        offset, content = bytes.__basicsize__ - 1, value
+    else:
+        offset, content = object.__basicsize__, value.tobytes()
+    memory = (ctypes.c_uint8 * len(content)).from_address(id(value) + offset)
+    assert bytes(memory) == content
+    return memory
 
 
 # --- the experiment ------------------------------------------------------------
@@ -240,44 +362,68 @@ class Result:
     resolver_calls: int
 
 
+def aligned(nbytes: int) -> np.ndarray:
+    """Return zeroed bytes that start with a line of the cache."""
+    memory = np.zeros(nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + nbytes]
+
+
 def measure(
     harness: ctypes.CDLL,
-    law: Law,
+    work: Work,
+    buffer: Any,
     source: Words | np.ndarray,
-    n: int,
     rounds: int,
     seed: int,
     *,
-    x_type: int = I64,
-    out_type: int = I64,
-    grid: tuple[float, float, float, float] | None = None,
+    on_tape: bool = False,
 ) -> Result:
-    """Time `rounds` releases of n outputs over the two classes of words or data."""
-    release = ctypes.CDLL(_core.__file__).fdp_release
+    """Time `rounds` times work that reads `buffer`, over two classes of its contents.
+
+    `source` makes the contents: words of a tape, or pairs of blocks of both classes,
+    which are the tape too if `on_tape`, and data otherwise.
+    """
     if isinstance(source, Words):
         pool, nbytes = source.blocks, source.stride
-        supply = source.structure()
+        supply, on_tape = ctypes.byref(source.structure()), True
     else:
         pool, nbytes, supply = source, source.shape[2], None
     pool = np.ascontiguousarray(pool)
-    buffer = np.zeros(nbytes + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    out = np.zeros(8 * n, np.uint8)
     class_of = np.zeros(rounds, np.uint8)
     taken = np.zeros(rounds, np.uint32)
-    on_grid = None if grid is None else (ctypes.c_double * 4)(*grid)
-
-    def pointer(array: np.ndarray, offset: int = 0) -> ctypes.c_void_p:
-        return ctypes.c_void_p(array.ctypes.data + offset)
-
+    assert nbytes % 8 == 0
+    assert len(memoryview(buffer).cast("B")) >= nbytes
     calls = harness.two_class(
-        release, law.sampler, _core.CIPHERS[_core.config()["cipher"]],
-        None if supply is None else ctypes.byref(supply), pointer(buffer, start),
-        ctypes.c_size_t(nbytes), pointer(pool), ctypes.c_size_t(pool.shape[0]),
-        x_type, out_type, pointer(out), ctypes.c_size_t(n), on_grid,
-        ctypes.c_uint64(seed), ctypes.c_size_t(rounds), pointer(class_of),
-        pointer(taken),
+        ctypes.byref(work), _core.CIPHERS[_core.config()["cipher"]], int(on_tape),
+        supply, ctypes.c_void_p(_address(buffer)), ctypes.c_size_t(nbytes),
+        ctypes.c_void_p(_address(pool)), ctypes.c_size_t(len(pool)),
+        ctypes.c_uint64(seed), ctypes.c_size_t(rounds),
+        ctypes.c_void_p(_address(class_of)), ctypes.c_void_p(_address(taken)),
     )  # fmt: skip
     assert calls >= 0
     warm = rounds // 20
     return Result(largest_t(class_of[warm:], taken[warm:]), class_of, taken, int(calls))
+
+
+# --- the alarm of short runs -----------------------------------------------------
+
+SHORT, FULL = 10_000, 2_100_000
+ALARM, GATE = 15.0, 4.5
+
+
+def short(run: Callable[[int, int], float]) -> None:
+    """Fail if |t| is beyond the alarm three times in a row."""
+    seen = []
+    for attempt in range(3):
+        seen.append(run(SHORT, attempt))
+        if abs(seen[-1]) < ALARM:
+            return
+    pytest.fail(f"t = {seen}")
+
+
+def full(name: str, run: Callable[[int, int], float]) -> None:
+    """Print t of a million timings a class, and fail if it is beyond the gate."""
+    t = run(FULL, 7)
+    print(f"{name}: t = {t:.2f}")
+    assert abs(t) < GATE

@@ -146,8 +146,8 @@ class FrequencyOracle(Mechanism):
         if isinstance(values, np.ndarray):
             labels = _arrays.data("values", values, real=False)
         elif isinstance(values, np.integer):
-            # Never a Python int, whose cost depends on its value.
-            labels = _arrays.data("values", np.array(values), real=False)
+            # Never a Python int, whose cost depends on its value; np.array makes one.
+            labels = _arrays.data("values", values.__array__(), real=False)
         else:
             labels = np.array(int64_scalar("values", values))
         dtype = self._report_dtype
