@@ -72,13 +72,15 @@ typedef struct {
     uint64_t chunk;
     uint32_t trial;
     uint64_t word[3];
+    void *owner; /* the law's */
 } fdp_pending_t;
 
 /* Settles one pending trial exactly. Returns 1 and the value as the sum of two
  * integers of one sign (the second is 0 unless the first is at the limit of
  * int64; sums beyond 2^64 - 2 may stop there), 0 for a rejected trial, -1 on
  * failure. Must not depend on anything but the pending trial, its extension blocks
- * (fdp_call_extend) and the sampler's public parameters. */
+ * (fdp_call_extend) and the public parameters of the law, whose `owner` the pending
+ * trial has: threads may draw from several laws under one call. */
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
                               int64_t value[2]);
 
@@ -172,6 +174,7 @@ typedef struct {
     uint32_t slots[3];        /* derived: second-stage lanes of a batch of at */
                               /*   most 128, 1024 and 4096 trials             */
     fdp_law_t law;
+    void *owner;              /* handed to the resolver                       */
 } fdp_sampler_t;
 
 /* Completes the derived fields of a sampler whose exact fields are filled. */
@@ -238,6 +241,7 @@ typedef struct {
     uint32_t invert;
     uint32_t beyond;   /* p' has digits after these       */
     uint64_t digit[3]; /* floor(2^192 p'), highest first  */
+    void *owner;       /* handed to the resolver          */
 } fdp_bernoulli_t;
 
 #define FDP_BITS_CHUNK 32768 /* outputs of a chunk of Bernoulli bits */
@@ -263,6 +267,7 @@ typedef struct {
     uint32_t always;     /* truth = 1: only outside labels change  */
     uint64_t truth;      /* 2^64 times it, an integer              */
     uint64_t share[2];   /* floor(2^128 / k), high first           */
+    void *owner;         /* handed to the resolver                 */
 } fdp_response_t;
 
 #define FDP_RESPONSE_CHUNK 4096

@@ -52,7 +52,6 @@ cdef class Call:
     cdef fdp_call_t c
     cdef fdp_tape_t tape
     cdef object tape_owner
-    cdef object resolver
     cdef object error
 
     def __cinit__(self, stream=None):
@@ -104,7 +103,8 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
     cdef uint32_t trial = pending.trial
     try:
         words = (pending.word[0], pending.word[1], pending.word[2])
-        exact = call.resolver(words, lambda block: call.extension(chunk, trial, block))
+        resolver = <object> pending.owner
+        exact = resolver(words, lambda block: call.extension(chunk, trial, block))
         if exact is None:
             return 0
         value[0] = max(min(exact, INT64_MAX), INT64_MIN)
@@ -152,6 +152,7 @@ cdef class Sampler:
     def __cinit__(self, resolver):
         memset(&self.c, 0, sizeof(fdp_sampler_t))
         self.resolver = resolver
+        self.c.owner = <void *> resolver
 
     @staticmethod
     def laplace(table, resolver, int64_t bound=0, double within=1.0):
@@ -258,7 +259,6 @@ def fill(Call call, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
     if grid is not None:
         c_grid.step, c_grid.low, c_grid.high, c_grid.nan = grid
         target.grid = &c_grid
-    call.resolver = sampler.resolver
     try:
         while left > 0:
             n = left if left < slab else slab
@@ -285,7 +285,6 @@ cdef cnp.dtype _FLOAT64_DTYPE = np.dtype(np.float64)
 cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target) except -1:
     cdef Call call = Call.__new__(Call, stream)
     cdef fdp_status_t status
-    call.resolver = sampler.resolver
     with nogil:
         status = fdp_release(&call.c, &sampler.c, 0, 1, target)
     return _check(status, call)
@@ -432,6 +431,7 @@ cdef class Bernoulli:
         for i in range(3):
             self.c.digit[2 - i] = (scaled >> (64 * i)) & 0xFFFFFFFFFFFFFFFF
         self.resolver = resolver
+        self.c.owner = <void *> resolver
 
 
 @cython.final
@@ -449,6 +449,7 @@ cdef class Response:
         self.c.share[0] = share >> 64
         self.c.share[1] = share & 0xFFFFFFFFFFFFFFFF
         self.resolver = resolver
+        self.c.owner = <void *> resolver
 
 
 cdef int _pause(Call call, fdp_status_t status) except -1:
@@ -467,7 +468,6 @@ def flip_bits(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, size_t n
     cdef fdp_status_t status
     if x is not None:
         data = <uint8_t *> cnp.PyArray_DATA(x)
-    call.resolver = law.resolver
     try:
         while done < n:
             part = n - done if n - done < slab else slab
@@ -495,7 +495,6 @@ def flip_bytes(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, int oth
         data = <const uint8_t *> cnp.PyArray_DATA(x)
         x_type = _dtype_code(x)
         item = x.itemsize
-    call.resolver = law.resolver
     try:
         while done < n:
             part = n - done if n - done < slab else slab
@@ -520,7 +519,6 @@ def respond(Call call, Response law, cnp.ndarray x, cnp.ndarray out,
     cdef size_t x_item = x.itemsize, out_item = out.itemsize
     cdef size_t slab = <size_t> SLAB * FDP_RESPONSE_CHUNK
     cdef fdp_status_t status
-    call.resolver = law.resolver
     try:
         while done < n:
             part = n - done if n - done < slab else slab

@@ -32,6 +32,7 @@ cdef extern from "fastdp.h" nogil:
         uint64_t chunk
         uint32_t trial
         uint64_t word[3]
+        void *owner
 
     ctypedef int (*fdp_resolve_fn)(void *, const fdp_pending_t *, int64_t *) noexcept nogil
 
@@ -98,6 +99,7 @@ cdef extern from "fastdp.h" nogil:
         uint32_t chunk_outputs
         uint32_t slots[3]
         fdp_law_t law
+        void *owner
 
     fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)
 
@@ -145,12 +147,14 @@ cdef extern from "fastdp.h" nogil:
         uint32_t invert
         uint32_t beyond
         uint64_t digit[3]
+        void *owner
 
     ctypedef struct fdp_response_t:
         uint32_t categories
         uint32_t always
         uint64_t truth
         uint64_t share[2]
+        void *owner
 
     ctypedef struct fdp_hashed_t:
         uint32_t slope

@@ -68,7 +68,7 @@ static uint64_t digits_from(const fdp_bernoulli_t *law, unsigned from)
 /* [U < p'] exactly, by the caller's resolver. */
 static uint64_t resolve(draw_t *d, uint32_t lane, unsigned known)
 {
-    fdp_pending_t pending = {.chunk = d->number, .trial = lane};
+    fdp_pending_t pending = {.chunk = d->number, .trial = lane, .owner = d->law->owner};
     pending.word[0] = known;
     pending.word[1] = d->law->digit[0] >> (64 - known);
     int64_t value[2] = {0, 0};

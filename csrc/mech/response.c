@@ -81,8 +81,10 @@ typedef struct {
 /* D exactly, by the caller's resolver. */
 static uint32_t resolve(draw_t *d, uint32_t lane, const trial_t *t, uint64_t uniform)
 {
-    fdp_pending_t pending = {
-        .chunk = d->number, .trial = lane, .word = {t->word, t->v, uniform}};
+    fdp_pending_t pending = {.chunk = d->number,
+                             .trial = lane,
+                             .word = {t->word, t->v, uniform},
+                             .owner = d->law->owner};
     int64_t value[2] = {0, 0};
     const int kept = d->call->resolve(d->call->context, &pending, value);
     fdp_wipe(&pending, sizeof pending);

@@ -48,7 +48,8 @@ static int64_t rejected_value(const fdp_draw_t *d)
 static int64_t resolve(fdp_draw_t *d, const fdp_special_t *s)
 {
     const int64_t bound = fdp_is_laplace(d->sampler) ? d->sampler->law.laplace.bound : 0;
-    fdp_pending_t pending = {.chunk = d->number, .trial = s->trial};
+    fdp_pending_t pending = {
+        .chunk = d->number, .trial = s->trial, .owner = d->sampler->owner};
     memcpy(pending.word, s->word, sizeof pending.word);
     int64_t exact[2] = {0, 0};
     const int kept = d->call->resolve(d->call->context, &pending, exact);
