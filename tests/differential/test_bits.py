@@ -147,6 +147,20 @@ def test_chunks_are_drawn_by_their_number(first: int) -> None:
     assert (out == expected).all()
 
 
+def test_long_calls_go_on_where_they_paused() -> None:
+    """Between 1024 chunks a call looks at signals; the bits are those of one run."""
+    call, law = _core.Call(Keyed(KEY)), fdp_random.bernoulli_law(Fraction(1, 3))
+    pause = 1024 * layout.BITS
+    n = pause + 9
+    x = np.full(-(-n // 8), 0x5A, np.uint8)
+    tail = packed(call, law, 9, x[pause // 8 :], 1024)
+    assert (packed(call, law, n, x)[pause // 8 :] == tail).all()
+    values = np.unpackbits(x)[:n]
+    out = as_bytes(call, law, n, values)
+    assert (out[pause:] == np.unpackbits(tail)[:9]).all()
+    assert (out[:100] == values[:100] ^ layout.flips(call, Fraction(1, 3), 100)).all()
+
+
 def values_of(source: str, n: int) -> np.ndarray:
     """Zeros and ones, and among them whatever else the type holds."""
     rng = np.random.default_rng(5)
@@ -280,6 +294,21 @@ def test_words_at_the_thresholds(
 @lru_cache(maxsize=2)
 def tape_answers(p: Fraction) -> np.ndarray:
     return layout.flips(_core.Call(tape_of(p)), p, 2 * layout.BITS)
+
+
+@pytest.mark.usefixtures("level")
+def test_a_failure_of_the_resolver_leaves_zeros() -> None:
+    p = Fraction(1, 3)
+    law, call = _core.Bernoulli(p, layout.lost), _core.Call(tape_of(p))
+    out = np.full(40_000, 7, np.uint8)
+    with pytest.raises(layout.LostError):
+        _core.flip_bytes(call, law, None, out)
+    assert not out.any()
+    out[:] = 7
+    with pytest.raises(layout.LostError):
+        _core.flip_bits(call, law, out[:5000], out[:5000], 40_000)
+    assert not out[:5000].any()
+    assert (out[5000:] == 7).all()
 
 
 def test_tapes_decide_at_every_stage() -> None:

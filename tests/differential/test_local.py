@@ -118,6 +118,16 @@ def test_lengths_and_chunks(n: int) -> None:
             assert (respond(call, law, x, 0, first) == expected).all()
 
 
+def test_long_calls_go_on_where_they_paused() -> None:
+    """Between 1024 chunks a call looks at signals; the reports are those of one run."""
+    law, call = Law(truths(7)[2], 7), _core.Call(Keyed(KEY))
+    pause = 1024 * layout.RESPONSES
+    x = np.tile(np.arange(-2, 9, dtype=np.int8), pause // 11 + 2)[: pause + 9]
+    out = respond(call, law, x)
+    assert (out[pause:] == layout.responses(call, *law, x[pause:], first=1024)).all()
+    assert (out[:50] == layout.responses(call, *law, x[:50])).all()
+
+
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("source", INTEGERS)
 @pytest.mark.parametrize("k", [2, 3, 128, 256, 1000, 65537, 2**31 - 1])
@@ -202,6 +212,16 @@ def test_words_at_the_thresholds(law: Law) -> None:
         expected = tape_answers(law, other)
         wrong = np.flatnonzero(respond(call, law, x, other) != expected)
         assert wrong.size == 0, f"{law} {other}: {wrong[:5]}"
+
+
+@pytest.mark.usefixtures("level")
+def test_a_failure_of_the_resolver_leaves_zeros() -> None:
+    law = Law(truths(17)[1], 17)
+    stream, x = tape_of(law)
+    out = np.full(len(x), 7, np.uint32)
+    with pytest.raises(layout.LostError):
+        _core.respond(_core.Call(stream), _core.Response(*law, layout.lost), x, out)
+    assert not out.any()
 
 
 @lru_cache(maxsize=2 * len(LAWS))
