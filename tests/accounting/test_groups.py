@@ -33,7 +33,7 @@ from fastdp.accounting import (
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho, grouped
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
-mp.mp.dps = 50
+mp.mp.dps = 60
 
 SCALED = [
     (LaplaceEvent(1, 2), LaplaceEvent(3, 2)),
