@@ -145,9 +145,10 @@ static void settle_slots(draw_t *d, size_t at, size_t n, const uint16_t *lane, s
         const uint64_t uniform = apart & (d->source.other < 0);
         uint64_t keep;
         uint32_t shift;
-        const bool sure = keep_of(d, &t, uniform, &keep) & shift_of(d, &t, &shift);
+        const unsigned sure = (unsigned)keep_of(d, &t, uniform, &keep) &
+                              (unsigned)shift_of(d, &t, &shift);
         uint32_t change = (uint32_t)fdp_choose(keep, 0, shift + 1);
-        if (FDP_UNLIKELY(valid & !sure)) {
+        if (FDP_UNLIKELY(valid & (sure ^ 1))) {
             change = resolve(d, lane[i], &t, uniform);
         }
         const uint64_t instead = d->source.other < 0 ? 0 : (uint64_t)d->source.other;
