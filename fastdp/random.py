@@ -342,6 +342,8 @@ def bernoulli(
     check_stream(stream)
     law = bernoulli_law(_validate.between("p", p, Fraction(0), Fraction(1)))
     workers = _validate.integer("workers", workers, 1)
+    if not isinstance(packed, bool):
+        raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")
     if packed:
         return _packed_bits(law, size, out, stream, workers)
     scalar = size is None and out is None
@@ -354,12 +356,12 @@ def bernoulli(
         shape = getattr(out, "shape", ()) if size is None else shape
         out = _arrays.output(out, shape, np.dtype(np.bool_))
     flat = out.reshape(-1)
-    call = _core.Call(stream)
 
     def part(start: int, stop: int, chunk: int) -> None:
         _core.flip_bytes(call, law, None, flat[start:stop], -1, chunk)
 
     try:
+        call = _core.Call(stream)
         _arrays.in_parallel(part, flat.size, _core.BITS_CHUNK, workers)
     except BaseException:
         _core.zero(out)
@@ -374,7 +376,7 @@ def _packed_bits(
     stream: Stream | None,
     workers: int,
 ) -> _Array:
-    """Draw rows of packed bits; every bit of a row's bytes has a place in the stream."""
+    """Draw rows of packed bits; all bits of a row's bytes have places in the stream."""
     if size is None:
         if out is None:
             raise ParameterError("packed must come with size or out")
@@ -391,13 +393,13 @@ def _packed_bits(
     else:
         out = _arrays.output(out, packed_shape, np.dtype(np.uint8))
     flat = out.reshape(-1)
-    call = _core.Call(stream)
 
     def part(start: int, stop: int, chunk: int) -> None:
         piece = flat[start:stop]
         _core.flip_bits(call, law, None, piece, 8 * piece.size, chunk)
 
     try:
+        call = _core.Call(stream)
         _arrays.in_parallel(part, flat.size, _core.BITS_CHUNK // 8, workers)
         if columns % 8:
             out[..., -1] &= np.uint8(0xFF00 >> (columns % 8) & 0xFF)
