@@ -135,10 +135,12 @@ def in_parallel(
     part: Callable[[int, int, int], None], n: int, chunk: int, workers: int
 ) -> None:
     """Run part(start, stop, first_chunk) over n outputs on `workers` threads."""
+    if workers == 1 or n <= chunk:  # the short way for scalars, too
+        if n > 0:
+            part(0, n, 0)
+        return
 
     def task(start: int, stop: int, first: int) -> Callable[[], None]:
         return lambda: part(start, stop, first)
 
-    tasks = [task(*run) for run in _threads.plan(n, chunk, workers)]
-    if tasks:
-        _threads.run(tasks)
+    _threads.run([task(*run) for run in _threads.plan(n, chunk, workers)])

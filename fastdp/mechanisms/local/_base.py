@@ -173,7 +173,7 @@ class FrequencyOracle(Mechanism):
             reports = np.zeros(shape, dtype) if out is None else out
             _arrays.output(reports, shape, dtype)
             try:
-                if self._shares(checked, reports):
+                if out is not None and self._shares(checked, reports):
                     checked, copied = checked.copy(), True
                 flat = reports.reshape(-1, *self._row)
                 draw(checked.reshape(-1), flat, stream, workers)
