@@ -325,6 +325,65 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_count_support(size_t n, const fdp_hashed_
 /* a[v] <- sum over y < n of (-1)^<v, y> a[y], n a power of two, in place; sums wrap. */
 FDP_API void fdp_walsh_hadamard(size_t n, int64_t *a);
 
+/* ---- selection --------------------------------------------------------- */
+
+typedef enum {
+    FDP_RACE_EXPONENTIAL = 0,
+    FDP_RACE_GUMBEL = 1,
+    FDP_RACE_LAPLACE = 2,
+    FDP_RACE_GAUSSIAN = 3
+} fdp_race_t;
+
+/* Choose index i with probability proportional to w_i exp(c s_i), or by the largest
+ * c s_i + noise_i. docs/proofs/selection.md */
+typedef struct {
+    double rate;      /* c, nearest, in [2^-900, 2^900]                         */
+    double tolerance; /* inverse: of cumulative weights, relative to the total; */
+                      /* race: of a key                                         */
+    fdp_race_t noise; /* race only                                              */
+} fdp_selection_t;
+
+/* `rows` sets of `n` candidates each, contiguous. Weights are mantissa 2^exponent,
+ * mantissa 0 or in [1/2, 1), nearest to the exact ones, exponents integers below
+ * 2^13 in magnitude; NULL: all are 1. `weight_stride` is n, or 0 if all rows have the
+ * same weights. */
+typedef struct {
+    size_t rows, n;
+    const void *score;
+    fdp_dtype_t type; /* FDP_F64 or FDP_I64 */
+    const double *mantissa;
+    const double *exponent;
+    size_t weight_stride;
+} fdp_candidates_t;
+
+/* Words of a chunk: draw number t of a call is trial t mod 4096 of chunk t / 4096. */
+#define FDP_SELECT_CHUNK 4096
+
+/* k choices without replacement from each row, by inversion: choice j of row r has
+ * the word of draw (first_row + r) k + j. An undecided one goes to call->resolve with
+ * word = {its word, row in this call, j}. out has rows * k indices. 1 <= k <= n,
+ * k <= FDP_SELECT_MOST. exact: yes. @timing T2: see docs/proofs/selection.md. */
+#define FDP_SELECT_MOST 4096
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
+                   const fdp_candidates_t *from, uint64_t first_row, size_t k,
+                   int64_t *out);
+
+/* The winner of each row's race: candidate i of row r has the word of draw first +
+ * r n + i (Gaussian: and the same draw of chunks moved by 2^31). Where it is undecided,
+ * every contender goes to call->resolve with word = {its word, r n + i, second word},
+ * value and result unused, then {r, UINT64_MAX, 0} asks for the winner's index. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
+                const fdp_candidates_t *from, uint64_t first, int64_t *out);
+
+/* Bounds low <= key <= high of every candidate's key in the race, in the row's order:
+ * key = noise - c (largest score - score) + ln weight. Lost candidates have -infinity
+ * in both, unless a row has no others: then all count as equal. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
+              const fdp_candidates_t *from, uint64_t first, double *low, double *high);
+
 #ifdef __cplusplus
 }
 #endif

@@ -62,4 +62,9 @@ bool fdp_scratch_open(fdp_scratch_t *scratch, const fdp_shape_t *shape, size_t b
                       uint8_t *stack);
 void fdp_scratch_close(fdp_scratch_t *scratch);
 
+/* Plain memory for one call, aligned to 64 bytes; NULL if there is none. `size` is
+ * not 0. Giving it back wipes it. */
+FDP_INTERNAL void *fdp_memory_take(size_t size);
+FDP_INTERNAL void fdp_memory_give(void *memory, size_t size);
+
 #endif

@@ -1,0 +1,295 @@
+/* race.c: fdp_select_race and fdp_race_keys: the largest of noise - gap + ln weight.
+ *
+ *   block_keys    noise and gaps of one block of a row
+ *   row_reference the score that gaps are taken from
+ *   row_winner    the winner, if the words decide it
+ *   row_settle    else: who can still win, for the resolver to choose from
+ *
+ * The noise of a candidate is real-valued: its word gives the first 64 bits. A key is
+ * known to within the tolerance, which covers the arithmetic, and the cell of the
+ * word: high = key + tolerance, low = key - tolerance - cell.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "../base/rounding.h"
+#include "../base/wipe.h"
+#include "select.h"
+
+/* Chunks of the angles of Gaussian noise. */
+#define ANGLES (UINT64_C(1) << 31)
+
+typedef struct {
+    const fdp_call_t *call;
+    const fdp_selection_t *law;
+    const fdp_candidates_t *from;
+    const fdp_selection_kernels_t *kernels;
+    size_t row;
+    uint64_t first;         /* draw of the row's first candidate            */
+    fdp_score_t reference;  /* the row's largest score                      */
+    uint64_t all;           /* mask: the row has only lost ones, all count  */
+    double noise[FDP_BLOCK], plain[FDP_BLOCK], gap[FDP_BLOCK];
+    fdp_block_t block;
+    fdp_words_t words, angles;
+} race_t;
+
+/* The next block of a row: at most FDP_BLOCK candidates, of one chunk. */
+static size_t block_size(const race_t *r, size_t done)
+{
+    const size_t left = r->from->n - done;
+    const size_t chunk = FDP_SELECT_CHUNK - (size_t)((r->first + done) % FDP_SELECT_CHUNK);
+    const size_t most = chunk < FDP_BLOCK ? chunk : FDP_BLOCK;
+    return left < most ? left : most;
+}
+
+static const uint64_t *pad_words(uint64_t *copy, const uint64_t *word, size_t n, size_t to)
+{
+    if (n == to) {
+        return word;
+    }
+    memcpy(copy, word, n * sizeof *copy);
+    memset(copy + n, 0, (to - n) * sizeof *copy);
+    return copy;
+}
+
+static void block_noise(race_t *r, size_t done, size_t count, double *noise)
+{
+    uint64_t word_copy[FDP_BLOCK], angle_copy[FDP_BLOCK];
+    const size_t n = r->block.padded;
+    const size_t ahead = (r->from->rows - r->row) * r->from->n - done;
+    const uint64_t *word = pad_words(
+        word_copy, fdp_words_at(&r->words, r->first + done, count, ahead), count, n);
+    const uint64_t *angle;
+    switch (r->law->noise) {
+    case FDP_RACE_EXPONENTIAL: r->kernels->noise_exponential(word, n, noise); break;
+    case FDP_RACE_GUMBEL: r->kernels->noise_gumbel(word, n, noise); break;
+    case FDP_RACE_LAPLACE: r->kernels->noise_laplace(word, n, noise); break;
+    default:
+        angle = pad_words(angle_copy,
+                          fdp_words_at(&r->angles, r->first + done, count, ahead), count,
+                          n);
+        r->kernels->noise_gaussian(word, angle, n, noise);
+        break;
+    }
+    if (count < n) {
+        fdp_wipe(word_copy, count * sizeof *word_copy);
+        fdp_wipe(angle_copy, count * sizeof *angle_copy);
+    }
+}
+
+/* r->noise and r->gap of candidates done ... of the row; ln weight is in the noise,
+ * unless no candidate has a weight. */
+static void block_keys(race_t *r, size_t done, size_t count)
+{
+    const fdp_block_t *b = &r->block;
+    fdp_block_open(&r->block, r->from, r->row, done, count, NULL);
+    block_noise(r, done, count, r->noise);
+    fdp_block_gaps(r->kernels, r->from->type, b, r->reference, r->law->rate, r->all,
+                   r->gap);
+    if (b->mantissa != NULL) {
+        memcpy(r->plain, r->noise, b->padded * sizeof *r->plain);
+        r->kernels->add_log(b->mantissa, b->exponent, b->padded, r->noise);
+        for (size_t i = 0; i < b->padded; i++) {
+            r->noise[i] = fdp_pick_double(r->all, r->plain[i], r->noise[i]);
+        }
+    }
+}
+
+/* ---- a row ------------------------------------------------------------------- */
+
+static void row_reference(race_t *r, size_t row, uint64_t first)
+{
+    r->row = row;
+    r->first = first + (uint64_t)row * r->from->n;
+    const bool integer = r->from->type == FDP_I64;
+    uint64_t present = 0;
+    fdp_score_t most;
+    most.f64 = -INFINITY;
+    most.i64 = integer ? INT64_MIN : most.i64;
+    for (size_t done = 0, count; done < r->from->n; done += count) {
+        const fdp_block_t *b = &r->block;
+        count = block_size(r, done);
+        fdp_block_open(&r->block, r->from, row, done, count, NULL);
+        const fdp_score_t here = fdp_block_largest(r->kernels, r->from->type, b);
+        const bool more = integer ? here.i64 > most.i64 : here.f64 > most.f64;
+        most.i64 = (int64_t)fdp_pick(fdp_mask(more), (uint64_t)here.i64,
+                                     (uint64_t)most.i64);
+        for (size_t i = 0; i < count && b->lost != NULL; i++) {
+            present |= ~b->lost[i];
+        }
+        present |= b->lost == NULL ? ~UINT64_C(0) : 0;
+    }
+    r->reference = most;
+    r->all = integer ? ~present : fdp_mask(!(most.f64 > -INFINITY));
+}
+
+/* 2^-floor(log2 w), at least 1 / w; w > 0. */
+static double inverse_bound(uint64_t w)
+{
+    return fdp_bits_double((uint64_t)(1023 - 63 + __builtin_clzll(w)) << 52);
+}
+
+/* How far apart the ends of a word's noise are; infinite for a marked word. */
+static double cell_of(fdp_race_t noise, uint64_t word)
+{
+    const uint64_t rest = ~word;
+    const bool low = word < FDP_WORD_LEAST, high = rest < FDP_WORD_LEAST;
+    switch (noise) {
+    case FDP_RACE_EXPONENTIAL: return low ? INFINITY : inverse_bound(word);
+    case FDP_RACE_GUMBEL:
+        return low || high ? INFINITY
+                           : 2.0 * (inverse_bound(word) + inverse_bound(rest));
+    case FDP_RACE_LAPLACE:
+        return word < 2 * FDP_WORD_LEAST ? INFINITY : inverse_bound(word >> 1);
+    default:
+        return low || high ? INFINITY
+                           : (word >> 44 == 0 ? 0x1p-32 : 0x1p10 * inverse_bound(rest)) +
+                                 0x1p-58;
+    }
+}
+
+/* The row's leader; false if another candidate may be ahead. */
+static bool row_winner(race_t *r, int64_t *winner)
+{
+    fdp_leaders_t l;
+    for (size_t i = 0; i < FDP_LANES; i++) {
+        l.best[i] = l.second[i] = -INFINITY;
+        l.index[i] = 0;
+    }
+    for (size_t done = 0, count; done < r->from->n; done += count) {
+        count = block_size(r, done);
+        block_keys(r, done, count);
+        r->kernels->lead(r->noise, r->gap, r->block.padded, (int64_t)done, &l);
+    }
+    double best = l.best[0], second = l.second[0];
+    uint64_t index = (uint64_t)l.index[0];
+    for (size_t i = 1; i < FDP_LANES; i++) {
+        const uint64_t ahead = fdp_mask(l.best[i] > best);
+        const double less = fdp_pick_double(ahead, best, l.best[i]);
+        second = fdp_larger(fdp_larger(second, less), l.second[i]);
+        best = fdp_pick_double(ahead, l.best[i], best);
+        index = fdp_pick(ahead, (uint64_t)l.index[i], index);
+    }
+    const uint64_t word = fdp_words_peek(&r->words, r->first + index);
+    const double reach = 2.0 * r->law->tolerance + cell_of(r->law->noise, word);
+    *winner = (int64_t)index;
+    fdp_wipe(&l, sizeof l);
+    return (best < INFINITY) & (best - reach > second);
+}
+
+/* Bounds of a block's keys. */
+static void block_bounds(race_t *r, size_t done, size_t count, double *low, double *high)
+{
+    block_keys(r, done, count);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t word = fdp_words_peek(&r->words, r->first + done + i);
+        const double cell = cell_of(r->law->noise, word);
+        const double error = r->law->tolerance + 0x1p-50 * r->gap[i];
+        const double key = r->noise[i] - r->gap[i];
+        const uint64_t lost = fdp_mask(!(r->gap[i] < INFINITY));
+        const uint64_t marked = fdp_mask(!(cell < INFINITY));
+        high[i] = fdp_pick_double(lost, -INFINITY,
+                                  fdp_pick_double(marked, INFINITY, key + error));
+        low[i] = fdp_pick_double(lost | marked, -INFINITY, key - error - cell);
+    }
+}
+
+static bool ask(const race_t *r, uint64_t draw, uint64_t a, uint64_t b, uint64_t c,
+                int64_t *answer)
+{
+    const fdp_pending_t pending = {draw / FDP_SELECT_CHUNK,
+                                   (uint32_t)(draw % FDP_SELECT_CHUNK),
+                                   {a, b, c}};
+    int64_t value[2] = {0, 0};
+    const int kept = r->call->resolve(r->call->context, &pending, value);
+    *answer = value[0];
+    return kept == 1;
+}
+
+/* Names all who can win, then asks who does. A gap too large for a double is no
+ * reason to be out if nobody is known to be ahead. */
+static fdp_status_t row_settle(race_t *r, int64_t *winner)
+{
+    double low[FDP_BLOCK], high[FDP_BLOCK];
+    double least = -INFINITY;
+    for (size_t done = 0, count; done < r->from->n; done += count) {
+        count = block_size(r, done);
+        block_bounds(r, done, count, low, high);
+        for (size_t i = 0; i < count; i++) {
+            least = fdp_larger(least, low[i]);
+        }
+    }
+    for (size_t done = 0, count; done < r->from->n; done += count) {
+        count = block_size(r, done);
+        block_bounds(r, done, count, low, high);
+        for (size_t i = 0; i < count; i++) {
+            if (high[i] >= least) {
+                const uint64_t draw = r->first + done + i;
+                const uint64_t word = fdp_words_peek(&r->words, draw);
+                const uint64_t angle = r->law->noise == FDP_RACE_GAUSSIAN
+                                           ? fdp_words_peek(&r->angles, draw)
+                                           : 0;
+                if (!ask(r, draw, word, r->row * r->from->n + done + i, angle, winner)) {
+                    return FDP_ERR_RESOLVER;
+                }
+            }
+        }
+    }
+    return ask(r, 0, r->row, UINT64_MAX, 0, winner) ? FDP_OK : FDP_ERR_RESOLVER;
+}
+
+/* ---- the calls ----------------------------------------------------------------- */
+
+static void race_open(race_t *r, const fdp_call_t *call, const fdp_selection_t *law,
+                      const fdp_candidates_t *from)
+{
+    r->call = call;
+    r->law = law;
+    r->from = from;
+    r->kernels = fdp_selection_kernels();
+    fdp_words_open(&r->words, call, 0);
+    fdp_words_open(&r->angles, call, ANGLES);
+}
+
+static void race_close(race_t *r) { fdp_wipe(r, sizeof *r); }
+
+fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
+                             const fdp_candidates_t *from, uint64_t first, int64_t *out)
+{
+    race_t r; /* its arrays are written before they are read */
+    race_open(&r, call, law, from);
+    const fdp_rounding_t rounding = fdp_rounding_enter_flushed();
+    fdp_status_t status = FDP_OK;
+    for (size_t row = 0; row < from->rows && status == FDP_OK; row++) {
+        row_reference(&r, row, first);
+        if (FDP_UNLIKELY(!row_winner(&r, &out[row]))) {
+            status = row_settle(&r, &out[row]);
+        }
+    }
+    fdp_rounding_leave(rounding);
+    race_close(&r);
+    if (status != FDP_OK) {
+        memset(out, 0, from->rows * sizeof *out);
+    }
+    return status;
+}
+
+fdp_status_t fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
+                           const fdp_candidates_t *from, uint64_t first, double *low,
+                           double *high)
+{
+    race_t r;
+    race_open(&r, call, law, from);
+    const fdp_rounding_t rounding = fdp_rounding_enter_flushed();
+    for (size_t row = 0; row < from->rows; row++) {
+        row_reference(&r, row, first);
+        for (size_t done = 0, count; done < from->n; done += count) {
+            count = block_size(&r, done);
+            block_bounds(&r, done, count, low + row * from->n + done,
+                         high + row * from->n + done);
+        }
+    }
+    fdp_rounding_leave(rounding);
+    race_close(&r);
+    return FDP_OK;
+}

@@ -1,0 +1,141 @@
+/* select.c: words and blocks of candidates for the selections; see select.h. */
+#include "select.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../base/wipe.h"
+
+#define UNIT 128 /* words of a unit of the main stream */
+
+void fdp_words_open(fdp_words_t *words, const fdp_call_t *call, uint64_t shift)
+{
+    words->call = call;
+    words->shift = shift;
+    words->number = 0;
+    words->from = words->to = 0;
+}
+
+const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw, size_t count,
+                             size_t ahead)
+{
+    const uint64_t number = draw / FDP_SELECT_CHUNK + 1;
+    const size_t at = (size_t)(draw % FDP_SELECT_CHUNK);
+    if (number != words->number) {
+        fdp_chunk_open(&words->chunk, &words->call->stream, number - 1 + words->shift);
+        words->number = number;
+        words->from = words->to = 0;
+    }
+    if (at < words->from || at + count > words->to) {
+        const size_t from = at - at % UNIT;
+        size_t size = at - from + ahead;
+        size = size > 1024 ? 1024 : (size + UNIT - 1) / UNIT * UNIT;
+        words->from = from;
+        words->to = from + size < FDP_SELECT_CHUNK ? from + size : FDP_SELECT_CHUNK;
+        fdp_chunk_main(&words->chunk, from * 8, words->word, (words->to - from) * 8);
+    }
+    return words->word + (at - words->from);
+}
+
+uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw)
+{
+    const size_t at = (size_t)(draw % FDP_SELECT_CHUNK);
+    const uint64_t number = draw / FDP_SELECT_CHUNK;
+    if (number + 1 == words->number && at >= words->from && at < words->to) {
+        return words->word[at - words->from];
+    }
+    FDP_ALIGNED(64) uint64_t unit[UNIT];
+    fdp_chunk_t chunk;
+    fdp_chunk_open(&chunk, &words->call->stream, number + words->shift);
+    fdp_chunk_main(&chunk, (at - at % UNIT) * 8, unit, sizeof unit);
+    const uint64_t word = unit[at % UNIT];
+    fdp_chunk_close(&chunk);
+    fdp_wipe(unit, sizeof unit);
+    return word;
+}
+
+void fdp_words_close(fdp_words_t *words) { fdp_wipe(words, sizeof *words); }
+
+/* ---- blocks ---------------------------------------------------------------- */
+
+/* n elements, then `pad` up to a multiple of FDP_LANES. */
+static const void *padded(uint64_t *copy, const void *from, size_t n, size_t to,
+                          uint64_t pad)
+{
+    if (n == to) {
+        return from;
+    }
+    memcpy(copy, from, n * 8);
+    for (size_t i = n; i < to; i++) {
+        copy[i] = pad;
+    }
+    return copy;
+}
+
+static void mark_lost(fdp_block_t *b, size_t first, const uint64_t *removed)
+{
+    for (size_t i = 0; i < b->padded; i++) {
+        b->lost_copy[i] = i < b->count ? 0 : ~UINT64_C(0);
+    }
+    if (b->mantissa != NULL) {
+        for (size_t i = 0; i < b->padded; i++) {
+            b->lost_copy[i] |= b->mantissa[i] > 0.0 ? 0 : ~UINT64_C(0);
+        }
+    }
+    if (removed != NULL) {
+        for (size_t i = 0; i < b->count; i++) {
+            b->lost_copy[i] |= 0 - (removed[(first + i) / 64] >> (first + i) % 64 & 1);
+        }
+    }
+    b->lost = b->lost_copy;
+}
+
+void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
+                    size_t first, size_t count, const uint64_t *removed)
+{
+    const uint64_t none = (uint64_t)INT64_MIN;
+    const uint64_t nan = UINT64_C(0x7ff8000000000000);
+    b->count = count;
+    b->padded = (count + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1);
+    b->score = padded(b->score_copy, (const uint64_t *)from->score + row * from->n + first,
+                      count, b->padded, from->type == FDP_I64 ? none : nan);
+    b->mantissa = b->exponent = NULL;
+    b->lost = NULL;
+    if (from->mantissa != NULL) {
+        const size_t at = row * from->weight_stride + first;
+        b->mantissa = padded((uint64_t *)(void *)b->mantissa_copy, from->mantissa + at,
+                             count, b->padded, 0);
+        b->exponent = padded((uint64_t *)(void *)b->exponent_copy, from->exponent + at,
+                             count, b->padded, 0);
+    }
+    if (b->mantissa != NULL || removed != NULL ||
+        (from->type == FDP_I64 && count < b->padded)) {
+        mark_lost(b, first, removed);
+    }
+}
+
+fdp_score_t fdp_block_largest(const fdp_selection_kernels_t *kernels, fdp_dtype_t type,
+                              const fdp_block_t *b)
+{
+    fdp_score_t largest;
+    if (type == FDP_I64) {
+        largest.i64 = kernels->largest_i64(b->score, b->lost, b->padded);
+    } else {
+        largest.f64 = kernels->largest_f64(b->score, b->lost, b->padded);
+    }
+    return largest;
+}
+
+void fdp_block_gaps(const fdp_selection_kernels_t *kernels, fdp_dtype_t type,
+                    const fdp_block_t *b, fdp_score_t largest, double rate, uint64_t all,
+                    double *gap)
+{
+    if (type == FDP_I64) {
+        kernels->gaps_i64(b->score, b->lost, b->padded, largest.i64, rate, all, gap);
+    } else {
+        kernels->gaps_f64(b->score, b->lost, b->padded, largest.f64, rate, all, gap);
+    }
+    for (size_t i = b->count; i < b->padded; i++) {
+        gap[i] = INFINITY; /* also if all gaps are 0 */
+    }
+}

@@ -1,0 +1,84 @@
+/* select.h: what both ways of private selection share: words, rows, blocks. */
+#ifndef FDP_MECH_SELECT_H
+#define FDP_MECH_SELECT_H
+
+#include "../fastdp.h"
+#include "../rng/stream.h"
+#include "../sampler/bits.h"
+#include "../sampler/selection.h"
+
+/* All ones if c, else zero: the compiler is not told that it has only two values, and
+ * cannot turn a choice by it into a branch. */
+static inline uint64_t fdp_mask(bool c)
+{
+    uint64_t mask = 0 - (uint64_t)c;
+    __asm__("" : "+r"(mask));
+    return mask;
+}
+
+static inline uint64_t fdp_pick(uint64_t mask, uint64_t a, uint64_t b)
+{
+    return (a & mask) | (b & ~mask);
+}
+
+static inline double fdp_pick_double(uint64_t mask, double a, double b)
+{
+    return fdp_bits_double(fdp_pick(mask, fdp_double_bits(a), fdp_double_bits(b)));
+}
+
+static inline double fdp_larger(double a, double b)
+{
+    return fdp_pick_double(fdp_mask(a > b), a, b);
+}
+
+/* Words of consecutive draws, a window of at most 1024 at a time. */
+typedef struct {
+    FDP_ALIGNED(64) uint64_t word[1024];
+    fdp_chunk_t chunk;
+    const fdp_call_t *call;
+    uint64_t shift;  /* added to the chunk's number */
+    uint64_t number; /* of the open chunk plus 1; 0: none */
+    size_t from, to; /* draws of the chunk whose words are here */
+} fdp_words_t;
+
+FDP_INTERNAL void fdp_words_open(fdp_words_t *words, const fdp_call_t *call,
+                                 uint64_t shift);
+/* Words of draws draw ... draw + count, which lie in one chunk; count <= FDP_BLOCK.
+ * About `ahead` >= count draws will be asked for. */
+FDP_INTERNAL const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw,
+                                          size_t count, size_t ahead);
+/* The word of one draw, the window left as it is. */
+FDP_INTERNAL uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw);
+FDP_INTERNAL void fdp_words_close(fdp_words_t *words);
+
+/* Candidates of one block, padded to a multiple of FDP_LANES by lost ones. */
+typedef struct {
+    size_t count, padded;
+    const void *score;
+    const uint64_t *lost; /* NULL: only what the scores say */
+    const double *mantissa, *exponent;
+    uint64_t score_copy[FDP_BLOCK];
+    uint64_t lost_copy[FDP_BLOCK];
+    double mantissa_copy[FDP_BLOCK], exponent_copy[FDP_BLOCK];
+} fdp_block_t;
+
+/* Points the block at candidates first ... first + count of a row; `removed` is a
+ * bitmap of the row's candidates that count no more, or NULL. */
+FDP_INTERNAL void fdp_block_open(fdp_block_t *block, const fdp_candidates_t *from,
+                                 size_t row, size_t first, size_t count,
+                                 const uint64_t *removed);
+
+/* A score as a kernel takes it: the double or the int64. */
+typedef union {
+    double f64;
+    int64_t i64;
+} fdp_score_t;
+
+FDP_INTERNAL fdp_score_t fdp_block_largest(const fdp_selection_kernels_t *kernels,
+                                           fdp_dtype_t type, const fdp_block_t *block);
+FDP_INTERNAL void fdp_block_gaps(const fdp_selection_kernels_t *kernels,
+                                 fdp_dtype_t type, const fdp_block_t *block,
+                                 fdp_score_t largest, double rate, uint64_t all,
+                                 double *gap);
+
+#endif

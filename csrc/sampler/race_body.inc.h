@@ -1,0 +1,158 @@
+/* race_body.inc.h: noise of races and their leaders, compiled once per level.
+ *
+ * A race gives every candidate the key noise - gap and is won by the largest. The
+ * noise is real-valued; a kernel computes the upper end of what the word's cell
+ * allows, to within the arithmetic's error, and marks words near the ends of their
+ * range, whose cell is wide, by infinity. Bounds: docs/proofs/selection.md.
+ */
+
+/* ln of a positive normal double. */
+static inline double FDP_K(log)(double v)
+{
+    const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
+    const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
+                                     0x4330000000000000u) -
+                     (0x1p52 + 1024.0);
+    const double f =
+        fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    return k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f));
+}
+
+/* -ln(1 - v 2^-64) for v >= FDP_WORD_LEAST: near v = 0 from the exact v 2^-64, which
+ * 1 - v 2^-64 would lose. */
+static inline double FDP_K(minus_log_rest)(uint64_t v)
+{
+    const double low = fdp_from_unsigned(v) * -0x1p-64;
+    const double rest = fdp_from_unsigned(0 - v) * 0x1p-64;
+    const uint64_t split = fdp_double_bits(rest) - 0x3fe6a09e667f3bcdu;
+    const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
+                                     0x4330000000000000u) -
+                     (0x1p52 + 1024.0);
+    const double high =
+        fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    const double f = k < 0.0 ? high : low;
+    return -(k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
+}
+
+static void FDP_K(noise_exponential)(const uint64_t *restrict word, size_t n,
+                                     double *restrict noise)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t w = word[i];
+        const double e = -FDP_K(log)(fdp_from_unsigned(w) * 0x1p-64);
+        noise[i] = w >= FDP_WORD_LEAST ? e : INFINITY;
+    }
+}
+
+static void FDP_K(noise_gumbel)(const uint64_t *restrict word, size_t n,
+                                double *restrict noise)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t w = word[i];
+        const double g = -FDP_K(log)(FDP_K(minus_log_rest)(w));
+        noise[i] = w >= FDP_WORD_LEAST ? g : INFINITY;
+    }
+}
+
+/* The lowest bit is the sign, the others are U. */
+static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
+                                 double *restrict noise)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t w = word[i];
+        const uint64_t sign = (w & 1) << 63;
+        const double l = FDP_K(log)(fdp_from_unsigned((w >> 1) + (w & 1)) * 0x1p-63);
+        const double y = fdp_bits_double(fdp_double_bits(-l) ^ sign);
+        noise[i] = w >= 2 * FDP_WORD_LEAST ? y : INFINITY;
+    }
+}
+
+/* Square root of a positive normal double, to 4 units in the last place, without the
+ * processor's own, whose time may depend on its operand. */
+static inline double FDP_K(square_root)(double x)
+{
+    double y = fdp_bits_double(0x5fe6eb50c7b537a9u - (fdp_double_bits(x) >> 1));
+    const double half = 0.5 * x;
+    for (int k = 0; k < 4; k++) {
+        y = y * (1.5 - half * y * y);
+    }
+    const double root = x * y;
+    return root + 0.5 * y * (x - root * root);
+}
+
+/* sqrt(2 E) cos(pi A / 2) with a sign: E = -ln(1 - V) from the first word, A from the
+ * upper 63 bits of the second, whose lowest bit is the sign. */
+static void FDP_K(noise_gaussian)(const uint64_t *restrict word,
+                                  const uint64_t *restrict angle, size_t n,
+                                  double *restrict noise)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t v = word[i], a = angle[i] >> 1, sign = angle[i] << 63;
+        const uint64_t up = v + 1 - (angle[i] & 1); /* the end that is larger */
+        const double size = FDP_K(square_root)(2.0 * FDP_K(minus_log_rest)(up));
+        /* beyond 45 degrees the sine of what is missing to 90 */
+        const uint64_t steep = 0 - (a >> 62);
+        const uint64_t small = (a ^ (steep >> 1)) + (steep & 1);
+        const double t = fdp_from_unsigned(small) * (FDP_HALF_PI * 0x1p-63);
+        const double s = t * t;
+        const double cosine = FDP_COS_EVAL(s), sine = t * FDP_SIN_EVAL(s);
+        const double y = size * FDP_K(choose)(steep, sine, cosine);
+        const uint64_t inside = (v >= FDP_WORD_LEAST ? FDP_ONES : 0) &
+                                (v <= FDP_ONES - FDP_WORD_LEAST ? FDP_ONES : 0);
+        noise[i] = FDP_K(choose)(inside, fdp_bits_double(fdp_double_bits(y) ^ sign),
+                                 INFINITY);
+    }
+}
+
+static void FDP_K(add_log)(const double *restrict mantissa,
+                           const double *restrict exponent, size_t n,
+                           double *restrict noise)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double e = exponent[i];
+        noise[i] += e * FDP_LN2_HI + (e * FDP_LN2_LO + FDP_K(log)(mantissa[i]));
+    }
+}
+
+/* Lost candidates have an infinite gap and come last, also when marked. */
+static void FDP_K(lead)(const double *noise, const double *gap, size_t n, int64_t first,
+                        fdp_leaders_t *leaders)
+{
+    double best[FDP_LANES], second[FDP_LANES];
+    int64_t index[FDP_LANES];
+    memcpy(best, leaders->best, sizeof best);
+    memcpy(second, leaders->second, sizeof second);
+    memcpy(index, leaders->index, sizeof index);
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        for (size_t l = 0; l < FDP_LANES; l++) {
+            const double x = gap[i + l];
+            const double key = x < INFINITY ? noise[i + l] - x : -INFINITY;
+            const uint64_t ahead = key > best[l] ? FDP_ONES : 0;
+            const double less = key > best[l] ? best[l] : key;
+            second[l] = less > second[l] ? less : second[l];
+            best[l] = key > best[l] ? key : best[l];
+            index[l] = (int64_t)(((uint64_t)(first + (int64_t)(i + l)) & ahead) |
+                                 ((uint64_t)index[l] & ~ahead));
+        }
+    }
+    memcpy(leaders->best, best, sizeof best);
+    memcpy(leaders->second, second, sizeof second);
+    memcpy(leaders->index, index, sizeof index);
+}
+
+const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
+    .name = FDP_LEVEL_NAME,
+    .required = FDP_LEVEL_MASK,
+    .largest_f64 = FDP_K(largest_f64),
+    .largest_i64 = FDP_K(largest_i64),
+    .gaps_f64 = FDP_K(gaps_f64),
+    .gaps_i64 = FDP_K(gaps_i64),
+    .weigh = FDP_K(weigh),
+    .weigh_scaled = FDP_K(weigh_scaled),
+    .noise_exponential = FDP_K(noise_exponential),
+    .noise_gumbel = FDP_K(noise_gumbel),
+    .noise_laplace = FDP_K(noise_laplace),
+    .noise_gaussian = FDP_K(noise_gaussian),
+    .add_log = FDP_K(add_log),
+    .lead = FDP_K(lead),
+};

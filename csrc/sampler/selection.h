@@ -1,0 +1,96 @@
+/* selection.h: the vector kernels of private selection, one table row per level.
+ *
+ * They work on blocks of at most FDP_BLOCK candidates, `n` a multiple of FDP_LANES:
+ * gaps of scores to a reference, in nats; weights exp(-gap) and their sums; noise
+ * for a race; the two best keys of a block. Fixed cost, no branch and no address
+ * that depends on a score, a weight or a word. Bounds: docs/proofs/selection.md.
+ */
+#ifndef FDP_SAMPLER_SELECTION_H
+#define FDP_SAMPLER_SELECTION_H
+
+#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../fastdp.h"
+
+#define FDP_BLOCK 512 /* candidates of a block, children of a node */
+#define FDP_LANES 16  /* candidate i of a block is in lane i mod 16 */
+
+/* A gap beyond this weighs nothing: e^-700 is far below every error bound. */
+#define FDP_GAP_MOST 700.0
+
+/* Words below this (and, where the far end is wide too, above its complement) are
+ * marked by infinite noise: their cell is too wide. */
+#define FDP_WORD_LEAST UINT64_C(16)
+
+/* pi / 2; Taylor's polynomials of cos t and sin t / t in t^2, t <= pi / 4: what is
+ * left out is below 2^-58 and 2^-62. */
+#define FDP_HALF_PI 0x1.921fb54442d18p+0
+#define FDP_COS_EVAL(s)                                                         \
+    (1.0 + (s) * (-1.0 / 2 + (s) * (1.0 / 24 + (s) * (-1.0 / 720 + (s) *        \
+    (1.0 / 40320 + (s) * (-1.0 / 3628800 + (s) * (1.0 / 479001600 + (s) *       \
+    (-1.0 / 87178291200 + (s) * (1.0 / 20922789888000)))))))))
+#define FDP_SIN_EVAL(s)                                                         \
+    (1.0 + (s) * (-1.0 / 6 + (s) * (1.0 / 120 + (s) * (-1.0 / 5040 + (s) *      \
+    (1.0 / 362880 + (s) * (-1.0 / 39916800 + (s) * (1.0 / 6227020800 + (s) *    \
+    (-1.0 / 1307674368000 + (s) * (1.0 / 355687428096000)))))))))
+
+/* The largest keys of a race so far, lane by lane. */
+typedef struct {
+    double best[FDP_LANES];
+    double second[FDP_LANES];
+    int64_t index[FDP_LANES]; /* of the best, in the row */
+} fdp_leaders_t;
+
+typedef struct {
+    const char *name;
+    uint32_t required; /* CPU mask */
+
+    /* The largest score but for those lost, -infinity or INT64_MIN if there is none.
+     * Lost are those set in `lost` (all bits; NULL: none), NaN and -infinity;
+     * +infinity is the largest double. */
+    double (*largest_f64)(const double *score, const uint64_t *lost, size_t n);
+    int64_t (*largest_i64)(const int64_t *score, const uint64_t *lost, size_t n);
+
+    /* gap = rate (largest - score), infinite for what is lost; with `all` (a mask)
+     * every gap is 0. */
+    void (*gaps_f64)(const double *score, const uint64_t *lost, size_t n,
+                     double largest, double rate, uint64_t all, double *gap);
+    void (*gaps_i64)(const int64_t *score, const uint64_t *lost, size_t n,
+                     int64_t largest, double rate, uint64_t all, double *gap);
+
+    /* weight = exp(-gap), and the sums of the lanes */
+    void (*weigh)(const double *gap, size_t n, double *weight, double *lane);
+    /* weight = factor * mantissa, factor = exp(-gap) 2^(exponent - top), top (the
+     * result) such that the largest factors are about 1; mantissa 0 is lost */
+    double (*weigh_scaled)(const double *gap, const double *mantissa,
+                           const double *exponent, size_t n, double *factor,
+                           double *weight, double *lane);
+
+    /* Upper ends of the noise of each word's cell: -ln U, -ln(-ln(1 - U)), Laplace of
+     * scale 1, Gaussian of deviation 1. */
+    void (*noise_exponential)(const uint64_t *word, size_t n, double *noise);
+    void (*noise_gumbel)(const uint64_t *word, size_t n, double *noise);
+    void (*noise_laplace)(const uint64_t *word, size_t n, double *noise);
+    void (*noise_gaussian)(const uint64_t *word, const uint64_t *angle, size_t n,
+                           double *noise);
+
+    /* noise += ln (mantissa 2^exponent) */
+    void (*add_log)(const double *mantissa, const double *exponent, size_t n,
+                    double *noise);
+    /* Enters the keys noise - gap of candidates first, first + 1, ... of a row. */
+    void (*lead)(const double *noise, const double *gap, size_t n, int64_t first,
+                 fdp_leaders_t *leaders);
+} fdp_selection_kernels_t;
+
+extern const fdp_selection_kernels_t fdp_selection_portable;
+#if defined(__x86_64__)
+extern const fdp_selection_kernels_t fdp_selection_avx2;
+extern const fdp_selection_kernels_t fdp_selection_avx512;
+#endif
+
+/* The row for the CPU level in force. */
+const fdp_selection_kernels_t *fdp_selection_kernels(void);
+
+#endif

@@ -1,0 +1,175 @@
+/* selection_body.inc.h: gaps of scores and weights exp(-gap), compiled once per level.
+ *
+ * Everything is relative to a reference score, whose choice changes no law: a common
+ * factor of all weights. Subnormal operands may count as 0 (the driver asks the
+ * processor for that, so that they cost no time). Bounds: docs/proofs/selection.md.
+ */
+
+#define FDP_ONES ~UINT64_C(0)
+#define FDP_DOUBLE_MOST 0x1.fffffffffffffp1023
+
+/* a where the mask is set, else b. */
+static inline double FDP_K(choose)(uint64_t mask, double a, double b)
+{
+    return fdp_bits_double((fdp_double_bits(a) & mask) | (fdp_double_bits(b) & ~mask));
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+/* What a score counts as: -infinity is lost. */
+static inline double FDP_K(score_of)(double score)
+{
+    const double v = score > FDP_DOUBLE_MOST ? FDP_DOUBLE_MOST : score;
+    return v >= -FDP_DOUBLE_MOST ? v : -INFINITY;
+}
+
+static double FDP_K(largest_f64)(const double *score, const uint64_t *lost, size_t n)
+{
+    double lane[FDP_LANES];
+    for (size_t l = 0; l < FDP_LANES; l++) {
+        lane[l] = -INFINITY;
+    }
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        for (size_t l = 0; l < FDP_LANES; l++) {
+            double v = FDP_K(score_of)(score[i + l]);
+            if (lost != NULL) {
+                v = FDP_K(choose)(lost[i + l], -INFINITY, v);
+            }
+            lane[l] = v > lane[l] ? v : lane[l];
+        }
+    }
+    double most = lane[0];
+    for (size_t l = 1; l < FDP_LANES; l++) {
+        most = FDP_K(choose)(lane[l] > most ? FDP_ONES : 0, lane[l], most);
+    }
+    return most;
+}
+
+static int64_t FDP_K(largest_i64)(const int64_t *score, const uint64_t *lost, size_t n)
+{
+    int64_t lane[FDP_LANES];
+    for (size_t l = 0; l < FDP_LANES; l++) {
+        lane[l] = INT64_MIN;
+    }
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        for (size_t l = 0; l < FDP_LANES; l++) {
+            uint64_t v = (uint64_t)score[i + l];
+            if (lost != NULL) {
+                v = (v & ~lost[i + l]) | ((uint64_t)INT64_MIN & lost[i + l]);
+            }
+            lane[l] = (int64_t)v > lane[l] ? (int64_t)v : lane[l];
+        }
+    }
+    int64_t most = lane[0];
+    for (size_t l = 1; l < FDP_LANES; l++) {
+        const uint64_t more = lane[l] > most ? FDP_ONES : 0;
+        most = (int64_t)(((uint64_t)lane[l] & more) | ((uint64_t)most & ~more));
+    }
+    return most;
+}
+
+static void FDP_K(gaps_f64)(const double *score, const uint64_t *lost, size_t n,
+                            double largest, double rate, uint64_t all,
+                            double *restrict gap)
+{
+    /* With nothing to compare (all lost) differences are not numbers: any mark. */
+    for (size_t i = 0; i < n; i++) {
+        const double v = FDP_K(score_of)(score[i]);
+        const double x = rate * (largest - v);
+        gap[i] = fdp_bits_double(
+            fdp_double_bits(v > -INFINITY ? x : INFINITY) & ~all);
+    }
+    if (lost != NULL) {
+        for (size_t i = 0; i < n; i++) {
+            gap[i] = FDP_K(choose)(lost[i] & ~all, INFINITY, gap[i]);
+        }
+    }
+}
+
+static void FDP_K(gaps_i64)(const int64_t *score, const uint64_t *lost, size_t n,
+                            int64_t largest, double rate, uint64_t all,
+                            double *restrict gap)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double x = rate * fdp_from_unsigned((uint64_t)largest - (uint64_t)score[i]);
+        gap[i] = fdp_bits_double(fdp_double_bits(x) & ~all);
+    }
+    if (lost != NULL) {
+        for (size_t i = 0; i < n; i++) {
+            gap[i] = FDP_K(choose)(lost[i] & ~all, INFINITY, gap[i]);
+        }
+    }
+}
+
+/* ---- weights ------------------------------------------------------------- */
+
+static inline void FDP_K(sum_lanes)(const double *weight, size_t n, double *lane)
+{
+    double sum[FDP_LANES] = {0};
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        for (size_t l = 0; l < FDP_LANES; l++) {
+            sum[l] += weight[i + l];
+        }
+    }
+    memcpy(lane, sum, sizeof sum);
+}
+
+static void FDP_K(weigh)(const double *restrict gap, size_t n, double *restrict weight,
+                         double *lane)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double x = gap[i];
+        const double z = x < FDP_GAP_MOST ? x : FDP_GAP_MOST;
+        const double k = fdp_nearest(z * FDP_LOG2E);
+        const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
+        const uint64_t power = (uint64_t)(1023 - fdp_to_small(k)) << 52;
+        const double w = FDP_EXP_EVAL(r) * fdp_bits_double(power);
+        const uint64_t near = x < FDP_GAP_MOST ? FDP_ONES : 0;
+        weight[i] = fdp_bits_double(fdp_double_bits(w) & near);
+    }
+    FDP_K(sum_lanes)(weight, n, lane);
+}
+
+/* Gaps up to 2^14 here: weights differ by powers of two up to 2^8800. */
+static double FDP_K(weigh_scaled)(const double *restrict gap,
+                                  const double *restrict mantissa,
+                                  const double *restrict exponent, size_t n,
+                                  double *restrict factor, double *restrict weight,
+                                  double *lane)
+{
+    double place[FDP_BLOCK], most[FDP_LANES];
+    for (size_t i = 0; i < n; i++) {
+        const double x = gap[i];
+        const double z = x < 0x1p14 ? x : 0x1p14;
+        const double k = fdp_nearest(z * FDP_LOG2E);
+        const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
+        const uint64_t there = (x < INFINITY ? FDP_ONES : 0) &
+                               (mantissa[i] > 0.0 ? FDP_ONES : 0);
+        factor[i] = FDP_EXP_EVAL(r);
+        place[i] = FDP_K(choose)(there, exponent[i] - k, -0x1p50);
+    }
+    for (size_t l = 0; l < FDP_LANES; l++) {
+        most[l] = -0x1p50;
+    }
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        for (size_t l = 0; l < FDP_LANES; l++) {
+            most[l] = place[i + l] > most[l] ? place[i + l] : most[l];
+        }
+    }
+    double top = most[0];
+    for (size_t l = 1; l < FDP_LANES; l++) {
+        top = FDP_K(choose)(most[l] > top ? FDP_ONES : 0, most[l], top);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double down = place[i] - top; /* <= 0 */
+        const uint64_t near = (down > -1000.0 ? FDP_ONES : 0) &
+                              (place[i] > -0x1p49 ? FDP_ONES : 0);
+        const double k = down > -1000.0 ? down : -1000.0;
+        const uint64_t power = (uint64_t)(1023 + fdp_to_small(k)) << 52;
+        factor[i] = fdp_bits_double(fdp_double_bits(factor[i] * fdp_bits_double(power)) &
+                                    near);
+        weight[i] = factor[i] * mantissa[i];
+    }
+    FDP_K(sum_lanes)(weight, n, lane);
+    return top;
+}

@@ -1,0 +1,17 @@
+/* selection_portable.c: the kernels of private selection for any machine. */
+#include "../base/config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bits.h"
+#include "constants.h"
+#include "selection.h"
+
+#define FDP_K(name) FDP_JOIN(fdp_##name, portable)
+#define FDP_LEVEL portable
+#define FDP_LEVEL_NAME "portable"
+#define FDP_LEVEL_MASK 0
+
+#include "selection_body.inc.h"
+#include "race_body.inc.h"
