@@ -361,7 +361,7 @@ typedef struct {
 
 /* k choices without replacement from each row, by inversion: choice j of row r has
  * the word of draw (first_row + r) k + j. An undecided one goes to call->resolve with
- * word = {its word, row in this call, j}. out has rows * k indices. 1 <= k <= n,
+ * word = {its word, first_row + r, j}. out has rows * k indices. 1 <= k <= n,
  * k <= FDP_SELECT_MOST. exact: yes. @timing T2: see docs/proofs/selection.md. */
 #define FDP_SELECT_MOST 4096
 FDP_API FDP_NODISCARD fdp_status_t
@@ -371,8 +371,8 @@ fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
 
 /* The winner of each row's race: candidate i of row r has the word of draw first +
  * r n + i (Gaussian: and the same draw of chunks moved by 2^31). Where it is undecided,
- * every contender goes to call->resolve with word = {its word, r n + i, second word},
- * value and result unused, then {r, UINT64_MAX, 0} asks for the winner's index. */
+ * every contender goes to call->resolve with word = {its word, its draw, second word},
+ * the value unused; then {first + r n, UINT64_MAX, 0} asks for the winner's index. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                 const fdp_candidates_t *from, uint64_t first, int64_t *out);

@@ -650,3 +650,115 @@ def walsh_hadamard(cnp.ndarray a):
     cdef size_t n = cnp.PyArray_SIZE(a)
     with nogil:
         fdp_walsh_hadamard(n, data)
+
+
+# ---- selection ---------------------------------------------------------------
+
+SELECT_CHUNK = FDP_SELECT_CHUNK
+SELECT_MOST = FDP_SELECT_MOST
+RACES = {
+    "exponential": FDP_RACE_EXPONENTIAL,
+    "gumbel": FDP_RACE_GUMBEL,
+    "laplace": FDP_RACE_LAPLACE,
+    "gaussian": FDP_RACE_GAUSSIAN,
+}
+
+
+cdef class Selection:
+    """A law of choice: rate and tolerance of the kernels, and the noise of a race.
+
+    `weights` is None or (mantissa, exponent), float64 arrays of n or rows * n entries.
+    """
+
+    cdef fdp_selection_t c
+    cdef object mantissa
+    cdef object exponent
+
+    def __cinit__(self, double rate, double tolerance, noise=None, weights=None):
+        self.c.rate = rate
+        self.c.tolerance = tolerance
+        self.c.noise = <fdp_race_t> <int> RACES[noise or "gumbel"]
+        self.mantissa, self.exponent = weights or (None, None)
+
+    cdef fdp_candidates_t _of(self, cnp.ndarray scores, size_t first_row) except *:
+        """The rows of a C-contiguous matrix of float64 or int64, from a row on."""
+        cdef fdp_candidates_t c
+        c.rows = cnp.PyArray_DIM(scores, 0)
+        c.n = cnp.PyArray_DIM(scores, 1)
+        c.score = cnp.PyArray_DATA(scores)
+        c.type = FDP_I64 if cnp.PyArray_TYPE(scores) == cnp.NPY_INT64 else FDP_F64
+        c.mantissa = c.exponent = NULL
+        c.weight_stride = 0
+        if self.mantissa is not None:
+            c.mantissa = <const double *> cnp.PyArray_DATA(self.mantissa)
+            c.exponent = <const double *> cnp.PyArray_DATA(self.exponent)
+            if <size_t> cnp.PyArray_SIZE(self.mantissa) > c.n:
+                c.weight_stride = c.n
+                c.mantissa += first_row * c.n
+                c.exponent += first_row * c.n
+        return c
+
+
+def select_one(Selection law, cnp.ndarray scores, resolver, stream=None):
+    """Return one choice by inversion from float64 scores, as a numpy int64."""
+    cdef Call call = Call.__new__(Call, stream)
+    cdef fdp_candidates_t candidates
+    cdef fdp_status_t status
+    cdef int64_t chosen
+    candidates.rows = 1
+    candidates.n = cnp.PyArray_SIZE(scores)
+    candidates.score = cnp.PyArray_DATA(scores)
+    candidates.type = FDP_F64
+    candidates.mantissa = candidates.exponent = NULL
+    candidates.weight_stride = 0
+    call.resolver = resolver
+    with nogil:
+        status = fdp_select_inverse(&call.c, &law.c, &candidates, 0, 1, &chosen)
+    _check(status, call)
+    return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
+
+
+def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
+                   resolver, size_t first_row=0):
+    """Fill the rows of `out` with choices without replacement from those of `scores`.
+
+    `resolver((word, row, j), block)` settles choice j of row `first_row` and on.
+    """
+    cdef fdp_candidates_t candidates = law._of(scores, first_row)
+    cdef size_t k = cnp.PyArray_DIM(out, 1)
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef fdp_status_t status
+    call.resolver = resolver
+    with nogil:
+        status = fdp_select_inverse(&call.c, &law.c, &candidates, first_row, k, data)
+    _check(status, call)
+
+
+def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out, resolver,
+                size_t first_row=0, uint64_t first=0):
+    """Fill `out` with the winner of each row's race, from draw `first` on.
+
+    `resolver` is told the contenders of a row one by one, as (word, draw, second
+    word), and asked for the winner by (first draw of the row, 2**64 - 1, 0).
+    """
+    cdef fdp_candidates_t candidates = law._of(scores, first_row)
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef uint64_t draw = first + first_row * candidates.n
+    cdef fdp_status_t status
+    call.resolver = resolver
+    with nogil:
+        status = fdp_select_race(&call.c, &law.c, &candidates, draw, data)
+    _check(status, call)
+
+
+def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
+              cnp.ndarray high, size_t first_row=0):
+    """Fill `low` and `high` with bounds of the race's keys."""
+    cdef fdp_candidates_t candidates = law._of(scores, first_row)
+    cdef double *lower = <double *> cnp.PyArray_DATA(low)
+    cdef double *upper = <double *> cnp.PyArray_DATA(high)
+    cdef uint64_t draw = first_row * candidates.n
+    cdef fdp_status_t status
+    with nogil:
+        status = fdp_race_keys(&call.c, &law.c, &candidates, draw, lower, upper)
+    _check(status, call)

@@ -187,3 +187,35 @@ cdef extern from "fastdp.h" nogil:
                                    uint32_t buckets, uint32_t l, size_t categories,
                                    int64_t *count)
     void fdp_walsh_hadamard(size_t n, int64_t *a)
+
+    ctypedef enum fdp_race_t:
+        FDP_RACE_EXPONENTIAL
+        FDP_RACE_GUMBEL
+        FDP_RACE_LAPLACE
+        FDP_RACE_GAUSSIAN
+
+    ctypedef struct fdp_selection_t:
+        double rate
+        double tolerance
+        fdp_race_t noise
+
+    ctypedef struct fdp_candidates_t:
+        size_t rows
+        size_t n
+        const void *score
+        fdp_dtype_t type
+        const double *mantissa
+        const double *exponent
+        size_t weight_stride
+
+    size_t FDP_SELECT_CHUNK
+    size_t FDP_SELECT_MOST
+    fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
+                                    const fdp_candidates_t *candidates,
+                                    uint64_t first_row, size_t k, int64_t *out)
+    fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
+                                 const fdp_candidates_t *candidates, uint64_t first,
+                                 int64_t *out)
+    fdp_status_t fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
+                               const fdp_candidates_t *candidates, uint64_t first,
+                               double *low, double *high)

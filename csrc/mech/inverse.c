@@ -251,8 +251,9 @@ static size_t row_choose(tree_t *t, uint64_t word, size_t j, uint64_t *unsure)
     return (size_t)fdp_pick(none, even, index);
 }
 
-static fdp_status_t row_select(tree_t *t, uint64_t draw, int64_t *out)
+static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
 {
+    const uint64_t draw = row * t->k;
     for (size_t j = 0; j < t->k; j++) {
         const size_t ahead = (t->from->rows - t->row) * t->k - j;
         const uint64_t word = *fdp_words_at(&t->words, draw + j, 1, ahead);
@@ -261,7 +262,7 @@ static fdp_status_t row_select(tree_t *t, uint64_t draw, int64_t *out)
         if (FDP_UNLIKELY(unsure != 0)) {
             const fdp_pending_t pending = {(draw + j) / FDP_SELECT_CHUNK,
                                            (uint32_t)((draw + j) % FDP_SELECT_CHUNK),
-                                           {word, t->row, j}};
+                                           {word, row, j}};
             int64_t value[2];
             if (t->call->resolve(t->call->context, &pending, value) != 1) {
                 return FDP_ERR_RESOLVER;
@@ -283,7 +284,7 @@ static fdp_status_t select_rows(tree_t *t, uint64_t first_row, int64_t *out)
     fdp_status_t status = FDP_OK;
     for (size_t r = 0; r < t->from->rows && status == FDP_OK; r++) {
         row_open(t, r);
-        status = row_select(t, (first_row + r) * t->k, out + r * t->k);
+        status = row_select(t, first_row + r, out + r * t->k);
     }
     fdp_rounding_leave(rounding);
     return status;

@@ -229,13 +229,13 @@ static fdp_status_t row_settle(race_t *r, int64_t *winner)
                 const uint64_t angle = r->law->noise == FDP_RACE_GAUSSIAN
                                            ? fdp_words_peek(&r->angles, draw)
                                            : 0;
-                if (!ask(r, draw, word, r->row * r->from->n + done + i, angle, winner)) {
+                if (!ask(r, draw, word, draw, angle, winner)) {
                     return FDP_ERR_RESOLVER;
                 }
             }
         }
     }
-    return ask(r, 0, r->row, UINT64_MAX, 0, winner) ? FDP_OK : FDP_ERR_RESOLVER;
+    return ask(r, 0, r->first, UINT64_MAX, 0, winner) ? FDP_OK : FDP_ERR_RESOLVER;
 }
 
 /* ---- the calls ----------------------------------------------------------------- */

@@ -1,0 +1,482 @@
+"""Private selection behind the mechanisms: checked candidates, kernels, resolvers.
+
+The laws and the words are in ``docs/proofs/selection.md``. Nothing here looks at a
+score but to settle a choice that the kernels leave undecided.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _exact_selection, _validate
+from fastdp._exact import Block
+from fastdp._exact_selection import Noise, Runner
+from fastdp._stream import Stream
+from fastdp.exceptions import DTypeError, ParameterError
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+Method: TypeAlias = Literal["auto", "inverse", "gumbel"]
+
+#: Supported rates c: products with differences of doubles keep their precision.
+RATES = (Fraction(1, 2**900), Fraction(2**900))
+
+#: Most candidates that a worker handles between two looks at pending signals.
+_SLAB = 1 << 24
+
+_LARGEST = Fraction(np.finfo(np.float64).max)
+_HALF = 2.0**-53
+_ASK = 2**64 - 1
+_SECOND_CHUNK = 2**31
+
+
+# --- candidates -----------------------------------------------------------------
+
+
+def scores_of(name: str, scores: object, axis: int = -1) -> tuple[_Array, tuple[int, ...]]:
+    """Return scores as a C-contiguous matrix of float64 or int64, and its outer shape.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        Not an array of real numbers, or without candidates along `axis`.
+    """
+    if isinstance(scores, np.ndarray) and scores.dtype.kind == "f":
+        real = True
+    else:
+        real = False
+    array = _arrays.data(name, scores, real=real)
+    if array.ndim == 0:
+        raise ParameterError(f"{name} must have at least one dimension")
+    axis = _validate.integer("axis", axis, -array.ndim, array.ndim - 1)
+    if axis not in (-1, array.ndim - 1):
+        array = np.moveaxis(array, axis, -1)
+    shape, n = array.shape[:-1], array.shape[-1]
+    if n == 0:
+        raise ParameterError(f"{name} must have at least one candidate along the axis")
+    dtype = np.float64 if real else np.int64
+    rows = math.prod(shape)
+    return np.ascontiguousarray(array, dtype).reshape(rows, n), shape
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Exact linear weights of candidates, with roundings for the kernels.
+
+    Attributes
+    ----------
+    mantissa, exponent : ndarray of float64, shape (n,) or (rows, n)
+        mantissa * 2**exponent is the weight, to nearest; the mantissa is 0 or in
+        [1/2, 1), the exponent an integer below 2**13 in magnitude.
+    exact : callable
+        ``exact(position)`` is the exact weight at a flat position.
+    """
+
+    mantissa: _Array
+    exponent: _Array
+    exact: Callable[[int], Fraction]
+
+    @classmethod
+    def of(cls, name: str, weights: object, shape: tuple[int, ...], axis: int) -> Weights:
+        """Return checked weights that broadcast to the shape of the scores.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A weight is not a real number, not finite or negative, or the shape is
+            wrong.
+        """
+        array = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
+        try:
+            array = np.broadcast_to(array, shape)
+        except ValueError:
+            raise ParameterError(
+                f"{name} must broadcast to the shape of the scores, {shape}, "
+                f"got {array.shape}"
+            ) from None
+        array = np.moveaxis(array, axis, -1).reshape(-1)
+        if array.dtype.kind == "O":
+            return cls._rationals([_validate.nonnegative(name, w) for w in array])
+        array = _arrays.data(name, array, real=array.dtype.kind == "f")
+        if not bool(np.all((array >= 0) & (array < np.inf))):
+            raise ParameterError(f"{name} must be finite and >= 0")
+        return cls.numbers(array)
+
+    @classmethod
+    def numbers(cls, array: _Array) -> Weights:
+        """Return the weights of an array of finite numbers >= 0."""
+        mantissa, exponent = np.frexp(array.astype(np.float64))
+        return cls(
+            mantissa, exponent.astype(np.float64), lambda i: Fraction(array[i].item())
+        )
+
+    @classmethod
+    def differences(cls, upper: _Array, lower: _Array) -> Weights:
+        """Return the weights upper - lower of two finite float64 arrays, exactly."""
+        whole = upper - lower
+        wide = np.isinf(whole)
+        mantissa, exponent = np.frexp(np.where(wide, upper / 2 - lower / 2, whole))
+        return cls(
+            mantissa,
+            exponent.astype(np.float64) + wide,
+            lambda i: Fraction(float(upper[i])) - Fraction(float(lower[i])),
+        )
+
+    @classmethod
+    def _rationals(cls, weights: list[Fraction]) -> Weights:
+        mantissa = np.zeros(len(weights))
+        exponent = np.zeros(len(weights))
+        for i, w in enumerate(weights):
+            power = w.numerator.bit_length() - w.denominator.bit_length()
+            scaled = w / Fraction(2) ** power
+            mantissa[i], extra = math.frexp(scaled.numerator / scaled.denominator)
+            exponent[i] = power + extra if w else 0
+        return cls(mantissa, exponent, weights.__getitem__)
+
+    @property
+    def spread(self) -> float:
+        """Binary logarithm of the ratio of the largest and least positive weights."""
+        there = self.exponent[self.mantissa > 0]
+        return float(there.max() - there.min()) + 1 if there.size else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A law of choice and its candidates.
+
+    Attributes
+    ----------
+    rate : Fraction
+        c: scores count as c times their value.
+    scores : ndarray of float64 or int64, shape (rows, n)
+        From `scores_of`.
+    weights : Weights, optional
+        None: all are 1.
+    """
+
+    rate: Fraction
+    scores: _Array
+    weights: Weights | None = None
+
+    def score(self, row: int, i: int) -> Fraction | None:
+        """Return the exact score of a candidate; None if its weight is 0."""
+        if self.weights is not None and not self.weights.exact(self._position(row, i)):
+            return None
+        value = self.scores[row, i].item()
+        if isinstance(value, int):
+            return Fraction(value)
+        if math.isnan(value) or value == -math.inf:
+            return None
+        return _LARGEST if value == math.inf else Fraction(value)
+
+    def weight(self, row: int, i: int) -> Fraction:
+        """Return the exact weight of a candidate."""
+        return Fraction(1) if self.weights is None else self.weights.exact(
+            self._position(row, i)
+        )
+
+    def _position(self, row: int, i: int) -> int:
+        assert self.weights is not None
+        n = self.scores.shape[1]
+        return row * n + i if self.weights.mantissa.size > n else i
+
+    def law(self, tolerance: float, noise: Noise | None = None) -> _core.Selection:
+        """Return what the kernels need to know."""
+        pair = None
+        if self.weights is not None:
+            pair = (self.weights.mantissa, self.weights.exponent)
+        return _core.Selection(nearest(self.rate), tolerance, noise, pair)
+
+    @property
+    def spread(self) -> float:
+        """`Weights.spread`, 0 without weights."""
+        return 0.0 if self.weights is None else self.weights.spread
+
+
+def nearest(rate: Fraction) -> float:
+    """Return the double nearest to a rate."""
+    return rate.numerator / rate.denominator
+
+
+def rate_of(epsilon: Fraction, sensitivity: Fraction, *, monotonic: bool) -> Fraction:
+    """Return c = epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
+    rate = epsilon / sensitivity if monotonic else epsilon / (2 * sensitivity)
+    if not RATES[0] <= rate <= RATES[1]:
+        raise ParameterError(
+            "epsilon / sensitivity must be in [2**-899, 2**899], "
+            f"got {_validate.plain(epsilon)!r} / {_validate.plain(sensitivity)!r}"
+        )
+    return rate
+
+
+# --- tolerances: docs/proofs/selection.md, sections 4 and 5 ----------------------------
+
+
+def inverse_tolerance(n: int, spread: float = 0.0) -> float:
+    """Return a bound on the error of cumulative weights over their total."""
+    depth = 1
+    while n > _exact_selection.BLOCK**depth:
+        depth += 1
+    return _HALF * (64 * depth + 4 * (math.log(n) + 0.7 * spread) + 32)
+
+
+def race_tolerance(spread: float = 0.0) -> float:
+    """Return a bound on the error of a key that can win."""
+    return 2.0**-44 + 2.0**-49 * spread
+
+
+# --- inversion --------------------------------------------------------------------
+
+
+def inverse(
+    choice: Choice, k: int, stream: Stream | None, workers: int
+) -> _Array:
+    """Return k choices without replacement from each row, shape (rows, k)."""
+    rows, n = choice.scores.shape
+    law = choice.law(inverse_tolerance(n, choice.spread))
+    out = np.zeros((rows, k), np.int64)
+    resolver = inverse_resolver(choice, out)
+    call = _core.Call(stream)
+
+    def part(first: int, last: int) -> None:
+        _core.select_inverse(
+            call, law, choice.scores[first:last], out[first:last], resolver, first
+        )
+
+    _by_rows(part, rows, n, workers, out)
+    return out
+
+
+def inverse_resolver(choice: Choice, out: _Array) -> _exact_selection.Resolver:
+    """Return what settles choices of `out` by inversion."""
+
+    def resolve(words: tuple[int, int, int], block: Block) -> int:
+        word, row, j = words
+        return invert_row(choice, row, out[row, :j].tolist(), word, block)
+
+    return resolve
+
+
+def invert_row(
+    choice: Choice, row: int, taken: list[int], word: int, block: Block
+) -> int:
+    """Return the exact choice of a row among the candidates not yet taken."""
+    n = choice.scores.shape[1]
+    gone = set(taken)
+    left = [i for i in _exact_selection.order(n) if i not in gone]
+    scores = {i: choice.score(row, i) for i in left}
+    there = [(i, s) for i, s in scores.items() if s is not None]
+    if not there:
+        return sorted(left)[_exact_selection.even(len(left), word, block)]
+    most = max(s for _, s in there)
+    gaps = [choice.rate * (most - s) for _, s in there]
+    weights = [choice.weight(row, i) for i, _ in there]
+    return there[_exact_selection.invert(gaps, weights, word, block)][0]
+
+
+# --- races -----------------------------------------------------------------------
+
+
+def race(
+    choice: Choice,
+    noise: Noise,
+    stream: Stream | None,
+    workers: int,
+) -> _Array:
+    """Return the winner of each row's race, shape (rows,)."""
+    rows, n = choice.scores.shape
+    law = choice.law(race_tolerance(choice.spread), noise)
+    out = np.zeros(rows, np.int64)
+    call = _core.Call(stream)
+    resolver = race_resolver(choice, noise, call)
+
+    def part(first: int, last: int) -> None:
+        _core.select_race(
+            call, law, choice.scores[first:last], out[first:last], resolver, first
+        )
+
+    _by_rows(part, rows, n, workers, out)
+    return out
+
+
+def race_resolver(
+    choice: Choice, noise: Noise, call: _core.Call, first: int = 0
+) -> _exact_selection.Resolver:
+    """Return what settles races whose first candidate has draw `first`."""
+    n = choice.scores.shape[1]
+    named: dict[int, list[tuple[int, int, int]]] = {}
+
+    def resolve(words: tuple[int, int, int], block: Block) -> int:
+        word, draw, second = words
+        if draw != _ASK:
+            row, i = divmod(draw - first, n)
+            named.setdefault(row, []).append((i, word, second))
+            return 0
+        row = (word - first) // n
+        contenders = named.pop(row)
+        entered = runners(choice, row, contenders, noise, call, first)
+        return _exact_selection.first_of(entered).index
+
+    return resolve
+
+
+def runners(
+    choice: Choice,
+    row: int,
+    contenders: list[tuple[int, int, int]],
+    noise: Noise,
+    call: _core.Call,
+    first: int = 0,
+) -> list[Runner]:
+    """Return the contenders (index, word, second word) of a row that have weight.
+
+    If none has, all of them with equal keys but for the noise: the kernels name all
+    candidates of a row then.
+    """
+    scores = {i: choice.score(row, i) for i, _, _ in contenders}
+    most = max((s for s in scores.values() if s is not None), default=None)
+    result = []
+    for i, word, second in contenders:
+        score = scores[i]
+        if most is None:
+            gap, weight = Fraction(0), Fraction(1)
+        elif score is None:
+            continue
+        else:
+            gap, weight = choice.rate * (most - score), choice.weight(row, i)
+        blocks = _blocks(call, first + row * choice.scores.shape[1] + i)
+        result.append(Runner.of(i, gap, weight, noise, (word, second), blocks))
+    return result
+
+
+def _blocks(call: _core.Call, draw: int) -> tuple[Block, Block]:
+    """Return the further bits of a draw's two reals."""
+    chunk, trial = divmod(draw, _core.SELECT_CHUNK)
+    return (
+        lambda k: call.extension(chunk, trial, k),
+        lambda k: call.extension(chunk + _SECOND_CHUNK, trial, k),
+    )
+
+
+# --- the noisy order -------------------------------------------------------------
+
+
+def ranking(choice: Choice, k: int, stream: Stream | None) -> _Array:
+    """Return the k largest keys of each row's Gumbel race in order, shape (rows, k).
+
+    Candidates of weight 0 come after all others, in the order of their noise.
+    """
+    rows, n = choice.scores.shape
+    out = np.zeros((rows, k), np.int64)
+    call = _core.Call(stream)
+    mixed = np.zeros(n, np.int64)
+    try:
+        # The time of a sort tells how its input was arranged: at random, here.
+        _core.fill_permutation(_core.Call(), mixed)
+        for row in range(rows):
+            out[row] = _rank(choice, row, k, mixed, call)
+    except BaseException:
+        _core.zero(out)
+        raise
+    return out
+
+
+def _rank(choice: Choice, row: int, k: int, mixed: _Array, call: _core.Call) -> _Array:
+    scores = choice.scores[row : row + 1]
+    n = scores.shape[1]
+    low, high = np.zeros((1, n)), np.zeros((1, n))
+    law = choice.law(race_tolerance(choice.spread), "gumbel")
+    try:
+        _core.race_keys(call, law, scores, low, high, row)
+        lost = np.isneginf(high[0])
+        there = n - int(lost.sum())
+        order = _ordered(choice, row, low[0], high[0], min(k, there), mixed, call)
+        if k <= there:
+            return order
+        others = np.where(lost, 0.0, np.nan)
+        rest = Choice(choice.rate, np.broadcast_to(others, choice.scores.shape))
+        plain = rest.law(race_tolerance(), "gumbel")
+        _core.race_keys(call, plain, others.reshape(1, n), low, high, row)
+        behind = _ordered(rest, row, low[0], high[0], k - there, mixed, call)
+        return np.concatenate((order, behind))
+    finally:
+        _core.zero(low)
+        _core.zero(high)
+
+
+def _ordered(
+    choice: Choice,
+    row: int,
+    low: _Array,
+    high: _Array,
+    k: int,
+    mixed: _Array,
+    call: _core.Call,
+) -> _Array:
+    """Return the k first of a row by falling key, from bounds of the keys.
+
+    What the bounds leave open goes to the resolver.
+    """
+    n = high.size
+    take = k + 64 if 4 * (k + 64) < n else n
+    while True:
+        order = mixed
+        if take < n:
+            order = mixed[np.argpartition(-high[mixed], take)[: take + 1]]
+        order = order[np.argsort(-high[order], kind="stable")]
+        least = np.minimum.accumulate(low[order])
+        # Place p is settled if all before it are above all from p on.
+        settled = np.ones(order.size + 1, bool)
+        settled[1:-1] = least[:-1] > high[order[1:]]
+        settled[-1] = take == n
+        after = np.flatnonzero(settled[k:])
+        if after.size:
+            break
+        take = n
+    edges = np.flatnonzero(settled[: k + int(after[0]) + 1]).tolist()
+    for start, stop in itertools.pairwise(edges):
+        if stop - start > 1:
+            order[start:stop] = _settle(choice, row, order[start:stop].tolist(), call)
+    return order[:k]
+
+
+def _settle(choice: Choice, row: int, indexes: list[int], call: _core.Call) -> list[int]:
+    """Order candidates whose bounds overlap."""
+    n = choice.scores.shape[1]
+    contenders = [(i, _word(call, row * n + i), 0) for i in indexes]
+    entered = runners(choice, row, contenders, "gumbel", call)
+    return [runner.index for runner in _exact_selection.ranked(entered)]
+
+
+def _word(call: _core.Call, draw: int) -> int:
+    """Return the word of a draw."""
+    chunk, trial = divmod(draw, _core.SELECT_CHUNK)
+    unit, at = divmod(8 * trial, 1024)
+    return int.from_bytes(call.keystream(chunk, 1024 * unit, 1024)[at : at + 8], "little")
+
+
+# --- rows -------------------------------------------------------------------------
+
+
+def _by_rows(
+    part: Callable[[int, int], None], rows: int, n: int, workers: int, out: _Array
+) -> None:
+    """Run part(first, last) over rows on threads; zeros in `out` if anything fails."""
+    slab = max(_SLAB // n, 1)
+
+    def run(start: int, stop: int, _: int) -> None:
+        for first in range(start, stop, slab):
+            part(first, min(first + slab, stop))
+
+    try:
+        _arrays.in_parallel(run, rows, max(4096 // n, 1), workers)
+    except BaseException:
+        _core.zero(out)
+        raise
