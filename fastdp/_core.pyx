@@ -699,21 +699,36 @@ cdef class Selection:
         return c
 
 
-def select_one(Selection law, cnp.ndarray scores, resolver, stream=None):
-    """Return one choice by inversion from float64 scores, as a numpy int64."""
-    cdef Call call = Call.__new__(Call, stream)
+def select_one(Selection law, list tolerances, scores, resolver, stream=None):
+    """Return one choice by inversion as a numpy int64: the short way.
+
+    None unless `scores` is a one-dimensional, contiguous array of float64 that is not
+    empty. Entry b of `tolerances` holds for less than 2**b candidates; `resolver(
+    scores, words, block)` settles the choice.
+    """
+    cdef Call call
     cdef fdp_candidates_t candidates
+    cdef fdp_selection_t c
     cdef fdp_status_t status
     cdef int64_t chosen
+    if not cnp.PyArray_CheckExact(scores):
+        return None
+    cdef cnp.ndarray array = scores
+    if not (cnp.PyArray_NDIM(array) == 1 and cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE
+            and cnp.PyArray_ISCARRAY_RO(array) and cnp.PyArray_SIZE(array) > 0):
+        return None
     candidates.rows = 1
-    candidates.n = cnp.PyArray_SIZE(scores)
-    candidates.score = cnp.PyArray_DATA(scores)
+    candidates.n = cnp.PyArray_SIZE(array)
+    candidates.score = cnp.PyArray_DATA(array)
     candidates.type = FDP_F64
     candidates.mantissa = candidates.exponent = NULL
     candidates.weight_stride = 0
-    call.resolver = resolver
+    c = law.c
+    c.tolerance = tolerances[(<object> candidates.n).bit_length()]
+    call = Call.__new__(Call, stream)
+    call.resolver = lambda words, block: resolver(array, words, block)
     with nogil:
-        status = fdp_select_inverse(&call.c, &law.c, &candidates, 0, 1, &chosen)
+        status = fdp_select_inverse(&call.c, &c, &candidates, 0, 1, &chosen)
     _check(status, call)
     return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
 

@@ -227,6 +227,10 @@ def inverse_tolerance(n: int, spread: float = 0.0) -> float:
     return _HALF * (64 * depth + 4 * (math.log(n) + 0.7 * spread) + 32)
 
 
+#: Entry b is the tolerance of inversion for less than 2**b candidates.
+TOLERANCES = [inverse_tolerance(1 << b) for b in range(60)]
+
+
 def race_tolerance(spread: float = 0.0) -> float:
     """Return a bound on the error of a key that can win."""
     return 2.0**-44 + 2.0**-49 * spread
@@ -396,15 +400,16 @@ def _rank(choice: Choice, row: int, k: int, mixed: _Array, call: _core.Call) -> 
     try:
         _core.race_keys(call, law, scores, low, high, row)
         lost = np.isneginf(high[0])
-        there = n - int(lost.sum())
-        order = _ordered(choice, row, low[0], high[0], min(k, there), mixed, call)
-        if k <= there:
+        first, last = mixed[~lost[mixed]], mixed[lost[mixed]]
+        ahead = min(k, first.size)
+        order = _ordered(choice, row, low[0], high[0], ahead, first, call)
+        if ahead == k:
             return order
         others = np.where(lost, 0.0, np.nan)
         rest = Choice(choice.rate, np.broadcast_to(others, choice.scores.shape))
         plain = rest.law(race_tolerance(), "gumbel")
         _core.race_keys(call, plain, others.reshape(1, n), low, high, row)
-        behind = _ordered(rest, row, low[0], high[0], k - there, mixed, call)
+        behind = _ordered(rest, row, low[0], high[0], k - ahead, last, call)
         return np.concatenate((order, behind))
     finally:
         _core.zero(low)
@@ -420,11 +425,11 @@ def _ordered(
     mixed: _Array,
     call: _core.Call,
 ) -> _Array:
-    """Return the k first of a row by falling key, from bounds of the keys.
+    """Return the k first of some candidates by falling key, from bounds of the keys.
 
     What the bounds leave open goes to the resolver.
     """
-    n = high.size
+    n = mixed.size
     take = k + 64 if 4 * (k + 64) < n else n
     while True:
         order = mixed
@@ -460,6 +465,55 @@ def _word(call: _core.Call, draw: int) -> int:
     chunk, trial = divmod(draw, _core.SELECT_CHUNK)
     unit, at = divmod(8 * trial, 1024)
     return int.from_bytes(call.keystream(chunk, 1024 * unit, 1024)[at : at + 8], "little")
+
+
+# --- a race in pieces ---------------------------------------------------------------
+
+
+class LongRace:
+    """A race whose candidates come in pieces: the one ahead is kept."""
+
+    def __init__(self, rate: Fraction, noise: Noise, stream: Stream | None) -> None:
+        self._rate = rate
+        self._noise: Noise = noise
+        self._law = _core.Selection(nearest(rate), race_tolerance(), noise)
+        self._call = _core.Call(stream)
+        self._seen = 0
+        self._ahead: Runner | None = None
+        self._ahead_has_weight = False
+
+    def enter(self, scores: _Array) -> None:
+        """Enter the candidates of a matrix with one row."""
+        choice = Choice(self._rate, scores)
+        out = np.zeros(1, np.int64)
+        resolver = race_resolver(choice, self._noise, self._call, self._seen)
+        _core.select_race(self._call, self._law, scores, out, resolver, 0, self._seen)
+        i = int(out[0])
+        draw = self._seen + i
+        self._seen += scores.shape[1]
+        score = choice.score(0, i)
+        # Gaps may be taken from any score common to all: here 0.
+        gap = Fraction(0) if score is None else -self._rate * score
+        words = (_word(self._call, draw), 0)
+        blocks = _blocks(self._call, draw)
+        runner = Runner.of(draw, gap, Fraction(1), self._noise, words, blocks)
+        has_weight = score is not None
+        if self._ahead is None or has_weight > self._ahead_has_weight:
+            self._ahead, self._ahead_has_weight = runner, has_weight
+        elif has_weight == self._ahead_has_weight:
+            self._ahead = _exact_selection.first_of([self._ahead, runner])
+
+    def winner(self) -> int:
+        """Return the index of the winner.
+
+        Raises
+        ------
+        ParameterError
+            No candidate was entered.
+        """
+        if self._ahead is None:
+            raise ParameterError("there must be at least one candidate")
+        return self._ahead.index
 
 
 # --- rows -------------------------------------------------------------------------

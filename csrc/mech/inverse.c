@@ -45,6 +45,7 @@ typedef struct {
     level_t level[DEPTH_MOST]; /* level[d]: nodes of height d, d < depth               */
     uint64_t *removed;         /* bitmap of the row's candidates, NULL if k = 1        */
     size_t *taken;             /* the same, ascending                                  */
+    size_t gone;               /* how many                                             */
     void *memory;
     size_t size;
     node_t node;
@@ -75,7 +76,7 @@ static void weigh_node(tree_t *t, size_t height, size_t index)
     fdp_block_t *b = &t->block;
     if (height == 1) {
         fdp_block_open(b, t->from, t->row, index * FDP_BLOCK,
-                       children(t->from->n, index), t->removed);
+                       children(t->from->n, index), t->gone > 0 ? t->removed : NULL);
     } else {
         const level_t *below = &t->level[height - 1];
         b->count = b->padded = children(below->padded, index);
@@ -175,6 +176,7 @@ static size_t lay_out(tree_t *t, uint8_t *memory)
 static void row_open(tree_t *t, size_t row)
 {
     t->row = row;
+    t->gone = 0;
     if (t->removed != NULL) {
         memset(t->removed, 0, (t->from->n / 64 + 1) * 8);
     }
@@ -197,10 +199,10 @@ static void row_open(tree_t *t, size_t row)
 }
 
 /* Takes a candidate away: its path is weighed anew, the root last. */
-static void row_remove(tree_t *t, size_t candidate, size_t taken)
+static void row_remove(tree_t *t, size_t candidate)
 {
     t->removed[candidate / 64] |= UINT64_C(1) << candidate % 64;
-    size_t at = taken;
+    size_t at = t->gone++;
     for (; at > 0 && t->taken[at - 1] > candidate; at--) {
         t->taken[at] = t->taken[at - 1];
     }
@@ -216,16 +218,16 @@ static void row_remove(tree_t *t, size_t candidate, size_t taken)
 }
 
 /* Candidate number `place` among those not taken. */
-static size_t place_left(const tree_t *t, size_t place, size_t taken)
+static size_t place_left(const tree_t *t, size_t place)
 {
-    for (size_t i = 0; i < taken; i++) {
+    for (size_t i = 0; i < t->gone; i++) {
         place += t->taken[i] <= place;
     }
     return place;
 }
 
-/* Choice j of the row by `word`; sets unsure if further bits are needed. */
-static size_t row_choose(tree_t *t, uint64_t word, size_t j, uint64_t *unsure)
+/* The row's next choice by `word`; sets unsure if further bits are needed. */
+static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
 {
     const double total = t->node.sum;
     const double tolerance = t->law->tolerance * total;
@@ -241,10 +243,10 @@ static size_t row_choose(tree_t *t, uint64_t word, size_t j, uint64_t *unsure)
         index = index * FDP_BLOCK + pick(t, unit, &point, tolerance, &near);
     }
     /* no weight left: uniform among the candidates left */
-    const size_t left = t->from->n - j;
+    const size_t left = t->from->n - t->gone;
     uint64_t place;
     const uint64_t low = fdp_mul_u64(word, left, &place);
-    const size_t even = place_left(t, (size_t)place, j);
+    const size_t even = place_left(t, (size_t)place);
     const uint64_t none = fdp_mask(!(total > 0.0));
     const uint64_t split = low > 0 - (uint64_t)left;
     *unsure = fdp_pick(none, split, near);
@@ -258,7 +260,7 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
         const size_t ahead = (t->from->rows - t->row) * t->k - j;
         const uint64_t word = *fdp_words_at(&t->words, draw + j, 1, ahead);
         uint64_t unsure;
-        out[j] = (int64_t)row_choose(t, word, j, &unsure);
+        out[j] = (int64_t)row_choose(t, word, &unsure);
         if (FDP_UNLIKELY(unsure != 0)) {
             const fdp_pending_t pending = {(draw + j) / FDP_SELECT_CHUNK,
                                            (uint32_t)((draw + j) % FDP_SELECT_CHUNK),
@@ -270,7 +272,7 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
             out[j] = value[0];
         }
         if (j + 1 < t->k) {
-            row_remove(t, (size_t)out[j], j);
+            row_remove(t, (size_t)out[j]);
         }
     }
     return FDP_OK;

@@ -190,7 +190,8 @@ static void block_bounds(race_t *r, size_t done, size_t count, double *low, doub
         const uint64_t marked = fdp_mask(!(cell < INFINITY));
         high[i] = fdp_pick_double(lost, -INFINITY,
                                   fdp_pick_double(marked, INFINITY, key + error));
-        low[i] = fdp_pick_double(lost | marked, -INFINITY, key - error - cell);
+        const uint64_t far = fdp_mask(!(r->gap[i] < FDP_GAP_FAR));
+        low[i] = fdp_pick_double(lost | marked | far, -INFINITY, key - error - cell);
     }
 }
 
@@ -206,8 +207,8 @@ static bool ask(const race_t *r, uint64_t draw, uint64_t a, uint64_t b, uint64_t
     return kept == 1;
 }
 
-/* Names all who can win, then asks who does. A gap too large for a double is no
- * reason to be out if nobody is known to be ahead. */
+/* Names all who can win, then asks who does: all of the row if nobody is known to be
+ * ahead of anybody. */
 static fdp_status_t row_settle(race_t *r, int64_t *winner)
 {
     double low[FDP_BLOCK], high[FDP_BLOCK];

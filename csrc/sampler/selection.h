@@ -19,6 +19,9 @@
 
 /* A gap beyond this weighs nothing: e^-700 is far below every error bound. */
 #define FDP_GAP_MOST 700.0
+/* What a larger gap, perhaps beyond the doubles, is stored as: only lost candidates
+ * have an infinite one. */
+#define FDP_GAP_FAR 1e300
 
 /* Words below this (and, where the far end is wide too, above its complement) are
  * marked by infinite noise: their cell is too wide. */

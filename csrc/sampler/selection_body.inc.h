@@ -76,8 +76,9 @@ static void FDP_K(gaps_f64)(const double *score, const uint64_t *lost, size_t n,
     for (size_t i = 0; i < n; i++) {
         const double v = FDP_K(score_of)(score[i]);
         const double x = rate * (largest - v);
+        const double z = x < FDP_GAP_FAR ? x : FDP_GAP_FAR;
         gap[i] = fdp_bits_double(
-            fdp_double_bits(v > -INFINITY ? x : INFINITY) & ~all);
+            fdp_double_bits(v > -INFINITY ? z : INFINITY) & ~all);
     }
     if (lost != NULL) {
         for (size_t i = 0; i < n; i++) {

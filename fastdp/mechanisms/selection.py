@@ -1,0 +1,627 @@
+"""Private selection: the exponential mechanism, permute-and-flip, noisy maxima."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fastdp import _core, _selection, _validate
+from fastdp._selection import Choice, Method
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    Event,
+    ExponentialMechanismEvent,
+    NeighboringRelation,
+    PermuteAndFlipEvent,
+    PureDPEvent,
+    SelfComposedEvent,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+class _Selection(Mechanism):
+    """What selections share: parameters, the rate c, composition."""
+
+    __slots__ = ("_epsilon", "_monotonic", "_rate", "_sensitivity")
+
+    _epsilon: Fraction
+    _sensitivity: Fraction
+    _monotonic: bool
+    _rate: Fraction
+
+    def _freeze_selection(
+        self, epsilon: Real, sensitivity: Real, monotonic: bool, **more: Any
+    ) -> None:
+        exact = _validate.positive("epsilon", epsilon)
+        reach = _validate.positive("sensitivity", sensitivity)
+        if not isinstance(monotonic, (bool, np.bool_)):
+            raise DTypeError(f"monotonic must be a bool, got {type(monotonic).__name__}")
+        arguments = (
+            ("epsilon", _validate.plain(exact)),
+            ("sensitivity", _validate.plain(reach)),
+            *more.items(),
+            *((("monotonic", True),) if monotonic else ()),
+        )
+        self._freeze(
+            _arguments=arguments,
+            _epsilon=exact,
+            _sensitivity=reach,
+            _monotonic=bool(monotonic),
+            _rate=_selection.rate_of(exact, reach, monotonic=bool(monotonic)),
+        )
+
+    @property
+    def sensitivity(self) -> int | float | Fraction:
+        """How far one individual moves any one score at most, exact."""
+        return _validate.plain(self._sensitivity)
+
+    @property
+    def monotonic(self) -> bool:
+        """Whether adding a record is stated to move all scores the same way."""
+        return self._monotonic
+
+    @abstractmethod
+    def _single(self, relation: NeighboringRelation) -> Event:
+        """Return the event of one choice from one set of candidates."""
+
+    def event(
+        self,
+        *,
+        rows: int = 1,
+        neighboring_relation: NeighboringRelation = _ADD,
+    ) -> Event:
+        """Return the event of a call with that many sets of candidates.
+
+        Parameters
+        ----------
+        rows : int
+            Sets of candidates of the call, one choice from each, >= 1.
+        neighboring_relation : NeighboringRelation
+            The relation for which the sensitivity holds; with `monotonic` it can
+            only be ADD_OR_REMOVE_ONE.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain.
+        """
+        return self._composed(_validate.integer("rows", rows, 1), neighboring_relation)
+
+    def _composed(self, count: int, relation: NeighboringRelation) -> Event:
+        if self._monotonic and relation is not _ADD:
+            raise ParameterError(
+                "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
+                f"got {relation!r}"
+            )
+        event = self._single(relation)
+        return event if count == 1 else SelfComposedEvent(event, count)
+
+
+class ExponentialMechanism(_Selection):
+    """Choice of a candidate with probability proportional to exp(c score).
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        > 0, of one choice.
+    sensitivity : int, float, Fraction or Decimal
+        > 0: how far one individual moves any one score, in the unit of the scores.
+    monotonic : bool
+        Whether adding a record moves all scores the same way (counts, for example).
+        Then c = epsilon/sensitivity, else c = epsilon/(2 sensitivity).
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or not positive, or their ratio is beyond
+        2**899 either way.
+
+    Privacy
+    -------
+    One choice: pure epsilon, and more: the privacy losses of all outcomes lie in an
+    interval of length epsilon (bounded range). Under whatever neighbouring relation
+    the sensitivity holds for; with `monotonic` for adding or removing one record
+    only. k choices, or several rows, compose: `event(k=..., rows=...)`. Exact: no
+    gap between scores gives a probability of 0.
+
+    References
+    ----------
+    McSherry, Talwar, FOCS 2007. Dong, Durfee, Rogers, "Optimal differential privacy
+    composition for exponential mechanisms", ICML 2020. docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.ExponentialMechanism(epsilon=1, sensitivity=1, monotonic=True)
+    >>> m
+    ExponentialMechanism(epsilon=1, sensitivity=1, monotonic=True)
+    >>> int(m.select(np.array([3, 1000, 5])))
+    1
+    >>> m.event(k=2).count
+    2
+    """
+
+    __slots__ = ("_law",)
+
+    _law: _core.Selection
+
+    def __init__(
+        self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
+    ) -> None:
+        self._freeze_selection(epsilon, sensitivity, monotonic)
+        self._freeze(_law=_core.Selection(_selection.nearest(self._rate), 0.0))
+
+    def _single(self, relation: NeighboringRelation) -> Event:
+        return ExponentialMechanismEvent(self._epsilon, relation)
+
+    def event(
+        self,
+        *,
+        k: int = 1,
+        rows: int = 1,
+        neighboring_relation: NeighboringRelation = _ADD,
+    ) -> Event:
+        """Return the event of a call: k choices from each of `rows` sets.
+
+        Parameters
+        ----------
+        k : int
+            Choices from each set of candidates, >= 1.
+        rows : int
+            Sets of candidates of the call, >= 1.
+        neighboring_relation : NeighboringRelation
+            The relation for which the sensitivity holds; with `monotonic` it can
+            only be ADD_OR_REMOVE_ONE.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain.
+        """
+        count = _validate.integer("k", k, 1) * _validate.integer("rows", rows, 1)
+        return self._composed(count, neighboring_relation)
+
+    def select(
+        self,
+        scores: Any,
+        *,
+        weights: Any = None,
+        k: int = 1,
+        axis: int = -1,
+        method: Method = "auto",
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return the index of a candidate, or of k different ones.
+
+        Parameters
+        ----------
+        scores : ndarray of float64, float32 or integers (not uint64)
+            Utilities; a matrix gives a choice for each slice along `axis`. NaN and
+            -infinity count as weight 0, +infinity as the largest double; if every
+            weight left is 0 the choice is uniform. The sensitivity must hold for the
+            scores as they are given.
+        weights : array or nested sequence of int, float, Fraction or Decimal, optional
+            >= 0, at their exact values, of a shape that broadcasts to that of
+            `scores`: probabilities are proportional to weight * exp(c score). They
+            must not depend on the data unless the analysis says so.
+        k : int
+            Choices without replacement, one after another, in this order; at most the
+            number of candidates.
+        axis : int
+            Axis of the candidates.
+        method : {"auto", "inverse", "gumbel"}
+            Two ways to the same law. "inverse" sums the weights (k <= 4096); "gumbel"
+            adds noise to every score and takes the largest, also for a whole order.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads, over rows; the output of a fixed stream does not depend on it.
+
+        Returns
+        -------
+        numpy.int64 or ndarray of int64
+            Of the shape of `scores` without `axis`, and a last axis of length k if
+            k > 1.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or shape, k above the number of candidates, no candidate,
+            negative or infinite weights. Never for a score.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event(k=k, rows=...)`. Exact. Timing class T2: independent of scores,
+        weights and choices, but for words near a boundary, which an exact step settles
+        (docs/proofs/selection.md bounds their probability); the memory that is read
+        follows the choices. `weights` as Python objects: their conversion is the
+        interpreter's.
+        """
+        check_stream(stream)
+        if (
+            weights is None
+            and type(k) is int
+            and k == 1
+            and axis == -1
+            and type(workers) is int
+            and workers >= 1
+            and method in ("auto", "inverse")
+        ):
+            chosen = _core.select_one(
+                self._law, _selection.TOLERANCES, scores, self._settle_one, stream
+            )
+            if chosen is not None:
+                return chosen
+        return self._select(scores, weights, k, axis, method, stream, workers)
+
+    def _settle_one(
+        self, scores: _Array, words: tuple[int, int, int], block: Any
+    ) -> int:
+        choice = Choice(self._rate, scores.reshape(1, -1))
+        return _selection.invert_row(choice, 0, [], words[0], block)
+
+    def _select(
+        self,
+        scores: Any,
+        weights: Any,
+        k: int,
+        axis: int,
+        method: Method,
+        stream: Stream | None,
+        workers: int,
+    ) -> Any:
+        workers = _validate.integer("workers", workers, 1)
+        choice, shape = _choice(self._rate, scores, weights, axis)
+        n = choice.scores.shape[1]
+        k = _validate.integer("k", k, 1, n)
+        if method not in ("auto", "inverse", "gumbel"):
+            raise ParameterError(
+                f'method must be "auto", "inverse" or "gumbel", got {method!r}'
+            )
+        if method == "auto":
+            method = "inverse" if k <= _core.SELECT_MOST else "gumbel"
+        if method == "inverse":
+            if k > _core.SELECT_MOST:
+                raise ParameterError(
+                    f'k must be <= {_core.SELECT_MOST} with method="inverse", got {k}'
+                )
+            chosen = _selection.inverse(choice, k, stream, workers)
+        elif k > 1:
+            chosen = _selection.ranking(choice, k, stream)
+        else:
+            chosen = _selection.race(choice, "gumbel", stream, workers)
+        return chosen.reshape(shape)[()] if k == 1 else chosen.reshape(*shape, k)
+
+    def select_stream(
+        self, chunks: Iterable[_Array], *, stream: Stream | None = None
+    ) -> np.int64:
+        """Return the index of one candidate whose scores come in pieces.
+
+        One pass with the memory of a piece: of all candidates seen, the one ahead in
+        the race (`method="gumbel"`) is kept.
+
+        Parameters
+        ----------
+        chunks : iterable of ndarray
+            Scores of consecutive candidates, one-dimensional arrays as in `select`.
+        stream : Stream, optional
+            As in `select`.
+
+        Returns
+        -------
+        numpy.int64
+            Index in the whole sequence.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As in `select`; also if there is no candidate.
+
+        Privacy
+        -------
+        That of `event()`. Exact. Timing class T2 within a piece; between pieces two
+        candidates are compared by exact integers, whose time depends on their scores.
+        """
+        check_stream(stream)
+        race = _selection.LongRace(self._rate, "gumbel", stream)
+        for chunk in chunks:
+            if not isinstance(chunk, np.ndarray) or chunk.ndim != 1:
+                raise DTypeError("chunks must be one-dimensional arrays")
+            if chunk.size:
+                race.enter(_selection.scores_of("chunks", chunk)[0])
+        return np.int64(race.winner())
+
+
+class _Race(_Selection):
+    """A selection as the largest of c score + noise."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _noise(self) -> _selection.Noise: ...
+
+    def _select(
+        self, scores: Any, axis: int, stream: Stream | None, workers: int
+    ) -> Any:
+        check_stream(stream)
+        workers = _validate.integer("workers", workers, 1)
+        choice, shape = _choice(self._rate, scores, None, axis)
+        return _selection.race(choice, self._noise, stream, workers).reshape(shape)[()]
+
+
+class PermuteAndFlip(_Race):
+    """Choice of a candidate by permute-and-flip.
+
+    Candidates are visited in a random order and each is taken with probability exp(c
+    (score - largest score)) until one is. The same law as the largest of c score +
+    exponential noise of mean 1, which is how it is drawn. Never worse in expectation
+    than the exponential mechanism of the same epsilon.
+
+    Parameters
+    ----------
+    epsilon, sensitivity, monotonic
+        As in `ExponentialMechanism`.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As in `ExponentialMechanism`.
+
+    Privacy
+    -------
+    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
+    holds for (with `monotonic` for adding or removing one record only). Not of
+    bounded range: concentrated privacy follows from pure epsilon alone. Exact.
+
+    References
+    ----------
+    McKenna, Sheldon, "Permute-and-flip", NeurIPS 2020. Ding, Kifer, Sayed, Steinke,
+    Wang, Xiao, Zhang, "The permute-and-flip mechanism is identical to report-noisy-max
+    with exponential noise", 2021. docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.PermuteAndFlip(epsilon=1, sensitivity=1)
+    >>> int(m.select(np.array([0.0, 1000.0])))
+    1
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
+    ) -> None:
+        self._freeze_selection(epsilon, sensitivity, monotonic)
+
+    @property
+    def _noise(self) -> _selection.Noise:
+        return "exponential"
+
+    def _single(self, relation: NeighboringRelation) -> Event:
+        return PermuteAndFlipEvent(self._epsilon, relation)
+
+    def select(
+        self,
+        scores: Any,
+        *,
+        axis: int = -1,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return the index of a candidate.
+
+        Parameters
+        ----------
+        scores, axis, stream, workers
+            As in `ExponentialMechanism.select`.
+
+        Returns
+        -------
+        numpy.int64 or ndarray of int64
+            Of the shape of `scores` without `axis`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As in `ExponentialMechanism.select`.
+
+        Privacy
+        -------
+        That of `event(rows=...)`. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`.
+        """
+        return self._select(scores, axis, stream, workers)
+
+
+class ReportNoisyMax(_Race):
+    """The candidate whose score plus noise is largest.
+
+    Parameters
+    ----------
+    epsilon, sensitivity, monotonic
+        As in `ExponentialMechanism`.
+    noise : {"exponential", "laplace", "gumbel"}
+        Law of the noise, real-valued, of scale 1/c: (2) sensitivity/epsilon.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As in `ExponentialMechanism`, or an unknown `noise`.
+
+    Privacy
+    -------
+    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
+    holds for (with `monotonic` for adding or removing one record only). Gumbel noise
+    makes it the exponential mechanism, of bounded range (rho = epsilon**2/8);
+    exponential noise makes it permute-and-flip; for these and for Laplace noise
+    concentrated privacy follows from pure epsilon alone. Exact.
+
+    References
+    ----------
+    Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, 3.3.
+    docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> fastdp.ReportNoisyMax(epsilon=1, sensitivity=1, noise="laplace")
+    ReportNoisyMax(epsilon=1, sensitivity=1, noise='laplace')
+    """
+
+    __slots__ = ("_kind",)
+
+    _kind: Literal["exponential", "laplace", "gumbel"]
+
+    def __init__(
+        self,
+        epsilon: Real,
+        sensitivity: Real,
+        *,
+        noise: Literal["exponential", "laplace", "gumbel"] = "exponential",
+        monotonic: bool = False,
+    ) -> None:
+        if noise not in ("exponential", "laplace", "gumbel"):
+            raise ParameterError(
+                f'noise must be "exponential", "laplace" or "gumbel", got {noise!r}'
+            )
+        self._freeze_selection(epsilon, sensitivity, monotonic, noise=noise)
+        self._freeze(_kind=noise)
+
+    @property
+    def _noise(self) -> _selection.Noise:
+        return self._kind
+
+    def _single(self, relation: NeighboringRelation) -> Event:
+        event = {
+            "exponential": PermuteAndFlipEvent,
+            "gumbel": ExponentialMechanismEvent,
+            "laplace": PureDPEvent,
+        }[self._kind]
+        return event(self._epsilon, relation)
+
+    def select(
+        self,
+        scores: Any,
+        *,
+        axis: int = -1,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return the index of a candidate.
+
+        Parameters
+        ----------
+        scores, axis, stream, workers
+            As in `ExponentialMechanism.select`.
+
+        Returns
+        -------
+        numpy.int64 or ndarray of int64
+            Of the shape of `scores` without `axis`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As in `ExponentialMechanism.select`.
+
+        Privacy
+        -------
+        That of `event(rows=...)`. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`.
+        """
+        return self._select(scores, axis, stream, workers)
+
+
+def noisy_argmax(
+    counts: Any,
+    *,
+    sigma: Real | None = None,
+    scale: Real | None = None,
+    axis: int = -1,
+    stream: Stream | None = None,
+    workers: int = 1,
+) -> Any:
+    """Return the index of the largest count after real-valued noise is added.
+
+    The noisy maximum of PATE: the noise is Gaussian or Laplace on the real line, of
+    which as many bits are drawn as the comparison needs, so that formulas for
+    continuous noise hold as they are.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, float32 or integers (not uint64)
+        Votes; a matrix gives an index for each slice along `axis`.
+    sigma : int, float, Fraction or Decimal, optional
+        Standard deviation of Gaussian noise, in [2**-900, 2**900].
+    scale : int, float, Fraction or Decimal, optional
+        Scale of Laplace noise, likewise. Exactly one of the two is given.
+    axis, stream, workers
+        As in `ExponentialMechanism.select`.
+
+    Returns
+    -------
+    numpy.int64 or ndarray of int64
+        Of the shape of `counts` without `axis`.
+
+    Raises
+    ------
+    DTypeError, ParameterError, EntropyError
+        As in `ExponentialMechanism.select`; also unless one of `sigma` and `scale` is
+        given.
+
+    Privacy
+    -------
+    Post-processing of counts with noise: for counts of L2 sensitivity s (over the
+    slice together) Gaussian noise gives rho = s**2/(2 sigma**2), for L1 sensitivity s
+    Laplace noise gives epsilon = s/scale, under any neighbouring relation; accountants
+    for PATE give less where the votes agree. Exact. Timing class T2, as in
+    `ExponentialMechanism.select`.
+
+    References
+    ----------
+    Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson, "Scalable private
+    learning with PATE", ICLR 2018. docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> int(fastdp.noisy_argmax(np.array([3, 240, 7]), sigma=10))
+    1
+    """
+    check_stream(stream)
+    workers = _validate.integer("workers", workers, 1)
+    if (sigma is None) == (scale is None):
+        raise ParameterError("exactly one of sigma and scale must be given")
+    noise: _selection.Noise = "laplace" if sigma is None else "gaussian"
+    name, value = ("scale", scale) if sigma is None else ("sigma", sigma)
+    width = _validate.between(name, value, *_selection.RATES)
+    choice, shape = _choice(1 / width, counts, None, axis, "counts")
+    return _selection.race(choice, noise, stream, workers).reshape(shape)[()]
+
+
+def _choice(
+    rate: Fraction, scores: Any, weights: Any, axis: int, name: str = "scores"
+) -> tuple[Choice, tuple[int, ...]]:
+    matrix, shape = _selection.scores_of(name, scores, axis)
+    if weights is not None and not isinstance(weights, _selection.Weights):
+        axis = axis % np.ndim(scores)
+        weights = _selection.Weights.of("weights", weights, np.shape(scores), axis)
+    return Choice(rate, matrix, weights), shape

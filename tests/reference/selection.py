@@ -1,0 +1,182 @@
+"""Private selection from given words: by cumulative weights, and as a race.
+
+Weights are intervals of integers. Keys of races are computed by mpmath at both ends
+of the cells of the known bits, far more precisely than the cells are wide.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import mpmath
+
+from tests.reference.interval import More, exp_minus
+
+Exact = Fraction | None  # a score; None: weight 0
+
+
+def tree_order(n: int) -> list[int]:
+    """Candidates as the tree passes them: 512 children a node, 16 lanes."""
+    levels = [n]
+    while levels[-1] > 512:
+        levels.append(-(-levels[-1] // 512))
+
+    def leaves(level: int, node: int) -> list[int]:
+        if level == 0:
+            return [node]
+        found: list[int] = []
+        for lane in range(16):
+            for child in range(512 * node + lane, 512 * node + 512, 16):
+                if child < levels[level - 1]:
+                    found += leaves(level - 1, child)
+        return found
+
+    return leaves(len(levels), 0)
+
+
+def _read(blocks: More, count: int) -> tuple[int, int]:
+    """Return the first `count` extension blocks as bits, and how many these are."""
+    value = 0
+    for k in range(count):
+        raw = blocks(k)
+        for half in (raw[:8], raw[8:]):
+            value = value << 64 | int.from_bytes(half, "little")
+    return value, 128 * count
+
+
+def inverse(
+    scores: Sequence[Exact],
+    weights: Sequence[Fraction],
+    c: Fraction,
+    word: int,
+    more: More,
+    taken: Sequence[int] = (),
+) -> int:
+    """Return the first candidate, in the tree's order, up to which the weights of
+    those not taken make up more than U of the whole."""
+    left = [i for i in tree_order(len(scores)) if i not in taken]
+    there = [i for i in left if scores[i] is not None and weights[i] > 0]
+    if not there:
+        there, scores, weights = sorted(left), [Fraction(0)] * len(scores), None
+    count = 0
+    while True:
+        bits, got = _read(more, count)
+        prefix, nbits = word << got | bits, 64 + got
+        answer = _inverse_at(scores, weights, c, there, prefix, nbits)
+        if answer is not None:
+            return answer
+        count = 2 * count + 1
+
+
+def _inverse_at(scores, weights, c, there, prefix, nbits):
+    precision = nbits + 128
+    most = max(scores[i] for i in there)
+    ends = []
+    for i in there:
+        lo, hi = exp_minus(c * (most - scores[i]), precision)
+        w = Fraction(1) if weights is None else weights[i]
+        scaled = w * 2**2300  # weights may be small: keep their digits
+        ends.append((int(lo * scaled), int(hi * scaled) + 1))
+    if weights is None or all(scores[i] == most for i in there):
+        # No exponentials: the sums are rational, and so compared exactly.
+        exact = [Fraction(1) if weights is None else weights[i] for i in there]
+        total, below = sum(exact), Fraction(0)
+        for i, w in zip(there, exact, strict=True):
+            below += w
+            if Fraction(prefix + 1, 2**nbits) * total <= below:
+                start = below - w
+                return i if Fraction(prefix, 2**nbits) * total >= start else None
+        return None
+    total_lo, total_hi = sum(e[0] for e in ends), sum(e[1] for e in ends)
+    below_lo = below_hi = 0
+    for i, (lo, hi) in zip(there, ends, strict=True):
+        before = below_hi
+        below_lo, below_hi = below_lo + lo, below_hi + hi
+        if (prefix + 1) * total_hi <= below_lo << nbits:
+            return i if prefix * total_lo >= before << nbits else None
+    return None
+
+
+# --- races -----------------------------------------------------------------------
+
+
+def _ends(noise: str, cells: list[tuple[int, int]], sign: int) -> list[object]:
+    """Values of the noise at the ends of the cells, infinite at 0 and 1."""
+    mp = mpmath.mp
+    (a, n) = cells[0]
+    us = [mpmath.mpf(a) / 2**n, mpmath.mpf(a + 1) / 2**n]
+    if noise in ("exponential", "laplace"):
+        values = [mp.inf if u == 0 else -mp.log(u) for u in us]
+    elif noise == "gumbel":
+        es = [mp.inf if u == 1 else -mp.log1p(-u) for u in us]
+        values = [mp.inf if e == 0 else -mp.log(e) for e in es]
+    else:
+        b, m = cells[1]
+        sizes = [mp.inf if u == 1 else mp.sqrt(-2 * mp.log1p(-u)) for u in us]
+        turns = [mp.cos(mp.pi / 2 * (b + d) / mpmath.mpf(2) ** m) for d in (0, 1)]
+        values = [size * turn for size in sizes for turn in turns]
+    return [-v if sign else v for v in values]
+
+
+def key(
+    score: Fraction,
+    weight: Fraction,
+    c: Fraction,
+    noise: str,
+    words: tuple[int, int],
+    more: tuple[More, More],
+    count: int,
+) -> tuple[object, object]:
+    """Enclose c score + noise + ln weight by `count` extension blocks."""
+    word, second = words
+    bits, got = _read(more[0], count)
+    first = word >> 1 if noise == "laplace" else word
+    nbits = 63 if noise == "laplace" else 64
+    cells = [(first << got | bits, nbits + got)]
+    sign = word & 1 if noise == "laplace" else 0
+    if noise == "gaussian":
+        bits, got = _read(more[1], count)
+        cells.append(((second >> 1) << got | bits, 63 + got))
+        sign = second & 1
+    shift = c * score
+    size = max(abs(shift).__ceil__().bit_length(), 1)
+    with mpmath.workprec(3 * nbits + 3 * got + size + 200):
+        ends = _ends(noise, cells, sign)
+        move = mpmath.mpf(shift.numerator) / shift.denominator
+        if weight != 1:
+            move += mpmath.log(mpmath.mpf(weight.numerator) / weight.denominator)
+        slack = mpmath.mpf(2) ** -(nbits + got + 100)
+        return min(ends) + move - slack, max(ends) + move + slack
+
+
+def race(
+    scores: Sequence[Exact],
+    weights: Sequence[Fraction],
+    c: Fraction,
+    noise: str,
+    words: Sequence[tuple[int, int]],
+    more: Callable[[int], tuple[More, More]],
+) -> list[int]:
+    """Return the candidates of positive weight by falling key (all, if none has)."""
+    there = [i for i, s in enumerate(scores) if s is not None and weights[i] > 0]
+    if not there:
+        there = list(range(len(scores)))
+        scores, weights = [Fraction(0)] * len(scores), [Fraction(1)] * len(scores)
+    known = {i: 0 for i in there}
+
+    def bounds(i: int) -> tuple[object, object]:
+        s, w = scores[i], weights[i]
+        return key(s, w, c, noise, words[i], more(i), known[i])
+
+    ends = {i: bounds(i) for i in there}
+    while True:
+        by_high = sorted(there, key=lambda i: ends[i][1], reverse=True)
+        clash = [
+            pair
+            for pair in zip(by_high, by_high[1:], strict=False)
+            if ends[pair[0]][0] < ends[pair[1]][1]
+        ]
+        if not clash:
+            return by_high
+        for i in {i for pair in clash for i in pair}:
+            known[i] = 2 * known[i] + 1
+            ends[i] = bounds(i)
