@@ -16,6 +16,9 @@ INTEGERS_CHUNK: int
 BITS_CHUNK: int
 RESPONSE_CHUNK: int
 BYTES_CHUNK: int
+SELECT_CHUNK: int
+SELECT_MOST: int
+RACES: dict[str, int]
 CIPHERS: dict[str, int]
 
 @final
@@ -50,6 +53,16 @@ class Bernoulli:
 class Response:
     def __init__(
         self, truth: Fraction, categories: int, resolver: _Resolver
+    ) -> None: ...
+
+@final
+class Selection:
+    def __init__(
+        self,
+        rate: float,
+        tolerance: float,
+        noise: str | None = None,
+        weights: tuple[_Array, _Array] | None = None,
     ) -> None: ...
 
 def dtype_supported(dtype: np.dtype[Any]) -> bool: ...
@@ -111,6 +124,38 @@ def hash_support(
     reports: _Array, categories: int, buckets: int, out: _Array
 ) -> None: ...
 def walsh_hadamard(a: _Array) -> None: ...
+def select_one(
+    law: Selection,
+    tolerances: list[float],
+    scores: object,
+    resolver: Callable[[_Array, _Words, Callable[[int], bytes]], int],
+    stream: Stream | None = None,
+) -> np.int64 | None: ...
+def select_inverse(
+    call: Call,
+    law: Selection,
+    scores: _Array,
+    out: _Array,
+    resolver: _Resolver,
+    first_row: int = 0,
+) -> None: ...
+def select_race(
+    call: Call,
+    law: Selection,
+    scores: _Array,
+    out: _Array,
+    resolver: _Resolver,
+    first_row: int = 0,
+    first: int = 0,
+) -> None: ...
+def race_keys(
+    call: Call,
+    law: Selection,
+    scores: _Array,
+    low: _Array,
+    high: _Array,
+    first_row: int = 0,
+) -> None: ...
 def config() -> dict[str, str]: ...
 def cipher_available(cipher: str) -> bool: ...
 def limit_cpu(level: str | None = None) -> str: ...

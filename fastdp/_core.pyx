@@ -664,6 +664,7 @@ RACES = {
 }
 
 
+@cython.final
 cdef class Selection:
     """A law of choice: rate and tolerance of the kernels, and the noise of a race.
 

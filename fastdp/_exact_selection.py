@@ -199,9 +199,7 @@ class Runner:
         a, nbits = self.uniform.prefix, self.uniform.nbits
         point = nbits + _GUARD
         if self.angle is not None:
-            low, high = _gaussian(
-                a, nbits, self.angle.prefix, self.angle.nbits, point
-            )
+            low, high = _gaussian(a, nbits, self.angle.prefix, self.angle.nbits, point)
         elif self.noise == "gumbel":
             low, high = _gumbel(a, nbits, point)
         else:
@@ -271,9 +269,7 @@ def order(n: int) -> list[int]:
         return sorted(range(n), key=lambda i: (i % LANES, i // LANES))
     within = order(BLOCK)
     nodes = order(-(-n // BLOCK))
-    return [
-        node * BLOCK + i for node in nodes for i in within if node * BLOCK + i < n
-    ]
+    return [node * BLOCK + i for node in nodes for i in within if node * BLOCK + i < n]
 
 
 def invert(

@@ -14,7 +14,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _exact, _exact_bits, _tables, _validate
+from fastdp import (
+    _arrays,
+    _core,
+    _exact,
+    _exact_bits,
+    _selection,
+    _tables,
+    _validate,
+)
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.exceptions import DTypeError, ParameterError
@@ -24,6 +32,8 @@ __all__ = [
     "bytes",
     "discrete_gaussian",
     "discrete_laplace",
+    "exponential_race",
+    "gumbel_argmax",
     "integers",
     "permutation",
     "shuffle",
@@ -407,6 +417,117 @@ def _packed_bits(
         _core.zero(out)
         raise
     return out
+
+
+# --- races ------------------------------------------------------------------------
+
+
+def gumbel_argmax(
+    scores: Any,
+    *,
+    scale: Real = 1,
+    axis: int = -1,
+    stream: Stream | None = None,
+    workers: int = 1,
+) -> Any:
+    """Draw the index of the largest score plus Gumbel noise: P(i) ~ exp(score/scale).
+
+    Parameters
+    ----------
+    scores : ndarray of float64, float32 or integers (not uint64)
+        At their exact values. NaN and -infinity count as weight 0, +infinity as the
+        largest double; without any weight the choice is uniform.
+    scale : int, float, Fraction or Decimal
+        Of the noise, in [2**-900, 2**900].
+    axis : int
+        Axis of the candidates; every slice along it gives one index.
+    stream, workers
+        As in `discrete_laplace`.
+
+    Returns
+    -------
+    numpy.int64 or ndarray of int64
+        Of the shape of `scores` without `axis`.
+
+    Raises
+    ------
+    DTypeError, ParameterError, EntropyError
+        As in `discrete_laplace`; also without a candidate.
+
+    Privacy
+    -------
+    For scores of sensitivity s each, under any neighbouring relation: pure epsilon =
+    2 s/scale (`fastdp.ExponentialMechanism`). Exact: the noise is real-valued, its
+    bits are drawn as far as the comparison needs. Timing class T2.
+
+    References
+    ----------
+    Gumbel, "Statistical theory of extreme values", 1954. docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> int(fastdp.random.gumbel_argmax(np.array([0.0, 1000.0, 3.0])))
+    1
+    """
+    check_stream(stream)
+    workers = _validate.integer("workers", workers, 1)
+    rate = 1 / _validate.between("scale", scale, *_selection.RATES)
+    matrix, shape = _selection.scores_of("scores", scores, axis)
+    choice = _selection.Choice(rate, matrix)
+    return _selection.race(choice, "gumbel", stream, workers).reshape(shape)[()]
+
+
+def exponential_race(
+    weights: Any,
+    *,
+    axis: int = -1,
+    stream: Stream | None = None,
+    workers: int = 1,
+) -> Any:
+    """Draw the index of the first of exponential arrivals: P(i) ~ weights[i].
+
+    Parameters
+    ----------
+    weights : array or nested sequence of int, float, Fraction or Decimal
+        >= 0, finite, at their exact values; if all are 0 the choice is uniform.
+    axis, stream, workers
+        As in `gumbel_argmax`.
+
+    Returns
+    -------
+    numpy.int64 or ndarray of int64
+        Of the shape of `weights` without `axis`.
+
+    Raises
+    ------
+    DTypeError, ParameterError, EntropyError
+        As in `gumbel_argmax`; also for a weight below 0 or not finite.
+
+    Privacy
+    -------
+    None by itself. Exact. Timing class T2, but for the conversion of weights that are
+    Python objects.
+
+    References
+    ----------
+    docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> import fastdp
+    >>> int(fastdp.random.exponential_race([0, Fraction(1, 3), 0]))
+    1
+    """
+    check_stream(stream)
+    workers = _validate.integer("workers", workers, 1)
+    zeros = np.zeros(np.shape(weights), np.int64)
+    matrix, shape = _selection.scores_of("weights", zeros, axis)
+    exact = _selection.Weights.of("weights", weights, zeros.shape, axis)
+    choice = _selection.Choice(Fraction(1), matrix, exact)
+    return _selection.race(choice, "gumbel", stream, workers).reshape(shape)[()]
 
 
 # --- uniform ----------------------------------------------------------------------

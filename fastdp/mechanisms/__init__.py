@@ -11,17 +11,22 @@ from fastdp.mechanisms.local import (
     RandomizedResponse,
     UnaryEncoding,
 )
+from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax
 from fastdp.mechanisms.real import Gaussian, Laplace
+from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "ExponentialMechanism",
     "Gaussian",
     "HadamardResponse",
     "Laplace",
     "LocalHashing",
+    "PermuteAndFlip",
     "RandomizedResponse",
+    "ReportNoisyMax",
     "SparseVector",
     "TruncatedLaplace",
     "UnaryEncoding",

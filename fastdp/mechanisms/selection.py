@@ -1,15 +1,15 @@
-"""Private selection: the exponential mechanism, permute-and-flip, noisy maxima."""
+"""Private selection by the exponential mechanism, and what selections share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _core, _selection, _validate
+from fastdp import _core, _ranking, _selection, _validate
 from fastdp._selection import Choice, Method
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
@@ -17,18 +17,16 @@ from fastdp.accounting.events import (
     Event,
     ExponentialMechanismEvent,
     NeighboringRelation,
-    PermuteAndFlipEvent,
-    PureDPEvent,
     SelfComposedEvent,
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
-_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
-class _Selection(Mechanism):
+class Selection(Mechanism):
     """What selections share: parameters, the rate c, composition."""
 
     __slots__ = ("_epsilon", "_monotonic", "_rate", "_sensitivity")
@@ -44,7 +42,9 @@ class _Selection(Mechanism):
         exact = _validate.positive("epsilon", epsilon)
         reach = _validate.positive("sensitivity", sensitivity)
         if not isinstance(monotonic, (bool, np.bool_)):
-            raise DTypeError(f"monotonic must be a bool, got {type(monotonic).__name__}")
+            raise DTypeError(
+                f"monotonic must be a bool, got {type(monotonic).__name__}"
+            )
         arguments = (
             ("epsilon", _validate.plain(exact)),
             ("sensitivity", _validate.plain(reach)),
@@ -77,7 +77,7 @@ class _Selection(Mechanism):
         self,
         *,
         rows: int = 1,
-        neighboring_relation: NeighboringRelation = _ADD,
+        neighboring_relation: NeighboringRelation = ADD,
     ) -> Event:
         """Return the event of a call with that many sets of candidates.
 
@@ -97,7 +97,7 @@ class _Selection(Mechanism):
         return self._composed(_validate.integer("rows", rows, 1), neighboring_relation)
 
     def _composed(self, count: int, relation: NeighboringRelation) -> Event:
-        if self._monotonic and relation is not _ADD:
+        if self._monotonic and relation is not ADD:
             raise ParameterError(
                 "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
                 f"got {relation!r}"
@@ -106,7 +106,7 @@ class _Selection(Mechanism):
         return event if count == 1 else SelfComposedEvent(event, count)
 
 
-class ExponentialMechanism(_Selection):
+class ExponentialMechanism(Selection):
     """Choice of a candidate with probability proportional to exp(c score).
 
     Parameters
@@ -169,7 +169,7 @@ class ExponentialMechanism(_Selection):
         *,
         k: int = 1,
         rows: int = 1,
-        neighboring_relation: NeighboringRelation = _ADD,
+        neighboring_relation: NeighboringRelation = ADD,
     ) -> Event:
         """Return the event of a call: k choices from each of `rows` sets.
 
@@ -285,7 +285,7 @@ class ExponentialMechanism(_Selection):
         workers: int,
     ) -> Any:
         workers = _validate.integer("workers", workers, 1)
-        choice, shape = _choice(self._rate, scores, weights, axis)
+        choice, shape = choice_of(self._rate, scores, weights, axis)
         n = choice.scores.shape[1]
         k = _validate.integer("k", k, 1, n)
         if method not in ("auto", "inverse", "gumbel"):
@@ -301,7 +301,7 @@ class ExponentialMechanism(_Selection):
                 )
             chosen = _selection.inverse(choice, k, stream, workers)
         elif k > 1:
-            chosen = _selection.ranking(choice, k, stream)
+            chosen = _ranking.ranking(choice, k, stream)
         else:
             chosen = _selection.race(choice, "gumbel", stream, workers)
         return chosen.reshape(shape)[()] if k == 1 else chosen.reshape(*shape, k)
@@ -337,7 +337,7 @@ class ExponentialMechanism(_Selection):
         candidates are compared by exact integers, whose time depends on their scores.
         """
         check_stream(stream)
-        race = _selection.LongRace(self._rate, "gumbel", stream)
+        race = _ranking.LongRace(self._rate, "gumbel", stream)
         for chunk in chunks:
             if not isinstance(chunk, np.ndarray) or chunk.ndim != 1:
                 raise DTypeError("chunks must be one-dimensional arrays")
@@ -346,280 +346,10 @@ class ExponentialMechanism(_Selection):
         return np.int64(race.winner())
 
 
-class _Race(_Selection):
-    """A selection as the largest of c score + noise."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def _noise(self) -> _selection.Noise: ...
-
-    def _select(
-        self, scores: Any, axis: int, stream: Stream | None, workers: int
-    ) -> Any:
-        check_stream(stream)
-        workers = _validate.integer("workers", workers, 1)
-        choice, shape = _choice(self._rate, scores, None, axis)
-        return _selection.race(choice, self._noise, stream, workers).reshape(shape)[()]
-
-
-class PermuteAndFlip(_Race):
-    """Choice of a candidate by permute-and-flip.
-
-    Candidates are visited in a random order and each is taken with probability exp(c
-    (score - largest score)) until one is. The same law as the largest of c score +
-    exponential noise of mean 1, which is how it is drawn. Never worse in expectation
-    than the exponential mechanism of the same epsilon.
-
-    Parameters
-    ----------
-    epsilon, sensitivity, monotonic
-        As in `ExponentialMechanism`.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        As in `ExponentialMechanism`.
-
-    Privacy
-    -------
-    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
-    holds for (with `monotonic` for adding or removing one record only). Not of
-    bounded range: concentrated privacy follows from pure epsilon alone. Exact.
-
-    References
-    ----------
-    McKenna, Sheldon, "Permute-and-flip", NeurIPS 2020. Ding, Kifer, Sayed, Steinke,
-    Wang, Xiao, Zhang, "The permute-and-flip mechanism is identical to report-noisy-max
-    with exponential noise", 2021. docs/proofs/selection.md.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fastdp
-    >>> m = fastdp.PermuteAndFlip(epsilon=1, sensitivity=1)
-    >>> int(m.select(np.array([0.0, 1000.0])))
-    1
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
-    ) -> None:
-        self._freeze_selection(epsilon, sensitivity, monotonic)
-
-    @property
-    def _noise(self) -> _selection.Noise:
-        return "exponential"
-
-    def _single(self, relation: NeighboringRelation) -> Event:
-        return PermuteAndFlipEvent(self._epsilon, relation)
-
-    def select(
-        self,
-        scores: Any,
-        *,
-        axis: int = -1,
-        stream: Stream | None = None,
-        workers: int = 1,
-    ) -> Any:
-        """Return the index of a candidate.
-
-        Parameters
-        ----------
-        scores, axis, stream, workers
-            As in `ExponentialMechanism.select`.
-
-        Returns
-        -------
-        numpy.int64 or ndarray of int64
-            Of the shape of `scores` without `axis`.
-
-        Raises
-        ------
-        DTypeError, ParameterError, EntropyError
-            As in `ExponentialMechanism.select`.
-
-        Privacy
-        -------
-        That of `event(rows=...)`. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`.
-        """
-        return self._select(scores, axis, stream, workers)
-
-
-class ReportNoisyMax(_Race):
-    """The candidate whose score plus noise is largest.
-
-    Parameters
-    ----------
-    epsilon, sensitivity, monotonic
-        As in `ExponentialMechanism`.
-    noise : {"exponential", "laplace", "gumbel"}
-        Law of the noise, real-valued, of scale 1/c: (2) sensitivity/epsilon.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        As in `ExponentialMechanism`, or an unknown `noise`.
-
-    Privacy
-    -------
-    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
-    holds for (with `monotonic` for adding or removing one record only). Gumbel noise
-    makes it the exponential mechanism, of bounded range (rho = epsilon**2/8);
-    exponential noise makes it permute-and-flip; for these and for Laplace noise
-    concentrated privacy follows from pure epsilon alone. Exact.
-
-    References
-    ----------
-    Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, 3.3.
-    docs/proofs/selection.md.
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> fastdp.ReportNoisyMax(epsilon=1, sensitivity=1, noise="laplace")
-    ReportNoisyMax(epsilon=1, sensitivity=1, noise='laplace')
-    """
-
-    __slots__ = ("_kind",)
-
-    _kind: Literal["exponential", "laplace", "gumbel"]
-
-    def __init__(
-        self,
-        epsilon: Real,
-        sensitivity: Real,
-        *,
-        noise: Literal["exponential", "laplace", "gumbel"] = "exponential",
-        monotonic: bool = False,
-    ) -> None:
-        if noise not in ("exponential", "laplace", "gumbel"):
-            raise ParameterError(
-                f'noise must be "exponential", "laplace" or "gumbel", got {noise!r}'
-            )
-        self._freeze_selection(epsilon, sensitivity, monotonic, noise=noise)
-        self._freeze(_kind=noise)
-
-    @property
-    def _noise(self) -> _selection.Noise:
-        return self._kind
-
-    def _single(self, relation: NeighboringRelation) -> Event:
-        event = {
-            "exponential": PermuteAndFlipEvent,
-            "gumbel": ExponentialMechanismEvent,
-            "laplace": PureDPEvent,
-        }[self._kind]
-        return event(self._epsilon, relation)
-
-    def select(
-        self,
-        scores: Any,
-        *,
-        axis: int = -1,
-        stream: Stream | None = None,
-        workers: int = 1,
-    ) -> Any:
-        """Return the index of a candidate.
-
-        Parameters
-        ----------
-        scores, axis, stream, workers
-            As in `ExponentialMechanism.select`.
-
-        Returns
-        -------
-        numpy.int64 or ndarray of int64
-            Of the shape of `scores` without `axis`.
-
-        Raises
-        ------
-        DTypeError, ParameterError, EntropyError
-            As in `ExponentialMechanism.select`.
-
-        Privacy
-        -------
-        That of `event(rows=...)`. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`.
-        """
-        return self._select(scores, axis, stream, workers)
-
-
-def noisy_argmax(
-    counts: Any,
-    *,
-    sigma: Real | None = None,
-    scale: Real | None = None,
-    axis: int = -1,
-    stream: Stream | None = None,
-    workers: int = 1,
-) -> Any:
-    """Return the index of the largest count after real-valued noise is added.
-
-    The noisy maximum of PATE: the noise is Gaussian or Laplace on the real line, of
-    which as many bits are drawn as the comparison needs, so that formulas for
-    continuous noise hold as they are.
-
-    Parameters
-    ----------
-    counts : ndarray of float64, float32 or integers (not uint64)
-        Votes; a matrix gives an index for each slice along `axis`.
-    sigma : int, float, Fraction or Decimal, optional
-        Standard deviation of Gaussian noise, in [2**-900, 2**900].
-    scale : int, float, Fraction or Decimal, optional
-        Scale of Laplace noise, likewise. Exactly one of the two is given.
-    axis, stream, workers
-        As in `ExponentialMechanism.select`.
-
-    Returns
-    -------
-    numpy.int64 or ndarray of int64
-        Of the shape of `counts` without `axis`.
-
-    Raises
-    ------
-    DTypeError, ParameterError, EntropyError
-        As in `ExponentialMechanism.select`; also unless one of `sigma` and `scale` is
-        given.
-
-    Privacy
-    -------
-    Post-processing of counts with noise: for counts of L2 sensitivity s (over the
-    slice together) Gaussian noise gives rho = s**2/(2 sigma**2), for L1 sensitivity s
-    Laplace noise gives epsilon = s/scale, under any neighbouring relation; accountants
-    for PATE give less where the votes agree. Exact. Timing class T2, as in
-    `ExponentialMechanism.select`.
-
-    References
-    ----------
-    Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson, "Scalable private
-    learning with PATE", ICLR 2018. docs/proofs/selection.md.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fastdp
-    >>> int(fastdp.noisy_argmax(np.array([3, 240, 7]), sigma=10))
-    1
-    """
-    check_stream(stream)
-    workers = _validate.integer("workers", workers, 1)
-    if (sigma is None) == (scale is None):
-        raise ParameterError("exactly one of sigma and scale must be given")
-    noise: _selection.Noise = "laplace" if sigma is None else "gaussian"
-    name, value = ("scale", scale) if sigma is None else ("sigma", sigma)
-    width = _validate.between(name, value, *_selection.RATES)
-    choice, shape = _choice(1 / width, counts, None, axis, "counts")
-    return _selection.race(choice, noise, stream, workers).reshape(shape)[()]
-
-
-def _choice(
+def choice_of(
     rate: Fraction, scores: Any, weights: Any, axis: int, name: str = "scores"
 ) -> tuple[Choice, tuple[int, ...]]:
+    """Return checked candidates, and the shape of what is chosen from them."""
     matrix, shape = _selection.scores_of(name, scores, axis)
     if weights is not None and not isinstance(weights, _selection.Weights):
         axis = axis % np.ndim(scores)

@@ -78,8 +78,16 @@ MAY_IMPORT = {
     "_core": {"_fdp", "exceptions"},
     "_exact": _FLOOR,
     "_exact_bits": {"_exact"},
+    "_exact_selection": {"_exact"},
     "_tables": {*_FLOOR, "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
+    "_selection": {
+        *_FLOOR,
+        *("_arrays", "_core", "_exact", "_exact_selection", "_stream"),
+    },
+    "_ranking": {
+        *("_core", "_exact_selection", "_selection", "_stream", "exceptions"),
+    },
     "_config": {"fastdp", "_core"},
     "distributions": {*_FLOOR, "_special"},
     "accounting": {*_FLOOR, "_special", "distributions"},
@@ -87,10 +95,12 @@ MAY_IMPORT = {
     "random": {
         *_FLOOR,
         *("_arrays", "_core", "_exact", "_exact_bits", "_stream", "_tables"),
+        "_selection",
     },
     "mechanisms": {
         *_FLOOR,
-        *("_arrays", "_core", "_exact", "_stream"),
+        *("_arrays", "_core", "_exact", "_exact_selection"),
+        *("_ranking", "_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },
     "plot": _FLOOR,
@@ -98,7 +108,10 @@ MAY_IMPORT = {
 }
 
 #: The command line uses what a user of the package has, and public-parameter helpers.
-NOT_FOR_CLI = {"testing", "_core", "_arrays", "_exact", "_exact_bits"}
+NOT_FOR_CLI = {
+    *("testing", "_core", "_arrays", "_exact", "_exact_bits"),
+    *("_exact_selection", "_ranking", "_selection"),
+}
 
 
 def python_files():

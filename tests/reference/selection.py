@@ -4,8 +4,10 @@ Weights are intervals of integers. Keys of races are computed by mpmath at both 
 of the cells of the known bits, far more precisely than the cells are wide.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import mpmath
 
@@ -14,6 +16,7 @@ from tests.reference.interval import More, exp_minus
 Exact = Fraction | None  # a score; None: weight 0
 
 
+@lru_cache(maxsize=8)
 def tree_order(n: int) -> list[int]:
     """Candidates as the tree passes them: 512 children a node, 16 lanes."""
     levels = [n]
@@ -161,7 +164,7 @@ def race(
     if not there:
         there = list(range(len(scores)))
         scores, weights = [Fraction(0)] * len(scores), [Fraction(1)] * len(scores)
-    known = {i: 0 for i in there}
+    known = dict.fromkeys(there, 0)
 
     def bounds(i: int) -> tuple[object, object]:
         s, w = scores[i], weights[i]
@@ -172,7 +175,7 @@ def race(
         by_high = sorted(there, key=lambda i: ends[i][1], reverse=True)
         clash = [
             pair
-            for pair in zip(by_high, by_high[1:], strict=False)
+            for pair in itertools.pairwise(by_high)
             if ends[pair[0]][0] < ends[pair[1]][1]
         ]
         if not clash:

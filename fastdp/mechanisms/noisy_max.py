@@ -1,0 +1,291 @@
+"""Private selection by the largest noisy score."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+from fastdp import _selection, _validate
+from fastdp._exact_selection import Noise
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    Event,
+    ExponentialMechanismEvent,
+    NeighboringRelation,
+    PermuteAndFlipEvent,
+    PureDPEvent,
+)
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms.selection import Selection, choice_of
+
+
+class _Race(Selection):
+    """A selection as the largest of c score + noise."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _noise(self) -> Noise: ...
+
+    def _select(
+        self, scores: Any, axis: int, stream: Stream | None, workers: int
+    ) -> Any:
+        check_stream(stream)
+        workers = _validate.integer("workers", workers, 1)
+        choice, shape = choice_of(self._rate, scores, None, axis)
+        return _selection.race(choice, self._noise, stream, workers).reshape(shape)[()]
+
+
+class PermuteAndFlip(_Race):
+    """Choice of a candidate by permute-and-flip.
+
+    Candidates are visited in a random order and each is taken with probability exp(c
+    (score - largest score)) until one is. The same law as the largest of c score +
+    exponential noise of mean 1, which is how it is drawn. Never worse in expectation
+    than the exponential mechanism of the same epsilon.
+
+    Parameters
+    ----------
+    epsilon, sensitivity, monotonic
+        As in `ExponentialMechanism`.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As in `ExponentialMechanism`.
+
+    Privacy
+    -------
+    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
+    holds for (with `monotonic` for adding or removing one record only). Not of
+    bounded range: concentrated privacy follows from pure epsilon alone. Exact.
+
+    References
+    ----------
+    McKenna, Sheldon, "Permute-and-flip", NeurIPS 2020. Ding, Kifer, Sayed, Steinke,
+    Wang, Xiao, Zhang, "The permute-and-flip mechanism is identical to report-noisy-max
+    with exponential noise", 2021. docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.PermuteAndFlip(epsilon=1, sensitivity=1)
+    >>> int(m.select(np.array([0.0, 1000.0])))
+    1
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
+    ) -> None:
+        self._freeze_selection(epsilon, sensitivity, monotonic)
+
+    @property
+    def _noise(self) -> Noise:
+        return "exponential"
+
+    def _single(self, relation: NeighboringRelation) -> Event:
+        return PermuteAndFlipEvent(self._epsilon, relation)
+
+    def select(
+        self,
+        scores: Any,
+        *,
+        axis: int = -1,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return the index of a candidate.
+
+        Parameters
+        ----------
+        scores, axis, stream, workers
+            As in `ExponentialMechanism.select`.
+
+        Returns
+        -------
+        numpy.int64 or ndarray of int64
+            Of the shape of `scores` without `axis`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As in `ExponentialMechanism.select`.
+
+        Privacy
+        -------
+        That of `event(rows=...)`. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`.
+        """
+        return self._select(scores, axis, stream, workers)
+
+
+class ReportNoisyMax(_Race):
+    """The candidate whose score plus noise is largest.
+
+    Parameters
+    ----------
+    epsilon, sensitivity, monotonic
+        As in `ExponentialMechanism`.
+    noise : {"exponential", "laplace", "gumbel"}
+        Law of the noise, real-valued, of scale 1/c: (2) sensitivity/epsilon.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As in `ExponentialMechanism`, or an unknown `noise`.
+
+    Privacy
+    -------
+    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
+    holds for (with `monotonic` for adding or removing one record only). Gumbel noise
+    makes it the exponential mechanism, of bounded range (rho = epsilon**2/8);
+    exponential noise makes it permute-and-flip; for these and for Laplace noise
+    concentrated privacy follows from pure epsilon alone. Exact.
+
+    References
+    ----------
+    Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, 3.3.
+    docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> fastdp.ReportNoisyMax(epsilon=1, sensitivity=1, noise="laplace")
+    ReportNoisyMax(epsilon=1, sensitivity=1, noise='laplace')
+    """
+
+    __slots__ = ("_kind",)
+
+    _kind: Literal["exponential", "laplace", "gumbel"]
+
+    def __init__(
+        self,
+        epsilon: Real,
+        sensitivity: Real,
+        *,
+        noise: Literal["exponential", "laplace", "gumbel"] = "exponential",
+        monotonic: bool = False,
+    ) -> None:
+        if noise not in ("exponential", "laplace", "gumbel"):
+            raise ParameterError(
+                f'noise must be "exponential", "laplace" or "gumbel", got {noise!r}'
+            )
+        self._freeze_selection(epsilon, sensitivity, monotonic, noise=noise)
+        self._freeze(_kind=noise)
+
+    @property
+    def _noise(self) -> Noise:
+        return self._kind
+
+    def _single(self, relation: NeighboringRelation) -> Event:
+        event = {
+            "exponential": PermuteAndFlipEvent,
+            "gumbel": ExponentialMechanismEvent,
+            "laplace": PureDPEvent,
+        }[self._kind]
+        return event(self._epsilon, relation)
+
+    def select(
+        self,
+        scores: Any,
+        *,
+        axis: int = -1,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return the index of a candidate.
+
+        Parameters
+        ----------
+        scores, axis, stream, workers
+            As in `ExponentialMechanism.select`.
+
+        Returns
+        -------
+        numpy.int64 or ndarray of int64
+            Of the shape of `scores` without `axis`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As in `ExponentialMechanism.select`.
+
+        Privacy
+        -------
+        That of `event(rows=...)`. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`.
+        """
+        return self._select(scores, axis, stream, workers)
+
+
+def noisy_argmax(
+    counts: Any,
+    *,
+    sigma: Real | None = None,
+    scale: Real | None = None,
+    axis: int = -1,
+    stream: Stream | None = None,
+    workers: int = 1,
+) -> Any:
+    """Return the index of the largest count after real-valued noise is added.
+
+    The noisy maximum of PATE: the noise is Gaussian or Laplace on the real line, of
+    which as many bits are drawn as the comparison needs, so that formulas for
+    continuous noise hold as they are.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, float32 or integers (not uint64)
+        Votes; a matrix gives an index for each slice along `axis`.
+    sigma : int, float, Fraction or Decimal, optional
+        Standard deviation of Gaussian noise, in [2**-900, 2**900].
+    scale : int, float, Fraction or Decimal, optional
+        Scale of Laplace noise, likewise. Exactly one of the two is given.
+    axis, stream, workers
+        As in `ExponentialMechanism.select`.
+
+    Returns
+    -------
+    numpy.int64 or ndarray of int64
+        Of the shape of `counts` without `axis`.
+
+    Raises
+    ------
+    DTypeError, ParameterError, EntropyError
+        As in `ExponentialMechanism.select`; also unless one of `sigma` and `scale` is
+        given.
+
+    Privacy
+    -------
+    Post-processing of counts with noise: for counts of L2 sensitivity s (over the
+    slice together) Gaussian noise gives rho = s**2/(2 sigma**2), for L1 sensitivity s
+    Laplace noise gives epsilon = s/scale, under any neighbouring relation; accountants
+    for PATE give less where the votes agree. Exact. Timing class T2, as in
+    `ExponentialMechanism.select`.
+
+    References
+    ----------
+    Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson, "Scalable private
+    learning with PATE", ICLR 2018. docs/proofs/selection.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> int(fastdp.noisy_argmax(np.array([3, 240, 7]), sigma=10))
+    1
+    """
+    check_stream(stream)
+    workers = _validate.integer("workers", workers, 1)
+    if (sigma is None) == (scale is None):
+        raise ParameterError("exactly one of sigma and scale must be given")
+    noise: Noise = "laplace" if sigma is None else "gaussian"
+    name, value = ("scale", scale) if sigma is None else ("sigma", sigma)
+    width = _validate.between(name, value, *_selection.RATES)
+    choice, shape = choice_of(1 / width, counts, None, axis, "counts")
+    return _selection.race(choice, noise, stream, workers).reshape(shape)[()]
