@@ -341,6 +341,7 @@ typedef struct {
     double tolerance; /* inverse: of cumulative weights, relative to the total; */
                       /* race: of a key                                         */
     fdp_race_t noise; /* race only                                              */
+    void *owner;      /* handed to the resolver                                 */
 } fdp_selection_t;
 
 /* `rows` sets of `n` candidates each, contiguous. Weights are mantissa 2^exponent,

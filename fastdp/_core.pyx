@@ -727,7 +727,8 @@ def select_one(Selection law, list tolerances, scores, resolver, stream=None):
     c = law.c
     c.tolerance = tolerances[(<object> candidates.n).bit_length()]
     call = Call.__new__(Call, stream)
-    call.resolver = lambda words, block: resolver(array, words, block)
+    settle = lambda words, block: resolver(array, words, block)
+    c.owner = <void *> settle
     with nogil:
         status = fdp_select_inverse(&call.c, &c, &candidates, 0, 1, &chosen)
     _check(status, call)
@@ -743,10 +744,11 @@ def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out
     cdef fdp_candidates_t candidates = law._of(scores, first_row)
     cdef size_t k = cnp.PyArray_DIM(out, 1)
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef fdp_selection_t c = law.c
     cdef fdp_status_t status
-    call.resolver = resolver
+    c.owner = <void *> resolver
     with nogil:
-        status = fdp_select_inverse(&call.c, &law.c, &candidates, first_row, k, data)
+        status = fdp_select_inverse(&call.c, &c, &candidates, first_row, k, data)
     _check(status, call)
 
 
@@ -760,10 +762,11 @@ def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out, r
     cdef fdp_candidates_t candidates = law._of(scores, first_row)
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
     cdef uint64_t draw = first + first_row * candidates.n
+    cdef fdp_selection_t c = law.c
     cdef fdp_status_t status
-    call.resolver = resolver
+    c.owner = <void *> resolver
     with nogil:
-        status = fdp_select_race(&call.c, &law.c, &candidates, draw, data)
+        status = fdp_select_race(&call.c, &c, &candidates, draw, data)
     _check(status, call)
 
 

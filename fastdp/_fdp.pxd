@@ -198,6 +198,7 @@ cdef extern from "fastdp.h" nogil:
         double rate
         double tolerance
         fdp_race_t noise
+        void *owner
 
     ctypedef struct fdp_candidates_t:
         size_t rows

@@ -262,9 +262,11 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
         uint64_t unsure;
         out[j] = (int64_t)row_choose(t, word, &unsure);
         if (FDP_UNLIKELY(unsure != 0)) {
-            const fdp_pending_t pending = {(draw + j) / FDP_SELECT_CHUNK,
-                                           (uint32_t)((draw + j) % FDP_SELECT_CHUNK),
-                                           {word, row, j}};
+            const fdp_pending_t pending = {
+                .chunk = (draw + j) / FDP_SELECT_CHUNK,
+                .trial = (uint32_t)((draw + j) % FDP_SELECT_CHUNK),
+                .word = {word, row, j},
+                .owner = t->law->owner};
             int64_t value[2];
             if (t->call->resolve(t->call->context, &pending, value) != 1) {
                 return FDP_ERR_RESOLVER;

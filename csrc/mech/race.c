@@ -198,9 +198,10 @@ static void block_bounds(race_t *r, size_t done, size_t count, double *low, doub
 static bool ask(const race_t *r, uint64_t draw, uint64_t a, uint64_t b, uint64_t c,
                 int64_t *answer)
 {
-    const fdp_pending_t pending = {draw / FDP_SELECT_CHUNK,
-                                   (uint32_t)(draw % FDP_SELECT_CHUNK),
-                                   {a, b, c}};
+    const fdp_pending_t pending = {.chunk = draw / FDP_SELECT_CHUNK,
+                                   .trial = (uint32_t)(draw % FDP_SELECT_CHUNK),
+                                   .word = {a, b, c},
+                                   .owner = r->law->owner};
     int64_t value[2] = {0, 0};
     const int kept = r->call->resolve(r->call->context, &pending, value);
     *answer = value[0];
