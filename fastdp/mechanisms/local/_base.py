@@ -48,12 +48,20 @@ MOST_ANSWERS = 2**31 - 1
 class FrequencyOracle(Mechanism):
     """Base of the mechanisms that privatise one category of each user."""
 
-    __slots__ = ("_categories", "_other", "_report_dtype", "_row", "_support")
+    __slots__ = (
+        "_categories",
+        "_labeling",
+        "_other",
+        "_report_dtype",
+        "_row",
+        "_support",
+    )
 
     #: Whether a release may write into its own input.
     _in_place: ClassVar[bool] = False
 
     _categories: int
+    _labeling: _core.Response  # keeps labels, replaces values that are none
     _other: int | None
     _report_dtype: np.dtype[Any]
     _row: tuple[int, ...]  # shape of one report
@@ -201,8 +209,12 @@ class FrequencyOracle(Mechanism):
         self, call: _core.Call, x: _Array, labels: _Array, first_chunk: int
     ) -> None:
         """Write the values as uint32 labels, those outside the domain replaced."""
-        law = fdp_random.response_law(Fraction(1), self._categories)
-        _core.respond(call, law, x, labels, self._stand_in, LABELS + first_chunk)
+        at = LABELS + first_chunk
+        _core.respond(call, self._labeling, x, labels, self._stand_in, at)
+
+    @staticmethod
+    def _labeling_of(categories: int) -> _core.Response:
+        return fdp_random.response_law(Fraction(1), categories)
 
     @property
     def _stand_in(self) -> int:

@@ -75,8 +75,9 @@ class HadamardResponse(FrequencyOracle):
     (1000,)
     """
 
-    __slots__ = ("_order", "_p")
+    __slots__ = ("_law", "_order", "_p")
 
+    _law: _core.Bernoulli
     _order: int  # K
     _p: Fraction
 
@@ -93,6 +94,8 @@ class HadamardResponse(FrequencyOracle):
             ),
             _p=exact,
             _order=order,
+            _law=fdp_random.bernoulli_law(1 - exact),
+            _labeling=self._labeling_of(categories),
             _categories=categories,
             _other=other,
             _report_dtype=least_dtype(order - 1),
@@ -128,8 +131,8 @@ class HadamardResponse(FrequencyOracle):
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
         call = _core.Call(stream)
-        law = fdp_random.bernoulli_law(1 - self._p)
-        block, bits = _core.BITS_CHUNK, self._order.bit_length() - 1
+        law, bits = self._law, self._order.bit_length() - 1
+        block = _core.BITS_CHUNK
         word_chunk, label_chunk = _core.BYTES_CHUNK // 4, _core.RESPONSE_CHUNK
 
         def draw(low: int, labels: _Array, words: _Array, codes: _Array) -> None:

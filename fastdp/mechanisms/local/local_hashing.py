@@ -91,10 +91,11 @@ class LocalHashing(FrequencyOracle):
     (1000,)
     """
 
-    __slots__ = ("_buckets", "_collision", "_p")
+    __slots__ = ("_buckets", "_collision", "_law", "_p")
 
     _buckets: int
     _collision: Fraction
+    _law: _core.Response
     _p: Fraction
 
     def __init__(
@@ -116,6 +117,8 @@ class LocalHashing(FrequencyOracle):
             _p=truth,
             _buckets=buckets,
             _collision=common,
+            _law=fdp_random.response_law(truth, buckets),
+            _labeling=self._labeling_of(categories),
             _categories=categories,
             _other=other,
             _report_dtype=REPORT,
@@ -185,8 +188,7 @@ class LocalHashing(FrequencyOracle):
     ) -> None:
         # Seeds are published: the key behind them has nothing else to hide.
         public, secret = _core.Call(stream), _core.Call(stream)
-        law = fdp_random.response_law(self._p, self._buckets)
-        block = _core.RESPONSE_CHUNK
+        law, block = self._law, _core.RESPONSE_CHUNK
         seed_chunks = 8 * block // _core.BYTES_CHUNK
 
         def draw(low: int, seeds: _Array, a: _Array, b: _Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -29,6 +30,8 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BOOL = np.dtype(bool)
 _BYTE = np.dtype(np.uint8)
+
+_BITS, _RESPONSES = _core.BITS_CHUNK, _core.RESPONSE_CHUNK
 
 #: Bytes of packed bits that are counted as one row.
 _ROW = 1024
@@ -82,9 +85,10 @@ class RandomizedResponse(FrequencyOracle):
     (4,)
     """
 
-    __slots__ = ("_p",)
+    __slots__ = ("_law", "_p")
 
     _in_place = True
+    _law: _core.Bernoulli | _core.Response  # of flips, or of labels
     _p: Fraction
 
     def __init__(
@@ -100,6 +104,11 @@ class RandomizedResponse(FrequencyOracle):
                 ("other", other),
             ),
             _p=exact,
+            _law=(
+                fdp_random.bernoulli_law(1 - exact)
+                if categories == 2
+                else fdp_random.response_law(exact, categories)
+            ),
             _categories=categories,
             _other=other,
             _report_dtype=least_dtype(categories - 1),
@@ -259,35 +268,28 @@ class RandomizedResponse(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        call = _core.Call(stream)
-        k, other = self._categories, self._stand_in
-
-        def flip(start: int, stop: int, chunk: int) -> None:
-            y = reports[start:stop]
-            _core.flip_bytes(call, flips, x[start:stop], y, other, chunk)
-
-        def respond(start: int, stop: int, chunk: int) -> None:
-            y = reports[start:stop]
-            _core.respond(call, law, x[start:stop], y, other, chunk)
-
-        if k == 2:
-            flips = fdp_random.bernoulli_law(1 - self._p)
-            _arrays.in_parallel(flip, len(x), _core.BITS_CHUNK, workers)
+        call, law, other = _core.Call(stream), self._law, self._stand_in
+        if isinstance(law, _core.Bernoulli):
+            draw, chunk = functools.partial(_core.flip_bytes, call, law), _BITS
         else:
-            law = fdp_random.response_law(self._p, k)
-            _arrays.in_parallel(respond, len(x), _core.RESPONSE_CHUNK, workers)
+            draw, chunk = functools.partial(_core.respond, call, law), _RESPONSES
+
+        def part(start: int, stop: int, first_chunk: int) -> None:
+            draw(x[start:stop], reports[start:stop], other, first_chunk)
+
+        _arrays.in_parallel(part, len(x), chunk, workers)
 
     def _draw_packed(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        call = _core.Call(stream)
-        law = fdp_random.bernoulli_law(1 - self._p)
+        call, law = _core.Call(stream), self._law
+        assert isinstance(law, _core.Bernoulli)
 
         def part(start: int, stop: int, chunk: int) -> None:
             y = reports[start:stop]
             _core.flip_bits(call, law, x[start:stop], y, 8 * len(y), chunk)
 
-        _arrays.in_parallel(part, len(x), _core.BITS_CHUNK // 8, workers)
+        _arrays.in_parallel(part, len(x), _BITS // 8, workers)
 
     def _tally(
         self, reports: Any, workers: int, packed: bool, count: int | None

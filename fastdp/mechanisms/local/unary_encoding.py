@@ -91,8 +91,10 @@ class UnaryEncoding(FrequencyOracle):
     (20,)
     """
 
-    __slots__ = ("_p", "_q")
+    __slots__ = ("_cross_law", "_own_law", "_p", "_q")
 
+    _cross_law: _core.Bernoulli
+    _own_law: _core.Bernoulli
     _p: Fraction
     _q: Fraction
 
@@ -117,6 +119,9 @@ class UnaryEncoding(FrequencyOracle):
             ),
             _p=own,
             _q=cross,
+            _own_law=fdp_random.bernoulli_law(own),
+            _cross_law=fdp_random.bernoulli_law(cross),
+            _labeling=self._labeling_of(categories),
             _categories=categories,
             _other=other,
             _report_dtype=np.dtype(np.uint8),
@@ -180,13 +185,14 @@ class UnaryEncoding(FrequencyOracle):
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
         call = _core.Call(stream)
-        law = fdp_random.bernoulli_law(self._p)
         block, n = _core.RESPONSE_CHUNK, len(x)
         with scratch(-(-n // 8), np.uint8) as (own,):
 
             def flip(start: int, stop: int, chunk: int) -> None:
                 bits = own[start // 8 : -(-stop // 8)]
-                _core.flip_bits(call, law, None, bits, stop - start, _OWN + chunk)
+                _core.flip_bits(
+                    call, self._own_law, None, bits, stop - start, _OWN + chunk
+                )
 
             def part(start: int, stop: int, chunk: int) -> None:
                 with scratch(min(block, stop - start), np.uint32) as (labels,):
@@ -208,8 +214,8 @@ class UnaryEncoding(FrequencyOracle):
         own: _Array,
     ) -> None:
         """Draw the rows of the users from `first` on, who have these labels."""
-        law = fdp_random.bernoulli_law(self._q)
-        width, chunk = self._row[0], _core.BITS_CHUNK // 8
+        law, width = self._cross_law, self._row[0]
+        chunk = _core.BITS_CHUNK // 8
         # Slabs start with a chunk of the background and a byte of own bits.
         unit = max(8, chunk // math.gcd(width, chunk))
         step = -(-_SLAB // (unit * width)) * unit
