@@ -27,6 +27,7 @@ _NAMES = {
     "Laplace": "fastdp.mechanisms",
     "LocalHashing": "fastdp.mechanisms",
     "PermuteAndFlip": "fastdp.mechanisms",
+    "Quantiles": "fastdp.mechanisms",
     "RandomizedResponse": "fastdp.mechanisms",
     "ReportNoisyMax": "fastdp.mechanisms",
     "SparseVector": "fastdp.mechanisms",
@@ -35,6 +36,7 @@ _NAMES = {
     "best_frequency_oracle": "fastdp.mechanisms.local",
     "noisy_argmax": "fastdp.mechanisms.noisy_max",
     "FastDPError": "fastdp.exceptions",
+    "quantiles": "fastdp.mechanisms.quantile",
     "show_config": "fastdp._config",
 }
 

@@ -12,6 +12,7 @@ from fastdp.mechanisms.local import (
     UnaryEncoding,
 )
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax
+from fastdp.mechanisms.quantile import Quantiles
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.sparse_vector import SparseVector
@@ -25,6 +26,7 @@ __all__ = [
     "Laplace",
     "LocalHashing",
     "PermuteAndFlip",
+    "Quantiles",
     "RandomizedResponse",
     "ReportNoisyMax",
     "SparseVector",

@@ -1,0 +1,561 @@
+"""Quantiles by the exponential mechanism, exactly, on a public grid.
+
+Records are put on the points of a grid, one by one, so that sorted they cut it into
+intervals whose points all have the same rank. One interval is chosen with the number
+of its points as weight, then a point in it: together the exponential mechanism over
+all points of the grid, with integers for scores and weights.
+
+Several quantiles are found by halving: the middle one first, then those below it
+among the records below it, and so on. A record takes part in one choice of each level.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate, calibration
+from fastdp import random as fdp_random
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    Event,
+    ExponentialMechanismEvent,
+    NeighboringRelation,
+    PureDPEvent,
+    SelfComposedEvent,
+)
+from fastdp.accounting.guarantees import event_delta, event_epsilon
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.real import power_of_two
+from fastdp.mechanisms.selection import ExponentialMechanism
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+#: A target is the nearest fraction with a denominator up to this: scores, ranks times
+#: denominators, are then whole numbers below 2**53 for up to 2**33 records.
+_DENOMINATOR = 2**20
+
+#: Most points of a grid; with the bits that break ties, at most 2**60.
+_MOST_POINTS = 2**60
+
+#: Bits that break ties between records, where several quantiles split the records.
+_TIE_BITS = 20
+
+#: Multiples of the step up to this are doubles.
+_MOST_MULTIPLE = 2**53
+
+_INT64 = np.iinfo(np.int64)
+
+
+class Quantiles(Mechanism):
+    """Quantiles of a column by the exponential mechanism.
+
+    Parameters
+    ----------
+    q : float, int, Fraction or Decimal, or a sequence or one-dimensional array of them
+        Which quantiles, each in [2**-20, 1 - 2**-20], in any order; 0.5 is the
+        median. Each is taken as the nearest fraction with a denominator of at most
+        2**20, so that 0.1 is 1/10.
+    bounds : tuple of two real numbers
+        The range of the column, (low, high), low < high, in the values' unit; public.
+        Values are clamped to it. Wide bounds cost little: the error grows with the
+        logarithm of the range.
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon of a release, > 0, for all its quantiles together.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid of float values, a power of two; None takes about 2**-40 of the
+        range. The step of integers is 1.
+    neighboring_relation : NeighboringRelation
+        The relation for which epsilon holds. The number of records is private under
+        ADD_OR_REMOVE_ONE alone.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range.
+
+    Privacy
+    -------
+    Pure epsilon under `neighboring_relation`. One quantile: a single selection of
+    bounded range, with rank for score; its sensitivity is max(q, 1 - q) if a record
+    is added or removed, 1 if one is replaced. Several: floor(log2(m)) + 1 selections
+    for m quantiles, one a level, each with an equal share. Exact.
+
+    References
+    ----------
+    Smith, "Privacy-preserving statistical estimation with optimal convergence
+    rates", STOC 2011. Kaplan, Schnapp, Stemmer, "Differentially private approximate
+    quantiles", ICML 2022 (several at once). docs/proofs/quantiles.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.Quantiles(q=(0.25, 0.5, 0.75), bounds=(0, 120), epsilon=2)
+    >>> m.release(np.arange(100).repeat(50)).shape
+    (3,)
+    >>> m.levels
+    2
+    """
+
+    __slots__ = (
+        "_bounds",
+        "_count",
+        "_levels",
+        "_order",
+        "_relation",
+        "_root",
+        "_step",
+        "_total",
+    )
+
+    _bounds: tuple[Fraction, Fraction]
+    _count: int
+    _levels: int
+    _order: int | list[int]
+    _relation: NeighboringRelation
+    _root: _Node
+    _step: Fraction
+    _total: Fraction
+
+    def __init__(
+        self,
+        q: Any,
+        bounds: tuple[Real, Real],
+        epsilon: Real,
+        *,
+        granularity: Real | None = None,
+        neighboring_relation: NeighboringRelation = _ADD,
+    ) -> None:
+        single = not isinstance(q, (tuple, list, np.ndarray)) or np.ndim(q) == 0
+        given = [_target(one) for one in ([q] if single else _listed(q))]
+        low, high = _check_bounds(bounds)
+        total = _validate.positive("epsilon", epsilon)
+        step = _step_of(low, high, granularity)
+        shortened = [one.limit_denominator(_DENOMINATOR) for one in given]
+        targets = sorted(set(shortened))
+        levels = len(targets).bit_length()
+        share = ExponentialMechanismEvent(total / levels, neighboring_relation)
+        root = _tree(targets, 0, len(targets), (Fraction(0), Fraction(1)), share)
+        assert root is not None
+        order = [targets.index(one) for one in shortened]
+        shown = [_validate.plain(one) for one in given]
+        self._freeze(
+            _arguments=(
+                ("q", shown[0] if single else tuple(shown)),
+                ("bounds", (_validate.plain(low), _validate.plain(high))),
+                ("epsilon", _validate.plain(total)),
+                ("granularity", _validate.plain(step)),
+                ("neighboring_relation", neighboring_relation),
+            ),
+            _bounds=(low, high),
+            _count=len(targets),
+            _levels=levels,
+            _order=order[0] if single else order,
+            _relation=neighboring_relation,
+            _root=root,
+            _step=step,
+            _total=total,
+        )
+
+    @property
+    def levels(self) -> int:
+        """Number of selections that one record takes part in."""
+        return self._levels
+
+    @property
+    def granularity(self) -> int | float | Fraction:
+        """Step of the grid of float values, in their unit: a power of two."""
+        return _validate.plain(self._step)
+
+    # ---- cost ------------------------------------------------------------------------
+
+    def event(self) -> Event:
+        """Return the event of one release: a selection for each level."""
+        one = ExponentialMechanismEvent(self._total / self._levels, self._relation)
+        return one if self._levels == 1 else SelfComposedEvent(one, self._levels)
+
+    def epsilon(self, *, delta: Real = 0) -> float:
+        """Return an epsilon that one release meets at `delta`, rounded up.
+
+        With several levels this is what their sum implies; accountants that know more
+        of `event` may find less.
+
+        Parameters
+        ----------
+        delta : int, float, Fraction or Decimal
+            >= 0 and < 1; 0 asks for pure differential privacy.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `delta` is out of its domain.
+        """
+        return event_epsilon(self._pure(), delta)
+
+    def delta(self, epsilon: Real) -> float:
+        """Return a delta that one release meets at `epsilon`, rounded up.
+
+        Errors and the meaning with several levels are those of `epsilon`.
+        """
+        return event_delta(self._pure(), epsilon)
+
+    def rho(self) -> float:
+        """Return rho of one release (zero-concentrated privacy), rounded up.
+
+        The sum over the levels: epsilon**2/(8 levels) in all.
+        """
+        return _validate.float_up(self._total**2 / (8 * self._levels))
+
+    def _pure(self) -> Event:
+        if self._levels == 1:
+            return self.event()
+        return PureDPEvent(self._total, self._relation)
+
+    # ---- release ---------------------------------------------------------------------
+
+    def release(
+        self, values: _Array, *, stream: Stream | None = None, workers: int = 1
+    ) -> Any:
+        """Return the quantiles of the values.
+
+        Parameters
+        ----------
+        values : ndarray of float64, float32 or integers (not uint64)
+            The column, of any shape, one entry for each record. NaN counts as the
+            lower bound, infinities as the bounds; floats count as the nearest point
+            of the grid. No sensitivity changes with that.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads of a selection.
+
+        Returns
+        -------
+        numpy.float64, numpy.int64, or ndarray of one of them
+            Points of the grid within the bounds, in the order of `q`; they rise with
+            q. Integers for integers. Without records, uniform over the range.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or layout, or bounds that hold no integer, or more than 2**60
+            of them, for integer values. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Exact: the scores are exact ranks, the weights numbers of
+        points, the choice within an interval uniform. Timing class T0: the values are
+        sorted, and the time depends on their order and number.
+        """
+        check_stream(stream)
+        real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
+        values = _arrays.data("values", values, real=real).reshape(-1)
+        workers = _validate.integer("workers", workers, 1)
+        first, last = self._points(real)
+        records = _on_grid(values, first, last, float(self._step) if real else None)
+        bits = self._tie_bits(last - first + 1)
+        found = np.zeros(self._count, np.int64)
+        try:
+            if bits:
+                _break_ties(records, bits, stream, workers)
+            records.sort()
+            whole = (0, ((last - first + 1) << bits) - 1)
+            _fill(found, self._root, records, whole, stream, workers)
+        finally:
+            _core.zero(records)
+        points = (found >> bits) + first
+        result = points.astype(np.float64) * float(self._step) if real else points
+        return result[self._order]
+
+    def _points(self, real: bool) -> tuple[int, int]:
+        """Return the first and last point of the grid, in steps."""
+        step = self._step if real else Fraction(1)
+        low, high = self._bounds
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if not real:
+            first, last = max(first, _INT64.min), min(last, _INT64.max)
+        if not 0 <= last - first < _MOST_POINTS:
+            raise ParameterError(
+                "bounds must hold at least 1 and at most 2**60 integers for integer "
+                f"values, got {dict(self._arguments)['bounds']!r}"
+            )
+        return first, last
+
+    def _tie_bits(self, points: int) -> int:
+        # A single selection splits no records, and gives ties their common place.
+        if self._levels == 1:
+            return 0
+        return max(0, min(_TIE_BITS, 60 - points.bit_length()))
+
+
+def quantiles(
+    values: _Array,
+    q: Any,
+    *,
+    bounds: tuple[Real, Real],
+    epsilon: Real,
+    granularity: Real | None = None,
+    neighboring_relation: NeighboringRelation = _ADD,
+    stream: Stream | None = None,
+    workers: int = 1,
+) -> Any:
+    """Return quantiles of a column by the exponential mechanism, exactly.
+
+    Parameters
+    ----------
+    values : ndarray of float64, float32 or integers (not uint64)
+        The column, of any shape, one entry for each record. NaN counts as the lower
+        bound.
+    q : float, int, Fraction or Decimal, or a sequence or one-dimensional array of them
+        Which quantiles, each in [2**-20, 1 - 2**-20].
+    bounds, epsilon, granularity, neighboring_relation
+        As in `Quantiles`.
+    stream, workers
+        As in `Quantiles.release`.
+
+    Returns
+    -------
+    numpy.float64, numpy.int64, or ndarray of one of them
+        As `Quantiles.release`.
+
+    Raises
+    ------
+    DTypeError, ParameterError, EntropyError
+        As in `Quantiles` and its `release`.
+
+    Privacy
+    -------
+    Pure epsilon for all quantiles together, under `neighboring_relation`; the event is
+    `Quantiles(q, bounds, epsilon).event()`. Exact. Timing class T0: the values are
+    sorted.
+
+    References
+    ----------
+    docs/proofs/quantiles.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> hours = np.array([40, 38, 45, 40, 20, 60, 40] * 200)
+    >>> int(fastdp.quantiles(hours, 0.5, bounds=(0, 100), epsilon=1))
+    40
+    """
+    mechanism = Quantiles(
+        q,
+        bounds,
+        epsilon,
+        granularity=granularity,
+        neighboring_relation=neighboring_relation,
+    )
+    return mechanism.release(values, stream=stream, workers=workers)
+
+
+# ---- parameters ----------------------------------------------------------------------
+
+
+def _listed(q: Any) -> list[Any]:
+    """Return the entries of a sequence or one-dimensional array of targets."""
+    if isinstance(q, np.ndarray) and (q.ndim != 1 or q.dtype.kind not in "fO"):
+        raise DTypeError(
+            "q must be a number, a sequence of numbers or a one-dimensional array of "
+            f"floats, got an array of shape {q.shape} and dtype {q.dtype}"
+        )
+    if len(q) == 0:
+        raise ParameterError("q must not be empty")
+    return list(q)
+
+
+def _target(q: Any) -> Fraction:
+    if isinstance(q, np.ndarray):
+        q = q[()]
+    least = Fraction(1, _DENOMINATOR)
+    return _validate.between("q", q, least, 1 - least)
+
+
+def _check_bounds(bounds: object) -> tuple[Fraction, Fraction]:
+    if not isinstance(bounds, tuple) or len(bounds) != 2:
+        raise DTypeError("bounds must be a tuple (low, high)")
+    reach = Fraction(2**900)
+    low, high = (_validate.between("bounds", end, -reach, reach) for end in bounds)
+    if low >= high:
+        raise ParameterError(f"bounds must have low < high, got {bounds!r}")
+    return low, high
+
+
+def _step_of(low: Fraction, high: Fraction, granularity: Real | None) -> Fraction:
+    """Return the step of the grid of floats; its points must be doubles."""
+    size = max(abs(low), abs(high))
+    if granularity is None:
+        of_size = calibration.grid_granularity(size) / 2**13
+        of_range = calibration.grid_granularity(high - low)
+        step = max(of_range, of_size, Fraction(1, 2**1000))
+    else:
+        step = power_of_two(granularity)
+    if size > step * _MOST_MULTIPLE:
+        raise ParameterError(
+            "granularity must be at least 2**-53 of the larger bound, got "
+            f"{_validate.plain(step)!r}"
+        )
+    if math.ceil(low / step) > math.floor(high / step):
+        raise ParameterError(
+            "granularity must have a multiple within bounds, got "
+            f"{_validate.plain(step)!r}"
+        )
+    return step
+
+
+# ---- the order in which quantiles are found ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One selection: the middle of a run of quantiles, and those on either side."""
+
+    index: int  # of the quantile among all, sorted
+    target: Fraction  # its rank as a share of the records that are left here
+    mechanism: ExponentialMechanism
+    below: _Node | None
+    above: _Node | None
+
+
+def _tree(
+    targets: list[Fraction],
+    first: int,
+    last: int,
+    ends: tuple[Fraction, Fraction],
+    share: ExponentialMechanismEvent,
+    root: bool = True,
+) -> _Node | None:
+    """Return the tree of targets[first:last]; `ends` are the quantiles around them."""
+    if first == last:
+        return None
+    middle = (first + last) // 2
+    left, right = ends
+    exact = (targets[middle] - left) / (right - left)
+    target = exact.limit_denominator(_DENOMINATOR)
+    # In units of 1/denominator: how far one record moves the distance to the target.
+    sensitivity = max(target.numerator, target.denominator - target.numerator)
+    if share.neighboring_relation is not _ADD:
+        # A record that is replaced may leave one node and enter another.
+        sensitivity = target.denominator if root else 2 * sensitivity
+    lower, upper = (left, targets[middle]), (targets[middle], right)
+    return _Node(
+        index=middle,
+        target=target,
+        mechanism=ExponentialMechanism(share.epsilon, sensitivity),
+        below=_tree(targets, first, middle, lower, share, root=False),
+        above=_tree(targets, middle + 1, last, upper, share, root=False),
+    )
+
+
+def _fill(
+    found: _Array,
+    node: _Node | None,
+    records: _Array,
+    within: tuple[int, int],
+    stream: Stream | None,
+    workers: int,
+) -> None:
+    """Write the quantiles of a node and of those under it."""
+    if node is None:
+        return
+    low, high = within
+    point = _choose(node, records, within, stream, workers)
+    found[node.index] = point
+    cut = int(np.searchsorted(records, point))
+    _fill(found, node.below, records[:cut], (low, point), stream, workers)
+    _fill(found, node.above, records[cut:], (point, high), stream, workers)
+
+
+# ---- one selection -------------------------------------------------------------------
+
+
+def _choose(
+    node: _Node,
+    records: _Array,
+    within: tuple[int, int],
+    stream: Stream | None,
+    workers: int,
+) -> int:
+    """Return a point by the exponential mechanism over all points of the range."""
+    scores, weights = _candidates(records, node.target, within)
+    try:
+        chosen = int(
+            node.mechanism.select(
+                scores, weights=weights, stream=stream, workers=workers
+            )
+        )
+        points = int(weights[chosen])
+    finally:
+        _core.zero(scores)
+        _core.zero(weights)
+    if chosen % 2:
+        start = int(records[chosen // 2])
+    else:
+        start = int(records[chosen // 2 - 1]) + 1 if chosen else within[0]
+    return start + int(fdp_random.integers(points, stream=stream))
+
+
+def _candidates(
+    records: _Array, target: Fraction, within: tuple[int, int]
+) -> tuple[_Array, _Array]:
+    """Return scores and numbers of points: gap, record, gap, ..., record, gap.
+
+    A point's score is minus the distance of the target rank from the ranks that it
+    could have, (records below it) to (records not above it), times the denominator.
+    Of equal records the last one stands for all.
+    """
+    n = records.size
+    edges = np.concatenate(([within[0] - 1], records, [within[1] + 1]))
+    apart = np.diff(edges)
+    ranks = np.arange(n + 1)
+    new = apart[:-1] > 0
+    below = np.maximum.accumulate(np.where(new, ranks[:-1], 0)) if n else ranks[:-1]
+    goal, unit = target.numerator * n, target.denominator
+    scores, weights = np.empty(2 * n + 1, np.int64), np.empty(2 * n + 1, np.int64)
+    weights[0::2] = np.maximum(apart - 1, 0)
+    weights[1::2] = apart[1:] > 0
+    scores[0::2] = -np.abs(ranks * unit - goal)
+    too_high, too_low = below * unit - goal, goal - ranks[1:] * unit
+    scores[1::2] = -np.maximum(np.maximum(too_high, too_low), 0)
+    return scores, weights
+
+
+# ---- records on the grid -------------------------------------------------------------
+
+
+def _on_grid(values: _Array, first: int, last: int, step: float | None) -> _Array:
+    """Return the number of each record's point, the first point being 0."""
+    if step is None:
+        return np.clip(values.astype(np.int64), first, last) - first
+    # Exact: a division by a power of two, or so near 0 that it is rounded to it. The
+    # host may have asked numpy to raise when it overflows or meets a NaN.
+    with np.errstate(all="ignore"):
+        points = np.rint(values.astype(np.float64) / step)
+        points[np.isnan(points)] = first
+        np.clip(points, first, last, out=points)
+        return points.astype(np.int64) - first
+
+
+def _break_ties(
+    records: _Array, bits: int, stream: Stream | None, workers: int
+) -> None:
+    """Put each record on a random one of 2**bits places within its point."""
+    places = fdp_random.integers(
+        1 << bits, size=records.size, stream=stream, workers=workers
+    )
+    np.left_shift(records, bits, out=records)
+    np.bitwise_or(records, places, out=records)
+    _core.zero(places)
