@@ -15,7 +15,7 @@ mean, the second factor is a sum of moderate positive terms at any delta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastdp.accounting._numeric import inflate, precise, to_decimal
+from fastdp.accounting._two_point_grid import GriddedLaw
 
 #: Distinct epsilons, each with how often it occurs.
 Groups: TypeAlias = Sequence[tuple[Fraction, int]]
@@ -38,25 +39,66 @@ _REACH, _REACH_FLAT = 14, 60
 _LARGEST_VARIANCE = 1e9
 #: Most atoms on either side of a sum over several groups.
 _LARGEST_HALF = 1 << 16
+#: With more groups than this, each of at least two atoms, there are more.
+_MOST_GROUPS = 33
 #: Largest log-odds of a tilted sign.
 _LARGEST_ODDS = 400.0
 
 
 def log_stick(groups: Groups, epsilon: Fraction) -> float:
     """Return ln(h(epsilon)) rounded up; -inf from the sum of all epsilons on."""
+    return stick_near(groups, epsilon)(epsilon)
+
+
+def rough_log_stick(groups: Groups, epsilon: Fraction) -> float:
+    """Return an upper bound of ln(h(epsilon)) that is quick: by Renyi divergences."""
     groups = [(e, count) for e, count in groups if e > 0]
     if epsilon >= sum(e * count for e, count in groups):
         return -math.inf
-    theta = _saddle([(float(e), count) for e, count in groups], float(epsilon))
+    theta = _saddle(groups, epsilon)
     exponent = _exponent(groups, Fraction(theta), epsilon)
-    laws = [law for e, count in groups if (law := _window(e, count, theta))]
-    share = math.inf
-    if len(laws) == len(groups) == 1:
-        share = _one(laws[0], theta, epsilon)
-    elif len(laws) == len(groups):
-        share = _several(laws, theta, epsilon)
-    log_share = math.log(share) if 0 < share < math.inf else 0.0
-    return inflate(exponent + min(log_share, _chernoff(theta)) + 1e-15 * abs(exponent))
+    return inflate(exponent + _chernoff(theta) + 1e-15 * abs(exponent))
+
+
+def stick_near(groups: Groups, near: Fraction) -> Callable[[Fraction], float]:
+    """Return `log_stick` as a function that is at its best near one epsilon.
+
+    It is valid everywhere. For few groups it is exact everywhere; for many, the law
+    of the sum is made once, for the tilt of `near`.
+    """
+    groups = [(e, count) for e, count in groups if e > 0]
+    whole = sum(e * count for e, count in groups)
+    gridded: GriddedLaw | None = None
+
+    def at(epsilon: Fraction) -> float:
+        nonlocal gridded
+        if epsilon >= whole:
+            return -math.inf
+        theta = _saddle(groups, epsilon)
+        laws: list[_Window] = []
+        if len(groups) <= _MOST_GROUPS:
+            laws = [law for e, count in groups if (law := _window(e, count, theta))]
+        share = math.inf
+        if len(laws) == len(groups) == 1:
+            share = _one(laws[0], theta, epsilon)
+        elif len(laws) == len(groups):
+            share = _several(laws, theta, epsilon)
+        rough = rough_log_stick(groups, epsilon)
+        if share == math.inf and len(groups) > 1:
+            gridded = gridded or _gridded(groups, near)
+            return min(rough, gridded.log_stick(epsilon))
+        if not 0 < share < math.inf:
+            return rough
+        exponent = _exponent(groups, Fraction(theta), epsilon)
+        return min(rough, inflate(exponent + math.log(share) + 1e-15 * abs(exponent)))
+
+    return at
+
+
+def _gridded(groups: Groups, near: Fraction) -> GriddedLaw:
+    theta = _saddle(groups, near)
+    exponent = _exponent(groups, Fraction(theta), Fraction(0))
+    return GriddedLaw([(float(e), count) for e, count in groups], theta, exponent)
 
 
 def _chernoff(theta: float) -> float:
@@ -66,12 +108,13 @@ def _chernoff(theta: float) -> float:
     return theta * -math.log1p(1 / theta) - math.log1p(theta)
 
 
-def _saddle(groups: Sequence[tuple[float, int]], epsilon: float) -> float:
-    """Return about the theta >= 0 under which epsilon is the mean of L."""
-    largest = max(e for e, _ in groups)
+def _saddle(groups: Groups, near: Fraction) -> float:
+    """Return about the theta >= 0 under which `near` is the mean of L."""
+    parts = [(float(e), count) for e, count in groups]
+    largest, epsilon = max(e for e, _ in parts), float(near)
 
     def mean(theta: float) -> float:
-        return sum(n * e * math.tanh((1 + 2 * theta) * e / 2) for e, n in groups)
+        return sum(n * e * math.tanh((1 + 2 * theta) * e / 2) for e, n in parts)
 
     if mean(0.0) >= epsilon:
         return 0.0

@@ -15,7 +15,7 @@ from fastdp.accounting import (
     basic_composition,
     kairouz_composition,
 )
-from fastdp.accounting._two_point import log_stick
+from fastdp.accounting._two_point import log_stick, rough_log_stick
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 mp.mp.dps = 60
@@ -134,9 +134,8 @@ def test_different_epsilons_are_composed_exactly(groups):
         assert got == 0 or 0 <= got - true < slack * (1 + abs(true))
 
 
-def test_many_different_epsilons_fall_back_to_a_valid_bound():
+def test_many_different_epsilons_go_through_a_grid():
     groups = [(Fraction(i, 100), 1) for i in range(1, 61)]
-    fine = [(Fraction(1, 100), 60 * 61 // 2)]
     law = {0: mp.mpf(1)}
     for epsilon, _ in groups:
         p = 1 / (1 + mp.exp(-number(epsilon)))
@@ -149,8 +148,14 @@ def test_many_different_epsilons_fall_back_to_a_valid_bound():
     for at in [1, 4, 8]:
         true = stick({Fraction(k, 100): m for k, m in law.items()}, Fraction(at))
         got = log_stick(groups, Fraction(at))
-        assert mp.log(true) <= got < mp.log(true) + 4
-    assert log_stick(fine, Fraction(1)) < 0
+        assert mp.log(true) <= got < mp.log(true) + 1e-4
+        assert got < rough_log_stick(groups, Fraction(at)) < mp.log(true) + 2
+    accountant = ApproximateAccountant()
+    for epsilon, _ in groups:
+        accountant.compose(PureDPEvent(epsilon))
+    found = accountant.epsilon(1e-6)
+    assert accountant.log_delta(found) < math.log(1e-6) + 1e-4
+    assert accountant.log_delta(found * (1 - 1e-4)) > math.log(1e-6)
 
 
 def test_published_values():
