@@ -41,15 +41,23 @@ from fastdp.accounting.events import (
 )
 from fastdp.accounting.filters import (
     ApproximateFilter,
+    DeclaredFilter,
     GDPFilter,
     PrivacyFilter,
     PureFilter,
+    RDPFilter,
     ZCDPFilter,
 )
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
 from fastdp.accounting.odometers import PureOdometer, ZCDPOdometer
 from fastdp.accounting.pure import PureAccountant
+from fastdp.accounting.rdp import (
+    RDPAccountant,
+    rdp_to_delta,
+    rdp_to_epsilon,
+    renyi_divergence,
+)
 from fastdp.accounting.tcdp import TCDPAccountant
 from fastdp.accounting.zcdp import ZCDPAccountant
 
@@ -59,6 +67,7 @@ __all__ = [
     "ApproximateDPEvent",
     "ApproximateFilter",
     "ComposedEvent",
+    "DeclaredFilter",
     "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
     "Event",
@@ -76,7 +85,9 @@ __all__ = [
     "PureDPEvent",
     "PureFilter",
     "PureOdometer",
+    "RDPAccountant",
     "RDPEvent",
+    "RDPFilter",
     "RandomizedResponseEvent",
     "SampledWithReplacementEvent",
     "SampledWithoutReplacementEvent",
@@ -103,4 +114,7 @@ __all__ = [
     "group_rho",
     "kairouz_composition",
     "l2_sensitivity",
+    "rdp_to_delta",
+    "rdp_to_epsilon",
+    "renyi_divergence",
 ]

@@ -9,13 +9,17 @@ no such meaning. (docs/proofs/accounting.md, section 6.)
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
+from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._calibrate import calibrate_count
 from fastdp.accounting._ledger import Ledger
 from fastdp.accounting._numeric import shortened_up
 from fastdp.accounting.events import (
@@ -24,15 +28,22 @@ from fastdp.accounting.events import (
     GDPEvent,
     NeighboringRelation,
 )
-from fastdp.accounting.events._base import check_event
+from fastdp.accounting.events._base import check_event, relation_of
 from fastdp.accounting.guarantees import exact_epsilon, exact_pair, exact_rho
-from fastdp.exceptions import BudgetExceededError, UnsupportedEventError
+from fastdp.accounting.rdp import renyi_divergence
+from fastdp.exceptions import (
+    BudgetExceededError,
+    ParameterError,
+    UnsupportedEventError,
+)
 
 __all__ = [
     "ApproximateFilter",
+    "DeclaredFilter",
     "GDPFilter",
     "PrivacyFilter",
     "PureFilter",
+    "RDPFilter",
     "ZCDPFilter",
 ]
 
@@ -200,6 +211,119 @@ class ZCDPFilter(_SumFilter):
 
     def _budget(self) -> str:
         return f"rho {float_up(self._limit)!r}"
+
+
+class RDPFilter(_SumFilter):
+    """A budget of Renyi divergence at one order, fixed in advance.
+
+    Parameters
+    ----------
+    order : int, float, Fraction or Decimal
+        > 1. It must not depend on any answer.
+    epsilon : int, float, Fraction or Decimal
+        The budget of divergence, >= 0; `rdp_to_epsilon` says what it guarantees.
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Feldman, Zrnic, "Individual Privacy Accounting via a Renyi Filter" (2021).
+
+    Examples
+    --------
+    >>> from fastdp.accounting import GaussianEvent, PoissonSampledEvent, RDPFilter
+    >>> budget = RDPFilter(8, 0.5)
+    >>> step = PoissonSampledEvent(0.01, GaussianEvent(1, 1))
+    >>> budget.covers(step, 100), budget.covers(step, 1000)
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        order: Real,
+        epsilon: Real,
+        neighboring_relation: NeighboringRelation | None = None,
+    ) -> None:
+        exact = _validate.exact("order", order)
+        if exact <= 1:
+            raise ParameterError(f"order must be > 1, got {order!r}")
+        self._order = float_up(exact)  # divergences rise with the order
+        self._limit = _validate.nonnegative("epsilon", epsilon)
+        super().__init__(neighboring_relation)
+
+    def _price(self, event: Event) -> Fraction:
+        divergence = float(renyi_divergence(event, [self._order])[0])
+        if divergence == math.inf:
+            raise UnsupportedEventError(
+                f"no divergence of order {self._order!r} is known for {event!r}"
+            )
+        return Fraction(divergence)
+
+    def _budget(self) -> str:
+        return f"divergence {float_up(self._limit)!r} at order {self._order!r}"
+
+
+class DeclaredFilter(_SumFilter):
+    """A budget of (epsilon, delta) for one event, declared in advance.
+
+    Any accountant may decide how often it fits: whenever and after whichever answers
+    it is done, and whether or not all of it is used. Mechanisms whose whole loss
+    distributions differ have no such filter: their order could be chosen to exceed
+    any composition of them.
+
+    Parameters
+    ----------
+    event : Event
+        The only event that will be spent.
+    target : (epsilon, delta)
+        The budget; epsilon >= 0 and 0 <= delta < 1.
+    accountant : callable
+        Makes an empty accountant: a class such as `ApproximateAccountant`.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    UnsupportedEventError
+        The accountant has no bound for the event.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import ApproximateAccountant, DeclaredFilter
+    >>> from fastdp.accounting import LaplaceEvent
+    >>> DeclaredFilter(LaplaceEvent(1, 100), (1, 1e-6), ApproximateAccountant).remaining
+    Fraction(562, 1)
+    """
+
+    def __init__(
+        self,
+        event: Event,
+        target: tuple[Real, Real],
+        accountant: Callable[[], Accountant[Any]],
+    ) -> None:
+        check_event("event", event)
+        self._declared = event
+        self._limit = Fraction(calibrate_count(event, target, accountant))
+        super().__init__(relation_of(event))
+
+    def _price(self, event: Event) -> Fraction:
+        return Fraction(1)
+
+    def _after(self, event: Event, count: int) -> Fraction:
+        if event != self._declared:
+            raise UnsupportedEventError(
+                f"event must be the one that was declared, {self._declared!r}, "
+                f"got {event!r}"
+            )
+        return self._state + count
+
+    def _budget(self) -> str:
+        return f"{self._limit} events"
 
 
 class GDPFilter(_SumFilter):

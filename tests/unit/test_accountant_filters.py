@@ -6,22 +6,28 @@ import math
 import os
 import pickle
 import threading
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from fastdp.accounting import (
+    ApproximateAccountant,
     ApproximateDPEvent,
     ApproximateFilter,
+    DeclaredFilter,
     GaussianEvent,
     GDPEvent,
     GDPFilter,
     LaplaceEvent,
     NeighboringRelation,
+    PureAccountant,
     PureDPEvent,
     PureFilter,
     PureOdometer,
+    RDPFilter,
+    TCDPEvent,
     TruncatedDiscreteLaplaceEvent,
     ZCDPAccountant,
     ZCDPEvent,
@@ -40,6 +46,12 @@ FILTERS = [
     (lambda: PureFilter(1), PureDPEvent(Fraction(1, 10)), 10),
     (lambda: ZCDPFilter(1), ZCDPEvent(Fraction(1, 7)), 7),
     (lambda: GDPFilter(3), GDPEvent(1), 9),
+    (lambda: RDPFilter(4, 10), GaussianEvent(1, 1), 4),
+    (
+        lambda: DeclaredFilter(PureDPEvent(1), (5, 0), ApproximateAccountant),
+        PureDPEvent(1),
+        5,
+    ),
     (lambda: ApproximateFilter(2, 1e-6), PureDPEvent(1), 2),
     (
         lambda: ApproximateFilter(100, Fraction(1, 100)),
@@ -112,7 +124,7 @@ def test_filters_are_not_copied_or_used_in_a_child(make, event, covered, monkeyp
 @all_filters
 def test_relations_are_not_mixed(make, event, covered):
     budget = make().spend(event)
-    other = PureDPEvent(0, NeighboringRelation.REPLACE_ONE)
+    other = replace(event, neighboring_relation=NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError, match="neighboring_relation"):
         budget.covers(other)
 
@@ -121,6 +133,11 @@ def test_relations_are_not_mixed(make, event, covered):
     ("budget", "event"),
     [
         (PureFilter(1), GaussianEvent(1, 100)),
+        (RDPFilter(4, 1), TCDPEvent(0.1, 3)),
+        (
+            DeclaredFilter(PureDPEvent(1), (5, 0), ApproximateAccountant),
+            PureDPEvent(0.5),
+        ),
         (ZCDPFilter(1), TruncatedDiscreteLaplaceEvent(1, 100, 900)),
         (GDPFilter(1), LaplaceEvent(1, 100)),
         (ApproximateFilter(1, 0.1), GaussianEvent(1, 100)),
@@ -139,6 +156,9 @@ def test_events_without_a_bound_are_refused(budget, event):
         (lambda: ZCDPFilter(float("nan")), ParameterError),
         (lambda: GDPFilter("1"), DTypeError),
         (lambda: ApproximateFilter(1, 0), ParameterError),
+        (lambda: RDPFilter(1, 1), ParameterError),
+        (lambda: RDPFilter(2, -1), ParameterError),
+        (lambda: DeclaredFilter("x", (1, 0), PureAccountant), DTypeError),
         (lambda: ApproximateFilter(1, 1), ParameterError),
         (lambda: ApproximateFilter(1, 0.1, slack=0), ParameterError),
         (lambda: ApproximateFilter(1, 0.1, slack=0.2), ParameterError),
@@ -177,6 +197,15 @@ def test_many_small_events_fit_into_an_approximate_budget():
     rho = conversions.zcdp_to_rho(epsilon, slack)
     most = int(rho / conversions.pure_to_rho(Fraction(1, 1000)))
     assert not budget.covers(small, most - published + 1)
+
+
+def test_the_declared_budget_is_that_of_the_accountant():
+    event = LaplaceEvent(1, 50)
+    budget = DeclaredFilter(event, (1, 1e-9), ApproximateAccountant)
+    count = int(budget.remaining)
+    assert ApproximateAccountant().compose(event, count).delta(1) <= 1e-9
+    assert budget.spend(event, count - 1).covers(event)
+    assert not budget.covers(event, 2)
 
 
 # ---- odometers ---------------------------------------------------------------------
