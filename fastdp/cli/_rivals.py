@@ -1,40 +1,55 @@
-"""Other libraries that add discrete Laplace noise, for comparison only.
+"""Other libraries at the same work, for comparison only.
 
-Each is measured on the array that our own mechanism gets, at scale 10, where it
-is installed and can be imported; nothing here is needed to run the package.
+Each is measured on the data that our own mechanism gets, where it is installed and
+can be imported; nothing here is needed to run the package. A slow library gets the
+first part of the data.
 """
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import fastdp
+from fastdp.cli._local_cases import CATEGORIES, EPSILON
+from fastdp.cli._timings import Array, Call, timings
 
 _SCALE = 10
 
-Counts = npt.NDArray[np.int64]
-Call = Callable[[], object]
+
+@dataclass(frozen=True)
+class Task:
+    """Work that libraries share: its input, and how our own call of it is made.
+
+    `samples` is how many samples an element of the input holds.
+    """
+
+    name: str
+    data: Callable[[int], Array]
+    ours: Callable[[Array], Call]
+    samples: int = 1
+    #: Samples for one asked for, so that ours takes longer than a call costs.
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A library, what its noise is, and how to make the call that adds it.
+    """A library, what its noise is, and how to make the call that does a task.
 
     `exact`: samples follow the stated law to the last bit. `secure`: randomness
     comes from a cryptographic generator.
     """
 
     name: str
+    task: Task
     exact: bool
     secure: bool
-    prepare: Callable[[Counts], Call]
-    #: Most values of one timing: a slow library needs no more.
+    prepare: Callable[[Array], Call]
+    #: Most elements of one timing: a slow library needs no more.
     most: int = 10**5
 
 
@@ -43,10 +58,12 @@ class Line:
     """One measured rival; times in nanoseconds for one sample."""
 
     name: str
+    task: str
     exact: bool
     secure: bool
     size: int
     ns: float
+    our_size: int
     our_ns: float
     ratio: float
 
@@ -59,7 +76,100 @@ class Report:
     absent: list[str] = field(default_factory=list)
 
 
-def _opendp(counts: Counts) -> Call:
+# --- the tasks, and our calls -------------------------------------------------------
+
+
+def _labels(k: int) -> Callable[[int], Array]:
+    return lambda size: np.arange(size, dtype=np.int64) % k
+
+
+def _release(make: Callable[[], Any]) -> Callable[[Array], Call]:
+    """Return how to release data by the mechanism, which is made when it is used."""
+
+    def ours(data: Array) -> Call:
+        mechanism = make()
+        return lambda: mechanism.release(data)
+
+    return ours
+
+
+def _packed(bits: Array) -> Call:
+    mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON)
+    return lambda: mechanism.release(bits, packed=True)
+
+
+def _count_hashed(labels: Array) -> Call:
+    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)
+    reports = mechanism.release(labels)
+    return lambda: mechanism.estimate(reports).counts
+
+
+def _count_hadamard(labels: Array) -> Call:
+    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)
+    reports = mechanism.release(labels)
+    return lambda: mechanism.estimate(reports).counts
+
+
+def _response(k: int) -> Task:
+    return Task(
+        f"randomized response, k={k}",
+        _labels(k),
+        _release(lambda: fastdp.RandomizedResponse.from_epsilon(EPSILON, k)),
+        scale=10,
+    )
+
+
+NOISE = Task(
+    f"integer Laplace noise, scale {_SCALE}",
+    lambda size: np.arange(size, dtype=np.int64),
+    _release(lambda: fastdp.DiscreteLaplace(scale=_SCALE)),
+)
+BITS = Task(
+    "randomized response, packed bits",
+    lambda size: np.packbits(np.arange(size) % 3 == 0),
+    _packed,
+    samples=8,
+    scale=100,
+)
+RESPONSES = (_response(16), _response(1024))
+UNARY = Task(
+    f"optimized unary encoding, d={CATEGORIES}",
+    _labels(CATEGORIES),
+    _release(lambda: fastdp.UnaryEncoding.from_epsilon(EPSILON, CATEGORIES)),
+    scale=0.1,
+)
+HASHING = Task(
+    f"optimized local hashing, d={CATEGORIES}, client",
+    _labels(CATEGORIES),
+    _release(lambda: fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)),
+)
+HASHING_COUNTS = Task(
+    f"optimized local hashing, d={CATEGORIES}, decoding",
+    _labels(CATEGORIES),
+    _count_hashed,
+    scale=0.3,
+)
+HADAMARD = Task(
+    f"Hadamard response, d={CATEGORIES}, client",
+    _labels(CATEGORIES),
+    _release(lambda: fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)),
+)
+HADAMARD_COUNTS = Task(
+    f"Hadamard response, d={CATEGORIES}, decoding",
+    _labels(CATEGORIES),
+    _count_hadamard,
+    scale=10,
+)
+
+
+# --- the libraries ------------------------------------------------------------------
+
+
+def _each(function: Callable[[Any], Any], values: list[Any]) -> Call:
+    return lambda: [function(value) for value in values]
+
+
+def _opendp(counts: Array) -> Call:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -69,67 +179,197 @@ def _opendp(counts: Counts) -> Call:
     return lambda: measurement(values)
 
 
-def _python_dp(counts: Counts) -> Call:
+def _opendp_bits(bits: Array) -> Call:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.bitvector_domain(max_weight=1), dp.discrete_distance()
+    flip = float(1 - fastdp.RandomizedResponse.from_epsilon(EPSILON).p)
+    measurement = dp.m.make_randomized_response_bitvec(*space, f=2 * flip)
+    octets = bits.tobytes()
+    return lambda: measurement(octets)
+
+
+def _opendp_response(k: int) -> Callable[[Array], Call]:
+    def prepare(labels: Array) -> Call:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        p = float(fastdp.RandomizedResponse.from_epsilon(EPSILON, k).p)
+        measurement = dp.m.make_randomized_response(list(range(k)), prob=p)
+        return _each(measurement, labels.tolist())
+
+    return prepare
+
+
+def _python_dp(counts: Array) -> Call:
     from pydp.algorithms.numerical_mechanisms import LaplaceMechanism
 
     mechanism = LaplaceMechanism(epsilon=1 / _SCALE, sensitivity=1)
-    values = counts.tolist()
-    return lambda: [mechanism.add_noise(value) for value in values]
+    return _each(mechanism.add_noise, counts.tolist())
 
 
-def _diffprivlib(counts: Counts) -> Call:
+def _diffprivlib(counts: Array) -> Call:
     from diffprivlib.mechanisms import Geometric
 
     mechanism = Geometric(epsilon=1 / _SCALE, sensitivity=1)
-    values = counts.tolist()
-    return lambda: [mechanism.randomise(value) for value in values]
+    return _each(mechanism.randomise, counts.tolist())
+
+
+def _pure_ldp(client: str, k: int, **more: Any) -> Callable[[Array], Call]:
+    """Return how to privatize values with a client of pure-ldp, which counts from 1."""
+
+    def prepare(labels: Array) -> Call:
+        from pure_ldp import frequency_oracles
+
+        made = getattr(frequency_oracles, client)(EPSILON, k, **more)
+        return _each(made.privatise, (labels + 1).tolist())
+
+    return prepare
+
+
+def _pure_ldp_bits(bits: Array) -> Call:
+    return _pure_ldp("DEClient", 2)(np.unpackbits(bits).astype(np.int64))
+
+
+def _pure_ldp_hashing_counts(labels: Array) -> Call:
+    from pure_ldp.frequency_oracles import LHClient, LHServer
+
+    client = LHClient(EPSILON, CATEGORIES, use_olh=True)
+    reports = [client.privatise(value) for value in (labels + 1).tolist()]
+
+    def counts() -> object:
+        server = LHServer(EPSILON, CATEGORIES, use_olh=True)
+        for report in reports:
+            server.aggregate(report)
+        return server.estimate_all(range(1, CATEGORIES + 1), suppress_warnings=True)
+
+    return counts
+
+
+def _pure_ldp_hadamard_counts(labels: Array) -> Call:
+    from pure_ldp.frequency_oracles import (
+        HadamardResponseClient,
+        HadamardResponseServer,
+    )
+
+    client = HadamardResponseClient(EPSILON, CATEGORIES, None)
+    reports = [client.privatise(value) for value in (labels + 1).tolist()]
+
+    def counts() -> object:
+        server = HadamardResponseServer(EPSILON, CATEGORIES)
+        server.aggregate_all(reports)
+        return server.estimate_all(range(1, CATEGORIES + 1), suppress_warnings=True)
+
+    return counts
+
+
+def _multi_freq(client: str, k: int) -> Callable[[Array], Call]:
+    """Return how to privatize values with a client of multi-freq-ldpy."""
+
+    def prepare(labels: Array) -> Call:
+        from importlib import import_module
+
+        module = client.partition("_")[0]
+        function = getattr(
+            import_module(f"multi_freq_ldpy.pure_frequency_oracles.{module}"), client
+        )
+        return _each(lambda value: function(value, k, EPSILON), labels.tolist())
+
+    return prepare
+
+
+def _multi_freq_bits(bits: Array) -> Call:
+    return _multi_freq("GRR_Client", 2)(np.unpackbits(bits).astype(np.int64))
+
+
+def _pure(task: Task, prepare: Callable[[Array], Call], most: int = 10**4) -> Rival:
+    """pure-ldp draws from the standard library's and numpy's generators, in floats."""
+    return Rival("pure-ldp", task, False, False, prepare, most)
+
+
+def _multi(task: Task, prepare: Callable[[Array], Call], most: int = 10**4) -> Rival:
+    """multi-freq-ldpy draws from numpy's generator, in floats."""
+    return Rival("multi-freq-ldpy", task, False, False, prepare, most)
 
 
 #: python-dp rounds a secure Laplace to integers; diffprivlib inverts the
 #: distribution function in floating point.
 RIVALS = (
-    Rival("opendp", exact=True, secure=True, prepare=_opendp),
-    Rival("python-dp", exact=False, secure=True, prepare=_python_dp),
-    Rival("diffprivlib", exact=False, secure=True, prepare=_diffprivlib),
+    Rival("opendp", NOISE, True, True, _opendp),
+    Rival("python-dp", NOISE, False, True, _python_dp),
+    Rival("diffprivlib", NOISE, False, True, _diffprivlib),
+    Rival("opendp", BITS, True, True, _opendp_bits, most=5000),
+    _pure(BITS, _pure_ldp_bits),
+    _multi(BITS, _multi_freq_bits),
+    *(
+        rival
+        for k, task in zip((16, 1024), RESPONSES, strict=True)
+        for rival in (
+            Rival("opendp", task, True, True, _opendp_response(k), most=500),
+            _pure(task, _pure_ldp("DEClient", k), 10**5),
+            _multi(task, _multi_freq("GRR_Client", k), 10**5),
+        )
+    ),
+    _pure(UNARY, _pure_ldp("UEClient", CATEGORIES, use_oue=True), 1000),
+    _multi(UNARY, _multi_freq("UE_Client", CATEGORIES), 1000),
+    _pure(HASHING, _pure_ldp("LHClient", CATEGORIES, use_olh=True)),
+    _multi(HASHING, _multi_freq("LH_Client", CATEGORIES)),
+    _pure(HASHING_COUNTS, _pure_ldp_hashing_counts, 250),
+    _pure(
+        HADAMARD,
+        _pure_ldp("HadamardResponseClient", CATEGORIES, hash_funcs=None),
+    ),
+    _pure(HADAMARD_COUNTS, _pure_ldp_hadamard_counts),
 )
 
 
-def prepare(rival: Rival, counts: Counts) -> Call | None:
-    """Return the call that noises `counts`, or None where the library is missing."""
+# --- the measurement ----------------------------------------------------------------
+
+
+def prepare(rival: Rival, data: Array) -> Call | None:
+    """Return the call that does its task on `data`, or None where it cannot."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            call = rival.prepare(counts)
+            call = rival.prepare(data)
             call()
         except Exception:
-            # A rival that fails must not stop the bench.
+            # A rival that is missing, or fails, must not stop the bench.
             return None
     return call
 
 
 def measure(size: int, repetitions: int) -> Report:
-    """Time each installed rival and our mechanism on the same array, in turn."""
-    from fastdp.cli.bench import timings
-
-    mechanism = fastdp.DiscreteLaplace(scale=_SCALE)
+    """Time each installed rival and our mechanism on the same data, in turn."""
     report = Report()
     for rival in RIVALS:
-        counts = np.arange(min(size, rival.most), dtype=np.int64)
-        call = prepare(rival, counts)
+        task = rival.task
+        data = task.data(max(8, int(size * task.scale)))
+        part = data[: rival.most]
+        call = prepare(rival, part)
         if call is None:
-            report.absent.append(rival.name)
+            report.absent.append(f"{rival.name}: {task.name}")
             continue
-        ours_call = functools.partial(mechanism.release, counts)
-        theirs, ours = timings((call, ours_call), repetitions)
+        theirs, ours = _seconds(call, task.ours(data), repetitions)
+        their_size, our_size = (len(x) * task.samples for x in (part, data))
         report.lines.append(
             Line(
                 name=rival.name,
+                task=task.name,
                 exact=rival.exact,
                 secure=rival.secure,
-                size=counts.size,
-                ns=float(np.median(theirs)) / counts.size * 1e9,
-                our_ns=float(np.median(ours)) / counts.size * 1e9,
-                ratio=float(np.median(theirs / ours)),
+                size=their_size,
+                ns=float(np.median(theirs)) / their_size * 1e9,
+                our_size=our_size,
+                our_ns=float(np.median(ours)) / our_size * 1e9,
+                ratio=float(np.median(theirs / ours)) * our_size / their_size,
             )
         )
     return report
+
+
+def _seconds(theirs: Call, ours: Call, repetitions: int) -> Array:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return timings((theirs, ours), repetitions)

@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
 import json
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 import fastdp
 from fastdp import _tables, _validate
-from fastdp.cli import _rivals
+from fastdp.cli import _local_cases, _rivals
+from fastdp.cli._timings import Array, Case, Row, measure
 
 _DESCRIPTION = """\
-Measure every kernel beside numpy's rounded analogue, written into the same array
-in the same run, and each rival library that is installed. Times are the median
-and the interquartile range over interleaved repetitions; "ratio" is numpy's time
-divided by ours, the median over the repetitions.
+Measure every kernel beside numpy's rounded analogue in the same run: noise written
+into the same array, local randomizers and the decoding of their reports, and each
+rival library that is installed. Times are the median and the interquartile range
+over interleaved repetitions; "ratio" is numpy's time divided by ours, the median
+over the repetitions.
 """
 
 #: Parameters of the table: narrow and wide kernels of both laws.
@@ -38,41 +36,8 @@ _SIGMAS = (1, 10, 1000, 10**6, 2**40)
 #: Calls in one timing of the scalar release.
 _SCALAR_CALLS = 2000
 
-Array = npt.NDArray[Any]
-Call = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; times in nanoseconds for one sample."""
-
-    name: str
-    size: int
-    ns: float
-    ns_low: float
-    ns_high: float
-    numpy_ns: float
-    ratio: float
-    #: Random bytes that one sample needs on average.
-    random_bytes: float | None
-
-    @property
-    def million_per_second(self) -> float:
-        """Samples a second, in millions."""
-        return 1e3 / self.ns
-
-
-@dataclass(frozen=True)
-class _Case:
-    """Two calls that do the same work: ours, and the analogue in numpy."""
-
-    name: str
-    size: int
-    ours: Call
-    numpy: Call
-    random_bytes: float | None = None
-    #: How often each call repeats its work: one value is too quick for the clock.
-    loops: int = 1
+#: Lines of each table.
+Tables: TypeAlias = "dict[str, list[Row]]"
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -109,17 +74,20 @@ def run(arguments: argparse.Namespace) -> int:
     size = default if arguments.n is None else arguments.n
     size = _validate.integer("n", size, 1, 2**31)
     repetitions = 5 if arguments.quick else 11
-    rows = [measure(case, repetitions) for case in cases(size)]
+    tables = {
+        "kernels": [measure(case, repetitions) for case in cases(size)],
+        "local": [measure(case, repetitions) for case in _local_cases.cases(size)],
+    }
     rivals = _rivals.measure(min(size, 10**4 if arguments.quick else 10**5), 3)
     if arguments.json:
-        print(_as_json(rows, rivals, repetitions))
+        print(_as_json(tables, rivals, repetitions))
     else:
-        print(_as_table(rows, rivals, repetitions))
+        print(_as_table(tables, rivals, repetitions))
     return 0
 
 
-def cases(size: int) -> Iterator[_Case]:
-    """Yield the lines of the table; they share one output array of each dtype."""
+def cases(size: int) -> Iterator[Case]:
+    """Yield the lines of noise; they share one output array of each dtype."""
     generator = np.random.Generator(np.random.PCG64())
     whole = np.zeros(size, dtype=np.int64)
     for scale in _SCALES:
@@ -132,7 +100,7 @@ def cases(size: int) -> Iterator[_Case]:
 
 def laplace_case(
     scale: int | float | Fraction, out: Array, generator: np.random.Generator
-) -> _Case:
+) -> Case:
     """Return discrete Laplace noise beside numpy's rounded Laplace, into `out`."""
 
     def ours() -> object:
@@ -144,12 +112,12 @@ def laplace_case(
         return out
 
     need = laplace_bytes(scale)
-    return _Case(
+    return Case(
         f"discrete_laplace scale={_short(scale)}", out.size, ours, rounded, need
     )
 
 
-def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> _Case:
+def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> Case:
     """Return discrete Gaussian noise beside numpy's rounded normal, into `out`."""
 
     def ours() -> object:
@@ -161,14 +129,14 @@ def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> _Ca
         return out
 
     need = gaussian_bytes(sigma)
-    return _Case(
+    return Case(
         f"discrete_gaussian sigma={_short(sigma)}", out.size, ours, rounded, need
     )
 
 
 def _release_cases(
     counts: Array, values: Array, generator: np.random.Generator
-) -> Iterator[_Case]:
+) -> Iterator[Case]:
     """Yield mechanisms that add their noise to an array in place."""
     size = counts.size
     counts[:] = 0
@@ -178,7 +146,7 @@ def _release_cases(
         noise = generator.laplace(0.0, 10.0, size)
         return np.add(counts, np.rint(noise, out=noise), out=counts, casting="unsafe")
 
-    yield _Case(
+    yield Case(
         "DiscreteLaplace(10).release in place",
         size,
         lambda: discrete.release(counts, out=counts),
@@ -191,7 +159,7 @@ def _release_cases(
         ("Laplace(10)", laplace, generator.laplace, laplace_bytes(grid)),
         ("Gaussian(10)", gaussian, generator.normal, gaussian_bytes(grid)),
     ):
-        yield _Case(
+        yield Case(
             f"{name}.release float64 in place",
             size,
             lambda mechanism=mechanism: mechanism.release(values, out=values),  # type: ignore[misc]
@@ -200,7 +168,7 @@ def _release_cases(
         )
 
 
-def _scalar_case(generator: np.random.Generator) -> _Case:
+def _scalar_case(generator: np.random.Generator) -> Case:
     """Return the release of one number, the cost of a call."""
     mechanism = fastdp.DiscreteLaplace(scale=10)
     value = np.int64(42)
@@ -213,7 +181,7 @@ def _scalar_case(generator: np.random.Generator) -> _Case:
         for _ in range(_SCALAR_CALLS):
             value + np.int64(np.rint(generator.laplace(0.0, 10.0)))
 
-    return _Case(
+    return Case(
         "DiscreteLaplace(10).release, one value",
         1,
         ours,
@@ -229,46 +197,6 @@ def measure_laplace(
     out = np.zeros(size, dtype=np.int64)
     generator = np.random.Generator(np.random.PCG64())
     return measure(laplace_case(scale, out, generator), repetitions)
-
-
-def measure(case: _Case, repetitions: int) -> Row:
-    """Time both calls of `case` in turn and compare them pair by pair."""
-    ours, theirs = timings((case.ours, case.numpy), repetitions)
-    per_sample = 1e9 / (case.size * case.loops)
-    low, middle, high = np.percentile(ours, (25, 50, 75)) * per_sample
-    return Row(
-        name=case.name,
-        size=case.size,
-        ns=float(middle),
-        ns_low=float(low),
-        ns_high=float(high),
-        numpy_ns=float(np.median(theirs)) * per_sample,
-        ratio=float(np.median(theirs / ours)),
-        random_bytes=case.random_bytes,
-    )
-
-
-def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64]:
-    """Return seconds of each call, shape (calls, repetitions), taken in turn.
-
-    Each call runs once before the clock starts, so that pages, tables and the
-    processor's clock are warm. The garbage collector is off meanwhile.
-    """
-    seconds = np.empty((len(calls), repetitions))
-    for call in calls:
-        call()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        for repetition in range(repetitions):
-            for index, call in enumerate(calls):
-                start = time.perf_counter()
-                call()
-                seconds[index, repetition] = time.perf_counter() - start
-    finally:
-        if was_enabled:
-            gc.enable()
-    return seconds
 
 
 def laplace_bytes(scale: int | float | Fraction) -> float:
@@ -300,17 +228,20 @@ def _setting(repetitions: int) -> dict[str, str | int]:
     return {**fastdp.show_config(), "repetitions": repetitions}
 
 
-def _as_json(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
+def _as_json(tables: Tables, rivals: _rivals.Report, repetitions: int) -> str:
     document = {
         "setting": _setting(repetitions),
-        "kernels": [dataclasses.asdict(row) for row in rows],
+        **{
+            name: [dataclasses.asdict(row) for row in rows]
+            for name, rows in tables.items()
+        },
         "rivals": [dataclasses.asdict(line) for line in rivals.lines],
         "not_measured": rivals.absent,
     }
     return json.dumps(document, indent=2)
 
 
-def _as_table(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
+def _as_table(tables: Tables, rivals: _rivals.Report, repetitions: int) -> str:
     setting = _setting(repetitions)
     lines = [
         (
@@ -319,10 +250,24 @@ def _as_table(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
             f"one core, {repetitions} interleaved repetitions"
         ),
         "",
+        *_row_lines("noise", tables["kernels"]),
+        "",
+        *_row_lines("local randomizers", tables["local"]),
+        "",
+        "ns and random bytes are for one sample: a value, a bit, or a user with the",
+        "whole report; ratio = numpy's time / ours. numpy's laws are rounded, and its",
+        "state can be computed from its output: not exact, not secure, not private.",
+    ]
+    lines += _rival_lines(rivals)
+    return "\n".join(lines)
+
+
+def _row_lines(title: str, rows: list[Row]) -> list[str]:
+    lines = [
         (
-            f"{'':<40} {'n':>10} {'ns':>8} {'(IQR)':>17} {'M/s':>7} {'bytes':>6} "
+            f"{title:<40} {'n':>10} {'ns':>8} {'(IQR)':>17} {'M/s':>7} {'bytes':>6} "
             f"{'numpy ns':>9} {'ratio':>6}"
-        ),
+        )
     ]
     for row in rows:
         spread = f"({row.ns_low:.2f}-{row.ns_high:.2f})"
@@ -332,36 +277,30 @@ def _as_table(rows: list[Row], rivals: _rivals.Report, repetitions: int) -> str:
             f"{row.million_per_second:>7.0f} {need:>6} {row.numpy_ns:>9.2f} "
             f"{row.ratio:>6.1f}"
         )
-    lines += [
-        "",
-        "ns and random bytes are for one sample; ratio = numpy's time / ours. numpy's",
-        "noise is rounded to integers: not exact, not secure, not private.",
-    ]
-    lines += _rival_lines(rivals)
-    return "\n".join(lines)
+    return lines
 
 
 def _rival_lines(rivals: _rivals.Report) -> list[str]:
     lines = []
-    if rivals.lines:
+    for task in dict.fromkeys(line.task for line in rivals.lines):
         lines += [
             "",
             (
-                f"{'rivals, same arrays':<40} {'n':>10} {'ns':>10} {'ours ns':>9} "
-                f"{'ratio':>8}  noise"
+                f"{'rivals: ' + task:<56} {'n':>9} {'ns':>10} {'ours n':>10} "
+                f"{'ours ns':>9} {'ratio':>8}  noise"
             ),
         ]
-    for line in rivals.lines:
-        law = "exact" if line.exact else "inexact"
-        source = "secure" if line.secure else "insecure"
-        lines.append(
-            f"{line.name:<40} {line.size:>10,} {line.ns:>10.1f} {line.our_ns:>9.2f} "
-            f"{line.ratio:>8.0f}  {law}, {source}"
-        )
+        for line in rivals.lines:
+            if line.task != task:
+                continue
+            law = "exact" if line.exact else "inexact"
+            source = "secure" if line.secure else "insecure"
+            lines.append(
+                f"{line.name:<56} {line.size:>9,} {line.ns:>10.1f} "
+                f"{line.our_size:>10,} {line.our_ns:>9.2f} {line.ratio:>8.0f}  "
+                f"{law}, {source}"
+            )
     if rivals.absent:
-        lines += [
-            "",
-            "Rivals not measured (they cannot be imported): "
-            + ", ".join(rivals.absent),
-        ]
+        lines += ["", "Rivals not measured (they cannot be imported, or fail):"]
+        lines += [f"  {name}" for name in rivals.absent]
     return lines

@@ -6,11 +6,13 @@ import gc
 import json
 import math
 import time
+import warnings
 
 import numpy as np
 import pytest
 
-from fastdp.cli import _rivals, bench, main
+import fastdp
+from fastdp.cli import _local_cases, _rivals, _timings, bench, main
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def test_calls_are_warmed_up_and_timed_in_turn() -> None:
         collecting.append(gc.isenabled())
         time.sleep(0.002)
 
-    seconds = bench.timings((first, lambda: order.append("b")), 3)
+    seconds = _timings.timings((first, lambda: order.append("b")), 3)
     assert order == list("ab" * 4)
     assert collecting == [True, False, False, False]
     assert gc.isenabled()
@@ -41,9 +43,9 @@ def test_figures_are_medians_of_interleaved_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = np.array([[1.0, 2.0, 4.0], [10.0, 40.0, 20.0]])
-    monkeypatch.setattr(bench, "timings", lambda *_: seconds)
-    case = bench._Case("x", 10**9, lambda: None, lambda: None, 4.0, loops=2)
-    row = bench.measure(case, 3)
+    monkeypatch.setattr(_timings, "timings", lambda *_: seconds)
+    case = _timings.Case("x", 10**9, lambda: None, lambda: None, 4.0, loops=2)
+    row = _timings.measure(case, 3)
     assert (row.ns_low, row.ns, row.ns_high) == (0.75, 1.0, 1.5)
     assert row.numpy_ns == 10.0
     assert row.ratio == 10.0  # of 10, 20 and 5
@@ -111,6 +113,9 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert name in text
     assert "not exact, not secure, not private" in text
+    local = text[text.index("local randomizers") :]
+    assert len([line for line in local.splitlines() if "Response," in line]) == 7
+    assert len([line for line in local.splitlines() if "d=1024" in line]) == 6
 
 
 @pytest.mark.usefixtures("few_repetitions")
@@ -119,7 +124,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     assert set(document["setting"]) >= {"cpu", "cipher", "numpy", "fastdp"}
     assert len(document["kernels"]) == 16
-    for row in document["kernels"]:
+    assert len(document["local"]) == 11
+    for row in document["kernels"] + document["local"]:
         assert 0 < row["ns_low"] <= row["ns"] <= row["ns_high"]
         assert row["ratio"] > 0
     assert document["rivals"] == []
@@ -128,38 +134,74 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_rivals_are_measured_where_they_are_and_named_where_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def present(counts: _rivals.Counts) -> _rivals.Call:
+    def present(counts: _rivals.Array) -> _rivals.Call:
         assert counts.size == 100
         return lambda: time.sleep(0.001)
 
-    def broken(_: _rivals.Counts) -> _rivals.Call:
+    def broken(_: _rivals.Array) -> _rivals.Call:
         raise ImportError("no such library")
 
-    def failing(_: _rivals.Counts) -> _rivals.Call:
+    def failing(_: _rivals.Array) -> _rivals.Call:
         return lambda: 1 / 0
 
     made = [
-        _rivals.Rival("here", exact=True, secure=False, prepare=present, most=100),
-        _rivals.Rival("missing", exact=True, secure=True, prepare=broken),
-        _rivals.Rival("broken", exact=True, secure=True, prepare=failing),
+        _rivals.Rival("here", _rivals.NOISE, True, False, present, most=100),
+        _rivals.Rival("missing", _rivals.NOISE, True, True, broken),
+        _rivals.Rival("broken", _rivals.BITS, True, True, failing),
     ]
     monkeypatch.setattr(_rivals, "RIVALS", tuple(made))
     monkeypatch.setattr(bench, "cases", lambda size: iter(()))
+    monkeypatch.setattr(_local_cases, "cases", lambda size: iter(()))
     assert main(["bench", "--quick"]) == 0
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if line.startswith("here")]
     assert line.endswith("exact, insecure")
     assert "cannot be imported" in text
-    assert text.rstrip().endswith("missing, broken")
+    assert text.rstrip().splitlines()[-2:] == [
+        "  missing: integer Laplace noise, scale 10",
+        "  broken: randomized response, packed bits",
+    ]
 
 
-@pytest.mark.parametrize("name", [rival.name for rival in _rivals.RIVALS])
-def test_rivals_that_are_installed_can_be_called(name: str) -> None:
-    (rival,) = [rival for rival in _rivals.RIVALS if rival.name == name]
-    call = _rivals.prepare(rival, np.arange(3, dtype=np.int64))
+def test_the_ratio_to_a_rival_is_of_one_sample_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def idle(data: _rivals.Array) -> _rivals.Call:
+        return lambda: None
+
+    seconds = np.array([[1.0, 2.0, 4.0], [10.0, 40.0, 20.0]])
+    monkeypatch.setattr(_rivals, "timings", lambda *_: seconds)
+    rival = _rivals.Rival("idle", _rivals.BITS, True, True, idle, most=5)
+    monkeypatch.setattr(_rivals, "RIVALS", (rival,))
+    (line,) = _rivals.measure(1000, 3).lines
+    assert (line.size, line.our_size) == (40, 100_000)
+    assert line.ns == pytest.approx(2.0 / 40 * 1e9)
+    assert line.our_ns == pytest.approx(20.0 / 100_000 * 1e9)
+    assert line.ratio == pytest.approx((1 / 10) * 100_000 / 40)  # of .1, .05 and .2
+
+
+TASKS = {rival.task.name: rival.task for rival in _rivals.RIVALS}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_our_side_of_every_task_runs(name: str) -> None:
+    task = TASKS[name]
+    data = task.data(16)
+    assert len(np.asarray(task.ours(data)())) in (len(data), _local_cases.CATEGORIES)
+
+
+@pytest.mark.parametrize(
+    "rival", _rivals.RIVALS, ids=lambda rival: f"{rival.name}, {rival.task.name}"
+)
+def test_rivals_that_are_installed_can_be_called(rival: _rivals.Rival) -> None:
+    data = rival.task.data(8)
+    call = _rivals.prepare(rival, data)
     if call is None:
-        pytest.skip(f"{name} is not installed")
-    assert len(np.asarray(call())) == 3
+        pytest.skip(f"{rival.name} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = call()
+    assert len(made) in (len(data), 8 * len(data), _local_cases.CATEGORIES)
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "x"])
@@ -168,3 +210,79 @@ def test_sizes_are_refused_by_name(
 ) -> None:
     assert main(["bench", "--n", size]) == 2
     assert "n" in capsys.readouterr().err
+
+
+# --- local randomizers -------------------------------------------------------------
+
+
+def test_both_sides_flip_as_many_bits() -> None:
+    generator = np.random.default_rng(1)
+    m = fastdp.RandomizedResponse.from_epsilon(1)
+    for make in (
+        _local_cases.packed_case,
+        lambda n, g: _local_cases.bytes_case(n, g, np.dtype(np.uint8)),
+        lambda n, g: _local_cases.bytes_case(n, g, np.dtype(np.bool_)),
+    ):
+        case = make(80_000, generator)
+        seen = [np.array(call()) for call in (case.ours, case.ours, case.numpy)]
+        packed = seen[0].size == 10_000
+        differ = [seen[0] != other for other in seen[1:]]
+        if packed:
+            differ = [np.unpackbits(seen[0] ^ other) for other in seen[1:]]
+        # Two answers to one value differ with probability 2 p (1 - p).
+        expected = float(2 * m.p * (1 - m.p))
+        for d in differ:
+            assert d.size == 80_000
+            assert d.mean() == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("k", [16, 1024])
+def test_both_sides_answer_alike(k: int) -> None:
+    case = _local_cases.response_case(k, 50_000, np.random.default_rng(1))
+    ours, theirs = case.ours(), case.numpy()
+    for reports in (ours, theirs):
+        counts = np.bincount(np.asarray(reports), minlength=k)
+        assert len(counts) == k
+        assert counts.max() < 50_000 / k * 2 + 40
+
+
+def test_both_sides_make_unary_rows() -> None:
+    case = _local_cases.unary_case(600, np.random.default_rng(1))
+    q = float(fastdp.UnaryEncoding.from_epsilon(1, 1024).q)
+    for call in (case.ours, case.numpy):
+        rows = np.unpackbits(np.asarray(call()), axis=1)
+        assert rows.shape == (600, 1024)
+        assert rows.mean() == pytest.approx(q, abs=0.005)
+
+
+def test_both_sides_sum_the_same_columns() -> None:
+    case = _local_cases.unary_sums_case(300, np.random.default_rng(1))
+    assert case.ours()._tally.tolist() == case.numpy().tolist()
+
+
+def test_both_sides_count_the_same_supporters() -> None:
+    case = _local_cases.hashing_counts_case(700, np.random.default_rng(1))
+    assert case.ours()._tally.tolist() == case.numpy().tolist()
+
+
+def test_reports_of_either_side_decode_to_the_truth() -> None:
+    n = 40_000
+    for make, mechanism in (
+        (_local_cases.hashing_case, fastdp.LocalHashing.from_epsilon(1, 1024)),
+        (_local_cases.hadamard_case, fastdp.HadamardResponse.from_epsilon(1, 1024)),
+    ):
+        truth = np.bincount(
+            np.random.default_rng(1).integers(0, 1024, n), minlength=1024
+        )
+        case = make(n, np.random.default_rng(1))
+        for call in (case.ours, case.numpy):
+            estimate = mechanism.estimate(call())
+            error = (estimate.counts - truth) / mechanism.standard_error(n)
+            # numpy's k-ary answers are true a little more often than they say.
+            assert abs(error.mean()) < 0.2, make
+            assert 0.8 < error.std() < 1.2, make
+
+
+def test_both_sides_decode_the_same_hadamard_counts() -> None:
+    case = _local_cases.hadamard_counts_case(5000, np.random.default_rng(1))
+    assert np.asarray(case.ours()) == pytest.approx(np.asarray(case.numpy()))

@@ -1,0 +1,282 @@
+"""Local randomizers and the decoding of their reports beside numpy's way.
+
+The calls on the right do the same work with numpy as it is best done there: blocks
+that stay in a near cache where arrays would be large, tables instead of arithmetic.
+They take their probabilities rounded to floats, and randomness that is not secure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import fastdp
+from fastdp.cli._timings import Array, Case
+
+#: Of all lines: one epsilon, and the domain of the frequency oracles.
+EPSILON = 1
+CATEGORIES = 1024
+
+#: Elements of a block of numpy's: 1 MB of float32, or of uint32.
+_BLOCK = 2**18
+
+
+def cases(size: int) -> Iterator[Case]:
+    """Yield the lines of the table, with about `size` elements of the largest array."""
+    generator = np.random.Generator(np.random.PCG64())
+    yield packed_case(size, generator)
+    yield bytes_case(size, generator, np.dtype(np.uint8))
+    yield bytes_case(size, generator, np.dtype(np.bool_))
+    for k in (16, 1024):
+        yield response_case(k, size, generator)
+    rows = max(1, size // CATEGORIES)
+    yield unary_case(rows, generator)
+    yield unary_sums_case(rows, generator)
+    users = max(1, size // 100)
+    yield hashing_case(size, generator)
+    yield hashing_counts_case(users, generator)
+    yield hadamard_case(size, generator)
+    yield hadamard_counts_case(size, generator)
+
+
+# --- randomized response --------------------------------------------------------------
+
+
+def packed_case(size: int, generator: np.random.Generator) -> Case:
+    """Return binary randomized response on packed bits."""
+    mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON)
+    flip = float(1 - mechanism.p)
+    octets = -(-size // 8)
+    x = np.frombuffer(generator.bytes(octets), np.uint8)
+    out = np.zeros(octets, np.uint8)
+
+    def rounded() -> Array:
+        return np.bitwise_xor(
+            x, np.packbits(generator.random(8 * octets) < flip), out=out
+        )
+
+    return Case(
+        "RandomizedResponse, packed bits",
+        8 * octets,
+        lambda: mechanism.release(x, packed=True, out=out),
+        rounded,
+        9 / 8,
+    )
+
+
+def bytes_case(
+    size: int, generator: np.random.Generator, dtype: np.dtype[np.generic]
+) -> Case:
+    """Return binary randomized response on integers 0 and 1, or on bools."""
+    mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON)
+    flip = float(1 - mechanism.p)
+    x = generator.integers(0, 2, size, np.uint8).astype(dtype)
+    out = np.zeros(size, dtype)
+
+    def rounded() -> Array:
+        return np.bitwise_xor(x, generator.random(size) < flip, out=out)
+
+    # Integers other than 0 and 1 are answered by fair bits.
+    need = 9 / 8 if dtype == np.bool_ else 10 / 8
+    return Case(
+        f"RandomizedResponse, {'0/1 bytes' if dtype != np.bool_ else 'bools'}",
+        size,
+        lambda: mechanism.release(x, out=out),
+        rounded,
+        need,
+    )
+
+
+def response_case(k: int, size: int, generator: np.random.Generator) -> Case:
+    """Return k-ary randomized response of int64 labels."""
+    mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON, k)
+    p = float(mechanism.p)
+    x = generator.integers(0, k, size)
+    out = np.zeros(size, mechanism.report_dtype)
+
+    def rounded() -> Array:
+        # The truth is among what is drawn instead: no matter here.
+        return np.where(generator.random(size) < p, x, generator.integers(0, k, size))
+
+    return Case(
+        f"RandomizedResponse, k={k}",
+        size,
+        lambda: mechanism.release(x, out=out),
+        rounded,
+        8,
+    )
+
+
+# --- unary encoding -----------------------------------------------------------------
+
+
+def unary_case(rows: int, generator: np.random.Generator) -> Case:
+    """Return optimized unary encoding; a sample is a user's row."""
+    mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, CATEGORIES)
+    p, q = np.float32(mechanism.p), np.float32(mechanism.q)
+    labels = generator.integers(0, CATEGORIES, rows)
+    out = np.zeros((rows, CATEGORIES // 8), np.uint8)
+    step = _BLOCK // CATEGORIES
+    uniform = np.zeros((step, CATEGORIES), np.float32)
+
+    def rounded() -> Array:
+        for start in range(0, rows, step):
+            own = labels[start : start + step]
+            u = generator.random(dtype=np.float32, out=uniform)[: len(own)]
+            bits = u < q
+            place = np.arange(len(own))
+            bits[place, own] = u[place, own] < p
+            out[start : start + step] = np.packbits(bits, axis=1)
+        return out
+
+    return Case(
+        f"UnaryEncoding, d={CATEGORIES}, client",
+        rows,
+        lambda: mechanism.release(labels, out=out),
+        rounded,
+        CATEGORIES * 9 / 8 + 8 + 9 / 8,
+    )
+
+
+def unary_sums_case(rows: int, generator: np.random.Generator) -> Case:
+    """Return the sums of the columns of packed rows."""
+    mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, CATEGORIES)
+    reports = mechanism.release(generator.integers(0, CATEGORIES, rows))
+    return Case(
+        f"UnaryEncoding, d={CATEGORIES}, aggregation",
+        rows,
+        lambda: mechanism.aggregator().add(reports),
+        lambda: np.unpackbits(reports, axis=1).sum(0),
+    )
+
+
+# --- local hashing --------------------------------------------------------------------
+
+
+def hashed(seeds: Array, labels: Array, buckets: int) -> Array:
+    """Return the buckets of labels under users' seeds, broadcast, as the package does.
+
+    The top bits of a label times the low half of the seed plus its high half, modulo
+    2**32, scaled to the buckets.
+    """
+    bits = 33 - (CATEGORIES - 1).bit_length()
+    slope = (seeds & np.uint64(2**32 - 1)).astype(np.uint32)
+    offset = (seeds >> np.uint64(32)).astype(np.uint32)
+    z: Array = slope * labels.astype(np.uint32, copy=False)
+    z += offset
+    z >>= np.uint32(32 - bits)
+    # Within 32 bits: buckets are few, and their number is at most 2**9 here.
+    z *= np.uint32(buckets)
+    z >>= np.uint32(bits)
+    return z
+
+
+def hashing_case(size: int, generator: np.random.Generator) -> Case:
+    """Return optimal local hashing; a sample is a user."""
+    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)
+    p, g = float(mechanism.p), mechanism.buckets
+    labels = generator.integers(0, CATEGORIES, size)
+    out = np.zeros(size, mechanism.report_dtype)
+
+    def rounded() -> Array:
+        seeds = generator.integers(0, 2**64, size, np.uint64)
+        answer = np.where(
+            generator.random(size) < p,
+            hashed(seeds, labels, g),
+            generator.integers(0, g, size, np.uint32),
+        )
+        out["seed"], out["value"] = seeds, answer
+        return out
+
+    return Case(
+        f"LocalHashing, d={CATEGORIES}, client",
+        size,
+        lambda: mechanism.release(labels, out=out),
+        rounded,
+        24,
+    )
+
+
+def hashing_counts_case(users: int, generator: np.random.Generator) -> Case:
+    """Return the numbers of users whose report supports each category."""
+    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)
+    g = mechanism.buckets
+    reports = mechanism.release(generator.integers(0, CATEGORIES, users))
+    domain = np.arange(CATEGORIES, dtype=np.uint32)
+    step = _BLOCK // CATEGORIES
+
+    def blocked() -> Array:
+        counts = np.zeros(CATEGORIES, np.int64)
+        for start in range(0, users, step):
+            part = reports[start : start + step]
+            buckets = hashed(part["seed"][:, None], domain, g)
+            counts += np.count_nonzero(buckets == part["value"][:, None], axis=0)
+        return counts
+
+    return Case(
+        f"LocalHashing, d={CATEGORIES}, decoding",
+        users,
+        lambda: mechanism.aggregator().add(reports),
+        blocked,
+    )
+
+
+# --- Hadamard response ----------------------------------------------------------------
+
+
+def hadamard_case(size: int, generator: np.random.Generator) -> Case:
+    """Return Hadamard response; a sample is a user."""
+    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)
+    flip, order = float(1 - mechanism.p), 2 * CATEGORIES
+    labels = generator.integers(0, CATEGORIES, size)
+    out = np.zeros(size, mechanism.report_dtype)
+    numbers = np.arange(order, dtype=np.uint16)
+    parity = np.unpackbits(numbers.view(np.uint8)).reshape(order, 16).sum(1) % 2 == 1
+    lowest = numbers & -numbers
+
+    def rounded() -> Array:
+        own = (labels + 1).astype(np.uint16)
+        report = generator.integers(0, order, size, np.uint16)
+        wrong = parity[report & own] ^ (generator.random(size) < flip)
+        change = np.where(wrong, lowest[own], np.uint16(0))
+        np.bitwise_xor(report, change, out=out)
+        return out
+
+    return Case(
+        f"HadamardResponse, d={CATEGORIES}, client",
+        size,
+        lambda: mechanism.release(labels, out=out),
+        rounded,
+        9 / 8 + 8 + 4,
+    )
+
+
+def transformed(a: Array) -> Array:
+    """Return the Walsh-Hadamard transform of `a` without its matrix."""
+    half = 1
+    while half < a.size:
+        pairs = a.reshape(-1, 2, half)
+        a = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
+        half *= 2
+    return a.reshape(-1)
+
+
+def hadamard_counts_case(size: int, generator: np.random.Generator) -> Case:
+    """Return unbiased counts from Hadamard reports."""
+    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)
+    gap = float(mechanism.p) - 0.5
+    reports = mechanism.release(generator.integers(0, CATEGORIES, size))
+
+    def counts() -> Array:
+        signed = transformed(np.bincount(reports, minlength=2 * CATEGORIES))
+        own = (signed[0] + signed[1 : CATEGORIES + 1]) / 2
+        estimate: Array = (own - size / 2) / gap
+        return estimate
+
+    return Case(
+        f"HadamardResponse, d={CATEGORIES}, decoding",
+        size,
+        lambda: mechanism.estimate(reports).counts,
+        counts,
+    )

@@ -1,0 +1,88 @@
+"""Two calls that do the same work, timed in turn: the lines of ``fastdp bench``."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table; times in nanoseconds for one sample."""
+
+    name: str
+    size: int
+    ns: float
+    ns_low: float
+    ns_high: float
+    numpy_ns: float
+    ratio: float
+    #: Random bytes that one sample needs on average.
+    random_bytes: float | None
+
+    @property
+    def million_per_second(self) -> float:
+        """Samples a second, in millions."""
+        return 1e3 / self.ns
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two calls that do the same work: ours, and the analogue in numpy."""
+
+    name: str
+    size: int
+    ours: Call
+    numpy: Call
+    random_bytes: float | None = None
+    #: How often each call repeats its work: one value is too quick for the clock.
+    loops: int = 1
+
+
+def measure(case: Case, repetitions: int) -> Row:
+    """Time both calls of `case` in turn and compare them pair by pair."""
+    ours, theirs = timings((case.ours, case.numpy), repetitions)
+    per_sample = 1e9 / (case.size * case.loops)
+    low, middle, high = np.percentile(ours, (25, 50, 75)) * per_sample
+    return Row(
+        name=case.name,
+        size=case.size,
+        ns=float(middle),
+        ns_low=float(low),
+        ns_high=float(high),
+        numpy_ns=float(np.median(theirs)) * per_sample,
+        ratio=float(np.median(theirs / ours)),
+        random_bytes=case.random_bytes,
+    )
+
+
+def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64]:
+    """Return seconds of each call, shape (calls, repetitions), taken in turn.
+
+    Each call runs once before the clock starts, so that pages, tables and the
+    processor's clock are warm. The garbage collector is off meanwhile.
+    """
+    seconds = np.empty((len(calls), repetitions))
+    for call in calls:
+        call()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for repetition in range(repetitions):
+            for index, call in enumerate(calls):
+                start = time.perf_counter()
+                call()
+                seconds[index, repetition] = time.perf_counter() - start
+    finally:
+        if was_enabled:
+            gc.enable()
+    return seconds
