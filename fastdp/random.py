@@ -390,7 +390,8 @@ def _packed_bits(
     if size is None:
         if out is None:
             raise ParameterError("packed must come with size or out")
-        shape = (*getattr(out, "shape", ())[:-1], 8 * getattr(out, "shape", (0,))[-1])
+        given = getattr(out, "shape", None) or (0,)
+        shape = (*given[:-1], 8 * given[-1])
     else:
         shape = _arrays.shape_of(size)
     if not shape:

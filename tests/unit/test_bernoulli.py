@@ -1,0 +1,299 @@
+"""`fastdp.random.bernoulli`: shapes, packing, parameters, and what it refuses."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastdp import _core
+from fastdp.exceptions import DTypeError, EntropyError, FastDPError, ParameterError
+from fastdp.random import bernoulli
+from fastdp.testing import FixedStream
+from tests.privacy.streams import BrokenStream, CountingStream, KeyStream
+
+KEY = bytes(range(32))
+
+
+# --- shapes --------------------------------------------------------------------------
+
+
+def test_a_scalar_is_a_numpy_bool() -> None:
+    assert type(bernoulli(0.5)) is np.bool_
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, (), (0,), (3, 4), (2, 0, 5), (2, 3, 9)])
+def test_shapes(size: int | tuple[int, ...]) -> None:
+    bits = bernoulli(0.5, size)
+    assert type(bits) is np.ndarray
+    assert bits.shape == (size if isinstance(size, tuple) else (size,))
+    assert bits.dtype == np.bool_
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, 8, 9, (0,), (3, 4), (2, 0, 5), (2, 3, 9), (4, 0)]
+)
+def test_packed_shapes(size: int | tuple[int, ...]) -> None:
+    shape = size if isinstance(size, tuple) else (size,)
+    bits = bernoulli(0.5, size, packed=True)
+    assert bits.shape == (*shape[:-1], -(-shape[-1] // 8))
+    assert bits.dtype == np.uint8
+
+
+# --- packing -------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(0, 5),
+    octets=st.integers(0, 40),
+    p=st.fractions(0, 1, max_denominator=1000),
+)
+def test_packed_bits_are_the_others_packed(rows: int, octets: int, p: Fraction) -> None:
+    size = rows, 8 * octets
+    wide = bernoulli(p, size, stream=KeyStream(KEY))
+    packed = bernoulli(p, size, packed=True, stream=KeyStream(KEY))
+    assert (packed == np.packbits(wide, axis=-1)).all()
+
+
+@pytest.mark.parametrize("columns", range(1, 25))
+def test_every_row_starts_with_a_byte_of_its_own(columns: int) -> None:
+    p, rows = Fraction(2, 3), 50
+    width = -(-columns // 8)
+    whole = bernoulli(p, (rows, 8 * width), stream=KeyStream(KEY))
+    packed = bernoulli(p, (rows, columns), packed=True, stream=KeyStream(KEY))
+    whole[:, columns:] = False
+    assert (packed == np.packbits(whole, axis=1)).all()
+
+
+def test_one_row_of_any_length_packs_the_same_bits() -> None:
+    n = 3 * _core.BITS_CHUNK + 5
+    wide = bernoulli(0.3, n, stream=KeyStream(KEY))
+    packed = bernoulli(0.3, n, packed=True, stream=KeyStream(KEY))
+    assert (packed == np.packbits(wide)).all()
+
+
+# --- out ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
+def test_out_is_filled_and_returned(dtype: Any) -> None:
+    out = np.ones((30, 50), dtype)
+    assert bernoulli(0.5, out=out, stream=KeyStream(KEY)) is out
+    assert (out == bernoulli(0.5, (30, 50), stream=KeyStream(KEY))).all()
+    assert bernoulli(0, (30, 50), out=out) is out
+    assert not out.any()
+
+
+def test_a_zero_dimensional_out() -> None:
+    out = np.zeros((), np.bool_)
+    assert bernoulli(1, out=out) is out
+    assert out
+
+
+def test_packed_out() -> None:
+    out = np.zeros((5, 3), np.uint8)
+    assert bernoulli(1, out=out, packed=True) is out
+    assert (out == 255).all()
+    assert bernoulli(1, (5, 19), out=out, packed=True) is out
+    assert (out == [255, 255, 0b11100000]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float64, object])
+@pytest.mark.parametrize("packed", [False, True])
+def test_out_of_another_dtype_is_refused(dtype: Any, packed: bool) -> None:
+    stream = CountingStream()
+    with pytest.raises(DTypeError, match="out"):
+        bernoulli(0.5, out=np.zeros(8, dtype), packed=packed, stream=stream)
+    assert stream.calls == 0
+
+
+def test_packed_bools_are_refused() -> None:
+    with pytest.raises(DTypeError, match="out must have dtype uint8"):
+        bernoulli(0.5, out=np.zeros(8, np.bool_), packed=True)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_out_of_another_layout_or_shape_is_refused(packed: bool) -> None:
+    read_only = np.zeros(8, np.uint8)
+    read_only.flags.writeable = False
+    for out in (np.zeros((8, 2), np.uint8).T, np.zeros(16, np.uint8)[::2], read_only):
+        with pytest.raises(DTypeError, match="out must be C-contiguous"):
+            bernoulli(0.5, out=out, packed=packed)
+    with pytest.raises(ParameterError, match="out must have shape"):
+        bernoulli(0.5, (3, 16), out=np.zeros((3, 3), np.uint8), packed=packed)
+    with pytest.raises(DTypeError, match="out must be an ndarray"):
+        bernoulli(0.5, 8, out=bytearray(8), packed=packed)  # type: ignore[arg-type]
+    masked = np.ma.zeros(8, np.uint8)
+    with pytest.raises(DTypeError, match="out must be an ndarray"):
+        bernoulli(0.5, 8, out=masked, packed=packed)
+
+
+# --- p -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("p", [0, 0.0, Fraction(0), Decimal(0)])
+def test_zero_is_never(p: Any, packed: bool) -> None:
+    assert not bernoulli(p, 10**5, packed=packed).any()
+
+
+@pytest.mark.parametrize("p", [1, 1.0, Fraction(1), Decimal(1)])
+def test_one_is_always(p: Any) -> None:
+    assert bernoulli(p, 10**5).all()
+    assert (bernoulli(p, 10**5, packed=True) == 255).all()
+    assert bernoulli(p, 10**5 - 3, packed=True)[-1] == 0b11111000
+
+
+@pytest.mark.parametrize("p", [1e-300, 5e-324, Fraction(1, 10**400), Decimal("1e-600")])
+def test_tiny(p: Any) -> None:
+    """All words of a long draw come from ties that never end well."""
+    assert not bernoulli(p, 10**6).any()
+    assert not bernoulli(p)
+
+
+@pytest.mark.parametrize("p", [1 - Fraction(1, 10**400), 1 - 2.0**-53])
+def test_nearly_one(p: Any) -> None:
+    assert bernoulli(p, 10**6).all()
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        (0.5, Fraction(1, 2), Decimal("0.5"), np.float64(0.5), np.float32(0.5)),
+        (1, 1.0, Fraction(1), np.int64(1)),
+        (0.1, Fraction(0.1), Decimal.from_float(0.1)),
+        (Fraction(1, 10), Decimal("0.1")),
+    ],
+)
+def test_one_value_of_any_type_draws_the_same(same: tuple[Any, ...]) -> None:
+    drawn = [bernoulli(p, 5000, stream=KeyStream(KEY)) for p in same]
+    assert all((bits == drawn[0]).all() for bits in drawn)
+
+
+def test_a_float_is_its_exact_value() -> None:
+    """0.1 and 1/10 share some 56 digits: their laws are not one object, nor equal."""
+    from fastdp.random import bernoulli_law
+
+    assert bernoulli_law(Fraction(0.1)) is not bernoulli_law(Fraction(1, 10))
+    assert bernoulli_law(Fraction(1, 10)) is bernoulli_law(Fraction("0.1"))
+
+
+@pytest.mark.stat
+@pytest.mark.parametrize("p", [0.5, Fraction(1, 3), 0.9, Fraction(1, 1000), 1 / 256])
+def test_share_of_ones(p: Any) -> None:
+    """Within 6 standard errors: a false alarm in 5e8 runs."""
+    n = 4 * 10**6
+    ones = int(np.bitwise_count(bernoulli(p, n, packed=True)).sum())
+    assert abs(ones - n * p) < 6 * float(n * p * (1 - p)) ** 0.5
+
+
+def test_a_law_and_its_opposite_are_each_others_complement() -> None:
+    p = Fraction(1, 7)
+    ones = bernoulli(p, 10**5, stream=KeyStream(KEY))
+    assert (ones != bernoulli(1 - p, 10**5, stream=KeyStream(KEY))).all()
+
+
+@pytest.mark.parametrize(
+    ("p", "error"),
+    [
+        (-1e-300, ParameterError),
+        (1 + 2.0**-52, ParameterError),
+        (Fraction(-1, 10**400), ParameterError),
+        (2, ParameterError),
+        (float("nan"), ParameterError),
+        (float("inf"), ParameterError),
+        (Decimal("NaN"), ParameterError),
+        (Decimal("1e-4000"), ParameterError),  # more digits than a parameter may have
+        ("0.5", DTypeError),
+        (None, DTypeError),
+        (0.5j, DTypeError),
+        (True, DTypeError),
+        ([0.5], DTypeError),
+        (np.array([0.5]), DTypeError),
+    ],
+)
+def test_bad_p_is_refused_by_name(p: Any, error: type[FastDPError]) -> None:
+    stream = CountingStream()
+    for packed in (False, True):
+        with pytest.raises(error, match=r"^p "):
+            bernoulli(p, 8, packed=packed, stream=stream)
+    assert stream.calls == 0
+
+
+# --- the other arguments --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "error", "name"),
+    [
+        ({"size": -1}, ParameterError, "size"),
+        ({"size": 2.5}, DTypeError, "size"),
+        ({"size": "8"}, DTypeError, "size"),
+        ({"size": (8, -8)}, ParameterError, "size"),
+        ({"size": 2**60}, ParameterError, "size"),
+        ({"size": 8, "workers": 0}, ParameterError, "workers"),
+        ({"size": 8, "workers": 1.5}, DTypeError, "workers"),
+        ({"size": 8, "stream": 7}, DTypeError, "stream"),
+        ({"size": 8, "stream": np.random.default_rng()}, DTypeError, "stream"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(
+    arguments: dict[str, Any], error: type[FastDPError], name: str, packed: bool
+) -> None:
+    with pytest.raises(error, match=f"^{name} "):
+        bernoulli(0.5, packed=packed, **arguments)
+
+
+def test_packed_needs_a_last_axis() -> None:
+    with pytest.raises(ParameterError, match="packed must come with size or out"):
+        bernoulli(0.5, packed=True)
+    with pytest.raises(ParameterError, match="size must have a last axis"):
+        bernoulli(0.5, (), packed=True)
+    with pytest.raises(ParameterError, match="out"):
+        bernoulli(0.5, packed=True, out=np.zeros((), np.uint8))
+
+
+@pytest.mark.parametrize("packed", [1, "yes", None, np.array(1)])
+def test_packed_is_a_bool(packed: Any) -> None:
+    with pytest.raises(DTypeError, match=r"^packed must be a bool"):
+        bernoulli(0.5, 8, packed=packed)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_call_takes_one_key_whatever_its_size(packed: bool) -> None:
+    for size in (1, 8, 10**5, (3, 70_000)):
+        stream = CountingStream()
+        bernoulli(0.3, size, packed=packed, stream=stream, workers=2)
+        assert stream.calls == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("workers", [2, 3, 7])
+def test_workers_change_nothing(workers: int, packed: bool) -> None:
+    n = 5 * _core.BITS_CHUNK + 1001
+    one, many = (
+        bernoulli(0.3, n, packed=packed, stream=FixedStream("w"), workers=w)
+        for w in (1, workers)
+    )
+    assert (one == many).all()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_fresh_bits_every_time(packed: bool) -> None:
+    one, two = (bernoulli(0.5, 256, packed=packed) for _ in range(2))
+    assert (one != two).any()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_out_is_zeros_when_entropy_fails(packed: bool) -> None:
+    out = np.full(4, 1, np.uint8)
+    with pytest.raises(EntropyError):
+        bernoulli(0.5, out=out, packed=packed, stream=BrokenStream(EntropyError("no")))
+    assert not out.any()
