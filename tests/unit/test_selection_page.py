@@ -1,0 +1,59 @@
+"""docs/selection.md: its examples run, and what it says of costs is so."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.accounting import PureDPEvent, event_rho
+
+PAGE = (Path(__file__).parents[2] / "docs" / "selection.md").read_text("utf-8")
+
+
+def test_the_tour() -> None:
+    (tour,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    names: dict[str, Any] = {}
+    exec(tour, names)  # noqa: S102 - the page's own lines
+    assert len(set(names["three"].tolist())) == 3
+    assert names["median"] in names["hours"]
+    assert names["labels"][0] == 1
+    assert names["alarm"].event() == PureDPEvent(1)
+
+
+def test_every_name_of_the_page_is_public() -> None:
+    named = set(re.findall(r"^\| .* \| `(\w+)`", PAGE, re.M))
+    named |= set(re.findall(r"fastdp\.(\w+)\(", PAGE))
+    assert len(named) >= 7
+    assert named - set(fastdp.__all__) == set()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), 1, 3])
+def test_concentrated_costs(epsilon: Any) -> None:
+    exact = Fraction(epsilon)
+    bounded = exact**2 / 8
+    m = fastdp.ExponentialMechanism(epsilon, 1)
+    assert m.rho() == pytest.approx(float(bounded))
+    q = fastdp.Quantiles((0.2, 0.5, 0.8), (0, 1), epsilon)
+    assert q.rho() == pytest.approx(float(bounded) / 2)
+    for other in (
+        fastdp.PermuteAndFlip(epsilon, 1),
+        fastdp.ReportNoisyMax(epsilon, 1, noise="laplace"),
+    ):
+        assert 2 * float(bounded) < event_rho(other.event()) <= exact**2 / 2
+
+
+def test_quantiles_stay_within_the_stated_error() -> None:
+    assert "2 * max(q, 1 - q) / epsilon * ln(20 * points)" in PAGE
+    x, epsilon, outside = np.arange(1000), 0.1, 0
+    for _ in range(200):
+        found = fastdp.quantiles(x, 0.8, bounds=(0, 9999), epsilon=epsilon)
+        rank = np.searchsorted(x, found)
+        outside += abs(rank - 800) > 1.6 / epsilon * math.log(20 * 10_000)
+    assert outside <= 25  # 10 expected at most; more than 25 has probability 1e-5
