@@ -1,0 +1,500 @@
+"""Trade-off functions as immutable objects (public through `fastdp.accounting.fdp`).
+
+Values are rounded down, conjugates and deltas up, so that less privacy is claimed than
+holds. The proofs are in docs/proofs/fdp.md.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp._validate import Real, float_down, float_up
+from fastdp.accounting import _gdp, _trade_off, conversions
+from fastdp.accounting._gdp import reals
+from fastdp.accounting._series import Floats
+from fastdp.exceptions import ParameterError
+
+#: Number of tangents by which smooth functions are replaced, and their range of
+#: slopes where the function names none.
+_TANGENTS, _STEEPEST = 2000, 40.0
+
+
+def _rates(name: str, values: npt.ArrayLike) -> Floats:
+    array = reals(name, values)
+    if not np.all((array >= 0) & (array <= 1)):
+        raise ParameterError(f"{name} must be in [0, 1]")
+    return array
+
+
+class TradeOffFunction(abc.ABC):
+    """Base of the trade-off functions: convex, decreasing, at most 1 - x.
+
+    Values are rounded down, conjugates and deltas up.
+    """
+
+    @abc.abstractmethod
+    def _values(self, x: Floats) -> Floats:
+        """Return f at rates in [0, 1], rounded down."""
+
+    @abc.abstractmethod
+    def _conjugate(self, slope: Floats) -> Floats:
+        """Return sup over x of slope x - f(x), rounded up, for slopes < 0."""
+
+    def _steepest(self) -> float:
+        """Return ln of the steepest slope at which a tangent is of use."""
+        return _STEEPEST
+
+    @abc.abstractmethod
+    def inverse(self) -> TradeOffFunction:
+        """Return the function with both rates exchanged: the laws change places."""
+
+    def __call__(self, false_positive_rate: npt.ArrayLike) -> Floats:
+        """Return the least false-negative rate at each rate, rounded down.
+
+        Parameters
+        ----------
+        false_positive_rate : array_like of float
+            In [0, 1].
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A rate is out of its domain.
+        """
+        x = _rates("false_positive_rate", false_positive_rate)
+        return np.asarray(np.clip(self._values(x), 0.0, 1 - x))
+
+    def conjugate(self, slope: npt.ArrayLike) -> Floats:
+        """Return the convex conjugate sup over x in [0, 1] of slope x - f(x).
+
+        Rounded up. delta(epsilon) = 1 + f*(-e^epsilon).
+
+        Parameters
+        ----------
+        slope : array_like of float
+            Finite.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A slope is not a finite number.
+        """
+        y = reals("slope", slope)
+        if not np.all(np.isfinite(y)):
+            raise ParameterError("slope must be finite")
+        # From slope 0 on the supremum is at x = 1, where f is 0.
+        below = np.minimum(y, -1e-300)
+        return np.asarray(np.where(y >= 0, y, self._conjugate(below)))
+
+    def delta(self, epsilon: npt.ArrayLike) -> Floats:
+        """Return the delta that f-privacy implies at each epsilon, rounded up.
+
+        The larger of both orders of the laws.
+
+        Parameters
+        ----------
+        epsilon : array_like of float
+            Finite and >= 0.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            An epsilon is out of its domain.
+        """
+        e = _epsilons(epsilon)
+        slope = -np.exp(np.minimum(e, 700.0)) * (1 - 4e-16)
+        values = [1 + f._conjugate(slope) for f in (self, self.inverse())]
+        return np.asarray(np.clip(np.maximum(*values) + 3e-16, 0.0, 1.0))
+
+    def knots(self) -> PiecewiseTradeOff:
+        """Return a piecewise linear function on or below this one (its tangents)."""
+        steepest = self._steepest()
+        log_slopes = np.linspace(steepest, -steepest, _TANGENTS + 1)
+        heights = -self._conjugate(-np.exp(log_slopes))
+        return PiecewiseTradeOff.of_knots(_trade_off.from_lines(log_slopes, heights))
+
+    def symmetrized(self) -> PiecewiseTradeOff:
+        """Return max(f, f^-1): what a mechanism that is f-private in both orders has.
+
+        References
+        ----------
+        Dong, Roth, Su (2022), Proposition 2.4.
+        """
+        first, second = self.knots(), self.inverse().knots()
+        x = np.union1d(first._x, second._x)
+        pieces = [np.interp(x, f._x, f._f) for f in (first, second)]
+        # The knots of the maximum are these and the crossings, whose chords would lie
+        # above it: tangents through the pieces stay below.
+        return PiecewiseTradeOff.of_knots(_maximum(x, *pieces))
+
+    def group(self, size: int) -> TradeOffFunction:
+        """Return 1 - (1 - f)^(size times): what holds for a group of `size`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `size` is not an int >= 1.
+
+        References
+        ----------
+        Dong, Roth, Su (2022), Theorem 2.14.
+        """
+        k = _validate.integer("size", size, 1)
+        single = self.knots()
+        result = single
+        for _ in range(k - 1):
+            result = PiecewiseTradeOff.of_knots(
+                _after((single._x, single._f), (result._x, result._f))
+            )
+        return result
+
+    def sampled(self, probability: Real) -> PiecewiseTradeOff:
+        """Return p f + (1 - p)(1 - x): Poisson sampling, one order of the datasets.
+
+        The other order has the inverse of this function. A composition should be made
+        of these and read in both orders; `amplified` says less when composed.
+
+        Parameters
+        ----------
+        probability : int, float, Fraction or Decimal
+            Sampling probability, > 0 and <= 1.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The probability is out of its domain.
+
+        References
+        ----------
+        Dong, Roth, Su (2022), Section 4.
+        """
+        exact = _validate.positive("probability", probability)
+        if exact > 1:
+            raise ParameterError(f"probability must be <= 1, got {probability!r}")
+        p = float(exact)
+        base = self.knots()
+        mixed = p * base._f + (1 - p) * (1 - base._x)
+        return PiecewiseTradeOff.of_knots(_trade_off.lowered(base._x, mixed, 4e-16))
+
+    def amplified(self, probability: Real) -> PiecewiseTradeOff:
+        """Return the convex hull of the sampled function and its inverse: C_p(f).
+
+        Valid for both orders of the datasets; one use of it is tight, a composition of
+        it valid but loose.
+
+        Parameters
+        ----------
+        probability : int, float, Fraction or Decimal
+            Sampling probability, > 0 and <= 1.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The probability is out of its domain.
+        """
+        one = self.sampled(probability)
+        other = one.inverse()
+        x, f = np.r_[one._x, other._x], np.r_[one._f, other._f]
+        return PiecewiseTradeOff.of_knots(_trade_off.lowered(x, f, 2e-16))
+
+
+@dataclass(frozen=True)
+class GaussianTradeOff(TradeOffFunction):
+    """Testing N(0, 1) against N(mu, 1): Phi(Phi^-1(1 - x) - mu).
+
+    Parameters
+    ----------
+    mu : Fraction
+        > 0; any real number is taken at its exact value.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        mu is out of its domain.
+
+    Examples
+    --------
+    >>> GaussianTradeOff(1)([0.05, 0.5]).round(6).tolist()
+    [0.740489, 0.158655]
+    """
+
+    mu: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _validate.positive("mu", self.mu))
+
+    def _values(self, x: Floats) -> Floats:
+        from scipy.special import ndtr, ndtri
+
+        z = -ndtri(x) - float_up(self.mu)
+        low = np.minimum(np.where(np.isfinite(z), z, 0.0), 0.0)
+        return np.asarray(ndtr(z) * (1 - 1e-14 * (1 + low * low)))
+
+    def _conjugate(self, slope: Floats) -> Floats:
+        mu = np.full(slope.size, float_up(self.mu))
+
+        def profile(epsilon: Floats) -> Floats:
+            return np.exp(_gdp.log_delta(epsilon, mu))
+
+        flat = _symmetric_conjugate(profile, slope.ravel())
+        return flat.reshape(slope.shape)
+
+    def _steepest(self) -> float:
+        mu = float_up(self.mu)
+        return min(600.0, mu * (mu / 2 + 9))
+
+    def inverse(self) -> GaussianTradeOff:
+        """Return the function itself: it is symmetric."""
+        return self
+
+    def delta(self, epsilon: npt.ArrayLike) -> Floats:
+        """Return the exact delta at each epsilon (`gdp_delta`), rounded up."""
+        e = _epsilons(epsilon)
+        logs = _gdp.log_delta(e.ravel(), np.full(e.size, float_up(self.mu)))
+        return np.asarray(_gdp.exp_up(logs).reshape(e.shape))
+
+    def group(self, size: int) -> GaussianTradeOff:
+        """Return the exact function of a group, with mu times `size`."""
+        return GaussianTradeOff(_validate.integer("size", size, 1) * self.mu)
+
+
+@dataclass(frozen=True)
+class LaplaceTradeOff(TradeOffFunction):
+    """Testing two Laplace laws of scale 1 whose centres are epsilon apart.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        > 0; sensitivity/scale.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        epsilon is out of its domain.
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
+
+    def _values(self, x: Floats) -> Floats:
+        e = min(float_up(self.epsilon), 700.0)
+        shrink = math.exp(-e) * (1 - 4e-16)
+        steep = 1 - x * (math.exp(e) * (1 + 4e-16)) - 2e-16
+        middle = shrink / (4 * np.maximum(x, 1e-300)) * (1 - 4e-16)
+        left = x < shrink / 2
+        return np.where(left, steep, np.where(x <= 0.5, middle, shrink * (1 - x)))
+
+    def _conjugate(self, slope: Floats) -> Floats:
+        pure = float_up(self.epsilon)
+        return _symmetric_conjugate(
+            lambda e: -np.expm1(np.minimum(e - pure, 0.0) / 2) * (1 + 4e-16), slope
+        )
+
+    def _steepest(self) -> float:
+        return min(600.0, float_up(self.epsilon))
+
+    def inverse(self) -> LaplaceTradeOff:
+        """Return the function itself: it is symmetric."""
+        return self
+
+
+@dataclass(frozen=True)
+class ApproximateTradeOff(TradeOffFunction):
+    """What (epsilon, delta)-privacy says: the larger of two lines, and 0.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        >= 0.
+    delta : Fraction
+        >= 0 and < 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+
+    References
+    ----------
+    Wasserman and Zhou (2010); Kairouz, Oh, Viswanath (2015).
+    """
+
+    epsilon: Fraction
+    own_delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        e = _validate.nonnegative("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", e)
+        d = conversions.below_one(self.own_delta)
+        object.__setattr__(self, "own_delta", d)
+
+    def _lines(self) -> tuple[float, float]:
+        """Return e^epsilon rounded up and 1 - delta rounded down."""
+        grown = math.exp(min(float_up(self.epsilon), 700.0)) * (1 + 4e-16)
+        return grown, float_down(1 - self.own_delta)
+
+    def _values(self, x: Floats) -> Floats:
+        grown, rest = self._lines()
+        steep, flat = rest - grown * x, (rest - x) / grown
+        return np.asarray(np.maximum(np.maximum(steep, flat) - 2e-16, 0.0))
+
+    def _conjugate(self, slope: Floats) -> Floats:
+        piece = self.knots()
+        return piece._conjugate(slope)
+
+    def knots(self) -> PiecewiseTradeOff:
+        """Return the function itself as knots."""
+        grown, rest = self._lines()
+        corner = rest / (1 + grown)
+        x = np.array([0.0, corner, rest, 1.0])
+        f = np.array([rest, corner, 0.0, 0.0])
+        return PiecewiseTradeOff.of_knots(_trade_off.lowered(x, f, 2e-16))
+
+    def inverse(self) -> ApproximateTradeOff:
+        """Return the function itself: it is symmetric."""
+        return self
+
+
+class PiecewiseTradeOff(TradeOffFunction):
+    """A piecewise linear trade-off function.
+
+    Parameters
+    ----------
+    false_positive_rates : array_like of float, shape (n,)
+        Increasing from 0 to 1.
+    false_negative_rates : array_like of float, shape (n,)
+        f there: convex, decreasing, at most 1 - x, and 0 at the end.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        The rates are not those of a trade-off function.
+    """
+
+    __slots__ = ("_f", "_x")
+    _x: Floats
+    _f: Floats
+
+    def __init__(
+        self,
+        false_positive_rates: npt.ArrayLike,
+        false_negative_rates: npt.ArrayLike,
+    ) -> None:
+        x = _rates("false_positive_rates", false_positive_rates).copy()
+        f = _rates("false_negative_rates", false_negative_rates).copy()
+        if x.ndim != 1 or x.shape != f.shape or x.size < 2:
+            raise ParameterError("both rates must have one shape (n,), n >= 2")
+        if x[0] != 0 or x[-1] != 1 or not np.all(np.diff(x) > 0):
+            raise ParameterError("false_positive_rates must increase from 0 to 1")
+        if f[-1] != 0 or np.any(f > 1 - x) or np.any(np.diff(f) > 0):
+            raise ParameterError(
+                "false_negative_rates must fall to 0 and be at most "
+                "1 - false_positive_rates"
+            )
+        if np.any(np.diff(np.diff(f) / np.diff(x)) < -1e-12):
+            raise ParameterError("false_negative_rates must be convex")
+        self._keep(x, f)
+
+    def _keep(self, x: Floats, f: Floats) -> None:
+        x.setflags(write=False)
+        f.setflags(write=False)
+        object.__setattr__(self, "_x", x)
+        object.__setattr__(self, "_f", f)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} cannot be changed: the function is immutable")
+
+    @classmethod
+    def of_knots(cls, knots: _trade_off.Knots) -> PiecewiseTradeOff:
+        """Return the function of knots that are known to be in order."""
+        made = cls.__new__(cls)
+        made._keep(*knots)
+        return made
+
+    @property
+    def points(self) -> _trade_off.Knots:
+        """The knots: false-positive and false-negative rates."""
+        return self._x, self._f
+
+    def __repr__(self) -> str:
+        return f"<PiecewiseTradeOff: {self._x.size} knots>"
+
+    @property
+    def false_positive_rates(self) -> Floats:
+        """The knots' abscissae, read-only."""
+        return self._x
+
+    @property
+    def false_negative_rates(self) -> Floats:
+        """The function's values at the knots, read-only."""
+        return self._f
+
+    def _values(self, x: Floats) -> Floats:
+        return np.asarray(np.interp(x, self._x, self._f) - 2e-16)
+
+    def _conjugate(self, slope: Floats) -> Floats:
+        # The supremum is at the knot where the slopes pass the given one.
+        slopes = np.diff(self._f) / np.diff(self._x)
+        place = np.searchsorted(slopes, slope.ravel())
+        nearby = np.clip(place[:, None] + np.array([-1, 0, 1]), 0, self._x.size - 1)
+        values = slope.ravel()[:, None] * self._x[nearby] - self._f[nearby]
+        best = values.max(axis=1) * (1 - 2e-16) + 2e-16
+        return np.asarray(best.reshape(slope.shape))
+
+    def inverse(self) -> PiecewiseTradeOff:
+        """Return the function with both rates exchanged."""
+        return PiecewiseTradeOff.of_knots(_trade_off.inverse(self._x, self._f))
+
+    def knots(self) -> PiecewiseTradeOff:
+        """Return the function itself."""
+        return self
+
+
+def _epsilons(epsilon: npt.ArrayLike) -> Floats:
+    e = reals("epsilon", epsilon)
+    if not np.all(np.isfinite(e) & (e >= 0)):
+        raise ParameterError("epsilon must be finite and >= 0")
+    return e
+
+
+def _symmetric_conjugate(profile: Callable[[Floats], Floats], slope: Floats) -> Floats:
+    """Return f*(slope) = delta(ln -slope) - 1 of a symmetric f, rounded up.
+
+    For slopes above -1: 1 + f*(-c) = 1 - c + c (1 + f*(-1/c)).
+    """
+    size = -slope
+    delta = profile(np.abs(np.log(size)))
+    steep = delta - 1
+    flat = size * (delta - 1)
+    return np.asarray(np.where(size >= 1, steep, flat) * (1 - 4e-16) + 0.0)
+
+
+def _maximum(x: Floats, first: Floats, second: Floats) -> _trade_off.Knots:
+    """Return knots of the larger of two convex functions with common knots."""
+    gap = first - second
+    sign = np.flatnonzero(gap[:-1] * gap[1:] < 0)
+    share = gap[sign] / (gap[sign] - gap[sign + 1])
+    cross = x[sign] + share * (x[sign + 1] - x[sign])
+    heights = first[sign] + share * (first[sign + 1] - first[sign])
+    xs = np.concatenate([x, cross])
+    fs = np.concatenate([np.maximum(first, second), heights])
+    return _trade_off.lowered(xs, fs, 4e-16)
+
+
+def _after(outer: _trade_off.Knots, inner: _trade_off.Knots) -> _trade_off.Knots:
+    """Return knots of x -> outer(1 - inner(x)), lowered by the rounding."""
+    powers = 1 - inner[1]
+    place = np.interp(outer[0], powers, inner[0])
+    xs = np.union1d(place, inner[0])
+    fs = np.interp(1 - np.interp(xs, *inner), *outer)
+    return _trade_off.lowered(xs, fs, 6e-16)

@@ -1,0 +1,416 @@
+"""Trade-off functions: on or below the truth, and close to it."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fastdp.accounting import limits
+from fastdp.accounting.events import (
+    ApproximateDPEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    GDPEvent,
+    GroupEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    PureDPEvent,
+    RandomizedResponseEvent,
+    RDPEvent,
+    SampledWithoutReplacementEvent,
+    TradeOffEvent,
+    TruncatedDiscreteLaplaceEvent,
+)
+from fastdp.accounting.fdp import (
+    ApproximateTradeOff,
+    FDPAccountant,
+    GaussianTradeOff,
+    LaplaceTradeOff,
+    PiecewiseTradeOff,
+    compose_trade_offs,
+    gdp_delta,
+    trade_off_of,
+)
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+RATES = [0.0, 1e-300, 1e-9, 0.01, 0.1, 0.3, 0.5, 0.62, 0.9, 1 - 1e-9, 1.0]
+
+
+def quantile(x):
+    """Return z with Phi(-z) = x."""
+    if x > 0.5:
+        return -quantile(1 - x)
+    start = mp.sqrt(-2 * mp.log(x)) - mp.mpf("0.5")
+    return mp.findroot(
+        lambda v: mp.log(mp.erfc(v / mp.sqrt(2)) / 2) - mp.log(x), start, verify=False
+    )
+
+
+def true_gaussian(x, mu):
+    if x in (0, 1):
+        return mp.mpf(1 - x)
+    return mp.erfc(-(quantile(x) - mu) / mp.sqrt(2)) / 2
+
+
+def true_laplace(x, e):
+    if x < mp.exp(-e) / 2:
+        return 1 - mp.exp(e) * x
+    return mp.exp(-e) / (4 * x) if x <= 0.5 else mp.exp(-e) * (1 - x)
+
+
+def true_approximate(x, e, d):
+    return max(mp.mpf(0), 1 - d - mp.exp(e) * x, mp.exp(-e) * (1 - d - x))
+
+
+@pytest.mark.parametrize("size", ["1e-8", "0.1", "1", "3", "20"])
+def test_values_are_never_above_and_close(size):
+    exact = mp.mpf(size)
+    with mp.workdps(50):
+        for function, true in [
+            (GaussianTradeOff(Fraction(size)), lambda x: true_gaussian(x, exact)),
+            (LaplaceTradeOff(Fraction(size)), lambda x: true_laplace(x, exact)),
+            (
+                ApproximateTradeOff(Fraction(size), Fraction(1, 100)),
+                lambda x: true_approximate(x, exact, mp.mpf(1) / 100),
+            ),
+        ]:
+            got = function(RATES)
+            for x, value in zip(RATES, got.tolist(), strict=True):
+                lack = true(mp.mpf(x)) - mp.mpf(value)
+                assert 0 <= lack < 1e-13, (function, x, float(lack))
+
+
+@pytest.mark.parametrize("size", [0.1, 1, 6])
+def test_knots_lie_on_or_below(size):
+    x = np.linspace(0, 1, 2001)
+    for function in (GaussianTradeOff(size), LaplaceTradeOff(size)):
+        knots = function.knots()
+        gap = function(x) - knots(x)
+        assert np.all(gap > -1e-13)
+        assert gap.max() < 3e-5
+        assert function.inverse() is function
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-8, 0.3, 0.999, 1.5])
+def test_duality_with_epsilon_and_delta(epsilon):
+    laplace = LaplaceTradeOff(1)
+    true = max(0.0, -math.expm1((epsilon - 1) / 2))
+    assert 0 <= laplace.delta(epsilon) - true < 2e-15
+    assert laplace.conjugate(-math.exp(epsilon)) == pytest.approx(true - 1, abs=1e-14)
+    gaussian = GaussianTradeOff(2)
+    assert gaussian.delta(epsilon) == gdp_delta(epsilon, 2)
+    assert 0 <= gaussian.knots().delta(epsilon) - gaussian.delta(epsilon) + 1e-13 < 1e-4
+    own = ApproximateTradeOff(1, Fraction(1, 100)).delta(epsilon)
+    share = max(0.0, (math.e - math.exp(epsilon)) / (1 + math.e))
+    assert own == pytest.approx(0.01 + 0.99 * share, abs=1e-14)
+
+
+def test_conjugates_beyond_the_slopes():
+    function = GaussianTradeOff(1)
+    assert function.conjugate([0.0, 2.0]).tolist() == [0.0, 2.0]
+    # The supremum over a fine grid, at slopes on both sides of -1
+    x = np.linspace(0, 1, 200_001)
+    for slope in (-0.02, -0.5, -1.0, -3.0):
+        direct = (slope * x - function(x)).max()
+        assert 0 <= function.conjugate(slope) - direct + 1e-12 < 1e-9
+
+
+def test_biconjugate_gives_the_function_back():
+    function = LaplaceTradeOff(2).knots()
+    slopes = -np.exp(np.linspace(-8, 8, 4001))
+    heights = function.conjugate(slopes)
+    for x in (0.02, 0.2, 0.6):
+        again = (slopes * x - heights).max()
+        assert 0 <= function(x) - again + 1e-12 < 1e-5
+
+
+# ---- groups, symmetry, sampling --------------------
+
+
+def test_groups_iterate_the_power():
+    function = ApproximateTradeOff(1, Fraction(1, 100))
+    tripled = function.group(3)
+    grown = 0.01 * math.expm1(3) / math.expm1(1)
+    assert tripled.delta(3.0) == pytest.approx(grown, rel=1e-12)
+    assert GaussianTradeOff(2).group(3) == GaussianTradeOff(6)
+    x = np.linspace(0, 1, 101)
+    numeric = GaussianTradeOff(1).knots().group(2)(x)
+    exact = GaussianTradeOff(2)(x)
+    assert np.all(numeric <= exact + 1e-13)
+    assert np.all(exact - numeric < 1e-4)
+
+
+def test_inverse_and_symmetrized():
+    function = PiecewiseTradeOff([0, 0.2, 0.6, 1], [0.9, 0.4, 0.1, 0])
+    inverse = function.inverse()
+    assert inverse.false_positive_rates.tolist() == [0, 0.1, 0.4, 0.9, 1]
+    assert inverse.false_negative_rates.tolist() == [1, 0.6, 0.2, 0, 0]
+    x = np.linspace(0, 1, 501)
+    better = function.symmetrized()
+    lack = np.maximum(function(x), inverse(x)) - better(x)
+    assert np.all((lack > -1e-15) & (lack < 1e-14))
+    # Delta reads both orders.
+    worse = function.delta(1.0)
+    assert worse == inverse.delta(1.0) >= better.delta(1.0) - 1e-15
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.3, 1])
+def test_sampling_amplifies_as_the_profile_says(probability):
+    # delta'(ln(1 + p (e^epsilon - 1))) = p delta(epsilon)
+    for function in (LaplaceTradeOff(1), GaussianTradeOff(1)):
+        for epsilon in (0.0, 0.2, 0.7):
+            outer = math.log1p(probability * math.expm1(epsilon))
+            true = probability * float(function.delta(epsilon))
+            for sampled in (
+                function.sampled(probability),
+                function.amplified(probability),
+            ):
+                assert sampled.delta(outer) == pytest.approx(true, rel=5e-5)
+                assert sampled.delta(outer) >= true * (1 - 1e-12)
+
+
+def test_composing_the_symmetrized_function_is_looser():
+    function = GaussianTradeOff(1)
+    apart = compose_trade_offs([(function.sampled(0.05), 100)])
+    together = compose_trade_offs([(function.amplified(0.05), 100)])
+    epsilons = np.array([0.5, 1.0, 2.0])
+    assert np.all(apart.delta(epsilons) < together.delta(epsilons))
+
+
+# ---- composition --------------------
+
+
+@pytest.mark.parametrize(("mu", "count"), [(1, 2), ("0.5", 16), ("0.1", 100)])
+def test_composition_is_on_or_below_the_gaussian_truth(mu, count):
+    part = GaussianTradeOff(Fraction(mu))
+    numeric = compose_trade_offs([(part.knots(), count)])
+    exact = compose_trade_offs([(part, count)])
+    assert isinstance(exact, GaussianTradeOff)
+    x = np.linspace(0, 1, 401)
+    gap = exact(x) - numeric(x)
+    assert np.all(gap > -1e-12)
+    assert gap.max() < 1e-4
+    for epsilon in (0.0, 1.0, 3.0):
+        ratio = numeric.delta(epsilon) / exact.delta(epsilon)
+        assert 1 - 1e-12 < ratio < 1 + 2e-3
+
+
+def test_composition_of_responses_is_the_binomial_sum():
+    e, k = 0.4, 30
+    numeric = compose_trade_offs([(ApproximateTradeOff(Fraction(e)), k)])
+    p = 1 / (1 + math.exp(-e))
+    for epsilon in (0.0, 1.0, 3.3):
+        true = sum(
+            math.comb(k, i)
+            * p ** (k - i)
+            * (1 - p) ** i
+            * max(0.0, -math.expm1(epsilon - (k - 2 * i) * e))
+            for i in range(k + 1)
+        )
+        assert true * (1 - 1e-12) <= numeric.delta(epsilon) < true * (1 + 1e-4)
+
+
+def test_composition_of_deltas():
+    numeric = compose_trade_offs([(ApproximateTradeOff(0, Fraction(1, 50)), 20)])
+    assert 0 <= numeric.delta(5.0) - (1 - 0.98**20) < 1e-7
+
+
+def test_mixed_composition_against_brute_force():
+    # Two small pairs: all products of pieces, sorted by their ratio.
+    one = PiecewiseTradeOff([0, 0.1, 0.5, 1], [1, 0.6, 0.15, 0])
+    two = PiecewiseTradeOff([0, 0.3, 1], [1, 0.2, 0])
+    pieces = [
+        (np.diff(f.false_positive_rates), -np.diff(f.false_negative_rates))
+        for f in (one, two)
+    ]
+    products = [
+        (p0 * p1, q0 * q1)
+        for (p0, q0), (p1, q1) in itertools.product(
+            *(zip(*piece, strict=True) for piece in pieces)
+        )
+    ]
+    products.sort(key=lambda pair: pair[1] / pair[0], reverse=True)
+    x = np.cumsum([0, *(p for p, _ in products)])
+    f = 1 - np.cumsum([0, *(q for _, q in products)])
+    numeric = compose_trade_offs([(one, 1), (two, 1)])
+    lack = np.interp(x, x, f) - numeric(np.minimum(x, 1.0))
+    assert np.all((lack > -1e-13) & (lack < 1e-6))
+
+
+# ---- events and the accountant --------------------
+
+REPLACE = NeighboringRelation.REPLACE_ONE
+
+
+def hockey_stick(p, q, epsilon):
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def test_functions_of_discrete_events():
+    x = np.arange(-300, 302)
+    law = np.exp(-np.abs(x) / 2.5)
+    law /= law.sum()
+    moved = np.roll(law, 3)
+    got = trade_off_of(DiscreteLaplaceEvent(3, Fraction(5, 2)))
+    response = trade_off_of(RandomizedResponseEvent(Fraction(3, 5), Fraction(1, 10)))
+    for epsilon in (0.0, 0.5, 1.1):
+        true = hockey_stick(law, moved, epsilon)
+        assert got.delta(epsilon) == pytest.approx(true, abs=1e-12)
+        true = max(0.0, 0.6 - math.exp(epsilon) * 0.1)
+        assert response.delta(epsilon) == pytest.approx(true, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("event", "epsilon", "true"),
+    [
+        (LaplaceEvent(1, 1), 0.5, -math.expm1(-0.25)),
+        (PureDPEvent(1), 0.5, (math.e - math.exp(0.5)) / (1 + math.e)),
+        (ApproximateDPEvent(1, Fraction(1, 10)), 1, 0.1),
+        (TruncatedDiscreteLaplaceEvent(1, 1, 3), 1, 0.02364054),
+        (GroupEvent(LaplaceEvent(1, 4), 2), 0.25, -math.expm1(-0.125)),
+        (
+            PoissonSampledEvent(Fraction(1, 2), LaplaceEvent(1, 1)),
+            math.log1p(math.expm1(0.5) / 2),
+            -math.expm1(-0.25) / 2,
+        ),
+        (
+            SampledWithoutReplacementEvent(10, 5, LaplaceEvent(1, 1, REPLACE)),
+            math.log1p(math.expm1(0.5) / 2),
+            -math.expm1(-0.25) / 2,
+        ),
+        (
+            TradeOffEvent((0, Fraction(1, 4), 1), (1, Fraction(1, 4), 0)),
+            0,
+            0.5,
+        ),
+    ],
+)
+def test_accountant_reads_single_events(event, epsilon, true):
+    got = FDPAccountant().compose(event).delta(epsilon)
+    assert got == pytest.approx(true, rel=1e-3)
+
+
+def test_accountant_merges_gaussians_and_composes_the_rest():
+    accountant = FDPAccountant().compose(GaussianEvent(1, 2), 4)
+    assert accountant.trade_off() == GaussianTradeOff(1)
+    assert accountant.epsilon(1e-5) == pytest.approx(4.377178096, rel=1e-9)
+    mixed = accountant.compose(LaplaceEvent(1, 10), 3)
+    more = mixed.epsilon(1e-5)
+    assert 4.377178 < more < 4.377178 + 0.3
+    assert mixed.delta(more) == pytest.approx(1e-5, rel=1e-6)
+    with pytest.raises(UnsupportedEventError, match="accuracy of the grid"):
+        mixed.epsilon(1e-30)
+
+
+def test_sampled_composition_reads_both_orders():
+    step = PoissonSampledEvent(Fraction(1, 10), LaplaceEvent(1, 1))
+    accountant = FDPAccountant().compose(step, 20)
+    function = accountant.trade_off()
+    one, other = (
+        1 + f._conjugate(np.array([-math.e])) for f in (function, function.inverse())
+    )
+    assert one != other
+    assert accountant.delta(1) >= max(one[0], other[0])
+
+
+def test_accountant_refuses_what_it_cannot_bound():
+    accountant = FDPAccountant()
+    with pytest.raises(UnsupportedEventError):
+        accountant.compose(RDPEvent((2,), (1,)))
+    with pytest.raises(UnsupportedEventError):
+        accountant.compose(PoissonSampledEvent(Fraction(1, 2), GDPEvent(1, REPLACE)))
+    accountant.compose(GaussianEvent(1, 1))
+    with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
+        accountant.epsilon(0)
+
+
+# ---- bad input and immutability --------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: GaussianTradeOff(0), ParameterError),
+        (lambda: LaplaceTradeOff(-1), ParameterError),
+        (lambda: ApproximateTradeOff(1, 1), ParameterError),
+        (lambda: PiecewiseTradeOff([0, 1], [0.5, 0.1]), ParameterError),
+        (lambda: PiecewiseTradeOff([0, 0.5, 1], [0.4, 0.4, 0]), ParameterError),
+        (lambda: PiecewiseTradeOff([0, 0.5, 1], [1, 0.6, 0]), ParameterError),
+        (lambda: PiecewiseTradeOff(["0", "1"], [1, 0]), DTypeError),
+        (lambda: GaussianTradeOff(1)(1.5), ParameterError),
+        (lambda: GaussianTradeOff(1)(math.nan), ParameterError),
+        (lambda: LaplaceTradeOff(1).delta(-1), ParameterError),
+        (lambda: LaplaceTradeOff(1).conjugate(math.inf), ParameterError),
+        (lambda: LaplaceTradeOff(1).sampled(2), ParameterError),
+        (lambda: LaplaceTradeOff(1).group(0), ParameterError),
+        (lambda: compose_trade_offs([]), ParameterError),
+        (lambda: compose_trade_offs([(1, 1)]), DTypeError),
+        (lambda: compose_trade_offs([(GaussianTradeOff(1), 0)]), ParameterError),
+    ],
+)
+def test_bad_input(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_functions_are_immutable():
+    function = LaplaceTradeOff(1).knots()
+    with pytest.raises(AttributeError, match="immutable"):
+        function.extra = 1
+    with pytest.raises(ValueError, match="read-only"):
+        function.false_positive_rates[0] = 1
+    assert hash(GaussianTradeOff(1)) == hash(GaussianTradeOff(Fraction(1)))
+
+
+# ---- approximations --------------------
+
+
+def test_the_central_limit_theorem_is_optimistic():
+    limit = limits.clt_poisson(1, 0.01, 10_000)
+    # The exact value of this setting is 6.18773.
+    assert limit.epsilon_estimate(1e-5) == pytest.approx(6.0071, abs=1e-4)
+    assert limit.delta_estimate(6.0071) == pytest.approx(1e-5, rel=1e-3)
+    assert not hasattr(limit, "epsilon")
+    assert not hasattr(limit, "delta")
+
+
+@pytest.mark.parametrize("sigma", [0.8, 1, 4])
+def test_limits_agree_with_the_moments_of_the_function(sigma):
+    # As the rate falls, the theorem's mu is 2 kl/sd of one step times sqrt(steps).
+    rate, steps = 1e-4, 10**10
+    function = GaussianTradeOff(Fraction(1 / sigma)).amplified(rate)
+    p, _, loss = limits._atoms(function)
+    mean = p @ loss
+    spread = p @ (loss - mean) ** 2
+    mu = 2 * math.sqrt(steps) * abs(mean) / math.sqrt(spread)
+    fixed = limits.clt_fixed_size(sigma, rate, steps).mu
+    assert mu == pytest.approx(fixed, rel=5e-3)
+
+
+def test_berry_esseen_band_holds_the_composition():
+    function = LaplaceTradeOff(Fraction(1, 10))
+    band = limits.berry_esseen(function, 400)
+    numeric = compose_trade_offs([(function, 400)])
+    x = np.linspace(band.gamma, 1 - band.gamma, 50)
+    gaussian = GaussianTradeOff(Fraction(band.mu))
+    assert np.all(gaussian(x + band.gamma) - band.gamma <= numeric(x) + 1e-9)
+    assert np.all(gaussian(x - band.gamma) + band.gamma >= numeric(x))
+    with pytest.raises(ParameterError, match="too few steps"):
+        limits.berry_esseen(function, 1)
+
+
+def test_edgeworth_is_closer_than_the_limit():
+    function = LaplaceTradeOff(Fraction(1, 5))
+    numeric = compose_trade_offs([(function, 100)])
+    estimate = limits.edgeworth(function, 100)
+    mu = limits.berry_esseen(function, 100).mu
+    for epsilon in (0.5, 1.5):
+        true = float(numeric.delta(epsilon))
+        plain = float(limits.GaussianLimit(mu).delta_estimate(epsilon))
+        fine = float(estimate.delta_estimate(epsilon))
+        assert abs(fine - true) < abs(plain - true)
+    assert not hasattr(estimate, "delta")

@@ -1,0 +1,140 @@
+"""The Gaussian profile for arrays and its accountant, against 50 digits and more."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fastdp.accounting import _gdp
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    GaussianEvent,
+    GDPEvent,
+    GroupEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+)
+from fastdp.accounting.fdp import (
+    GaussianTradeOff,
+    GDPAccountant,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_log_delta,
+)
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+PLACES = [-30, -3, -1.1, -0.9, 0, 1e-3, 0.5, 2.9, 14.9, 15.1, 37, 100]
+
+
+def true_log_delta(epsilon, mu):
+    with mp.workdps(250):
+        e, m = mp.mpf(epsilon), mp.mpf(mu)
+        near = mp.erfc((e / m - m / 2) / mp.sqrt(2))
+        far = mp.erfc((e / m + m / 2) / mp.sqrt(2))
+        return mp.log((near - mp.exp(e) * far) / 2)
+
+
+def test_mills_ratio():
+    x = np.concatenate([np.linspace(-1, 6, 60), np.geomspace(6, 1e8, 60)])
+    got = _gdp.mills(x)
+    for value, at in zip(got.tolist(), x.tolist(), strict=True):
+        with mp.workdps(40):
+            a = mp.mpf(at)
+            if at < 1e4:
+                true = mp.sqrt(mp.pi / 2) * mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2))
+            else:
+                true = 1 / a * (1 - 1 / a**2 + 3 / a**4)
+        assert abs(float(value / true - 1)) < 4e-15
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-5, 1e-3, 0.01, 0.05, 0.3, 1, 3, 12, 60])
+def test_profile_is_never_below_and_close(mu):
+    epsilons = [mu * (a + mu / 2) for a in PLACES if a + mu / 2 >= 0]
+    got = gdp_log_delta(epsilons, mu)
+    for epsilon, value in zip(epsilons, got.tolist(), strict=True):
+        true = true_log_delta(epsilon, mu)
+        excess = float(mp.mpf(value) - true)
+        assert 0 <= excess < 1e-12 * max(1, abs(value)), (epsilon, excess)
+
+
+@pytest.mark.parametrize("mu", [1e-8, 0.1, 1, 20])
+@pytest.mark.parametrize("delta", [0.2, 1e-5, 1e-15, 1e-300])
+def test_epsilon_meets_delta_and_is_least(mu, delta):
+    epsilon = float(gdp_epsilon(delta, mu))
+    with mp.workdps(60):
+        target = mp.log(mp.mpf(delta))
+    if epsilon > 0:
+        assert true_log_delta(epsilon, mu) <= target
+        assert true_log_delta(epsilon * (1 - 1e-9), mu) > target
+    else:
+        assert true_log_delta(0, mu) <= target
+
+
+def test_deltas_of_arrays():
+    epsilon = np.array([[0.0, 1.0], [5.0, 40.0]])
+    delta = gdp_delta(epsilon, 1)
+    assert delta.shape == (2, 2)
+    assert delta[0, 0] == pytest.approx(math.erf(math.sqrt(0.5) / 2), rel=2e-12)
+    assert 0 < gdp_delta(1e4, 1) <= 5e-324  # rounded up, never to zero
+    assert gdp_delta([1.0], [1.0, 2.0]).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "error"),
+    [
+        (gdp_delta, (-1, 1), ParameterError),
+        (gdp_delta, (math.nan, 1), ParameterError),
+        (gdp_delta, (1, 0), ParameterError),
+        (gdp_delta, (1, math.inf), ParameterError),
+        (gdp_delta, ("1", 1), DTypeError),
+        (gdp_epsilon, (0, 1), ParameterError),
+        (gdp_epsilon, (1, 1), ParameterError),
+        (gdp_epsilon, (True, 1), DTypeError),
+    ],
+)
+def test_bad_arguments(function, arguments, error):
+    with pytest.raises(error):
+        function(*arguments)
+
+
+@pytest.mark.parametrize("delta", ["0.2", "1e-5", "1e-15", "1e-300"])
+@pytest.mark.parametrize("count", [1, 1000, 10**6])
+def test_accountant_adds_squares(count, delta):
+    accountant = GDPAccountant().compose(GaussianEvent(1, 300), count)
+    d = Fraction(delta)
+    epsilon = accountant.epsilon(d)
+    with mp.workdps(60):
+        mu = mp.sqrt(mp.mpf(count)) / 300
+        target = mp.log(mp.mpf(d.numerator) / d.denominator)
+    assert true_log_delta(epsilon, mu) <= target
+    assert epsilon == 0 or true_log_delta(epsilon * (1 - 1e-9), mu) > target
+    logs = accountant.log_delta(epsilon)
+    assert logs == pytest.approx(float(target), rel=1e-9, abs=1e-9) or epsilon == 0
+
+
+def test_accountant_mixes_parts_and_groups():
+    accountant = GDPAccountant()
+    accountant.compose(GDPEvent(3)).compose(GaussianEvent(2, 1), 4)
+    assert accountant.mu == 5
+    assert accountant.trade_off() == GaussianTradeOff(5)
+    grouped = GDPAccountant().compose(GroupEvent(GaussianEvent(1, 2), 3))
+    assert grouped.mu == Fraction(3, 2)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DiscreteGaussianEvent(1, 1),
+        LaplaceEvent(1, 1),
+        PoissonSampledEvent(Fraction(1, 2), GaussianEvent(1, 1)),
+    ],
+)
+def test_accountant_refuses_what_is_not_gaussian(event):
+    accountant = GDPAccountant()
+    with pytest.raises(UnsupportedEventError):
+        accountant.compose(event)
+    assert accountant.mu == 0
+    with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
+        accountant.compose(GaussianEvent(1, 1)).epsilon(0)
