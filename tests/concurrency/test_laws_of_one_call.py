@@ -22,9 +22,9 @@ def tape_of_late_ties(p: Fraction) -> TapeStream:
 
     def block(known: int) -> bytes:
         further = digits >> (64 - known) & (2**128 - 1)
-        return (further >> 64).to_bytes(8, "little") + (
-            further & (2**64 - 1)
-        ).to_bytes(8, "little")
+        return (further >> 64).to_bytes(8, "little") + (further & (2**64 - 1)).to_bytes(
+            8, "little"
+        )
 
     # Lane by lane: the first four ties of a block have had 24 bits, the others 8.
     lanes = b"".join(block(24 if lane % 64 < 4 else 8) for lane in range(8192))
