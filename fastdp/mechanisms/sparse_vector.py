@@ -341,16 +341,21 @@ class SparseVector(Mechanism):
     def _usable(self) -> Iterator[None]:
         """Hold the lock over one call, in the process that drew the threshold."""
         # Before the lock: one that a thread held at the fork stays closed in the child.
-        if self._home[0] is not _process or self._home[1] != os.getpid():
-            raise BudgetExceededError(
-                "a sparse vector answers in the process that made it alone"
-            )
+        self._require_home()
         with self._lock:
             if self._remaining == 0:
                 raise BudgetExceededError(
                     "the sparse vector has given all its answers above the threshold"
                 )
             yield
+            # And after: a signal's handler may have forked within the call.
+            self._require_home()
+
+    def _require_home(self) -> None:
+        if self._home[0] is not _process or self._home[1] != os.getpid():
+            raise BudgetExceededError(
+                "a sparse vector answers in the process that made it alone"
+            )
 
     def _compare(self, queries: _Array, stream: Stream | None) -> _Array:
         """Compare with the noisy threshold until the answers are used up."""
@@ -448,10 +453,9 @@ def _as_float64(values: _Array) -> _Array:
 
 def _steps(queries: _Array, step: float) -> _Array:
     """Return the nearest points of the grid, NaN as 0, none beyond its reach."""
-    # Exact: a division by a power of two, or so near 0 that it is rounded to it. The
-    # host may have asked numpy to raise when it overflows.
+    # Exact: a division by a power of two, or so near 0 that it is rounded to it. In
+    # this order no value raises a flag of the processor, which would take time.
+    reach = _MOST_STEPS * step
     with np.errstate(all="ignore"):
-        steps = np.rint(queries / step)
-        steps[np.isnan(steps)] = 0
-        np.clip(steps, -float(_MOST_STEPS), float(_MOST_STEPS), out=steps)
-        return steps.astype(np.int64)
+        finite = np.where(np.isnan(queries), 0.0, queries)
+        return np.rint(np.clip(finite, -reach, reach) / step).astype(np.int64)

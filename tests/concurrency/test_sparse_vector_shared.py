@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp import _core
+from fastdp._stream import Stream
 from fastdp.exceptions import BudgetExceededError, DTypeError
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -178,6 +180,32 @@ def test_a_fork_under_the_lock_does_not_hang_the_child() -> None:
         stop.set()
         thread.join()
     assert vector.remaining == 1
+
+
+@needs_fork
+def test_a_fork_within_a_call_gives_the_child_no_answer() -> None:
+    """As from a signal's handler, which runs between any two steps of a call."""
+    vector = fastdp.SparseVector(100, 50)
+    read, write = os.pipe()
+
+    class Forking(Stream):
+        def _next_call(self) -> Any:
+            self.child = os.fork()
+            return _core.CIPHERS["chacha20"], bytes(32), None
+
+    stream = Forking()
+    try:
+        answer = str(vector.test(1e6, stream=stream))
+    except BudgetExceededError as error:
+        answer = str(error)
+    if stream.child == 0:
+        os.write(write, answer.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read().decode() == ALONE
+    assert os.waitpid(stream.child, 0)[1] == 0
+    assert answer == "True"
 
 
 def _ask(vector: Any) -> bool:
