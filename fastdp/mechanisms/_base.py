@@ -205,8 +205,12 @@ def _rebuild(kind: type[Mechanism], arguments: dict[str, Any]) -> Mechanism:
     return kind(**arguments)
 
 
-def int64_scalar(name: str, x: Any) -> int:
-    """Return an integer scalar as an int, saturated to int64."""
+def int64_scalar(name: str, x: Any) -> np.int64:
+    """Return an integer scalar, saturated to int64.
+
+    numpy's integers never become Python's, whose cost depends on their value: a
+    scalar's array is its ``__array__()``, for np.array goes by way of them.
+    """
     if isinstance(x, np.ndarray):
         x = _arrays.data(name, x, real=False)[()]
     if isinstance(x, (bool, np.uint64, np.timedelta64)) or not isinstance(
@@ -216,4 +220,6 @@ def int64_scalar(name: str, x: Any) -> int:
             f"{name} must be an int or an integer array of at most 64 bits (not "
             f"uint64), got {type(x).__name__}"
         )
-    return min(max(int(x), _INT64.min), _INT64.max)
+    if isinstance(x, np.integer):
+        return x.astype(np.int64)
+    return np.int64(min(max(x, _INT64.min), _INT64.max))

@@ -74,7 +74,7 @@ class _Integer(Additive):
             x = x if type(x) is np.int64 else int64_scalar("x", x)
             return _core.fill_one(self._sampler, x, stream)
         if scalar:
-            x = np.asarray(int64_scalar("x", x))
+            x = int64_scalar("x", x).__array__()
         x = _arrays.data("x", x, real=False)
         if out is None:
             out = np.zeros(x.shape, np.int64)

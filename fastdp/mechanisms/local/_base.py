@@ -153,11 +153,8 @@ class FrequencyOracle(Mechanism):
         """
         if isinstance(values, np.ndarray):
             labels = _arrays.data("values", values, real=False)
-        elif isinstance(values, np.integer):
-            # Never a Python int, whose cost depends on its value; np.array makes one.
-            labels = _arrays.data("values", values.__array__(), real=False)
         else:
-            labels = np.array(int64_scalar("values", values))
+            labels = int64_scalar("values", values).__array__()
         dtype = self._report_dtype
         return self._run(values, labels, dtype, self._draw, out, stream, workers)
 
