@@ -51,6 +51,7 @@ from fastdp.accounting.filters import (
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
 from fastdp.accounting.odometers import PureOdometer, ZCDPOdometer
+from fastdp.accounting.pld import PLDAccountant
 from fastdp.accounting.pure import PureAccountant
 from fastdp.accounting.rdp import (
     RDPAccountant,
@@ -78,6 +79,7 @@ __all__ = [
     "GroupEvent",
     "LaplaceEvent",
     "NeighboringRelation",
+    "PLDAccountant",
     "PermuteAndFlipEvent",
     "PoissonSampledEvent",
     "PrivacyFilter",

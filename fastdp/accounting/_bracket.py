@@ -1,0 +1,190 @@
+"""Proved bounds of one direction's profile, read off contours.
+
+delta(epsilon) does not grow, so epsilon is between a point where delta was proved to
+be at least the target and one where it was proved to be at most that (theorem 9);
+slopes only serve to guess the two points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastdp.accounting._composition import Composition
+from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyError
+from fastdp.accounting._losses import Floats, Loss, U
+
+#: ln of about what delta is in units of its least Chernoff bound.
+_GAP = -1.5
+
+#: How far from its plan a contour is read, in units of 1/theta.
+_REACH = 1.5
+
+#: Widenings of a first guess at the width that are tried.
+_WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A number between proved bounds, and how the narrower of them were got."""
+
+    lower: float
+    estimate: float
+    upper: float
+    method: str
+
+    def meet(self, other: Bracket) -> Bracket:
+        """Return what two brackets prove together; `other` names the method."""
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        estimate = min(max(other.estimate, lower), upper)
+        return Bracket(lower, estimate, upper, other.method)
+
+
+class Direction:
+    """The profile of one direction of a composition."""
+
+    def __init__(self, composition: Composition) -> None:
+        self.composition = composition
+        self._chernoff = Chernoff(composition)
+
+    def plus(self, loss: Loss, count: int) -> Direction:
+        """Return the profile with `count` more times `loss`."""
+        return Direction(self.composition.plus(loss, count))
+
+    # ---- epsilon -------------------------------------------------------------------
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
+
+        `log_delta` are bounds of ln delta: the lower one is what has to be met.
+        """
+        target = log_delta[0]
+        upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
+        guess = max(0.0, self._chernoff.best_epsilon(target - _GAP)[1])
+        best = Bracket(0.0, guess, upper, "chernoff")
+        if upper == 0:
+            return best
+        try:
+            return best.meet(self._by_contour(guess, upper, log_delta))
+        except TooCostlyError:
+            t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
+            upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
+            return best.meet(Bracket(0.0, guess, upper, "chernoff"))
+
+    def _by_contour(
+        self, guess: float, upper: float, log_delta: tuple[float, float]
+    ) -> Bracket:
+        search = _Search(log_delta, upper)
+        epsilon = guess
+        for _ in range(8):
+            contour = Contour(self.composition, self._chernoff, epsilon, log_delta[0])
+            start = epsilon
+            epsilon = search.newton(contour, epsilon)
+            if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
+                break
+        search.widen(contour, epsilon)
+        return Bracket(search.lower, epsilon, search.upper, "contour")
+
+    # ---- delta ---------------------------------------------------------------------
+
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon), epsilon >= 0."""
+        return self.log_deltas(np.array([epsilon]))[0]
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at ascending epsilons, with few contours."""
+        results: list[Bracket] = []
+        contour, planned = None, -math.inf
+        at = 0
+        while at < epsilons.size:
+            first = float(epsilons[at])
+            try:
+                contour, planned = self._planned(first)
+                last = float(np.searchsorted(epsilons, planned, side="right"))
+                stop = max(at + 1, int(last))
+                found: list[LogDelta | None] = list(
+                    contour.log_deltas(epsilons[at:stop])
+                )
+            except TooCostlyError:
+                stop, found = at + 1, [None]
+            for epsilon, one in zip(epsilons[at:stop], found, strict=True):
+                results.append(self._met(float(epsilon), one))
+            at = stop
+        return results
+
+    def _planned(self, epsilon: float) -> tuple[Contour, float]:
+        """Return a contour for epsilon, and up to where it is good as well."""
+        bound = self._chernoff.best_delta(epsilon)[1]
+        level = min(0.0, bound) + _GAP
+        contour = Contour(self.composition, self._chernoff, epsilon, level)
+        return contour, epsilon + 1 / contour.theta
+
+    def _met(self, epsilon: float, found: LogDelta | None) -> Bracket:
+        """Return the contour's bounds together with Chernoff's."""
+        bound = self._chernoff.best_delta(epsilon)[1]
+        upper = min(0.0, bound + 1e-12 + 1e-15 * abs(bound))
+        best = Bracket(-math.inf, upper, upper, "chernoff")
+        if found is None:
+            return best
+        contour = Bracket(found.lower, found.estimate, found.upper, "contour")
+        return best.meet(contour)
+
+
+class _Search:
+    """What is proved of epsilon so far, and the looking for more."""
+
+    def __init__(self, log_delta: tuple[float, float], upper: float) -> None:
+        self._low, self._high = log_delta
+        self.lower, self.upper = 0.0, upper
+
+    def note(self, epsilon: float, found: LogDelta) -> None:
+        """Take over what the bounds of ln delta at epsilon say."""
+        if found.upper <= self._low:
+            self.upper = min(self.upper, epsilon)
+        if found.lower >= self._high:
+            self.lower = max(self.lower, epsilon)
+
+    def newton(self, contour: Contour, epsilon: float) -> float:
+        """Return the estimate's root near epsilon, >= 0."""
+        for _ in range(12):
+            found = contour.log_deltas(np.array([epsilon]))[0]
+            self.note(epsilon, found)
+            value = found.estimate
+            if not math.isfinite(value):
+                return self._inside(epsilon)
+            slope = min(contour.slope(epsilon, value), -1e-3 * contour.theta)
+            most = 3 / contour.theta
+            step = max(-most, min(most, (self._low - value) / slope))
+            moved = self._inside(epsilon + step)
+            if abs(moved - epsilon) <= 1e-15 * max(epsilon, 1e-3 / contour.theta):
+                return moved
+            epsilon = moved
+        return epsilon
+
+    def _inside(self, epsilon: float) -> float:
+        return min(max(epsilon, self.lower), self.upper)
+
+    def widen(self, contour: Contour, epsilon: float) -> None:
+        """Widen about the root until both sides are proved."""
+        found = contour.log_deltas(np.array([epsilon]))[0]
+        self.note(epsilon, found)
+        slope = min(contour.slope(epsilon, found.estimate), -1e-3 * contour.theta)
+        width = (found.upper - found.lower) / -slope
+        if not math.isfinite(width):
+            width = 1 / contour.theta
+        width = max(width, 4 * U * epsilon, 1e-300)
+        open_below, open_above = True, True
+        for factor in _WIDER:
+            below, above = epsilon - factor * width, epsilon + factor * width
+            ends = np.array([max(0.0, below), above])
+            low, high = contour.log_deltas(ends)
+            if open_below:
+                self.note(float(ends[0]), low)
+            if open_above:
+                self.note(above, high)
+            open_below = open_below and self.lower < max(below, 1e-300) and below > 0
+            open_above = open_above and self.upper > above
+            if not (open_below or open_above):
+                break

@@ -1,0 +1,103 @@
+"""Closed forms with bounds from both sides, where a composition has one.
+
+Gaussian noise alone is one Gaussian mechanism; on a single Poisson sample it has
+delta'(ln(1 + q (e^epsilon - 1))) = q delta(epsilon), the removal of a record being the
+worse direction (docs/proofs/numerical_accounting.md, section 9).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastdp.accounting import _gaussian, _sampling, _zcdp
+from fastdp.accounting._bracket import Bracket
+from fastdp.accounting._losses import Floats
+from fastdp.accounting._numeric import (
+    FLAT_SLOP,
+    RELATIVE_SLOP,
+    log_fraction,
+    root_above,
+    sqrt_up,
+)
+
+#: Steps, relative to epsilon, by which a lower bound is looked for.
+_STEPS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4, 1e-2)
+
+#: What the inner epsilon may be off by, relatively.
+_INSIDE = Fraction(3, 10**13)
+
+
+@dataclass(frozen=True)
+class GaussianProfile:
+    """The profile of Gaussian noise, perhaps on one Poisson sample.
+
+    Parameters
+    ----------
+    square : Fraction
+        Square of sensitivity over standard deviation, > 0.
+    rate : Fraction
+        Probability of each record to be in the sample, 1 without sampling.
+    """
+
+    square: Fraction
+    rate: Fraction = Fraction(1)
+
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon), epsilon >= 0."""
+        exact = Fraction(epsilon)
+        low = high = exact
+        if self.rate < 1:
+            low = _sampling.inner_epsilon(self.rate, exact)
+            high = low * (1 + _INSIDE) + Fraction(1, 10**300)
+        mu = sqrt_up(self.square)
+        upper, lower = (_gaussian.log_delta(e, mu) for e in (low, high))
+        # Off twice: `log_delta` has been raised by what it may be too small by.
+        lower -= 3 * (FLAT_SLOP + RELATIVE_SLOP * abs(lower))
+        if lower < -1e15:
+            lower = -math.inf
+        if self.rate < 1:
+            upper = _sampling.times_rate(upper, self.rate)
+            share = log_fraction(self.rate)
+            lower += share - 1e-15 * (1 + abs(share))
+        return Bracket(lower, max(lower, upper - 1e-12), upper, "closed form")
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at each epsilon."""
+        return [self.log_delta(float(e)) for e in epsilons]
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+        target, over = log_delta
+
+        def excess(epsilon: float) -> float:
+            return max(self.log_delta(epsilon).upper, -1e300) - target
+
+        if excess(0.0) <= 0:
+            return Bracket(0.0, 0.0, 0.0, "closed form")
+        high = _zcdp.epsilon(target, self.square / 2)
+        if math.isfinite(high) and excess(high) <= 0:
+            high = min(high, root_above(excess, 0.0, high))
+        tries = [max(0.0, high * (1 - step)) for step in _STEPS]
+        lower = next((e for e in tries if self.log_delta(e).lower >= over), 0.0)
+        return Bracket(lower, (lower + high) / 2, high, "closed form")
+
+
+@dataclass(frozen=True)
+class NothingProfile:
+    """The profile where nothing was composed."""
+
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Return that delta is 0."""
+        return Bracket(-math.inf, -math.inf, -math.inf, "closed form")
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Return that delta is 0 at each epsilon."""
+        return [self.log_delta(0.0)] * np.size(epsilons)
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Return that epsilon is 0."""
+        return Bracket(0.0, 0.0, 0.0, "closed form")

@@ -1,0 +1,199 @@
+"""The accountant of privacy losses: known values, bounds, mixes, refusals."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fastdp.accounting import (
+    GaussianEvent,
+    GDPEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PLDAccountant,
+    PoissonSampledEvent,
+    RDPAccountant,
+    conversions,
+)
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+
+def sampled(rate, sigma):
+    return PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+
+
+def accountant(*steps):
+    result = PLDAccountant()
+    for event, count in steps:
+        result.compose(event, count)
+    return result
+
+
+#: epsilon computed to 28 digits by an integral of another kind.
+KNOWN = [
+    (0.01, 1, 10_000, 1e-5, 6.187712389971544),
+    (0.01, 1, 10_000, 1e-15, 11.75997850224186),
+]
+
+
+@pytest.mark.parametrize(("rate", "sigma", "count", "delta", "epsilon"), KNOWN)
+def test_known_values(rate, sigma, count, delta, epsilon):
+    bounds = accountant((sampled(rate, sigma), count)).epsilon_bounds(delta)
+    assert bounds.lower <= epsilon <= bounds.upper
+    assert bounds.upper - bounds.lower <= 1e-10 * epsilon
+    assert bounds.certificate == "contour"
+
+
+def test_epsilon_and_delta_are_inverse():
+    known = accountant((sampled(Fraction(1, 50), 2), 500), (GaussianEvent(1, 9), 3))
+    for epsilon in (0.1, 1, 3):
+        delta = known.delta_bounds(epsilon)
+        back = known.epsilon_bounds(delta.estimate)
+        assert back.estimate == pytest.approx(epsilon, rel=1e-11)
+        assert known.epsilon(delta.upper) >= back.lower
+        logs = known.ln_delta_bounds(epsilon)
+        assert logs.lower <= math.log(delta.estimate) <= logs.upper
+
+
+def test_gaussian_noise_alone_is_one_mechanism():
+    many = accountant((GaussianEvent(1, 10), 100), (GDPEvent(0.5), 4))
+    bounds = many.delta_bounds(1)
+    true = conversions.gaussian_delta(1, 1, 1 / math.sqrt(2))
+    assert bounds.lower <= true <= bounds.upper * (1 + 1e-12)
+    assert bounds.certificate == "closed form"
+    assert bounds.upper - bounds.lower < 1e-10 * true
+
+
+def test_the_contour_agrees_with_the_closed_form():
+    """A sampled step that hardly tells anything makes the integral do the rest."""
+    mixed = accountant((GaussianEvent(1, 1), 1), (sampled(1e-9, 100), 1))
+    alone = accountant((GaussianEvent(1, 1), 1))
+    for epsilon in (0, 0.5, 2, 6, 30):
+        a, b = mixed.ln_delta_bounds(epsilon), alone.ln_delta_bounds(epsilon)
+        assert a.certificate == "contour"
+        assert b.lower <= a.upper
+        assert a.lower <= b.upper + 1e-8
+        assert a.upper - a.lower < 1e-9
+
+
+def test_a_single_sampled_step_is_exact():
+    one = accountant((sampled(0.1, 1), 1))
+    bounds = one.delta_bounds(0.5)
+    inner = math.log1p(math.expm1(0.5) / 0.1)
+    assert bounds.estimate == pytest.approx(
+        0.1 * conversions.gaussian_delta(inner, 1, 1), rel=1e-11
+    )
+
+
+def test_sampling_with_certainty_is_no_sampling():
+    event = PoissonSampledEvent(1, GaussianEvent(1, 5))
+    a, b = accountant((event, 7)), accountant((GaussianEvent(1, 5), 7))
+    assert a.epsilon_bounds(1e-6) == b.epsilon_bounds(1e-6)
+
+
+def test_nested_samples_multiply():
+    nested = PoissonSampledEvent(Fraction(1, 10), sampled(Fraction(1, 5), 2))
+    a, b = accountant((nested, 100)), accountant((sampled(Fraction(1, 50), 2), 100))
+    assert a.epsilon_bounds(1e-6) == b.epsilon_bounds(1e-6)
+
+
+def test_order_and_grouping_do_not_matter():
+    parts = [(sampled(0.02, 1), 60), (sampled(0.01, 2), 40), (GaussianEvent(1, 8), 2)]
+    a = accountant(*parts)
+    b = accountant(*parts[::-1])
+    c = accountant(*[(event, 1) for event, n in parts for _ in range(n)])
+    reading = a.epsilon_bounds(1e-7)
+    for other in (b.epsilon_bounds(1e-7), c.epsilon_bounds(1e-7)):
+        assert other.lower <= reading.upper
+        assert other.upper >= reading.lower
+        assert other.upper - other.lower <= 1e-10 * other.upper
+
+
+def test_composing_after_reading_gives_what_composing_first_does():
+    known = accountant((sampled(0.01, 1), 1000), (GaussianEvent(1, 20), 3))
+    known.epsilon_bounds(1e-6)
+    known.compose(sampled(0.03, 2), 50)
+    known.compose(GaussianEvent(1, 30), 2)
+    fresh = accountant(
+        (sampled(0.01, 1), 1000),
+        (GaussianEvent(1, 20), 3),
+        (sampled(0.03, 2), 50),
+        (GaussianEvent(1, 30), 2),
+    )
+    a, b = known.epsilon_bounds(1e-6), fresh.epsilon_bounds(1e-6)
+    assert a.estimate == pytest.approx(b.estimate, rel=1e-12)
+    assert max(a.lower, b.lower) <= min(a.upper, b.upper)
+
+
+def test_never_above_renyi():
+    for rate, sigma, count in ((0.01, 1, 1), (0.2, 1, 10), (0.5, 9, 99)):
+        ours = accountant((sampled(rate, sigma), count)).epsilon(1e-6)
+        renyi = RDPAccountant().compose(sampled(rate, sigma), count).epsilon(1e-6)
+        assert ours <= renyi
+
+
+def test_a_profile_is_its_points():
+    known = accountant((sampled(0.01, 1), 1000))
+    epsilons = np.linspace(0, 8, 33)
+    lower, upper = known.ln_delta_profile(epsilons[::-1].reshape(3, 11))
+    assert lower.shape == (3, 11)
+    assert (np.diff(upper.ravel()) > 0).all()
+    for i in (0, 5, 32):
+        point = known.ln_delta_bounds(float(epsilons[i]))
+        low, high = lower.ravel()[32 - i], upper.ravel()[32 - i]
+        assert low <= point.upper
+        assert point.lower <= high
+        assert high - low < 1e-6
+
+
+def test_counts_may_be_huge():
+    bounds = accountant((sampled(0.001, 50), 10**9)).epsilon_bounds(1e-6)
+    assert bounds.lower < bounds.upper <= bounds.lower * (1 + 1e-8)
+
+
+def test_nothing_composed_costs_nothing():
+    assert PLDAccountant().epsilon_bounds(1e-5)[:3] == (0, 0, 0)
+    assert PLDAccountant().delta_bounds(0)[:3] == (0, 0, 0)
+    assert PLDAccountant().epsilon(0) == 0
+
+
+def test_a_large_delta_needs_no_epsilon():
+    bounds = accountant((sampled(0.01, 5), 100)).epsilon_bounds(0.9)
+    assert bounds[:3] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("sigma", [Fraction(1, 10**6), 10**12])
+def test_extreme_noise_has_the_bound_of_rho(sigma):
+    known = accountant((sampled(0.01, sigma), 10))
+    bounds = known.epsilon_bounds(1e-6)
+    assert bounds.lower == 0
+    assert bounds.certificate == "chernoff"
+    assert 0 <= bounds.upper < math.inf
+    assert known.ln_delta_bounds(1).lower == -math.inf
+
+
+def test_what_has_no_pair_is_refused():
+    known = PLDAccountant()
+    other = GaussianEvent(1, 1, NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(UnsupportedEventError):
+        known.compose(PoissonSampledEvent(0.5, LaplaceEvent(1, 1)))
+    with pytest.raises(UnsupportedEventError, match="ADD_OR_REMOVE_ONE"):
+        known.compose(PoissonSampledEvent(0.5, other))
+    assert known.statement().events == ()
+
+
+def test_bad_questions_are_refused():
+    known = accountant((sampled(0.01, 1), 10))
+    with pytest.raises(UnsupportedEventError):
+        known.epsilon(0)
+    for delta in (0, 1, 2):
+        with pytest.raises(ParameterError):
+            known.epsilon_bounds(delta)
+    for epsilon in (-1, math.nan, math.inf):
+        with pytest.raises(ParameterError):
+            known.ln_delta_bounds(epsilon)
+    with pytest.raises(ParameterError, match="epsilons"):
+        known.ln_delta_profile([1, math.nan])
+    with pytest.raises(DTypeError, match="epsilons"):
+        known.ln_delta_profile(["a"])
