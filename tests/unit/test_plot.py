@@ -1,17 +1,27 @@
-"""``fastdp.plot``: what is drawn is the estimate, no more and no less."""
+"""``fastdp.plot``: what is drawn is the estimate or the bound, no more and no less."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from fastdp import plot
+from fastdp.accounting import (
+    ApproximateAccountant,
+    GaussianEvent,
+    LaplaceEvent,
+    PureAccountant,
+    RDPAccountant,
+    ZCDPAccountant,
+)
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
 pytest.importorskip("matplotlib")
@@ -33,7 +43,7 @@ class Made:
 COUNTS = Made(np.array([30.0, -5.0, 60.0, 30.0]))
 
 
-def drawn(figure: plot.Figure) -> list[tuple[str, float, float, float]]:
+def drawn(figure: Any) -> list[tuple[str, float, float, float]]:
     """Return name, height, lower and upper end of each bar."""
     (axes,) = figure.axes
     names = [label.get_text() for label in axes.get_xticklabels()]
@@ -130,3 +140,132 @@ def test_drawing_leaves_no_state_and_importing_loads_nothing() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- accounting ------------------------------------------------------------------
+
+NOTIONS = {"zCDP": ZCDPAccountant, "pairs": ApproximateAccountant}
+LAPLACE = LaplaceEvent(1, 20)
+
+
+def lines(figure: Any) -> dict[str, tuple[list[float], list[float], str]]:
+    """Return abscissae, ordinates and style of each line by its label."""
+    (axes,) = figure.axes
+    return {
+        line.get_label(): (
+            list(line.get_xdata()),
+            list(line.get_ydata()),
+            line.get_linestyle(),
+        )
+        for line in axes.lines
+    }
+
+
+def test_epsilon_against_count_is_the_accountants() -> None:
+    figure = plot.epsilon_against_count(
+        LAPLACE, NOTIONS, 1e-6, [100, 1, 10, 10], approximations={"guess": math.sqrt}
+    )
+    shown = lines(figure)
+    assert list(shown) == ["zCDP", "pairs", "guess (approximation)"]
+    for name, make in NOTIONS.items():
+        x, y, style = shown[name]
+        assert x == [1, 10, 100]
+        assert y == [make().compose(LAPLACE, k).epsilon(1e-6) for k in x]
+        assert style == "-"
+    assert shown["guess (approximation)"][1:] == (
+        [math.sqrt(k) for k in (1, 10, 100)],
+        "--",
+    )
+    assert figure.axes[0].get_ylabel() == "epsilon at delta = 1e-06"
+
+
+def test_a_notion_without_a_bound_leaves_a_gap() -> None:
+    figure = plot.epsilon_against_count(
+        GaussianEvent(1, 9),
+        {"pure": PureAccountant, "zCDP": ZCDPAccountant},
+        0.1,
+        [1, 2],
+    )
+    shown = lines(figure)
+    assert np.isnan(shown["pure"][1]).all()
+    assert np.isfinite(shown["zCDP"][1]).all()
+
+
+def test_profile_is_the_accountants() -> None:
+    accountant = RDPAccountant().compose(LAPLACE, 50)
+    figure = plot.profile(
+        {"Renyi": accountant},
+        [0.1, 1e-9],
+        approximations={"$": lambda delta: 1 - delta},
+    )
+    shown = lines(figure)
+    assert shown["Renyi"] == ([1e-9, 0.1], [*map(accountant.epsilon, (1e-9, 0.1))], "-")
+    assert shown[r"\$ (approximation)"][1:] == ([1 - 1e-9, 0.9], "--")
+    wide = lines(plot.profile({"Renyi": accountant}))["Renyi"]
+    assert len(wide[0]) == 45
+    assert sorted(wide[1], reverse=True) == wide[1]
+
+
+def test_trade_off_of_pure_privacy_is_two_lines() -> None:
+    # With epsilon alone: max(1 - e^epsilon x, e^-epsilon (1 - x)), from below.
+    accountant = PureAccountant().compose(LaplaceEvent(1, 1))
+    shown = lines(plot.trade_off({"pure": accountant}))
+    x, f = (np.array(part) for part in shown["pure"][:2])
+    exact = np.maximum(1 - math.e * x, (1 - x) / math.e)
+    assert np.all(f <= exact + 1e-12)
+    assert np.max(exact - f) < 1e-6
+    assert shown["perfect privacy"][:2] == ([0, 1], [1, 0])
+
+
+def test_trade_off_of_a_profile_is_near_the_gaussian_curve_and_below() -> None:
+    from scipy.special import ndtr, ndtri
+
+    class Exact:
+        """One unit normal against another, 1 apart; epsilon by bisection."""
+
+        def compose(self, event: object, count: int = 1) -> object:
+            raise AssertionError
+
+        def epsilon(self, delta: float) -> float:
+            low, high = 0.0, 50.0
+            for _ in range(60):
+                e = (low + high) / 2
+                found = ndtr(0.5 - e) - math.exp(e) * ndtr(-0.5 - e)
+                low, high = (e, high) if found > delta else (low, e)
+            return high
+
+    shown = lines(plot.trade_off({"G": Exact()}))["G"]
+    x, f = np.array(shown[0]), np.array(shown[1])
+    true = ndtr(ndtri(1 - x) - 1)
+    assert np.all(f <= true + 1e-9)
+    assert np.max(true - f) < 3e-3
+
+
+def test_overview_has_three_pictures_and_marks_what_is_no_bound() -> None:
+    figure = plot.overview(
+        LAPLACE, NOTIONS, 1e-6, 10, limits={"limit": lambda count, delta: count * delta}
+    )
+    assert len(figure.axes) == 3
+    for axes in figure.axes:
+        styles = {line.get_label(): line.get_linestyle() for line in axes.lines}
+        assert styles["limit (approximation)"] == "--"
+        assert {styles["zCDP"], styles["pairs"]} == {"-"}
+    by_count = {line.get_label(): line for line in figure.axes[1].lines}
+    limit = by_count["limit (approximation)"]
+    assert limit.get_ydata() == pytest.approx(np.array(limit.get_xdata()) * 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, []), "counts"),
+        (lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, [0]), "counts"),
+        (lambda: plot.profile({}, [0.5, 1.0]), "deltas must be > 0"),
+        (lambda: plot.profile({}, [[0.5]]), "one dimension"),
+        (lambda: plot.overview(LAPLACE, NOTIONS, 0, 1), "delta must be"),
+        (lambda: plot.overview(LAPLACE, NOTIONS, 0.1, 0), "count must be"),
+    ],
+)
+def test_refusals_of_pictures_of_accounting(call: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        call()

@@ -1,8 +1,4 @@
-"""Pictures of releases (they need matplotlib: ``pip install "fastdp[plot]"``).
-
-Figures are made without pyplot: no window opens and no state is kept. They show what
-was released and nothing else, so that drawing costs no privacy.
-"""
+"""Pictures of estimated frequencies."""
 
 from __future__ import annotations
 
@@ -13,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fastdp import _validate
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp.exceptions import ParameterError
+from fastdp.plot._figure import figure_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["frequencies"]
 
 #: More categories than this are drawn as points, without their names.
 _NAMED = 60
@@ -105,7 +100,7 @@ def frequencies(
         np.asarray(part)[order] / estimate.users for part in (counts, low, high)
     )
     arms = np.array([middle - below, above - middle])
-    figure = _figure(len(order))
+    figure = figure_of(2 + 0.25 * len(order))
     axes = figure.subplots()
     places = np.arange(len(order))
     label = f"estimate, {100 * exact:.6g} % interval"
@@ -159,17 +154,3 @@ def _short(name: object) -> str:
     # Mathematical notation is not wanted in a name.
     shown = text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "\u2026"
     return shown.replace("$", r"\$")
-
-
-def _figure(bars: int) -> Figure:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise FastDPError(
-            'fastdp.plot needs matplotlib: pip install "fastdp[plot]"'
-        ) from None
-    width = min(14.0, max(6.0, 2 + 0.25 * bars))
-    figure = Figure(figsize=(width, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

@@ -1,0 +1,20 @@
+"""Pictures (they need matplotlib: ``pip install "fastdp[plot]"``).
+
+Figures are made without pyplot: no window opens and no state is kept. They show what
+was released, or what accountants say, and nothing else: drawing costs no privacy.
+
+In pictures of accounting every number is an accountant's, hence a bound. What is no
+bound is given apart, drawn dashed, and called an approximation in the legend.
+"""
+
+from fastdp.plot._accounting import epsilon_against_count, overview, profile, trade_off
+from fastdp.plot._frequencies import frequencies, most_frequent
+
+__all__ = [
+    "epsilon_against_count",
+    "frequencies",
+    "most_frequent",
+    "overview",
+    "profile",
+    "trade_off",
+]
