@@ -1,12 +1,15 @@
 """Amplification by sampling: delta'(ln(1 + rate (e^x - 1))) = rate delta(x).
 
 Tight for Poisson sampling when a record is added or removed and for subsets of fixed
-size when one is replaced (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9).
+size when one is replaced (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9). For draws
+with replacement, rate is the chance that a record is drawn at all, and delta the mean,
+over how often it is drawn, of the group's delta (Theorem 10).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from fastdp._validate import float_down, float_up
@@ -14,6 +17,8 @@ from fastdp.accounting._numeric import log_fraction
 
 #: From here on e^epsilon - 1 is taken for e^epsilon (upward).
 _LARGE = 40
+#: With replacement, draws of one record are counted one by one up to this number.
+_MOST_DRAWS = 2000
 
 
 def amplified_epsilon(rate: Fraction, epsilon: Fraction) -> float:
@@ -48,3 +53,37 @@ def times_rate(log_delta: float, rate: Fraction) -> float:
     """Return ln(rate) + log_delta, rounded up."""
     log_rate = log_fraction(rate)
     return min(0.0, log_rate + log_delta + 1e-15 * (abs(log_rate) + 1))
+
+
+def hit_rate(source: int, draws: int) -> Fraction:
+    """Return 1 - (1 - 1/source)^draws, rounded up: how likely a record is drawn."""
+    exponent = draws * math.log1p(-1 / source) if source > 1 else -math.inf
+    value = -math.expm1(exponent * (1 + 4e-16)) * (1 + 4e-16)
+    return Fraction(min(1.0, math.nextafter(value, 1.0)))
+
+
+def with_replacement_log_delta(
+    source: int, draws: int, group_log_delta: Callable[[int], float]
+) -> float:
+    """Return ln of the sum over j >= 1 of P(a record is drawn j times) delta_j.
+
+    ln(delta_j) is the group's at the inner epsilon, rising with j. What the sum leaves
+    out is at most the probability of more draws, by a geometric series.
+    """
+    if source == 1:
+        return group_log_delta(draws)
+    log_miss = math.log1p(-1 / source)
+    log_mass = draws * log_miss
+    total = 0.0
+    for j in range(1, draws + 1):
+        log_mass += math.log((draws - j + 1) / j) - math.log(source - 1)
+        total += math.exp(log_mass + group_log_delta(j)) * (1 + 1e-14 * j)
+        ratio = (draws - j) / (j + 1) / (source - 1)
+        left = math.exp(log_mass) * ratio / (1 - ratio) if ratio < 1 else math.inf
+        if left <= 1e-15 * total or left < 1e-290 or j == _MOST_DRAWS:
+            total += left
+            break
+    error = 1e-15 * (2 + abs(draws * log_miss))
+    if total <= 0:
+        return -math.inf
+    return min(0.0, math.log(total) + error + 1e-14)

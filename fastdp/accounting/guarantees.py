@@ -29,6 +29,7 @@ from fastdp.accounting.events import (
     PureDPEvent,
     RandomizedResponseEvent,
     SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
     TCDPEvent,
     TruncatedDiscreteLaplaceEvent,
     ZCDPEvent,
@@ -38,6 +39,9 @@ from fastdp.accounting.groups import group_delta, grouped
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["event_delta", "event_epsilon", "event_rho", "exact_epsilon"]
+
+#: How far an epsilon is looked for.
+_LARGEST_EPSILON = 1e6
 
 
 def exact_epsilon(event: Event) -> Fraction | None:
@@ -65,6 +69,11 @@ def exact_epsilon(event: Event) -> Fraction | None:
             | SampledWithoutReplacementEvent(event=inner)
         ):
             pure, rate = exact_epsilon(inner), sampling_rate(event)
+            if pure is None or rate is None:
+                return None
+            return Fraction(_sampling.amplified_epsilon(rate, pure))
+        case SampledWithReplacementEvent(sample_size=m, event=inner):
+            pure, rate = exact_epsilon(GroupEvent(inner, m)), sampling_rate(event)
             if pure is None or rate is None:
                 return None
             return Fraction(_sampling.amplified_epsilon(rate, pure))
@@ -109,7 +118,7 @@ def exact_pair(event: Event) -> tuple[Fraction, Fraction] | None:
 def sampling_rate(event: Event) -> Fraction | None:
     """Return the rate at which sampling amplifies the event, None where it is refused.
 
-    Poisson sampling compares datasets by one record more or less, a subset of fixed
+    Poisson sampling compares datasets by one record more or less, samples of fixed
     size by one record replaced; the inner event must be for the same relation.
     """
     relation = relation_of(event)
@@ -122,6 +131,9 @@ def sampling_rate(event: Event) -> Fraction | None:
         case SampledWithoutReplacementEvent(source_dataset_size=n, sample_size=m):
             if relation is NeighboringRelation.REPLACE_ONE:
                 return Fraction(m, n)
+        case SampledWithReplacementEvent(source_dataset_size=n, sample_size=m):
+            if relation is NeighboringRelation.REPLACE_ONE:
+                return _sampling.hit_rate(n, m)
     return None
 
 
@@ -190,6 +202,8 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
                 return _sampling.amplified_epsilon(rate, e)
             if rate is not None:
                 return 0.0
+        case SampledWithReplacementEvent() if d > 0:
+            return _inverted(event, d)
         case GroupEvent(event=inner, size=size):
             same = grouped(inner, size)
             if same is not None:
@@ -200,6 +214,18 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
     raise UnsupportedEventError(
         f"no finite epsilon is known for {event!r} at {delta!r}"
     )
+
+
+def _inverted(event: Event, delta: Fraction) -> float:
+    """Return an epsilon at `delta` from the event's profile."""
+    high = 1.0
+    while event_log_delta(event, high) > log_down(delta):
+        high *= 2
+        if high > _LARGEST_EPSILON:
+            raise UnsupportedEventError(
+                f"no finite epsilon is known for {event!r} at {float_up(delta)!r}"
+            )
+    return conversions.invert(lambda e: event_log_delta(event, e), delta, high)
 
 
 def event_delta(event: Event, epsilon: Real) -> float:
@@ -265,6 +291,13 @@ def event_log_delta(event: Event, epsilon: Real) -> float:
             if rate is not None:
                 inside = _sampling.inner_epsilon(rate, e)
                 return _sampling.times_rate(event_log_delta(inner, inside), rate)
+        case SampledWithReplacementEvent(source_dataset_size=n, sample_size=m):
+            rate = sampling_rate(event)
+            if rate is not None:
+                inside = _sampling.inner_epsilon(rate, e)
+                return _sampling.with_replacement_log_delta(
+                    n, m, lambda j: event_log_delta(GroupEvent(event.event, j), inside)
+                )
         case GroupEvent(event=inner, size=size):
             same = grouped(inner, size)
             if same is not None:

@@ -18,6 +18,7 @@ from fastdp.accounting import (
     PoissonSampledEvent,
     PureDPEvent,
     SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
     TCDPEvent,
     ZCDPEvent,
     event_delta,
@@ -154,11 +155,36 @@ def test_sampled_noise(rate):
                 assert back <= float(Fraction(at)) * (1 + 1e-9) + 1e-9
 
 
+@pytest.mark.parametrize(("source", "draws"), [(10, 3), (1000, 50), (5, 40), (1, 3)])
+def test_sampling_with_replacement(source, draws):
+    replace = NeighboringRelation.REPLACE_ONE
+    event = SampledWithReplacementEvent(source, draws, GaussianEvent(1, 4, replace))
+    n, m = mp.mpf(source), draws
+    hit = 1 - (1 - 1 / n) ** m
+    for at in ["0.001", "0.3", "2"]:
+        inside = mp.log1p(mp.expm1(number(at)) / hit)
+        true = mp.mpf(0)
+        for j in range(1, m + 1):
+            mu = mp.mpf(j) / 4
+            left = mp.erfc((inside / mu - mu / 2) / mp.sqrt(2)) / 2
+            right = mp.erfc((inside / mu + mu / 2) / mp.sqrt(2)) / 2
+            weight = mp.binomial(m, j) * n**-j * (1 - 1 / n) ** (m - j)
+            true += weight * (left - mp.exp(inside) * right)
+        got = event_delta(event, Fraction(at))
+        assert 0 <= got - true < 1e-9 * true + 1e-280
+        back = event_epsilon(event, got)
+        assert float(at) * (1 - 1e-9) < back < float(at) * (1 + 1e-9)
+    pure = SampledWithReplacementEvent(source, draws, PureDPEvent(0.1, replace))
+    most = mp.log1p(hit * mp.expm1(mp.mpf(0.1) * m))
+    assert 0 <= event_epsilon(pure) - most < 1e-12 * most
+
+
 def test_sampling_is_refused_where_it_is_not_proved():
     replace = NeighboringRelation.REPLACE_ONE
     for event in (
         PoissonSampledEvent(0.5, GaussianEvent(1, 1, replace)),
         SampledWithoutReplacementEvent(10, 1, GaussianEvent(1, 1)),
+        SampledWithReplacementEvent(10, 1, GaussianEvent(1, 1)),
     ):
         with pytest.raises(UnsupportedEventError):
             event_delta(event, 1)
