@@ -137,13 +137,14 @@ def test_value_classes(harness: CDLL, one: str, two: str, dtype: int, n: int) ->
 # --- scalars, through Python ---------------------------------------------------------
 
 
-def scalar_values(harness: CDLL, rounds: int) -> Run:
-    tiny = [np.int64(k - 32) for k in range(ENTRIES)]
-    large = [np.int64(2**63 - 1 - k) for k in range(ENTRIES)]
-    x = np.int64(-(10**15))
-    work = tc.call_of(fastdp.DiscreteLaplace(10).release, x)
-    pool = tc.data_pool(tiny, large)
-    memory = tc.inside(x)
+def scalar_values(
+    release: Callable[[Any], Any], one: Any, two: Any, harness: CDLL, rounds: int
+) -> Run:
+    """Time the release of one number, or of an array without axes."""
+    x = np.array(one) if isinstance(one, np.ndarray) else type(one)(77)
+    work = tc.call_of(release, x)
+    pool = tc.data_pool([np.asarray(one)] * 2, [np.asarray(two)] * 2)
+    memory = x if isinstance(x, np.ndarray) else tc.inside(x)
     return lambda rounds, seed: tc.measure(harness, work, memory, pool, rounds, seed).t
 
 
@@ -165,8 +166,21 @@ def scalar_noise(m: Any, harness: CDLL, rounds: int, keys: int = 3) -> Run:
     return lambda rounds, seed: tc.measure(harness, work, memory, pool, rounds, seed).t
 
 
+INTEGERS, REALS = fastdp.DiscreteLaplace(10).release, fastdp.Laplace(scale=10).release
+INTO = np.zeros((), np.int64)
+ONE, LARGE = np.int64(1), np.int64(2**63 - 1)
 SCALARS: dict[str, Callable[[CDLL, int], Run]] = {
-    "values": scalar_values,
+    "int64": partial(scalar_values, INTEGERS, ONE, LARGE),
+    "int64 into an array": partial(
+        scalar_values, partial(INTEGERS, out=INTO), ONE, LARGE
+    ),
+    "int64 array": partial(scalar_values, INTEGERS, np.array(1), np.array(2**62)),
+    "int32": partial(scalar_values, INTEGERS, np.int32(1), np.int32(2**31 - 1)),
+    "normal / nan": partial(scalar_values, REALS, np.float64(1), np.float64("nan")),
+    "normal / subnormal": partial(
+        scalar_values, REALS, np.float64(1), np.float64(5e-324)
+    ),
+    "normal32 / nan32": partial(scalar_values, REALS, np.float32(1), np.float32("nan")),
     "noise, laplace 10": partial(scalar_noise, fastdp.DiscreteLaplace(10)),
     "noise, gaussian 10": partial(scalar_noise, fastdp.DiscreteGaussian(10)),
     "noise, laplace 2**40": partial(scalar_noise, fastdp.DiscreteLaplace(2**40)),
@@ -193,6 +207,12 @@ def test_the_statistic_sees_a_planted_leak() -> None:
     quiet = rng.gamma(20, 5, 20_000)
     assert abs(tc.largest_t(class_of, quiet)) < 5
     assert tc.largest_t(class_of, quiet + class_of * quiet) < -tc.ALARM
+
+
+def test_the_interpreter_is_seen(harness: CDLL) -> None:
+    """What makes a Python int of a number tells how large it is."""
+    run = scalar_values(int, ONE, LARGE, harness, tc.SHORT)
+    assert abs(run(tc.SHORT, 1)) > tc.ALARM
 
 
 def test_words_are_of_their_class(harness: CDLL) -> None:

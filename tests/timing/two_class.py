@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -336,18 +337,20 @@ def call_of(function: Any, argument: Any) -> Work:
     return work
 
 
-def inside(value: np.int64 | bytes) -> ctypes.Array[ctypes.c_uint8]:
+def inside(value: np.generic | bytes) -> ctypes.Array[ctypes.c_uint8]:
     """Return the memory of a number's value or of the octets of a bytes object.
 
     To change it is what no program may do but one that owns the object, here so that
-    both classes are one and the same object.
+    both classes are one and the same object. At least 8 bytes, which every number has.
     """
     if isinstance(value, bytes):
         offset, content = bytes.__basicsize__ - 1, value
     else:
         offset, content = object.__basicsize__, value.tobytes()
-    memory = (ctypes.c_uint8 * len(content)).from_address(id(value) + offset)
-    assert bytes(memory) == content
+    size = max(8, len(content))
+    assert offset + size <= sys.getsizeof(value)
+    memory = (ctypes.c_uint8 * size).from_address(id(value) + offset)
+    assert bytes(memory)[: len(content)] == content
     return memory
 
 
