@@ -16,6 +16,7 @@ allows (Asoodeh et al. 2020), and w0 -> 0 gives the form of Canonne, Kamath and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -38,8 +39,8 @@ _LEAST_GAP = 1e-18
 #: A round of the search looks at this many points within the bracket.
 _SECTION = 7
 _ROUNDS = 12
-#: Neighbouring points this close make the vertex of their parabola exact enough.
-_FINE = 1.02
+#: Relative accuracy of the least value, and of the gap where there are kinks.
+_VALUE, _FINEST = 2e-10, 1 + 1e-10
 
 
 def _log_excess(gap: Floats, moment: Floats, log_w0: Floats) -> Floats:
@@ -116,9 +117,26 @@ def next_log_w0(
     return np.where(gain < 1e-12 * epsilon, 0.0, np.log1p(-drop))
 
 
-def best_epsilon(
-    moment: Callable[[Floats], Floats], log_delta: Floats, start: float, largest: float
-) -> Floats:
+@dataclass(frozen=True)
+class Search:
+    """Where a search for the best gap starts and ends, and how it may go.
+
+    Parameters
+    ----------
+    start : float
+        A gap at which the search may start; it goes on to either side.
+    largest : float
+        Largest gap for which the bound is finite.
+    smooth : bool
+        Whether the bound has derivatives, so that parabolas find its optimum.
+    """
+
+    start: float
+    largest: float
+    smooth: bool
+
+
+def best_epsilon(moment: Objective, log_delta: Floats, search: Search) -> Floats:
     """Return the least epsilon over all orders for each ln(delta) < 0.
 
     Parameters
@@ -127,15 +145,13 @@ def best_epsilon(
         Gaps of any shape to bounds of K.
     log_delta : ndarray of float64, shape (n,)
         Rounded down by the caller.
-    start : float
-        A gap at which the search may start; it goes on to either side.
-    largest : float
-        Largest gap for which `moment` is finite.
+    search : Search
+        Where to look.
     """
-    near = np.full(1, min(start, largest, 1.0))
+    near = np.full(1, min(search.start, search.largest, 1.0))
     with np.errstate(divide="ignore", over="ignore"):
         rho = moment(near)[0] / (near[0] * (1 + near[0]))
-        guess = np.minimum(np.sqrt(-log_delta / rho), start)
+        guess = np.minimum(np.sqrt(-log_delta / rho), search.start)
 
     def value_for(log_w0: Floats) -> Objective:
         return lambda gaps: epsilon_at(
@@ -143,28 +159,26 @@ def best_epsilon(
         )[0]
 
     log_w0 = np.zeros_like(log_delta)
-    gap, value = minimize(value_for(log_w0), guess, largest)
+    gap, value = minimize(value_for(log_w0), guess, search)
     for _ in range(3):
         at = moment(gap)
         epsilon, step = epsilon_at(gap, at, log_delta, log_w0)
         log_w0 = next_log_w0(gap, step, epsilon, log_delta, log_w0)
         if not np.any(log_w0):
             break
-        gap, value = _again(value_for(log_w0), gap, value, largest)
+        gap, value = _again(value_for(log_w0), gap, value, search)
     return value
 
 
-def best_log_delta(
-    moment: Callable[[Floats], Floats], epsilon: Floats, start: float, largest: float
-) -> Floats:
+def best_log_delta(moment: Objective, epsilon: Floats, search: Search) -> Floats:
     """Return the least ln(delta) over all orders for each epsilon >= 0.
 
     The arguments are those of `best_epsilon`.
     """
-    near = np.full(1, min(start, largest, 1.0))
+    near = np.full(1, min(search.start, search.largest, 1.0))
     with np.errstate(divide="ignore", over="ignore"):
         rho = max(float(moment(near)[0] / (near[0] * (1 + near[0]))), 1e-300)
-        guess = np.minimum(np.maximum(epsilon / rho - 1, 0.5) / 2, start)
+        guess = np.minimum(np.maximum(epsilon / rho - 1, 0.5) / 2, search.start)
     log_w0 = np.full_like(epsilon, -1e-3)
 
     def value_for(log_w0: Floats) -> Objective:
@@ -172,34 +186,34 @@ def best_log_delta(
             gaps, moment(gaps), epsilon[:, None], log_w0[:, None]
         )[0]
 
-    gap, value = minimize(value_for(log_w0), guess, largest)
+    gap, value = minimize(value_for(log_w0), guess, search)
     for _ in range(5):
         log_delta, step = log_delta_at(gap, moment(gap), epsilon, log_w0)
         log_w0 = next_log_w0(gap, step, epsilon, log_delta, log_w0)
-        gap, value = _again(value_for(log_w0), gap, value, largest)
+        gap, value = _again(value_for(log_w0), gap, value, search)
         if not np.any(log_w0):
             break
     return value
 
 
 def _again(
-    objective: Objective, gap: Floats, value: Floats, largest: float
+    objective: Objective, gap: Floats, value: Floats, search: Search
 ) -> tuple[Floats, Floats]:
     """Search on around gaps that were best for a slightly different objective."""
-    low, high = gap / 1.5, np.minimum(gap * 1.5, largest)
-    return _narrow(objective, low, high, gap, value)
+    low, high = gap / 1.5, np.minimum(gap * 1.5, search.largest)
+    return _narrow(objective, low, high, gap, value, search.smooth)
 
 
 def minimize(
-    objective: Objective, start: Floats, largest: float
+    objective: Objective, start: Floats, search: Search
 ) -> tuple[Floats, Floats]:
-    """Return for each query the gap in (0, largest] with the least value, and it.
+    """Return for each query the gap with the least value, and this value.
 
     `objective` maps gaps of shape (queries, m) to values of that shape; along ln(gap)
     it falls and then rises. What is returned has been evaluated, so a bound stays one
     whatever the shape.
     """
-    top = min(largest, _LARGEST_GAP)
+    top = min(search.largest, _LARGEST_GAP)
     centre = np.clip(start, _LEAST_GAP, top)
     spread = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
     gaps = np.minimum(centre[:, None] * spread, top)
@@ -217,20 +231,26 @@ def minimize(
     best = values.argmin(axis=1)
     low = gaps[rows, np.maximum(best - 1, 0)]
     high = gaps[rows, np.minimum(best + 1, 4)]
-    return _narrow(objective, low, high, gaps[rows, best], values[rows, best])
+    found = gaps[rows, best], values[rows, best]
+    return _narrow(objective, low, high, *found, search.smooth)
 
 
 def _narrow(
-    objective: Objective, low: Floats, high: Floats, gap: Floats, value: Floats
+    objective: Objective,
+    low: Floats,
+    high: Floats,
+    gap: Floats,
+    value: Floats,
+    smooth: bool,
 ) -> tuple[Floats, Floats]:
     """Look at sections of the bracket, then near the vertex of a parabola.
 
     Where the least value is at an end of the points looked at, the bracket that is
-    known to hold it is cut into sections instead.
+    known to hold it is cut into sections instead; so it is where a bound has kinks.
     """
     rows, shares = np.arange(gap.size), np.linspace(0, 1, _SECTION)
     safe_low, safe_high = low, high
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if smooth else 3 * _ROUNDS):
         gaps = low[:, None] * ((high / low) ** shares.reshape(-1, 1)).T
         gaps = np.clip(gaps, low[:, None], high[:, None])
         values = objective(gaps)
@@ -240,14 +260,35 @@ def _narrow(
         left, right = gaps[rows, middle - 1], gaps[rows, middle + 1]
         inside = best == middle
         vertex = _vertex(gaps, values, middle)
-        if np.all(inside & (right <= left * _FINE)):
+        near = _is_parabola(values, middle) if smooth else right <= left * _FINEST
+        if np.all(inside & near):
             break
-        safe_low = np.where(inside, left, np.where(best == 0, safe_low, right))
-        safe_high = np.where(inside, right, np.where(best == 0, left, safe_high))
-        width = (right / left) ** 0.06
+        inner = gaps[rows, middle]
+        safe_low = np.where(inside, left, np.where(best == 0, safe_low, inner))
+        safe_high = np.where(inside, right, np.where(best == 0, inner, safe_high))
+        width = (right / left) ** (0.05 if smooth else 1.0)
         low = np.where(inside, np.maximum(vertex / width, left), safe_low)
         high = np.where(inside, np.minimum(vertex * width, right), safe_high)
     return _better(gap, value, vertex, objective(vertex[:, None])[:, 0])
+
+
+def _is_parabola(values: Floats, middle: Floats) -> Floats:
+    """Return whether the vertex through three neighbours has nearly the least value.
+
+    The vertex is wrong by up to a sixth of third over second difference, in units of
+    the spacing, and the value by the square of that times half the second difference.
+    """
+    rows, place = np.arange(len(values)), middle.astype(int)
+    first = np.where(place + 2 < _SECTION, place - 1, place - 2)
+    f0, f1, f2, f3 = (values[rows, first + k] for k in range(4))
+    f = values[rows, place]
+    second = values[rows, place - 1] - 2 * f + values[rows, place + 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        third = np.abs(f3 - 3 * f2 + 3 * f1 - f0)
+        wrong = np.minimum(third / (6 * np.abs(second)), 1.0)
+        loss = wrong * wrong * np.abs(second) / 2
+    flat = np.abs(second) <= 1e-14 * np.abs(f)
+    return np.asarray(flat | (loss <= _VALUE * np.abs(f)))
 
 
 def _better(

@@ -22,6 +22,7 @@ from fastdp.accounting._ledger import leaves
 from fastdp.accounting._numeric import exp_up, log_down, shortened_up
 from fastdp.accounting._renyi import ConcentratedCurve, Curve
 from fastdp.accounting._renyi_events import ZERO, curve_of
+from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
 from fastdp.accounting.events import Event
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
@@ -206,11 +207,12 @@ class _Sum:
         return np.asarray(total.reshape(gap.shape) * (1 + 4e-16))
 
     @property
-    def start_and_end(self) -> tuple[float, float]:
-        """Where a search for the best gap may start, and where it must end."""
+    def search(self) -> conversion.Search:
+        """Where a search for the best gap starts and ends."""
         end = min((c.largest_gap for c in self.counts), default=math.inf)
         start = min((c.search_gap for c in self.counts), default=math.inf)
-        return min(start, _LARGEST_START), end
+        smooth = all(c.is_moment for c in self.counts)
+        return conversion.Search(min(start, _LARGEST_START), end, smooth)
 
 
 class RDPAccountant(Accountant[_Sum]):
@@ -303,7 +305,8 @@ class RDPAccountant(Accountant[_Sum]):
         state, pure = self._snapshot()
         logs = _log_deltas(state, flat)
         if pure is not None:
-            logs = np.where(flat >= float_up(pure), -np.inf, logs)
+            simple = [pure_log_delta(pure, Fraction(e)) for e in flat.tolist()]
+            logs = np.minimum(logs, simple)
         return np.array([exp_up(min(0.0, log)) for log in logs.tolist()])
 
     def _start(self) -> _Sum:
@@ -321,11 +324,8 @@ class RDPAccountant(Accountant[_Sum]):
                 "delta must be > 0: Renyi divergences give no pure epsilon"
             )
         log_delta = _log_remaining(state, delta)
-        start, end = state.start_and_end
-        found = conversion.best_epsilon(
-            state.log_moment, np.array([log_delta]), start, end
-        )
-        return float(found[0])
+        logs = np.array([log_delta])
+        return float(conversion.best_epsilon(state.log_moment, logs, state.search)[0])
 
     def _log_delta_at(self, state: _Sum, epsilon: Fraction) -> float:
         return float(_log_deltas(state, np.array([float_down(epsilon)]))[0])
@@ -346,15 +346,16 @@ def _log_remaining(state: _Sum, delta: Fraction) -> float:
 
 def _epsilons(state: _Sum, pure: Fraction | None, deltas: Floats) -> Floats:
     logs = np.array([_log_remaining(state, Fraction(d)) for d in deltas.tolist()])
-    start, end = state.start_and_end
-    found = conversion.best_epsilon(state.log_moment, logs, start, end)
-    return found if pure is None else np.minimum(found, float_up(pure))
+    found = conversion.best_epsilon(state.log_moment, logs, state.search)
+    if pure is None:
+        return found
+    simple = [pure_epsilon_at(pure, Fraction(d)) for d in deltas.tolist()]
+    return np.minimum(found, simple)
 
 
 def _log_deltas(state: _Sum, epsilons: Floats) -> Floats:
     """Return ln(delta) at each epsilon, with what is set aside."""
-    start, end = state.start_and_end
-    logs = conversion.best_log_delta(state.log_moment, epsilons, start, end)
+    logs = conversion.best_log_delta(state.log_moment, epsilons, state.search)
     if state.log_kept == 0:
         return logs
     lost = state.lost
