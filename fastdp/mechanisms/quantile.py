@@ -12,7 +12,6 @@ among the records below it, and so on. A record takes part in one choice of each
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -32,15 +31,11 @@ from fastdp.accounting.events import (
 from fastdp.accounting.guarantees import event_delta, event_epsilon
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._quantile_tree import DENOMINATOR, Node, fill, tree
 from fastdp.mechanisms.real import power_of_two
-from fastdp.mechanisms.selection import ExponentialMechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
-
-#: A target is the nearest fraction with a denominator up to this: scores, ranks times
-#: denominators, are then whole numbers below 2**53 for up to 2**33 records.
-_DENOMINATOR = 2**20
 
 #: Most points of a grid; with the bits that break ties, at most 2**60.
 _MOST_POINTS = 2**60
@@ -121,7 +116,7 @@ class Quantiles(Mechanism):
     _levels: int
     _order: int | list[int]
     _relation: NeighboringRelation
-    _root: _Node
+    _root: Node
     _step: Fraction
     _total: Fraction
 
@@ -139,11 +134,11 @@ class Quantiles(Mechanism):
         low, high = _check_bounds(bounds)
         total = _validate.positive("epsilon", epsilon)
         step = _step_of(low, high, granularity)
-        shortened = [one.limit_denominator(_DENOMINATOR) for one in given]
+        shortened = [one.limit_denominator(DENOMINATOR) for one in given]
         targets = sorted(set(shortened))
         levels = len(targets).bit_length()
         share = ExponentialMechanismEvent(total / levels, neighboring_relation)
-        root = _tree(targets, 0, len(targets), (Fraction(0), Fraction(1)), share)
+        root = tree(targets, 0, len(targets), (Fraction(0), Fraction(1)), share)
         assert root is not None
         order = [targets.index(one) for one in shortened]
         shown = [_validate.plain(one) for one in given]
@@ -271,7 +266,7 @@ class Quantiles(Mechanism):
                 _break_ties(records, bits, stream, workers)
             records.sort()
             whole = (0, ((last - first + 1) << bits) - 1)
-            _fill(found, self._root, records, whole, stream, workers)
+            fill(found, self._root, records, whole, stream, workers)
         finally:
             _core.zero(records)
         points = (found >> bits) + first
@@ -380,7 +375,7 @@ def _listed(q: Any) -> list[Any]:
 def _target(q: Any) -> Fraction:
     if isinstance(q, np.ndarray):
         q = q[()]
-    least = Fraction(1, _DENOMINATOR)
+    least = Fraction(1, DENOMINATOR)
     return _validate.between("q", q, least, 1 - least)
 
 
@@ -414,123 +409,6 @@ def _step_of(low: Fraction, high: Fraction, granularity: Real | None) -> Fractio
             f"{_validate.plain(step)!r}"
         )
     return step
-
-
-# ---- the order in which quantiles are found ------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """One selection: the middle of a run of quantiles, and those on either side."""
-
-    index: int  # of the quantile among all, sorted
-    target: Fraction  # its rank as a share of the records that are left here
-    mechanism: ExponentialMechanism
-    below: _Node | None
-    above: _Node | None
-
-
-def _tree(
-    targets: list[Fraction],
-    first: int,
-    last: int,
-    ends: tuple[Fraction, Fraction],
-    share: ExponentialMechanismEvent,
-    root: bool = True,
-) -> _Node | None:
-    """Return the tree of targets[first:last]; `ends` are the quantiles around them."""
-    if first == last:
-        return None
-    middle = (first + last) // 2
-    left, right = ends
-    exact = (targets[middle] - left) / (right - left)
-    target = exact.limit_denominator(_DENOMINATOR)
-    # In units of 1/denominator: how far one record moves the distance to the target.
-    sensitivity = max(target.numerator, target.denominator - target.numerator)
-    if share.neighboring_relation is not _ADD:
-        # A record that is replaced may leave one node and enter another.
-        sensitivity = target.denominator if root else 2 * sensitivity
-    lower, upper = (left, targets[middle]), (targets[middle], right)
-    return _Node(
-        index=middle,
-        target=target,
-        mechanism=ExponentialMechanism(share.epsilon, sensitivity),
-        below=_tree(targets, first, middle, lower, share, root=False),
-        above=_tree(targets, middle + 1, last, upper, share, root=False),
-    )
-
-
-def _fill(
-    found: _Array,
-    node: _Node | None,
-    records: _Array,
-    within: tuple[int, int],
-    stream: Stream | None,
-    workers: int,
-) -> None:
-    """Write the quantiles of a node and of those under it."""
-    if node is None:
-        return
-    low, high = within
-    point = _choose(node, records, within, stream, workers)
-    found[node.index] = point
-    cut = int(np.searchsorted(records, point))
-    _fill(found, node.below, records[:cut], (low, point), stream, workers)
-    _fill(found, node.above, records[cut:], (point, high), stream, workers)
-
-
-# ---- one selection -------------------------------------------------------------------
-
-
-def _choose(
-    node: _Node,
-    records: _Array,
-    within: tuple[int, int],
-    stream: Stream | None,
-    workers: int,
-) -> int:
-    """Return a point by the exponential mechanism over all points of the range."""
-    scores, weights = _candidates(records, node.target, within)
-    try:
-        chosen = int(
-            node.mechanism.select(
-                scores, weights=weights, stream=stream, workers=workers
-            )
-        )
-        points = int(weights[chosen])
-    finally:
-        _core.zero(scores)
-        _core.zero(weights)
-    if chosen % 2:
-        start = int(records[chosen // 2])
-    else:
-        start = int(records[chosen // 2 - 1]) + 1 if chosen else within[0]
-    return start + int(fdp_random.integers(points, stream=stream))
-
-
-def _candidates(
-    records: _Array, target: Fraction, within: tuple[int, int]
-) -> tuple[_Array, _Array]:
-    """Return scores and numbers of points: gap, record, gap, ..., record, gap.
-
-    A point's score is minus the distance of the target rank from the ranks that it
-    could have, (records below it) to (records not above it), times the denominator.
-    Of equal records the last one stands for all.
-    """
-    n = records.size
-    edges = np.concatenate(([within[0] - 1], records, [within[1] + 1]))
-    apart = np.diff(edges)
-    ranks = np.arange(n + 1)
-    new = apart[:-1] > 0
-    below = np.maximum.accumulate(np.where(new, ranks[:-1], 0)) if n else ranks[:-1]
-    goal, unit = target.numerator * n, target.denominator
-    scores, weights = np.empty(2 * n + 1, np.int64), np.empty(2 * n + 1, np.int64)
-    weights[0::2] = np.maximum(apart - 1, 0)
-    weights[1::2] = apart[1:] > 0
-    scores[0::2] = -np.abs(ranks * unit - goal)
-    too_high, too_low = below * unit - goal, goal - ranks[1:] * unit
-    scores[1::2] = -np.maximum(np.maximum(too_high, too_low), 0)
-    return scores, weights
 
 
 # ---- records on the grid -------------------------------------------------------------

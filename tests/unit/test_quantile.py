@@ -29,7 +29,7 @@ from fastdp.exceptions import (
     InsecureStreamWarning,
     ParameterError,
 )
-from fastdp.mechanisms import quantile
+from fastdp.mechanisms import _quantile_tree, quantile
 from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream
 
@@ -53,7 +53,7 @@ def test_every_point_belongs_to_one_candidate_with_its_score(
 ) -> None:
     records = np.sort(np.array(values, np.int64))
     n = len(values)
-    scores, weights = quantile._candidates(records, target, (low, high))
+    scores, weights = _quantile_tree.candidates(records, target, (low, high))
     assert len(scores) == len(weights) == 2 * n + 1
     assert (weights >= 0).all()
     given = [
@@ -75,7 +75,7 @@ def test_a_point_is_drawn_from_the_chosen_candidate(
     values: list[int], chosen: int
 ) -> None:
     records = np.sort(np.array(values, np.int64))
-    _, weights = quantile._candidates(records, Fraction(1, 2), (0, 9))
+    _, weights = _quantile_tree.candidates(records, Fraction(1, 2), (0, 9))
     chosen = min(chosen, len(weights) - 1)
     if weights[chosen] == 0:
         return
@@ -84,10 +84,10 @@ def test_a_point_is_drawn_from_the_chosen_candidate(
         def select(self, *args: Any, **kwargs: Any) -> int:
             return chosen
 
-    node: Any = quantile._Node(0, Fraction(1, 2), Fixed(), None, None)  # type: ignore
+    node: Any = _quantile_tree.Node(0, Fraction(1, 2), Fixed(), None, None)  # type: ignore
     first = int(weights[:chosen].sum())
     found = {
-        quantile._choose(node, records, (0, 9), None, 1)
+        _quantile_tree.choose(node, records, (0, 9), None, 1)
         for _ in range(20 * int(weights[chosen]))
     }
     assert found <= set(range(first, first + int(weights[chosen])))
