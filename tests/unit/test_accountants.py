@@ -4,11 +4,14 @@ import copy
 import math
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from fractions import Fraction
 
 import pytest
 
+from fastdp import accounting
 from fastdp.accounting import (
     Accountant,
     ApproximateAccountant,
@@ -249,6 +252,21 @@ def test_sampling_is_amplified_only_where_it_is_proved():
     assert expected <= got < expected * (1 + 1e-13)
     special = PureDPEvent(1, NeighboringRelation.REPLACE_SPECIAL)
     assert not PureAccountant().supports(PoissonSampledEvent(0.01, special))
+
+
+def test_importing_loads_only_what_is_light():
+    program = "import fastdp.accounting as a; import sys; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    loaded = set(run.stdout.split())
+    assert "fastdp.accounting.approx" in loaded
+    later = {f"fastdp.accounting.{module}" for module in accounting._LATER.values()}
+    assert not {"scipy", "fastdp._core", *later} & loaded
+    for name in accounting._LATER:
+        assert getattr(accounting, name).__module__.startswith("fastdp.accounting")
+    with pytest.raises(AttributeError, match="PDLAccountant"):
+        _ = accounting.PDLAccountant
 
 
 # ---- sharing -----------------------------------------------------------------------
