@@ -215,9 +215,17 @@ def on_grid(x: Floats, f: Floats, step: float) -> GridPair:
     return GridPair(step, first, root, only_p, only_q, error)
 
 
+def _range(p: Floats, q: Floats, loss: Floats) -> float:
+    """Return how far losses reach between the tails that may be given away."""
+    order = np.argsort(loss)
+    low = int(np.searchsorted(np.cumsum(p[order]), _TAIL))
+    high = loss.size - 1 - int(np.searchsorted(np.cumsum(q[order][::-1]), _TAIL))
+    return float(loss[order[high]] - loss[order[low]]) if low < high else 0.0
+
+
 def compose(parts: list[tuple[Knots, int]]) -> Knots:
     """Return knots on or below the tensor product of the parts with their counts."""
-    mean_p = mean_q = variance = 0.0
+    mean_p = mean_q = variance = widest = 0.0
     lattice = math.inf
     for (x, f), count in parts:
         p, q = np.diff(x), -np.diff(f)
@@ -229,10 +237,12 @@ def compose(parts: list[tuple[Knots, int]]) -> Knots:
         mean_p += count * float(np.sum(p * loss))
         mean_q += count * float(np.sum(q * loss))
         variance += count * float(np.sum((p + q) / 2 * loss * loss))
+        widest = max(widest, _range(p, q, loss))
         apart = np.abs(loss[np.abs(loss) > _LEAST_STEP])
         if 0 < apart.size <= _FEW:
             lattice = min(lattice, float(apart.min()))
-    width = mean_q - mean_p + 16 * math.sqrt(variance)
+    # A rare large loss, as of sampled noise, must fit as well as the bulk.
+    width = max(mean_q - mean_p + 16 * math.sqrt(variance), widest)
     step = max(width / _AIM, _LEAST_STEP)
     if step < lattice < math.inf:  # so that its multiples lie on the grid
         step = lattice / math.ceil(lattice / step)
