@@ -1,0 +1,434 @@
+"""Amplification: what shuffling and iteration add to a mechanism's privacy.
+
+Every theorem asks for conditions; they are arguments here and checked, or stated in
+the function's Privacy section where no argument could show them. The proofs are in
+docs/proofs/amplification.md. Sampling is an event of its own (`PoissonSampledEvent`
+and its kin), which accountants and `event_epsilon` amplify.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TypeAlias
+
+from fastdp import _validate
+from fastdp._validate import Real, float_down, float_up
+from fastdp.accounting import _shuffling
+from fastdp.accounting._numeric import exp_up, log_down, root_above
+from fastdp.accounting.conversions import below_one, capped_epsilon
+from fastdp.accounting.events import NeighboringRelation, TradeOffEvent
+from fastdp.exceptions import CalibrationError, ParameterError
+
+__all__ = [
+    "shuffled_clients",
+    "shuffled_closed_form_epsilon",
+    "shuffled_delta",
+    "shuffled_epsilon",
+    "shuffled_epsilon_bounds",
+    "shuffled_event",
+    "shuffled_local_epsilon",
+    "shuffled_log_delta",
+]
+
+#: A line height - steepness x, as (steepness, height).
+_Line: TypeAlias = tuple[Fraction, Fraction]
+
+_LARGEST_LOCAL = 300
+_LEAST_LOCAL = Fraction(1, 10**9)
+_MOST_CATEGORIES = 2**31 - 1
+
+
+# ---- shuffling ---------------------------------------------------------------------
+
+
+def shuffled_log_delta(
+    local_epsilon: Real, clients: int, epsilon: Real, *, categories: int | None = None
+) -> float:
+    """Return ln of `shuffled_delta`, which reaches far below the least double.
+
+    Parameters
+    ----------
+    local_epsilon, clients, epsilon, categories
+        As of `shuffled_delta`.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+    pair = _pair(local_epsilon, clients, categories)
+    return _shuffling.log_delta(pair, float_down(capped_epsilon(epsilon)))
+
+
+def shuffled_delta(
+    local_epsilon: Real, clients: int, epsilon: Real, *, categories: int | None = None
+) -> float:
+    """Return a delta that shuffled local reports meet at `epsilon`, rounded up.
+
+    Parameters
+    ----------
+    local_epsilon : int, float, Fraction or Decimal
+        Pure local epsilon of one report, >= 1e-9 and <= 300.
+    clients : int
+        Number of clients, >= 1, each of whom sends one report.
+    epsilon : int, float, Fraction or Decimal
+        >= 0.
+    categories : int, optional
+        If the randomizer is k-ary randomized response (truth with probability
+        e^local_epsilon/(e^local_epsilon + k - 1), else each other category alike): its
+        k >= 2, which gives a smaller delta. None holds for any randomizer.
+
+    Returns
+    -------
+    float
+        In [0, 1]; within 1e-6 of the theorem's own value at up to a million clients.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Privacy
+    -------
+    Central differential privacy of the multiset of reports, for datasets in which one
+    client's value is replaced by another (`NeighboringRelation.REPLACE_ONE`), in both
+    directions: the pair is symmetric. Conditions: all clients run the same randomizer,
+    each report is pure `local_epsilon`, and whoever sees the reports cannot link any to
+    its sender (an exactly uniform shuffle, or counts alone). `clients` must count
+    honest reports only: those that collude hide nobody.
+
+    Notes
+    -----
+    For any randomizer the bound is that of clones (Feldman, McMillan, Talwar 2021);
+    the sharper rate 2/(e^epsilon0 + 1) that was published later holds for some
+    randomizers only (its authors' erratum), and is used for binary response alone.
+    For k-ary response the reports that hide others are uniform on all categories.
+
+    References
+    ----------
+    Feldman, McMillan, Talwar, "Hiding Among the Clones" (2021); Balle, Bell, Gascon,
+    Nissim, "The Privacy Blanket of the Shuffle Model" (2019).
+
+    Examples
+    --------
+    >>> f"{shuffled_delta(1, 10_000, 0.05):.4g}"
+    '2.141e-06'
+    >>> f"{shuffled_delta(1, 10_000, 0.05, categories=2):.4g}"
+    '1.068e-07'
+    """
+    return exp_up(
+        shuffled_log_delta(local_epsilon, clients, epsilon, categories=categories)
+    )
+
+
+def shuffled_epsilon(
+    local_epsilon: Real, clients: int, delta: Real, *, categories: int | None = None
+) -> float:
+    """Return an epsilon that shuffled local reports meet at `delta`, rounded up.
+
+    Parameters
+    ----------
+    local_epsilon, clients, categories
+        As of `shuffled_delta`.
+    delta : int, float, Fraction or Decimal
+        >= 0 and < 1; at 0 it is the local epsilon.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Examples
+    --------
+    >>> round(shuffled_epsilon(1, 1_000_000, 1e-6), 6)
+    0.004335
+    """
+    return shuffled_epsilon_bounds(
+        local_epsilon, clients, delta, categories=categories
+    )[1]
+
+
+def shuffled_epsilon_bounds(
+    local_epsilon: Real, clients: int, delta: Real, *, categories: int | None = None
+) -> tuple[float, float]:
+    """Return bounds from below and above of the theorem's exact epsilon.
+
+    The upper one is `shuffled_epsilon`. The lower one says how much the numerics can
+    have added; the mechanism itself may be more private than the theorem shows.
+
+    Parameters
+    ----------
+    local_epsilon, clients, categories
+        As of `shuffled_delta`.
+    delta : int, float, Fraction or Decimal
+        >= 0 and < 1.
+
+    Returns
+    -------
+    (lower, upper) : tuple of float
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Examples
+    --------
+    >>> lower, upper = shuffled_epsilon_bounds(2, 1000, 1e-6)
+    >>> 0 <= upper / lower - 1 < 1e-6
+    True
+    """
+    pair = _pair(local_epsilon, clients, categories)
+    d = below_one(delta)
+    if d == 0:
+        return float_down(_validate.exact("local_epsilon", local_epsilon)), (
+            pair.local_epsilon
+        )
+    log_target = log_down(d)
+    upper = _shuffling.epsilon_at(pair, log_target)
+    lower = _shuffling.epsilon_at(pair, log_target * (1 - 4e-15), upper=False)
+    return min(lower, upper), upper
+
+
+def shuffled_closed_form_epsilon(
+    local_epsilon: Real, clients: int, delta: Real
+) -> float:
+    """Return the closed form for shuffled reports of any randomizer, rounded up.
+
+    ln(1 + (E - 1)/(E + 1) (8 sqrt(E ln(4/delta)/n) + 8 E/n)) with E = e^epsilon0, for
+    comparison: `shuffled_epsilon` is several times smaller.
+
+    Parameters
+    ----------
+    local_epsilon : int, float, Fraction or Decimal
+        At most ln(clients/(16 ln(2/delta))).
+    clients : int
+        Number of clients, >= 1.
+    delta : int, float, Fraction or Decimal
+        > 0 and < 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain, or the theorem's
+        condition on `local_epsilon` is not met.
+
+    References
+    ----------
+    Feldman, McMillan, Talwar (2021), Theorem 3.1.
+
+    Examples
+    --------
+    >>> round(shuffled_closed_form_epsilon(1, 1_000_000, 1e-6), 4)
+    0.0235
+    """
+    pair = _pair(local_epsilon, clients, None)
+    d = float_down(_validate.open_unit("delta", delta))
+    limit = math.log(clients / (16 * math.log(2 / d))) * (1 - 1e-15) - 1e-15
+    if pair.local_epsilon > limit:
+        raise ParameterError(
+            "local_epsilon must be <= ln(clients/(16 ln(2/delta))) = "
+            f"{limit:.6g}, got {local_epsilon!r}"
+        )
+    grown = math.exp(pair.local_epsilon)
+    share = math.tanh(pair.local_epsilon / 2)
+    root = 8 * math.sqrt(grown * math.log(4 / d) / clients)
+    value = math.log1p(share * (root + 8 * grown / clients))
+    return min(pair.local_epsilon, value * (1 + 1e-13))
+
+
+def shuffled_local_epsilon(
+    epsilon: Real, delta: Real, clients: int, *, categories: int | None = None
+) -> float:
+    """Return the largest local epsilon whose shuffled reports meet a central target.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Central epsilon, >= 1e-9 and <= 300.
+    delta : int, float, Fraction or Decimal
+        Central delta, > 0 and < 1.
+    clients, categories
+        As of `shuffled_delta`.
+
+    Returns
+    -------
+    float
+        At least `epsilon`; evaluated there, so the target is met.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Examples
+    --------
+    >>> round(shuffled_local_epsilon(1, 1e-6, 10_000), 3)
+    4.797
+    """
+    target = float_down(_validate.between("epsilon", epsilon, *_LOCAL))
+    limit = log_down(_validate.open_unit("delta", delta))
+    _pair(1, clients, categories)
+
+    def excess(negative: float) -> float:
+        pair = _shuffling.ShuffledPair(-negative, clients, categories)
+        return max(_shuffling.log_delta(pair, target), -1e300) - limit
+
+    high = float(_LARGEST_LOCAL)
+    if excess(-high) <= 0:
+        return high
+    return -root_above(excess, -high, -target, 1e-10)
+
+
+def shuffled_clients(
+    epsilon: Real, delta: Real, local_epsilon: Real, *, categories: int | None = None
+) -> int:
+    """Return the least number of clients whose shuffled reports meet a central target.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Central epsilon, >= 0.
+    delta : int, float, Fraction or Decimal
+        Central delta, > 0 and < 1.
+    local_epsilon, categories
+        As of `shuffled_delta`.
+
+    Returns
+    -------
+    int
+        A number at which the target was found to be met, and below which (by one) it
+        was not.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    CalibrationError
+        Ten thousand million clients are not enough.
+
+    Examples
+    --------
+    >>> shuffled_clients(1, 1e-6, 4) < 10_000 < shuffled_clients(1, 1e-6, 5)
+    True
+    """
+    e = float_down(capped_epsilon(epsilon))
+    limit = log_down(_validate.open_unit("delta", delta))
+    local = _pair(local_epsilon, 1, categories).local_epsilon
+
+    def met(clients: int) -> bool:
+        pair = _shuffling.ShuffledPair(local, clients, categories)
+        return _shuffling.log_delta(pair, e) <= limit
+
+    low, high = 0, 1
+    while not met(high):
+        low, high = high, 4 * high
+        if low >= _shuffling.MOST_CLIENTS:
+            raise CalibrationError(
+                f"clients must be <= {_shuffling.MOST_CLIENTS}, but no such number "
+                "meets the target"
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high
+
+
+def shuffled_event(
+    local_epsilon: Real,
+    clients: int,
+    *,
+    categories: int | None = None,
+    points: int = 48,
+) -> TradeOffEvent:
+    """Return the event of one shuffled round, for composition with others.
+
+    A piecewise linear lower bound of the trade-off function, from the deltas at
+    `points` epsilons. Rounds with the same clients compose in accountants that take
+    such events, and groups of clients follow from it.
+
+    Parameters
+    ----------
+    local_epsilon, clients, categories
+        As of `shuffled_delta`.
+    points : int
+        Number of epsilons, 2 ... 1000; more are closer to the pair's own function.
+
+    Returns
+    -------
+    TradeOffEvent
+        For `NeighboringRelation.REPLACE_ONE`.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Examples
+    --------
+    >>> event = shuffled_event(1, 1000, points=16)
+    >>> event.neighboring_relation
+    NeighboringRelation.REPLACE_ONE
+    >>> event.false_positive_rates[0], event.false_negative_rates[0]
+    (Fraction(0, 1), Fraction(1, 1))
+    """
+    count = _validate.integer("points", points, 2, 1000)
+    pair = _pair(local_epsilon, clients, categories)
+    end = min(_shuffling.epsilon_at(pair, -80.0), pair.local_epsilon)
+    grid = [end * i / (count - 1) for i in range(count)]
+    lines = [(e, exp_up(_shuffling.log_delta(pair, e))) for e in grid]
+    lines.append((pair.local_epsilon, 0.0))
+    return TradeOffEvent(
+        *_trade_off(lines), neighboring_relation=NeighboringRelation.REPLACE_ONE
+    )
+
+
+def _trade_off(
+    lines: list[tuple[float, float]],
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """Return the knots of the largest of 1 - delta - e^epsilon x and its mirror.
+
+    The lines come with increasing epsilon, the first with 0, the last with delta 0.
+    """
+    hull: list[_Line] = []
+    for epsilon, delta in lines:
+        steep = Fraction(math.exp(epsilon) * (1 + 1e-15)) if epsilon else Fraction(1)
+        line = (steep, 1 - Fraction(delta))
+        if hull and line[1] <= hull[-1][1]:
+            continue  # lower everywhere
+        while hull and steep <= hull[-1][0]:
+            hull.pop()
+        while len(hull) > 1 and _cross(hull[-2], line) >= _cross(hull[-2], hull[-1]):
+            hull.pop()
+        hull.append(line)
+    # From x = 0, where the last line is 1, to the diagonal; then the mirror image.
+    knots = [(Fraction(0), hull[-1][1])]
+    for i in range(len(hull) - 1, 0, -1):
+        x = _cross(hull[i - 1], hull[i])
+        y = hull[i][1] - hull[i][0] * x
+        if y <= x:
+            x = hull[i][1] / (1 + hull[i][0])
+            knots.append((x, x))
+            break
+        knots.append((x, y))
+    knots += [(y, x) for x, y in reversed(knots) if y > knots[-1][0]]
+    return tuple(x for x, _ in knots), tuple(y for _, y in knots)
+
+
+def _cross(flat: _Line, steep: _Line) -> Fraction:
+    """Return the x at which two lines height - steepness x meet."""
+    return (steep[1] - flat[1]) / (steep[0] - flat[0])
+
+
+_LOCAL = (_LEAST_LOCAL, Fraction(_LARGEST_LOCAL))
+
+
+def _pair(
+    local_epsilon: Real, clients: int, categories: int | None
+) -> _shuffling.ShuffledPair:
+    e0 = _validate.between("local_epsilon", local_epsilon, *_LOCAL)
+    n = _validate.integer("clients", clients, 1)
+    if categories is not None:
+        categories = _validate.integer("categories", categories, 2, _MOST_CATEGORIES)
+    return _shuffling.ShuffledPair(float_up(e0), n, categories)

@@ -1,0 +1,287 @@
+"""Shuffled reports: exact sums at 50 digits, attacks on small instances, conditions."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from fastdp.accounting import _shuffling
+from fastdp.accounting.amplification import (
+    shuffled_clients,
+    shuffled_closed_form_epsilon,
+    shuffled_delta,
+    shuffled_epsilon,
+    shuffled_epsilon_bounds,
+    shuffled_event,
+    shuffled_local_epsilon,
+    shuffled_log_delta,
+)
+from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+
+
+def number(value):
+    """Return the exact value of a double in mpmath."""
+    exact = Fraction(value)
+    return mp.mpf(exact.numerator) / exact.denominator
+
+
+def pair_delta(e0, n, epsilon, k):
+    """Return the pair's delta by summing over all counts, at 50 digits."""
+    grown, x = mp.exp(number(e0)), mp.exp(number(epsilon))
+    parts = k or 2
+    q = 1 / (grown + parts - 1)
+    rate = parts * q if k else 1 / grown
+    total = mp.mpf(0)
+    for hidden in range(n):
+        weight = mp.binomial(n - 1, hidden) * rate**hidden
+        weight *= (1 - rate) ** (n - 1 - hidden)
+        size = hidden + 1
+        pairs = range(size + 1) if parts > 2 else [size]
+        for s in pairs:
+            share = mp.mpf(2) / parts
+            chance = mp.binomial(size, s) * share**s
+            chance *= (1 - share) ** (size - s) if parts > 2 else 1
+            for a in range(s + 1):
+                gain = (grown - 1) * (a - x * (s - a)) - (x - 1) * size
+                if gain > 0:
+                    law = mp.binomial(s, a) / mp.mpf(2) ** s
+                    total += weight * chance * law * q * parts / size * gain
+    return total
+
+
+CASES = [
+    *itertools.product([0.1, 1, 3], [1, 2, 7, 30], [0.02, 0.3, 0.9], [None, 2]),
+    *itertools.product([0.5, 2, 5], [1, 2, 10], [0.1, 0.6], [3, 8]),
+    *[(30, 5, 0.95, None), (1e-4, 20, 0.3, 2), (2, 40, 0, None), (9, 12, 0.999, 4)],
+    *[(300, 3, 0.5, None), (200, 4, 0.99, 5), (4, 25, 0.7, 50)],
+]
+
+
+@pytest.mark.parametrize(("e0", "n", "share", "k"), CASES)
+def test_delta_is_the_sum_over_all_counts(e0, n, share, k):
+    epsilon = share * e0
+    with mp.workdps(50 + int(2 * e0)):
+        true = mp.log(pair_delta(e0, n, epsilon, k))
+        found = shuffled_log_delta(e0, n, epsilon, categories=k)
+        # (at most 1e-11, or 1e-14 of large logarithms and exponents)
+        assert true <= found <= true + 1e-11 + 4e-14 * (abs(true) + e0)
+        pair = _shuffling.ShuffledPair(float(e0), n, k)
+        assert _shuffling.log_delta(pair, float(epsilon), upper=False) <= true
+
+
+@pytest.mark.parametrize(("n", "k"), [(100, None), (130, 2)])
+def test_delta_of_a_hundred_clients(n, k):
+    for epsilon in [0.05, 0.25]:
+        with mp.workdps(50):
+            true = mp.log(pair_delta(1.5, n, epsilon, k))
+        found = shuffled_log_delta(1.5, n, epsilon, categories=k)
+        assert true <= found <= true + 1e-10
+
+
+def hinge(trials, v):
+    """Return E[(a - trials/2 - v)_+] for a fair binomial, by a sum from its top."""
+    m = int(mp.floor(mp.mpf(trials) / 2 + v)) + 1
+    law = mp.binomial(trials, m) / mp.mpf(2) ** trials
+    total = mp.mpf(0)
+    for a in range(m, trials + 1):
+        part = law * (a - mp.mpf(trials) / 2 - v)
+        total += part
+        if a > m + 2 and part < mp.mpf(10) ** -30 * total:
+            break
+        law *= mp.mpf(trials - a) / (a + 1)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("trials", "deviations"),
+    [
+        *itertools.product([1, 2, 3, 15, 16, 17, 33, 1000, 10**6], [0.1, 3.0, 6.0]),
+        *[(1000, 20.0), (10**6, 20.0), (10**9, 38.0)],
+    ],
+)
+def test_the_inner_mean(trials, deviations):
+    v = min(deviations * math.sqrt(trials) / 2, trials / 2 * (1 - 2**-20))
+    with mp.workdps(40):
+        true = mp.log(hinge(trials, number(v)))
+    n, at = np.array([float(trials)]), np.array([v])
+    above = _shuffling.log_hinge(n, at, n / 2 - at, True)[0]
+    below = _shuffling.log_hinge(n, at, n / 2 - at, False)[0]
+    assert below <= true <= above
+    assert above - below < 1e-9
+
+
+# ---- attacks on small instances ------------------------------------------------------
+
+
+def reports_law(rows):
+    """Return the law of the counts of reports, each with a law of its own."""
+    law = {(0,) * len(rows[0]): 1.0}
+    for row in rows:
+        grown = {}
+        for counts, chance in law.items():
+            for y, p in enumerate(row):
+                key = (*counts[:y], counts[y] + 1, *counts[y + 1 :])
+                grown[key] = grown.get(key, 0.0) + chance * p
+        law = grown
+    return law
+
+
+def attack(first, second, others, epsilon):
+    """Return delta of the shuffled reports of two datasets, exactly."""
+    p, q = reports_law([first, *others]), reports_law([second, *others])
+    x = math.exp(epsilon)
+    return sum(max(0.0, p[key] - x * q[key]) for key in p)
+
+
+def response(k, e0):
+    grown = math.exp(e0)
+    return (np.ones((k, k)) + (grown - 1) * np.eye(k)) / (grown + k - 1)
+
+
+@pytest.mark.parametrize(("k", "e0", "n"), [(2, 1, 7), (2, 3, 6), (3, 1, 6), (4, 2, 5)])
+def test_attacks_on_shuffled_response_stay_below(k, e0, n):
+    rows = response(k, e0)
+    closest = 0.0
+    for held in itertools.combinations_with_replacement(range(k), n - 1):
+        for share in [0.0, 0.2, 0.6]:
+            claimed = shuffled_delta(e0, n, share * e0, categories=k)
+            true = attack(rows[0], rows[1], rows[list(held)], share * e0)
+            assert true <= claimed * (1 + 1e-12)
+            closest = max(closest, true / claimed)
+            assert claimed <= shuffled_delta(e0, n, share * e0) * (1 + 1e-12)
+    assert closest > 0.6  # the claim is not far above what an attack gets
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_attacks_on_any_randomizer_stay_below(seed):
+    rng = np.random.default_rng(seed)
+    e0, values, outputs = float(rng.uniform(0.3, 3)), 3, 4
+    rows = np.exp(rng.uniform(0, e0 / 2, (values, outputs)) * rng.integers(0, 2))
+    rows = np.exp(e0 / 2 * rng.integers(0, 2, (values, outputs))) * rows**0.1
+    rows /= rows.sum(axis=1, keepdims=True)
+    local = float(np.log(rows.max(axis=0) / rows.min(axis=0)).max())
+    if local < 1e-6:
+        local = 1e-6
+    for held in itertools.combinations_with_replacement(range(values), 4):
+        for share in [0.0, 0.3, 0.7]:
+            true = attack(rows[0], rows[1], rows[list(held)], share * local)
+            assert true <= shuffled_delta(local, 5, share * local) * (1 + 1e-9) + 1e-15
+
+
+# ---- size, monotonicity, solving -----------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [10**3, 10**5, 10**6, 10**9])
+@pytest.mark.parametrize("e0", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("k", [None, 2])
+def test_epsilon_lies_between_close_bounds(n, e0, k):
+    for delta in [1e-6, 1e-15]:
+        lower, upper = shuffled_epsilon_bounds(e0, n, delta, categories=k)
+        assert lower <= upper <= lower * (1 + 2e-6)
+        assert upper == shuffled_epsilon(e0, n, delta, categories=k)
+        assert shuffled_delta(e0, n, upper, categories=k) <= delta * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(("n", "k"), [(60, 3), (10**6, 1000)])
+def test_epsilon_of_k_ary_response_lies_between_bounds(n, k):
+    lower, upper = shuffled_epsilon_bounds(2, n, 1e-6, categories=k)
+    assert lower <= upper <= lower * 1.01
+
+
+def test_more_clients_never_cost_privacy():
+    values = [shuffled_log_delta(2, n, 0.1) for n in [10, 100, 10**3, 10**4, 10**5]]
+    assert values == sorted(values, reverse=True)
+    most = _shuffling.MOST_CLIENTS
+    assert shuffled_delta(20, most, 1) == shuffled_delta(20, 10 * most, 1)
+
+
+def test_ends():
+    assert shuffled_delta(1, 100, 1) == 0.0
+    assert shuffled_epsilon(1, 100, 0) == 1.0
+    assert shuffled_epsilon(1, 10**6, 0.5) == 0.0
+    # one client hides behind nobody: randomized response
+    alone = shuffled_delta(1, 1, 0.5, categories=2)
+    p = 1 / (1 + math.exp(-1))
+    assert alone == pytest.approx(p - math.exp(0.5) * (1 - p), rel=1e-11)
+
+
+@pytest.mark.parametrize(("k", "n"), [(None, 2000), (2, 2000), (16, 40)])
+def test_solving_for_the_local_epsilon_and_for_clients(k, n):
+    local = shuffled_local_epsilon(0.5, 1e-6, n, categories=k)
+    assert shuffled_delta(local, n, 0.5, categories=k) <= 1e-6
+    assert shuffled_delta(local * (1 + 1e-6), n, 0.5, categories=k) > 1e-6
+    least = shuffled_clients(0.5, 1e-6, local, categories=k)
+    assert least <= n
+    assert shuffled_delta(local, least, 0.5, categories=k) <= 1e-6
+    assert shuffled_delta(local, least - 1, 0.5, categories=k) > 1e-6
+
+
+def test_a_published_curve():
+    # Feldman, McMillan and Talwar 2021, figures: n = 1e4 and more, delta = 1e-6: the
+    # numerical bound is a fraction of the closed form, which holds under its condition.
+    for n, e0 in [(10**4, 1.0), (10**5, 2.0), (10**6, 4.0), (10**7, 6.0)]:
+        exact = shuffled_epsilon(e0, n, 1e-6)
+        assert exact < shuffled_closed_form_epsilon(e0, n, 1e-6) / 2
+
+
+def test_the_closed_form_holds_where_its_condition_does():
+    for n, e0, delta in itertools.product(
+        [200, 10**4, 10**6], [0.01, 0.3, 1, 3, 6], [0.5, 1e-3, 1e-9]
+    ):
+        if e0 <= math.log(n / (16 * math.log(2 / delta))) - 1e-9:
+            closed = shuffled_closed_form_epsilon(e0, n, delta)
+            assert shuffled_delta(e0, n, closed) <= delta
+        else:
+            with pytest.raises(ParameterError, match="local_epsilon must be <= ln"):
+                shuffled_closed_form_epsilon(e0, n, delta)
+
+
+# ---- events --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [None, 2, 5])
+def test_the_event_is_below_the_trade_off_of_the_pair(k):
+    event = shuffled_event(1.5, 20, categories=k, points=24)
+    knots = list(
+        zip(event.false_positive_rates, event.false_negative_rates, strict=True)
+    )
+    for epsilon in [0.0, 0.1, 0.4, 1.0, 1.4]:
+        x = math.exp(epsilon)
+        read = max(1 - float(f) - x * float(rate) for rate, f in knots)
+        true = shuffled_delta(1.5, 20, epsilon, categories=k)
+        assert true * (1 - 1e-9) - 1e-16 <= read <= 1.5 * true + 1e-9
+    mirrored = {(f, rate) for rate, f in knots}
+    assert mirrored == set(knots)
+
+
+# ---- conditions ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 10, 0.1), "local_epsilon must be in"),
+        ((301, 10, 0.1), "local_epsilon must be in"),
+        ((1, 0, 0.1), "clients must be >= 1"),
+        ((1, 10, -0.1), "epsilon must be finite and >= 0"),
+    ],
+)
+def test_parameters_out_of_their_domain(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        shuffled_delta(*arguments)
+
+
+def test_other_refusals():
+    with pytest.raises(ParameterError, match="categories must be in"):
+        shuffled_delta(1, 10, 0.1, categories=1)
+    with pytest.raises(DTypeError, match="clients must be an int"):
+        shuffled_delta(1, 10.0, 0.1)
+    with pytest.raises(ParameterError, match="delta must be"):
+        shuffled_epsilon(1, 10, 1)
+    with pytest.raises(CalibrationError, match="no such number"):
+        shuffled_clients(1e-9, 1e-12, 20)
+    with pytest.raises(ParameterError, match="points must be in"):
+        shuffled_event(1, 10, points=1)
