@@ -345,8 +345,8 @@ typedef struct {
 } fdp_selection_t;
 
 /* `rows` sets of `n` candidates each, contiguous. Weights are mantissa 2^exponent,
- * mantissa 0 or in [1/2, 1), nearest to the exact ones, exponents integers below
- * 2^13 in magnitude; NULL: all are 1. `weight_stride` is n, or 0 if all rows have the
+ * mantissa 0 or in [1/2, 1), nearest to the exact ones, exponents integers in
+ * (-2^14, 0]; NULL: all are 1. `weight_stride` is n, or 0 if all rows have the
  * same weights. */
 typedef struct {
     size_t rows, n;

@@ -74,8 +74,8 @@ class Weights:
     Attributes
     ----------
     mantissa, exponent : ndarray of float64, shape (n,) or (rows, n)
-        mantissa * 2**exponent is the weight, to nearest; the mantissa is 0 or in
-        [1/2, 1), the exponent an integer below 2**13 in magnitude.
+        mantissa * 2**exponent is proportional to the weight, to nearest; the mantissa
+        is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0].
     exact : callable
         ``exact(position)`` is the exact weight at a flat position.
     """
@@ -117,10 +117,8 @@ class Weights:
     @classmethod
     def numbers(cls, array: _Array) -> Weights:
         """Return the weights of an array of finite numbers >= 0."""
-        mantissa, exponent = np.frexp(array.astype(np.float64))
-        return cls(
-            mantissa, exponent.astype(np.float64), lambda i: Fraction(array[i].item())
-        )
+        parts = np.frexp(array.astype(np.float64))
+        return cls._scaled(*parts, lambda i: Fraction(array[i].item()))
 
     @classmethod
     def differences(cls, upper: _Array, lower: _Array) -> Weights:
@@ -128,9 +126,9 @@ class Weights:
         whole = upper - lower
         wide = np.isinf(whole)
         mantissa, exponent = np.frexp(np.where(wide, upper / 2 - lower / 2, whole))
-        return cls(
+        return cls._scaled(
             mantissa,
-            exponent.astype(np.float64) + wide,
+            exponent + wide,
             lambda i: Fraction(float(upper[i])) - Fraction(float(lower[i])),
         )
 
@@ -143,13 +141,20 @@ class Weights:
             scaled = w / Fraction(2) ** power
             mantissa[i], extra = math.frexp(scaled.numerator / scaled.denominator)
             exponent[i] = power + extra if w else 0
-        return cls(mantissa, exponent, weights.__getitem__)
+        return cls._scaled(mantissa, exponent, weights.__getitem__)
+
+    @classmethod
+    def _scaled(
+        cls, mantissa: _Array, exponent: _Array, exact: Callable[[int], Fraction]
+    ) -> Weights:
+        """Bring the largest exponent to 0: a common factor changes no law."""
+        most = exponent[mantissa > 0].max(initial=-(2**14))
+        return cls(mantissa, exponent.astype(np.float64) - most, exact)
 
     @property
     def spread(self) -> float:
-        """Binary logarithm of the ratio of the largest and least positive weights."""
-        there = self.exponent[self.mantissa > 0]
-        return float(there.max() - there.min()) + 1 if there.size else 0.0
+        """At least log2 of the ratio of the largest and least positive weights."""
+        return 1.0 - float(self.exponent[self.mantissa > 0].min(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +245,7 @@ TOLERANCES = [inverse_tolerance(1 << b) for b in range(60)]
 
 def race_tolerance(spread: float = 0.0) -> float:
     """Return a bound on the error of a key that can win."""
-    return 2.0**-44 + 2.0**-49 * spread
+    return 1.25 * 2.0**-44 + 2.0**-49 * spread
 
 
 # --- inversion --------------------------------------------------------------------

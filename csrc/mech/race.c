@@ -214,6 +214,7 @@ static fdp_status_t row_settle(race_t *r, int64_t *winner)
 {
     double low[FDP_BLOCK], high[FDP_BLOCK];
     double least = -INFINITY;
+    bool failed = false;
     for (size_t done = 0, count; done < r->from->n; done += count) {
         count = block_size(r, done);
         block_bounds(r, done, count, low, high);
@@ -224,20 +225,20 @@ static fdp_status_t row_settle(race_t *r, int64_t *winner)
     for (size_t done = 0, count; done < r->from->n; done += count) {
         count = block_size(r, done);
         block_bounds(r, done, count, low, high);
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count && !failed; i++) {
             if (high[i] >= least) {
                 const uint64_t draw = r->first + done + i;
                 const uint64_t word = fdp_words_peek(&r->words, draw);
                 const uint64_t angle = r->law->noise == FDP_RACE_GAUSSIAN
                                            ? fdp_words_peek(&r->angles, draw)
                                            : 0;
-                if (!ask(r, draw, word, draw, angle, winner)) {
-                    return FDP_ERR_RESOLVER;
-                }
+                failed |= !ask(r, draw, word, draw, angle, winner);
             }
         }
     }
-    return ask(r, 0, r->first, UINT64_MAX, 0, winner) ? FDP_OK : FDP_ERR_RESOLVER;
+    fdp_wipe(low, sizeof low);
+    fdp_wipe(high, sizeof high);
+    return !failed && ask(r, 0, r->first, UINT64_MAX, 0, winner) ? FDP_OK : FDP_ERR_RESOLVER;
 }
 
 /* ---- the calls ----------------------------------------------------------------- */
