@@ -317,14 +317,15 @@ def _place(masses: Iterable[tuple[int, int]], u: Uniform) -> int | None:
     masses = list(masses)
     total_low, total_high = (sum(ends) for ends in zip(*masses, strict=True))
     least, most = u.prefix * total_low, (u.prefix + 1) * total_high
+    last = len(masses) - 1
     below = above = 0
     for i, (low, high) in enumerate(masses):
         before = above
         below, above = below + low, above + high
-        if least < below << u.nbits:
-            certain = before << u.nbits <= least and most <= below << u.nbits
-            return i if certain else None
-    return None
+        if i == last or least < below << u.nbits:
+            within = i == last or most <= below << u.nbits  # U < 1 bounds the last
+            return i if within and before << u.nbits <= least else None
+    raise AssertionError("there is a last candidate")
 
 
 def even(count: int, word: int, block: Block) -> int:

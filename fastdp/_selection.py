@@ -100,13 +100,18 @@ class Weights:
             weights if isinstance(weights, np.ndarray) else np.array(weights, object)
         )
         try:
-            array = np.broadcast_to(array, shape)
+            whole = np.broadcast_to(array, shape)
         except ValueError:
             raise ParameterError(
                 f"{name} must broadcast to the shape of the scores, {shape}, "
                 f"got {array.shape}"
             ) from None
-        array = np.moveaxis(array, axis, -1).reshape(-1)
+        back = axis - len(shape)
+        if array.size == (array.shape[back] if array.ndim >= -back else 1):
+            # The same for every row.
+            array = np.broadcast_to(array.reshape(-1), (shape[axis],))
+        else:
+            array = np.moveaxis(whole, axis, -1).reshape(-1)
         if array.dtype.kind == "O":
             return cls._rationals([_validate.nonnegative(name, w) for w in array])
         array = _arrays.data(name, array, real=array.dtype.kind == "f")
@@ -119,18 +124,6 @@ class Weights:
         """Return the weights of an array of finite numbers >= 0."""
         parts = np.frexp(array.astype(np.float64))
         return cls._scaled(*parts, lambda i: Fraction(array[i].item()))
-
-    @classmethod
-    def differences(cls, upper: _Array, lower: _Array) -> Weights:
-        """Return the weights upper - lower of two finite float64 arrays, exactly."""
-        whole = upper - lower
-        wide = np.isinf(whole)
-        mantissa, exponent = np.frexp(np.where(wide, upper / 2 - lower / 2, whole))
-        return cls._scaled(
-            mantissa,
-            exponent + wide,
-            lambda i: Fraction(float(upper[i])) - Fraction(float(lower[i])),
-        )
 
     @classmethod
     def _rationals(cls, weights: list[Fraction]) -> Weights:

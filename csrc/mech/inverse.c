@@ -262,16 +262,9 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
         uint64_t unsure;
         out[j] = (int64_t)row_choose(t, word, &unsure);
         if (FDP_UNLIKELY(unsure != 0)) {
-            const fdp_pending_t pending = {
-                .chunk = (draw + j) / FDP_SELECT_CHUNK,
-                .trial = (uint32_t)((draw + j) % FDP_SELECT_CHUNK),
-                .word = {word, row, j},
-                .owner = t->law->owner};
-            int64_t value[2];
-            if (t->call->resolve(t->call->context, &pending, value) != 1) {
+            if (!fdp_ask(t->call, t->law, draw + j, word, row, j, &out[j])) {
                 return FDP_ERR_RESOLVER;
             }
-            out[j] = value[0];
         }
         if (j + 1 < t->k) {
             row_remove(t, (size_t)out[j]);

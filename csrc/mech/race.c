@@ -195,19 +195,6 @@ static void block_bounds(race_t *r, size_t done, size_t count, double *low, doub
     }
 }
 
-static bool ask(const race_t *r, uint64_t draw, uint64_t a, uint64_t b, uint64_t c,
-                int64_t *answer)
-{
-    const fdp_pending_t pending = {.chunk = draw / FDP_SELECT_CHUNK,
-                                   .trial = (uint32_t)(draw % FDP_SELECT_CHUNK),
-                                   .word = {a, b, c},
-                                   .owner = r->law->owner};
-    int64_t value[2] = {0, 0};
-    const int kept = r->call->resolve(r->call->context, &pending, value);
-    *answer = value[0];
-    return kept == 1;
-}
-
 /* Names all who can win, then asks who does: all of the row if nobody is known to be
  * ahead of anybody. */
 static fdp_status_t row_settle(race_t *r, int64_t *winner)
@@ -232,13 +219,14 @@ static fdp_status_t row_settle(race_t *r, int64_t *winner)
                 const uint64_t angle = r->law->noise == FDP_RACE_GAUSSIAN
                                            ? fdp_words_peek(&r->angles, draw)
                                            : 0;
-                failed |= !ask(r, draw, word, draw, angle, winner);
+                failed |= !fdp_ask(r->call, r->law, draw, word, draw, angle, winner);
             }
         }
     }
     fdp_wipe(low, sizeof low);
     fdp_wipe(high, sizeof high);
-    return !failed && ask(r, 0, r->first, UINT64_MAX, 0, winner) ? FDP_OK : FDP_ERR_RESOLVER;
+    failed = failed || !fdp_ask(r->call, r->law, 0, r->first, UINT64_MAX, 0, winner);
+    return failed ? FDP_ERR_RESOLVER : FDP_OK;
 }
 
 /* ---- the calls ----------------------------------------------------------------- */

@@ -4,9 +4,25 @@
 #include <math.h>
 #include <string.h>
 
+#include "../base/rounding.h"
 #include "../base/wipe.h"
 
 #define UNIT 128 /* words of a unit of the main stream */
+
+bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
+             uint64_t a, uint64_t b, uint64_t c, int64_t *answer)
+{
+    const fdp_pending_t pending = {.chunk = draw / FDP_SELECT_CHUNK,
+                                   .trial = (uint32_t)(draw % FDP_SELECT_CHUNK),
+                                   .word = {a, b, c},
+                                   .owner = law->owner};
+    int64_t value[2] = {0, 0};
+    const fdp_rounding_t mode = fdp_rounding_enter();
+    const int kept = call->resolve(call->context, &pending, value);
+    fdp_rounding_leave(mode);
+    *answer = value[0];
+    return kept == 1;
+}
 
 void fdp_words_open(fdp_words_t *words, const fdp_call_t *call, uint64_t shift)
 {

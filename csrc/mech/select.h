@@ -31,6 +31,11 @@ static inline double fdp_larger(double a, double b)
     return fdp_pick_double(fdp_mask(a > b), a, b);
 }
 
+/* Asks the resolver, out of the kernels' floating-point mode: subnormal scores count. */
+FDP_INTERNAL bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law,
+                          uint64_t draw, uint64_t a, uint64_t b, uint64_t c,
+                          int64_t *answer);
+
 /* Words of consecutive draws, a window of at most 1024 at a time. */
 typedef struct {
     FDP_ALIGNED(64) uint64_t word[1024];
