@@ -30,9 +30,11 @@ static void insert(uint8_t *row, size_t bytes, uint64_t place, uint64_t value)
         word = (word & ~hit) | (value & hit);
         memcpy(row + 8 * w, &word, sizeof word);
     }
+    /* One mask for the tail, whose bytes follow: a mask for each showed in time. */
+    uint64_t hit = one & zero_mask(words ^ (place / 64));
     for (size_t b = 8 * words; b < bytes; b++) {
-        const uint64_t hit = (UINT64_C(0x80) >> (place % 8)) & zero_mask(b ^ (place / 8));
         row[b] = (uint8_t)((row[b] & ~hit) | (value & hit));
+        hit >>= 8;
     }
 }
 

@@ -247,6 +247,8 @@ VALUES: dict[str, Callable[[CDLL], Run]] = {
         for kernel, size, name, one, two in (
             ("insert_bits", 128, "first / last", always(0), always(1023)),
             ("insert_bits", 128, "first byte / any", always(5), among(0, 1024)),
+            ("insert_bits", 13, "first / last", always(0), always(103)),
+            ("insert_bits", 3, "first / last", always(0), always(23)),
             ("hash_labels", 4, "first / last", always(0), always(1023)),
             ("hash_labels", 4, "first / any", always(0), among(0, 1024)),
             ("hadamard_encode", 11, "first / last", always(0), always(1023)),
