@@ -15,12 +15,22 @@ from typing import TypeAlias
 from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import _shuffling
+from fastdp.accounting._iteration import (
+    contractive_iteration,
+    gradient_contraction,
+    noisy_gradient_descent,
+    noisy_sgd,
+)
 from fastdp.accounting._numeric import exp_up, log_down, root_above
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import NeighboringRelation, TradeOffEvent
 from fastdp.exceptions import CalibrationError, ParameterError
 
 __all__ = [
+    "contractive_iteration",
+    "gradient_contraction",
+    "noisy_gradient_descent",
+    "noisy_sgd",
     "shuffled_clients",
     "shuffled_closed_form_epsilon",
     "shuffled_delta",
