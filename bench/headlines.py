@@ -159,7 +159,7 @@ def curves() -> Iterator[Row]:
     ):
         got = float(renyi_divergence(event, [a])[0])
         yield Row(
-            "Mironov 2017, Table II", f"{name}, order 3", formula, formula, got, ""
+            "Mironov 2017, Table II", f"{name}, order 3", formula, formula, got, got, ""
         )
 
 
@@ -185,9 +185,8 @@ def rows() -> list[Row]:
 
 def main() -> None:
     """Print the tables."""
-    print(
-        f"{'source':26} {'what':52} {'published':>10} {'their way':>10} {'ours':>10} {'tight':>10}"
-    )
+    heads = ("published", "their way", "ours", "tight")
+    print(f"{'source':26} {'what':52} " + " ".join(f"{head:>10}" for head in heads))
     for row in rows():
         line = f"{row.source:26} {row.what:52} {row.published:10.5g}"
         line += f" {row.theirs:10.5g} {row.ours:10.5g} {row.tight:10.5g}"
