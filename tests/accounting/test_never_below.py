@@ -16,8 +16,10 @@ from fastdp.accounting import (
     ApproximateDPEvent,
     DiscreteLaplaceEvent,
     ExponentialMechanismEvent,
+    FDPAccountant,
     GroupEvent,
     NeighboringRelation,
+    PLDAccountant,
     PoissonSampledEvent,
     PureAccountant,
     PureDPEvent,
@@ -36,6 +38,8 @@ ACCOUNTANTS = [
     ZCDPAccountant,
     TCDPAccountant,
     RDPAccountant,
+    FDPAccountant,
+    PLDAccountant,
 ]
 
 
