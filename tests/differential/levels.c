@@ -13,7 +13,7 @@
  *   arrays     marking, packing, adding: equal
  *   releases   fdp_release is equal at all masks, as it is and with error bounds
  *              widened so that many lanes take the later stages
- *   the rest   levels_local.h
+ *   the rest   levels_local.h, levels_selection.h
  *
  * Prints a digest a case, equal on all machines but for lines that begin with #.
  * Exit status 0: no difference.
@@ -667,6 +667,7 @@ static void check_releases(const law_t *law, uint32_t cipher, uint64_t rounds)
 }
 
 #include "levels_local.h"
+#include "levels_selection.h"
 
 int main(int argc, char **argv)
 {
@@ -693,6 +694,7 @@ int main(int argc, char **argv)
             check_releases(&law[i], ciphers[c], rounds);
         }
         check_local(ciphers[c]);
+        check_choices(ciphers[c]);
     }
     printf("# compared %" PRIu64 " differences %" PRIu64 "\n", compared, differences);
     puts(differences == 0 ? "EQUAL" : "NOT EQUAL");
