@@ -14,6 +14,7 @@ from fastdp.accounting._numeric import (
     float_down,
     float_up,
     inflate,
+    log_fraction,
     precise,
     to_decimal,
 )
@@ -62,8 +63,11 @@ def rho(p: Fraction, q: Fraction) -> float:
     divergence = float_up(Fraction(loss) * (p - q))
     if rest * rest <= 16 * p * q:
         return divergence
-    ratio = float(rest) / (2 * math.sqrt(float(p) * float(q)))
     pure = float_up(Fraction(loss) * (p - q) / (p + q))
+    log_share = log_fraction(rest) - (log_fraction(p) + log_fraction(q)) / 2
+    if log_share > 600:  # beyond doubles; such a report says next to nothing
+        return pure
+    ratio = math.exp(log_share) / 2
     if _turning(loss / 2) >= ratio * (1 + 1e-9):
         return divergence
     low, high = loss / 2, max(loss, 4 + 2 * math.log(ratio))

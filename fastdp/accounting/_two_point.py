@@ -41,6 +41,8 @@ _LARGEST_VARIANCE = 1e9
 _LARGEST_HALF = 1 << 16
 #: With more groups than this, each of at least two atoms, there are more.
 _MOST_GROUPS = 33
+#: Epsilons beyond are as good as broken, or raised.
+_LARGEST_EPSILON, _LEAST_EPSILON = Fraction(10**6), Fraction(1, 10**100)
 #: Largest log-odds of a tilted sign.
 _LARGEST_ODDS = 400.0
 
@@ -52,9 +54,12 @@ def log_stick(groups: Groups, epsilon: Fraction) -> float:
 
 def rough_log_stick(groups: Groups, epsilon: Fraction) -> float:
     """Return an upper bound of ln(h(epsilon)) that is quick: by Renyi divergences."""
-    groups = [(e, count) for e, count in groups if e > 0]
-    if epsilon >= sum(e * count for e, count in groups):
+    whole = sum(e * count for e, count in groups)
+    if epsilon >= whole:
         return -math.inf
+    groups = _tame(groups)
+    if not groups:
+        return 0.0
     theta = _saddle(groups, epsilon)
     exponent = _exponent(groups, Fraction(theta), epsilon)
     return inflate(exponent + _chernoff(theta) + 1e-15 * abs(exponent))
@@ -66,14 +71,16 @@ def stick_near(groups: Groups, near: Fraction) -> Callable[[Fraction], float]:
     It is valid everywhere. For few groups it is exact everywhere; for many, the law
     of the sum is made once, for the tilt of `near`.
     """
-    groups = [(e, count) for e, count in groups if e > 0]
     whole = sum(e * count for e, count in groups)
+    groups = _tame(groups)
     gridded: GriddedLaw | None = None
 
     def at(epsilon: Fraction) -> float:
         nonlocal gridded
         if epsilon >= whole:
             return -math.inf
+        if not groups:
+            return 0.0
         theta = _saddle(groups, epsilon)
         laws: list[_Window] = []
         if len(groups) <= _MOST_GROUPS:
@@ -93,6 +100,16 @@ def stick_near(groups: Groups, near: Fraction) -> Callable[[Fraction], float]:
         return min(rough, inflate(exponent + math.log(share) + 1e-15 * abs(exponent)))
 
     return at
+
+
+def _tame(groups: Groups) -> list[tuple[Fraction, int]]:
+    """Return epsilons that doubles bear, none smaller; empty if one is too large.
+
+    A larger epsilon only gives a larger bound.
+    """
+    if any(e > _LARGEST_EPSILON for e, _ in groups):
+        return []
+    return [(max(e, _LEAST_EPSILON), count) for e, count in groups if e > 0]
 
 
 def _gridded(groups: Groups, near: Fraction) -> GriddedLaw:

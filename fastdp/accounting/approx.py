@@ -216,6 +216,8 @@ class ApproximateAccountant(Accountant[_Pairs]):
             return float_up(whole)
         groups = tuple(state.epsilons.items())
         high = kairouz_composition(state.epsilons, slack)
+        if high == math.inf:
+            return high
         rough = invert(lambda e: rough_log_stick(groups, e), slack, high)
         return invert(stick_near(groups, Fraction(rough)), slack, rough)
 
