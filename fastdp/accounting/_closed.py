@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp.accounting import _gaussian, _sampling, _zcdp
-from fastdp.accounting._bracket import Bracket
+from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._losses import Floats
 from fastdp.accounting._numeric import (
     FLAT_SLOP,

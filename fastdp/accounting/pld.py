@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -21,11 +21,12 @@ from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import _zcdp, conversions
 from fastdp.accounting._accountant import Accountant
-from fastdp.accounting._bracket import Bracket, Direction
+from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._closed import GaussianProfile, NothingProfile
 from fastdp.accounting._composition import Composition
+from fastdp.accounting._direction import Direction
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
-from fastdp.accounting._pld_events import Gaussian, gaussian_of
+from fastdp.accounting._pld_events import Gaussian, Step, step_of
 from fastdp.accounting.events import Event
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
@@ -43,8 +44,9 @@ class Bounds(NamedTuple):
         A number between them, mostly far closer to the truth than they are.
     certificate : str
         How the bounds were got: "closed form", "contour" (the integral of
-        docs/proofs/numerical_accounting.md) or "chernoff" (the bound of Renyi
-        divergences: all that is proved where the integral is too costly).
+        docs/proofs/numerical_accounting.md), "grid" (laws on a grid of losses, one
+        worse and one better) or "chernoff" (the bound of Renyi divergences: all that
+        is proved where the others are too costly).
     """
 
     lower: float
@@ -57,61 +59,84 @@ Profile = Direction | GaussianProfile | NothingProfile
 
 _NOTHING = Fraction(0)
 
+#: Relative allowance for a handful of roundings.
+_WIDE = Fraction(1, 10**14)
+
 
 @dataclass(frozen=True)
 class _State:
     """What was composed: Gaussian noise as one, all other steps by direction.
 
-    `square` is of all unsampled Gaussian noise; `single` the one sampled step there is
-    if there is no more than one.
+    `square` is of all unsampled Gaussian noise; `single` the one other step there is
+    if it is no more than one and has a closed form; `kept` are bounds of ln of the
+    probability that no loss is infinite.
     """
 
     rho: Fraction = _NOTHING
     square: Fraction = _NOTHING
+    others: int = 0
     single: Gaussian | None = None
     removal: Direction | None = field(default_factory=lambda: Direction(Composition()))
     addition: Direction | None = field(default_factory=lambda: Direction(Composition()))
-    sampled: int = 0
+    symmetric: bool = True
+    kept: tuple[float, float] = (0.0, 0.0)
 
-    def plus(self, part: Gaussian, count: int) -> _State:
-        """Return the state with `count` more times `part`."""
-        if part.square == 0:
-            return self
-        pair = part.pair()
+    def plus(self, step: Step, count: int) -> _State:
+        """Return the state with `count` more times `step`."""
+        own = replace(self, kept=_kept(self.kept, step.lost, count))
+        if step.rho == 0:
+            return own
         removal = addition = None
-        if pair is not None and self.removal is not None and self.addition is not None:
-            removal = self.removal.plus(pair.removal, count)
-            addition = self.addition.plus(pair.addition, count)
-        merged = part.rate == 1
-        return _State(
-            rho=shortened_up(self.rho + count * part.rho),
-            square=shortened_up(self.square + count * part.square * merged),
-            single=self.single if merged else part,
-            removal=removal,
-            addition=addition,
-            sampled=self.sampled + (0 if merged else count),
+        if self.removal is not None and step.removal is not None:
+            removal = self.removal.plus(step.removal, count)
+        if self.addition is not None and step.addition is not None:
+            addition = self.addition.plus(step.addition, count)
+        rho = shortened_up(self.rho + count * step.rho)
+        own = replace(own, rho=rho, removal=removal, addition=addition)
+        gaussian = step.gaussian
+        if gaussian is not None and gaussian.rate == 1:
+            square = shortened_up(self.square + count * gaussian.square)
+            return replace(own, square=square)
+        return replace(
+            own,
+            others=self.others + count,
+            single=gaussian,
+            symmetric=self.symmetric and step.removal == step.addition,
         )
 
     @functools.cached_property
     def profiles(self) -> tuple[Profile, ...]:
-        """The profiles of which the largest holds."""
+        """The profiles of which the largest holds; without what is lost."""
         if self.rho == 0:
             return (NothingProfile(),)
-        if self.sampled == 0:
+        if self.others == 0:
             return (GaussianProfile(self.square),)
-        if self.sampled == 1 and self.square == 0 and self.single is not None:
+        if self.others == 1 and self.square == 0 and self.single is not None:
             return (GaussianProfile(self.single.square, self.single.rate),)
         if self.removal is None or self.addition is None:
             return ()
-        return (self.removal, self.addition)
+        return (self.removal,) if self.symmetric else (self.removal, self.addition)
+
+
+def _kept(
+    before: tuple[float, float], lost: Fraction, count: int
+) -> tuple[float, float]:
+    """Return bounds of ln of the probability that nothing is lost so far."""
+    if lost == 0:
+        return before
+    each = count * math.log1p(-float(lost))
+    low, high = before[0] + each * (1 + 1e-15), before[1] + each * (1 - 1e-15)
+    return low * (1 + 1e-15) - 1e-300, min(0.0, high * (1 - 1e-15))
 
 
 class PLDAccountant(Accountant[_State]):
     """Composes the laws of privacy losses: the exact profile, with proved bounds.
 
-    For Gaussian noise, also on Poisson samples, in any mix and number. `epsilon` and
-    `delta` are the upper bounds; `epsilon_bounds` and its like tell the lower ones as
-    well, which are mostly within a relative 1e-10.
+    For Gaussian noise, also on Poisson samples, Laplace and discrete Laplace noise,
+    randomized response, and what is known by a pure or approximate guarantee, in any
+    mix and number; lower bounds are those of the worst mechanism that a guarantee
+    allows. `epsilon` and `delta` are the upper bounds; `epsilon_bounds` and its like
+    tell the lower ones as well, which are mostly within a relative 1e-10.
 
     Parameters
     ----------
@@ -154,15 +179,13 @@ class PLDAccountant(Accountant[_State]):
         return _State()
 
     def _charge(self, state: _State, event: Event, count: int) -> _State:
-        return state.plus(gaussian_of(event), count)
+        return state.plus(step_of(event), count)
 
     # ---- what all accountants have -------------------------------------------------
 
     def _epsilon_at(self, state: _State, delta: Fraction) -> float:
         if delta == 0:
-            raise UnsupportedEventError(
-                "delta must be > 0: Gaussian noise gives no pure epsilon"
-            )
+            raise UnsupportedEventError("delta must be > 0 here")
         return _epsilon(state, delta).upper
 
     def _log_delta_at(self, state: _State, epsilon: Fraction) -> float:
@@ -278,14 +301,34 @@ def _largest(brackets: list[Bracket]) -> Bracket:
 
 
 def _epsilon(state: _State, delta: Fraction) -> Bracket:
-    over = log_fraction(delta)
-    logs = (log_down(delta), over + 1e-15 * abs(over))
-    known = _zcdp.epsilon_from(logs[0], state.rho, _NOTHING)
+    targets = _targets(state, delta)
+    if targets is None:
+        return Bracket(0.0, math.inf, math.inf, "closed form")
+    known = _zcdp.epsilon_from(targets[0], state.rho, _NOTHING)
     simple = Bracket(0.0, known, known, "chernoff")
     if not state.profiles:
         return simple
-    found = _largest([profile.epsilon(logs) for profile in state.profiles])
+    found = _largest([profile.epsilon(targets) for profile in state.profiles])
     return simple.meet(found) if state.rho > 0 else found
+
+
+def _targets(state: _State, delta: Fraction) -> tuple[float, float] | None:
+    """Return bounds of ln of what delta leaves for finite losses; None for nothing.
+
+    delta = lost + (1 - lost) delta', so delta' = 1 - (1 - delta)/(1 - lost).
+    """
+    if state.kept == (0.0, 0.0):
+        over = log_fraction(delta)
+        return log_down(delta), over + 1e-15 * abs(over)
+    low, high = (
+        (delta - Fraction(-math.expm1(kept)) * wide) / Fraction(math.exp(kept))
+        for kept, wide in zip(state.kept, (1 + _WIDE, 1 - _WIDE), strict=True)
+    )
+    low, high = low * (1 - _WIDE), high * (1 + _WIDE)
+    if low <= 0:
+        return None
+    over = log_fraction(min(high, Fraction(1)))
+    return log_down(min(low, Fraction(1))), over + 1e-15 * abs(over)
 
 
 def _log_delta(state: _State, epsilon: float) -> Bracket:
@@ -298,9 +341,35 @@ def _log_deltas(state: _State, epsilons: npt.NDArray[np.float64]) -> list[Bracke
             _zcdp.log_delta_from(Fraction(e), state.rho, _NOTHING)
             for e in epsilons.tolist()
         ]
-        return [Bracket(-math.inf, upper, upper, "chernoff") for upper in known]
-    columns = [profile.log_deltas(epsilons) for profile in state.profiles]
-    return [_largest(list(row)) for row in zip(*columns, strict=True)]
+        found = [Bracket(-math.inf, upper, upper, "chernoff") for upper in known]
+    else:
+        columns = [profile.log_deltas(epsilons) for profile in state.profiles]
+        found = [_largest(list(row)) for row in zip(*columns, strict=True)]
+    if state.kept == (0.0, 0.0):
+        return found
+    return [_with_lost(state.kept, bracket) for bracket in found]
+
+
+def _with_lost(kept: tuple[float, float], finite: Bracket) -> Bracket:
+    """Return bounds of ln(lost + (1 - lost) delta')."""
+
+    def whole(log_kept: float, log_delta: float) -> float:
+        # 1 - kept (1 - delta')
+        rest = log_kept + math.log1p(-math.exp(min(log_delta, 0.0)))
+        return math.log(-math.expm1(rest)) if rest < 0 else -math.inf
+
+    def sure(log_kept: float, log_delta: float, sign: float) -> float:
+        if log_delta >= 0:
+            return 0.0
+        value = whole(log_kept, log_delta)
+        return min(0.0, value + sign * 1e-14 * (1 + abs(value)))
+
+    return Bracket(
+        sure(kept[1], finite.lower, -1.0),
+        sure(kept[0], finite.estimate, 0.0),
+        sure(kept[0], finite.upper, 1.0),
+        finite.method,
+    )
 
 
 def _exponential(bracket: Bracket) -> Bracket:

@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 
 from fastdp.accounting import (
+    ApproximateDPEvent,
+    DiscreteLaplaceEvent,
     GaussianEvent,
     GDPEvent,
     LaplaceEvent,
     NeighboringRelation,
     PLDAccountant,
     PoissonSampledEvent,
+    PureDPEvent,
+    RandomizedResponseEvent,
     RDPAccountant,
+    ZCDPEvent,
     conversions,
+    event_delta,
 )
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
@@ -173,11 +179,90 @@ def test_extreme_noise_has_the_bound_of_rho(sigma):
     assert known.ln_delta_bounds(1).lower == -math.inf
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        LaplaceEvent(1, 1),
+        DiscreteLaplaceEvent(3, 4),
+        PureDPEvent(Fraction(1, 2)),
+        RandomizedResponseEvent(0.5, 0.2, NeighboringRelation.ADD_OR_REMOVE_ONE),
+        ApproximateDPEvent(Fraction(1, 2), Fraction(1, 1000)),
+    ],
+)
+def test_a_single_event_has_its_own_profile(event):
+    known = accountant((event, 1))
+    for epsilon in (0, 0.125, 0.3, 0.45):
+        bounds = known.delta_bounds(epsilon)
+        true = event_delta(event, epsilon)
+        assert bounds.lower <= true
+        assert bounds.upper >= true * (1 - 1e-11)
+        assert bounds.upper - bounds.lower <= 1e-6 * true
+
+
+def binomial_delta(count, epsilon, at):
+    """Return delta of `count` responses with epsilon each: a sum over agreements."""
+    p = 1 / (1 + math.exp(-epsilon))
+    return math.fsum(
+        math.comb(count, i)
+        * p ** (count - i)
+        * (1 - p) ** i
+        * -math.expm1(at - (count - 2 * i) * epsilon)
+        for i in range(count + 1)
+        if (count - 2 * i) * epsilon > at
+    )
+
+
+@pytest.mark.parametrize("count", [2, 7, 60])
+def test_pure_events_compose_to_a_binomial_law(count):
+    known = accountant((PureDPEvent(Fraction(1, 5)), count))
+    for at in (0.1, 0.25, 1.3):
+        if at < count / 5:
+            bounds = known.delta_bounds(at)
+            true = binomial_delta(count, 0.2, at)
+            assert bounds.lower <= true <= bounds.upper
+            assert bounds.upper - bounds.lower < 1e-8 * true
+
+
+def test_approximate_events_lose_their_deltas():
+    event = ApproximateDPEvent(Fraction(1, 10), Fraction(1, 10**7))
+    known = accountant((event, 50))
+    pure = binomial_delta(50, 0.1, 1.0)
+    true = 1 - (1 - 1e-7) ** 50 * (1 - pure)
+    found = known.delta_bounds(1.0)
+    assert found.lower <= true * (1 + 1e-9)
+    assert found.upper >= true * (1 - 1e-9)
+    assert known.delta_bounds(5).lower == pytest.approx(5e-6, rel=1e-6)
+    with pytest.raises(UnsupportedEventError):
+        known.epsilon(1e-6)
+
+
+def test_mixes_of_all_kinds_are_bracketed_tightly():
+    known = accountant(
+        (sampled(0.05, 1), 40),
+        (LaplaceEvent(1, 5), 10),
+        (GaussianEvent(1, 6), 2),
+        (PureDPEvent(Fraction(1, 8)), 5),
+    )
+    bounds = known.epsilon_bounds(1e-6)
+    assert bounds.upper - bounds.lower <= 1e-8 * bounds.upper
+
+
+def test_few_sampled_steps_are_bracketed_on_a_grid():
+    bounds = accountant((sampled(0.1, 0.5), 2)).epsilon_bounds(1e-6)
+    assert bounds.certificate == "grid"
+    assert bounds.upper - bounds.lower <= 1e-6 * bounds.upper
+    one = accountant((sampled(0.1, 0.5), 1)).epsilon_bounds(1e-6)
+    assert one.certificate == "closed form"
+    assert one.upper < bounds.lower < 2 * one.upper
+
+
 def test_what_has_no_pair_is_refused():
     known = PLDAccountant()
     other = GaussianEvent(1, 1, NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError):
         known.compose(PoissonSampledEvent(0.5, LaplaceEvent(1, 1)))
+    with pytest.raises(UnsupportedEventError):
+        known.compose(ZCDPEvent(1))
     with pytest.raises(UnsupportedEventError, match="ADD_OR_REMOVE_ONE"):
         known.compose(PoissonSampledEvent(0.5, other))
     assert known.statement().events == ()

@@ -8,13 +8,15 @@ slopes only serve to guess the two points.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyError
-from fastdp.accounting._losses import Floats, Loss, U
+from fastdp.accounting._grid import GridProfile
+from fastdp.accounting._grid_steps import grid_profile
+from fastdp.accounting._losses import Floats, Loss, U, order
 
 #: ln of about what delta is in units of its least Chernoff bound.
 _GAP = -1.5
@@ -22,24 +24,11 @@ _GAP = -1.5
 #: How far from its plan a contour is read, in units of 1/theta.
 _REACH = 1.5
 
+#: What is wider than this (relatively, for epsilon) is tried on a grid.
+_WIDE = 1e-7
+
 #: Widenings of a first guess at the width that are tried.
 _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """A number between proved bounds, and how the narrower of them were got."""
-
-    lower: float
-    estimate: float
-    upper: float
-    method: str
-
-    def meet(self, other: Bracket) -> Bracket:
-        """Return what two brackets prove together; `other` names the method."""
-        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
-        estimate = min(max(other.estimate, lower), upper)
-        return Bracket(lower, estimate, upper, other.method)
 
 
 class Direction:
@@ -67,11 +56,23 @@ class Direction:
         if upper == 0:
             return best
         try:
-            return best.meet(self._by_contour(guess, upper, log_delta))
+            best = best.meet(self._by_contour(guess, upper, log_delta))
         except TooCostlyError:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
-            return best.meet(Bracket(0.0, guess, upper, "chernoff"))
+            best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
+        if best.upper - best.lower <= _WIDE * best.upper:
+            return best
+        try:
+            grid = self._grid(best.estimate)
+            return best.narrowed(grid.epsilon(log_delta, best.estimate))
+        except OverflowError:
+            return best
+
+    def _grid(self, epsilon: float) -> GridProfile:
+        """Return bounds from laws on a grid, good near epsilon."""
+        index, _ = self._chernoff.best_delta(epsilon)
+        return grid_profile(self.composition.steps, order(index), epsilon)
 
     def _by_contour(
         self, guess: float, upper: float, log_delta: tuple[float, float]
@@ -112,6 +113,22 @@ class Direction:
             for epsilon, one in zip(epsilons[at:stop], found, strict=True):
                 results.append(self._met(float(epsilon), one))
             at = stop
+        return self._narrowed(epsilons, results)
+
+    def _narrowed(self, epsilons: Floats, results: list[Bracket]) -> list[Bracket]:
+        """Read from grids what is still wide, one grid for neighbours."""
+        grid, theta = None, 0.0
+        for i, found in enumerate(results):
+            if found.upper - found.lower <= _WIDE or found.upper == -math.inf:
+                continue
+            epsilon = float(epsilons[i])
+            try:
+                best = order(self._chernoff.best_delta(epsilon)[0])
+                if grid is None or not 0.6 * theta < best < 1.6 * theta:
+                    grid, theta = self._grid(epsilon), best
+            except OverflowError:
+                break
+            results[i] = found.narrowed(grid.log_delta(epsilon))
         return results
 
     def _planned(self, epsilon: float) -> tuple[Contour, float]:
