@@ -54,8 +54,7 @@ def outcome(call):
         warnings.simplefilter("error")
         try:
             return call()
-        except FastDPError as refusal:
-            assert str(refusal)
+        except FastDPError:
             return None
 
 
