@@ -15,6 +15,7 @@ allows (Asoodeh et al. 2020), and w0 -> 0 gives the form of Canonne, Kamath and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -39,6 +40,8 @@ _LEAST_GAP = 1e-18
 #: A round of the search looks at this many points within the bracket.
 _SECTION = 7
 _ROUNDS = 12
+#: From here on exp(-K) is below 1e-10.
+_LARGE_MOMENT = 23.0
 #: Relative accuracy of the least value, and of the gap where there are kinks.
 _VALUE, _FINEST = 2e-10, 1 + 1e-10
 
@@ -136,8 +139,19 @@ class Search:
     smooth: bool
 
 
+#: Nothing is known of the bound but that it is smooth.
+ANYWHERE = Search(1e6, math.inf, True)
+
+
 def best_epsilon(moment: Objective, log_delta: Floats, search: Search) -> Floats:
-    """Return the least epsilon over all orders for each ln(delta) < 0.
+    """Return the least epsilon over all orders for each ln(delta) < 0."""
+    return best_gap_and_epsilon(moment, log_delta, search)[1]
+
+
+def best_gap_and_epsilon(
+    moment: Objective, log_delta: Floats, search: Search
+) -> tuple[Floats, Floats]:
+    """Return the best gap and the least epsilon over all orders for each ln(delta).
 
     Parameters
     ----------
@@ -167,7 +181,29 @@ def best_epsilon(moment: Objective, log_delta: Floats, search: Search) -> Floats
         if not np.any(log_w0):
             break
         gap, value = _again(value_for(log_w0), gap, value, search)
-    return value
+    return gap, value
+
+
+def narrow_epsilon(
+    moment: Objective, log_delta: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """Return the best gap between `low` and `high`, and epsilon there.
+
+    The gap is the best for w0 = 1; a better w0 hardly moves it.
+    """
+    zero = np.zeros_like(low)
+
+    def full(gaps: Floats) -> Floats:
+        return epsilon_at(gaps, moment(gaps), log_delta[:, None], zero[:, None])[0]
+
+    def simple(gaps: Floats) -> Floats:
+        rest = np.log1p(gaps) + log_delta[:, None]
+        return (moment(gaps) - rest) / gaps - np.log1p(1 / gaps)
+
+    # The simpler conversion has the same best gap once exp(-K) is negligible.
+    objective = simple if moment(low).min() > _LARGE_MOMENT else full
+    gap = _narrow(objective, low, high, low, np.full_like(low, np.inf), True)[0]
+    return gap, epsilon_at_order(gap, moment(gap), log_delta)
 
 
 def best_log_delta(moment: Objective, epsilon: Floats, search: Search) -> Floats:
@@ -318,6 +354,8 @@ def epsilon_at_order(gap: Floats, moment: Floats, log_delta: Floats) -> Floats:
     found = best
     for _ in range(8):
         log_w0 = next_log_w0(gap, step, found, log_delta, log_w0)
+        if not np.any(log_w0):
+            break
         found, step = epsilon_at(gap, moment, log_delta, log_w0)
         best = np.minimum(best, found)
     return best

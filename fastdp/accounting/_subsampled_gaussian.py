@@ -74,9 +74,9 @@ class SubsampledGaussianCurve(Curve):
 
     @property
     def search_gap(self) -> float:
-        """About where sampling ceases to help: q exp(t c^2/2) = 1, and some way on."""
+        """About where sampling ceases to help: q exp(t c^2/2) = 1."""
         c, q = float(self.ratio), float(self.probability)
-        return 4 * (1 - 2 * math.log(q)) / (c * c) + 4
+        return (1 - 2 * math.log(q)) / (c * c) + 1
 
     def _together(self, c: float, gap: Floats) -> Floats:
         low, high = float(gap.min()), float(gap.max())

@@ -7,7 +7,7 @@ order gives a valid bound, so the search can cost tightness and never validity.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,14 +22,13 @@ from fastdp.accounting._ledger import leaves
 from fastdp.accounting._numeric import exp_up, log_down, shortened_up
 from fastdp.accounting._renyi import ConcentratedCurve, Curve
 from fastdp.accounting._renyi_events import ZERO, curve_of
+from fastdp.accounting._renyi_window import WindowReader
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
-from fastdp.accounting.events import Event
+from fastdp.accounting.events import Event, NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 __all__ = ["RDPAccountant", "rdp_to_delta", "rdp_to_epsilon", "renyi_divergence"]
-
-_LARGEST_START = 1e6
 
 
 def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -178,6 +177,12 @@ class _Sum:
     counts: dict[Curve, int] = field(default_factory=dict)
     #: ln of the product of 1 - delta, rounded down.
     log_kept: float = 0.0
+    #: Every curve that was added, in order; states share one list, of which the
+    #: first `length` entries are this state's.
+    log: list[tuple[Curve, int]] = field(default_factory=list)
+    length: int = 0
+    #: Where a search may look for the best gap.
+    search: conversion.Search = conversion.ANYWHERE
 
     def plus(self, curve: Curve, lost: Fraction, count: int) -> _Sum:
         """Return the sum with `count` times a curve that sets `lost` aside."""
@@ -188,10 +193,17 @@ class _Sum:
         if isinstance(curve, ConcentratedCurve) and curve.omega is None:
             rho = shortened_up(self.line.rho + count * curve.rho)
             xi = shortened_up(self.line.xi + count * curve.xi)
-            return _Sum(ConcentratedCurve(rho, xi), self.counts, log_kept)
+            return replace(self, line=ConcentratedCurve(rho, xi), log_kept=log_kept)
         counts = dict(self.counts)
         counts[curve] = counts.get(curve, 0) + count
-        return _Sum(self.line, counts, log_kept)
+        log = self.log if len(self.log) == self.length else self.log[: self.length]
+        log.append((curve, count))
+        search = conversion.Search(
+            min(self.search.start, curve.search_gap),
+            min(self.search.largest, curve.largest_gap),
+            self.search.smooth and curve.is_moment,
+        )
+        return _Sum(self.line, counts, log_kept, log, self.length + 1, search)
 
     @property
     def lost(self) -> float:
@@ -205,14 +217,6 @@ class _Sum:
         for curve, count in self.counts.items():
             total = total + count * curve.log_moment(flat)
         return np.asarray(total.reshape(gap.shape) * (1 + 4e-16))
-
-    @property
-    def search(self) -> conversion.Search:
-        """Where a search for the best gap starts and ends."""
-        end = min((c.largest_gap for c in self.counts), default=math.inf)
-        start = min((c.search_gap for c in self.counts), default=math.inf)
-        smooth = all(c.is_moment for c in self.counts)
-        return conversion.Search(min(start, _LARGEST_START), end, smooth)
 
 
 class RDPAccountant(Accountant[_Sum]):
@@ -309,6 +313,10 @@ class RDPAccountant(Accountant[_Sum]):
             logs = np.minimum(logs, simple)
         return np.array([exp_up(min(0.0, log)) for log in logs.tolist()])
 
+    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
+        super().__init__(neighboring_relation)
+        self._reader = WindowReader()
+
     def _start(self) -> _Sum:
         return _Sum()
 
@@ -324,8 +332,7 @@ class RDPAccountant(Accountant[_Sum]):
                 "delta must be > 0: Renyi divergences give no pure epsilon"
             )
         log_delta = _log_remaining(state, delta)
-        logs = np.array([log_delta])
-        return float(conversion.best_epsilon(state.log_moment, logs, state.search)[0])
+        return self._reader.epsilon(state, log_delta)
 
     def _log_delta_at(self, state: _Sum, epsilon: Fraction) -> float:
         return float(_log_deltas(state, np.array([float_down(epsilon)]))[0])
