@@ -124,7 +124,7 @@ def _integrate(
         totals(cell, mass, count),
         totals(cell, rise, count),
         *_outside(loss, ends),
-        blur=blur + 8 * U,
+        blur=2 * blur + 16 * U,  # of the loss, and of its cell's ends
     )
 
 

@@ -231,7 +231,7 @@ def test_approximate_events_lose_their_deltas():
     found = known.delta_bounds(1.0)
     assert found.lower <= true * (1 + 1e-9)
     assert found.upper >= true * (1 - 1e-9)
-    assert known.delta_bounds(5).lower == pytest.approx(5e-6, rel=1e-6)
+    assert known.delta_bounds(5).lower == pytest.approx(1 - (1 - 1e-7) ** 50, rel=1e-9)
     with pytest.raises(UnsupportedEventError):
         known.epsilon(1e-6)
 
