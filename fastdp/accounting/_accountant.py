@@ -12,6 +12,8 @@ immutable, and the hooks are functions of it without side effects:
   `UnsupportedEventError` where the notion gives no finite one;
 * `_log_delta_at(state, epsilon)` for an exact epsilon >= 0: ln(delta) rounded up.
 
+The last two may return NaN where their arithmetic overflowed: it counts as no bound.
+
 The base adds what holds for every notion: where all events are pure, the sum of their
 epsilons bounds the composition, and is returned where it is the smaller bound.
 """
@@ -22,6 +24,8 @@ import abc
 import math
 from fractions import Fraction
 from typing import Generic, Self, TypeVar
+
+import numpy as np
 
 from fastdp._validate import Real
 from fastdp.accounting import conversions
@@ -158,7 +162,10 @@ class Accountant(Ledger[tuple[State, Fraction | None]], Generic[State]):
             return 0.0
         best = math.inf if pure is None else pure_epsilon_at(pure, d)
         try:
-            best = min(best, self._epsilon_at(state, d))
+            with np.errstate(all="ignore"):
+                found = self._epsilon_at(state, d)
+            # At parameters beyond doubles a notion may have nothing to say.
+            best = best if math.isnan(found) else min(best, found)
         except UnsupportedEventError:
             if best == math.inf:
                 raise
@@ -186,7 +193,9 @@ class Accountant(Ledger[tuple[State, Fraction | None]], Generic[State]):
         if pure is not None and e >= pure:
             return -math.inf
         simple = 0.0 if pure is None else pure_log_delta(pure, e)
-        return min(simple, self._log_delta_at(state, e))
+        with np.errstate(all="ignore"):
+            found = self._log_delta_at(state, e)
+        return simple if math.isnan(found) else min(simple, found)
 
     def delta(self, epsilon: Real) -> float:
         """Return a delta that everything composed meets at `epsilon`, rounded up.
