@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from fastdp.accounting import conversions
-from fastdp.accounting._renyi_events import curve_of
-from fastdp.accounting._renyi_window import Window
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     ComposedEvent,
@@ -407,53 +405,3 @@ def test_nothing_composed_and_delta_zero():
     accountant.compose(GaussianEvent(1, 1))
     with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
         accountant.epsilon(0)
-
-
-# ---- readings of a growing composition ---------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        lambda i: STEP,
-        lambda i: LaplaceEvent(1, 50 + i),
-        lambda i: GaussianEvent(1, 10 + i),
-        lambda i: PoissonSampledEvent(
-            Fraction(100 + i, 10_000), GaussianEvent(1, 1 + Fraction(i, 100))
-        ),
-        lambda i: LaplaceEvent(1, 20) if i % 3 else ExponentialMechanismEvent(1),
-    ],
-)
-@pytest.mark.parametrize("delta", [1e-5, 1e-12])
-def test_epsilon_asked_after_every_event(part, delta):
-    accountant = RDPAccountant()
-    for i in range(40):
-        accountant.compose(part(i))
-        asked = accountant.epsilon(delta)
-        if i % 13 == 0:
-            # A new accountant searches anew.
-            fresh = RDPAccountant.from_statement(accountant.statement())
-            assert asked == pytest.approx(fresh.epsilon(delta), rel=2e-9)
-
-
-def test_a_window_bounds_its_sum_from_both_sides():
-    curve = curve_of(STEP)[0]
-    window = Window.around(2.0, 3.0)
-    for count in (1000, 500):
-        window = window.plus(curve, count)
-    gaps = np.linspace(2.001, 2.999, 333)
-    low, high = window.bounds(gaps, np.zeros_like(window.gaps))
-    true = 1500 * curve.log_moment(gaps)
-    assert np.all(low <= true)
-    assert np.all(high >= true * (1 - 5e-13))
-    assert np.all(high - low < 1e-9)
-
-
-def test_a_window_is_not_believed_where_it_is_coarse():
-    curve = curve_of(LaplaceEvent(1, 1))[0]
-    window = Window.around(1.0, 400.0).plus(curve, 1000)
-    gaps = np.linspace(2.0, 390.0, 50)
-    low, high = window.bounds(gaps, np.zeros_like(window.gaps))
-    true = 1000 * curve.log_moment(gaps)
-    assert np.all((low <= true) & (true * (1 - 1e-12) <= high))
-    assert np.any(high - low > 1)
