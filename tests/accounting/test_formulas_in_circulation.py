@@ -24,6 +24,7 @@ from fastdp.accounting import (
     PureDPEvent,
     SampledWithoutReplacementEvent,
     advanced_composition,
+    amplification,
     conversions,
     event_delta,
     event_epsilon,
@@ -218,9 +219,16 @@ def test_sampling_probability_of_the_printed_formula():
     assert event_epsilon(sampled) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_no_figure_is_given_for_shuffled_data():
-    # The general theorem of "stronger clones" was withdrawn by its authors.
-    assert not [name for name in dir(fastdp.accounting) if "shuffl" in name.lower()]
+def test_shuffled_batches_are_no_event_and_reports_get_the_proved_rate():
+    # No event states batches that pass over shuffled data.
+    kinds = [name for name in dir(fastdp.accounting) if name.endswith("Event")]
+    assert kinds
+    assert not [name for name in kinds if "huffl" in name]
+    # "Stronger clones" was withdrawn in general: the rate 2/(e^e0 + 1) is what
+    # binary response has, and any randomizer gets e^-e0, which hides less.
+    binary = amplification.shuffled_delta(2, 1000, 0.3, categories=2)
+    general = amplification.shuffled_delta(2, 1000, 0.3)
+    assert general > 10 * binary
 
 
 # ---- divergences -------------------------------------------------------------------
