@@ -4,6 +4,40 @@ Each takes the plain parameters of a known algorithm, checks the conditions of i
 analysis and returns a plan with its event, for the accountants, and its guarantee.
 """
 
+from fastdp.accounting.calculators._classics import (
+    ERMPlan,
+    ProposeTestReleasePlan,
+    SubsampleAggregatePlan,
+    exponential_mechanism_erm,
+    propose_test_release,
+    subsample_and_aggregate,
+)
 from fastdp.accounting.calculators._dp_sgd import DPSGDPlan, dp_sgd
+from fastdp.accounting.calculators._matrix import (
+    MatrixPlan,
+    matrix_mechanism,
+    participation_sensitivity,
+)
+from fastdp.accounting.calculators._pate import data_dependent_pate_divergence, pate
+from fastdp.accounting.calculators._shuffle_histogram import (
+    ShuffleHistogramPlan,
+    shuffle_histogram,
+)
 
-__all__ = ["DPSGDPlan", "dp_sgd"]
+__all__ = [
+    "DPSGDPlan",
+    "ERMPlan",
+    "MatrixPlan",
+    "ProposeTestReleasePlan",
+    "ShuffleHistogramPlan",
+    "SubsampleAggregatePlan",
+    "data_dependent_pate_divergence",
+    "dp_sgd",
+    "exponential_mechanism_erm",
+    "matrix_mechanism",
+    "participation_sensitivity",
+    "pate",
+    "propose_test_release",
+    "shuffle_histogram",
+    "subsample_and_aggregate",
+]

@@ -1,0 +1,277 @@
+"""Known algorithms around one private step: what they cost, and when they serve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fastdp import _validate
+from fastdp._validate import Real, float_up
+from fastdp.accounting.conversions import below_one, capped_epsilon
+from fastdp.accounting.events import (
+    ApproximateDPEvent,
+    ExponentialMechanismEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+)
+from fastdp.exceptions import ParameterError
+
+__all__ = [
+    "ERMPlan",
+    "ProposeTestReleasePlan",
+    "SubsampleAggregatePlan",
+    "exponential_mechanism_erm",
+    "propose_test_release",
+    "subsample_and_aggregate",
+]
+
+
+@dataclass(frozen=True)
+class ProposeTestReleasePlan:
+    """The test of a proposed local sensitivity; made by `propose_test_release`.
+
+    Parameters
+    ----------
+    threshold : float
+        Release if distance + Laplace(1/test_epsilon) noise exceeds this, rounded up.
+    test_epsilon : Fraction
+        Epsilon of the noise on the distance.
+    event : ApproximateDPEvent
+        Guarantee of test and release together.
+    """
+
+    threshold: float
+    test_epsilon: Fraction
+    event: ApproximateDPEvent
+
+    def distance_for(self, probability: Real) -> float:
+        """Return a distance from which the test passes with at least `probability`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            probability is not between 1/2 and 1.
+        """
+        p = _validate.open_unit("probability", probability)
+        if 2 * p < 1:
+            raise ParameterError(f"probability must be >= 1/2, got {probability!r}")
+        return self.threshold - math.log(float(2 * (1 - p))) / float(self.test_epsilon)
+
+
+def propose_test_release(
+    test_epsilon: Real,
+    test_delta: Real,
+    *,
+    release_epsilon: Real,
+    release_delta: Real = 0,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> ProposeTestReleasePlan:
+    """Return threshold and cost of propose-test-release.
+
+    A bound of the local sensitivity is proposed without looking at the data; the number
+    of records that would have to change before the local sensitivity exceeds it (0 if
+    it does already) is tested with Laplace noise; if the test passes, the statistic is
+    released with noise for the proposed bound.
+
+    Parameters
+    ----------
+    test_epsilon : int, float, Fraction or Decimal
+        Of the test, > 0.
+    test_delta : int, float, Fraction or Decimal
+        Probability that a distance of 0 passes, > 0 and < 1/2.
+    release_epsilon, release_delta : int, float, Fraction or Decimal
+        Of the release, were the proposed bound a global one; >= 0.
+    neighboring_relation : NeighboringRelation
+        For distance and release alike.
+
+    Returns
+    -------
+    ProposeTestReleasePlan
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Privacy
+    -------
+    (test_epsilon + release_epsilon, max(test_delta, release_delta)): of two neighbours
+    either both are at distance 0, test alike and pass with probability test_delta, or
+    one is not, and then the statistics differ by at most the proposed bound.
+
+    References
+    ----------
+    Dwork, Lei, "Differential Privacy and Robust Statistics" (2009).
+
+    Examples
+    --------
+    >>> plan = propose_test_release(0.5, 1e-6, release_epsilon=0.5)
+    >>> plan.event.epsilon, round(plan.threshold, 3)
+    (Fraction(1, 1), 26.245)
+    """
+    e1 = _validate.positive("test_epsilon", test_epsilon)
+    d1 = _validate.open_unit("test_delta", test_delta)
+    if 2 * d1 >= 1:
+        raise ParameterError(f"test_delta must be < 1/2, got {test_delta!r}")
+    e2, d2 = capped_epsilon(release_epsilon), below_one(release_delta)
+    threshold = -math.log(float(2 * d1)) / float(e1) * (1 + 4e-15)
+    event = ApproximateDPEvent(e1 + e2, max(d1, d2), neighboring_relation)
+    return ProposeTestReleasePlan(threshold, e1, event)
+
+
+@dataclass(frozen=True)
+class SubsampleAggregatePlan:
+    """Averages over blocks of records; made by `subsample_and_aggregate`.
+
+    Parameters
+    ----------
+    blocks : int
+        Number of blocks.
+    sensitivity : Fraction
+        Of the mean of the blocks' clipped results.
+    event : LaplaceEvent
+        Of the mean with Laplace noise.
+    """
+
+    blocks: int
+    sensitivity: Fraction
+    event: LaplaceEvent
+
+    @property
+    def scale(self) -> Fraction:
+        """Scale of the Laplace noise on the mean."""
+        return self.event.scale
+
+
+def subsample_and_aggregate(
+    blocks: int,
+    low: Real,
+    high: Real,
+    epsilon: Real,
+    *,
+    copies: int = 1,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> SubsampleAggregatePlan:
+    """Return noise and cost of any statistic, computed on blocks and averaged.
+
+    Parameters
+    ----------
+    blocks : int
+        Number of blocks, >= 1; the statistic is computed on each, clipped to [low,
+        high], and the mean is released with Laplace noise.
+    low, high : int, float, Fraction or Decimal
+        low < high, chosen without looking at the data.
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon, > 0.
+    copies : int
+        In how many blocks one record may be, 1 ... blocks.
+    neighboring_relation : NeighboringRelation
+        How datasets differ; the block of a record must not depend on other records.
+
+    Returns
+    -------
+    SubsampleAggregatePlan
+        Noise of scale copies (high - low)/(blocks epsilon).
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    References
+    ----------
+    Nissim, Raskhodnikova, Smith, "Smooth Sensitivity and Sampling" (2007).
+
+    Examples
+    --------
+    >>> subsample_and_aggregate(100, 0, 5, 0.5).scale
+    Fraction(1, 10)
+    """
+    m = _validate.integer("blocks", blocks, 1)
+    wide = _validate.exact("high", high) - _validate.exact("low", low)
+    if wide <= 0:
+        raise ParameterError(f"low must be < high, got {low!r} and {high!r}")
+    each = _validate.integer("copies", copies, 1, m)
+    size = each * wide / m
+    scale = size / _validate.positive("epsilon", epsilon)
+    return SubsampleAggregatePlan(
+        m, size, LaplaceEvent(size, scale, neighboring_relation)
+    )
+
+
+@dataclass(frozen=True)
+class ERMPlan:
+    """A choice among models by private selection; made by `exponential_mechanism_erm`.
+
+    Parameters
+    ----------
+    excess_loss : float
+        The mean loss of the chosen model exceeds the least by more than this with at
+        most `failure` probability; rounded up.
+    failure : Fraction
+        That probability.
+    event : ExponentialMechanismEvent
+        Of the choice.
+    """
+
+    excess_loss: float
+    failure: Fraction
+    event: ExponentialMechanismEvent
+
+
+def exponential_mechanism_erm(
+    models: int,
+    records: int,
+    loss_range: Real,
+    epsilon: Real,
+    *,
+    failure: Real = Fraction(1, 20),
+) -> ERMPlan:
+    """Return cost and excess loss of picking the best of finitely many models.
+
+    Parameters
+    ----------
+    models : int
+        Number of models (points of a grid), >= 1, chosen without looking at the data.
+    records : int
+        Number of records, >= 1; public.
+    loss_range : int, float, Fraction or Decimal
+        A record's losses lie in an interval of this length, > 0.
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon of the exponential mechanism on mean losses, > 0.
+    failure : int, float, Fraction or Decimal
+        > 0 and < 1.
+
+    Returns
+    -------
+    ERMPlan
+        Excess 2 loss_range (ln(models) + ln(1/failure))/(records epsilon).
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure epsilon, and of bounded range, for one record replaced.
+
+    References
+    ----------
+    McSherry, Talwar, "Mechanism Design via Differential Privacy" (2007); Bassily,
+    Smith, Thakurta, "Private Empirical Risk Minimization" (2014).
+
+    Examples
+    --------
+    >>> round(exponential_mechanism_erm(1000, 10_000, 1, 0.5).excess_loss, 6)
+    0.003961
+    """
+    d = _validate.integer("models", models, 1)
+    n = _validate.integer("records", records, 1)
+    wide = _validate.positive("loss_range", loss_range)
+    e = _validate.positive("epsilon", epsilon)
+    beta = _validate.open_unit("failure", failure)
+    excess = float_up(2 * wide / (n * e)) * (math.log(d) - math.log(float(beta)))
+    event = ExponentialMechanismEvent(e, NeighboringRelation.REPLACE_ONE)
+    return ERMPlan(excess * (1 + 4e-15), beta, event)

@@ -1,0 +1,296 @@
+"""Prefix sums under continual release: noise shaped by a factorisation.
+
+The answers A x, A the lower triangle of ones, are released as B (C x + noise), A = B C.
+That is Gaussian noise on C x, so what it costs is the sensitivity of C, and how well it
+serves is the size of B's rows (docs/proofs/amplification.md, section 3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp._validate import Real
+from fastdp.accounting.events import GaussianEvent, NeighboringRelation
+from fastdp.exceptions import DTypeError, ParameterError
+
+__all__ = ["MatrixPlan", "matrix_mechanism", "participation_sensitivity"]
+
+_Floats: TypeAlias = npt.NDArray[np.float64]
+
+_STRATEGIES = ("independent", "tree", "square_root", "banded")
+_MOST_STEPS = 2**22
+#: Relative rounding error that sensitivities are raised by.
+_SLOP = 1e-11
+
+
+@dataclass(frozen=True)
+class MatrixPlan:
+    """A factorisation for prefix sums, with its cost and its error side by side.
+
+    Parameters
+    ----------
+    strategy : str
+        Which factorisation.
+    steps : int
+        Number of prefix sums.
+    participations, separation : int
+        How often one record takes part at most, and how many steps apart at least.
+    sensitivity : float
+        L2 sensitivity of C x to one record of norm 1 in all its steps, rounded up.
+    largest_row, mean_row : float
+        Largest and root-mean-square row norm of B.
+    """
+
+    strategy: str
+    steps: int
+    participations: int
+    separation: int
+    sensitivity: float
+    largest_row: float
+    mean_row: float
+
+    @property
+    def largest_error(self) -> float:
+        """Standard error of the worst prefix sum at mu = 1 (sigma = sensitivity)."""
+        return self.sensitivity * self.largest_row
+
+    @property
+    def mean_error(self) -> float:
+        """Root-mean-square standard error of all prefix sums at mu = 1."""
+        return self.sensitivity * self.mean_row
+
+    def event(
+        self,
+        sigma: Real,
+        neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_SPECIAL,
+    ) -> GaussianEvent:
+        """Return the event of all prefix sums with noise of `sigma` on C x.
+
+        Parameters
+        ----------
+        sigma : int, float, Fraction or Decimal
+            Standard deviation, > 0, in units of one record's largest norm.
+        neighboring_relation : NeighboringRelation
+            By default one record's contributions are replaced by zeros; under
+            REPLACE_ONE the sensitivity is twice as large, and is made so.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            sigma is out of its domain, or the relation is ADD_OR_REMOVE_ONE: to remove
+            a record would shift all later steps.
+        """
+        if neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise ParameterError(
+                "neighboring_relation must be REPLACE_SPECIAL or REPLACE_ONE: the "
+                "steps of the other records stay where they are"
+            )
+        twice = neighboring_relation is NeighboringRelation.REPLACE_ONE
+        size = Fraction(self.sensitivity) * (2 if twice else 1)
+        return GaussianEvent(
+            size, _validate.positive("sigma", sigma), neighboring_relation
+        )
+
+
+def matrix_mechanism(
+    strategy: str,
+    steps: int,
+    *,
+    participations: int = 1,
+    separation: int | None = None,
+    bands: int | None = None,
+) -> MatrixPlan:
+    """Return cost and error of a factorisation for private prefix sums.
+
+    Parameters
+    ----------
+    strategy : str
+        "independent" (noise on every step's sum, added up: C = 1); "tree" (binary tree
+        of partial sums, each prefix from the fewest); "square_root" (C = B = the square
+        root of A); "banded" (the first `bands` coefficients of that root, B = A/C).
+    steps : int
+        Number of prefix sums, 1 ... 2**22.
+    participations : int
+        How many steps one record takes part in at most, >= 1.
+    separation : int, optional
+        How many steps lie between two of them at least, >= 1: needed if there are
+        several. A record that is used once an epoch, in a fixed order: steps an epoch.
+    bands : int, optional
+        For "banded", and only there: number of coefficients, 1 ... steps.
+
+    Returns
+    -------
+    MatrixPlan
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain, or does not belong to
+        the strategy.
+
+    References
+    ----------
+    Dwork, Naor, Pitassi, Rothblum (2010) and Chan, Shi, Song (2011) for trees;
+    Fichtenberger, Henzinger, Upadhyay, "Constant Matters" (2023) for the root;
+    Kalinin, Lampert, "Banded Square Root Matrix Factorization" (2024), Theorem 2, for
+    several participations.
+
+    Examples
+    --------
+    >>> for strategy in ("independent", "tree", "square_root"):
+    ...     plan = matrix_mechanism(strategy, 1024)
+    ...     print(strategy, round(plan.sensitivity, 3), round(plan.largest_error, 2))
+    independent 1.0 32.0
+    tree 3.317 10.49
+    square_root 1.809 3.27
+    """
+    if strategy not in _STRATEGIES:
+        raise ParameterError(
+            f"strategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
+        )
+    n = _validate.integer("steps", steps, 1, _MOST_STEPS)
+    k = _validate.integer("participations", participations, 1)
+    if k > 1 and separation is None:
+        raise ParameterError("separation must be given with several participations")
+    gap = n if separation is None else _validate.integer("separation", separation, 1)
+    k = min(k, -(-n // gap))
+    if (bands is None) == (strategy == "banded"):
+        raise ParameterError("bands must be given for 'banded', and only there")
+    if strategy == "tree":
+        sensitivity, rows = _tree(n, k, gap)
+    else:
+        width = {"square_root": n}.get(strategy, 1)
+        if bands is not None:
+            width = _validate.integer("bands", bands, 1, n)
+        column = _root(n)
+        column[width:] = 0
+        sensitivity, rows = _toeplitz(column, k, gap)
+    return MatrixPlan(
+        strategy,
+        n,
+        k,
+        gap,
+        sensitivity,
+        float(np.sqrt(rows.max())),
+        float(np.sqrt(rows.mean())),
+    )
+
+
+def participation_sensitivity(
+    matrix: npt.ArrayLike, participations: int, separation: int
+) -> float:
+    """Return an upper bound of the sensitivity of any C to a record's steps.
+
+    The largest root of the sum of |C^T C| over pairs of a record's steps, itself
+    bounded from above: first the best partners of every step, then the best steps. For
+    columns that are orthogonal at `separation` and beyond (bands up to it) it is exact.
+
+    Parameters
+    ----------
+    matrix : array_like of float, shape (rows, steps)
+        C; its column t is what a unit contribution in step t changes.
+    participations : int
+        How many steps one record takes part in at most, >= 1.
+    separation : int
+        How many steps lie between two of them at least, >= 1.
+
+    Returns
+    -------
+    float
+        Rounded up.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Examples
+    --------
+    >>> round(participation_sensitivity([[1, 0], [1, 1]], 1, 1) ** 2, 6)
+    2.0
+    """
+    c = np.asarray(matrix)
+    if c.dtype.kind not in "iuf" or c.ndim != 2 or c.size == 0:
+        raise DTypeError("matrix must be real numbers in two dimensions")
+    c = c.astype(np.float64)
+    if not np.all(np.isfinite(c)):
+        raise ParameterError("matrix must be finite")
+    k = _validate.integer("participations", participations, 1)
+    gap = _validate.integer("separation", separation, 1)
+    gram = np.abs(c.T @ c)
+    steps = np.arange(c.shape[1])
+    partners = np.empty(len(steps))
+    for t in steps:
+        others = np.where(np.abs(steps - t) >= gap, gram[t], 0.0)
+        partners[t] = gram[t, t] + _best_pattern(others, k - 1, gap)
+    best = _best_pattern(partners, k, gap)
+    size = float(np.abs(c).sum(axis=0).max())
+    error = 1e-15 * c.shape[0] * k * k * size * size
+    return math.sqrt(best + error) * (1 + _SLOP)
+
+
+def _best_pattern(weights: _Floats, count: int, gap: int) -> float:
+    """Return the largest sum of at most `count` weights >= 0, `gap` steps apart."""
+    n = len(weights)
+    best = np.zeros(n + 1)  # of the first t steps, with one participation more
+    for _ in range(min(count, -(-n // gap))):
+        before = np.concatenate((np.zeros(gap), best))[: n + 1]
+        taken = np.concatenate(([0.0], weights + before[1:]))
+        best = np.maximum.accumulate(taken)
+    return float(best[n])
+
+
+def _root(n: int) -> _Floats:
+    """Return C(2 j, j)/4^j for j < n: the square root of the lower triangle of ones."""
+    j = np.arange(1, n)
+    return np.concatenate(([1.0], np.cumprod((2 * j - 1) / (2 * j))))
+
+
+def _toeplitz(column: _Floats, count: int, gap: int) -> tuple[float, _Floats]:
+    """Return the sensitivity of a Toeplitz C and the squared row norms of A/C.
+
+    The coefficients are >= 0 and do not grow: participations as early and as close as
+    they may be are then the worst.
+    """
+    n = len(column)
+    total = np.zeros(n)
+    for i in range(count):
+        total[i * gap :] += column[: n - i * gap]
+    sensitivity = math.sqrt(float(np.sum(total * total))) * (1 + _SLOP)
+    return sensitivity, np.cumsum(_divided(column) ** 2)
+
+
+def _divided(column: _Floats) -> _Floats:
+    """Return the first column of A/C: 1/((1 - x) c(x)) as a power series."""
+    n = len(column)
+    if np.count_nonzero(column) == n:  # the root of 1/(1 - x): its own quotient
+        return column
+    from scipy.signal import lfilter
+
+    width = int(np.flatnonzero(column)[-1]) + 1
+    return np.asarray(lfilter([1.0], column[:width], np.ones(n)), dtype=np.float64)
+
+
+def _tree(n: int, count: int, gap: int) -> tuple[float, _Floats]:
+    """Return the sensitivity of a binary tree's nodes, and nodes used for each prefix.
+
+    A node of 2^l steps counts a record at most as often as participations fit in it;
+    for each level the counts are as uneven as that allows.
+    """
+    square = 0
+    for level in range((n - 1).bit_length() + 1):
+        most = min(count, -(-(2**level) // gap))
+        whole, rest = divmod(count, most)
+        square += whole * most * most + rest * rest
+    counts = np.zeros(1, dtype=np.int64)
+    while len(counts) <= n:
+        counts = np.concatenate((counts, counts + 1))
+    used = counts[1 : n + 1].astype(np.float64)
+    return math.sqrt(square) * (1 + _SLOP), used

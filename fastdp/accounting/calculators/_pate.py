@@ -1,0 +1,218 @@
+"""Votes of teachers: what noisy majorities cost, whatever the votes or given them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp._validate import Real, float_down
+from fastdp.accounting.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    l2_sensitivity,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+
+__all__ = ["data_dependent_pate_divergence", "pate"]
+
+_NOISES = ("gaussian", "laplace")
+#: Relative rounding error that divergences are raised by.
+_SLOP = 1e-12
+
+
+def pate(
+    noise: str,
+    width: Real,
+    *,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> Event:
+    """Return the event of one noisy majority of teachers' votes, whatever the votes.
+
+    Each teacher is trained on a part of the records of its own and casts one vote; the
+    label with the largest noisy count is released. One record changes one vote, and so
+    two counts by 1 each.
+
+    Parameters
+    ----------
+    noise : str
+        "gaussian" or "laplace": the law of the noise on each count, continuous. (With
+        integer noise ties change the law; state the event of the noisy counts then.)
+    width : int, float, Fraction or Decimal
+        sigma of Gaussian noise, scale of Laplace noise, > 0.
+    neighboring_relation : NeighboringRelation
+        How datasets of the records differ; records must be dealt to teachers in a way
+        in which a record's place does not depend on other records.
+
+    Returns
+    -------
+    Event
+        To be composed once for every query.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Privacy
+    -------
+    That of the whole noisy histogram, of which the label is a function: mu =
+    sqrt(2)/sigma, or pure 2/scale. The true votes play no part.
+
+    References
+    ----------
+    Papernot et al., "Semi-supervised Knowledge Transfer" (2017) and "Scalable Private
+    Learning with PATE" (2018).
+
+    Examples
+    --------
+    >>> from fastdp.accounting import ZCDPAccountant
+    >>> ZCDPAccountant().compose(pate("gaussian", 40), count=800).rho < 0.500001
+    True
+    """
+    _check_noise(noise)
+    size = _validate.positive("width", width)
+    if noise == "gaussian":
+        return GaussianEvent(l2_sensitivity(2), size, neighboring_relation)
+    return LaplaceEvent(_validate.positive("votes", 2), size, neighboring_relation)
+
+
+def data_dependent_pate_divergence(
+    votes: npt.ArrayLike, noise: str, width: Real, order: Real
+) -> float:
+    """Return a Renyi divergence of a noisy majority that DEPENDS ON THE VOTES.
+
+    The result is a function of private data and must not be released as it is: it can
+    be published only through a mechanism of its own (smooth sensitivity). It serves to
+    see what such a release could save.
+
+    Parameters
+    ----------
+    votes : array_like of int, shape (labels,)
+        Number of teachers for each of two or more labels.
+    noise : str
+        "gaussian" or "laplace".
+    width : int, float, Fraction or Decimal
+        sigma of Gaussian noise, scale of Laplace noise, > 0.
+    order : int, float, Fraction or Decimal
+        Order of the divergence, > 1; with Laplace noise a whole number.
+
+    Returns
+    -------
+    float
+        At most what holds whatever the votes are, rounded up.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Privacy
+    -------
+    None: the number itself is not private.
+
+    References
+    ----------
+    Papernot et al. (2018), Theorem 6 and Proposition 7; Papernot et al. (2017),
+    Theorem 3 and Lemma 4, for Laplace noise.
+
+    Examples
+    --------
+    >>> clear = data_dependent_pate_divergence([200, 20, 30], "gaussian", 40, 8)
+    >>> close = data_dependent_pate_divergence([90, 80, 80], "gaussian", 40, 8)
+    >>> clear < close == 8 / 40**2 * (1 + 1e-12)
+    True
+    """
+    counts = np.asarray(votes)
+    if counts.dtype.kind not in "iu" or counts.ndim != 1:
+        raise DTypeError("votes must be integers in one dimension")
+    if len(counts) < 2 or counts.min() < 0:
+        raise ParameterError("votes must be >= 0, for two labels or more")
+    _check_noise(noise)
+    size = float_down(_validate.positive("width", width))
+    at = _validate.exact("order", order)
+    if at <= 1 or (noise == "laplace" and at.denominator != 1):
+        raise ParameterError(
+            "order must be > 1, and whole for Laplace noise: its moments are of whole "
+            f"orders, got {order!r}"
+        )
+    gaps = (counts.max() - np.sort(counts)[:-1].astype(np.float64)).tolist()
+    if noise == "gaussian":
+        return _gaussian(gaps, size, float(at)) * (1 + _SLOP)
+    return _laplace(gaps, 1 / size, int(at)) * (1 + _SLOP)
+
+
+def _check_noise(noise: str) -> None:
+    if noise not in _NOISES:
+        raise ParameterError(
+            f"noise must be one of {', '.join(_NOISES)}, got {noise!r}"
+        )
+
+
+def _gaussian(gaps: list[float], sigma: float, order: float) -> float:
+    """Return Theorem 6's bound where its conditions hold, never above order/sigma^2."""
+    plain = order / (sigma * sigma)
+    log_q = _log_sum([_log_half_erfc(gap / (2 * sigma)) for gap in gaps])
+    log_q = min(log_q, math.log1p(-1 / (len(gaps) + 1))) + 1e-13
+    if log_q >= 0:
+        return plain
+    mu2 = sigma * math.sqrt(-log_q)
+    mu1 = mu2 + 1
+    e1, e2 = mu1 / (sigma * sigma), mu2 / (sigma * sigma)
+    if not (mu2 > 1 and mu1 >= order):
+        return plain
+    room = (mu2 - 1) * e2
+    room -= mu2 * (math.log(mu1 / (mu1 - 1)) + math.log(mu2 / (mu2 - 1)))
+    if log_q > room:
+        return plain
+    log_keep = math.log1p(-math.exp(log_q))
+    # ln A = ln(1 - q) - ln(1 - (q e^e2)^((mu2 - 1)/mu2)), ln B = e1 - ln(q)/(mu1 - 1)
+    shared = (log_q + e2) * (mu2 - 1) / mu2
+    log_a = log_keep - math.log1p(-math.exp(shared))
+    log_b = e1 - log_q / (mu1 - 1)
+    gain = _gain(log_keep, order - 1, log_a, log_q + (order - 1) * log_b)
+    return min(plain, math.log1p(gain) / (order - 1))
+
+
+def _gain(log_keep: float, power: float, log_a: float, log_rest: float) -> float:
+    """Return exp(log_keep + power log_a) + exp(log_rest) - 1, rounded up."""
+    if log_rest > 700 or log_keep + power * log_a > 700:
+        return math.inf
+    rest = math.exp(log_rest)
+    error = 1e-13 * (abs(log_keep) + power * abs(log_a) + rest)
+    return math.expm1(log_keep + power * log_a) + rest + error
+
+
+def _laplace(gaps: list[float], gamma: float, order: int) -> float:
+    """Return the best of the moments' bounds of Papernot et al. 2017, over the order.
+
+    The moment l = order - 1: 2 gamma^2 l (l + 1), 2 gamma l, and with q a bound of the
+    probability that the label is another than that of most votes,
+    ln((1 - q) ((1 - q)/(1 - e^(2 gamma) q))^l + q e^(2 gamma l)).
+    """
+    moment = order - 1
+    plain = min(2 * gamma * gamma * moment * (moment + 1), 2 * gamma * moment)
+    log_q = _log_sum([math.log((2 + gamma * g) / 4) - gamma * g for g in gaps])
+    log_q += 1e-13
+    if log_q >= -2 * gamma - math.log1p(math.exp(-2 * gamma)):  # q < 1/(e^(2 gamma)+1)
+        return plain / moment
+    log_keep = math.log1p(-math.exp(log_q))
+    log_ratio = log_keep - math.log1p(-math.exp(log_q + 2 * gamma))
+    gain = _gain(log_keep, moment, log_ratio, log_q + 2 * gamma * moment)
+    return min(plain, math.log1p(gain)) / moment
+
+
+def _log_half_erfc(x: float) -> float:
+    """Return ln(erfc(x)/2) for x >= 0."""
+    from scipy.special import log_ndtr
+
+    return float(log_ndtr(-x * math.sqrt(2)))
+
+
+def _log_sum(logs: list[float]) -> float:
+    top = max(logs)
+    return top + math.log(math.fsum(math.exp(x - top) for x in logs))

@@ -1,0 +1,340 @@
+"""Calculators: factorisations, votes, and classic algorithms, against exact truth."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from fastdp.accounting import (
+    ApproximateAccountant,
+    GaussianEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    ZCDPAccountant,
+)
+from fastdp.accounting.amplification import shuffled_delta
+from fastdp.accounting.calculators import (
+    data_dependent_pate_divergence,
+    exponential_mechanism_erm,
+    matrix_mechanism,
+    participation_sensitivity,
+    pate,
+    propose_test_release,
+    shuffle_histogram,
+    subsample_and_aggregate,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+
+# ---- matrix mechanisms ------------------------------------------------------------
+
+
+def toeplitz(column):
+    n = len(column)
+    return np.array(
+        [[column[i - j] if i >= j else 0.0 for j in range(n)] for i in range(n)]
+    )
+
+
+def root(n):
+    return [math.comb(2 * j, j) / 4**j for j in range(n)]
+
+
+def patterns(n, count, gap):
+    for size in range(1, count + 1):
+        for steps in itertools.combinations(range(n), size):
+            if all(b - a >= gap for a, b in itertools.pairwise(steps)):
+                yield list(steps)
+
+
+def tree_nodes(n):
+    """Return the rows of the binary tree's matrix that some prefix uses or holds."""
+    rows = []
+    for level in range((n - 1).bit_length() + 1):
+        for start in range(0, n, 2**level):
+            row = np.zeros(n)
+            row[start : start + 2**level] = 1
+            rows.append(row)
+    return np.array(rows)
+
+
+def test_published_figures():
+    assert matrix_mechanism("square_root", 1024).sensitivity ** 2 == pytest.approx(
+        3.27255, abs=1e-5
+    )
+    several = matrix_mechanism("square_root", 1000, participations=10, separation=100)
+    assert several.sensitivity == pytest.approx(9.154043, abs=1e-6)
+    assert matrix_mechanism("tree", 1024).sensitivity ** 2 == pytest.approx(11)
+
+
+@pytest.mark.parametrize("strategy", ["independent", "square_root", "banded"])
+@pytest.mark.parametrize(
+    ("n", "count", "gap"), [(9, 1, 9), (9, 2, 3), (10, 4, 2), (8, 8, 1), (11, 9, 4)]
+)
+def test_toeplitz_sensitivity_is_that_of_the_worst_pattern(strategy, n, count, gap):
+    bands = 3 if strategy == "banded" else None
+    plan = matrix_mechanism(
+        strategy, n, participations=count, separation=gap, bands=bands
+    )
+    width = {"independent": 1, "square_root": n, "banded": 3}[strategy]
+    column = [c if i < width else 0.0 for i, c in enumerate(root(n))]
+    c = toeplitz(column)
+    worst = max(np.linalg.norm(c[:, p].sum(axis=1)) for p in patterns(n, count, gap))
+    assert worst <= plan.sensitivity <= worst * (1 + 1e-9)
+    b = np.tril(np.ones((n, n))) @ np.linalg.inv(c)
+    rows = np.linalg.norm(b, axis=1)
+    assert plan.largest_row == pytest.approx(rows.max())
+    assert plan.mean_row == pytest.approx(math.sqrt(np.mean(rows**2)))
+    bound = participation_sensitivity(c, count, gap)
+    assert bound >= worst
+    if width <= gap:
+        assert bound <= worst * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("n", "count", "gap"), [(8, 1, 8), (8, 3, 2), (13, 4, 3)])
+def test_tree(n, count, gap):
+    plan = matrix_mechanism("tree", n, participations=count, separation=gap)
+    c = tree_nodes(n)
+    worst = max(np.linalg.norm(c[:, p].sum(axis=1)) for p in patterns(n, count, gap))
+    assert worst <= plan.sensitivity <= worst * 1.4
+    used = [bin(t).count("1") for t in range(1, n + 1)]
+    assert plan.largest_row == pytest.approx(math.sqrt(max(used)))
+    assert plan.mean_row == pytest.approx(math.sqrt(sum(used) / n))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_matrix(seed):
+    rng = np.random.default_rng(seed)
+    c = rng.normal(size=(6, 8))
+    for count, gap in [(1, 1), (2, 3), (3, 2)]:
+        signs = [
+            np.linalg.norm((c[:, p] * s).sum(axis=1))
+            for p in patterns(8, count, gap)
+            for s in itertools.product([-1, 1], repeat=len(p))
+        ]
+        assert max(signs) <= participation_sensitivity(c, count, gap)
+    column = max(np.linalg.norm(c, axis=0))
+    assert participation_sensitivity(c, 1, 1) == pytest.approx(column)
+
+
+def test_error_beside_cost():
+    n = 256
+    plans = {s: matrix_mechanism(s, n) for s in ["independent", "tree", "square_root"]}
+    errors = [plans[s].largest_error for s in ["square_root", "tree", "independent"]]
+    assert errors == sorted(errors)
+    plan = plans["square_root"]
+    assert plan.mean_error < plan.largest_error
+    event = plan.event(3)
+    assert event == GaussianEvent(
+        Fraction(plan.sensitivity), 3, NeighboringRelation.REPLACE_SPECIAL
+    )
+    twice = plan.event(3, NeighboringRelation.REPLACE_ONE)
+    assert twice.sensitivity == 2 * event.sensitivity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("fourier", 4), {}, "strategy must be one of"),
+        (("tree", 0), {}, "steps must be in"),
+        (("tree", 4), {"participations": 2}, "separation must be given"),
+        (("tree", 4), {"bands": 2}, "bands must be given for 'banded'"),
+        (("banded", 4), {}, "bands must be given for 'banded'"),
+        (("banded", 4), {"bands": 5}, "bands must be in"),
+    ],
+)
+def test_matrix_refusals(arguments, options, message):
+    with pytest.raises(ParameterError, match=message):
+        matrix_mechanism(*arguments, **options)
+
+
+def test_matrix_types():
+    with pytest.raises(ParameterError, match="neighboring_relation must be"):
+        matrix_mechanism("tree", 4).event(1, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    with pytest.raises(DTypeError, match="matrix must be real numbers in two"):
+        participation_sensitivity([1, 2], 1, 1)
+    with pytest.raises(ParameterError, match="matrix must be finite"):
+        participation_sensitivity([[math.inf]], 1, 1)
+
+
+# ---- votes ------------------------------------------------------------
+
+
+def gaussian_truth(votes, sigma, order):
+    """Return Papernot et al. 2018, Theorem 6, at 50 digits, None where not met."""
+    top = max(votes)
+    gaps = sorted(top - v for v in votes)[1:]
+    q = sum(mp.erfc(gap / (2 * mp.mpf(sigma))) for gap in gaps) / 2
+    q = min(q, 1 - mp.mpf(1) / len(votes))
+    mu2 = sigma * mp.sqrt(-mp.log(q))
+    mu1 = mu2 + 1
+    e1, e2 = mu1 / sigma**2, mu2 / sigma**2
+    if mu2 <= 1 or mu1 < order:
+        return None
+    limit = mp.exp((mu2 - 1) * e2) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2
+    if q > limit:
+        return None
+    a = (1 - q) / (1 - (q * mp.exp(e2)) ** ((mu2 - 1) / mu2))
+    b = mp.exp(e1) / q ** (1 / (mu1 - 1))
+    return mp.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1)
+
+
+@pytest.mark.parametrize(
+    "votes", [(200, 30, 20), (250, 0, 0), (120, 70, 60), (90, 80, 80), (1000, 0)]
+)
+@pytest.mark.parametrize("sigma", [5, 40, 100])
+def test_gaussian_votes(votes, sigma):
+    used = 0
+    for order in [1.5, 2, 8, 32]:
+        with mp.workdps(50):
+            truth = gaussian_truth(votes, sigma, order)
+        plain = order / sigma**2
+        best = plain if truth is None else min(plain, float(truth))
+        found = data_dependent_pate_divergence(votes, "gaussian", sigma, order)
+        assert best * (1 - 1e-15) <= found <= best * (1 + 1e-6) + 1e-13
+        used += truth is not None and truth < plain
+    if votes == (1000, 0) and sigma == 40:
+        assert used > 0
+
+
+@pytest.mark.parametrize("votes", [(200, 30, 20), (50, 45, 5)])
+@pytest.mark.parametrize("scale", [4, 20, 50])
+def test_laplace_votes(votes, scale):
+    gamma, top = 1 / mp.mpf(scale), max(votes)
+    with mp.workdps(50):
+        gaps = sorted(top - v for v in votes)[1:]
+        q = sum((2 + gamma * g) / (4 * mp.exp(gamma * g)) for g in gaps)
+        for order in [2, 5, 20]:
+            moment = order - 1
+            plain = min(2 * gamma**2 * moment * order, 2 * gamma * moment)
+            best = plain
+            if q < (mp.exp(2 * gamma) - 1) / (mp.exp(4 * gamma) - 1):
+                ratio = (1 - q) / (1 - mp.exp(2 * gamma) * q)
+                value = (1 - q) * ratio**moment + q * mp.exp(2 * gamma * moment)
+                best = min(plain, mp.log(value))
+            found = data_dependent_pate_divergence(votes, "laplace", scale, order)
+            assert best / moment <= found <= best / moment * (1 + 1e-6) + 1e-13
+
+
+def test_whatever_the_votes():
+    assert pate("laplace", 20) == LaplaceEvent(2, 20)
+    gaussian = ZCDPAccountant().compose(pate("gaussian", 40))
+    assert (
+        Fraction(1, 1600)
+        <= gaussian.rho
+        <= Fraction(1, 1600) * (1 + Fraction(1, 2**70))
+    )
+    # the data-dependent number is never reported as that of the mechanism
+    clear = data_dependent_pate_divergence([500, 0], "gaussian", 40, 2)
+    assert clear < 2 * gaussian.rho / 100
+    assert "data_dependent" in data_dependent_pate_divergence.__name__
+    other = data_dependent_pate_divergence([260, 240], "gaussian", 40, 2)
+    assert other > 50 * clear  # two datasets, two numbers: it tells them apart
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([5], "gaussian", 1, 2), "votes must be >= 0, for two labels"),
+        (([5, -1], "gaussian", 1, 2), "votes must be >= 0"),
+        (([5, 1], "uniform", 1, 2), "noise must be one of"),
+        (([5, 1], "gaussian", 0, 2), "width must be"),
+        (([5, 1], "gaussian", 1, 1), "order must be > 1"),
+        (([5, 1], "laplace", 1, 2.5), "order must be > 1, and whole"),
+    ],
+)
+def test_vote_refusals(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        data_dependent_pate_divergence(*arguments)
+
+
+def test_vote_types():
+    with pytest.raises(DTypeError, match="votes must be integers"):
+        data_dependent_pate_divergence([0.5, 1], "gaussian", 1, 2)
+
+
+# ---- classic algorithms ------------------------------------------------------------
+
+
+def test_propose_test_release():
+    plan = propose_test_release(0.5, 1e-6, release_epsilon=1, release_delta=1e-9)
+    assert plan.event.epsilon == Fraction(3, 2)
+    assert plan.event.delta == Fraction(1e-6)
+    # a distance of 0 passes with probability test_delta, or a little less
+    passes = math.exp(-0.5 * plan.threshold) / 2
+    assert 1e-6 * (1 - 1e-12) <= passes <= 1e-6
+    far = plan.distance_for(0.99)
+    assert math.exp(-0.5 * (far - plan.threshold)) / 2 == pytest.approx(0.01)
+    assert ApproximateAccountant().compose(plan.event).delta(1.5) == pytest.approx(1e-6)
+    with pytest.raises(ParameterError, match="test_delta must be < 1/2"):
+        propose_test_release(1, 0.5, release_epsilon=1)
+    with pytest.raises(ParameterError, match="probability must be >= 1/2"):
+        plan.distance_for(0.4)
+
+
+def test_attack_on_propose_test_release():
+    # Two neighbours at distances 0 and 1, a statistic that moves by the whole bound.
+    plan = propose_test_release(1, 1e-3, release_epsilon=0.5)
+    x = math.exp(float(plan.event.epsilon))
+
+    def passes(distance):
+        gap = plan.threshold - distance
+        return math.exp(-gap) / 2 if gap > 0 else 1 - math.exp(gap) / 2
+
+    for near, far in itertools.product([0, 1, 4, 7, 12], repeat=2):
+        if abs(near - far) > 1:
+            continue
+        moved = 1.0 if max(near, far) > 0 else 1e9  # both at 0: any statistic
+        # hockey stick of Laplace(2) releases, and of refusing
+        inner = math.log(x * passes(far) / passes(near))
+        stick = passes(near) * max(0.0, 1 - math.exp((inner - 0.5 * moved) / 2))
+        if moved > 1:
+            stick = passes(near)
+        refuse = max(0.0, (1 - passes(near)) - x * (1 - passes(far)))
+        assert stick + refuse <= float(plan.event.delta) * (1 + 1e-9)
+
+
+def test_subsample_and_aggregate():
+    plan = subsample_and_aggregate(20, -1, 3, 0.5, copies=2)
+    assert plan.sensitivity == Fraction(2, 5)
+    assert plan.scale == Fraction(4, 5)
+    assert plan.event == LaplaceEvent(Fraction(2, 5), Fraction(4, 5))
+    with pytest.raises(ParameterError, match="low must be < high"):
+        subsample_and_aggregate(20, 1, 1, 0.5)
+    with pytest.raises(ParameterError, match="copies must be in"):
+        subsample_and_aggregate(20, 0, 1, 0.5, copies=21)
+
+
+@pytest.mark.parametrize("losses", [(0, 3, 9, 10), (0, 0, 1), (5, 5, 5, 0, 10, 2)])
+def test_exponential_mechanism_excess(losses):
+    # the law enumerated: mean losses out of 10 records, each loss in [0, 1]
+    n, epsilon = 10, 2.0
+    for failure in [0.5, 0.05, 1e-3]:
+        plan = exponential_mechanism_erm(len(losses), n, 1, epsilon, failure=failure)
+        weights = [math.exp(-epsilon * loss / 2) for loss in losses]
+        bad = sum(
+            w
+            for w, loss in zip(weights, losses, strict=True)
+            if (loss - min(losses)) / n > plan.excess_loss
+        )
+        assert bad / sum(weights) <= failure
+    assert plan.event.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    assert plan.event.epsilon == 2
+
+
+# ---- shuffled histograms ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 3000), (8, 60)])
+def test_shuffle_histogram(k, n):
+    plan = shuffle_histogram(k, n, epsilon=0.75, delta=1e-6)
+    assert plan.epsilon <= 0.75
+    assert shuffled_delta(plan.local_epsilon, n, 0.75, categories=k) <= 1e-6
+    p = math.exp(plan.local_epsilon) / (math.exp(plan.local_epsilon) + k - 1)
+    q = (1 - p) / (k - 1)
+    error = math.sqrt(n * q * (1 - q)) / (p - q)
+    assert plan.standard_error == pytest.approx(error)
+    assert plan.standard_error < plan.local_only_error
+    assert plan.event(points=4).neighboring_relation is NeighboringRelation.REPLACE_ONE
