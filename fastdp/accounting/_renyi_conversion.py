@@ -357,7 +357,10 @@ def epsilon_at_order(gap: Floats, moment: Floats, log_delta: Floats) -> Floats:
         if not np.any(log_w0):
             break
         found, step = epsilon_at(gap, moment, log_delta, log_w0)
+        settled = found >= best * (1 - 1e-13)
         best = np.minimum(best, found)
+        if settled.all():
+            break
     return best
 
 

@@ -255,5 +255,7 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
     # The best gap is in between if both ends are clearly worse.
     ends = np.concatenate([low, high])
     at_ends = conversion.epsilon_at(ends, moment(ends), logs, np.zeros(2))[0]
-    inside = bool(at_ends.min() > epsilon * (1 + _VISIBLE))
+    margin = 1e-3 * (high - low)
+    inside = bool(low + margin < gap < high - margin)
+    inside &= bool(at_ends.min() > epsilon * (1 + _VISIBLE))
     return _Reading(gap, epsilon, exact, inside)
