@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from statistics import NormalDist
 
 from fastdp import _validate
+from fastdp._special import SQRT_HALF_PI
 from fastdp._validate import Real
 from fastdp.accounting import _discrete_gaussian, _gaussian, _laplace, _zcdp
 from fastdp.accounting._numeric import (
@@ -27,6 +29,7 @@ from fastdp.accounting._numeric import (
     log_down,
     precise,
     root_above,
+    sqrt_float_up,
     to_decimal,
 )
 from fastdp.exceptions import ParameterError, UnsupportedEventError
@@ -46,6 +49,7 @@ __all__ = [
     "laplace_delta",
     "laplace_rho",
     "pure_epsilon",
+    "pure_to_mu",
     "pure_to_rho",
     "truncated_laplace_delta",
     "zcdp_delta",
@@ -389,6 +393,31 @@ def pure_to_rho(epsilon: Real) -> float:
     return decimal_up(
         context.multiply(to_decimal(e, context), share), Fraction(1, 10**25)
     )
+
+
+def pure_to_mu(epsilon: Real) -> float:
+    """Return mu of the Gaussian privacy that pure epsilon implies, rounded up.
+
+    -2 Phi^-1(1/(1 + e^epsilon)), the least: there the two trade-off functions touch,
+    and each half of the Gaussian one lies below its chord, which is the pure one.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `epsilon` is not a finite positive real.
+    """
+    e = _validate.positive("epsilon", epsilon)
+    # Phi(-x) <= exp(-x^2/2)/2 and 1/(1 + e^epsilon) >= exp(-epsilon)/2.
+    limit = 2 * sqrt_float_up(2 * e)
+    if e > 600:
+        return limit
+    if e < Fraction(1, 50):  # the series up to e^5; the sum of all else is negative
+        x = float(e) ** 2
+        series = 1 + x * (math.pi / 48 - 1 / 12 + x * 9.7e-4)
+        return float_up(Fraction(SQRT_HALF_PI * series * (1 + 2e-15)) * e)
+    tail = math.exp(-float(e)) / (1 + math.exp(-float(e)))
+    half = -NormalDist().inv_cdf(tail * (1 - 1e-14))
+    return min(limit, 2 * half * (1 + 4e-15))
 
 
 def zcdp_log_delta(epsilon: Real, rho: Real) -> float:

@@ -21,9 +21,11 @@ from fastdp.accounting import (
     SampledWithReplacementEvent,
     TCDPEvent,
     ZCDPEvent,
+    conversions,
     event_delta,
     event_epsilon,
     event_rho,
+    readings,
 )
 from fastdp.accounting._sampling import amplified_epsilon, inner_epsilon
 from fastdp.accounting.guarantees import event_log_delta
@@ -238,6 +240,26 @@ def test_perfect_and_nearly_perfect_events():
         assert event_delta(event, 0) == 0
         assert event_rho(event) == 0
     assert event_epsilon(ZCDPEvent(0, 0.5), 0) == 0.5
+
+
+@pytest.mark.parametrize(
+    "epsilon",
+    ["1e-300", "1e-9", "1e-3", "0.0199", "0.0201", "0.3", "2", "9", "80", "599", "1e4"],
+)
+def test_pure_epsilon_as_gaussian_privacy(epsilon):
+    mu = mp.mpf(conversions.pure_to_mu(Fraction(epsilon)))
+    with mp.workdps(400):
+        e = number(epsilon)
+        tail = 1 / (1 + mp.exp(e))
+        assert mp.erfc(mu / mp.sqrt(8)) / 2 <= tail
+        less = mu * (1 - mp.mpf("3e-12"))
+        assert e > 600 or mp.erfc(less / mp.sqrt(8)) / 2 > tail
+    # the trade-off of pure epsilon is nowhere below that of the Gaussian pair
+    if 0.1 < e < 10:
+        for x in (0.001, 0.2, 0.5, 0.9):
+            pure = 1 - readings.largest_power(Fraction(epsilon), 0, x)
+            quantile = mp.sqrt(2) * mp.erfinv(1 - 2 * mp.mpf(x))
+            assert pure >= mp.erfc((mu - quantile) / mp.sqrt(2)) / 2 - 1e-15
 
 
 def test_an_approximate_event_has_the_profile_of_its_worst_case():
