@@ -21,7 +21,7 @@
 #define DEPTH_MOST 8 /* 512^7 > 2^59 */
 
 typedef struct {
-    size_t count, padded; /* to a multiple of FDP_LANES, by lost ones */
+    size_t count, padded; /* by lost ones: to whole nodes if there are several */
     fdp_score_t *reference;
     double *sum, *place;
 } level_t;
@@ -68,15 +68,17 @@ static size_t children(size_t of, size_t index)
     return left < FDP_BLOCK ? left : FDP_BLOCK;
 }
 
-/* Weighs the children of node `index` of height `height`. */
-static void weigh_node(tree_t *t, size_t height, size_t index)
+/* Weighs the children of node `index` of height `height`; `alike` where the index
+ * follows from the scores. */
+static void weigh_node(tree_t *t, size_t height, size_t index, bool alike)
 {
     node_t *node = &t->node;
     const fdp_selection_kernels_t *k = t->kernels;
     fdp_block_t *b = &t->block;
     if (height == 1) {
         fdp_block_open(b, t->from, t->row, index * FDP_BLOCK,
-                       children(t->from->n, index), t->gone > 0 ? t->removed : NULL);
+                       children(t->from->n, index), t->gone > 0 ? t->removed : NULL,
+                       alike);
     } else {
         const level_t *below = &t->level[height - 1];
         b->count = b->padded = children(below->padded, index);
@@ -153,7 +155,8 @@ static size_t lay_out(tree_t *t, uint8_t *memory)
         count = nodes_above(count);
         level_t *level = &t->level[t->depth++];
         level->count = count;
-        level->padded = (count + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1);
+        const size_t whole = count > FDP_BLOCK ? FDP_BLOCK : FDP_LANES;
+        level->padded = (count + whole - 1) / whole * whole;
         const size_t bytes = level->padded * 8;
         if (memory != NULL) {
             level->reference = (fdp_score_t *)(void *)(memory + at);
@@ -183,7 +186,7 @@ static void row_open(tree_t *t, size_t row)
     for (size_t height = 1; height < t->depth; height++) {
         const level_t *level = &t->level[height];
         for (size_t i = 0; i < level->count; i++) {
-            weigh_node(t, height, i);
+            weigh_node(t, height, i, false);
             keep_node(t, height, i);
         }
         for (size_t i = level->count; i < level->padded; i++) { /* lost */
@@ -195,7 +198,7 @@ static void row_open(tree_t *t, size_t row)
             keep_node(t, height, i);
         }
     }
-    weigh_node(t, t->depth, 0);
+    weigh_node(t, t->depth, 0, false);
 }
 
 /* Takes a candidate away: its path is weighed anew, the root last. */
@@ -210,7 +213,7 @@ static void row_remove(tree_t *t, size_t candidate)
     size_t index = candidate;
     for (size_t height = 1; height <= t->depth; height++) {
         index /= FDP_BLOCK;
-        weigh_node(t, height, index);
+        weigh_node(t, height, index, t->depth > 1);
         if (height < t->depth) {
             keep_node(t, height, index);
         }
@@ -239,7 +242,7 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
         unit *= t->node.factor[index % FDP_BLOCK];
         const size_t last = t->level[height].count - 1;
         index = index < last ? index : last; /* beyond it only where unsure */
-        weigh_node(t, height, index);
+        weigh_node(t, height, index, true);
         index = index * FDP_BLOCK + pick(t, unit, &point, tolerance, &near);
     }
     /* no weight left: uniform among the candidates left */

@@ -74,17 +74,17 @@ void fdp_words_close(fdp_words_t *words) { fdp_wipe(words, sizeof *words); }
 
 /* ---- blocks ---------------------------------------------------------------- */
 
-/* n elements, then `pad` up to a multiple of FDP_LANES. */
+/* n elements, then `pad`; a copy unless none is needed. */
 static const void *padded(uint64_t *copy, const void *from, size_t n, size_t to,
-                          uint64_t pad)
+                          uint64_t pad, bool alike)
 {
-    if (n == to) {
+    if (n == to && !alike) {
         return from;
     }
-    memcpy(copy, from, n * 8);
-    for (size_t i = n; i < to; i++) {
+    for (size_t i = alike ? 0 : n; i < to; i++) {
         copy[i] = pad;
     }
+    memcpy(copy, from, n * 8);
     return copy;
 }
 
@@ -95,7 +95,7 @@ static void mark_lost(fdp_block_t *b, size_t first, const uint64_t *removed)
     }
     if (b->mantissa != NULL) {
         for (size_t i = 0; i < b->padded; i++) {
-            b->lost_copy[i] |= b->mantissa[i] > 0.0 ? 0 : ~UINT64_C(0);
+            b->lost_copy[i] |= fdp_mask(!(b->mantissa[i] > 0.0));
         }
     }
     if (removed != NULL) {
@@ -107,25 +107,25 @@ static void mark_lost(fdp_block_t *b, size_t first, const uint64_t *removed)
 }
 
 void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
-                    size_t first, size_t count, const uint64_t *removed)
+                    size_t first, size_t count, const uint64_t *removed, bool alike)
 {
     const uint64_t none = (uint64_t)INT64_MIN;
     const uint64_t nan = UINT64_C(0x7ff8000000000000);
     b->count = count;
-    b->padded = (count + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1);
+    b->padded = alike ? FDP_BLOCK : (count + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1);
     b->score = padded(b->score_copy, (const uint64_t *)from->score + row * from->n + first,
-                      count, b->padded, from->type == FDP_I64 ? none : nan);
+                      count, b->padded, from->type == FDP_I64 ? none : nan, alike);
     b->mantissa = b->exponent = NULL;
     b->lost = NULL;
     if (from->mantissa != NULL) {
         const size_t at = row * from->weight_stride + first;
         b->mantissa = padded((uint64_t *)(void *)b->mantissa_copy, from->mantissa + at,
-                             count, b->padded, 0);
+                             count, b->padded, 0, alike);
         b->exponent = padded((uint64_t *)(void *)b->exponent_copy, from->exponent + at,
-                             count, b->padded, 0);
+                             count, b->padded, 0, alike);
     }
     if (b->mantissa != NULL || removed != NULL ||
-        (from->type == FDP_I64 && count < b->padded)) {
+        (from->type == FDP_I64 && (count < b->padded || alike))) {
         mark_lost(b, first, removed);
     }
 }

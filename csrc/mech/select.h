@@ -7,15 +7,6 @@
 #include "../sampler/bits.h"
 #include "../sampler/selection.h"
 
-/* All ones if c, else zero: the compiler is not told that it has only two values, and
- * cannot turn a choice by it into a branch. */
-static inline uint64_t fdp_mask(bool c)
-{
-    uint64_t mask = 0 - (uint64_t)c;
-    __asm__("" : "+r"(mask));
-    return mask;
-}
-
 static inline uint64_t fdp_pick(uint64_t mask, uint64_t a, uint64_t b)
 {
     return (a & mask) | (b & ~mask);
@@ -68,10 +59,11 @@ typedef struct {
 } fdp_block_t;
 
 /* Points the block at candidates first ... first + count of a row; `removed` is a
- * bitmap of the row's candidates that count no more, or NULL. */
+ * bitmap of the row's candidates that count no more, or NULL. With `alike` the block
+ * is copied and padded to FDP_BLOCK, so that no block takes less time than others. */
 FDP_INTERNAL void fdp_block_open(fdp_block_t *block, const fdp_candidates_t *from,
                                  size_t row, size_t first, size_t count,
-                                 const uint64_t *removed);
+                                 const uint64_t *removed, bool alike);
 
 /* A score as a kernel takes it: the double or the int64. */
 typedef union {

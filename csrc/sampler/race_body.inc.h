@@ -30,7 +30,7 @@ static inline double FDP_K(minus_log_rest)(uint64_t v)
                      (0x1p52 + 1024.0);
     const double high =
         fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-    const double f = k < 0.0 ? high : low;
+    const double f = FDP_K(choose)(FDP_MASK(k < 0.0), high, low);
     return -(k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
 }
 
@@ -40,7 +40,7 @@ static void FDP_K(noise_exponential)(const uint64_t *restrict word, size_t n,
     for (size_t i = 0; i < n; i++) {
         const uint64_t w = word[i];
         const double e = -FDP_K(log)(fdp_from_unsigned(w) * 0x1p-64);
-        noise[i] = w >= FDP_WORD_LEAST ? e : INFINITY;
+        noise[i] = FDP_K(choose)(FDP_MASK(w >= FDP_WORD_LEAST), e, INFINITY);
     }
 }
 
@@ -50,7 +50,7 @@ static void FDP_K(noise_gumbel)(const uint64_t *restrict word, size_t n,
     for (size_t i = 0; i < n; i++) {
         const uint64_t w = word[i];
         const double g = -FDP_K(log)(FDP_K(minus_log_rest)(w));
-        noise[i] = w >= FDP_WORD_LEAST ? g : INFINITY;
+        noise[i] = FDP_K(choose)(FDP_MASK(w >= FDP_WORD_LEAST), g, INFINITY);
     }
 }
 
@@ -63,7 +63,8 @@ static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
         const uint64_t sign = (w & 1) << 63;
         const double l = FDP_K(log)(fdp_from_unsigned((w >> 1) + (w & 1)) * 0x1p-63);
         const double y = fdp_bits_double(fdp_double_bits(-l) ^ sign);
-        noise[i] = w >= 2 * FDP_WORD_LEAST ? y : INFINITY;
+        noise[i] =
+            FDP_K(choose)(FDP_MASK(w >= 2 * FDP_WORD_LEAST), y, INFINITY);
     }
 }
 
@@ -97,8 +98,8 @@ static void FDP_K(noise_gaussian)(const uint64_t *restrict word,
         const double s = t * t;
         const double cosine = FDP_COS_EVAL(s), sine = t * FDP_SIN_EVAL(s);
         const double y = size * FDP_K(choose)(steep, sine, cosine);
-        const uint64_t inside = (v >= FDP_WORD_LEAST ? FDP_ONES : 0) &
-                                (v <= FDP_ONES - FDP_WORD_LEAST ? FDP_ONES : 0);
+        const uint64_t inside = FDP_MASK(v >= FDP_WORD_LEAST) &
+                                FDP_MASK(v <= FDP_ONES - FDP_WORD_LEAST);
         noise[i] = FDP_K(choose)(inside, fdp_bits_double(fdp_double_bits(y) ^ sign),
                                  INFINITY);
     }
@@ -114,31 +115,52 @@ static void FDP_K(add_log)(const double *restrict mantissa,
     }
 }
 
-/* Lost candidates have an infinite gap and come last, also when marked. */
-static void FDP_K(lead)(const double *noise, const double *gap, size_t n, int64_t first,
-                        fdp_leaders_t *leaders)
+/* The level's vectors: left to itself, gcc turns some of these choices of doubles into
+ * branches, which tell of the keys. Masks have all bits of a lane set, or none. */
+typedef double FDP_K(doubles) __attribute__((vector_size(8 * FDP_WIDTH)));
+typedef int64_t FDP_K(masks) __attribute__((vector_size(8 * FDP_WIDTH)));
+
+#define FDP_PARTS (FDP_LANES / FDP_WIDTH)
+
+static inline FDP_K(doubles) FDP_K(either)(FDP_K(masks) mask, FDP_K(doubles) a,
+                                           FDP_K(doubles) b)
 {
-    double best[FDP_LANES], second[FDP_LANES];
-    int64_t index[FDP_LANES];
+    return (FDP_K(doubles))((mask & (FDP_K(masks))a) | (~mask & (FDP_K(masks))b));
+}
+
+/* Lost candidates have an infinite gap and come last, also when marked. */
+static void FDP_K(lead)(const double *restrict noise, const double *restrict gap,
+                        size_t n, int64_t first, fdp_leaders_t *restrict leaders)
+{
+    FDP_K(doubles) best[FDP_PARTS], second[FDP_PARTS];
+    FDP_K(masks) index[FDP_PARTS], at[FDP_PARTS];
+    const FDP_K(doubles) none = (FDP_K(doubles)){0} - INFINITY;
     memcpy(best, leaders->best, sizeof best);
     memcpy(second, leaders->second, sizeof second);
     memcpy(index, leaders->index, sizeof index);
+    for (int l = 0; l < FDP_LANES; l++) {
+        at[l / FDP_WIDTH][l % FDP_WIDTH] = first + l;
+    }
     for (size_t i = 0; i < n; i += FDP_LANES) {
-        for (size_t l = 0; l < FDP_LANES; l++) {
-            const double x = gap[i + l];
-            const double key = x < INFINITY ? noise[i + l] - x : -INFINITY;
-            const uint64_t ahead = key > best[l] ? FDP_ONES : 0;
-            const double less = key > best[l] ? best[l] : key;
-            second[l] = less > second[l] ? less : second[l];
-            best[l] = key > best[l] ? key : best[l];
-            index[l] = (int64_t)(((uint64_t)(first + (int64_t)(i + l)) & ahead) |
-                                 ((uint64_t)index[l] & ~ahead));
+        for (size_t p = 0; p < FDP_PARTS; p++) {
+            FDP_K(doubles) y, x;
+            memcpy(&y, noise + i + p * FDP_WIDTH, sizeof y);
+            memcpy(&x, gap + i + p * FDP_WIDTH, sizeof x);
+            const FDP_K(doubles) key = FDP_K(either)(x < -none, y - x, none);
+            const FDP_K(masks) ahead = key > best[p];
+            const FDP_K(doubles) less = FDP_K(either)(ahead, best[p], key);
+            second[p] = FDP_K(either)(less > second[p], less, second[p]);
+            best[p] = FDP_K(either)(ahead, key, best[p]);
+            index[p] = (ahead & at[p]) | (~ahead & index[p]);
+            at[p] += FDP_LANES;
         }
     }
     memcpy(leaders->best, best, sizeof best);
     memcpy(leaders->second, second, sizeof second);
     memcpy(leaders->index, index, sizeof index);
 }
+
+#undef FDP_PARTS
 
 const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
     .name = FDP_LEVEL_NAME,

@@ -23,6 +23,15 @@
  * have an infinite one. */
 #define FDP_GAP_FAR 1e300
 
+/* All ones if c, else zero: the compiler is not told that it has only two values, and
+ * cannot turn a choice by it into a branch. */
+static inline uint64_t fdp_mask(bool c)
+{
+    uint64_t mask = 0 - (uint64_t)c;
+    __asm__("" : "+r"(mask));
+    return mask;
+}
+
 /* Words below this (and, where the far end is wide too, above its complement) are
  * marked by infinite noise: their cell is too wide. */
 #define FDP_WORD_LEAST UINT64_C(16)

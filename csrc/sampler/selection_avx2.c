@@ -12,6 +12,7 @@
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
 #define FDP_LEVEL avx2
+#define FDP_WIDTH 4 /* doubles of a vector */
 #define FDP_LEVEL_NAME "avx2"
 #define FDP_LEVEL_MASK FDP_CPU_AVX2
 

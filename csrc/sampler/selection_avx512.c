@@ -12,6 +12,7 @@
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512)
 #define FDP_LEVEL avx512
+#define FDP_WIDTH 8 /* doubles of a vector */
 #define FDP_LEVEL_NAME "avx512"
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
 

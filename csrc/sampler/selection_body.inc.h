@@ -6,6 +6,14 @@
  */
 
 #define FDP_ONES ~UINT64_C(0)
+#ifndef FDP_MASK /* where loops become vectors, choices do not become branches */
+#define FDP_MASK(c) ((c) ? FDP_ONES : 0)
+#define FDP_LESSER(a, b) ((a) < (b) ? (a) : (b))
+#define FDP_LARGER(a, b) ((a) > (b) ? (a) : (b))
+#else
+#define FDP_LESSER(a, b) FDP_K(choose)(FDP_MASK((a) < (b)), a, b)
+#define FDP_LARGER(a, b) FDP_K(choose)(FDP_MASK((a) > (b)), a, b)
+#endif
 #define FDP_DOUBLE_MOST 0x1.fffffffffffffp1023
 
 /* a where the mask is set, else b. */
@@ -19,8 +27,8 @@ static inline double FDP_K(choose)(uint64_t mask, double a, double b)
 /* What a score counts as: -infinity is lost. */
 static inline double FDP_K(score_of)(double score)
 {
-    const double v = score > FDP_DOUBLE_MOST ? FDP_DOUBLE_MOST : score;
-    return v >= -FDP_DOUBLE_MOST ? v : -INFINITY;
+    const double v = FDP_LESSER(FDP_DOUBLE_MOST, score); /* NaN stays */
+    return FDP_K(choose)(FDP_MASK(v >= -FDP_DOUBLE_MOST), v, -INFINITY);
 }
 
 static double FDP_K(largest_f64)(const double *score, const uint64_t *lost, size_t n)
@@ -35,12 +43,12 @@ static double FDP_K(largest_f64)(const double *score, const uint64_t *lost, size
             if (lost != NULL) {
                 v = FDP_K(choose)(lost[i + l], -INFINITY, v);
             }
-            lane[l] = v > lane[l] ? v : lane[l];
+            lane[l] = FDP_LARGER(v, lane[l]);
         }
     }
     double most = lane[0];
     for (size_t l = 1; l < FDP_LANES; l++) {
-        most = FDP_K(choose)(lane[l] > most ? FDP_ONES : 0, lane[l], most);
+        most = FDP_K(choose)(FDP_MASK(lane[l] > most), lane[l], most);
     }
     return most;
 }
@@ -57,12 +65,13 @@ static int64_t FDP_K(largest_i64)(const int64_t *score, const uint64_t *lost, si
             if (lost != NULL) {
                 v = (v & ~lost[i + l]) | ((uint64_t)INT64_MIN & lost[i + l]);
             }
-            lane[l] = (int64_t)v > lane[l] ? (int64_t)v : lane[l];
+            const uint64_t more = FDP_MASK((int64_t)v > lane[l]);
+            lane[l] = (int64_t)((v & more) | ((uint64_t)lane[l] & ~more));
         }
     }
     int64_t most = lane[0];
     for (size_t l = 1; l < FDP_LANES; l++) {
-        const uint64_t more = lane[l] > most ? FDP_ONES : 0;
+        const uint64_t more = FDP_MASK(lane[l] > most);
         most = (int64_t)(((uint64_t)lane[l] & more) | ((uint64_t)most & ~more));
     }
     return most;
@@ -76,9 +85,10 @@ static void FDP_K(gaps_f64)(const double *score, const uint64_t *lost, size_t n,
     for (size_t i = 0; i < n; i++) {
         const double v = FDP_K(score_of)(score[i]);
         const double x = rate * (largest - v);
-        const double z = x < FDP_GAP_FAR ? x : FDP_GAP_FAR;
+        const double z = FDP_LESSER(x, FDP_GAP_FAR);
+        const uint64_t there = FDP_MASK(v > -INFINITY);
         gap[i] = fdp_bits_double(
-            fdp_double_bits(v > -INFINITY ? z : INFINITY) & ~all);
+            fdp_double_bits(FDP_K(choose)(there, z, INFINITY)) & ~all);
     }
     if (lost != NULL) {
         for (size_t i = 0; i < n; i++) {
@@ -120,12 +130,12 @@ static void FDP_K(weigh)(const double *restrict gap, size_t n, double *restrict 
 {
     for (size_t i = 0; i < n; i++) {
         const double x = gap[i];
-        const double z = x < FDP_GAP_MOST ? x : FDP_GAP_MOST;
+        const double z = FDP_LESSER(x, FDP_GAP_MOST);
         const double k = fdp_nearest(z * FDP_LOG2E);
         const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
         const uint64_t power = (uint64_t)(1023 - fdp_to_small(k)) << 52;
         const double w = FDP_EXP_EVAL(r) * fdp_bits_double(power);
-        const uint64_t near = x < FDP_GAP_MOST ? FDP_ONES : 0;
+        const uint64_t near = FDP_MASK(x < FDP_GAP_MOST);
         weight[i] = fdp_bits_double(fdp_double_bits(w) & near);
     }
     FDP_K(sum_lanes)(weight, n, lane);
@@ -141,11 +151,11 @@ static double FDP_K(weigh_scaled)(const double *restrict gap,
     double place[FDP_BLOCK], most[FDP_LANES];
     for (size_t i = 0; i < n; i++) {
         const double x = gap[i];
-        const double z = x < 0x1p14 ? x : 0x1p14;
+        const double z = FDP_LESSER(x, 0x1p14);
         const double k = fdp_nearest(z * FDP_LOG2E);
         const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
-        const uint64_t there = (x < INFINITY ? FDP_ONES : 0) &
-                               (mantissa[i] > 0.0 ? FDP_ONES : 0);
+        const uint64_t there = FDP_MASK(x < INFINITY) &
+                               FDP_MASK(mantissa[i] > 0.0);
         factor[i] = FDP_EXP_EVAL(r);
         place[i] = FDP_K(choose)(there, exponent[i] - k, -0x1p50);
     }
@@ -154,18 +164,18 @@ static double FDP_K(weigh_scaled)(const double *restrict gap,
     }
     for (size_t i = 0; i < n; i += FDP_LANES) {
         for (size_t l = 0; l < FDP_LANES; l++) {
-            most[l] = place[i + l] > most[l] ? place[i + l] : most[l];
+            most[l] = FDP_LARGER(place[i + l], most[l]);
         }
     }
     double top = most[0];
     for (size_t l = 1; l < FDP_LANES; l++) {
-        top = FDP_K(choose)(most[l] > top ? FDP_ONES : 0, most[l], top);
+        top = FDP_K(choose)(FDP_MASK(most[l] > top), most[l], top);
     }
     for (size_t i = 0; i < n; i++) {
         const double down = place[i] - top; /* <= 0 */
-        const uint64_t near = (down > -1000.0 ? FDP_ONES : 0) &
-                              (place[i] > -0x1p49 ? FDP_ONES : 0);
-        const double k = down > -1000.0 ? down : -1000.0;
+        const uint64_t near = FDP_MASK(down > -1000.0) &
+                              FDP_MASK(place[i] > -0x1p49);
+        const double k = FDP_LARGER(down, -1000.0);
         const uint64_t power = (uint64_t)(1023 + fdp_to_small(k)) << 52;
         factor[i] = fdp_bits_double(fdp_double_bits(factor[i] * fdp_bits_double(power)) &
                                     near);
