@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +34,24 @@ _FLAT, _RELATIVE, _PLACE = 4e-13, 1e-15, 1e-15
 
 
 def log_delta(epsilon: Floats, mu: Floats) -> Floats:
-    """Return ln(delta(epsilon)) rounded up; both of one shape (n,), mu > 0."""
+    """Return ln(delta(epsilon)) rounded up, mu > 0; shapes (n,) and (n,) or (1,)."""
     result = np.empty(epsilon.size)
-    for i in range(0, epsilon.size, _BLOCK):
-        part = slice(i, i + _BLOCK)
-        result[part] = _block(epsilon[part], mu[part])[0]
+    for part in _parts(epsilon.size):
+        result[part] = _block(epsilon[part], mu if mu.size == 1 else mu[part])[0]
     return result
+
+
+def delta(epsilon: Floats, mu: Floats) -> Floats:
+    """Return delta(epsilon) rounded up; shapes as for `log_delta`."""
+    result = np.empty(epsilon.size)
+    for part in _parts(epsilon.size):
+        logs = _block(epsilon[part], mu if mu.size == 1 else mu[part])[0]
+        result[part] = exp_up(logs)
+    return result
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(i, i + _BLOCK) for i in range(0, size, _BLOCK))
 
 
 def _block(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
@@ -50,7 +63,7 @@ def _block(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
     gap -= upper
     narrow = mu < _NARROW * np.maximum(a, 1.0)
     if narrow.any():
-        gap[narrow] = _narrow(centre[narrow], mu[narrow])
+        gap[narrow] = _narrow(centre[narrow], np.broadcast_to(mu, a.shape)[narrow])
     value = np.log(gap)
     value -= a * a / 2
     value -= LOG_SQRT_2PI
@@ -170,8 +183,7 @@ def epsilon(log_target: Floats, mu: Floats) -> Floats:
     What is returned has been checked against the rounded profile.
     """
     result = np.empty(log_target.size)
-    for i in range(0, log_target.size, _BLOCK):
-        part = slice(i, i + _BLOCK)
+    for part in _parts(log_target.size):
         result[part] = _invert(log_target[part], mu[part])
     return result
 

@@ -81,6 +81,9 @@ def sinh_ratio_step(low: Floats, gap: Floats) -> Floats:
     if np.all(low >= 40):
         return _far_step(low, gap)
     high = low + gap
+    if low.min() >= 4 and gap.min() >= 1e-3:  # nothing cancels here either
+        rest = np.log1p(-np.exp(-high)) - np.log1p(-np.exp(-low))
+        return np.asarray(_far_step(low, gap) + rest)
     tiny = np.maximum(low, 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
         shrink = np.expm1(-high) / np.expm1(-tiny)

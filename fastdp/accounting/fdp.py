@@ -104,17 +104,27 @@ def gdp_log_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     >>> gdp_log_delta([1, 100], 1).round(6).tolist()
     [-2.064066, -4960.254554]
     """
-    e, m = np.broadcast_arrays(reals("epsilon", epsilon), reals("mu", mu))
-    if not (np.all(np.isfinite(e)) and np.all(e >= 0)):
-        raise ParameterError("epsilon must be finite and >= 0")
+    e, m, shape = _profile_arguments(epsilon, mu)
+    return np.asarray(_gdp.log_delta(e, m).reshape(shape))
+
+
+def _profile_arguments(
+    epsilon: npt.ArrayLike, mu: npt.ArrayLike
+) -> tuple[Floats, Floats, tuple[int, ...]]:
+    """Return flat epsilons, as many mu or one, and the shape of the result."""
+    e, m = reals("epsilon", epsilon), reals("mu", mu)
     _check_mu(m)
-    flat = _gdp.log_delta(np.ascontiguousarray(e).ravel(), m.ravel())
-    return np.asarray(flat.reshape(e.shape))
+    if e.size and not (e.min() >= 0 and e.max() < np.inf):  # also refuses NaN
+        raise ParameterError("epsilon must be finite and >= 0")
+    shape = np.broadcast_shapes(e.shape, m.shape)
+    flat = np.ascontiguousarray(np.broadcast_to(e, shape)).ravel()
+    return flat, m.ravel() if m.size == 1 else np.broadcast_to(m, shape).ravel(), shape
 
 
 def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     """Return delta(epsilon) of mu-Gaussian privacy for arrays (see the log form)."""
-    return _gdp.exp_up(gdp_log_delta(epsilon, mu))
+    e, m, shape = _profile_arguments(epsilon, mu)
+    return np.asarray(_gdp.delta(e, m).reshape(shape))
 
 
 def gdp_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
