@@ -411,6 +411,40 @@ def test_words_at_the_ends_of_their_range(word: int) -> None:
         races_at_all_levels(choice, noise, lambda: Words(words))
 
 
+# --- bounds of keys ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_bounds_hold_every_key_the_word_allows(noise: str, level: str) -> None:
+    """And with room: a tenth of the tolerance would do for nearly all."""
+    rng = np.random.default_rng(11)
+    words = rng.integers(2**64 - 1, size=400, dtype=np.uint64)
+    words[:200] >>= rng.integers(0, 60, 200).astype(np.uint64)
+    words[200:300] = ~(words[200:300] >> rng.integers(0, 60, 100).astype(np.uint64))
+    scores = rng.uniform(-60, 0, (1, 400))
+    scores[0, ::50] = 0.0
+    values = rng.uniform(1, 2, 400) * 2.0 ** rng.integers(-900, 900, 400)
+    call = _core.Call(Words(words.tolist()))
+    for weights in (None, Weights.numbers(values)):
+        choice = Choice(Fraction(2, 3), scores, weights)
+        tolerance = _selection.race_tolerance(choice.spread)
+        low, high = np.zeros((1, 400)), np.zeros((1, 400))
+        _core.race_keys(call, choice.law(tolerance, noise), scores, low, high)
+        shift = 0.0 if weights is None else float(np.frexp(values)[1].max())
+        inner = 0
+        for i in range(400):
+            pair = int(words[i]), word_of(call, i, 2**31)
+            score, weight = Fraction(scores[0, i]), choice.weight(0, i)
+            with mpmath.workdps(60):
+                none = (lambda k: bytes(16),) * 2
+                ends = reference.key(score, weight, choice.rate, noise, pair, none, 0)
+                least, most = (end - shift * mpmath.log(2) for end in ends)
+                assert low[0, i] <= least
+                assert most <= high[0, i]
+                inner += most + 0.8 * tolerance <= high[0, i]
+        assert inner > 350
+
+
 # --- pieces, rows, threads ---------------------------------------------------------
 
 
