@@ -2,7 +2,8 @@
 
 Each function picks the conversion of `fastdp.accounting.conversions` that belongs to
 the event and rounds up. An event that is not known is refused, never free. Several
-events together are an accountant's business.
+events together are an accountant's business: here they get the sum of pure epsilons
+and that of rho, whichever says more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from fastdp.accounting import _laplace, _response, _sampling, _zcdp, conversions
 from fastdp.accounting._numeric import exp_up, log_down
 from fastdp.accounting.events import (
     ApproximateDPEvent,
+    ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
@@ -30,6 +32,7 @@ from fastdp.accounting.events import (
     RandomizedResponseEvent,
     SampledWithoutReplacementEvent,
     SampledWithReplacementEvent,
+    SelfComposedEvent,
     TCDPEvent,
     TruncatedDiscreteLaplaceEvent,
     ZCDPEvent,
@@ -40,6 +43,7 @@ from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["event_delta", "event_epsilon", "event_rho", "exact_epsilon"]
 
+ZERO = Fraction(0)
 #: How far an epsilon is looked for.
 _LARGEST_EPSILON = 1e6
 
@@ -64,6 +68,13 @@ def exact_epsilon(event: Event) -> Fraction | None:
             return e
         case GDPEvent(mu=0) | TCDPEvent(rho=0):
             return Fraction(0)
+        case ComposedEvent(events=events):
+            parts = [exact_epsilon(part) for part in events]
+            known = [part for part in parts if part is not None]
+            return sum(known, Fraction(0)) if len(known) == len(parts) else None
+        case SelfComposedEvent(event=inner, count=count):
+            pure = exact_epsilon(inner)
+            return None if pure is None else count * pure
         case (
             PoissonSampledEvent(event=inner)
             | SampledWithoutReplacementEvent(event=inner)
@@ -204,6 +215,10 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
                 return 0.0
         case SampledWithReplacementEvent() if d > 0:
             return _inverted(event, d)
+        case ComposedEvent() | SelfComposedEvent() if d > 0:
+            found = [] if (e0 := exact_epsilon(event)) is None else [e0]
+            best = [_response.pure_epsilon_at(e, d) for e in found]
+            return min([*best, _zcdp.epsilon_from(log_down(d), exact_rho(event), ZERO)])
         case GroupEvent(event=inner, size=size):
             same = grouped(inner, size)
             if same is not None:
@@ -291,6 +306,10 @@ def event_log_delta(event: Event, epsilon: Real) -> float:
             if rate is not None:
                 inside = _sampling.inner_epsilon(rate, e)
                 return _sampling.times_rate(event_log_delta(inner, inside), rate)
+        case ComposedEvent() | SelfComposedEvent():
+            found = [] if (e0 := exact_epsilon(event)) is None else [e0]
+            best = [_response.pure_log_delta(pure, e) for pure in found]
+            return min([*best, _zcdp.log_delta_from(e, exact_rho(event), ZERO)])
         case SampledWithReplacementEvent(source_dataset_size=n, sample_size=m):
             rate = sampling_rate(event)
             if rate is not None:
@@ -335,16 +354,31 @@ def exact_rho(event: Event) -> Fraction:
         case RandomizedResponseEvent(p=p, q=q):
             return Fraction(_response.rho(p, q))
         case ExponentialMechanismEvent(epsilon=e):
-            return e * e / 8
+            return min(e * e / 8, _rho_of_pure(e))
         case ZCDPEvent(rho=rho, xi=0):
             return rho
+        case ComposedEvent(events=events):
+            return sum((exact_rho(part) for part in events), Fraction(0))
+        case SelfComposedEvent(event=inner, count=count):
+            return count * exact_rho(inner)
         case GroupEvent(event=inner, size=size):
             same = grouped(inner, size)
-            return size * size * exact_rho(inner) if same is None else exact_rho(same)
+            if same is not None:
+                return exact_rho(same)
+            rho, pure = size * size * exact_rho(inner), exact_epsilon(event)
+            return rho if pure is None else min(rho, _rho_of_pure(pure))
     pure = exact_epsilon(event)
     if pure is None:
         raise UnsupportedEventError(f"no finite rho is known for {event!r}")
-    return Fraction(conversions.pure_to_rho(pure)) if pure > 0 else pure
+    return _rho_of_pure(pure)
+
+
+def _rho_of_pure(epsilon: Fraction) -> Fraction:
+    return (
+        min(Fraction(conversions.pure_to_rho(epsilon)), epsilon)
+        if epsilon > 0
+        else epsilon
+    )
 
 
 def log_up(probability: float) -> float:

@@ -74,7 +74,11 @@ def test_pure_epsilon_and_rho_where_there_is_no_other_rule():
     response = RandomizedResponseEvent(Fraction(3, 4), Fraction(1, 4))
     group = GroupEvent(response, 2)
     assert event_epsilon(group) == pytest.approx(2 * math.log(3), rel=1e-15)
-    assert event_rho(group) == pytest.approx(4 * event_rho(response), rel=1e-15)
+    # pure 2 ln 3 says more here than 4 rho, and less for a small epsilon
+    assert event_rho(group) == event_rho(PureDPEvent(2 * Fraction(math.log(3))))
+    slight = RandomizedResponseEvent(Fraction(26, 100), Fraction(25, 100))
+    four = 4 * event_rho(slight)
+    assert event_rho(GroupEvent(slight, 2)) == pytest.approx(four, rel=1e-15)
     assert event_delta(group, 1) > event_delta(response, 1)
 
 

@@ -9,17 +9,22 @@ import pytest
 
 from fastdp.accounting import (
     ApproximateDPEvent,
+    ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
     GDPEvent,
+    GroupEvent,
     LaplaceEvent,
     NeighboringRelation,
     PermuteAndFlipEvent,
     PoissonSampledEvent,
     PureDPEvent,
+    RandomizedResponseEvent,
     SampledWithoutReplacementEvent,
     SampledWithReplacementEvent,
+    SelfComposedEvent,
     TCDPEvent,
+    ZCDPAccountant,
     ZCDPEvent,
     conversions,
     event_delta,
@@ -232,6 +237,30 @@ def test_lines_of_divergences(rho, xi, omega, delta):
     assert 0 <= got - max(mp.mpf(0), true) < 1e-9 * (1 + abs(true))
     back = event_log_delta(event, got)
     assert back <= log_delta * (1 - mp.mpf("1e-10")) + 1e-9
+
+
+def test_several_events_get_the_better_of_two_sums():
+    one = ExponentialMechanismEvent(Fraction(1, 10))
+    event = SelfComposedEvent(ComposedEvent((one, LaplaceEvent(1, 20))), 50)
+    parts = ZCDPAccountant().compose(event)
+    assert event_epsilon(event, 0) == 7.5
+    assert event_rho(event) == float(parts.rho)
+    for delta in (1e-9, 1e-3, 0.7):
+        assert event_epsilon(event, delta) == parts.epsilon(delta)
+    for epsilon in (0.1, 2, 7.4, 7.5):
+        assert event_log_delta(event, epsilon) == parts.log_delta(epsilon)
+    sampled = PoissonSampledEvent(0.1, event)
+    assert event_epsilon(sampled, 0) < 5.3
+    with pytest.raises(UnsupportedEventError):
+        event_epsilon(SelfComposedEvent(ApproximateDPEvent(1, 0.1), 2), 0.5)
+
+
+def test_rho_of_a_wide_range_is_that_of_pure_epsilon():
+    pure = event_rho(PureDPEvent(20))
+    assert event_rho(ExponentialMechanismEvent(20)) == pure < 20**2 / 8
+    response = RandomizedResponseEvent(Fraction(9999, 10000), Fraction(1, 10**7))
+    group = GroupEvent(response, 9)
+    assert event_rho(group) <= event_epsilon(group) < 81 * event_rho(response)
 
 
 def test_perfect_and_nearly_perfect_events():
