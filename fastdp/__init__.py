@@ -30,6 +30,7 @@ _NAMES = {
     "Quantiles": "fastdp.mechanisms",
     "RandomizedResponse": "fastdp.mechanisms",
     "ReportNoisyMax": "fastdp.mechanisms",
+    "ShuffledResponse": "fastdp.mechanisms",
     "SparseVector": "fastdp.mechanisms",
     "TruncatedLaplace": "fastdp.mechanisms",
     "UnaryEncoding": "fastdp.mechanisms",

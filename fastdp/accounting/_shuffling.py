@@ -261,32 +261,38 @@ class ShuffledPair:
             return np.asarray(factor - np.log(n) + hinge)
         grown = math.expm1(e0)
         factor = math.log(k) + log_grown + math.log(grown / (grown + k)) + error
-        inner = [
-            _log_inner(_inner_window(int(x), k, reach), e, x, grown, upper)
-            for x in n.tolist()
-        ]
-        return np.asarray(factor - np.log(n) + np.array(inner))
+        laws = [_inner_window(int(x), k, reach) for x in n.tolist()]
+        inner = _log_inner(laws, epsilon, n, grown, upper)
+        return np.asarray(factor - np.log(n) + inner)
 
 
 def _log_inner(
-    law: Window, epsilon: float, n: float, grown: float, upper: bool
-) -> float:
-    """Return ln of the mean of the hinge at s over the law of s given N = n."""
-    slant = math.tanh(epsilon / 2)
+    laws: list[Window], epsilon: float, n: Floats, grown: float, upper: bool
+) -> Floats:
+    """Return ln of the mean of the hinge at s, over the law of s given each N."""
+    sizes = [len(law.low) for law in laws]
+    low, high, log_weight = (
+        np.concatenate([getattr(law, name) for law in laws])
+        for name in ("low", "high", "log_weight")
+    )
     # In a block the spread of a grows with s, and so does v: take the worse ends.
-    many, few = (law.high, law.low) if upper else (law.low, law.high)
-    sign = 1.0 if upper else -1.0
-    v = slant * (few / 2 + n / grown) * (1 - sign * 2e-15)
+    many, few = (high, low) if upper else (low, high)
+    sign, slant = (1.0 if upper else -1.0), math.tanh(epsilon / 2)
+    hidden = np.repeat(n, sizes) / grown
+    v = slant * (few / 2 + hidden) * (1 - sign * 2e-15)
     # few (1 - slant)/2 to all its digits
-    first, second = few / (1 + math.exp(epsilon)), slant * n / grown
+    first, second = few / (1 + math.exp(epsilon)), slant * hidden
     rest = (many - few) / 2 + first - second + sign * 4e-15 * (first + second)
     logs = log_hinge(np.maximum(many, 1.0), v, rest, upper)
-    logs = np.where(many >= 1, logs, -np.inf) + law.log_weight
+    logs = np.where(many >= 1, logs, -np.inf) + log_weight
+    parts = np.split(logs, np.cumsum(sizes)[:-1])
+    sums = np.array([_log_sum(part) for part in parts])
+    slop = np.array([law.slop for law in laws])
     if not upper:
-        return _log_sum(logs) + law.log_kept - law.slop
+        return np.asarray(sums + [law.log_kept for law in laws] - slop)
     # (a - s/2 - v)_+ is at most s/2 <= n/2, whatever s is
-    out = np.logaddexp(law.log_below, law.log_above) + math.log(n)
-    return float(np.logaddexp(_log_sum(logs), out)) + law.slop
+    out = [np.logaddexp(law.log_below, law.log_above) for law in laws]
+    return np.asarray(np.logaddexp(sums, np.array(out) + np.log(n)) + slop)
 
 
 @functools.lru_cache(maxsize=256)

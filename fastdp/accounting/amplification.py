@@ -21,7 +21,7 @@ from fastdp.accounting._iteration import (
     noisy_gradient_descent,
     noisy_sgd,
 )
-from fastdp.accounting._numeric import exp_up, log_down, root_above
+from fastdp.accounting._numeric import exp_up, log_down, root_above, search
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import NeighboringRelation, TradeOffEvent
 from fastdp.exceptions import CalibrationError, ParameterError
@@ -265,7 +265,7 @@ def shuffled_local_epsilon(
     Returns
     -------
     float
-        At least `epsilon`; evaluated there, so the target is met.
+        Evaluated there, so the target is met, and relatively 1e-8 to spare.
 
     Raises
     ------
@@ -281,14 +281,22 @@ def shuffled_local_epsilon(
     limit = log_down(_validate.open_unit("delta", delta))
     _pair(1, clients, categories)
 
-    def excess(negative: float) -> float:
-        pair = _shuffling.ShuffledPair(-negative, clients, categories)
-        return max(_shuffling.log_delta(pair, target), -1e300) - limit
+    # A little below the target, so that `shuffled_epsilon` is not above it.
+    inside = target * (1 - 1e-8)
 
-    high = float(_LARGEST_LOCAL)
-    if excess(-high) <= 0:
-        return high
-    return -root_above(excess, -high, -target, 1e-10)
+    def excess(inverse: float, coarse: bool = False) -> float:
+        pair = _shuffling.ShuffledPair(1 / inverse, clients, categories)
+        if inside >= pair.local_epsilon:
+            return -1.0
+        law = pair.window(limit, coarse)
+        return max(pair.log_delta(inside, law), -1e300) - limit
+
+    low, high = 1.0 / _LARGEST_LOCAL, 1.0 / inside
+    if excess(low) <= 0:
+        return 1 / low
+    guess = root_above(lambda x: excess(x, True), low, high, 1e-4)
+    limits = (Fraction(low), Fraction(high))
+    return 1 / search("1/local_epsilon", excess, guess, limits, 1e-4, 1e-10)
 
 
 def shuffled_clients(
@@ -329,7 +337,7 @@ def shuffled_clients(
 
     def met(clients: int) -> bool:
         pair = _shuffling.ShuffledPair(local, clients, categories)
-        return _shuffling.log_delta(pair, e) <= limit
+        return e >= local or pair.log_delta(e, pair.window(limit)) <= limit
 
     low, high = 0, 1
     while not met(high):

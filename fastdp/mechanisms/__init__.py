@@ -9,6 +9,7 @@ from fastdp.mechanisms.local import (
     HadamardResponse,
     LocalHashing,
     RandomizedResponse,
+    ShuffledResponse,
     UnaryEncoding,
 )
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax
@@ -29,6 +30,7 @@ __all__ = [
     "Quantiles",
     "RandomizedResponse",
     "ReportNoisyMax",
+    "ShuffledResponse",
     "SparseVector",
     "TruncatedLaplace",
     "UnaryEncoding",

@@ -7,6 +7,7 @@ from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
 from fastdp.mechanisms.local.planning import best_frequency_oracle
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
+from fastdp.mechanisms.local.shuffled_response import ShuffledResponse
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "HadamardResponse",
     "LocalHashing",
     "RandomizedResponse",
+    "ShuffledResponse",
     "UnaryEncoding",
     "best_frequency_oracle",
 ]

@@ -1,0 +1,281 @@
+"""Randomized response behind a shuffle: local reports, a central guarantee."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _core, _validate
+from fastdp import random as fdp_random
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import TradeOffEvent
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.local.estimates import FrequencyEstimate
+from fastdp.mechanisms.local.randomized_response import RandomizedResponse
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class ShuffledResponse(Mechanism):
+    """Randomized response of many clients whose reports are shuffled.
+
+    Each client's category is randomized as by `RandomizedResponse`; the reports are
+    then put into an exactly uniform random order, so that no report can be linked to
+    its sender. What is known of the reports' multiset is far more private than each
+    report alone.
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        Probability that a report is the truth, as of `RandomizedResponse`.
+    clients : int
+        Number of reports that at least are shuffled together, >= 1: only clients who
+        randomize honestly and tell nobody their report.
+    categories : int
+        Number of categories, >= 2.
+    other : int, optional
+        Category that values outside 0 ... categories - 1 count as; None: each as a
+        category drawn uniformly.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Central (epsilon, delta) of the shuffled reports, from `shuffled_epsilon`: two
+    datasets are neighbouring when one client's value is another; no sensitivity is
+    asked for. Exact reports and an exactly uniform order; the guarantee is an upper
+    bound. Against the one who shuffles, each report has the pure local guarantee of
+    `local`. Timing class T2 for the reports and T0 for the shuffle, whose memory access
+    follows the permutation, which is independent of the data.
+
+    References
+    ----------
+    Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed Differential Privacy via
+    Shuffling" (2019); docs/proofs/amplification.md, section 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.ShuffledResponse.from_epsilon_delta(0.5, 1e-6, 10_000)
+    >>> m.epsilon(delta=1e-6) <= 0.5 < m.local.epsilon()
+    True
+    >>> reports = m.release(np.arange(10_000) % 5 == 0)
+    >>> low, high = m.estimate(reports).confidence_interval(0.999999)
+    >>> bool(low[1] < 2000 < high[1])
+    True
+    """
+
+    __slots__ = ("_clients", "_local")
+
+    _clients: int
+    _local: RandomizedResponse
+
+    def __init__(
+        self,
+        p: Real,
+        clients: int,
+        categories: int = 2,
+        *,
+        other: int | None = None,
+    ) -> None:
+        count = _validate.integer("clients", clients, 1)
+        local = RandomizedResponse(p, categories, other=other)
+        self._freeze(
+            _arguments=(
+                ("p", _validate.plain(local.p)),
+                ("clients", count),
+                ("categories", local.categories),
+                ("other", other),
+            ),
+            _clients=count,
+            _local=local,
+        )
+
+    @classmethod
+    def from_epsilon_delta(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        clients: int,
+        categories: int = 2,
+        *,
+        other: int | None = None,
+    ) -> ShuffledResponse:
+        """Return the mechanism that tells the truth most often within a central target.
+
+        Parameters
+        ----------
+        epsilon, delta : int, float, Fraction or Decimal
+            Central target; 1e-9 <= epsilon <= 300, 0 < delta < 1.
+        clients, categories, other
+            As of the class.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        """
+        from fastdp.accounting.amplification import shuffled_local_epsilon
+
+        local = shuffled_local_epsilon(epsilon, delta, clients, categories=categories)
+        # (truth beyond probabilities of 64 bits is not drawn: e^-40 is below them)
+        own = RandomizedResponse.from_epsilon(min(local, 40.0), categories, other=other)
+        return cls(own.p, clients, categories, other=other)
+
+    @property
+    def p(self) -> Fraction:
+        """Probability that a report is the truth, exact."""
+        return self._local.p
+
+    @property
+    def clients(self) -> int:
+        """Number of reports that at least are shuffled together."""
+        return self._clients
+
+    @property
+    def categories(self) -> int:
+        """Number of categories."""
+        return self._local.categories
+
+    @property
+    def local(self) -> RandomizedResponse:
+        """What each client runs."""
+        return self._local
+
+    def event(self, *, points: int = 48) -> TradeOffEvent:
+        """Return the event of one round, for composition (see `shuffled_event`).
+
+        Parameters
+        ----------
+        points : int
+            Number of epsilons that the trade-off function is bounded at.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `points` is out of its domain.
+        """
+        from fastdp.accounting.amplification import shuffled_event
+
+        return shuffled_event(
+            self._local.epsilon(),
+            self._clients,
+            categories=self.categories,
+            points=points,
+        )
+
+    def epsilon(self, *, delta: Real = 0) -> float:
+        """Return an epsilon that one round meets at `delta`, rounded up.
+
+        Parameters
+        ----------
+        delta : int, float, Fraction or Decimal
+            >= 0 and < 1; at 0 it is that of each report.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `delta` is out of its domain.
+        """
+        from fastdp.accounting.amplification import shuffled_epsilon
+
+        return shuffled_epsilon(
+            self._local.epsilon(), self._clients, delta, categories=self.categories
+        )
+
+    def delta(self, epsilon: Real) -> float:
+        """Return a delta that one round meets at `epsilon`, rounded up.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `epsilon` is negative or not finite.
+        """
+        from fastdp.accounting.amplification import shuffled_delta
+
+        return shuffled_delta(
+            self._local.epsilon(), self._clients, epsilon, categories=self.categories
+        )
+
+    def release(
+        self, values: _Array, *, stream: Stream | None = None, workers: int = 1
+    ) -> _Array:
+        """Return the shuffled reports of all clients.
+
+        Where clients run elsewhere, each uses `local.release` and a shuffler
+        `fastdp.random.shuffle`; the analyst then sees what this returns.
+
+        Parameters
+        ----------
+        values : ndarray of integers or bool, shape (n,)
+            One category for each client, n >= `clients`.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads for the reports.
+
+        Returns
+        -------
+        ndarray of `local.report_dtype`, shape (n,)
+            bool for bools.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or shape, or fewer values than `clients`.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        As of the class. What links reports to clients is overwritten before this
+        returns. Timing class T2 for the reports, T0 for the order.
+        """
+        if not isinstance(values, np.ndarray):
+            raise DTypeError(f"values must be an ndarray, got {type(values).__name__}")
+        if values.ndim != 1 or len(values) < self._clients:
+            raise ParameterError(
+                f"values must have the shape (n,) with n >= clients = {self._clients}, "
+                f"got {values.shape}"
+            )
+        reports = self._local.release(values, stream=stream, workers=workers)
+        order = None
+        try:
+            order = fdp_random.permutation(len(reports), stream=stream)
+            shuffled: _Array = reports[order]
+        finally:
+            _core.zero(reports)
+            if order is not None:
+                _core.zero(order)
+        return shuffled
+
+    def estimate(self, reports: _Array, *, workers: int = 1) -> FrequencyEstimate:
+        """Return unbiased counts of all categories with their standard errors.
+
+        Parameters
+        ----------
+        reports : ndarray
+            What `release` returned; the order plays no part.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        FrequencyEstimate
+            With `confidence_interval` and `consistent`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The reports have a wrong dtype or shape.
+        """
+        return self._local.estimate(reports, workers=workers)
