@@ -319,7 +319,7 @@ def test_several_have_the_computed_law(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_check_sees_another_law() -> None:
-    """One quantile's law under a quarter more noise, at the number of releases above."""
+    """One quantile's law under a quarter more noise, at as many releases as above."""
     runs, records, laws = 8_000, (1, 4, 4, 9, 10), []
     with mpmath.workdps(30):
         for epsilon in (2, 1.6):
