@@ -57,6 +57,11 @@ class Curve(abc.ABC):
         return True
 
     @property
+    def trusted_gap(self) -> float:
+        """Up to here K is that of one pair of laws, to a relative error of 1e-12."""
+        return self.largest_gap if self.is_moment else 0.0
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether a transformation of the outcomes swaps the two laws of each pair."""
         return False
@@ -194,6 +199,11 @@ class DiscreteGaussianCurve(Curve):
         less = np.minimum(0.0, np.log(shifted / centred) + slop)
         # Near whole t the ratio is 1, and nothing is gained or lost.
         return np.asarray(np.maximum(plain + less * (1 - EXCESS), 0.0))
+
+    @property
+    def trusted_gap(self) -> float:
+        """The quotient of sums has an absolute error, which counts multiply."""
+        return math.inf if self.sigma >= 4 else 0.0
 
     @property
     def is_symmetric(self) -> bool:

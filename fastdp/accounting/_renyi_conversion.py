@@ -132,15 +132,18 @@ class Search:
         Largest gap for which the bound is finite.
     smooth : bool
         Whether the bound has derivatives, so that parabolas find its optimum.
+    trusted : float
+        Largest gap up to which windows may interpolate the bound.
     """
 
     start: float
     largest: float
     smooth: bool
+    trusted: float
 
 
 #: Nothing is known of the bound but that it is smooth.
-ANYWHERE = Search(1e6, math.inf, True)
+ANYWHERE = Search(1e6, math.inf, True, math.inf)
 
 
 def best_epsilon(moment: Objective, log_delta: Floats, search: Search) -> Floats:

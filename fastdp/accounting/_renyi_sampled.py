@@ -59,6 +59,12 @@ class PoissonAtomsCurve(Curve):
             log_total = np.logaddexp.reduce(terms, axis=1)
         return softplus(log_total + 4e-16 * np.abs(log_total)) * (1 + EXCESS)
 
+    @property
+    def trusted_gap(self) -> float:
+        """Beyond, exponents are so large that their rounding tells."""
+        room = 500 + min(self.log_masses)
+        return max(0.0, room / max(map(abs, self.losses)) - 1)
+
 
 def _sampled_loss(loss: Floats, probability: Fraction) -> Floats:
     """Return ln(1 - q + q exp(loss)) without cancellation."""

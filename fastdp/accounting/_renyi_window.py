@@ -24,7 +24,7 @@ from fastdp.accounting._series import Floats
 #: Nodes of a window: even, and the inner ones as well.
 NODES = 24
 #: Relative error of the curves' values, beyond the upper side.
-_CURVE_ERROR = 2.5e-13
+_CURVE_ERROR = 1e-12
 #: A window is this wide in units of the loss's standard deviation.
 _WIDTH = 4.0
 #: Relative accuracy that a reading from a window must have.
@@ -181,10 +181,10 @@ class WindowReader:
 
     def epsilon(self, state: Sum, log_delta: float) -> float:
         """Return the least epsilon at ln(delta), rounded up."""
-        usable = state.search.smooth and math.isinf(state.search.largest)
-        kept = self._kept if usable else None
+        kept = self._kept
         if kept is not None:
-            kept = _caught_up(kept, state)
+            trusted = kept.window.gaps[-1] <= state.search.trusted
+            kept = _caught_up(kept, state) if trusted else None
         if kept is not None:
             found = _read(kept, state, log_delta)
             if found.exact and found.inside:
@@ -195,7 +195,7 @@ class WindowReader:
         gaps, values = conversion.best_gap_and_epsilon(
             state.log_moment, np.array([log_delta]), state.search
         )
-        if usable and self._asked:
+        if self._asked and 1.3 * gaps[0] <= state.search.trusted:
             self._kept = _around(float(gaps[0]), log_delta, state, self._width)
         self._asked = True
         return float(values[0])

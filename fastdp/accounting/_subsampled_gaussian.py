@@ -78,6 +78,12 @@ class SubsampledGaussianCurve(Curve):
         c, q = float(self.ratio), float(self.probability)
         return (1 - 2 * math.log(q)) / (c * c) + 1
 
+    @property
+    def trusted_gap(self) -> float:
+        """Beyond, the squares of the places make rounding tell."""
+        c = float(self.ratio)
+        return max(0.0, 36 / c - 1) if c <= _LARGEST_NOISE_RATIO else 0.0
+
     def _together(self, c: float, gap: Floats) -> Floats:
         low, high = float(gap.min()), float(gap.max())
         q = float(self.probability)

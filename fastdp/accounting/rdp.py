@@ -202,6 +202,7 @@ class _Sum:
             min(self.search.start, curve.search_gap),
             min(self.search.largest, curve.largest_gap),
             self.search.smooth and curve.is_moment,
+            min(self.search.trusted, curve.trusted_gap),
         )
         return _Sum(self.line, counts, log_kept, log, self.length + 1, search)
 

@@ -61,7 +61,7 @@ def largest_delta(order, divergence, epsilon):
         low, high = b, mp.mpf(1)
         if excess(high) <= 0:
             return high
-        for _ in range(75):
+        for _ in range(62):
             middle = (low + high) / 2
             low, high = (middle, high) if excess(middle) < 0 else (low, middle)
         return low
@@ -72,7 +72,7 @@ def largest_delta(order, divergence, epsilon):
 
     low, high = mp.mpf(-60), mp.mpf(-1e-9)
     golden = (mp.sqrt(5) - 1) / 2
-    for _ in range(64):  # a concave function of b has one top
+    for _ in range(50):  # a concave function of b has one top
         left, right = high - golden * (high - low), low + golden * (high - low)
         if value(left) < value(right):
             low = left

@@ -8,6 +8,7 @@ import pytest
 from fastdp.accounting._renyi_events import curve_of
 from fastdp.accounting._renyi_window import Window
 from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -63,3 +64,14 @@ def test_a_window_is_not_believed_where_it_is_coarse():
     true = 1000 * curve.log_moment(gaps)
     assert np.all((low <= true) & (true * (1 - 1e-12) <= high))
     assert np.any(high - low > 1)
+
+
+def test_curves_that_err_more_are_not_interpolated():
+    coarse = DiscreteGaussianEvent(1, Fraction(1, 2))
+    accountant = RDPAccountant()
+    for _ in range(6):
+        accountant.compose(coarse).epsilon(1e-5)
+    assert accountant._reader._kept is None
+    far = PoissonSampledEvent(Fraction(1, 10**6), GaussianEvent(1, 3))
+    assert curve_of(far)[0].trusted_gap < 150
+    assert curve_of(coarse)[0].trusted_gap == 0
