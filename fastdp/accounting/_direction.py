@@ -63,16 +63,17 @@ class Direction:
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
         if best.upper - best.lower <= _WIDE * best.upper:
             return best
+        place = best.estimate or best.upper / 2
         try:
-            grid = self._grid(best.estimate)
-            return best.narrowed(grid.epsilon(log_delta, best.estimate))
+            return best.narrowed(self._grid(place).epsilon(log_delta, place))
         except OverflowError:
             return best
 
     def _grid(self, epsilon: float) -> GridProfile:
         """Return bounds from laws on a grid, good near epsilon."""
         index, _ = self._chernoff.best_delta(epsilon)
-        return grid_profile(self.composition.steps, order(index), epsilon)
+        theta = max(order(index), 1e-2 / (1 + epsilon))  # less is no use
+        return grid_profile(self.composition.steps, theta, epsilon)
 
     def _by_contour(
         self, guess: float, upper: float, log_delta: tuple[float, float]

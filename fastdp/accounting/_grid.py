@@ -214,25 +214,28 @@ class GridComposition:
         bits = math.log2(length)
         self._norm_error = U * (5 * bits * (spread + norm) + 8 * count * norm)
 
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of ln delta of the laws' composition, without what is lost."""
-        return self._at(epsilon + self._blur)[0], self._at(epsilon - self._blur)[1]
+    def lower(self, epsilon: float) -> float:
+        """Return a lower bound of ln delta of the composition, but for the lost."""
+        return self._at(epsilon + self._blur, -1.0)
 
-    def _at(self, epsilon: float) -> tuple[float, float]:
-        losses = self._step * (self._first + np.arange(self._masses.size)) - epsilon
-        above = np.maximum(losses, 0.0)
+    def upper(self, epsilon: float) -> float:
+        """Return an upper bound of ln delta of the composition, but for the lost."""
+        return self._at(epsilon - self._blur, 1.0)
+
+    def _at(self, epsilon: float, sign: float) -> float:
+        first = max(0, math.floor(epsilon / self._step) - self._first)
+        index = self._first + np.arange(first, self._masses.size)
+        above = np.maximum(self._step * index - epsilon, 0.0)
         gain = -np.expm1(-above) * np.exp(-self._theta * above)
-        total = float(gain @ self._masses)
+        total = float(gain @ self._masses[first:])
         error = float(np.linalg.norm(gain)) * self._norm_error * (1 + 1e-9)
         error += 3 * _ALIAS + 1e-12 * abs(total)
         base = self._cumulant - self._theta * epsilon
         slack = self._slack + 8 * U * (abs(base) + 1)
-        slack += 8 * U * (1 + self._theta) * (abs(epsilon) + abs(float(losses[0])))
-        low, high = total - error, total + error
-        return (
-            base - slack + math.log(low) if low > 0 else -math.inf,
-            base + slack + math.log(high) if high > 0 else -math.inf,
-        )
+        reach = abs(epsilon) + self._step * abs(self._first)
+        slack += 8 * U * (1 + self._theta) * reach
+        value = total + sign * error
+        return base + sign * slack + math.log(value) if value > 0 else -math.inf
 
 
 class GridProfile:
@@ -251,11 +254,11 @@ class GridProfile:
 
     def log_delta(self, epsilon: float) -> Bracket:
         """Bound ln delta(epsilon)."""
-        low, high = self._better.log_delta(epsilon)[0], self._upper(epsilon)
+        low, high = self._better.lower(epsilon), self._upper(epsilon)
         return Bracket(low, (low + high) / 2 if low > -1e300 else high, high, "grid")
 
     def _upper(self, epsilon: float) -> float:
-        high = self._worse.log_delta(epsilon)[1]
+        high = self._worse.upper(epsilon)
         lost = -math.expm1(self._worse.log_kept)
         if lost > 0:
             high = math.log(math.exp(high) + lost * (1 + 1e-12)) if high < 1 else high
@@ -266,7 +269,7 @@ class GridProfile:
         target, over = log_delta
         upper = self._solve(lambda e: self._upper(e) - target, guess, 1.0)
         near = upper if math.isfinite(upper) else guess
-        lower = self._solve(lambda e: over - self._better.log_delta(e)[0], near, -1.0)
+        lower = self._solve(lambda e: over - self._better.lower(e), near, -1.0)
         lower = min(lower, upper)
         return Bracket(lower, (lower + upper) / 2, upper, "grid")
 
@@ -283,14 +286,14 @@ class GridProfile:
             return max(-1e300, min(1e300, excess(sign * epsilon)))
 
         start = sign * guess
-        width = 1e-4 * max(guess, 1e-300)
+        width = min(1e-2 / self._theta, 0.1 * (1 + guess))
         if finite(start) > 0:
             low = high = start
             while finite(high) > 0:
                 low, high, width = high, high + width, 4 * width
                 if sign < 0:  # towards 0, not past it
                     high = min(high, 0.75 * low)
-                    if high > -1e-6 * guess:
+                    if high > -1e-9 / self._theta:
                         return 0.0
                 if width > 1e6 * (1 + guess):
                     return math.inf

@@ -1,0 +1,135 @@
+"""Random configurations against a slow bracket made in another way.
+
+The slow bracket rounds every loss up, and down, to a grid, and convolves directly.
+"""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fastdp.accounting import (
+    GaussianEvent,
+    LaplaceEvent,
+    PLDAccountant,
+    PoissonSampledEvent,
+    PureDPEvent,
+)
+
+CELLS = 3000
+
+
+def sampled_masses(rate, sigma, removal, edges):
+    """Return the masses of the loss between the edges, the ends included."""
+    signed = edges if removal else -edges[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        u = np.log((np.exp(signed) - 1 + rate) / rate)
+    x = np.where(np.isnan(u), -np.inf, sigma**2 * u + 0.5)
+    below = stats.norm.cdf(x / sigma)
+    if removal:
+        below = (1 - rate) * below + rate * stats.norm.cdf((x - 1) / sigma)
+    below[0], below[-1] = 0, 1
+    masses = np.diff(below)
+    return masses if removal else masses[::-1]
+
+
+def laplace_masses(epsilon, edges):
+    inside = np.clip(edges, -epsilon, epsilon)
+    below = 0.5 * np.exp((inside - epsilon) / 2) * (edges >= -epsilon)
+    below[edges >= epsilon] = 1
+    return np.diff(below)
+
+
+def pure_masses(epsilon, edges):
+    p = 1 / (1 + math.exp(-epsilon))
+    below = (1 - p) * (edges > -epsilon) + p * (edges > epsilon)
+    return np.diff(below)
+
+
+def slow_bounds(parts, epsilon, widest):
+    """Return bounds of delta, a round-off of 1e-12 included."""
+    step = 2 * widest / CELLS
+    edges = step * np.arange(-CELLS // 2, CELLS // 2 + 1)
+    results = []
+    for removal in (True, False):
+        law, first = np.ones(1), 0
+        for kind, values, count in parts:
+            if kind == "sampled":
+                masses = sampled_masses(*values, removal, edges)
+            elif kind == "laplace":
+                masses = laplace_masses(*values, edges)
+            else:
+                masses = pure_masses(*values, edges)
+            for _ in range(count):
+                law, first = np.convolve(law, masses), first - CELLS // 2
+        total = sum(count for _, _, count in parts)
+        low = step * (first + np.arange(law.size))
+        high = low + total * step
+        pair = [
+            float(law @ -np.expm1(np.minimum(epsilon - losses, 0)))
+            for losses in (low, high)
+        ]
+        results.append(pair)
+    return max(r[0] for r in results) - 1e-12, max(r[1] for r in results) + 1e-12
+
+
+def configuration(source):
+    """Return parts, and the accountant that has composed them."""
+    accountant, parts, widest = PLDAccountant(), [], 0.0
+    for _ in range(source.choice((1, 1, 2))):
+        count = source.randint(1, 4)
+        kind = source.choice(("sampled", "sampled", "laplace", "pure"))
+        if kind == "sampled":
+            rate = 10 ** source.uniform(-3, -0.1)
+            sigma = math.exp(source.uniform(-0.5, 1.5))
+            values = (rate, sigma)
+            event = PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+            widest = max(widest, (0.5 / sigma + 7.5) / sigma)
+        elif kind == "laplace":
+            values = (math.exp(source.uniform(-2, 1)),)
+            event = LaplaceEvent(values[0], 1)
+            widest = max(widest, values[0] * 1.01)
+        else:
+            values = (math.exp(source.uniform(-2, 1)),)
+            event = PureDPEvent(values[0])
+            widest = max(widest, values[0] * 1.01)
+        accountant.compose(event, count)
+        parts.append((kind, values, count))
+    return accountant, parts, widest
+
+
+def sweep(seed, number):
+    """Return the relative widths of our bounds after holding them to the slow ones."""
+    source = random.Random(seed)
+    widths = []
+    for _ in range(number):
+        accountant, parts, widest = configuration(source)
+        total = sum(count for _, _, count in parts)
+        epsilon = source.uniform(0, 0.5) * widest * math.sqrt(total)
+        low, high = slow_bounds(parts, epsilon, widest)
+        ours = accountant.delta_bounds(epsilon)
+        assert ours.lower <= high, (parts, epsilon)
+        assert ours.upper >= low, (parts, epsilon)
+        widths.append((ours.upper - ours.lower) / max(ours.upper, 1e-12))
+    return widths
+
+
+def test_no_violation():
+    widths = sweep(1, 16)
+    assert np.median(widths) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 102))
+def test_no_violation_anywhere(seed):
+    sweep(seed, 100)
+
+
+def test_a_wrong_answer_is_seen():
+    accountant, parts, widest = configuration(random.Random(5))
+    low, high = slow_bounds(parts, 0.1 * widest, widest)
+    ours = accountant.delta_bounds(0.1 * widest)
+    assert low <= ours.estimate <= high
+    assert not low <= 1.2 * ours.estimate <= high
