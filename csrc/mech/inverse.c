@@ -28,11 +28,11 @@ typedef struct {
 
 /* The children of the node weighed last: weights in units of the node. */
 typedef struct {
-    double gap[FDP_BLOCK], factor[FDP_BLOCK], weight[FDP_BLOCK];
     double lane[FDP_LANES];
     double sum, place;
     fdp_score_t reference;
     size_t padded;
+    double gap[FDP_BLOCK], factor[FDP_BLOCK], weight[FDP_BLOCK];
 } node_t;
 
 typedef struct {
@@ -276,6 +276,19 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
     return FDP_OK;
 }
 
+/* A small call uses, and wipes, the beginning of each array only. */
+static void wipe_tree(tree_t *t)
+{
+    const size_t n = t->from->n;
+    const size_t used = fdp_block_padded(n) * sizeof(double);
+    fdp_wipe(&t->node, offsetof(node_t, gap));
+    fdp_wipe(t->node.gap, used);
+    fdp_wipe(t->node.factor, used);
+    fdp_wipe(t->node.weight, used);
+    fdp_block_close(&t->block, n);
+    fdp_words_close(&t->words);
+}
+
 /* ---- the call ------------------------------------------------------------------ */
 
 static fdp_status_t select_rows(tree_t *t, uint64_t first_row, int64_t *out)
@@ -319,6 +332,6 @@ fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *l
         memset(out, 0, from->rows * k * sizeof *out);
     }
     fdp_memory_give(t.memory, t.size);
-    fdp_wipe(&t, sizeof t);
+    wipe_tree(&t);
     return status;
 }

@@ -29,7 +29,7 @@ void fdp_words_open(fdp_words_t *words, const fdp_call_t *call, uint64_t shift)
     words->call = call;
     words->shift = shift;
     words->number = 0;
-    words->from = words->to = 0;
+    words->from = words->to = words->most = 0;
 }
 
 const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw, size_t count,
@@ -48,7 +48,9 @@ const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw, size_t count,
         size = size > 1024 ? 1024 : (size + UNIT - 1) / UNIT * UNIT;
         words->from = from;
         words->to = from + size < FDP_SELECT_CHUNK ? from + size : FDP_SELECT_CHUNK;
-        fdp_chunk_main(&words->chunk, from * 8, words->word, (words->to - from) * 8);
+        size = words->to - from;
+        words->most = size > words->most ? size : words->most;
+        fdp_chunk_main(&words->chunk, from * 8, words->word, size * 8);
     }
     return words->word + (at - words->from);
 }
@@ -70,7 +72,11 @@ uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw)
     return word;
 }
 
-void fdp_words_close(fdp_words_t *words) { fdp_wipe(words, sizeof *words); }
+void fdp_words_close(fdp_words_t *words)
+{
+    fdp_wipe(words->word, words->most * sizeof *words->word);
+    fdp_wipe(&words->chunk, sizeof words->chunk);
+}
 
 /* ---- blocks ---------------------------------------------------------------- */
 
@@ -112,7 +118,7 @@ void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
     const uint64_t none = (uint64_t)INT64_MIN;
     const uint64_t nan = UINT64_C(0x7ff8000000000000);
     b->count = count;
-    b->padded = alike ? FDP_BLOCK : (count + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1);
+    b->padded = alike ? FDP_BLOCK : fdp_block_padded(count);
     b->score = padded(b->score_copy, (const uint64_t *)from->score + row * from->n + first,
                       count, b->padded, from->type == FDP_I64 ? none : nan, alike);
     b->mantissa = b->exponent = NULL;
@@ -128,6 +134,15 @@ void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
         (from->type == FDP_I64 && (count < b->padded || alike))) {
         mark_lost(b, first, removed);
     }
+}
+
+void fdp_block_close(fdp_block_t *b, size_t n)
+{
+    const size_t used = fdp_block_padded(n) * 8;
+    fdp_wipe(b->score_copy, used);
+    fdp_wipe(b->lost_copy, used);
+    fdp_wipe(b->mantissa_copy, used);
+    fdp_wipe(b->exponent_copy, used);
 }
 
 fdp_score_t fdp_block_largest(const fdp_selection_kernels_t *kernels, fdp_dtype_t type,

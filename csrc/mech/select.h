@@ -35,6 +35,7 @@ typedef struct {
     uint64_t shift;  /* added to the chunk's number */
     uint64_t number; /* of the open chunk plus 1; 0: none */
     size_t from, to; /* draws of the chunk whose words are here */
+    size_t most;     /* words that have been here at once */
 } fdp_words_t;
 
 FDP_INTERNAL void fdp_words_open(fdp_words_t *words, const fdp_call_t *call,
@@ -64,6 +65,15 @@ typedef struct {
 FDP_INTERNAL void fdp_block_open(fdp_block_t *block, const fdp_candidates_t *from,
                                  size_t row, size_t first, size_t count,
                                  const uint64_t *removed, bool alike);
+
+/* Entries of a block of the first of n candidates, lost ones included. */
+static inline size_t fdp_block_padded(size_t n)
+{
+    return n < FDP_BLOCK ? (n + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1) : FDP_BLOCK;
+}
+
+/* Wipes what blocks of at most n candidates have left. */
+FDP_INTERNAL void fdp_block_close(fdp_block_t *block, size_t n);
 
 /* A score as a kernel takes it: the double or the int64. */
 typedef union {
