@@ -30,9 +30,10 @@ from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 __all__ = ["DPSGDPlan", "dp_sgd"]
 
 _SIGMAS = (Fraction(1, 20), Fraction(10**6))
+_LEAST, _LARGEST = math.log(0.05), math.log(1e6)
 _MOST_STEPS = 10**12
 #: How far below its target ln(delta) may end.
-_NEAR = 1e-8
+_NEAR = 1e-5
 
 #: Makes an empty accountant.
 Maker = Callable[[], Accountant[Any]]
@@ -285,7 +286,10 @@ class _Setting:
         def excess(sigma: float) -> float:
             return self.excess(target, batch, steps, sigma)
 
-        found = _secant(excess, guess)
+        # d ln(mu)/d ln(sigma) = -(1/sigma^2)/(1 - exp(-1/sigma^2)) at the guess
+        inverse = 1 / (guess * guess)
+        slope = target.slope() * inverse / math.expm1(-min(inverse, 700.0))
+        found = _secant(excess, guess, slope)
         if found is None:
             found = search("sigma", excess, guess, _SIGMAS, 1e-2, 1e-9)
         return Fraction(found)
@@ -332,26 +336,49 @@ class _Target:
     limit: float
     mu: float
 
+    def slope(self) -> float:
+        """Return about d ln(delta)/d ln(mu): mu phi(epsilon/mu - mu/2)/delta."""
+        a = float(self.epsilon) / self.mu - self.mu / 2
+        return self.mu * math.exp(min(-a * a / 2 - self.limit, 50.0)) / 2.51
+
 
 def _target(epsilon: Real, delta: Real) -> _Target:
     e, d = _validate.positive("epsilon", epsilon), _validate.open_unit("delta", delta)
-    rho = max(conversions.zcdp_to_rho(e, d), 1e-300)
-    return _Target(e, log_down(d), 1.1 * math.sqrt(2 * rho))
+    guess = _Target(e, log_down(d), math.sqrt(2 * conversions.zcdp_to_rho(e, d)))
+    if not guess.mu > 0:
+        return _Target(e, guess.limit, 1e-150)
+    for _ in range(3):
+        missing = guess.limit - conversions.gaussian_log_delta(e, guess.mu, 1)
+        factor = math.exp(max(-0.5, min(0.5, missing / max(guess.slope(), 1e-3))))
+        guess = _Target(e, guess.limit, guess.mu * factor)
+    return guess
 
 
-def _secant(excess: Callable[[float], float], guess: float) -> float | None:
-    """Return a point where `excess` was found just below 0, in logarithms of it."""
-    x0, x1 = math.log(guess), math.log(guess) + 1e-2
-    f0 = excess(math.exp(x0))
-    for _ in range(10):
-        f1 = excess(math.exp(x1))
-        if -_NEAR <= f1 <= 0:
-            return math.exp(x1)
-        if not math.isfinite(f1) or (f1 - f0) * (x1 - x0) >= 0:
+def _secant(
+    excess: Callable[[float], float], guess: float, slope: float
+) -> float | None:
+    """Return a point where `excess` was found just below 0, in logarithms of it.
+
+    A step by the given slope, a secant, then inverse interpolation in three points.
+    """
+    x = math.log(guess)
+    seen: list[tuple[float, float]] = []  # (excess + _NEAR/2, logarithm)
+    for _ in range(12):
+        value = excess(math.exp(x))
+        if -_NEAR <= value <= 0:
+            return math.exp(x)
+        seen = [*seen[-2:], (value + _NEAR / 2, x)]
+        if not math.isfinite(value) or len({f for f, _ in seen}) < len(seen):
             return None
-        step = -(f1 + _NEAR / 2) * (x1 - x0) / (f1 - f0)
-        x0, f0, x1 = x1, f1, x1 + max(-2.0, min(2.0, step))
-        if not math.log(0.05) <= x1 <= math.log(1e6):
+        if len(seen) == 1:
+            goal = x - seen[0][0] / slope
+        else:
+            goal = sum(
+                place * math.prod(-g / (f - g) for g, _ in seen if g != f)
+                for f, place in seen
+            )
+        x += max(-0.5, min(0.5, goal - x))
+        if not _LEAST <= x <= _LARGEST:
             return None
     return None
 
