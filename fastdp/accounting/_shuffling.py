@@ -72,9 +72,12 @@ def _log_fair(trials: Floats, hits: Floats) -> Floats:
     """Return ln(C(trials, hits) 2^-trials) for trials/2 < hits <= trials."""
     misses = trials - hits
     y = (hits - misses) / trials
-    inside = np.minimum(y, 1 - 1e-12)
-    deviance = trials * (inside * np.arctanh(inside) + np.log1p(-inside * inside) / 2)
-    spread = np.log(trials / (hits * np.maximum(misses, 1.0))) / 2 - _HALF_LOG_2PI
+    near = np.minimum(y, 0.5)
+    deviance = near * np.arctanh(near) + np.log1p(-near * near) / 2
+    some = np.maximum(misses, 1.0)
+    logs = y * np.log(hits / some) + np.log(4 * (hits / trials) * (some / trials))
+    deviance = trials * np.where(y > 0.5, logs / 2, deviance)
+    spread = np.log(trials / hits / some) / 2 - _HALF_LOG_2PI
     part = _stirling(trials) - _stirling(hits) - _stirling(misses)
     whole = -trials * math.log(2)
     return np.where(misses == 0, whole, part + spread - deviance)

@@ -99,7 +99,7 @@ def hinge(trials, v):
     ("trials", "deviations"),
     [
         *itertools.product([1, 2, 3, 15, 16, 17, 33, 1000, 10**6], [0.1, 3.0, 6.0]),
-        *[(1000, 20.0), (10**6, 20.0), (10**9, 38.0)],
+        *[(1000, 20.0), (10**6, 20.0), (10**6, 900.0), (10**6, 1000.0), (10**9, 38.0)],
     ],
 )
 def test_the_inner_mean(trials, deviations):
@@ -110,7 +110,7 @@ def test_the_inner_mean(trials, deviations):
     above = _shuffling.log_hinge(n, at, n / 2 - at, True)[0]
     below = _shuffling.log_hinge(n, at, n / 2 - at, False)[0]
     assert below <= true <= above
-    assert above - below < 1e-9
+    assert above - below < 1e-9 + 4e-13 * abs(true)
 
 
 # ---- attacks on small instances ------------------------------------------------------
