@@ -139,7 +139,7 @@ class Contour:
     ) -> None:
         middle = chernoff.best_delta(epsilon)[0]
         around = middle // PER_OCTAVE
-        self._t, self._chernoff = chernoff.between(around - 6, around + 3)
+        self._t, self._chernoff = chernoff.between(around - 4, around + 3)
         index, period = self._cheapest(order(middle), epsilon, log_delta)
         self.theta = float(self._t[index])
         # Few different steps, so that compositions share their nodes.
@@ -268,6 +268,11 @@ class Contour:
         right = away[use] > 0
         sides = each[:, right].min(axis=1) + each[:, ~right].min(axis=1)
         return np.asarray(sides * (1 + 1e-6))
+
+    def chernoff(self, epsilon: Floats) -> Floats:
+        """Return Chernoff bounds of ln delta, from orders about theta."""
+        exponent = self._chernoff - np.multiply.outer(epsilon, self._t)
+        return np.asarray(exponent.min(axis=1))
 
     def slope(self, epsilon: float, log_delta: float) -> float:
         """Return an estimate of d ln(delta)/d epsilon."""

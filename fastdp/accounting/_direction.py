@@ -98,22 +98,23 @@ class Direction:
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
         """Bound ln delta at ascending epsilons, with few contours."""
         results: list[Bracket] = []
-        contour, planned = None, -math.inf
         at = 0
         while at < epsilons.size:
             first = float(epsilons[at])
             try:
                 contour, planned = self._planned(first)
-                last = float(np.searchsorted(epsilons, planned, side="right"))
-                stop = max(at + 1, int(last))
-                found: list[LogDelta | None] = list(
-                    contour.log_deltas(epsilons[at:stop])
-                )
+                stop = int(np.searchsorted(epsilons, planned, side="right"))
+                part = epsilons[at : max(at + 1, stop)]
+                found = contour.log_deltas(part)
+                upper = contour.chernoff(part).tolist()
+                results += [
+                    _chernoff(u).meet(Bracket(f.lower, f.estimate, f.upper, "contour"))
+                    for f, u in zip(found, upper, strict=True)
+                ]
+                at += part.size
             except TooCostlyError:
-                stop, found = at + 1, [None]
-            for epsilon, one in zip(epsilons[at:stop], found, strict=True):
-                results.append(self._met(float(epsilon), one))
-            at = stop
+                results.append(_chernoff(self._chernoff.best_delta(first)[1]))
+                at += 1
         return self._narrowed(epsilons, results)
 
     def _narrowed(self, epsilons: Floats, results: list[Bracket]) -> list[Bracket]:
@@ -139,15 +140,11 @@ class Direction:
         contour = Contour(self.composition, self._chernoff, epsilon, level)
         return contour, epsilon + 1 / contour.theta
 
-    def _met(self, epsilon: float, found: LogDelta | None) -> Bracket:
-        """Return the contour's bounds together with Chernoff's."""
-        bound = self._chernoff.best_delta(epsilon)[1]
-        upper = min(0.0, bound + 1e-12 + 1e-15 * abs(bound))
-        best = Bracket(-math.inf, upper, upper, "chernoff")
-        if found is None:
-            return best
-        contour = Bracket(found.lower, found.estimate, found.upper, "contour")
-        return best.meet(contour)
+
+def _chernoff(bound: float) -> Bracket:
+    """Return the bracket of which only Chernoff's upper bound of ln delta is known."""
+    upper = min(0.0, bound + 1e-12 + 1e-15 * abs(bound))
+    return Bracket(-math.inf, upper, upper, "chernoff")
 
 
 class _Search:
