@@ -18,13 +18,13 @@ import numpy as np
 
 import fastdp
 from fastdp import _tables, _validate
-from fastdp.cli import _local_cases, _rivals
+from fastdp.cli import _local_cases, _rivals, _selection_cases
 from fastdp.cli._timings import Array, Case, Row, measure
 
 _DESCRIPTION = """\
 Measure every kernel beside numpy's rounded analogue in the same run: noise written
-into the same array, local randomizers and the decoding of their reports, and each
-rival library that is installed. Times are the median and the interquartile range
+into the same array, local randomizers and the decoding of their reports, private
+selection, and each rival library that is installed. Times are the median and the interquartile range
 over interleaved repetitions; "ratio" is numpy's time divided by ours, the median
 over the repetitions.
 """
@@ -77,6 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     tables = {
         "kernels": [measure(case, repetitions) for case in cases(size)],
         "local": [measure(case, repetitions) for case in _local_cases.cases(size)],
+        "selection": [
+            measure(case, repetitions) for case in _selection_cases.cases(size)
+        ],
     }
     rivals = _rivals.measure(min(size, 10**4 if arguments.quick else 10**5), 3)
     if arguments.json:
@@ -254,9 +257,12 @@ def _as_table(tables: Tables, rivals: _rivals.Report, repetitions: int) -> str:
         "",
         *_row_lines("local randomizers", tables["local"]),
         "",
-        "ns and random bytes are for one sample: a value, a bit, or a user with the",
-        "whole report; ratio = numpy's time / ours. numpy's laws are rounded, and its",
-        "state can be computed from its output: not exact, not secure, not private.",
+        *_row_lines("private selection", tables["selection"]),
+        "",
+        "ns and random bytes are for one sample: a value, a bit, a candidate, or a",
+        "user with the whole report; ratio = numpy's time / ours. numpy's laws are",
+        "rounded, and its state can be computed from its output: not exact, not",
+        "secure, not private.",
     ]
     lines += _rival_lines(rivals)
     return "\n".join(lines)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp.cli import _local_cases, _rivals, _timings, bench, main
+from fastdp.cli import _local_cases, _rivals, _selection_cases, _timings, bench, main
 
 
 @pytest.fixture
@@ -112,10 +112,13 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         "DiscreteLaplace(10).release, one value",
     ):
         assert name in text
-    assert "not exact, not secure, not private" in text
+    assert "not exact, not\nsecure, not private" in text
     local = text[text.index("local randomizers") :]
     assert len([line for line in local.splitlines() if "Response," in line]) == 7
     assert len([line for line in local.splitlines() if "d=1024" in line]) == 6
+    selection = text[text.index("private selection") :]
+    for name in ("gumbel, n=", "PermuteAndFlip, n=", "rows of 100", "top 10"):
+        assert name in selection
 
 
 @pytest.mark.usefixtures("few_repetitions")
@@ -125,7 +128,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(document["setting"]) >= {"cpu", "cipher", "numpy", "fastdp"}
     assert len(document["kernels"]) == 16
     assert len(document["local"]) == 11
-    for row in document["kernels"] + document["local"]:
+    assert len(document["selection"]) == 8
+    for row in document["kernels"] + document["local"] + document["selection"]:
         assert 0 < row["ns_low"] <= row["ns"] <= row["ns_high"]
         assert row["ratio"] > 0
     assert document["rivals"] == []
@@ -152,6 +156,7 @@ def test_rivals_are_measured_where_they_are_and_named_where_not(
     monkeypatch.setattr(_rivals, "RIVALS", tuple(made))
     monkeypatch.setattr(bench, "cases", lambda size: iter(()))
     monkeypatch.setattr(_local_cases, "cases", lambda size: iter(()))
+    monkeypatch.setattr(_selection_cases, "cases", lambda size: iter(()))
     assert main(["bench", "--quick"]) == 0
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if line.startswith("here")]
@@ -286,3 +291,23 @@ def test_reports_of_either_side_decode_to_the_truth() -> None:
 def test_both_sides_decode_the_same_hadamard_counts() -> None:
     case = _local_cases.hadamard_counts_case(5000, np.random.default_rng(1))
     assert np.asarray(case.ours()) == pytest.approx(np.asarray(case.numpy()))
+
+
+# --- selection ---------------------------------------------------------------------
+
+
+def test_both_sides_of_a_selection_choose_alike() -> None:
+    generator = np.random.default_rng(1)
+    scores = np.zeros(1000)
+    scores[[3, 70, 500]] = 4000, 3000, 2000  # certain, and in this order
+    case = _selection_cases.top_case(scores, generator)
+    ours, theirs = np.asarray(case.ours()), np.asarray(case.numpy())
+    assert ours[:3].tolist() == theirs[:3].tolist() == [3, 70, 500]
+    assert len(set(ours.tolist())) == len(set(theirs.tolist())) == 10
+    for line in _selection_cases.cases(300):
+        rows = max(1, line.size // 100) if "rows" in line.name else 1
+        chosen = np.asarray(line.ours())
+        assert chosen.size == (10 if "top" in line.name else rows)
+        assert chosen.shape == np.asarray(line.numpy()).shape
+        assert (chosen >= 0).all()
+        assert (chosen < line.size).all()
