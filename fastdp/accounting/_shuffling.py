@@ -28,7 +28,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 #: More clients are as private as this many, at least: a bound for these serves.
 MOST_CLIENTS = 10**10
 #: Most blocks of N = s in one sum; else of N, of s, and their width relative to both.
-_CELLS = 10240
+_CELLS = 16384
 _OUTER, _INNER, _GRAIN = 96, 160, 2e-4
 #: How far below its target ln(delta) may end.
 _NEAR = 1e-8
