@@ -24,9 +24,9 @@ from fastdp.cli._timings import Array, Case, Row, measure
 _DESCRIPTION = """\
 Measure every kernel beside numpy's rounded analogue in the same run: noise written
 into the same array, local randomizers and the decoding of their reports, private
-selection, and each rival library that is installed. Times are the median and the interquartile range
-over interleaved repetitions; "ratio" is numpy's time divided by ours, the median
-over the repetitions.
+selection, and each rival library that is installed. Times are the median and the
+interquartile range over interleaved repetitions; "ratio" is numpy's time divided by
+ours, the median over the repetitions.
 """
 
 #: Parameters of the table: narrow and wide kernels of both laws.

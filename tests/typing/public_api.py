@@ -39,6 +39,23 @@ def mechanisms_have_their_types(counts: npt.NDArray[np.int64]) -> None:
     assert_type(truncated.bound, int)
 
 
+def local_mechanisms_have_their_types(labels: npt.NDArray[np.int64]) -> None:
+    oracle = mechanisms.LocalHashing.from_epsilon(1, 100, buckets=2)
+    assert_type(oracle, mechanisms.LocalHashing)
+    assert_type(oracle.p, Fraction)
+    estimate = oracle.estimate(oracle.release(labels, workers=2))
+    assert_type(estimate.users, int)
+    oracle.aggregator().add(labels).merge(oracle.aggregator())
+    mechanisms.HadamardResponse.from_epsilon(1)  # type: ignore[call-arg]
+
+
+def selections_have_their_types(scores: npt.NDArray[np.float64]) -> None:
+    choice = mechanisms.ExponentialMechanism(1.0, Fraction(1, 2), monotonic=True)
+    choice.select(scores, k=3, method="gumbel", workers=2)
+    choice.select(scores, method="softmax")  # type: ignore[arg-type]
+    mechanisms.ExponentialMechanism(1.0, 1, True)  # type: ignore[call-arg]
+
+
 def functions_have_their_types() -> None:
     assert_type(fdp_random.bytes(4), bytes)
     assert_type(fdp_random.permutation(4), "np.ndarray[Any, Any]")
