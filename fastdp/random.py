@@ -704,4 +704,8 @@ def shuffle(x: _Array, *, stream: Stream | None = None) -> None:
         raise DTypeError("x must be an ndarray with a first axis and no objects")
     if not x.flags.writeable:
         raise DTypeError("x must be writeable")
-    x[...] = x[permutation(len(x), stream=stream)]
+    order = permutation(len(x), stream=stream)
+    try:
+        x[...] = x[order]
+    finally:
+        _core.zero(order)

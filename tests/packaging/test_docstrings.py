@@ -30,10 +30,13 @@ SOURCES = [
     importlib.import_module(name)
     for name in (
         "fastdp.accounting",
+        "fastdp.accounting.amplification",
+        "fastdp.accounting.calculators",
         "fastdp.accounting.conversions",
         "fastdp.calibration",
         "fastdp.distributions",
         "fastdp.mechanisms",
+        "fastdp.mechanisms.local",
         "fastdp.random",
         "fastdp.testing",
     )
