@@ -24,6 +24,9 @@ _GAP = -1.5
 #: How far from its plan a contour is read, in units of 1/theta.
 _REACH = 1.5
 
+#: How far a contour serves for later points of a profile, likewise.
+_SPAN = 3.0
+
 #: What is wider than this (relatively, for epsilon) is tried on a grid.
 _WIDE = 1e-7
 
@@ -138,7 +141,7 @@ class Direction:
         bound = self._chernoff.best_delta(epsilon)[1]
         level = min(0.0, bound) + _GAP
         contour = Contour(self.composition, self._chernoff, epsilon, level)
-        return contour, epsilon + 1 / contour.theta
+        return contour, epsilon + _SPAN / contour.theta
 
 
 def _chernoff(bound: float) -> Bracket:
