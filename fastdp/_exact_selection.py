@@ -238,8 +238,11 @@ def compare(a: Runner, b: Runner) -> int:
             return 1
         if _above(b_low, b_point, a_high, a_point):
             return -1
-        a.extend()
-        b.extend()
+        # The coarser one: a leader is not refined with every rival that it meets.
+        least = min(a.uniform.nbits, b.uniform.nbits)
+        for runner in (a, b):
+            if runner.uniform.nbits == least:
+                runner.extend()
 
 
 def first_of(runners: Sequence[Runner]) -> Runner:
