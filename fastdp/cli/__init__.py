@@ -1,4 +1,4 @@
-"""The command line: ``fastdp release``, ``collect``, ``estimate``, ``demo``, ``bench``.
+"""The command line: `fastdp` with `release`, `collect`, `account` and others.
 
 One module per command, each with ``add_parser`` and ``run``. They import pyarrow,
 statsmodels and the noise kernels only when they run, so that ``fastdp --help``
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     import fastdp
-    from fastdp.cli import bench, collect, demo, estimate, release
+    from fastdp.cli import account, bench, collect, demo, estimate, release
 
     parser = _Parser(
         prog="fastdp",
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in (release, collect, estimate, demo, bench):
+    for command in (release, collect, estimate, account, demo, bench):
         command.add_parser(commands)
     return parser
 

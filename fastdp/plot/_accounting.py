@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -336,6 +337,10 @@ def _epsilon_of(
 
 def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
     """Return epsilon at each delta, NaN where the accountant has no bound."""
+    together = getattr(accountant, "epsilons", None)
+    if together is not None:  # one search for all of them
+        with contextlib.suppress(UnsupportedEventError):
+            return np.asarray(together(deltas))
     values = []
     for delta in deltas.tolist():
         try:

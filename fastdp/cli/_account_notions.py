@@ -1,0 +1,266 @@
+"""What each notion of privacy says of a list of events: readings and solutions."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fastdp.accounting import (
+    Accountant,
+    ApproximateAccountant,
+    PLDAccountant,
+    PureAccountant,
+    RDPAccountant,
+    TCDPAccountant,
+    ZCDPAccountant,
+    calibrate,
+    calibrate_count,
+)
+from fastdp.accounting.events import Event, GaussianEvent, PoissonSampledEvent
+from fastdp.accounting.fdp import FDPAccountant, GDPAccountant
+from fastdp.accounting.limits import GaussianLimit, clt_poisson
+from fastdp.cli import _account_file
+from fastdp.exceptions import CalibrationError, ParameterError, UnsupportedEventError
+
+#: An event and how often it is composed.
+Counted = tuple[Event, int]
+
+
+@dataclass(frozen=True)
+class Notion:
+    """A notion of privacy: its accountant, and what its figures are."""
+
+    name: str
+    make: Callable[[], Accountant[Any]]
+    what: str
+    solves: bool = True
+
+    def accountant(self, parts: Sequence[Counted]) -> Accountant[Any]:
+        """Return an accountant that has composed all parts."""
+        accountant = self.make()
+        for event, count in parts:
+            accountant.compose(event, count)
+        return accountant
+
+
+NOTIONS = (
+    Notion("privacy loss", PLDAccountant, "bound: the exact privacy loss"),
+    Notion("Gaussian", GDPAccountant, "exact for Gaussian noise, rounded up"),
+    # Solving takes it seconds where the others take milliseconds.
+    Notion("trade-off", FDPAccountant, "bound: trade-off functions on a grid", False),
+    Notion("Renyi", RDPAccountant, "bound: Renyi divergence of the best order"),
+    Notion("zCDP", ZCDPAccountant, "bound: rho at the best order"),
+    Notion("tCDP", TCDPAccountant, "bound: rho at the best order below omega"),
+    Notion(
+        "(epsilon, delta)",
+        ApproximateAccountant,
+        "bound: optimal composition of epsilons and deltas",
+    ),
+    Notion("pure", PureAccountant, "bound: the sum of pure epsilons"),
+)
+
+#: Where a parameter is looked for: the first interval with a solution counts.
+#: Very rare sampling is where some accountants have no bound that is worth having.
+INTERVALS: dict[str, tuple[tuple[Fraction, Fraction], ...]] = {
+    "sigma": ((Fraction(1, 2**7), Fraction(2**40)),),
+    "scale": ((Fraction(1, 2**7), Fraction(2**40)),),
+    "epsilon": ((Fraction(1, 2**40), Fraction(2**6)),),
+    "mu": ((Fraction(1, 2**40), Fraction(2**5)),),
+    "rho": ((Fraction(1, 2**40), Fraction(2**9)),),
+    "sampling_probability": (
+        (Fraction(1, 2**40), Fraction(1)),
+        (Fraction(1, 2**16), Fraction(1)),
+        (Fraction(1, 2**10), Fraction(1)),
+    ),
+}
+
+#: The parameters of which the least is wanted: noise; of all others the largest.
+NOISES = ("sigma", "scale")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One figure: what a notion gives, what it is, or why there is none.
+
+    `value` is a bound unless `approximation` is set; None where it is refused.
+    """
+
+    notion: str
+    value: float | None
+    what: str
+    lower: float | None = None
+    approximation: bool = False
+
+
+def read(
+    parts: Sequence[Counted], *, delta: Fraction | None, epsilon: Fraction | None
+) -> list[Reading]:
+    """Return epsilon at `delta`, or else delta at `epsilon`, under each notion.
+
+    Bounds come first, the least first; then approximations; then what was refused.
+    """
+    readings = [_reading(notion, parts, delta, epsilon) for notion in NOTIONS]
+    limit = central_limit(parts)
+    if limit is not None and delta != 0:
+        value = (
+            limit.epsilon_estimate(float(delta))
+            if delta is not None
+            else limit.delta_estimate(float(epsilon or 0))
+        )
+        readings.append(
+            Reading(
+                "central limit",
+                float(value),
+                "APPROXIMATION, no bound: a limit of many steps",
+                approximation=True,
+            )
+        )
+    return sorted(readings, key=_order)
+
+
+def _order(reading: Reading) -> tuple[int, float]:
+    if reading.value is None:
+        return 2, 0.0
+    return int(reading.approximation), reading.value
+
+
+def _reading(
+    notion: Notion,
+    parts: Sequence[Counted],
+    delta: Fraction | None,
+    epsilon: Fraction | None,
+) -> Reading:
+    try:
+        accountant = notion.accountant(parts)
+        if delta is None:
+            assert epsilon is not None
+            value, lower = accountant.delta(epsilon), None
+        else:
+            value, lower = accountant.epsilon(delta), None
+        what = notion.what
+        if isinstance(accountant, PLDAccountant) and delta != 0:
+            if delta is None:
+                bounds = accountant.delta_bounds(epsilon or 0)
+            else:
+                bounds = accountant.epsilon_bounds(delta)
+            lower = min(bounds.lower, value)
+            what = f"{what}, between lower and upper ({bounds.certificate})"
+    except UnsupportedEventError as error:
+        return Reading(notion.name, None, str(error))
+    return Reading(notion.name, value, what, lower)
+
+
+def central_limit(parts: Sequence[Counted]) -> GaussianLimit | None:
+    """Return the limit of many sampled Gaussian steps, None for other events."""
+    square = 0.0
+    sampled = False
+    for event, count in parts:
+        match event:
+            case PoissonSampledEvent(
+                sampling_probability=rate, event=GaussianEvent(sensitivity=s, sigma=w)
+            ):
+                sampled = True
+                square += clt_poisson(w / s, rate, count).mu ** 2
+            case GaussianEvent(sensitivity=s, sigma=w):
+                square += count * float(s / w) ** 2
+            case _:
+                return None
+    mu = math.sqrt(square)
+    return GaussianLimit(mu) if sampled and 0 < mu < 1e3 else None
+
+
+def solve(
+    account: _account_file.Account,
+    unknown: _account_file.Unknown,
+    target: tuple[Fraction, Fraction],
+) -> list[Reading]:
+    """Return what a parameter must be for the target, under each notion.
+
+    For noise the least comes first, for all others the largest.
+    """
+    found = [
+        _solution(notion, account, unknown, target)
+        for notion in NOTIONS
+        if notion.solves
+    ]
+    sign = 1 if unknown.name in NOISES else -1
+
+    def order(reading: Reading) -> tuple[int, float]:
+        first, value = _order(reading)
+        return first, sign * value
+
+    return sorted(found, key=order)
+
+
+def _solution(
+    notion: Notion,
+    account: _account_file.Account,
+    unknown: _account_file.Unknown,
+    target: tuple[Fraction, Fraction],
+) -> Reading:
+    entries = account.entries
+    rest = [
+        (entry.event, entry.count)
+        for number, entry in enumerate(entries)
+        if number != unknown.entry
+    ]
+    entry = entries[unknown.entry]
+
+    def start() -> Accountant[Any]:
+        return notion.accountant(rest)
+
+    def family(value: float) -> Event:
+        source = _account_file.replaced(entry.source, unknown.place, Fraction(value))
+        return _account_file.build(source, unknown.entry, account.relation)[0]
+
+    try:
+        if rest:
+            _require_room(start(), target)
+        if unknown.name == "count":
+            count = calibrate_count(entry.event, target, start)
+            return Reading(notion.name, float(count), notion.what)
+        value = _first_solution(family, target, start, unknown.name, entry.count)
+    except (UnsupportedEventError, CalibrationError) as error:
+        return Reading(notion.name, None, str(error))
+    return Reading(notion.name, value, notion.what)
+
+
+def _first_solution(
+    family: Callable[[float], Event],
+    target: tuple[Fraction, Fraction],
+    start: Callable[[], Accountant[Any]],
+    name: str,
+    count: int,
+) -> float:
+    *wider, last = INTERVALS[name]
+    for low, high in wider:
+        with contextlib.suppress(CalibrationError):
+            return calibrate(family, target, start, low=low, high=high, count=count)
+    return calibrate(family, target, start, low=last[0], high=last[1], count=count)
+
+
+def _require_room(
+    accountant: Accountant[Any], target: tuple[Fraction, Fraction]
+) -> None:
+    """Refuse a target that the other events exceed by themselves."""
+    if accountant.epsilon(target[1]) > target[0]:
+        raise CalibrationError("the other events exceed the target by themselves")
+
+
+def require_solvable(solve: str) -> None:
+    """Refuse the name of a field that cannot be solved for.
+
+    Raises
+    ------
+    ParameterError
+        The field is none of those with an interval.
+    """
+    names = [*INTERVALS, "count"]
+    if solve.rpartition(".")[2] not in names:
+        raise ParameterError(
+            f"--solve must be one of {', '.join(names)}, or N.NAME; got {solve!r}"
+        )
