@@ -139,8 +139,9 @@ class PLDAccountant(Accountant[_State]):
     For Gaussian noise, also on Poisson samples, Laplace and discrete Laplace noise,
     randomized response, and what is known by a pure or approximate guarantee (as
     which selections count), in any mix and number; lower bounds are those of the worst
-    mechanism that such a guarantee allows. `epsilon` and `delta` are the upper bounds; `epsilon_bounds` and its like
-    tell the lower ones as well, which are mostly within a relative 1e-10.
+    mechanism that such a guarantee allows. `epsilon` and `delta` are the upper bounds;
+    `epsilon_bounds` and its like tell the lower ones as well, which are mostly within a
+    relative 1e-10.
 
     Parameters
     ----------
