@@ -267,6 +267,8 @@ class GridProfile:
     def epsilon(self, log_delta: tuple[float, float], guess: float) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
         target, over = log_delta
+        if self._upper(0.0) <= target:
+            return Bracket(0.0, 0.0, 0.0, "grid")
         upper = self._solve(lambda e: self._upper(e) - target, guess, 1.0)
         near = upper if math.isfinite(upper) else guess
         lower = self._solve(lambda e: over - self._better.lower(e), near, -1.0)
@@ -276,10 +278,10 @@ class GridProfile:
     def _solve(
         self, excess: Callable[[float], float], guess: float, sign: float
     ) -> float:
-        """Return an epsilon where the excess was found <= 0, next to a change of sign.
+        """Return an epsilon >= 0 where the excess was found <= 0, near a sign change.
 
-        Up the axis (sign 1) the excess falls, else it rises; where nothing is found,
-        infinity or 0 is returned.
+        Up the axis (sign 1) the excess falls from above 0 at 0, else it rises. Where
+        nothing is found, infinity or 0 is returned.
         """
 
         def finite(epsilon: float) -> float:
@@ -287,22 +289,21 @@ class GridProfile:
 
         start = sign * guess
         width = min(1e-2 / self._theta, 0.1 * (1 + guess))
+        most = 1e6 * (1 + guess)
         if finite(start) > 0:
             low = high = start
             while finite(high) > 0:
-                low, high, width = high, high + width, 4 * width
-                if sign < 0:  # towards 0, not past it
-                    high = min(high, 0.75 * low)
-                    if high > -1e-9 / self._theta:
-                        return 0.0
-                if width > 1e6 * (1 + guess):
+                if sign < 0 and high == 0:
+                    return 0.0
+                if width > most:
                     return math.inf
+                low, high, width = high, high + width, 4 * width
+                high = high if sign > 0 else min(high, 0.0)
         else:
-            low, high = start - width, start
+            low = high = start
             while finite(low) <= 0:
-                if sign > 0 and low <= 0:
-                    return max(high, 0.0)
-                if width > 1e6 * (1 + guess):
-                    break
+                if width > most:
+                    return sign * low
                 low, high, width = low - width, low, 4 * width
+                low = max(low, 0.0) if sign > 0 else low
         return sign * root_above(finite, low, high, 1e-11)

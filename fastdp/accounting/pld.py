@@ -129,10 +129,6 @@ def _kept(
     return low * (1 + 1e-15) - 1e-300, min(0.0, high * (1 - 1e-15))
 
 
-#: Epsilons up to this are held against delta(0): the least epsilon may be 0.
-_SMALL = 0.5
-
-
 class PLDAccountant(Accountant[_State]):
     """Composes the laws of privacy losses: the exact profile, with proved bounds.
 
@@ -314,18 +310,7 @@ def _epsilon(state: _State, delta: Fraction) -> Bracket:
     if not state.profiles:
         return simple
     found = _largest([profile.epsilon(targets) for profile in state.profiles])
-    found = simple.meet(found) if state.rho > 0 else found
-    return found if found.upper > _SMALL else _at_least_0(state, targets, found)
-
-
-def _at_least_0(state: _State, targets: tuple[float, float], found: Bracket) -> Bracket:
-    """Return bounds of an epsilon that delta(0) may make 0."""
-    zero = _log_delta(state, 0.0)
-    if zero.upper <= targets[0]:
-        return Bracket(0.0, 0.0, 0.0, zero.method)
-    lower = max(0.0, found.lower) if zero.lower >= targets[1] else 0.0
-    upper = max(lower, found.upper)
-    return Bracket(lower, min(max(found.estimate, lower), upper), upper, found.method)
+    return simple.meet(found) if state.rho > 0 else found
 
 
 def _targets(state: _State, delta: Fraction) -> tuple[float, float] | None:
