@@ -91,12 +91,11 @@ class SampledGaussianLoss(Loss):
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
         """Return a bound of the absolute error of l, from u, q, s and the functions.
 
-        |r - 1|/r, by which an error of q counts, is at most p where r > 1.
+        An error of q counts by |r - 1|/r, one of u by p.
         """
         u = np.abs((2 * x - 1) / (2 * self.noise * self.noise))
-        below = np.expm1(np.maximum(-ratio, 0.0))
-        near = self.share(x) * (16 + 12 * u)
-        return np.asarray(U * (10 * np.abs(ratio) + near + 12 * below))
+        own = 10 * np.abs(ratio) + 16 * np.abs(np.expm1(-ratio))
+        return np.asarray(U * (own + 12 * self.share(x) * u))
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of Q."""
