@@ -31,6 +31,7 @@ from fastdp.accounting.events import (
     NeighboringRelation,
     PermuteAndFlipEvent,
     PoissonSampledEvent,
+    PrivacyLossEvent,
     PureDPEvent,
     RandomizedResponseEvent,
     RDPEvent,
@@ -42,6 +43,7 @@ from fastdp.accounting.events import (
     TruncatedDiscreteLaplaceEvent,
     ZCDPEvent,
     l2_sensitivity,
+    privacy_loss_from_pmf,
 )
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
@@ -109,6 +111,7 @@ __all__ = [
     "PiecewiseTradeOff",
     "PoissonSampledEvent",
     "PrivacyFilter",
+    "PrivacyLossEvent",
     "PureAccountant",
     "PureDPEvent",
     "PureFilter",
@@ -147,6 +150,7 @@ __all__ = [
     "group_rho",
     "kairouz_composition",
     "l2_sensitivity",
+    "privacy_loss_from_pmf",
     "rdp_to_delta",
     "rdp_to_epsilon",
     "renyi_divergence",

@@ -28,6 +28,10 @@ from fastdp.accounting.events._noise import (
     TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
+from fastdp.accounting.events._privacy_loss import (
+    PrivacyLossEvent,
+    privacy_loss_from_pmf,
+)
 from fastdp.accounting.events._stated import (
     ApproximateDPEvent,
     GDPEvent,
@@ -52,6 +56,7 @@ __all__ = [
     "NeighboringRelation",
     "PermuteAndFlipEvent",
     "PoissonSampledEvent",
+    "PrivacyLossEvent",
     "PureDPEvent",
     "RDPEvent",
     "RandomizedResponseEvent",
@@ -63,5 +68,6 @@ __all__ = [
     "TruncatedDiscreteLaplaceEvent",
     "ZCDPEvent",
     "l2_sensitivity",
+    "privacy_loss_from_pmf",
     "relation_of",
 ]

@@ -157,10 +157,10 @@ class RDPEvent(Event):
 
     def __post_init__(self) -> None:
         self._check()
-        orders, epsilons = _rationals(self, "orders"), _rationals(self, "epsilons")
+        orders, epsilons = rationals(self, "orders"), rationals(self, "epsilons")
         if not orders or len(orders) != len(epsilons):
             raise ParameterError("orders and epsilons must have one length, >= 1")
-        if orders[0] <= 1 or not _increasing(orders):
+        if orders[0] <= 1 or not increasing(orders):
             raise ParameterError("orders must be > 1 and increasing")
         if min(epsilons) < 0:
             raise ParameterError("epsilons must be >= 0")
@@ -219,11 +219,11 @@ class TradeOffEvent(Event):
 
     def __post_init__(self) -> None:
         self._check()
-        x = _rationals(self, "false_positive_rates")
-        f = _rationals(self, "false_negative_rates")
+        x = rationals(self, "false_positive_rates")
+        f = rationals(self, "false_negative_rates")
         if len(x) < 2 or len(x) != len(f):
             raise ParameterError("both rates must have one length, >= 2")
-        if x[0] != 0 or x[-1] != 1 or not _increasing(x):
+        if x[0] != 0 or x[-1] != 1 or not increasing(x):
             raise ParameterError("false_positive_rates must increase from 0 to 1")
         if f[-1] != 0 or any(b < 0 or b > 1 - a for a, b in zip(x, f, strict=True)):
             raise ParameterError(
@@ -238,7 +238,7 @@ class TradeOffEvent(Event):
             raise ParameterError("false_negative_rates must be convex")
 
 
-def _rationals(event: Event, name: str) -> tuple[Fraction, ...]:
+def rationals(event: Event, name: str) -> tuple[Fraction, ...]:
     """Make the named field a tuple of exact rationals, and return it."""
     values = getattr(event, name)
     if isinstance(values, str) or not isinstance(values, Sequence):
@@ -250,5 +250,5 @@ def _rationals(event: Event, name: str) -> tuple[Fraction, ...]:
     return result
 
 
-def _increasing(values: tuple[Fraction, ...]) -> bool:
+def increasing(values: tuple[Fraction, ...]) -> bool:
     return all(a < b for a, b in itertools.pairwise(values))

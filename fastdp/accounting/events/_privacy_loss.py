@@ -1,0 +1,249 @@
+"""Events known by their privacy loss: a discrete law of it, as other tools export."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp._validate import Real
+from fastdp.accounting._numeric import log_fraction
+from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.accounting.events._stated import increasing, rationals
+from fastdp.exceptions import DTypeError, ParameterError
+
+#: By how much probabilities that were rounded may miss what they should add up to.
+_ROUNDING = 1e-9
+
+#: Most losses that a representation lists.
+_SHOWN = 16
+
+#: Largest index of a loss, as a distance from 0.
+_FARTHEST = 1 << 62
+
+#: ln of the largest mass under Q that is not a mistake of rounding.
+_LOG_MOST = math.log1p(_ROUNDING)
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyLossEvent(Event):
+    """Any mechanism that a discrete law of the privacy loss dominates.
+
+    With P the law of the output on one dataset and Q that on its neighbour, the loss
+    ln(P/Q) has under P the probabilities stated; what they lack to 1 is the
+    probability of an infinite loss. The mechanism's hockey-stick divergence must be at
+    most that of the law at every epsilon, also below 0.
+
+    Parameters
+    ----------
+    losses : tuple of Fraction
+        Increasing; at least one. For the removal of a record: P is with it.
+    probabilities : tuple of Fraction
+        Of the losses, each > 0; the sum is at most 1, and so is (up to 1e-9, for
+        rounded numbers) that of probability * exp(-loss), their mass under Q.
+    addition_losses, addition_probabilities : tuple of Fraction, optional
+        The same for the addition of a record, where P is without it. Left out, they
+        follow from the law of removal, with both datasets exchanged.
+    neighboring_relation : NeighboringRelation
+        The relation for which the law holds; where it has no removal and addition,
+        the laws are for the one and the other order of the datasets.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    See Also
+    --------
+    privacy_loss_from_pmf : from probabilities on a grid of losses.
+
+    Examples
+    --------
+    Randomized response that tells the truth in three of four cases:
+
+    >>> log3 = 1.0986122886681098
+    >>> event = PrivacyLossEvent((-log3, log3), (0.25, 0.75))
+    >>> event.probabilities
+    (Fraction(1, 4), Fraction(3, 4))
+    """
+
+    losses: tuple[Fraction, ...]
+    probabilities: tuple[Fraction, ...]
+    addition_losses: tuple[Fraction, ...] = ()
+    addition_probabilities: tuple[Fraction, ...] = ()
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._check_law("losses", "probabilities")
+        if len(self.addition_losses) + len(self.addition_probabilities) > 0:
+            self._check_law("addition_losses", "addition_probabilities")
+        else:
+            self._set("addition_losses", ())
+            self._set("addition_probabilities", ())
+
+    def _check_law(self, name: str, other: str) -> None:
+        losses, masses = rationals(self, name), rationals(self, other)
+        if not losses or len(losses) != len(masses):
+            raise ParameterError(f"{name} and {other} must have one length, >= 1")
+        if not increasing(losses):
+            raise ParameterError(f"{name} must be increasing")
+        if min(masses) <= 0 or sum(masses) > 1:
+            raise ParameterError(f"{other} must be > 0, and their sum <= 1")
+        if _log_other_mass(losses, masses) > _LOG_MOST:
+            raise ParameterError(
+                f"{other} times exp(-{name}) must add up to at most 1: a law of less "
+                "loss than there is (an optimistic estimate) is no bound"
+            )
+
+    def __hash__(self) -> int:
+        # Hashing rationals takes longer than composing them.
+        ends = self.losses[0], self.losses[-1], self.probabilities[-1]
+        return hash((len(self.losses), *ends, len(self.addition_losses)))
+
+    def __repr__(self) -> str:
+        count, other = len(self.losses), len(self.addition_losses)
+        if count + other <= _SHOWN:
+            return super().__repr__()
+        both = f"{count} losses, {other} for addition" if other else f"{count} losses"
+        return f"<PrivacyLossEvent: {both}, {self.neighboring_relation!r}>"
+
+
+def _log_other_mass(
+    losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]
+) -> float:
+    """Return ln of the sum of mass exp(-loss)."""
+    level = [log_fraction(m) - float(x) for x, m in zip(losses, masses, strict=True)]
+    peak = max(level)
+    return peak + math.log(math.fsum(math.exp(x - peak) for x in level))
+
+
+def privacy_loss_from_pmf(
+    probabilities: npt.ArrayLike | Mapping[int, float],
+    interval: Real,
+    lower_index: int = 0,
+    infinity_mass: Real = 0,
+    *,
+    addition: PrivacyLossEvent | None = None,
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> PrivacyLossEvent:
+    """Return the event of probabilities on a grid of losses.
+
+    This is the form in which dp-accounting keeps a privacy loss distribution. Numbers
+    that rounding made inconsistent are repaired toward more loss; an optimistic
+    estimate is refused, as it bounds nothing.
+
+    Parameters
+    ----------
+    probabilities : array_like of float, shape (n,), or mapping of int to float
+        The probability of the loss interval * (lower_index + i); or, as a mapping, of
+        interval * index.
+    interval : int, float, Fraction or Decimal
+        Distance of neighbouring losses, > 0.
+    lower_index : int
+        Index of the first loss of an array.
+    infinity_mass : int, float, Fraction or Decimal
+        Probability of an infinite loss, >= 0 and < 1.
+    addition : PrivacyLossEvent, optional
+        The law for the addition of a record, made likewise. None: it follows from
+        that of removal, which is valid but loose where losses were rounded up.
+    neighboring_relation : NeighboringRelation
+        The relation for which the law holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain, or probabilities add up
+        to more than rounding explains.
+
+    Examples
+    --------
+    >>> event = privacy_loss_from_pmf([0.25, 0, 0.75], 1.0986122886681098, -1)
+    >>> [float(x) for x in event.losses]
+    [-1.0986122886681098, 1.0986122886681098]
+    """
+    step = _validate.positive("interval", interval)
+    infinite = _validate.nonnegative("infinity_mass", infinity_mass)
+    law = _repaired(step, _masses(probabilities, lower_index), infinite)
+    if addition is None:
+        return PrivacyLossEvent(*law, neighboring_relation=neighboring_relation)
+    if not isinstance(addition, PrivacyLossEvent):
+        raise DTypeError(
+            f"addition must be a PrivacyLossEvent, got {type(addition).__name__}"
+        )
+    return PrivacyLossEvent(
+        *law, addition.losses, addition.probabilities, neighboring_relation
+    )
+
+
+def _masses(
+    probabilities: npt.ArrayLike | Mapping[int, float], lower_index: int
+) -> list[tuple[int, Fraction]]:
+    """Return the indices that have a probability, ascending, with it."""
+    first = _validate.integer("lower_index", lower_index, -_FARTHEST, _FARTHEST)
+    if isinstance(probabilities, Mapping):
+        indices = [
+            _validate.integer("probabilities", i, -_FARTHEST, _FARTHEST)
+            for i in probabilities
+        ]
+        values = np.asarray(list(probabilities.values()))
+    else:
+        values = np.asarray(probabilities)
+        indices = list(range(first, first + values.size))
+    if values.dtype.kind not in "iuf" or values.ndim != 1:
+        raise DTypeError("probabilities must be an array of numbers of shape (n,)")
+    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        raise ParameterError("probabilities must be finite, >= 0 and not all 0")
+    found = zip(indices, values.tolist(), strict=True)
+    return sorted((i, Fraction(p)) for i, p in found if p > 0)
+
+
+def _repaired(
+    step: Fraction, masses: list[tuple[int, Fraction]], infinite: Fraction
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """Return losses and probabilities that are those of a pair of laws.
+
+    What probabilities exceed 1 by is taken off the lowest losses, which changes no
+    divergence that a mechanism can have; a mass above 1 under Q is lowered by moving
+    mass from the lowest losses to the next (docs/proofs/numerical_accounting.md, section 10).
+    """
+    excess = sum((p for _, p in masses), infinite) - 1
+    if excess > _ROUNDING:
+        raise ParameterError("probabilities and infinity_mass must add up to at most 1")
+    at = 0
+    while excess > 0 and at < len(masses) - 1 and masses[at][1] <= excess:
+        excess -= masses[at][1]
+        at += 1
+    kept = masses[at:]
+    if excess > 0:
+        if kept[0][1] <= excess:
+            raise ParameterError("infinity_mass must be < 1")
+        kept[0] = kept[0][0], kept[0][1] - excess
+    losses, values = [step * i for i, _ in kept], [p for _, p in kept]
+    log_mass = _log_other_mass(tuple(losses), tuple(values))
+    if 0 < log_mass <= _LOG_MOST:
+        values = _raised(losses, values)
+    return tuple(losses), tuple(values)
+
+
+def _raised(losses: list[Fraction], values: list[Fraction]) -> list[Fraction]:
+    """Return masses, some of the lowest moved up so that Q has a mass of at most 1."""
+    scale = [math.exp(-float(x)) for x in losses]
+    found = math.fsum(float(p) * s for p, s in zip(values, scale, strict=True))
+    largest = max(abs(float(x)) for x in losses)
+    excess = found - 1 + 4e-16 * (4 + largest)
+    values = list(values)
+    for i in range(len(values) - 1):
+        if excess <= 0:
+            break
+        gain = (scale[i] - scale[i + 1]) * (1 - 1e-12)
+        part = min(float(values[i]) / 2, excess / gain)
+        values[i] -= Fraction(part)
+        values[i + 1] += Fraction(part)
+        excess -= part * gain
+    return values
