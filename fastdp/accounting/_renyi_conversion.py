@@ -34,14 +34,12 @@ from fastdp.accounting._series import (
 Objective: TypeAlias = Callable[[Floats], Floats]
 
 #: Raises what is left of rounding after the slop of the logarithms.
-_EXCESS = 6e-14
+EPSILON_EXCESS = 6e-14
 _LARGEST_GAP = 1e18
 _LEAST_GAP = 1e-18
 #: A round of the search looks at this many points within the bracket.
 _SECTION = 7
 _ROUNDS = 12
-#: From here on exp(-K) is below 1e-10.
-_LARGE_MOMENT = 23.0
 #: Relative accuracy of the least value, and of the gap where there are kinks.
 _VALUE, _FINEST = 2e-10, 1 + 1e-10
 
@@ -71,7 +69,7 @@ def epsilon_at(
         reach = softplus(odds)  # t r
         step = reach / gap
         value = step / 2 + sinh_ratio_step(reach, step)
-        value = np.maximum(value * (1 + _EXCESS) + log_w0 * (1 - 1e-15), 0.0)
+        value = np.maximum(value * (1 + EPSILON_EXCESS) + log_w0 * (1 - 1e-15), 0.0)
     return np.where(odds == np.inf, np.inf, value), step
 
 
@@ -102,9 +100,9 @@ def _step_at(gap: Floats, target: Floats) -> Floats:
         r = np.clip(r - move, target, 2 * target)
         if np.all(np.abs(move) <= 1e-14 * r):
             break
-    shorter = np.maximum(r * (1 - 3 * _EXCESS), target)
+    shorter = np.maximum(r * (1 - 3 * EPSILON_EXCESS), target)
     value = shorter / 2 + sinh_ratio_step(gap * shorter, shorter)
-    return np.where(value * (1 + _EXCESS) <= target, shorter, target)
+    return np.where(value * (1 + EPSILON_EXCESS) <= target, shorter, target)
 
 
 def next_log_w0(
@@ -140,6 +138,15 @@ class Search:
     largest: float
     smooth: bool
     trusted: float
+
+    def both(self, other: Search) -> Search:
+        """Return the search for the sum of two bounds."""
+        return Search(
+            min(self.start, other.start),
+            min(self.largest, other.largest),
+            self.smooth and other.smooth,
+            min(self.trusted, other.trusted),
+        )
 
 
 #: Nothing is known of the bound but that it is smooth.
@@ -185,28 +192,6 @@ def best_gap_and_epsilon(
             break
         gap, value = _again(value_for(log_w0), gap, value, search)
     return gap, value
-
-
-def narrow_epsilon(
-    moment: Objective, log_delta: Floats, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
-    """Return the best gap between `low` and `high`, and epsilon there.
-
-    The gap is the best for w0 = 1; a better w0 hardly moves it.
-    """
-    zero = np.zeros_like(low)
-
-    def full(gaps: Floats) -> Floats:
-        return epsilon_at(gaps, moment(gaps), log_delta[:, None], zero[:, None])[0]
-
-    def simple(gaps: Floats) -> Floats:
-        rest = np.log1p(gaps) + log_delta[:, None]
-        return (moment(gaps) - rest) / gaps - np.log1p(1 / gaps)
-
-    # The simpler conversion has the same best gap once exp(-K) is negligible.
-    objective = simple if moment(low).min() > _LARGE_MOMENT else full
-    gap = _narrow(objective, low, high, low, np.full_like(low, np.inf), True)[0]
-    return gap, epsilon_at_order(gap, moment(gap), log_delta)
 
 
 def best_log_delta(moment: Objective, epsilon: Floats, search: Search) -> Floats:
@@ -316,15 +301,18 @@ def _is_parabola(values: Floats, middle: Floats) -> Floats:
 
     The vertex is wrong by up to a sixth of third over second difference, in units of
     the spacing, and the value by the square of that times half the second difference.
+    The third may vanish by symmetry, so the fourth, which says how it changes, is added.
     """
     rows, place = np.arange(len(values)), middle.astype(int)
-    first = np.where(place + 2 < _SECTION, place - 1, place - 2)
-    f0, f1, f2, f3 = (values[rows, first + k] for k in range(4))
-    f = values[rows, place]
-    second = values[rows, place - 1] - 2 * f + values[rows, place + 1]
+    first = np.clip(place - 2, 0, _SECTION - 5)
+    differences = np.diff(values, axis=1)
+    seconds = np.diff(differences, axis=1)
+    thirds = np.diff(seconds, axis=1)
+    fourth = np.abs(np.diff(thirds, axis=1)[rows, first])
+    third = np.maximum(np.abs(thirds[rows, first]), np.abs(thirds[rows, first + 1]))
+    f, second = values[rows, place], seconds[rows, place - 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        third = np.abs(f3 - 3 * f2 + 3 * f1 - f0)
-        wrong = np.minimum(third / (6 * np.abs(second)), 1.0)
+        wrong = np.minimum((third + fourth) / (6 * np.abs(second)), 1.0)
         loss = wrong * wrong * np.abs(second) / 2
     flat = np.abs(second) <= 1e-14 * np.abs(f)
     return np.asarray(flat | (loss <= _VALUE * np.abs(f)))

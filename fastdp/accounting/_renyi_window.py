@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fastdp.accounting import _renyi_conversion as conversion
-from fastdp.accounting._renyi import ConcentratedCurve, Curve
+from fastdp.accounting._renyi import EXCESS, Curve
+from fastdp.accounting._renyi_scalar import Line, epsilon_at_order
 from fastdp.accounting._series import Floats
 
 #: Nodes of a window: even, and the inner ones as well.
@@ -31,6 +33,76 @@ _WIDTH = 4.0
 _ACCURACY, _ROUGHLY = 3e-10, 1e-9
 #: Relative rise toward the ends of a window that rounding cannot fake.
 _VISIBLE = 1e-8
+#: Windows that are tried before the search starts from nothing.
+_TRIES = 4
+#: The gap is refined until a step is this share of it; epsilon loses the square.
+_CLOSE = 1e-6
+#: From here on exp(-K) is below 1e-10, and the simpler conversion has the same best gap.
+_LARGE_MOMENT = 23.0
+
+
+class _Rows(NamedTuple):
+    """What makes polynomials through all nodes, and all but the ends, of values."""
+
+    whole: Floats  # shape (points, NODES)
+    inner: Floats  # shape (points, NODES - 2)
+    odd: Floats  # whether an odd number of nodes lies above each point
+
+    def bounds(self, values: Floats, error: float) -> tuple[Floats, Floats]:
+        """Return bounds of the moment function whose node values err by `error`."""
+        within = values[1:-1]
+        whole, inner = self.whole @ values, self.inner @ within
+        spread = np.maximum(np.abs(self.whole) @ values, np.abs(self.inner) @ within)
+        slack = error * spread
+        low = np.where(self.odd, inner, whole) - slack
+        return low, np.where(self.odd, whole, inner) + slack
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Chebyshev places on [-1, 1] and the weights of their Lagrange polynomials."""
+
+    places: Floats
+    weights: Floats
+    inner_weights: Floats
+    #: From values at the places to derivatives there.
+    slopes: Floats
+
+    def rows(self, x: Floats) -> _Rows:
+        """Return the rows that interpolate at x."""
+        odd = (self.places > x[:, None]).sum(axis=1) % 2 == 1
+        whole = _lagrange(self.places, self.weights, x)
+        return _Rows(whole, _lagrange(self.places[1:-1], self.inner_weights, x), odd)
+
+    @functools.cached_property
+    def between(self) -> _Rows:
+        """The rows of the middles between neighbouring places."""
+        return self.rows((self.places[1:] + self.places[:-1]) / 2)
+
+
+@functools.cache
+def _shape() -> _Shape:
+    places = -np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
+    weights = _weights(places)
+    apart = places[:, None] - places
+    np.fill_diagonal(apart, 1.0)
+    slopes = weights / weights[:, None] / apart
+    np.fill_diagonal(slopes, 0.0)
+    np.fill_diagonal(slopes, -slopes.sum(axis=1))
+    return _Shape(places, weights, _weights(places[1:-1]), slopes)
+
+
+def _weights(places: Floats) -> Floats:
+    apart = 2 * (places[:, None] - places)  # doubled, so that products stay near 1
+    np.fill_diagonal(apart, 1.0)
+    return np.asarray(1 / apart.prod(axis=1))
+
+
+def _lagrange(places: Floats, weights: Floats, x: Floats) -> Floats:
+    apart = 2 * (x[:, None] - places)
+    # On a node the polynomial is the value there: stay a hair away from it.
+    apart[np.abs(apart) < 1e-15] = 1e-15
+    return np.asarray(apart.prod(axis=1)[:, None] * (weights / apart))
 
 
 @dataclass(frozen=True)
@@ -44,7 +116,7 @@ class Window:
     totals : ndarray of float64, shape (NODES,)
         Sum of K of everything composed, rounded up.
     known : dict of Curve to ndarray
-        K of curves that were met before.
+        K of curves that were met before; windows with the same nodes share it.
     """
 
     gaps: Floats
@@ -60,11 +132,15 @@ class Window:
     def plus(self, curve: Curve, count: int) -> Window:
         """Return the window with `count` times a curve added."""
         values = self.known.get(curve)
-        known = self.known
         if values is None:
-            values = curve.log_moment(self.gaps)
-            known = {**known, curve: values}
-        return Window(self.gaps, self.totals + count * values, known)
+            values = self.known[curve] = curve.log_moment(self.gaps)
+        return Window(self.gaps, self.totals + count * values, self.known)
+
+    def place(self, gap: Floats | float) -> Floats:
+        """Return where gaps lie when the nodes lie at Chebyshev places."""
+        low, high = self.gaps[0], self.gaps[-1]
+        end = _shape().places[-1]
+        return np.asarray((gap - (low + high) / 2) * (2 * end / (high - low)))
 
     def bounds(self, gap: Floats, line: Floats) -> tuple[Floats, Floats]:
         """Return lower and upper bounds of K at gaps within the window.
@@ -76,69 +152,46 @@ class Window:
         line : ndarray of float64, shape (NODES,)
             K at the nodes of what the totals leave out.
         """
-        totals = self.totals + line
-        shape = _shape()
-        middle, half = (self.gaps[0] + self.gaps[-1]) / 2, self.gaps[-1] - self.gaps[0]
-        half /= 2 * shape.places[-1]
+        flat = _Flat.of(self.gaps, self.totals + line)
+        return flat.bounds(gap, _shape().rows(self.place(gap)))
+
+
+class _Flat(NamedTuple):
+    """e^K at the nodes, less a linear function: of the size of 1 over the window."""
+
+    start: float
+    base: float
+    slope: float
+    values: Floats
+    error: float
+
+    @classmethod
+    def of(cls, gaps: Floats, totals: Floats) -> _Flat:
+        """Return the values of which polynomials are made."""
         first, last = NODES // 2 - 1, NODES // 2
-        slope = (totals[last] - totals[first]) / (self.gaps[last] - self.gaps[first])
-        # e^K less a linear function: of the size of 1 over the window
-        values = np.exp(totals - totals[first] - slope * (self.gaps - self.gaps[first]))
+        start, base = float(gaps[first]), float(totals[first])
+        slope = (float(totals[last]) - base) / (float(gaps[last]) - start)
+        values = np.exp(totals - (base - slope * start) - slope * gaps)
         error = _CURVE_ERROR * float(np.abs(totals).max()) + 1e-13
-        x = (gap - middle) / half
-        odd = (shape.places > x[:, None]).sum(axis=1) % 2 == 1
-        whole, spread = _interpolate(shape.places, shape.weights, values, x)
-        inner, inner_spread = _interpolate(
-            shape.places[1:-1], shape.inner_weights, values[1:-1], x
-        )
-        slack = error * np.maximum(spread, inner_spread)
-        upper = np.where(odd, whole, inner) + slack
-        lower = np.where(odd, inner, whole) - slack
+        return cls(start, base, slope, values, error)
+
+    def bounds(self, gap: Floats, rows: _Rows) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of K at gaps, of which `rows` are."""
+        lower, upper = rows.bounds(self.values, self.error)
+        base = self.base + self.slope * (gap - self.start)
         with np.errstate(divide="ignore", invalid="ignore"):
-            base = totals[first] + slope * (gap - self.gaps[first])
-            high, low = base + np.log(upper), base + np.log(np.maximum(lower, 0.0))
+            low = base + np.log(np.maximum(lower, 0.0))
+            high = base + np.log(upper)
         high = high + 1e-15 * (np.abs(base) + 1)
         return low, np.where(upper > 0, high, np.inf)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """Chebyshev places on [-1, 1] and the weights of their Lagrange polynomials."""
-
-    places: Floats
-    weights: Floats
-    inner_weights: Floats
-
-
-@functools.cache
-def _shape() -> _Shape:
-    places = -np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
-    return _Shape(places, _weights(places), _weights(places[1:-1]))
-
-
-def _weights(places: Floats) -> Floats:
-    apart = 2 * (places[:, None] - places)  # doubled, so that products stay near 1
-    np.fill_diagonal(apart, 1.0)
-    return np.asarray(1 / apart.prod(axis=1))
-
-
-def _interpolate(
-    places: Floats, weights: Floats, values: Floats, x: Floats
-) -> tuple[Floats, Floats]:
-    """Return the polynomial at x, and the sum of the absolute values of its terms."""
-    apart = 2 * (x[:, None] - places)
-    # On a node the polynomial is the value there: stay a hair away from it.
-    apart = np.where(np.abs(apart) < 1e-15, 1e-15, apart)
-    terms = apart.prod(axis=1)[:, None] * (weights / apart) * values
-    return terms.sum(axis=1), np.abs(terms).sum(axis=1)
 
 
 class Sum(Protocol):
     """What a reader needs to know of a composition."""
 
     @property
-    def line(self) -> ConcentratedCurve:
-        """The zero-concentrated parts."""
+    def line(self) -> tuple[float, float]:
+        """rho and xi of all zero-concentrated parts, rounded up."""
 
     @property
     def log(self) -> list[tuple[Curve, int]]:
@@ -152,12 +205,11 @@ class Sum(Protocol):
     def search(self) -> conversion.Search:
         """Where the best gap may be."""
 
-    def log_moment(self, gap: Floats) -> Floats:
-        """Return the sum of K, rounded up."""
+    def moment(self) -> Callable[[Floats], Floats]:
+        """Return the sum of K as a function, rounded up."""
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(NamedTuple):
     """A window and how much of which log it has taken in."""
 
     window: Window
@@ -169,51 +221,68 @@ class _Kept:
 class WindowReader:
     """Reads epsilon off a sum that grows between readings.
 
-    The first reading is a plain search. Later ones keep a window around the best gap;
-    they fall back on the search when the best gap leaves it. Safe under threads: what
-    is kept is immutable, and replaced as a whole.
+    The first reading is a plain search. Later ones keep a window around the best gap
+    and move it along; they fall back on the search when they lose it. Where all parts
+    are zero-concentrated, the last gap starts a search of its own. Safe under threads:
+    what is kept is replaced as a whole, and none of it makes a reading wrong.
     """
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None
+        self._line = Line()
         self._asked = False
         self._width = 1.0  # share of the usual width that has proved fine enough
 
     def epsilon(self, state: Sum, log_delta: float) -> float:
         """Return the least epsilon at ln(delta), rounded up."""
-        kept = self._kept
-        if kept is not None:
-            trusted = kept.window.gaps[-1] <= state.search.trusted
-            kept = _caught_up(kept, state) if trusted else None
-        if kept is not None:
-            found = _read(kept, state, log_delta)
-            if found.exact and found.inside:
-                self._kept = replace(kept, gap=found.gap)
-                return found.epsilon
-            change = 1.2 if found.exact else 0.4
-            self._width = min(1.0, max(0.01, self._width * change))
+        if state.length == 0:
+            rho, xi = (part * (1 + EXCESS) for part in state.line)
+            found = self._line.epsilon(rho, xi, log_delta) if rho > 0 else None
+        else:
+            found = self._from_windows(state, log_delta)
+        if found is not None:
+            return found
         gaps, values = conversion.best_gap_and_epsilon(
-            state.log_moment, np.array([log_delta]), state.search
+            state.moment(), np.array([log_delta]), state.search
         )
-        if self._asked and 1.3 * gaps[0] <= state.search.trusted:
-            self._kept = _around(float(gaps[0]), log_delta, state, self._width)
+        if self._asked and state.length > 0:
+            self._kept = self._around(float(gaps[0]), log_delta, state)
         self._asked = True
         return float(values[0])
 
+    def _from_windows(self, state: Sum, log_delta: float) -> float | None:
+        """Return epsilon from the window that was kept, or from others near it."""
+        kept = self._kept
+        for _ in range(_TRIES):
+            kept = None if kept is None else _caught_up(kept, state)
+            if kept is None:
+                return None
+            found = _read(kept, state, log_delta)
+            if found.exact and found.inside:
+                self._kept = kept._replace(gap=found.gap)
+                return found.epsilon
+            change = 1.2 if found.exact else 0.4
+            self._width = min(1.0, max(0.01, self._width * change))
+            kept = self._around(found.gap, log_delta, state)
+        return None
 
-def _around(gap: float, log_delta: float, state: Sum, share: float) -> _Kept:
-    """Return an empty window, mostly below the gap: more events move it down.
+    def _around(self, gap: float, log_delta: float, state: Sum) -> _Kept | None:
+        """Return an empty window, mostly below the gap: more events move it down.
 
-    Near the best gap t the loss's variance is about 2 ln(1/delta)/t^2.
-    """
-    width = min(0.8, _WIDTH / math.sqrt(1 - 2 * log_delta)) * share * gap
-    window = Window.around(gap - 0.7 * width, gap + 0.3 * width)
-    return _Kept(window, state.log, 0, gap)
+        Near the best gap t the loss's variance is about 2 ln(1/delta)/t^2.
+        """
+        width = min(0.8, _WIDTH / math.sqrt(1 - 2 * log_delta)) * self._width * gap
+        if gap + 0.3 * width > state.search.trusted:
+            return None
+        window = Window.around(gap - 0.7 * width, gap + 0.3 * width)
+        return _Kept(window, state.log, 0, gap)
 
 
 def _caught_up(kept: _Kept, state: Sum) -> _Kept | None:
     """Return the window with all events of the state; None for another history."""
     if kept.log is not state.log or kept.length > state.length:
+        return None
+    if kept.window.gaps[-1] > state.search.trusted:
         return None
     window = kept.window
     for curve, count in state.log[kept.length : state.length]:
@@ -221,8 +290,7 @@ def _caught_up(kept: _Kept, state: Sum) -> _Kept | None:
     return _Kept(window, state.log, state.length, kept.gap)
 
 
-@dataclass(frozen=True)
-class _Reading:
+class _Reading(NamedTuple):
     """What a window says: whether it may be believed, and is likely the best."""
 
     gap: float
@@ -233,29 +301,58 @@ class _Reading:
 
 def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
     """Return the best gap within the window and epsilon there."""
-    window = kept.window
-    line = state.line.log_moment(window.gaps)
-
-    def moment(gaps: Floats) -> Floats:
-        return window.bounds(gaps.ravel(), line)[1].reshape(gaps.shape)
-
-    logs = np.array([log_delta])
-    low, high = window.gaps[:1] * (1 + 1e-9), window.gaps[-1:] * (1 - 1e-9)
-    span = 0.02 * (high - low)
-    near = np.clip(kept.gap, low + span, high - span)
-    found, value = conversion.narrow_epsilon(moment, logs, near - span, near + span)
-    if not near - span * 0.999 < found < near + span * 0.999:
-        found, value = conversion.narrow_epsilon(moment, logs, low, high)
-    gap, epsilon = float(found[0]), float(value[0])
+    window, shape = kept.window, _shape()
+    gaps, (rho, xi) = window.gaps, state.line
+    line = gaps * (rho * (1 + EXCESS) * (1 + gaps) + xi * (1 + EXCESS))
+    totals = window.totals + line
+    epsilons = _at_nodes(gaps, totals, log_delta)
+    best = int(epsilons.argmin())
+    if not 0 < best < NODES - 1:
+        return _Reading(float(gaps[best]), float(epsilons[best]), True, False)
+    gap = _lowest(window, epsilons, best, kept.gap)
+    flat = _Flat.of(gaps, totals)
+    point = np.array([gap])
+    least, most = flat.bounds(point, shape.rows(window.place(point)))
+    epsilon, settled = epsilon_at_order(gap, float(most[0]), log_delta)
+    if not settled:
+        at_most = np.array([log_delta])
+        epsilon = float(conversion.epsilon_at_order(point, most, at_most)[0])
     # Polynomials meet the nodes whatever they do between: look there as well.
-    probes = (window.gaps[1:] + window.gaps[:-1]) / 2
-    least, most = window.bounds(np.append(probes, found), line)
-    error = (most - least) / (gap * max(epsilon, 1e-300))
-    exact = bool(error[-1] <= _ACCURACY and error.max() <= _ROUGHLY)
+    middles = (gaps[1:] + gaps[:-1]) / 2
+    low, high = flat.bounds(middles, shape.between)
+    unit = gap * max(epsilon, 1e-300)
+    exact = float(most[0] - least[0]) <= _ACCURACY * unit
+    exact &= bool((high - low).max() <= _ROUGHLY * unit)
     # The best gap is in between if both ends are clearly worse.
-    ends = np.concatenate([low, high])
-    at_ends = conversion.epsilon_at(ends, moment(ends), logs, np.zeros(2))[0]
-    margin = 1e-3 * (high - low)
-    inside = bool(low + margin < gap < high - margin)
-    inside &= bool(at_ends.min() > epsilon * (1 + _VISIBLE))
-    return _Reading(gap, epsilon, exact, inside)
+    ends = min(float(epsilons[0]), float(epsilons[-1]))
+    return _Reading(gap, epsilon, exact, ends > epsilon * (1 + _VISIBLE))
+
+
+def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
+    """Return epsilon at the nodes, by a conversion that has the same best gap.
+
+    That for w0 = 1, or the simpler one: a better w0 hardly moves the gap.
+    """
+    if totals[0] > _LARGE_MOMENT:
+        rest = np.log1p(gaps) + log_delta
+        return np.asarray((totals - rest) / gaps - np.log1p(1 / gaps))
+    logs = np.full(1, log_delta)
+    return conversion.epsilon_at(gaps, totals, logs, np.zeros(1))[0]
+
+
+def _lowest(window: Window, epsilons: Floats, best: int, start: float) -> float:
+    """Return the gap at which the polynomial through the epsilons is least."""
+    shape, gaps = _shape(), window.gaps
+    slopes = shape.slopes @ epsilons
+    bends = shape.slopes @ slopes
+    low, high = float(gaps[best - 1]), float(gaps[best + 1])
+    gap = start if low < start < high else float(gaps[best])
+    scale = 2 * float(shape.places[-1]) / float(gaps[-1] - gaps[0])
+    for _ in range(6):
+        row = shape.weights / (window.place(gap) - shape.places + 1e-200)
+        bend = float(row @ bends) * scale
+        move = -float(row @ slopes) / bend if bend != 0 else 0.0
+        gap = min(high, max(low, gap + move))
+        if not abs(move) > _CLOSE * gap:
+            break
+    return gap

@@ -33,7 +33,7 @@ def bernoulli_coefficients() -> tuple[float, ...]:
 
 
 #: x coth(x/2) - 2 in powers of x^2; seven terms suffice up to 1/2.
-_COTH = tuple(2 * c for c in bernoulli_coefficients()[:7])
+COTH = tuple(2 * c for c in bernoulli_coefficients()[:7])
 
 
 def exp_remainder(x: Floats) -> Floats:
@@ -43,8 +43,8 @@ def exp_remainder(x: Floats) -> Floats:
     """
     near = np.clip(x, -_NEAR, _NEAR)
     square = near * near
-    s = np.full_like(near, _COTH[-1])
-    for coefficient in _COTH[-2::-1]:
+    s = np.full_like(near, COTH[-1])
+    for coefficient in COTH[-2::-1]:
         s *= square
         s += coefficient
     s *= square

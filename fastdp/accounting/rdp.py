@@ -6,9 +6,10 @@ order gives a valid bound, so the search can cost tightness and never validity.
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,17 @@ from fastdp.accounting import _renyi_conversion as conversion
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._ledger import leaves
-from fastdp.accounting._numeric import exp_up, log_down, shortened_up
-from fastdp.accounting._renyi import ConcentratedCurve, Curve
-from fastdp.accounting._renyi_events import ZERO, curve_of
+from fastdp.accounting._numeric import exp_up, log_down
+from fastdp.accounting._renyi import EXCESS, ConcentratedCurve, Curve
+from fastdp.accounting._renyi_events import curve_of
 from fastdp.accounting._renyi_window import WindowReader
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
 from fastdp.accounting.events import Event, NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+#: Sums of rho are kept in units of 2^-1023.
+_BITS = 1023
 
 __all__ = ["RDPAccountant", "rdp_to_delta", "rdp_to_epsilon", "renyi_divergence"]
 
@@ -168,56 +172,102 @@ def _orders(order: npt.ArrayLike) -> Floats:
     return values
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Part(NamedTuple):
+    """What one event adds: a line or a curve, and the delta that is set aside."""
+
+    #: rho and xi in units of 2^-`_BITS`, rounded up, if the curve is such a line.
+    line: tuple[int, int] | None
+    curve: Curve
+    #: ln(1 - delta), rounded down.
+    log_kept: float
+    search: conversion.Search
+
+
+@functools.lru_cache(maxsize=4096)
+def _part_of(event: Event) -> _Part:
+    """Return what an event adds, or refuse it."""
+    curve, lost = curve_of(event)
+    if lost >= 1 or curve.largest_gap <= 0:
+        raise UnsupportedEventError(f"no Renyi curve is known for {event!r}")
+    line = None
+    if isinstance(curve, ConcentratedCurve) and curve.omega is None:
+        line = _scaled_up(curve.rho), _scaled_up(curve.xi)
+    search = conversion.Search(
+        curve.search_gap, curve.largest_gap, curve.is_moment, curve.trusted_gap
+    )
+    return _Part(line, curve, math.log1p(-float_up(lost)) * (1 + 1e-15), search)
+
+
+def _scaled_up(value: Fraction) -> int:
+    return -((-value.numerator << _BITS) // value.denominator)
+
+
+def _unscaled_up(value: int) -> float:
+    """Return a double above a sum of what `_scaled_up` returned."""
+    if value == 0:
+        return 0.0
+    try:
+        return math.nextafter(value / (1 << _BITS), math.inf)
+    except OverflowError:
+        return math.inf
+
+
+class _Sum(NamedTuple):
     """The sum of curves, and the probability that no delta set aside has struck."""
 
-    #: All zero-concentrated parts together.
-    line: ConcentratedCurve = ZERO
-    counts: dict[Curve, int] = field(default_factory=dict)
+    #: All zero-concentrated parts together, in units of 2^-`_BITS`: integers add up
+    #: faster than rationals, and lose less than a double could show.
+    rho: int
+    xi: int
     #: ln of the product of 1 - delta, rounded down.
-    log_kept: float = 0.0
+    log_kept: float
     #: Every curve that was added, in order; states share one list, of which the
     #: first `length` entries are this state's.
-    log: list[tuple[Curve, int]] = field(default_factory=list)
-    length: int = 0
+    log: list[tuple[Curve, int]]
+    length: int
     #: Where a search may look for the best gap.
-    search: conversion.Search = conversion.ANYWHERE
+    search: conversion.Search
 
-    def plus(self, curve: Curve, lost: Fraction, count: int) -> _Sum:
-        """Return the sum with `count` times a curve that sets `lost` aside."""
+    def plus(self, part: _Part, count: int) -> _Sum:
+        """Return the sum with `count` times a part."""
         log_kept = self.log_kept
-        if lost > 0:
-            log_kept += count * math.log1p(-float_up(lost)) * (1 + 1e-15)
-            log_kept *= 1 + 1e-15
-        if isinstance(curve, ConcentratedCurve) and curve.omega is None:
-            rho = shortened_up(self.line.rho + count * curve.rho)
-            xi = shortened_up(self.line.xi + count * curve.xi)
-            return replace(self, line=ConcentratedCurve(rho, xi), log_kept=log_kept)
-        counts = dict(self.counts)
-        counts[curve] = counts.get(curve, 0) + count
+        if part.log_kept != 0:
+            log_kept = (log_kept + count * part.log_kept) * (1 + 1e-15)
+        if part.line is not None:
+            rho, xi = self.rho + count * part.line[0], self.xi + count * part.line[1]
+            return _Sum(rho, xi, log_kept, self.log, self.length, self.search)
         log = self.log if len(self.log) == self.length else self.log[: self.length]
-        log.append((curve, count))
-        search = conversion.Search(
-            min(self.search.start, curve.search_gap),
-            min(self.search.largest, curve.largest_gap),
-            self.search.smooth and curve.is_moment,
-            min(self.search.trusted, curve.trusted_gap),
-        )
-        return _Sum(self.line, counts, log_kept, log, self.length + 1, search)
+        log.append((part.curve, count))
+        search = self.search
+        if part.search != search:
+            search = search.both(part.search)
+        return _Sum(self.rho, self.xi, log_kept, log, self.length + 1, search)
+
+    @property
+    def line(self) -> tuple[float, float]:
+        """rho and xi of all zero-concentrated parts, rounded up."""
+        return _unscaled_up(self.rho), _unscaled_up(self.xi)
 
     @property
     def lost(self) -> float:
         """The delta that is set aside in all, rounded up."""
         return -math.expm1(self.log_kept) * (1 + 1e-15)
 
-    def log_moment(self, gap: Floats) -> Floats:
-        """Return the sum of K at gaps of any shape, rounded up."""
-        flat = gap.ravel()
-        total = self.line.log_moment(flat)
-        for curve, count in self.counts.items():
-            total = total + count * curve.log_moment(flat)
-        return np.asarray(total.reshape(gap.shape) * (1 + 4e-16))
+    def moment(self) -> conversion.Objective:
+        """Return the sum of K as a function of gaps of any shape, rounded up."""
+        rho, xi = (part * (1 + EXCESS) for part in self.line)
+        counts: dict[Curve, int] = {}
+        for curve, count in self.log[: self.length]:
+            counts[curve] = counts.get(curve, 0) + count
+
+        def total(gap: Floats) -> Floats:
+            flat = gap.ravel()
+            value = flat * (rho * (1 + flat) + xi)
+            for curve, count in counts.items():
+                value = value + count * curve.log_moment(flat)
+            return np.asarray(value.reshape(gap.shape) * (1 + 4e-16))
+
+        return total
 
 
 class RDPAccountant(Accountant[_Sum]):
@@ -268,7 +318,7 @@ class RDPAccountant(Accountant[_Sum]):
             An order is out of its domain.
         """
         gap = _orders(order) - 1
-        return np.asarray(self._snapshot()[0].log_moment(gap) / gap * (1 + 4e-16))
+        return np.asarray(self._snapshot()[0].moment()(gap) / gap * (1 + 4e-16))
 
     def epsilons(self, deltas: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return `epsilon` for each of many deltas in one search, rounded up.
@@ -319,13 +369,10 @@ class RDPAccountant(Accountant[_Sum]):
         self._reader = WindowReader()
 
     def _start(self) -> _Sum:
-        return _Sum()
+        return _Sum(0, 0, 0.0, [], 0, conversion.ANYWHERE)
 
     def _charge(self, state: _Sum, event: Event, count: int) -> _Sum:
-        curve, lost = curve_of(event)
-        if lost >= 1 or curve.largest_gap <= 0:
-            raise UnsupportedEventError(f"no Renyi curve is known for {event!r}")
-        return state.plus(curve, lost, count)
+        return state.plus(_part_of(event), count)
 
     def _epsilon_at(self, state: _Sum, delta: Fraction) -> float:
         if delta == 0:
@@ -354,7 +401,7 @@ def _log_remaining(state: _Sum, delta: Fraction) -> float:
 
 def _epsilons(state: _Sum, pure: Fraction | None, deltas: Floats) -> Floats:
     logs = np.array([_log_remaining(state, Fraction(d)) for d in deltas.tolist()])
-    found = conversion.best_epsilon(state.log_moment, logs, state.search)
+    found = conversion.best_epsilon(state.moment(), logs, state.search)
     if pure is None:
         return found
     simple = [pure_epsilon_at(pure, Fraction(d)) for d in deltas.tolist()]
@@ -363,7 +410,7 @@ def _epsilons(state: _Sum, pure: Fraction | None, deltas: Floats) -> Floats:
 
 def _log_deltas(state: _Sum, epsilons: Floats) -> Floats:
     """Return ln(delta) at each epsilon, with what is set aside."""
-    logs = conversion.best_log_delta(state.log_moment, epsilons, state.search)
+    logs = conversion.best_log_delta(state.moment(), epsilons, state.search)
     if state.log_kept == 0:
         return logs
     lost = state.lost
