@@ -1,11 +1,17 @@
 """Schedules of private training: figures, solving, and what is refused."""
 
 import math
+from fractions import Fraction
 
 import pytest
 
-from fastdp.accounting import GaussianEvent, NeighboringRelation
+from fastdp.accounting import (
+    GaussianEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+)
 from fastdp.accounting.calculators import dp_sgd
+from fastdp.accounting.calculators._estimate import estimated_log_delta, root_near
 from fastdp.accounting.pld import PLDAccountant
 from fastdp.accounting.rdp import RDPAccountant
 from fastdp.exceptions import (
@@ -191,3 +197,58 @@ def test_types():
         )
     with pytest.raises(DTypeError, match="before must be an Event"):
         dp_sgd(10, batch=1, steps=1, sigma=1, before=1, **POISSON)
+
+
+# ---- the estimate that searches start from ------------------------------------------
+
+TRAINING = [
+    (60_000, 256, 3510, 1, 1e-5),
+    (10_000, 100, 10_000, 6, 1e-5),
+    (50_000, 500, 2000, 3, 1e-6),
+    (10**6, 1024, 30_000, 8, 1e-8),
+    (60_000, 600, 1000, 0.5, 1e-5),
+    (10**5, 5000, 100, 2, 1e-6),
+]
+
+
+@pytest.mark.parametrize(("records", "batch", "steps", "epsilon", "delta"), TRAINING)
+def test_one_or_two_certified_readings_solve_for_sigma(
+    records, batch, steps, epsilon, delta
+):
+    read = []
+
+    class Counted(PLDAccountant):
+        def _log_delta_at(self, state, epsilon):
+            read.append(super()._log_delta_at(state, epsilon))
+            return read[-1]
+
+    plan = dp_sgd(
+        records,
+        batch=batch,
+        steps=steps,
+        epsilon=epsilon,
+        delta=delta,
+        sampling="poisson",
+        accountant=Counted,
+    )
+    assert len(read) <= 2
+    assert math.log(delta) - 2e-5 <= read[-1] <= math.log(delta)
+    least = PLDAccountant().compose(plan.event).epsilon(delta)
+    assert epsilon * (1 - 1e-5) < least <= epsilon
+
+
+@pytest.mark.parametrize(("records", "batch", "steps", "epsilon", "delta"), TRAINING)
+def test_the_estimate_is_near_the_truth(records, batch, steps, epsilon, delta):
+    for sigma in [0.8, 1.3]:
+        event = PoissonSampledEvent(Fraction(batch, records), GaussianEvent(1, sigma))
+        true = PLDAccountant().compose(event, steps).log_delta(epsilon)
+        found = estimated_log_delta(batch / records, sigma, steps, epsilon)
+        assert found == pytest.approx(true, rel=2e-3)
+
+
+def test_no_estimate_where_there_is_none():
+    assert math.isnan(estimated_log_delta(1e-6, 1e-3, 1, 1e-3))
+    assert root_near(lambda x: math.nan, 1.0, 1.0) is None
+    assert root_near(lambda x: 1.0, 1.0, 1.0) is None
+    place, slope = root_near(lambda x: math.log(x) * 2 - 3, 1.0, 1.0)
+    assert (place, slope) == (pytest.approx(math.exp(1.5)), pytest.approx(2))

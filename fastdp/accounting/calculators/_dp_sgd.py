@@ -13,6 +13,7 @@ from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._numeric import log_down, search
+from fastdp.accounting.calculators._estimate import estimated_log_delta, root_near
 from fastdp.accounting.events import (
     ComposedEvent,
     Event,
@@ -230,7 +231,7 @@ class _Setting:
         width = _validate.exact("sigma", sigma)
         replace = NeighboringRelation.REPLACE_ONE
         n = self.records
-        if self.sampling == "poisson" or self.assume_poisson:
+        if self.is_poisson:
             rate = Fraction(batch, n)
             one: Event = GaussianEvent(Fraction(1), width)
             return (PoissonSampledEvent(rate, one) if rate < 1 else one), steps
@@ -280,19 +281,47 @@ class _Setting:
         times, rate = steps, batch / self.records
         if self.charges_epochs:
             times, rate = -(-steps * batch // self.records), 1.0
-        guess = 1 / math.sqrt(math.log1p((target.mu / rate) ** 2 / times))
+        wide = 1.0 if self.is_poisson else 2.0  # the sensitivity
+        guess = wide / math.sqrt(math.log1p((target.mu / rate) ** 2 / times))
         guess = min(max(guess, 0.05), 1e6)
+        # d ln(mu)/d ln(sigma) = -(1/sigma^2)/(1 - exp(-1/sigma^2)) at the guess
+        inverse = (wide / guess) ** 2
+        slope = target.slope() * inverse / math.expm1(-min(inverse, 700.0))
+        better = self.estimate(
+            target, lambda sigma: (rate, sigma / wide, times), guess, slope
+        )
+        guess, slope = better or (guess, slope)
 
         def excess(sigma: float) -> float:
             return self.excess(target, batch, steps, sigma)
 
-        # d ln(mu)/d ln(sigma) = -(1/sigma^2)/(1 - exp(-1/sigma^2)) at the guess
-        inverse = 1 / (guess * guess)
-        slope = target.slope() * inverse / math.expm1(-min(inverse, 700.0))
         found = _secant(excess, guess, slope)
         if found is None:
             found = search("sigma", excess, guess, _SIGMAS, 1e-2, 1e-9)
         return Fraction(found)
+
+    def estimate(
+        self,
+        target: _Target,
+        setting: Callable[[float], tuple[float, float, float]],
+        guess: float,
+        slope: float,
+    ) -> tuple[float, float] | None:
+        """Return about where the target is met, and the slope of ln(delta) there.
+
+        `setting` gives rate, noise and steps for the parameter that is looked for;
+        None where there is no estimate for them.
+        """
+        if self.before is not None or setting(guess)[0] >= 1:
+            return None
+        epsilon = float(target.epsilon)
+
+        def excess(x: float) -> float:
+            rate, sigma, steps = setting(x)
+            found = estimated_log_delta(min(rate, 1.0), sigma, steps, epsilon)
+            return found - target.limit + _NEAR / 2
+
+        return root_near(excess, guess, slope)
 
     def most_steps(self, target: _Target, batch: int, sigma: Fraction) -> int:
         """Return the largest number of steps that meets the target."""
@@ -304,23 +333,38 @@ class _Setting:
                 _MOST_STEPS,
             )
             return epochs * self.records // batch
-        square = (batch / self.records) ** 2 * math.expm1(float(sigma) ** -2)
+        rate, width = batch / self.records, float(sigma)
+        guess = (target.mu / rate) ** 2 / math.expm1(min(width**-2, 700.0))
+        better = self.estimate(
+            target, lambda k: (rate, width, k), guess, target.slope() / 2
+        )
         return _largest(
             "steps",
             lambda k: self.excess(target, batch, k, sigma),
-            target.mu**2 / square,
+            better[0] if better else guess,
             _MOST_STEPS,
+            sure=better is not None,
         )
 
     def largest_batch(self, target: _Target, steps: int, sigma: Fraction) -> int:
         """Return the largest batch that meets the target."""
-        guess = target.mu / math.sqrt(steps * math.expm1(float(sigma) ** -2))
+        n, width = self.records, float(sigma)
+        guess = target.mu / math.sqrt(steps * math.expm1(min(width**-2, 700.0))) * n
+        better = self.estimate(
+            target, lambda m: (m / n, width, steps), guess, target.slope()
+        )
         return _largest(
             "batch",
             lambda m: self.excess(target, m, steps, sigma),
-            guess * self.records,
-            self.records,
+            better[0] if better else guess,
+            n,
+            sure=better is not None,
         )
+
+    @property
+    def is_poisson(self) -> bool:
+        """Whether batches are drawn, or taken for drawn, by coins."""
+        return self.sampling == "poisson" or self.assume_poisson
 
     @property
     def charges_epochs(self) -> bool:
@@ -383,13 +427,21 @@ def _secant(
     return None
 
 
-def _largest(name: str, excess: Callable[[int], float], guess: float, most: int) -> int:
+def _largest(
+    name: str,
+    excess: Callable[[int], float],
+    guess: float,
+    most: int,
+    *,
+    sure: bool = False,
+) -> int:
     """Return the largest k in 1 ... most with excess(k) <= 0; excess grows with k.
 
-    From a guess outwards by doubling steps, then by bisection.
+    From a guess outwards by doubling steps, small ones where it is sure, then by
+    bisection.
     """
     k = int(min(max(guess, 1.0), float(most)))
-    step = max(1, k // 50)
+    step = max(1, k // (10**7 if sure else 50))
     if excess(k) <= 0:
         low, high = k, min(k + step, most)
         while excess(high) <= 0:

@@ -1,0 +1,151 @@
+"""A quick estimate of what sampled Gaussian noise costs, to start searches from.
+
+The integral that `PLDAccountant` certifies, for the removal of a record, with as few
+nodes as serve an estimate: it is no bound, and nothing that is returned rests on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["estimated_log_delta", "root_near"]
+
+_Floats: TypeAlias = npt.NDArray[np.float64]
+
+#: Nodes of the contour, and how many standard deviations its period spans.
+_NODES, _PERIOD = 64, 24.0
+#: Most nodes of one step's law.
+_MOST = 4000
+#: How near 0 a root's value is, and from where on its noise may be all that is left.
+_CLOSE, _NOISE = 1e-6, 1e-2
+
+
+def estimated_log_delta(
+    rate: float, sigma: float, steps: float, epsilon: float
+) -> float:
+    """Return about ln(delta(epsilon)) of steps of sampled Gaussian noise.
+
+    Parameters
+    ----------
+    rate : float
+        Sampling probability, > 0 and <= 1.
+    sigma : float
+        Standard deviation of the noise for sensitivity 1, > 0.
+    steps : float
+        Number of steps, > 0, not necessarily whole.
+    epsilon : float
+        > 0.
+
+    Returns
+    -------
+    float
+        NaN where nothing was found.
+    """
+    theta = _saddle_guess(rate, sigma, steps, epsilon)
+    low, high = 0.0, math.inf
+    for _ in range(30):
+        law = _tilted(rate, sigma, theta)
+        if law is None:
+            high, theta = theta, theta / 4
+            continue
+        loss, mass, moment = law
+        total = float(mass.sum())
+        mean = float(mass @ loss) / total
+        variance = float(mass @ (loss * loss)) / total - mean * mean
+        slope = steps * mean - epsilon - 1 / theta - 1 / (theta + 1)
+        bend = steps * variance + theta**-2 + (theta + 1) ** -2
+        low, high = (low, theta) if slope > 0 else (theta, high)
+        if slope * slope < 0.02 * bend:
+            break
+        moved = theta - slope / bend
+        if slope * slope > 4 * bend:  # far: moments may grow without measure there
+            moved = min(0.75 * theta, moved) if slope > 0 else min(moved, 1.6 * theta)
+        if not low < moved < high:
+            moved = math.sqrt(max(low, theta / 4) * min(high, 4 * theta))
+        theta = moved
+    else:
+        return math.nan
+    step = 2 * math.pi / (_PERIOD * math.sqrt(bend))
+    y = step * np.arange(1, _NODES)
+    # (no matrix product: for one so small a library's threads may cost milliseconds)
+    turned = np.exp(np.multiply.outer(1j * y, loss - mean)) * (mass / total)
+    turned = turned.sum(axis=1)
+    z = theta + 1j * y
+    with np.errstate(divide="ignore"):
+        power = np.exp(steps * np.log(turned) + 1j * y * (steps * mean - epsilon))
+    whole = 0.5 / (theta * (theta + 1)) + float((power / (z * (z + 1))).real.sum())
+    if not whole > 0:
+        return math.nan
+    return steps * moment - theta * epsilon + math.log(whole * step / math.pi)
+
+
+def _saddle_guess(rate: float, sigma: float, steps: float, epsilon: float) -> float:
+    """Return about the order that serves best, that of Gaussian privacy."""
+    square = steps * rate * rate * math.expm1(min(sigma**-2, 50.0))
+    square = max(min(square, steps * sigma**-2), 1e-300)
+    away = (epsilon - square / 2) / 2
+    return (away + math.sqrt(away * away + square)) / square
+
+
+def _tilted(
+    rate: float, sigma: float, theta: float
+) -> tuple[_Floats, _Floats, float] | None:
+    """Return losses, masses under the tilt at theta, and ln of the moment there."""
+    s = sigma
+    h = min(s, 1.5 * s * s) / 2.5
+    count = (14 * s + 2 + theta) / h
+    if not count < _MOST:
+        return None
+    x = -7 * s + h * np.arange(int(count))
+    u = (2 * x - 1) / (2 * s * s)
+    near = np.log1p(rate * np.expm1(np.minimum(u, 30.0)))
+    loss = np.where(u > 30, u + math.log(rate), near)
+    log_weight = -x * x / (2 * s * s) + math.log(h / (s * math.sqrt(2 * math.pi)))
+    power = (1 + theta) * loss
+    top = float(np.max(power + log_weight))
+    mass = np.exp(power + log_weight - top)
+    if top > 20:
+        return loss, mass, top + math.log(float(mass.sum()))
+    # E r^(1 + theta) - 1 without cancellation, the mean of r being 1
+    excess = np.exp(log_weight) @ (np.expm1(power) - (1 + theta) * np.expm1(loss))
+    return loss, mass, math.log1p(float(excess))
+
+
+def root_near(
+    function: Callable[[float], float], guess: float, slope: float
+) -> tuple[float, float] | None:
+    """Return about where a function is 0 and its slope there; None: not found.
+
+    Parameters
+    ----------
+    function : callable
+        Of a number > 0.
+    guess : float
+        > 0.
+    slope : float
+        About d function/d ln(number) there; so is the slope that is returned.
+    """
+    x, value = math.log(guess), function(guess)
+    for _ in range(12):
+        if not math.isfinite(value) or slope == 0:
+            return None
+        if abs(value) < _CLOSE:
+            break
+        moved = x + max(-0.7, min(0.7, -value / slope))
+        found = function(math.exp(moved))
+        if not math.isfinite(found):
+            return None
+        if moved != x and found != value:
+            slope = (found - value) / (moved - x)
+        noisy = abs(found) > abs(value) / 4 and abs(value) < _NOISE
+        x, value = moved, found
+        if noisy:
+            break
+    else:
+        return None
+    return math.exp(x), slope
