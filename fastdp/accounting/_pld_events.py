@@ -86,8 +86,9 @@ class Gaussian:
         if not _NOISE[0] <= noise <= _NOISE[1] or self.rate < _LEAST_RATE:
             return Step(rho, gaussian=self)
         rate, width = float(self.rate), float(noise)
-        removal = SampledGaussianLoss(rate, width, removal=True)
-        addition = SampledGaussianLoss(rate, width, removal=False)
+        exact = (self.rate, noise) if noise**2 * self.square == 1 else None
+        removal = SampledGaussianLoss(rate, width, removal=True, exact=exact)
+        addition = SampledGaussianLoss(rate, width, removal=False, exact=exact)
         return Step(rho, removal, addition, gaussian=self)
 
 

@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -58,11 +59,18 @@ class SampledGaussianLoss(Loss):
         s, the standard deviation for sensitivity 1, likewise.
     removal : bool
         Which of the two orders.
+    exact : (Fraction, Fraction), optional
+        q and s themselves, where both are rational.
     """
 
     probability: float
     noise: float
     removal: bool
+    exact: tuple[Fraction, Fraction] | None = None
+
+    def __hash__(self) -> int:
+        # Fractions are slow to hash, and these three differ when they do.
+        return hash((self.probability, self.noise, self.removal))
 
     def exponent(self, t: Floats) -> Floats:
         """Return the real power of r whose mean is M(t)."""
