@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +23,45 @@ from fastdp.accounting._losses import (
 _BOX_NODES = 64
 
 
+#: Numbers in a table of atoms by nodes that are computed at once, and in all.
+_TABLE, _MOST_TABLE = 1 << 20, 1 << 26
+
+
+class _Atoms(Loss):
+    """A loss of finitely many values."""
+
+    losses: Floats
+    log_masses: Floats
+    blur: float
+    mass_error: ClassVar[float]
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K(t), a sum of as many terms."""
+        losses, value = self.losses, np.empty_like(t)
+        rows = max(1, _TABLE // losses.size)
+        for i in range(0, t.size, rows):
+            power = np.multiply.outer(t[i : i + rows], losses) + self.log_masses
+            peak = power.max(axis=1)
+            total = np.exp(power - peak[:, None]).sum(axis=1)
+            value[i : i + rows] = peak + np.log(total)
+        largest = float(np.abs(losses).max())
+        error = U * (losses.size + 40 + 8 * t * largest) + self.blur * t
+        error = error + self.mass_error
+        return value, error + 4 * U * np.abs(value)
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Return the tilted law, of the same values."""
+        value, error = self.cumulants(np.array([theta]))
+        weights = np.exp(self.log_masses + theta * self.losses - value)
+        largest = float(np.abs(self.losses).max())
+        rounding = float(error[0]) + 2 * self.mass_error
+        rounding += theta * (8 * U * largest + self.blur)
+        known = float(value[0]), float(error[0])
+        return TiltedAtoms(self.losses, weights, known, rounding, self.blur)
+
+
 @dataclass(frozen=True)
-class AtomLoss(Loss):
+class AtomLoss(_Atoms):
     """A loss of finitely many values, all multiples of one number.
 
     Parameters
@@ -38,68 +77,131 @@ class AtomLoss(Loss):
     unit: Fraction
     indices: tuple[int, ...]
     masses: tuple[float, ...]
+    blur = 0.0
+    mass_error = 1e-14
 
-    @property
-    def losses(self) -> Floats:
+    @functools.cached_property
+    def losses(self) -> Floats:  # type: ignore[override]
         """Return the losses."""
         return np.array([float(self.unit * i) for i in self.indices])
 
-    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K(t), a sum of as many terms."""
-        losses = self.losses
-        power = np.multiply.outer(t, losses) + np.log(self.masses)
-        peak = power.max(axis=1)
-        value = peak + np.log(np.exp(power - peak[:, None]).sum(axis=1))
-        largest = float(np.abs(losses).max())
-        error = 1e-14 + U * (len(self.masses) + 40 + 8 * t * largest)
-        return value, error + 4 * U * np.abs(value)
-
-    def tilted(self, theta: float, count: int) -> Tilted:
-        """Return the tilted law, of the same values."""
-        return _TiltedAtoms(self, theta)
+    @functools.cached_property
+    def log_masses(self) -> Floats:  # type: ignore[override]
+        """Return the logarithms of the probabilities."""
+        return np.log(self.masses)
 
 
-class _TiltedAtoms(Tilted):
-    def __init__(self, loss: AtomLoss, theta: float) -> None:
-        value, error = loss.cumulants(np.array([theta]))
-        self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
-        losses = loss.losses
-        self._weight = np.exp(np.log(loss.masses) + theta * losses - self.cumulant)
-        self.mean = float(self._weight @ losses)
+@dataclass(frozen=True, eq=False)
+class ScatteredLoss(_Atoms):
+    """A loss of finitely many values that need have no common unit.
+
+    Parameters
+    ----------
+    losses, masses : ndarray of float64
+        The losses, ascending, and their probabilities under P, each within a relative
+        1e-13.
+    blur : float
+        Bound of the absolute errors of the losses.
+    unit : Fraction, optional
+        What all losses are multiples of, if that is known.
+    """
+
+    losses: Floats
+    masses: Floats
+    blur: float = 0.0
+    unit: Fraction | None = None
+    mass_error = 1e-13
+
+    @functools.cached_property
+    def log_masses(self) -> Floats:  # type: ignore[override]
+        """Return the logarithms of the probabilities."""
+        return np.log(self.masses)
+
+    @functools.cached_property
+    def _key(self) -> tuple[object, ...]:
+        return self.losses.tobytes(), self.masses.tobytes(), self.blur, self.unit
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScatteredLoss) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+class TiltedAtoms(Tilted):
+    """A tilted law of finitely many values.
+
+    Parameters
+    ----------
+    losses, weights : ndarray of float64
+        The values and their probabilities under the tilt.
+    cumulant : (float, float)
+        K(theta) and a bound of its error.
+    rounding, blur : float
+        Bounds of the weights' relative and the losses' absolute errors.
+    missing : float, optional
+        Bound of the probability of other values.
+    """
+
+    def __init__(
+        self,
+        losses: Floats,
+        weights: Floats,
+        cumulant: tuple[float, float],
+        rounding: float,
+        blur: float,
+        missing: float = 0.0,
+    ) -> None:
+        self.cumulant, self.cumulant_error = cumulant
+        self._weight = weights
+        self.mean = float(weights @ losses)
         self._offset = losses - self.mean
-        self._error = self.cumulant_error + 2e-14 + 8 * U * theta * np.abs(losses).max()
-        self._slip = 6 * U * (np.abs(losses) + abs(self.mean))
+        self._error, self._missing = rounding, 4 * missing
+        self._slip = 6 * U * (np.abs(losses) + abs(self.mean)) + blur
 
     def envelope(self, y: Floats) -> Floats:
         return np.ones_like(y)
 
     def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+        if count * self._weight.size > _MOST_TABLE:
+            raise OverflowError("too many atoms for a contour")
         y = step * np.arange(1, count + 1)
-        swing = complex_expm1(np.multiply.outer(1j * y, self._offset))
-        rounding = self._error + U * (self._weight.size + 40)
-        error = np.abs(swing) @ self._weight * rounding
-        return swing @ self._weight, error + y * float(self._weight @ self._slip)
+        value, size = np.empty(count, np.complex128), np.empty(count)
+        rows = max(1, _TABLE // self._weight.size)
+        for i in range(0, count, rows):
+            part = slice(i, i + rows)
+            swing = complex_expm1(np.multiply.outer(1j * y[part], self._offset))
+            value[part], size[part] = swing @ self._weight, np.abs(swing) @ self._weight
+        error = size * (self._error + U * (self._weight.size + 40))
+        return value, error + y * float(self._weight @ self._slip) + self._missing
 
 
 @dataclass(frozen=True)
 class LaplaceLoss(Loss):
-    """Laplace noise, `epsilon` = sensitivity/scale; symmetric.
+    """A density e^(loss/2) from -epsilon to epsilon, perhaps between atoms; symmetric.
 
-    Atoms at epsilon (1/2) and -epsilon (e^-epsilon/2), and between them the density
-    e^((loss - epsilon)/2)/4.
+    That of Laplace noise, epsilon = sensitivity/scale, has atoms at epsilon (1/2) and
+    -epsilon (e^-epsilon/2), and the density e^((loss - epsilon)/2)/4. The density
+    without atoms dominates all of bounded range epsilon.
     """
 
     epsilon: Fraction
+    ends: bool = True
+
+    @property
+    def top(self) -> float:
+        """Return the density at epsilon."""
+        return 0.25 if self.ends else -0.5 / math.expm1(-float(self.epsilon))
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) = ln of the sum of both atoms' and the density's parts."""
         e = float(self.epsilon)
         width = 2 * (t + 0.5) * e
-        # sinh(w/2)/(t + 1/2) e^(-e/2)/2 = e e^(t e) (1 - e^-w)/(2 w)
-        middle = 0.5 * e * -np.expm1(-width) / width
-        rest = 0.5 * np.exp(-width) + middle
-        value = t * e + np.log(0.5 + rest)
-        return value, U * (40 + 8 * t * e)
+        # top (1 - e^-w)/(t + 1/2) e^(t e)
+        rest = self.top * 2 * e * -np.expm1(-width) / width
+        if self.ends:
+            rest = rest + 0.5 + 0.5 * np.exp(-width)
+        return t * e + np.log(rest), U * (40 + 8 * t * e)
 
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law: two atoms and an exponential density."""
@@ -115,9 +217,9 @@ class _TiltedLaplace(Tilted):
         self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
         self._rate = theta + 0.5
         shift = theta * e - self.cumulant
-        self._above = 0.5 * math.exp(shift)
+        self._above = 0.5 * math.exp(shift) if loss.ends else 0.0
         self._below = self._above * math.exp(-2 * self._rate * e)
-        self._top = 0.25 * math.exp(shift)  # of the density, at the upper atom
+        self._top = loss.top * math.exp(shift)  # of the density, at the upper atom
         inside = self._top * -math.expm1(-2 * self._rate * e) / self._rate
         middle = e - 1 / self._rate
         if self._rate * e < 300:

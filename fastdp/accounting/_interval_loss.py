@@ -1,0 +1,163 @@
+"""Losses with an exponential density on an interval, seen through a sample.
+
+Laplace noise has atoms at both ends and the density e^(l/2) between them; a loss of
+bounded range has that density alone. On a sample losses become ln(1 - rate + rate e^l),
+a function that keeps the order: so any cell of the sample's losses is a cell of the
+inner ones, and its masses under both laws are known (section 1 of
+docs/proofs/numerical_accounting.md).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastdp.accounting._atoms import Atoms
+from fastdp.accounting._grid import Cells, cells_of
+from fastdp.accounting._losses import Floats, Loss, Tilted, U
+from fastdp.accounting._simple_losses import ScatteredLoss
+
+#: Cells of the inner loss from which the cumulants are bounded.
+_CELLS = 4096
+
+#: Most cells of a grid.
+_MOST = 1 << 20
+
+
+class View(enum.Enum):
+    """How a sample is compared."""
+
+    REMOVAL = 1
+    ADDITION = 2
+    #: Subsets of fixed size, one record replaced.
+    SUBSET = 3
+
+
+def seen(atoms: Atoms, rate: Fraction, view: View) -> Atoms:
+    """Return what the sample makes of a law that holds in both directions."""
+    if view is View.SUBSET:
+        return atoms.subset(rate)
+    return atoms.sampled(rate, view is View.REMOVAL)
+
+
+def scattered(atoms: Atoms, unit: Fraction | None = None) -> ScatteredLoss:
+    """Return the loss of atoms, given that it is finite."""
+    masses = atoms.masses / float(1 - atoms.lost)
+    return ScatteredLoss(atoms.losses, masses, atoms.blur, unit)
+
+
+@dataclass(frozen=True)
+class IntervalLoss(Loss):
+    """An exponential density between -epsilon and epsilon, on a sample.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        > 0; the largest inner loss.
+    ends : bool
+        Whether the density is between atoms, as that of Laplace noise.
+    rate : Fraction
+        Sampling rate, > 0 and <= 1.
+    view : View
+        How the sample is compared.
+    """
+
+    epsilon: Fraction
+    ends: bool
+    rate: Fraction
+    view: View
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K(t) between those of merged and of split cells."""
+        low, high = self._merged.cumulants(t), self._split.cumulants(t)
+        below, above = low[0] - low[1], high[0] + high[1]
+        return (below + above) / 2, (above - below) / 2 * (1 + 4 * U)
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Raise OverflowError: this loss is known by its cells."""
+        raise OverflowError("a loss without a contour")
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Return the least and the largest loss."""
+        losses = self._merged.losses
+        away = 2 * float(self.epsilon) / _CELLS
+        return float(losses[0]) - away, float(losses[-1]) + away
+
+    @functools.cached_property
+    def _merged(self) -> ScatteredLoss:
+        return scattered(seen(self._inner(self._edges), self.rate, self.view))
+
+    @functools.cached_property
+    def _split(self) -> ScatteredLoss:
+        return scattered(seen(self._inner(self._edges, True), self.rate, self.view))
+
+    @functools.cached_property
+    def _edges(self) -> Floats:
+        e = float(self.epsilon)
+        return np.linspace(-e, e, _CELLS + 1)
+
+    def _inner(self, edges: Floats, split: bool = False) -> Atoms:
+        """Return the inner law, each cell merged to one loss or split to its ends.
+
+        Of the density e^(l/2) both masses between a and b have the ratio e^((a + b)/2),
+        and of the mass under Q the part 1/(1 + e^((b - a)/2)) belongs to b.
+        """
+        e, width = float(self.epsilon), np.diff(edges)
+        top = 0.25 if self.ends else 0.5 / -math.expm1(-e)
+        mass = 2 * top * np.exp((edges[:-1] - e) / 2) * np.expm1(width / 2)
+        losses = (edges[1:] + edges[:-1]) / 2
+        if split:
+            up = 1 / (1 + np.exp(-width / 2))  # under P: e^(b - middle) times as much
+            losses = edges
+            mass = np.append(mass * (1 - up), 0.0) + np.append(0.0, mass * up)
+        if self.ends:
+            losses = np.concatenate([[-e], losses, [e]])
+            mass = np.concatenate([[0.5 * math.exp(-e)], mass, [0.5]])
+        kept = mass > 0
+        return Atoms(losses[kept], mass[kept], blur=4 * U * e)
+
+    def cells(self, step: float) -> Cells:
+        """Return the law by cells of a grid.
+
+        Raises
+        ------
+        OverflowError
+            There would be too many cells.
+        """
+        low, high = self.span
+        if (high - low) / step > _MOST:
+            raise OverflowError("too many cells")
+        first, last = math.floor(low / step), math.ceil(high / step)
+        points = np.asarray(step * np.arange(first, last + 1), dtype=np.float64)
+        e = float(self.epsilon)
+        inner = np.concatenate([[-e, 0.0, e], self._inner_losses(points)])
+        law = seen(self._inner(np.unique(np.clip(inner, -e, e))), self.rate, self.view)
+        found = cells_of(step, law.losses, law.masses)
+        # Edges of cells are rounded as well as losses.
+        blur = found.blur + law.blur + 64 * U * max(abs(low), abs(high), step)
+        return Cells(step, found.first, found.mass, found.rise, blur=blur)
+
+    def _inner_losses(self, losses: Floats) -> Floats:
+        """Return the inner losses that the sample turns into these."""
+        match self.view:
+            case View.REMOVAL:
+                return _inverse(self.rate, losses)
+            case View.ADDITION:
+                return -_inverse(self.rate, -losses)
+        removed = _inverse(self.rate, np.abs(losses))
+        return np.asarray(np.copysign(removed, losses))
+
+
+def _inverse(rate: Fraction, losses: Floats) -> Floats:
+    """Return l with ln(1 - rate + rate e^l) = loss, -infinity where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        near = np.log1p(np.expm1(np.minimum(losses, 30.0)) / float(rate))
+        far = losses - math.log(rate) + np.log1p(-float(1 - rate) * np.exp(-losses))
+    found = np.where(losses > 30, far, near)
+    return np.asarray(np.where(np.isnan(found), -np.inf, found))
