@@ -37,6 +37,9 @@ def exact(name: str, value: object) -> Fraction:
     ParameterError
         `value` is NaN or infinite, or needs more than `MAX_BITS` bits.
     """
+    if type(value) is float:  # the usual case; every double fits in `MAX_BITS`
+        _require_finite(name, math.isfinite(value), value)
+        return Fraction(value)
     if isinstance(value, Fraction):
         result = value
     elif isinstance(value, _NOT_NUMBERS) or not isinstance(

@@ -73,6 +73,11 @@ class Accountant(Ledger[tuple[State, Fraction | None]], Generic[State]):
     def _epsilon_at(self, state: State, delta: Fraction) -> float:
         """Return epsilon at `delta`, rounded up."""
 
+    def _quiet_epsilon_at(self, state: State, delta: Fraction) -> float:
+        """Return epsilon at `delta` without warnings of numpy on the way."""
+        with np.errstate(all="ignore"):
+            return self._epsilon_at(state, delta)
+
     @abc.abstractmethod
     def _log_delta_at(self, state: State, epsilon: Fraction) -> float:
         """Return ln(delta) at `epsilon`, rounded up."""
@@ -162,8 +167,7 @@ class Accountant(Ledger[tuple[State, Fraction | None]], Generic[State]):
             return 0.0
         best = math.inf if pure is None else pure_epsilon_at(pure, d)
         try:
-            with np.errstate(all="ignore"):
-                found = self._epsilon_at(state, d)
+            found = self._quiet_epsilon_at(state, d)
             # At parameters beyond doubles a notion may have nothing to say.
             best = best if math.isnan(found) else min(best, found)
         except UnsupportedEventError:

@@ -17,6 +17,7 @@ from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyErr
 from fastdp.accounting._grid import GridProfile
 from fastdp.accounting._grid_steps import grid_profile
 from fastdp.accounting._losses import Floats, Loss, U, order
+from fastdp.accounting._precise import PreciseContour
 
 #: ln of about what delta is in units of its least Chernoff bound.
 _GAP = -1.5
@@ -29,6 +30,9 @@ _SPAN = 3.0
 
 #: What is wider than this (relatively, for epsilon) is tried on a grid.
 _WIDE = 1e-7
+
+#: And so is, in more digits, what is wider than this where every step is repeated.
+_NARROW, _MANY = 1e-10, 100
 
 #: Widenings of a first guess at the width that are tried.
 _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
@@ -64,6 +68,8 @@ class Direction:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
+        if best.upper - best.lower > self._aim() * best.upper:
+            best = self._by_precise(best, log_delta)
         if best.upper - best.lower <= _WIDE * best.upper:
             return best
         place = best.estimate or best.upper / 2
@@ -77,6 +83,30 @@ class Direction:
         index, _ = self._chernoff.best_delta(epsilon)
         theta = max(order(index), 1e-2 / (1 + epsilon))  # less is no use
         return grid_profile(self.composition.steps, theta, epsilon)
+
+    def _aim(self) -> float:
+        """Return the relative width of epsilon above which more digits are tried."""
+        fewest = min((n for _, n in self.composition.steps), default=0)
+        return _NARROW if fewest >= _MANY else _WIDE
+
+    def _by_precise(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
+        """Return what the integral in more digits proves, or `best` where it cannot."""
+        search = _Search(log_delta, best.upper)
+        search.lower = best.lower
+        epsilon = best.estimate or best.upper
+        try:
+            for _ in range(8):
+                contour = PreciseContour(
+                    self.composition, self._chernoff, epsilon, log_delta[0]
+                )
+                start = epsilon
+                epsilon = search.root(contour, epsilon)
+                if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
+                    break
+            search.widen(contour, epsilon)
+        except TooCostlyError:
+            return best
+        return best.narrowed(Bracket(search.lower, epsilon, search.upper, "contour"))
 
     def _by_contour(
         self, guess: float, upper: float, log_delta: tuple[float, float]
@@ -180,6 +210,27 @@ class _Search:
                 return moved
             epsilon = moved
         return epsilon
+
+    def root(self, contour: PreciseContour, epsilon: float) -> float:
+        """Return the estimate's root, however far from epsilon, >= 0."""
+        low, high = self.lower, self.upper
+        for _ in range(60):
+            found = contour.log_deltas(np.array([epsilon]))[0]
+            self.note(epsilon, found)
+            if found.estimate > self._low:
+                low = epsilon
+            else:
+                high = epsilon
+            moved = epsilon
+            if math.isfinite(found.estimate):
+                slope = min(contour.slope(epsilon, found.estimate), -1e-300)
+                moved += (self._low - found.estimate) / slope
+            if abs(moved - epsilon) <= 1e-15 * epsilon or high - low <= 1e-15 * high:
+                break
+            if not low < moved < high:
+                moved = math.sqrt(low * high) if low > 0 else high / 8
+            epsilon = moved
+        return self._inside(epsilon)
 
     def _inside(self, epsilon: float) -> float:
         return min(max(epsilon, self.lower), self.upper)

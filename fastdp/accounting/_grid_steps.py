@@ -33,6 +33,9 @@ _LOG_TAIL = -90.0
 #: Widths of a step's loss beyond which a grid is not tried.
 _WIDEST = 2000.0
 
+#: How much coarser a grid may get by fours, so that the whole composition fits.
+_COARSER = 1 << 12
+
 
 def grid_profile(
     steps: tuple[tuple[Loss, int], ...], theta: float, epsilon: float
@@ -45,9 +48,23 @@ def grid_profile(
         A grid would have to be too long, or there are laws that are not by cells.
     """
     aligned = all(isinstance(loss, AtomLoss) for loss, _ in steps)
-    step = _step(steps, aligned, theta)
     if not aligned and sum(n for _, n in steps) > _MOST_STEPS:
         raise OverflowError("too many steps")
+    cells = _CELLS
+    while True:
+        step = _step(steps, aligned, theta, cells)
+        try:
+            return _profile(steps, step, theta, epsilon)
+        except OverflowError:
+            cells //= 4
+            if cells < _CELLS // _COARSER:
+                raise
+
+
+def _profile(
+    steps: tuple[tuple[Loss, int], ...], step: float, theta: float, epsilon: float
+) -> GridProfile:
+    """Return bounds from laws on one grid."""
     worse: list[tuple[GridLaw, int]] = []
     better: list[tuple[GridLaw, int]] = []
     for loss, count in steps:
@@ -57,7 +74,9 @@ def grid_profile(
     return GridProfile(worse, better, theta, epsilon)
 
 
-def _step(steps: tuple[tuple[Loss, int], ...], aligned: bool, theta: float) -> float:
+def _step(
+    steps: tuple[tuple[Loss, int], ...], aligned: bool, theta: float, cells: int
+) -> float:
     """Return a step of which the losses' units are multiples, if that is feasible."""
     widths, units = [], []
     for loss, _ in steps:
@@ -76,7 +95,7 @@ def _step(steps: tuple[tuple[Loss, int], ...], aligned: bool, theta: float) -> f
     widest = max(widths)
     if widest > _WIDEST:
         raise OverflowError("too wide a law")
-    target = widest / _CELLS
+    target = widest / cells
     if not units:
         return target
     common = functools.reduce(_common, units)

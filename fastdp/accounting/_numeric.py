@@ -8,6 +8,7 @@ delta that leaves this package has been raised by `inflate`. The standard librar
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -46,6 +47,7 @@ def log_fraction(value: Fraction) -> float:
     return math.log(mantissa) + shift * math.log(2.0)
 
 
+@functools.lru_cache(maxsize=256)
 def log_down(value: Fraction) -> float:
     """Return a lower bound of ln(value), relatively 1e-15 below it."""
     result = log_fraction(value)

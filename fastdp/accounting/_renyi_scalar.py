@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from fastdp.accounting._renyi_conversion import EPSILON_EXCESS
-from fastdp.accounting._series import COTH, sinh_ratio_step
+from fastdp.accounting._series import scalar_exp_remainder, sinh_ratio_step
 
 #: A search has come close enough when its next step is this share of the gap: the
 #: loss of epsilon is the square of it.
@@ -18,20 +18,9 @@ _CLOSE = 1e-5
 _STEPS = 20
 #: A gain of epsilon by a better w0 that is not worth a search, and one that would
 #: move the best gap.
-_SMALL_GAIN, _LARGE_GAIN = 1e-11, 1e-7
+_SMALL_GAIN, _LARGE_GAIN = 3e-10, 1e-7
 #: From here on t r is so large that the differences of psi need no care.
 _WIDE_REACH = 4.0
-
-
-def _exp_remainder(x: float) -> float:
-    """Return exp(x) - 1 - x."""
-    if not -0.5 < x < 0.5:
-        return math.expm1(x) - x
-    square, s = x * x, 0.0
-    for coefficient in reversed(COTH):
-        s = (s + coefficient) * square
-    rest = x - s
-    return x * rest / (2 - rest)
 
 
 def _log_expm1(x: float) -> float:
@@ -45,8 +34,8 @@ def _log_excess(gap: float, moment: float, log_w0: float) -> float:
     """Return ln(exp K - a w0^t + t w0^a) rounded up."""
     result = _log_expm1(moment)
     if log_w0 != 0:
-        more = gap * _exp_remainder((1 + gap) * log_w0)
-        less = (1 + gap) * _exp_remainder(gap * log_w0)
+        more = gap * scalar_exp_remainder((1 + gap) * log_w0)
+        less = (1 + gap) * scalar_exp_remainder(gap * log_w0)
         rest = max(more - less, 0.0) + 1e-15 * (more + less)
         if rest > 0:
             other = math.log(rest)
@@ -95,13 +84,16 @@ def epsilon_at_order(gap: float, moment: float, log_delta: float) -> tuple[float
         if top == 0:
             break
         drop = min(math.exp(log_delta) * math.expm1(-step) / top, 0.999)
-        if drop * (1 + gap) * math.exp(-gap * step) < _SMALL_GAIN * found:
+        gain = drop * (1 + gap) * math.exp(-gap * step)
+        if gain < _SMALL_GAIN * found:
             break
         log_w0 = math.log1p(-drop)
         found, step = epsilon_at(gap, moment, log_delta, log_w0)
         if found >= best * (1 - 1e-13):
             break
         best = found
+        if gain < _LARGE_GAIN * found:  # a second step would gain its square
+            break
     return best, best >= plain * (1 - _LARGE_GAIN)
 
 
@@ -111,10 +103,10 @@ class Line:
     Not for the smallest reaches t r, where the search over arrays is used.
     """
 
-    __slots__ = ("gap",)
+    __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self.gap = 0.0
+        self._last: tuple[float, float] | None = None  # a gap, and rho there
 
     def epsilon(self, rho: float, xi: float, log_delta: float) -> float | None:
         """Return the least epsilon at ln(delta), rounded up; None if not found.
@@ -126,23 +118,28 @@ class Line:
         log_delta : float
             < 0, rounded down.
         """
-        gap = self.gap or _first_gap(rho, log_delta)
-        slope, old_gap, old_slope = math.nan, math.nan, math.nan
+        last = self._last
+        if last is None:
+            gap = _first_gap(rho, log_delta)
+        else:  # it falls as 1/sqrt(rho), nearly
+            gap = last[0] * math.sqrt(last[1] / rho)
+        old_gap, old_slope = math.nan, math.nan
         for _ in range(_STEPS):
-            old_slope, slope = slope, _slope(gap, rho, xi, log_delta)
+            slope = _slope(gap, rho, xi, log_delta)
             # of rho (1 + t) - ln(delta)/t near its least value, until two are known
-            curvature = (slope - old_slope) / (gap - old_gap)
-            if not curvature > 0:
-                curvature = 2 * rho / gap
-            if math.isnan(slope):
+            curvature = 2 * rho / gap
+            if (slope - old_slope) * (gap - old_gap) > 0:
+                curvature = (slope - old_slope) / (gap - old_gap)
+            move = -slope / curvature
+            if math.isnan(move):
                 return None
-            move = max(-gap / 2, min(gap, -slope / curvature))
-            old_gap, gap = gap, gap + move
+            old_gap, old_slope = gap, slope
+            gap += max(-gap / 2, min(gap, move))
             if abs(move) <= _CLOSE * gap:
                 break
         else:
             return None
-        self.gap = gap
+        self._last = gap, rho
         moment = gap * (rho * (1 + gap) + xi)
         value, settled = epsilon_at_order(gap, moment, log_delta)
         return value if settled and math.isfinite(value) else None

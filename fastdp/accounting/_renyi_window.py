@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fastdp.accounting import _renyi_conversion as conversion
-from fastdp.accounting._renyi import EXCESS, Curve
+from fastdp.accounting._renyi import Curve
 from fastdp.accounting._renyi_scalar import Line, epsilon_at_order
 from fastdp.accounting._series import Floats
 
@@ -37,8 +37,10 @@ _VISIBLE = 1e-8
 _TRIES = 4
 #: The gap is refined until a step is this share of it; epsilon loses the square.
 _CLOSE = 1e-6
-#: From here on exp(-K) is below 1e-10, and the simpler conversion has the same best gap.
-_LARGE_MOMENT = 23.0
+#: A window is looked at between its nodes when K has grown by this factor.
+_LOOK_AGAIN = 1.1
+#: From here on exp(-t r) moves the best gap by less than what `_CLOSE` says.
+_LARGE_REACH = 12.0
 
 
 class _Rows(NamedTuple):
@@ -163,6 +165,7 @@ class _Flat(NamedTuple):
     base: float
     slope: float
     values: Floats
+    size: float  # the largest K
     error: float
 
     @classmethod
@@ -172,8 +175,8 @@ class _Flat(NamedTuple):
         start, base = float(gaps[first]), float(totals[first])
         slope = (float(totals[last]) - base) / (float(gaps[last]) - start)
         values = np.exp(totals - (base - slope * start) - slope * gaps)
-        error = _CURVE_ERROR * float(np.abs(totals).max()) + 1e-13
-        return cls(start, base, slope, values, error)
+        size = float(totals[-1])  # K grows with the gap
+        return cls(start, base, slope, values, size, _CURVE_ERROR * size + 1e-13)
 
     def bounds(self, gap: Floats, rows: _Rows) -> tuple[Floats, Floats]:
         """Return lower and upper bounds of K at gaps, of which `rows` are."""
@@ -191,7 +194,7 @@ class Sum(Protocol):
 
     @property
     def line(self) -> tuple[float, float]:
-        """rho and xi of all zero-concentrated parts, rounded up."""
+        """rho and xi of all zero-concentrated parts, raised so that K may be rounded."""
 
     @property
     def log(self) -> list[tuple[Curve, int]]:
@@ -216,6 +219,8 @@ class _Kept(NamedTuple):
     log: list[tuple[Curve, int]]
     length: int
     gap: float
+    #: The largest K at which the window was found fine enough between its nodes.
+    looked: float
 
 
 class WindowReader:
@@ -235,11 +240,7 @@ class WindowReader:
 
     def epsilon(self, state: Sum, log_delta: float) -> float:
         """Return the least epsilon at ln(delta), rounded up."""
-        if state.length == 0:
-            rho, xi = (part * (1 + EXCESS) for part in state.line)
-            found = self._line.epsilon(rho, xi, log_delta) if rho > 0 else None
-        else:
-            found = self._from_windows(state, log_delta)
+        found = self._from_windows(state, log_delta)
         if found is not None:
             return found
         gaps, values = conversion.best_gap_and_epsilon(
@@ -250,6 +251,11 @@ class WindowReader:
         self._asked = True
         return float(values[0])
 
+    def line_epsilon(self, state: Sum, log_delta: float) -> float | None:
+        """Return epsilon where all parts are lines; None if a search must tell."""
+        rho, xi = state.line
+        return self._line.epsilon(rho, xi, log_delta) if rho > 0 else None
+
     def _from_windows(self, state: Sum, log_delta: float) -> float | None:
         """Return epsilon from the window that was kept, or from others near it."""
         kept = self._kept
@@ -259,7 +265,7 @@ class WindowReader:
                 return None
             found = _read(kept, state, log_delta)
             if found.exact and found.inside:
-                self._kept = kept._replace(gap=found.gap)
+                self._kept = kept._replace(gap=found.gap, looked=found.looked)
                 return found.epsilon
             change = 1.2 if found.exact else 0.4
             self._width = min(1.0, max(0.01, self._width * change))
@@ -275,7 +281,7 @@ class WindowReader:
         if gap + 0.3 * width > state.search.trusted:
             return None
         window = Window.around(gap - 0.7 * width, gap + 0.3 * width)
-        return _Kept(window, state.log, 0, gap)
+        return _Kept(window, state.log, 0, gap, 0.0)
 
 
 def _caught_up(kept: _Kept, state: Sum) -> _Kept | None:
@@ -287,7 +293,7 @@ def _caught_up(kept: _Kept, state: Sum) -> _Kept | None:
     window = kept.window
     for curve, count in state.log[kept.length : state.length]:
         window = window.plus(curve, count)
-    return _Kept(window, state.log, state.length, kept.gap)
+    return kept._replace(window=window, length=state.length)
 
 
 class _Reading(NamedTuple):
@@ -295,47 +301,46 @@ class _Reading(NamedTuple):
 
     gap: float
     epsilon: float
+    looked: float
     exact: bool
     inside: bool
 
 
 def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
     """Return the best gap within the window and epsilon there."""
-    window, shape = kept.window, _shape()
+    window, shape, looked = kept.window, _shape(), kept.looked
     gaps, (rho, xi) = window.gaps, state.line
-    line = gaps * (rho * (1 + EXCESS) * (1 + gaps) + xi * (1 + EXCESS))
+    line = gaps * (rho * (1 + gaps) + xi)
     totals = window.totals + line
     epsilons = _at_nodes(gaps, totals, log_delta)
     best = int(epsilons.argmin())
     if not 0 < best < NODES - 1:
-        return _Reading(float(gaps[best]), float(epsilons[best]), True, False)
+        return _Reading(float(gaps[best]), float(epsilons[best]), looked, True, False)
     gap = _lowest(window, epsilons, best, kept.gap)
-    flat = _Flat.of(gaps, totals)
-    point = np.array([gap])
-    least, most = flat.bounds(point, shape.rows(window.place(point)))
-    epsilon, settled = epsilon_at_order(gap, float(most[0]), log_delta)
+    flat, point = _Flat.of(gaps, totals), np.array([gap])
+    low, high = flat.bounds(point, shape.rows(window.place(point)))
+    epsilon, settled = epsilon_at_order(gap, float(high[0]), log_delta)
     if not settled:
-        at_most = np.array([log_delta])
-        epsilon = float(conversion.epsilon_at_order(point, most, at_most)[0])
-    # Polynomials meet the nodes whatever they do between: look there as well.
-    middles = (gaps[1:] + gaps[:-1]) / 2
-    low, high = flat.bounds(middles, shape.between)
+        order = point, high, np.array([log_delta])
+        epsilon = float(conversion.epsilon_at_order(*order)[0])
     unit = gap * max(epsilon, 1e-300)
-    exact = float(most[0] - least[0]) <= _ACCURACY * unit
-    exact &= bool((high - low).max() <= _ROUGHLY * unit)
+    exact = float(high[0] - low[0]) <= _ACCURACY * unit
+    # Polynomials meet the nodes whatever they do between: look there as well.
+    if exact and flat.size > _LOOK_AGAIN * kept.looked:
+        low, high = flat.bounds((gaps[1:] + gaps[:-1]) / 2, shape.between)
+        exact = float((high - low).max()) <= _ROUGHLY * unit
+        looked = flat.size
     # The best gap is in between if both ends are clearly worse.
     ends = min(float(epsilons[0]), float(epsilons[-1]))
-    return _Reading(gap, epsilon, exact, ends > epsilon * (1 + _VISIBLE))
+    return _Reading(gap, epsilon, looked, exact, ends > epsilon * (1 + _VISIBLE))
 
 
 def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
-    """Return epsilon at the nodes, by a conversion that has the same best gap.
-
-    That for w0 = 1, or the simpler one: a better w0 hardly moves the gap.
-    """
-    if totals[0] > _LARGE_MOMENT:
-        rest = np.log1p(gaps) + log_delta
-        return np.asarray((totals - rest) / gaps - np.log1p(1 / gaps))
+    """Return epsilon at the nodes for w0 = 1, nearly: a better w0 hardly moves the gap."""
+    odds = totals + np.log1p(-np.exp(-totals)) - np.log1p(gaps) - log_delta
+    value = odds / gaps - np.log1p(1 / gaps)  # less than that for w0 = 1
+    if odds[value.argmin()] > _LARGE_REACH:
+        return np.asarray(value)
     logs = np.full(1, log_delta)
     return conversion.epsilon_at(gaps, totals, logs, np.zeros(1))[0]
 

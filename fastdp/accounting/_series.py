@@ -18,7 +18,8 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: exp does not overflow up to here.
 LARGE = 700.0
-_NEAR = 0.5
+#: Up to here exp(x) - 1 - x is a series.
+NEAR = 0.5
 _GAUSS_NODES = 8
 
 
@@ -37,23 +38,40 @@ COTH = tuple(2 * c for c in bernoulli_coefficients()[:7])
 
 
 def exp_remainder(x: Floats) -> Floats:
-    """Return exp(x) - 1 - x >= 0 for x <= 700; relative error below 3e-15.
-
-    Near 0 it is x (x - s)/(2 + s - x) with s = x coth(x/2) - 2 = x^2/6 - x^4/360 ...
-    """
-    near = np.clip(x, -_NEAR, _NEAR)
-    square = near * near
-    s = np.full_like(near, COTH[-1])
-    for coefficient in COTH[-2::-1]:
-        s *= square
-        s += coefficient
-    s *= square
-    rest = near - s
-    series = near * rest / (2 - rest)
+    """Return exp(x) - 1 - x >= 0 for x <= 700; relative error below 3e-15."""
+    near = np.clip(x, -NEAR, NEAR)
     far = near != x
+    series = near_exp_remainder(near)
     if far.any():
         series[far] = np.expm1(np.minimum(x[far], LARGE)) - x[far]
     return series
+
+
+def near_exp_remainder(x: Floats) -> Floats:
+    """Return exp(x) - 1 - x for |x| <= 1/2.
+
+    It is x (x - s)/(2 + s - x) with s = x coth(x/2) - 2 = x^2/6 - x^4/360 ...
+    """
+    square = x * x
+    s = square * COTH[-1]
+    for coefficient in COTH[-2::-1]:
+        s += coefficient
+        s *= square
+    rest = np.subtract(x, s, out=s)
+    series = x * rest
+    series /= np.subtract(2, rest, out=rest)
+    return series
+
+
+def scalar_exp_remainder(x: float) -> float:
+    """Return exp(x) - 1 - x as `exp_remainder` does, for one float."""
+    if not -NEAR < x < NEAR:
+        return math.expm1(x) - x
+    square, s = x * x, 0.0
+    for coefficient in reversed(COTH):
+        s = (s + coefficient) * square
+    rest = x - s
+    return x * rest / (2 - rest)
 
 
 def log_expm1(x: Floats) -> Floats:

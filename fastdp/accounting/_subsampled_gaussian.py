@@ -19,12 +19,21 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from fastdp._validate import float_down, float_up
 from fastdp.accounting._renyi import EXCESS, Curve
-from fastdp.accounting._series import LARGE, Floats, exp_remainder, softplus
+from fastdp.accounting._series import (
+    LARGE,
+    NEAR,
+    Floats,
+    exp_remainder,
+    near_exp_remainder,
+    scalar_exp_remainder,
+    softplus,
+)
 
 #: Aim of the discretisation and of the tails: exp(-_AIM) of the integral.
 _AIM = 38.0
@@ -34,6 +43,8 @@ _MOST_NODES = 400_000
 #: Elements of the table of terms that are worked on at a time.
 _BLOCK = 1 << 18
 _LOG_SQRT_2PI = 0.9189385332046727
+#: Covers all that underflows.
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ class SubsampledGaussianCurve(Curve):
         nodes = _nodes(*key)
         if nodes is None:
             return np.full_like(gap, np.inf)
-        step = max(1, _BLOCK // nodes.y.size)
+        step = max(1, _BLOCK // nodes.w.size)
         parts = [
             _log_moment(nodes, gap[i : i + step], self.addition)
             for i in range(0, gap.size, step)
@@ -107,20 +118,53 @@ def _up_to_power(value: float) -> float:
     return math.pow(2.0, math.ceil(2 * math.log2(value)) / 2)
 
 
-@dataclass(frozen=True)
-class _Nodes:
-    """Points of the trapezoidal rule, and what depends on them alone."""
+class _Nodes(NamedTuple):
+    """Points of the trapezoidal rule, and what depends on them alone.
 
-    y: Floats
-    v: Floats  # ln(1 + u)
-    log_density: Floats  # ln(step phi(y)), plus v for removal
-    density: tuple[Floats, Floats]  # exp of it: for removal, for addition
-    kernel: tuple[Floats, Floats]  # g(-v), g(v)
-    ratio: float
+    The terms of the sum are density (g(t w) + t g(-w)) with w = v for removal, -v for
+    addition: the second part is the same for all gaps but for the factor t.
+    """
+
+    w: Floats
+    density: Floats  # step phi(y), times 1 + u for removal
+    log_density: Floats
+    #: What a term is summed with: 1, and two parts of its relative rounding error.
+    #: shape (points, 3): 1, y^2 + 2 |v| + 60, |v|
+    weights: Floats
+    fixed: Floats  # the sums of density g(-w) with each of the weights
+    low: float  # ln(1 - q), which v tends to
     q: float
-    log_rest: float  # ln(1 - q)
-    log_discretisation: float
-    margin: float  # how far the points reach beyond the centres
+    c: float
+    discretisation: float  # relative bound
+    outside: float  # what a normal law has beyond the points on the left
+    last: tuple[float, float, float]  # y, v and ln(phi) at the last point
+
+
+def _places(
+    c: float, largest_gap: float, aim: int, addition: bool
+) -> tuple[float, float, int, int]:
+    """Return the strip's half-width, the step, and the first and the last place."""
+    # Powers below 0 need |1 + u| >= 1 - q, so a quarter turn.
+    turn = math.pi / 2 if addition else 0.999 * math.pi
+    spread = min(math.sqrt(2.0 * aim), turn / c)
+    step = 2 * math.pi * spread / (aim + spread * spread / 2)
+    margin = math.sqrt(2.0 * aim)
+    low = math.floor((-margin - c / 2) / step)
+    high = math.ceil(((1 + largest_gap) * c + margin - c / 2) / step)
+    return spread, step, low, high
+
+
+def _log_ratio(rise: Floats, q: float, rest: float) -> Floats:
+    """Return v = ln(rest + q e^rise), with all digits near 0, at increasing places."""
+    u = q * np.expm1(np.minimum(rise, 30.0))
+    v = np.log1p(np.maximum(u, -0.5))
+    if u[0] < -0.5:
+        v = np.where(u > -0.5, v, np.log(rest + q * np.exp(np.minimum(rise, 0.0))))
+    if rise[-1] > 30:
+        far = np.searchsorted(rise, 30.0, side="right")
+        beyond = rise[far:]
+        v[far:] = beyond + math.log(q) + np.log1p(rest / q * np.exp(-beyond))
+    return np.asarray(v)
 
 
 @functools.lru_cache(maxsize=256)
@@ -132,98 +176,110 @@ def _nodes(
     aim: int,
 ) -> _Nodes | None:
     c, q, rest = float_up(ratio), float_up(probability), float_down(1 - probability)
-    # The strip's half-width; powers below 0 need |1 + u| >= 1 - q, so a quarter turn.
-    turn = math.pi / 2 if addition else 0.999 * math.pi
-    spread = min(math.sqrt(2.0 * aim), turn / c)
-    step = 2 * math.pi * spread / (aim + spread * spread / 2)
-    margin = math.sqrt(2.0 * aim)
-    low = math.floor((-margin - c / 2) / step)
-    high = math.ceil(((1 + largest_gap) * c + margin - c / 2) / step)
+    spread, step, low, high = _places(c, largest_gap, aim, addition)
     if high - low > _MOST_NODES:
         return None
     offset = np.arange(low, high + 1, dtype=np.float64) * step
-    y, rise = offset + c / 2, c * offset
-    # ln(1 + u) by its relative size near u = 0, by the sum where u is near -1.
-    u = q * np.expm1(np.minimum(rise, 30.0))
-    middle = np.where(u > -0.5, np.log1p(np.maximum(u, -0.5)), 0.0)
-    whole = rest + q * np.exp(np.minimum(rise, 0.0))
-    v = np.where(u > -0.5, middle, np.log(whole))
-    far = rise + math.log(q) + np.log1p(rest / q * np.exp(-np.maximum(rise, 30.0)))
-    v = np.where(rise > 30, far, v)
-    log_density = -y * y / 2 - _LOG_SQRT_2PI + math.log(step)
+    y = offset + c / 2
+    v = _log_ratio(c * offset, q, rest)
+    square = y * y
+    log_density = square * -0.5 + (math.log(step) - _LOG_SQRT_2PI)
+    log_last = float(log_density[-1]) - math.log(step)
+    if not addition:
+        log_density += v
     with np.errstate(under="ignore"):
-        densities = np.exp(log_density + v), np.exp(log_density)
-    near = np.minimum(v, LARGE)
-    exponent = 2 * math.pi * spread / step
+        density = np.exp(log_density)
+    size = np.abs(v)
+    weights = np.stack([np.ones_like(v), square + 2 * size + 60, size], axis=1)
+    w = -v if addition else v
+    exponent = spread * spread / 2 - 2 * math.pi * spread / step
     return _Nodes(
-        y=y,
-        v=v,
+        w=w,
+        density=density,
         log_density=log_density,
-        density=densities,
-        kernel=(exp_remainder(-v), exp_remainder(near)),
-        ratio=c,
+        weights=weights,
+        fixed=(density * exp_remainder(np.minimum(-w, LARGE))) @ weights,
+        low=math.log(rest),
         q=q,
-        log_rest=math.log(rest),
-        log_discretisation=spread * spread / 2 - exponent + math.log(2.0 + 1e-9),
-        margin=margin,
+        c=c,
+        discretisation=(2.0 + 1e-8) * math.exp(exponent),
+        outside=math.exp(-aim) * (1 + 1e-8),
+        last=(float(y[-1]), float(v[-1]), log_last),
     )
 
 
 def _log_moment(nodes: _Nodes, gap: Floats, addition: bool) -> Floats:
-    """Return K rounded up at gaps that the nodes reach."""
-    t = gap[:, None]
-    sign = -1.0 if addition else 1.0
-    x = sign * t * nodes.v
-    log_density = nodes.log_density if addition else nodes.log_density + nodes.v
-    density = nodes.density[1 if addition else 0]
-    kernel = nodes.kernel[1 if addition else 0]
-    largest = float(x.max())
-    if largest <= 1:
-        top = np.zeros_like(gap)
-        terms = density * (exp_remainder(x) + t * kernel)
+    """Return K rounded up at gaps that the nodes reach, the largest 8 times the least."""
+    w, t = nodes.w, gap[:, None]
+    # Where t w > 1 for all gaps, at one end, the parts of g(t w) may be taken apart
+    # and are kept times e^-top, as they may be large.
+    edge = 1 / float(gap.min())
+    if addition:
+        size = int(np.searchsorted(-w, -edge))
+        far, near = slice(0, size), slice(size, None)
     else:
-        # e^-top times the term; for x > 1 the parts of g(x) may be taken apart.
-        exponent = log_density + x
+        start = int(np.searchsorted(w, edge, side="right"))
+        far, near = slice(start, None), slice(0, start)
+    terms = _remainders(gap, w[near])
+    terms *= nodes.density[near]
+    sums = terms @ nodes.weights[near]
+    sums += t * nodes.fixed
+    top = np.zeros_like(gap)
+    if w[far].size:
+        x = t * w[far]
+        exponent = x + nodes.log_density[far]
         top = np.maximum(exponent.max(axis=1), 0.0)
-        shrink = np.exp(-top)[:, None]
-        far = np.maximum(x, 1.0)
-        large = np.exp(exponent - top[:, None]) * (1 - (1 + far) * np.exp(-far))
-        small = density * exp_remainder(np.minimum(x, 1.0))
-        terms = np.where(x > 1, large, small * shrink)
-        terms += t * (density * kernel) * shrink
+        exponent -= top[:, None]
+        terms = np.exp(exponent)
+        x += 1
+        terms *= 1 - x * np.exp(1 - x)
+        sums *= np.exp(-top)[:, None]
+        sums += terms @ nodes.weights[far]
     # Each term errs relatively by a few units times the size of its exponents.
-    weight = nodes.y * nodes.y + 2 * np.abs(nodes.v) + 60
-    rounding = 2.3e-16 * (terms @ weight + np.einsum("ij,ij->i", terms, np.abs(x)))
-    total = terms.sum(axis=1)
-    log_total = top + np.log(total + rounding)
-    log_extra = _log_omitted(nodes, gap, addition, log_total)
-    log_total = np.logaddexp(log_total, log_extra)
+    total, rounding = sums[:, 0], 2.3e-16 * (sums[:, 1] + gap * sums[:, 2])
+    total = total + rounding + _omitted(nodes, gap, addition, total, top) + _LEAST
+    log_total = top + np.log(total)
     return softplus(log_total + 4e-16 * np.abs(log_total)) * (1 + 1e-14)
 
 
-def _log_omitted(
-    nodes: _Nodes, gap: Floats, addition: bool, log_total: Floats
+def _remainders(gap: Floats, w: Floats) -> Floats:
+    """Return g(t w), rows for gaps t within a factor of 8, columns for monotone w.
+
+    Columns are near 0 or not as a whole: where they are not, |t w| > 1/16 holds, and
+    exp(x) - 1 - x errs by 32 units at most.
+    """
+    x = gap[:, None] * w
+    size = NEAR / float(gap.max())
+    sign = 1 if w.size == 0 or w[0] <= w[-1] else -1
+    first = int(np.searchsorted(sign * w, -size))
+    last = int(np.searchsorted(sign * w, size, side="right"))
+    result = np.empty_like(x)
+    result[:, first:last] = near_exp_remainder(x[:, first:last])
+    for part in (slice(None, first), slice(last, None)):
+        result[:, part] = np.expm1(x[:, part]) - x[:, part]
+    return result
+
+
+def _omitted(
+    nodes: _Nodes, gap: Floats, addition: bool, total: Floats, top: Floats
 ) -> Floats:
-    """Return ln of a bound of the discretisation error and of both tails."""
-    c, q = nodes.ratio, nodes.q
-    reach = float(nodes.y[-1])
-    outside = -nodes.margin * nodes.margin / 2  # ln Phi(-margin) is less
-    low = np.full_like(gap, nodes.log_rest)
+    """Return e^-top times a bound of the discretisation error and of both tails."""
+    c, q, low = nodes.c, nodes.q, nodes.low
+    reach, v, log_last = nodes.last
+    shrink = np.exp(-top)
     if addition:
         # |1 + u| >= 1 - q on the strip
-        moduli = np.logaddexp(-gap * low, np.log1p(2 * gap * q))
-        left = np.logaddexp(-gap * low, np.log1p(gap * q)) + outside
+        power = np.exp(-gap * low - top)
+        moduli = power + (1 + 2 * gap * q) * shrink
+        left = power + (1 + gap * q) * shrink
         # to the right the bracket is at most 1 + t u, and phi(y) u is a normal tail
-        right = np.log1p(gap) - (reach - c) ** 2 / 2
+        right = (1 + gap) * (math.exp(-((reach - c) ** 2) / 2) * shrink)
     else:
         # the sum itself is close to exp(K) - 1, of which the strip takes exp(K)
-        moduli = np.logaddexp(softplus(log_total), np.log(2 + 2 * (1 + gap) * q))
-        bracket = exp_remainder(gap * low) + gap * exp_remainder(-low)
-        left = np.log(bracket) + outside
+        moduli = total + (3 + 2 * (1 + gap) * q) * shrink
+        # g(x) <= x^2/2 for x < 0
+        left = gap * (0.5 * low * low * gap + scalar_exp_remainder(-low))
+        left *= shrink
         # phi (1+u)^(1+t) falls faster than a normal density centred at (1+t) c
-        distance = reach - (1 + gap) * c
-        last = nodes.log_density[-1] + (1 + gap) * nodes.v[-1]
-        log_step = math.log(float(nodes.y[1] - nodes.y[0]))
-        right = last - log_step + np.log(1 / distance)
-    strip = nodes.log_discretisation + moduli + 1e-9
-    return np.logaddexp(np.logaddexp(strip, left + 1e-9), right + 1e-9)
+        right = np.exp(log_last + (1 + gap) * v - top) / (reach - (1 + gap) * c)
+    return nodes.discretisation * moduli + nodes.outside * left + right * (1 + 1e-8)

@@ -12,6 +12,7 @@ Parameters are int, float, Fraction or Decimal and are taken at their exact valu
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -496,10 +497,19 @@ def zcdp_to_rho(epsilon: Real, delta: Real) -> float:
 
 def below_one(delta: Real) -> Fraction:
     """Return delta as an exact rational; it must be >= 0 and < 1."""
+    if type(delta) is float:  # asked again and again by those who compose adaptively
+        return _float_below_one(delta)
+    return _below_one(delta)
+
+
+def _below_one(delta: Real) -> Fraction:
     d = _validate.nonnegative("delta", delta)
     if d >= 1:
         raise ParameterError(f"delta must be >= 0 and < 1, got {delta!r}")
     return d
+
+
+_float_below_one = functools.lru_cache(maxsize=64)(_below_one)
 
 
 def _coordinates(coordinates: int | None) -> int | None:

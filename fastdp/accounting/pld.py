@@ -15,20 +15,20 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import _zcdp, conversions
-from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._closed import GaussianProfile, NothingProfile
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._direction import Direction
+from fastdp.accounting._losses import Floats
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
 from fastdp.accounting._pld_events import Gaussian, Step, step_of
+from fastdp.accounting._pld_readings import CurveReadings, LogProfile
 from fastdp.accounting.events import Event
-from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["Bounds", "PLDAccountant"]
 
@@ -117,6 +117,17 @@ class _State:
             return ()
         return (self.removal,) if self.symmetric else (self.removal, self.addition)
 
+    def directed(self, removal: bool | None) -> tuple[Profile, ...]:
+        """Return the profiles that count for a removal, an addition, or (None) both."""
+        closed = (NothingProfile, GaussianProfile)
+        known = self.profiles[:1]
+        if removal is None or self.rho == 0 or self.others == 0:
+            return self.profiles
+        if removal and known and isinstance(known[0], closed):
+            return known  # a single sampled step, whose removal is the larger
+        own = self.removal if removal else self.addition
+        return () if own is None else (own,)
+
 
 def _kept(
     before: tuple[float, float], lost: Fraction, count: int
@@ -129,7 +140,7 @@ def _kept(
     return low * (1 + 1e-15) - 1e-300, min(0.0, high * (1 - 1e-15))
 
 
-class PLDAccountant(Accountant[_State]):
+class PLDAccountant(CurveReadings[_State]):
     """Composes the laws of privacy losses: the exact profile, with proved bounds.
 
     For Gaussian noise, also on Poisson samples, Laplace and discrete Laplace noise,
@@ -257,37 +268,25 @@ class PLDAccountant(Accountant[_State]):
             _log_delta(state, up).lower, found.estimate, found.upper, found.method
         )
 
-    def ln_delta_profile(
-        self, epsilons: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return lower and upper bounds of ln delta at many epsilons.
+    # ---- whole curves (_pld_readings.py) ---------------------------------------------
 
-        Parameters
-        ----------
-        epsilons : array_like of float
-            Finite, >= 0, of any shape.
+    def _log_profile(self, state: _State, removal: bool | None) -> LogProfile:
+        def bounds(epsilons: Floats) -> Floats:
+            found = _log_deltas(state, epsilons, removal)
+            return np.array([[b.lower for b in found], [b.upper for b in found]])
 
-        Returns
-        -------
-        lower, upper : ndarray of float64
-            Proved bounds, in the shape of `epsilons`.
+        return bounds
 
-        Raises
-        ------
-        DTypeError, ParameterError
-            `epsilons` are not numbers, negative or not finite.
-        """
-        array = np.asarray(epsilons)
-        if array.dtype.kind not in "iuf":
-            raise DTypeError(f"epsilons must be real numbers, got {array.dtype}")
-        flat = array.astype(np.float64).ravel()
-        if not (np.isfinite(flat).all() and (flat >= 0).all()):
-            raise ParameterError("epsilons must be finite and >= 0")
-        order = np.argsort(flat)
-        found = _log_deltas(self._snapshot()[0], flat[order])
-        result = np.empty((2, flat.size))
-        result[:, order] = [[b.lower for b in found], [b.upper for b in found]]
-        return result[0].reshape(array.shape), result[1].reshape(array.shape)
+    def _epsilon_bracket(self, state: _State, delta: Fraction) -> Bracket:
+        return _epsilon(state, delta)
+
+    def _end(self, state: _State, log_delta: float) -> float:
+        known = _zcdp.epsilon_from(log_delta, state.rho, _NOTHING)
+        found = [p.epsilon((log_delta, log_delta)).upper for p in state.profiles]
+        return min(known, max(found, default=math.inf))
+
+    def _lost(self, state: _State) -> float:
+        return max(0.0, -math.expm1(state.kept[1]) * (1 - 1e-14))
 
 
 def _shown(bracket: Bracket) -> Bounds:
@@ -336,15 +335,18 @@ def _log_delta(state: _State, epsilon: float) -> Bracket:
     return _log_deltas(state, np.array([epsilon]))[0]
 
 
-def _log_deltas(state: _State, epsilons: npt.NDArray[np.float64]) -> list[Bracket]:
-    if not state.profiles:
+def _log_deltas(
+    state: _State, epsilons: Floats, removal: bool | None = None
+) -> list[Bracket]:
+    profiles = state.directed(removal)
+    if not profiles:
         known = [
             _zcdp.log_delta_from(Fraction(e), state.rho, _NOTHING)
             for e in epsilons.tolist()
         ]
         found = [Bracket(-math.inf, upper, upper, "chernoff") for upper in known]
     else:
-        columns = [profile.log_deltas(epsilons) for profile in state.profiles]
+        columns = [profile.log_deltas(epsilons) for profile in profiles]
         found = [_largest(list(row)) for row in zip(*columns, strict=True)]
     if state.kept == (0.0, 0.0):
         return found

@@ -26,11 +26,12 @@ from fastdp.accounting._renyi_events import curve_of
 from fastdp.accounting._renyi_window import WindowReader
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
-from fastdp.accounting.events import Event, NeighboringRelation
+from fastdp.accounting.events import Event, GaussianEvent, NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 #: Sums of rho are kept in units of 2^-1023.
 _BITS = 1023
+_UNIT = 1 << _BITS
 
 __all__ = ["RDPAccountant", "rdp_to_delta", "rdp_to_epsilon", "renyi_divergence"]
 
@@ -202,12 +203,18 @@ def _scaled_up(value: Fraction) -> int:
     return -((-value.numerator << _BITS) // value.denominator)
 
 
+def _gaussian_rho(event: GaussianEvent) -> int:
+    """Return half the square of sensitivity/sigma as `_scaled_up` does, but sooner."""
+    s, width = event.sensitivity, event.sigma
+    above = s.numerator * width.denominator
+    below = s.denominator * width.numerator
+    return -((-above * above << (_BITS - 1)) // (below * below))
+
+
 def _unscaled_up(value: int) -> float:
-    """Return a double above a sum of what `_scaled_up` returned."""
-    if value == 0:
-        return 0.0
+    """Return a double above a sum of what `_scaled_up` returned, by `EXCESS`."""
     try:
-        return math.nextafter(value / (1 << _BITS), math.inf)
+        return value / _UNIT * (1 + EXCESS)
     except OverflowError:
         return math.inf
 
@@ -234,8 +241,7 @@ class _Sum(NamedTuple):
         if part.log_kept != 0:
             log_kept = (log_kept + count * part.log_kept) * (1 + 1e-15)
         if part.line is not None:
-            rho, xi = self.rho + count * part.line[0], self.xi + count * part.line[1]
-            return _Sum(rho, xi, log_kept, self.log, self.length, self.search)
+            return self._replace(log_kept=log_kept).plus_line(*part.line, count)
         log = self.log if len(self.log) == self.length else self.log[: self.length]
         log.append((part.curve, count))
         search = self.search
@@ -243,9 +249,14 @@ class _Sum(NamedTuple):
             search = search.both(part.search)
         return _Sum(self.rho, self.xi, log_kept, log, self.length + 1, search)
 
+    def plus_line(self, rho: int, xi: int, count: int) -> _Sum:
+        """Return the sum with `count` times a line."""
+        rho, xi = self.rho + count * rho, self.xi + count * xi
+        return _Sum(rho, xi, self.log_kept, self.log, self.length, self.search)
+
     @property
     def line(self) -> tuple[float, float]:
-        """rho and xi of all zero-concentrated parts, rounded up."""
+        """rho and xi of all zero-concentrated parts, raised so that K may be rounded."""
         return _unscaled_up(self.rho), _unscaled_up(self.xi)
 
     @property
@@ -255,7 +266,7 @@ class _Sum(NamedTuple):
 
     def moment(self) -> conversion.Objective:
         """Return the sum of K as a function of gaps of any shape, rounded up."""
-        rho, xi = (part * (1 + EXCESS) for part in self.line)
+        rho, xi = self.line
         counts: dict[Curve, int] = {}
         for curve, count in self.log[: self.length]:
             counts[curve] = counts.get(curve, 0) + count
@@ -372,6 +383,8 @@ class RDPAccountant(Accountant[_Sum]):
         return _Sum(0, 0, 0.0, [], 0, conversion.ANYWHERE)
 
     def _charge(self, state: _Sum, event: Event, count: int) -> _Sum:
+        if type(event) is GaussianEvent:
+            return state.plus_line(_gaussian_rho(event), 0, count)
         return state.plus(_part_of(event), count)
 
     def _epsilon_at(self, state: _Sum, delta: Fraction) -> float:
@@ -381,6 +394,14 @@ class RDPAccountant(Accountant[_Sum]):
             )
         log_delta = _log_remaining(state, delta)
         return self._reader.epsilon(state, log_delta)
+
+    def _quiet_epsilon_at(self, state: _Sum, delta: Fraction) -> float:
+        """Return epsilon of lines alone without numpy, which could warn."""
+        if state.length == 0 and delta > 0:
+            found = self._reader.line_epsilon(state, _log_remaining(state, delta))
+            if found is not None:
+                return found
+        return super()._quiet_epsilon_at(state, delta)
 
     def _log_delta_at(self, state: _Sum, epsilon: Fraction) -> float:
         return float(_log_deltas(state, np.array([float_down(epsilon)]))[0])
