@@ -42,6 +42,8 @@ def exact(name: str, value: object) -> Fraction:
         return Fraction(value)
     if isinstance(value, Fraction):
         result = value
+    elif type(value) is int:
+        result = Fraction(value)
     elif isinstance(value, _NOT_NUMBERS) or not isinstance(
         value, (numbers.Real, decimal.Decimal)
     ):
@@ -76,7 +78,7 @@ def exact(name: str, value: object) -> Fraction:
 def positive(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must be finite and > 0."""
     result = exact(name, value)
-    if result <= 0:
+    if result.numerator <= 0:
         raise ParameterError(f"{name} must be finite and > 0, got {value!r}")
     return result
 
@@ -84,7 +86,7 @@ def positive(name: str, value: object) -> Fraction:
 def nonnegative(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must be finite and >= 0."""
     result = exact(name, value)
-    if result < 0:
+    if result.numerator < 0:
         raise ParameterError(f"{name} must be finite and >= 0, got {value!r}")
     return result
 

@@ -301,7 +301,7 @@ def _is_parabola(values: Floats, middle: Floats) -> Floats:
 
     The vertex is wrong by up to a sixth of third over second difference, in units of
     the spacing, and the value by the square of that times half the second difference.
-    The third may vanish by symmetry, so the fourth, which says how it changes, is added.
+    The third may vanish by symmetry: the fourth, which says how it changes, is added.
     """
     rows, place = np.arange(len(values)), middle.astype(int)
     first = np.clip(place - 2, 0, _SECTION - 5)

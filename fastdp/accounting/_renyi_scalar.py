@@ -1,4 +1,4 @@
-"""One reading of a Renyi bound in plain floats: small arrays would take ten times as long.
+"""One reading of a Renyi bound in plain floats; small arrays take ten times as long.
 
 The formulas are those of `_renyi_conversion`, which says where they come from.
 """

@@ -39,8 +39,8 @@ _TRIES = 4
 _CLOSE = 1e-6
 #: A window is looked at between its nodes when K has grown by this factor.
 _LOOK_AGAIN = 1.1
-#: From here on exp(-t r) moves the best gap by less than what `_CLOSE` says.
-_LARGE_REACH = 12.0
+#: From here on the square of exp(-t r) moves the best gap by less than `_CLOSE`.
+_LARGE_REACH = 6.0
 
 
 class _Rows(NamedTuple):
@@ -194,7 +194,7 @@ class Sum(Protocol):
 
     @property
     def line(self) -> tuple[float, float]:
-        """rho and xi of all zero-concentrated parts, raised so that K may be rounded."""
+        """The sums of rho and xi, raised so that K may be rounded."""
 
     @property
     def log(self) -> list[tuple[Curve, int]]:
@@ -336,9 +336,11 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
 
 
 def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
-    """Return epsilon at the nodes for w0 = 1, nearly: a better w0 hardly moves the gap."""
+    """Return epsilon at the nodes for w0 = 1, nearly; a better w0 moves little."""
     odds = totals + np.log1p(-np.exp(-totals)) - np.log1p(gaps) - log_delta
-    value = odds / gaps - np.log1p(1 / gaps)  # less than that for w0 = 1
+    tail = np.exp(-odds)  # softplus and psi to first order in it
+    step = (odds + tail) / gaps
+    value = step - np.log1p(1 / gaps) - tail * np.expm1(-step)
     if odds[value.argmin()] > _LARGE_REACH:
         return np.asarray(value)
     logs = np.full(1, log_delta)

@@ -40,6 +40,8 @@ _AIM = 38.0
 #: Beyond, the bound without sampling is returned: exponentials would overflow.
 _LARGEST_NOISE_RATIO = 35.0
 _MOST_NODES = 400_000
+#: Gaps within this factor share their nodes.
+_TOGETHER = 8
 #: Elements of the table of terms that are worked on at a time.
 _BLOCK = 1 << 18
 _LOG_SQRT_2PI = 0.9189385332046727
@@ -71,12 +73,14 @@ class SubsampledGaussianCurve(Curve):
         plain = gap * (1 + gap) * (c * c / 2) * (1 + EXCESS)
         if c > _LARGEST_NOISE_RATIO or gap.size == 0:
             return plain
+        if gap.max() <= _TOGETHER * gap.min():
+            return np.minimum(plain, self._together(c, gap))
         result = plain.copy()
         order = np.argsort(gap)
         start = 0
         while start < gap.size:  # gaps of similar size share their nodes
             first = gap[order[start]]
-            stop = int(np.searchsorted(gap[order], 8 * first, side="right"))
+            stop = int(np.searchsorted(gap[order], _TOGETHER * first, side="right"))
             chosen = order[start:stop]
             value = self._together(c, gap[chosen])
             result[chosen] = np.minimum(plain[chosen], value)
@@ -106,6 +110,8 @@ class SubsampledGaussianCurve(Curve):
         if nodes is None:
             return np.full_like(gap, np.inf)
         step = max(1, _BLOCK // nodes.w.size)
+        if step >= gap.size:
+            return _log_moment(nodes, gap, self.addition)
         parts = [
             _log_moment(nodes, gap[i : i + step], self.addition)
             for i in range(0, gap.size, step)
@@ -190,7 +196,9 @@ def _nodes(
     with np.errstate(under="ignore"):
         density = np.exp(log_density)
     size = np.abs(v)
-    weights = np.stack([np.ones_like(v), square + 2 * size + 60, size], axis=1)
+    weights = np.ones((v.size, 3))
+    weights[:, 1] = square + 2 * size + 60
+    weights[:, 2] = size
     w = -v if addition else v
     exponent = spread * spread / 2 - 2 * math.pi * spread / step
     return _Nodes(
@@ -209,7 +217,7 @@ def _nodes(
 
 
 def _log_moment(nodes: _Nodes, gap: Floats, addition: bool) -> Floats:
-    """Return K rounded up at gaps that the nodes reach, the largest 8 times the least."""
+    """Return K rounded up at gaps that the nodes reach, within `_TOGETHER`."""
     w, t = nodes.w, gap[:, None]
     # Where t w > 1 for all gaps, at one end, the parts of g(t w) may be taken apart
     # and are kept times e^-top, as they may be large.

@@ -256,7 +256,7 @@ class _Sum(NamedTuple):
 
     @property
     def line(self) -> tuple[float, float]:
-        """rho and xi of all zero-concentrated parts, raised so that K may be rounded."""
+        """The sums of rho and xi, raised so that K may be rounded."""
         return _unscaled_up(self.rho), _unscaled_up(self.xi)
 
     @property
