@@ -1,22 +1,22 @@
-"""The Gaussian profile for whole arrays: ln delta(epsilon) and its inverse.
+"""The Gaussian profile for whole arrays: delta(epsilon), its logarithm, its inverse.
 
-With a = epsilon/mu - mu/2, b = a + mu and m the Mills ratio,
-delta = phi(a) (m(a) - m(b)). Where mu is small beside a the difference is taken from
-the derivatives of m at the middle, which are of one sign after folding:
+With a = epsilon/mu - mu/2, b = a + mu and x the scaled complementary error function,
+delta = exp(-a^2/2) (x(a/sqrt 2) - x(b/sqrt 2))/2. Where mu is small beside a the
+difference is taken from the derivatives of the Mills ratio m at the middle, which are
+of one sign after folding:
 m(a) - m(b) = 2 sum over odd k of (mu/2)^k m_k/k!, m_k = (-1)^k m^(k)(epsilon/mu) > 0.
 The single values of `_gaussian` take exact rationals and are somewhat slower.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from fastdp._special import LOG_SQRT_2PI, SQRT_HALF_PI
+from fastdp._special import SQRT_HALF_PI
 from fastdp.accounting._series import Floats
 from fastdp.exceptions import DTypeError
 
@@ -26,8 +26,6 @@ _BLOCK = 1 << 14
 _NARROW = 0.02
 _ASYMPTOTIC_FROM = 15.0
 _TERMS = 14
-#: The polynomial behind the Mills ratio, and the point that maps to its middle.
-_DEGREE, _POLE = 28, 3.5
 _ROOT_HALF = math.sqrt(0.5)
 #: Rounding of ln(delta): flat, relative, and by the size of epsilon/mu + mu/2.
 _FLAT, _RELATIVE, _PLACE = 4e-13, 1e-15, 1e-15
@@ -45,8 +43,7 @@ def delta(epsilon: Floats, mu: Floats) -> Floats:
     """Return delta(epsilon) rounded up; shapes as for `log_delta`."""
     result = np.empty(epsilon.size)
     for part in _parts(epsilon.size):
-        logs = _block(epsilon[part], mu if mu.size == 1 else mu[part])[0]
-        result[part] = exp_up(logs)
+        result[part] = _delta(epsilon[part], mu if mu.size == 1 else mu[part])
     return result
 
 
@@ -54,36 +51,70 @@ def _parts(size: int) -> Iterator[slice]:
     return (slice(i, i + _BLOCK) for i in range(0, size, _BLOCK))
 
 
-def _block(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return ln(delta) rounded up, m(b), and m(a) - m(b) or what stands for it."""
-    centre, half = epsilon / mu, mu / 2
-    a, b = centre - half, centre + half
-    upper = mills(b)
-    gap = mills(np.maximum(a, -1.0))
-    gap -= upper
-    narrow = mu < _NARROW * np.maximum(a, 1.0)
-    if narrow.any():
-        gap[narrow] = _narrow(centre[narrow], np.broadcast_to(mu, a.shape)[narrow])
-    value = np.log(gap)
-    value -= a * a / 2
-    value -= LOG_SQRT_2PI
-    left = a < -1
-    if left.any():
-        value[left], upper[left], gap[left] = _likely(a[left], upper[left])
-    slop = _PLACE * (1 + max(-a.min(), a.max())) * b.max()
+def _difference(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return a/sqrt 2, x(b/sqrt 2), the difference, and bounds of the places' rounding.
+
+    The difference is that for max(a, -1).
+    """
+    from scipy.special import erfcx
+
+    centre, half = epsilon * (_ROOT_HALF / mu), mu * (_ROOT_HALF / 2)
+    low, high = centre - half, centre + half
+    least, most = float(low.min()), float(low.max())
+    slop = np.asarray(2 * _PLACE * (1 + max(-least, most)) * float(high.max()))
     if slop > _FLAT / 4:
-        slop = _PLACE * (1 + np.abs(a)) * b
+        slop = 2 * _PLACE * (1 + np.abs(low)) * high
+    upper = erfcx(high, out=high)
+    gap = erfcx(low if least > -_ROOT_HALF else np.maximum(low, -_ROOT_HALF))
+    gap -= upper
+    if float(mu.min()) < _NARROW * max(1.0, 2 * most):
+        wide = np.broadcast_to(mu, low.shape)
+        narrow = wide < _NARROW * np.maximum(low / _ROOT_HALF, 1.0)
+        if narrow.any():
+            place = centre[narrow] / _ROOT_HALF
+            gap[narrow] = _narrow(place, wide[narrow]) / SQRT_HALF_PI
+    return low, upper, gap, slop
+
+
+def _block(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return ln(delta) rounded up, and its parts: -d delta/d epsilon is as their ratio.
+
+    Those are x(b/sqrt 2) and the difference, or what stands for them where delta is
+    large.
+    """
+    low, upper, gap, slop = _difference(epsilon, mu)
+    value = np.log(gap)
+    value -= low * low
+    value -= math.log(2)
+    left = low < -_ROOT_HALF
+    if left.any():
+        density, gap[left] = _likely(low[left], upper[left])
+        upper[left] *= density
+        value[left] = np.log(gap[left])
     value *= 1 - _RELATIVE  # the logarithm is <= 0: this raises it
     value += _FLAT + slop
     return np.minimum(value, 0.0), upper, gap
 
 
-def exp_up(logs: Floats) -> Floats:
-    """Return the exponentials of logarithms <= 0, rounded up, at most 1."""
-    values: Floats = np.asarray(np.exp(logs))
+def _delta(epsilon: Floats, mu: Floats) -> Floats:
+    """Return delta rounded up."""
+    low, upper, gap, slop = _difference(epsilon, mu)
+    square = low * low
+    value = np.negative(square, out=square if slop.ndim == 0 else None)
+    value = np.exp(value, out=value)
+    value *= gap
+    left = low < -_ROOT_HALF
+    if left.any():
+        value[left] = 2 * _likely(low[left], upper[left])[1]
+    value *= 0.5 * (1 + _FLAT + slop)
+    return _raised(value)
+
+
+def _raised(values: Floats) -> Floats:
+    """Return values raised by a few units in the last place, at most 1; in place."""
     values *= 1 + 1e-15
-    tiny = values < 1e-300  # where a product no longer rounds up
-    if tiny.any():
+    if float(values.min(initial=1.0)) < 1e-300:  # where a product need not round up
+        tiny = values < 1e-300
         values[tiny] = np.nextafter(values[tiny], 1)
     return np.asarray(np.minimum(values, 1.0, out=values))
 
@@ -96,48 +127,13 @@ def reals(name: str, values: npt.ArrayLike) -> Floats:
     return np.asarray(array, dtype=np.float64)
 
 
-def mills(x: Floats) -> Floats:
-    """Return the Mills ratio Phi(-x)/phi(x) for x >= -1; relative error 4e-15."""
-    inverse = 1 / (x + (1 + _POLE))
-    t = inverse * (-2 * _POLE)
-    t += 1
-    coefficients = _mills_polynomial()
-    total = np.full_like(t, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        total *= t
-        total += coefficient
-    total *= inverse
-    return total
-
-
-@functools.cache
-def _mills_polynomial() -> tuple[float, ...]:
-    """Return P with m(x) = P((y - k)/(y + k))/(y + k), y = x + 1, on y >= 0.
-
-    Interpolation at Chebyshev points; the coefficients fall fast enough for powers.
-    """
+def _likely(low: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return exp(-a^2/2)/2, and delta as 1 - (1 - delta), for a < -1."""
     from scipy.special import erfcx
 
-    size = _DEGREE + 1
-    odd = 2 * np.arange(size) + 1
-    y = _POLE / np.tan(odd * (np.pi / (4 * size))) ** 2
-    values = SQRT_HALF_PI * erfcx((y - 1) * _ROOT_HALF) * (y + _POLE)
-    # Angles are reduced as integers, so that the cosines keep all digits.
-    turns = np.arange(size)[:, None] * odd % (4 * size)
-    series = np.cos(turns * (np.pi / (2 * size))) @ values * (2 / size)
-    series[0] /= 2
-    return tuple(np.polynomial.chebyshev.cheb2poly(series).tolist())
-
-
-def _likely(a: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return ln(1 - (1 - delta)) for a < -1, where delta is large, phi m(b) and it."""
-    from scipy.special import erfcx
-
-    density = np.exp(-a * a / 2 - LOG_SQRT_2PI)
-    outside = density * (SQRT_HALF_PI * erfcx(-a * _ROOT_HALF) + upper)
-    inside = np.maximum(1 - outside, 1e-300)
-    logs = np.log1p(-np.minimum(outside, 1 - 1e-16))
-    return logs, density * upper, inside
+    density = np.exp(-low * low) / 2
+    outside = density * (erfcx(-low) + upper)
+    return density, np.maximum(1 - outside, 1e-300)
 
 
 def _narrow(centre: Floats, mu: Floats) -> Floats:

@@ -258,8 +258,8 @@ class GaussianTradeOff(TradeOffFunction):
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the exact delta at each epsilon (`gdp_delta`), rounded up."""
         e = _epsilons(epsilon)
-        logs = _gdp.log_delta(e.ravel(), np.full(e.size, float_up(self.mu)))
-        return np.asarray(_gdp.exp_up(logs).reshape(e.shape))
+        mu = np.array([float_up(self.mu)])
+        return np.asarray(_gdp.delta(e.ravel(), mu).reshape(e.shape))
 
     def group(self, size: int) -> GaussianTradeOff:
         """Return the exact function of a group, with mu times `size`."""

@@ -161,6 +161,10 @@ def _check_mu(mu: Floats) -> None:
         raise ParameterError("mu must be finite and > 0")
 
 
+#: Within, doubles hold all that stands between mu and epsilon.
+_PLAIN_MU, _PLAIN_LOG_DELTA = (Fraction(1, 10**9), Fraction(10**4)), -1e5
+
+
 # ---- composition ---------------------------------------------------------------------
 
 
@@ -277,22 +281,18 @@ class GDPAccountant(Accountant[Fraction]):
             raise UnsupportedEventError(
                 "delta must be > 0: Gaussian privacy gives no pure epsilon"
             )
-        mu = sqrt_up(state)
-        high = float(gdp_epsilon(max(float_down(delta), 1e-300), float_up(mu)))
+        mu, log_delta = sqrt_up(state), log_down(delta)
+        if _PLAIN_MU[0] < mu < _PLAIN_MU[1] and log_delta > _PLAIN_LOG_DELTA:
+            target = np.array([log_delta])
+            return float(_gdp.epsilon(target, np.array([float_up(mu)]))[0])
         return conversions.invert(
-            lambda e: _gaussian.log_delta(e, mu), delta, _finite_above(high, mu, delta)
+            lambda e: _gaussian.log_delta(e, mu),
+            delta,
+            conversions.zcdp_epsilon(delta, mu * mu / 2),
         )
 
     def _log_delta_at(self, state: Fraction, epsilon: Fraction) -> float:
         return _gaussian.log_delta(epsilon, sqrt_up(state))
-
-
-def _finite_above(high: float, mu: Fraction, delta: Fraction) -> float:
-    """Return an epsilon that is known to meet delta: the one found, or by a bound."""
-    start = Fraction(high) * (1 + Fraction(1, 10**12))
-    if _gaussian.log_delta(start, mu) <= log_down(delta):
-        return float_up(start)
-    return conversions.zcdp_epsilon(delta, mu * mu / 2)
 
 
 def _mu_of(event: Event) -> Fraction:

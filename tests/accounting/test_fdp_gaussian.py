@@ -7,7 +7,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import _gdp
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     GaussianEvent,
@@ -36,19 +35,6 @@ def true_log_delta(epsilon, mu):
         return mp.log((near - mp.exp(e) * far) / 2)
 
 
-def test_mills_ratio():
-    x = np.concatenate([np.linspace(-1, 6, 60), np.geomspace(6, 1e8, 60)])
-    got = _gdp.mills(x)
-    for value, at in zip(got.tolist(), x.tolist(), strict=True):
-        with mp.workdps(40):
-            a = mp.mpf(at)
-            if at < 1e4:
-                true = mp.sqrt(mp.pi / 2) * mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2))
-            else:
-                true = 1 / a * (1 - 1 / a**2 + 3 / a**4)
-        assert abs(float(value / true - 1)) < 4e-15
-
-
 @pytest.mark.parametrize("mu", [1e-9, 1e-5, 1e-3, 0.01, 0.05, 0.3, 1, 3, 12, 60])
 def test_profile_is_never_below_and_close(mu):
     epsilons = [mu * (a + mu / 2) for a in PLACES if a + mu / 2 >= 0]
@@ -57,6 +43,11 @@ def test_profile_is_never_below_and_close(mu):
         true = true_log_delta(epsilon, mu)
         excess = float(mp.mpf(value) - true)
         assert 0 <= excess < 1e-12 * max(1, abs(value)), (epsilon, excess)
+        # alone and together with others, and delta itself
+        assert abs(float(gdp_log_delta(epsilon, mu)) - value) < 1e-11
+        delta, exact = float(gdp_delta(epsilon, mu)), mp.exp(true)
+        slack = 2e-12 + 3e-14 * abs(value)
+        assert exact <= delta <= exact * (1 + slack) + mp.mpf("1e-323")
 
 
 @pytest.mark.parametrize("mu", [1e-8, 0.1, 1, 20])
