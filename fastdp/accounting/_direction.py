@@ -14,10 +14,12 @@ import numpy as np
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyError
+from fastdp.accounting._cut_sample import cut_off
 from fastdp.accounting._grid import GridProfile
 from fastdp.accounting._grid_steps import grid_profile
 from fastdp.accounting._losses import Floats, Loss, U, order
 from fastdp.accounting._precise import PreciseContour
+from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 #: ln of about what delta is in units of its least Chernoff bound.
 _GAP = -1.5
@@ -34,6 +36,12 @@ _WIDE = 1e-7
 #: And so is, in more digits, what is wider than this where every step is repeated.
 _NARROW, _MANY = 1e-10, 100
 
+#: Points of a profile from which on a grid is summed up for all of them.
+_FEW = 8
+
+#: How sharply tails are cut for that; None leaves them.
+_STRETCHES = (None, 2.0, 1.0)
+
 #: Widenings of a first guess at the width that are tried.
 _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 
@@ -44,6 +52,7 @@ class Direction:
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
         self._chernoff = Chernoff(composition)
+        self._cuts: dict[tuple[int, float], tuple[Composition, Chernoff]] = {}
 
     def plus(self, loss: Loss, count: int) -> Direction:
         """Return the profile with `count` more times `loss`."""
@@ -94,19 +103,61 @@ class Direction:
         search = _Search(log_delta, best.upper)
         search.lower = best.lower
         epsilon = best.estimate or best.upper
+        if best.upper - best.lower > 0.1 * best.upper:
+            epsilon = min(epsilon, self._cut_guess(log_delta[0]))
         try:
-            for _ in range(8):
-                contour = PreciseContour(
-                    self.composition, self._chernoff, epsilon, log_delta[0]
-                )
-                start = epsilon
+            for _ in range(4):
+                contour = self._precise(epsilon, log_delta[0])
                 epsilon = search.root(contour, epsilon)
-                if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
+                search.widen(contour, epsilon)
+                if search.upper - search.lower <= _NARROW * search.upper:
                     break
-            search.widen(contour, epsilon)
         except TooCostlyError:
-            return best
+            pass
         return best.narrowed(Bracket(search.lower, epsilon, search.upper, "contour"))
+
+    def _precise(self, epsilon: float, log_delta: float) -> PreciseContour:
+        """Return the cheapest contour in more digits, with or without cut tails."""
+        found = []
+        for stretch in _STRETCHES:
+            composition, chernoff = self._cut(log_delta, stretch)
+            try:
+                found.append(
+                    PreciseContour(composition, chernoff, epsilon, log_delta)
+                )
+            except TooCostlyError:
+                continue
+        if not found:
+            raise TooCostlyError
+        return min(found, key=lambda contour: contour.cost)
+
+    def _cut(
+        self, log_delta: float, stretch: float | None
+    ) -> tuple[Composition, Chernoff]:
+        """Return the composition with its tails cut where this delta ignores them."""
+        steps = self.composition.steps
+        if stretch is None or not any(type(x) is SampledGaussianLoss for x, _ in steps):
+            return self.composition, self._chernoff
+        key = (round(log_delta), stretch)
+        if key not in self._cuts:
+            composition = Composition(
+                tuple(
+                    (cut_off(x, n, log_delta - 1, stretch), n)
+                    if isinstance(x, SampledGaussianLoss)
+                    else (x, n)
+                    for x, n in steps
+                )
+            )
+            self._cuts[key] = composition, Chernoff(composition)
+        return self._cuts[key]
+
+    def _cut_guess(self, log_delta: float) -> float:
+        """Return the Chernoff bound of epsilon of the law without its far tails."""
+        chernoff = self._cut(log_delta, _STRETCHES[-1])[1]
+        try:
+            return max(0.0, chernoff.best_epsilon(log_delta - _GAP)[1])
+        except OverflowError:
+            return math.inf
 
     def _by_contour(
         self, guess: float, upper: float, log_delta: tuple[float, float]
@@ -152,18 +203,29 @@ class Direction:
 
     def _narrowed(self, epsilons: Floats, results: list[Bracket]) -> list[Bracket]:
         """Read from grids what is still wide, one grid for neighbours."""
-        grid, theta = None, 0.0
-        for i, found in enumerate(results):
-            if found.upper - found.lower <= _WIDE or found.upper == -math.inf:
-                continue
-            epsilon = float(epsilons[i])
+        wide = [
+            i
+            for i, found in enumerate(results)
+            if found.upper - found.lower > _WIDE and found.upper > -math.inf
+        ]
+        best = [order(self._chernoff.best_delta(float(epsilons[i]))[0]) for i in wide]
+        at = 0
+        while at < len(wide):
+            end = at + 1
+            while end < len(wide) and 0.6 * best[at] < best[end] < 1.6 * best[at]:
+                end += 1
+            part = wide[at:end]
             try:
-                best = order(self._chernoff.best_delta(epsilon)[0])
-                if grid is None or not 0.6 * theta < best < 1.6 * theta:
-                    grid, theta = self._grid(epsilon), best
+                grid = self._grid(float(epsilons[part[0]]))
             except OverflowError:
                 break
-            results[i] = found.narrowed(grid.log_delta(epsilon))
+            if len(part) < _FEW:
+                found = [grid.log_delta(float(epsilons[i])) for i in part]
+            else:
+                found = grid.log_deltas(epsilons[part])
+            for i, bracket in zip(part, found, strict=True):
+                results[i] = results[i].narrowed(bracket)
+            at = end
         return results
 
     def _planned(self, epsilon: float) -> tuple[Contour, float]:

@@ -73,6 +73,20 @@ def powers(base: Pair, count: int, bits: int) -> Pair:
     return np.stack([r for r, _ in rows]), np.stack([i for _, i in rows])
 
 
+def falling(start: int, ratio: int, count: int, bits: int) -> Integers:
+    """Return start ratio^j for j below `count`, 0 < ratio < 1: each 1 unit more off."""
+    values = []
+    for _ in range(count):
+        values.append(start)
+        start = (start * ratio) >> bits
+    return integers(values)
+
+
+def real_exp(x: int, bits: int) -> int:
+    """Return exp(x), as `exp` does."""
+    return int(exp((integers([x]), integers([0])), bits)[0][0])
+
+
 def product(a: Pair, b: Pair, bits: int) -> Pair:
     """Return the matrix product, each element less than one unit too small."""
     real = np.dot(a[0], b[0]) - np.dot(a[1], b[1])
@@ -172,7 +186,7 @@ def _fixed(values: npt.NDArray[np.float64], bits: int) -> Integers:
 
 
 def log_fraction(value: Fraction, bits: int) -> int:
-    """Return ln of a positive rational, within 64 units."""
+    """Return ln of a positive rational, within 64 units and one per octave from 1."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     mantissa = value / Fraction(2) ** exponent  # 1/2 to 2
     z = integers([scaled(mantissa / 2, bits)]), integers([0])

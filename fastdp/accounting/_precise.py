@@ -9,6 +9,7 @@ for. (docs/proofs/numerical_accounting.md, section 6a.)
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +19,7 @@ import numpy as np
 from fastdp.accounting import _fixed_point as fixed
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyError
+from fastdp.accounting._cut_sample import ANGLE, CutSampledLoss
 from fastdp.accounting._fixed_point import Integers, Pair
 from fastdp.accounting._losses import PER_OCTAVE, Floats, GaussianLoss, short
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
@@ -28,8 +30,8 @@ _AIM = 34.0
 #: Largest ln of how far delta may be below the terms of its sum.
 _MOST_LOST = 650.0
 
-#: Most products of nodes of both sums, by the bits of each in units of 256.
-_MOST_WORK = 6_000_000
+#: Most of what a contour may cost, in seconds or so.
+_MOST_COST = 4.0
 
 #: Relative allowance for `GaussianLoss.square`, a sum of doubles.
 _SQUARE = Fraction(1, 10**12)
@@ -70,11 +72,16 @@ class PreciseContour(Contour):
         ]
         if len(self._steps) + len(squares) < len(composition.steps):
             raise TooCostlyError
+        cut = [(loss, n) for loss, n in self._steps if isinstance(loss, CutSampledLoss)]
+        self._lost = sum(n * math.exp(loss.log_lost) for loss, n in cut) * (1 + 1e-9)
+        self._square = Fraction(sum(squares))
         try:
             self._plan(composition, chernoff, epsilon, log_delta)
-            self._evaluate(Fraction(sum(squares)), epsilon)
+            self._measure()
         except OverflowError as error:
             raise TooCostlyError from error
+        if self.cost > _MOST_COST:
+            raise TooCostlyError
 
     # ---- planning ------------------------------------------------------------------
 
@@ -122,32 +129,37 @@ class PreciseContour(Contour):
 
     # ---- the nodes -----------------------------------------------------------------
 
-    def _evaluate(self, square: Fraction, epsilon: float) -> None:
+    def _measure(self) -> None:
+        """Set by how much the sum may err, the bits for that, and what it costs."""
         theta, eta, count = self.theta, self._step, self._count
-        lines = [_Line(loss, theta, self._aim) for loss, _ in self._steps]
-        error, work = 1.0, 0
-        for line, (_, n) in zip(lines, self._steps, strict=True):
+        self._lines = [_Line(loss, theta, self._aim) for loss, _ in self._steps]
+        error = 1.0
+        for line, (_, n) in zip(self._lines, self._steps, strict=True):
             error += 2.0 * n * (line.rounding(eta * count, count) + 8)
-            work += line.size * count
         # Units by which the sum may err, and bits of which these are few enough.
         self._error_units = 4.0 * count * (error + 40 * count)
         bits = math.ceil(math.log2(self._error_units) + self._aim / math.log(2)) + 8
-        if work * bits / 256 > _MOST_WORK:
-            raise TooCostlyError
-        self._bits = bits
         quadrature = sum(n for _, n in self._steps) * 12.0 * count
         self._error_units += quadrature * 2.0 ** (bits - self._aim / math.log(2))
+        self._bits = bits
+        size = sum(line.size for line in self._lines)
+        self.cost = (size * (count + 250) + 40 * count) * (bits + 150) / 1e9
+
+    @functools.cached_property
+    def _sums(self) -> list[_Sum]:
+        """Return the nodes for the least and for the largest square of plain noise."""
+        theta, eta, count, bits = self.theta, self._step, self._count, self._bits
         phi: Pair = (
             fixed.integers([1 << bits] * (count + 1)),
             fixed.integers([0] * (count + 1)),
         )
         log_norm = Fraction(0)
-        for line, (_, n) in zip(lines, self._steps, strict=True):
+        for line, (_, n) in zip(self._lines, self._steps, strict=True):
             one, log_one = line.nodes(eta, count, bits)
             phi = fixed.times(phi, fixed.power(one, n, bits), bits)
             log_norm += n * log_one
-        squares = {square * (1 - _SQUARE), square * (1 + _SQUARE)}
-        self._sums = [
+        squares = {self._square * (1 - _SQUARE), self._square * (1 + _SQUARE)}
+        return [
             _Sum(phi, log_norm, value, theta, eta, bits) for value in sorted(squares)
         ]
 
@@ -169,7 +181,7 @@ class PreciseContour(Contour):
                 LogDelta(
                     self._log(low[0] - below, low[1]) - slack,
                     self._log(middle, high[1]),
-                    self._log(high[0] + tail, high[1]) + slack,
+                    self._with_lost(self._log(high[0] + tail, high[1]) + slack),
                 )
             )
         return results
@@ -178,6 +190,13 @@ class PreciseContour(Contour):
         if value <= 0:
             return -math.inf
         return math.log(value) - self._bits * math.log(2) + level
+
+    def _with_lost(self, log_delta: float) -> float:
+        """Add what the cut steps have left out (theorem 14)."""
+        if self._lost == 0 or log_delta > 0:
+            return log_delta
+        with_it = log_delta + math.log1p(self._lost * math.exp(min(-log_delta, 700.0)))
+        return with_it if log_delta > -700 else 0.0
 
     def slope(self, epsilon: float, log_delta: float) -> float:
         """Return an estimate of d ln(delta)/d epsilon."""
@@ -295,38 +314,52 @@ class _Line:
         return self._shape.last - self._shape.first + 1
 
     def _damping(self, b: Floats) -> Floats:
-        """Return v(b) of theorem 7."""
+        """Return v(b) of theorem 7: ln of the integral of the modulus on Im x = b."""
         s, a = self._loss.noise, float(self._a)
+        if isinstance(self._loss, CutSampledLoss):
+            each = [self._loss.log_line(np.array([a]), float(x))[0] for x in b]
+            return np.concatenate(each) - self._cumulant
         value = b * b / (2 * s * s)
         return value + a * np.log(np.cos(b / (2 * s * s))) if a < 0 else value
 
     def _placed(self, aim: float) -> _Shape:
         s, a = self._loss.noise, float(self._a)
-        b = np.linspace(0.01, 0.98, 98) * min(math.pi * s * s / 2, 2 * s * aim**0.5)
+        most = min(math.pi * s * s / 2, 2 * s * aim**0.5)
+        if isinstance(self._loss, CutSampledLoss):
+            most = min(most, ANGLE * self._loss.breadth / 2)
+        b = np.linspace(0.05, 0.98, 32) * most
         outer = self._damping(2 * b)
-        i = int(np.argmax(b / (aim + outer)))
+        i = int(np.argmax(b / (aim + np.maximum(outer, 0.0))))
         shift = short(float(b[i]))
-        h = short(2 * math.pi * shift / (aim + float(outer[i]) + 2))
-        damping = float(self._damping(np.array([shift]))[0])
+        h = short(2 * math.pi * shift / (aim + max(0.0, float(outer[i])) + 2))
+        damping = max(0.0, float(self._damping(np.array([shift]))[0]))
         reach = s * math.sqrt(2 * (aim + damping + 20))
         least = min(0.0, a) * float(self._loss.share(np.array(0.0)))
         ends = np.array([least - reach, max(1.0, a) + reach])
-        x, level = self._levels(ends, h)
-        top = max(a, 0.0)
-        away = np.array([least - x[0], x[1] - top])
-        outside = level + np.log(s * s / (h * away)) + damping + 1
+        if isinstance(self._loss, CutSampledLoss):
+            ends[1] = self._loss.place + 12 * self._loss.breadth
+        x, level = self._levels(ends, h, shift)
+        away = np.array([least - x[0], x[1] - max(a, 0.0)])
+        if isinstance(self._loss, CutSampledLoss):
+            away[1] = s * s / self._loss.breadth
+        outside = level + np.log(s * s / (h * away)) + 1
         if not (outside < -aim).all() or (x[1] - x[0]) / h > 1 << 15:
             raise OverflowError("too many nodes")
         # Lighter nodes at the ends are left out.
-        x, level = self._levels(np.arange(x[0], x[1], h), h)
-        heavy = np.flatnonzero(level > -aim - damping - math.log(x.size) - 1)
+        x, level = self._levels(np.arange(x[0], x[1], h), h, shift)
+        heavy = np.flatnonzero(level > -aim - math.log(x.size) - 1)
         j = np.rint(x[heavy[[0, -1]]] / h).astype(int)
         return _Shape(shift, h, int(j[0]), int(j[1]), damping)
 
-    def _levels(self, x: Floats, h: float) -> tuple[Floats, Floats]:
-        """Return nodes next to x, and ln of their weights on the real line."""
+    def _levels(self, x: Floats, h: float, shift: float) -> tuple[Floats, Floats]:
+        """Return nodes next to x, and ln of bounds of their weights on Im x = shift."""
+        loss, s, a = self._loss, self._loss.noise, float(self._a)
         x = np.rint(x / h) * h
-        level = float(self._a) * self._loss.log_ratio(x) + self._loss.log_density(x)
+        level = a * loss.log_ratio(x) + loss.log_density(x) + shift**2 / (2 * s * s)
+        if a < 0:
+            level = level + a * math.log(math.cos(shift / (2 * s * s)))
+        if isinstance(loss, CutSampledLoss):
+            level = level + loss.log_cut(x, shift)
         return x, level + math.log(h) - self._cumulant
 
     def _slip(self) -> float:
@@ -337,12 +370,20 @@ class _Line:
         turn = np.exp(1j * np.where(u > 0, -1, 1) * shape.shift / (s * s) - np.abs(u))
         q = np.where(u > 0, 1 - self._loss.probability, self._loss.probability)
         least = float(np.abs(1 - q + q * turn).min())
-        return 32 * (1 + 1 / least)
+        return (32 + 4 * self.size) * (1 + 1 / least)
+
+    def _steepest(self) -> float:
+        """Return the largest |ln g| at the nodes."""
+        if not isinstance(self._loss, CutSampledLoss):
+            return 0.0
+        last = np.array(self._shape.last * self._shape.step)
+        return -float(self._loss.log_cut(last))
 
     def rounding(self, highest: float, count: int) -> float:
         """Return units by which phi may err up to y = highest, the count-th node."""
         slip = self._slip()
         each = (abs(float(self._a)) + highest) * slip + 8 * count + 16
+        each += 8 * self._steepest() + 4 * self.size
         return 4 * (self.size + math.exp(self._shape.damping)) * each
 
     def nodes(self, eta: float, count: int, bits: int) -> tuple[Pair, Fraction]:
@@ -366,6 +407,10 @@ class _Line:
         )
         level = level + fixed.scaled(shift * shift / (2 * square) - unit, bits)
         turn = a.numerator * loss[1] // a.denominator - by(step * shift / square, j)
+        if isinstance(self._loss, CutSampledLoss):
+            place, breadth = Fraction(self._loss.place), Fraction(self._loss.breadth)
+            cut = self._cut(breadth, place, bits)
+            level, turn = level - cut[0], turn - cut[1]
         weight = fixed.exp((level, turn), bits)
         y = Fraction(eta)
         wave = fixed.exp(
@@ -387,25 +432,43 @@ class _Line:
         return phi, unit + self._log_front(bits)
 
     def _log_ratio(self, real: Integers, imag: int, bits: int) -> Pair:
-        """Return l = ln(1 - q + q e^u) at u = real + i imag, 0 < imag < pi."""
-        q = fixed.scaled(self._rate, bits)
-        one = 1 << bits
-        high = np.array([v > 0 for v in real])
-        small = fixed.exp(
-            (
-                np.where(high, -real, real),
-                np.where(high, fixed.integers([-imag]), fixed.integers([imag])),
-            ),
-            bits,
+        """Return l = ln(1 - q + q e^u) at u = real + i imag, 0 < imag < pi.
+
+        As u + ln(q + (1 - q) e^-u) where real > 0: exponentials fall on both sides.
+        """
+        q, one = fixed.scaled(self._rate, bits), 1 << bits
+        below = int(np.count_nonzero(real <= 0))
+        ratio = fixed.real_exp(int(real[0] - real[1]), bits)
+
+        def fall(start: int, count: int) -> Integers:
+            first = fixed.real_exp(start, bits) if count else 0
+            return fixed.falling(first, ratio, count, bits)
+
+        left = fall(int(real[below - 1]), below)[::-1] if below else real[:0]
+        right = real[below:]
+        right = fall(-int(right[0]), right.size) if right.size else right
+        turn = fixed.exp((fixed.integers([0]), fixed.integers([imag])), bits)
+        size = np.concatenate([q * left >> bits, (one - q) * right >> bits])
+        rest = np.concatenate([0 * left + (one - q), 0 * right + q])
+        signs = np.concatenate([0 * left + 1, 0 * right - 1])
+        inside: Pair = (
+            rest + (size * turn[0][0] >> bits),
+            signs * size * turn[1][0] >> bits,
         )
-        part = np.where(high, fixed.integers([one - q]), fixed.integers([q]))
-        inside: Pair = (one - part + (part * small[0] >> bits), part * small[1] >> bits)
         low = fixed.log(inside, bits)
-        none = fixed.integers([0])
-        return (
-            low[0] + np.where(high, real, none),
-            low[1] + np.where(high, fixed.integers([imag]), none),
-        )
+        high = (1 - signs) // 2
+        return low[0] + high * real, low[1] + high * imag
+
+    def _cut(self, breadth: Fraction, place: Fraction, bits: int) -> Pair:
+        """Return -ln g at the nodes, e^v with v = (x + ib - place)/breadth."""
+        shape = self._shape
+        last = (shape.last * Fraction(shape.step) - place) / breadth
+        first = fixed.real_exp(fixed.scaled(last, bits), bits)
+        ratio = fixed.real_exp(-fixed.scaled(Fraction(shape.step) / breadth, bits), bits)
+        size = fixed.falling(first, ratio, self.size, bits)[::-1]
+        angle = fixed.scaled(Fraction(shape.shift) / breadth, bits)
+        turn = fixed.exp((fixed.integers([0]), fixed.integers([angle])), bits)
+        return size * turn[0][0] >> bits, size * turn[1][0] >> bits
 
     def _log_front(self, bits: int) -> Fraction:
         """Return ln(h/(s sqrt(2 pi)))."""
