@@ -17,7 +17,7 @@ from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyErr
 from fastdp.accounting._cut_sample import cut_off
 from fastdp.accounting._grid import GridProfile
 from fastdp.accounting._grid_steps import grid_profile
-from fastdp.accounting._losses import Floats, Loss, U, order
+from fastdp.accounting._losses import PER_OCTAVE, Floats, Loss, U, order
 from fastdp.accounting._precise import PreciseContour
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
@@ -35,6 +35,9 @@ _WIDE = 1e-7
 
 #: And so is, in more digits, what is wider than this where every step is repeated.
 _NARROW, _MANY = 1e-10, 100
+
+#: How far a contour is given up for later points that was too costly, likewise.
+_NEARBY = 0.4
 
 #: Points of a profile from which on a grid is summed up for all of them.
 _FEW = 8
@@ -122,9 +125,7 @@ class Direction:
         for stretch in _STRETCHES:
             composition, chernoff = self._cut(log_delta, stretch)
             try:
-                found.append(
-                    PreciseContour(composition, chernoff, epsilon, log_delta)
-                )
+                found.append(PreciseContour(composition, chernoff, epsilon, log_delta))
             except TooCostlyError:
                 continue
         if not found:
@@ -196,9 +197,15 @@ class Direction:
                     for f, u in zip(found, upper, strict=True)
                 ]
                 at += part.size
-            except TooCostlyError:
-                results.append(_chernoff(self._chernoff.best_delta(first)[1]))
-                at += 1
+            except TooCostlyError:  # and so it is for what is nearby
+                index, _ = self._chernoff.best_delta(first)
+                end = first + _NEARBY / order(index)
+                part = epsilons[at : np.searchsorted(epsilons, end, side="right")]
+                around = index // PER_OCTAVE
+                t, bound = self._chernoff.between(around - 2, around + 3)
+                upper = (bound - np.multiply.outer(part, t)).min(axis=1)
+                results += [_chernoff(u) for u in upper.tolist()]
+                at += part.size
         return self._narrowed(epsilons, results)
 
     def _narrowed(self, epsilons: Floats, results: list[Bracket]) -> list[Bracket]:

@@ -13,11 +13,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._grid_curve import GridCurve
 from fastdp.accounting._losses import Floats, U
 from fastdp.accounting._numeric import root_above
 
@@ -227,15 +229,41 @@ class GridComposition:
         index = self._first + np.arange(first, self._masses.size)
         above = np.maximum(self._step * index - epsilon, 0.0)
         gain = -np.expm1(-above) * np.exp(-self._theta * above)
-        total = float(gain @ self._masses[first:])
-        error = float(np.linalg.norm(gain)) * self._norm_error * (1 + 1e-9)
-        error += 3 * _ALIAS + 1e-12 * abs(total)
+        total = gain @ self._masses[first:]
+        error = 1e-12 * abs(total)
+        norm = float(np.linalg.norm(gain))
+        return float(self._bounded(epsilon, total, error, norm, sign))
+
+    def _bounded(
+        self, epsilon: Any, total: Any, error: Any, norm: float, sign: float
+    ) -> Any:
+        """Return a bound of ln delta from what masses add up to, and its rounding."""
+        error = error + norm * self._norm_error * (1 + 1e-9) + 3 * _ALIAS
         base = self._cumulant - self._theta * epsilon
-        slack = self._slack + 8 * U * (abs(base) + 1)
-        reach = abs(epsilon) + self._step * abs(self._first)
+        slack = self._slack + 8 * U * (np.abs(base) + 1)
+        reach = np.abs(epsilon) + self._step * abs(self._first)
         slack += 8 * U * (1 + self._theta) * reach
-        value = total + sign * error
-        return base + sign * slack + math.log(value) if value > 0 else -math.inf
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.log(np.maximum(total + sign * error, 0.0))
+        return base + sign * slack + value
+
+    @cached_property
+    def _curve(self) -> GridCurve:
+        return GridCurve(self._masses, self._step, self._theta, self._first)
+
+    def lowers(self, epsilons: Floats) -> Floats:
+        """Return `lower` at each epsilon."""
+        return self._many(epsilons + self._blur, -1.0)
+
+    def uppers(self, epsilons: Floats) -> Floats:
+        """Return `upper` at each epsilon."""
+        return self._many(epsilons - self._blur, 1.0)
+
+    def _many(self, epsilons: Floats, sign: float) -> Floats:
+        total, norm = self._curve.at(epsilons), self._curve.norm()
+        # Masses may be below 0 by their rounding, which is within the norm's error.
+        error = self._curve.error * (np.abs(total) + 2 * norm * self._norm_error)
+        return np.asarray(self._bounded(epsilons, total, error, norm, sign))
 
 
 class GridProfile:
@@ -258,11 +286,23 @@ class GridProfile:
         return Bracket(low, (low + high) / 2 if low > -1e300 else high, high, "grid")
 
     def _upper(self, epsilon: float) -> float:
-        high = self._worse.upper(epsilon)
+        return self._with_lost(self._worse.upper(epsilon))
+
+    def _with_lost(self, high: float) -> float:
+        """Return an upper bound of ln delta with what the worse laws lose."""
         lost = -math.expm1(self._worse.log_kept)
         if lost > 0:
             high = math.log(math.exp(high) + lost * (1 + 1e-12)) if high < 1 else high
         return min(0.0, high + 4 * U)
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at each epsilon."""
+        lows = self._better.lowers(epsilons).tolist()
+        highs = [self._with_lost(high) for high in self._worse.uppers(epsilons)]
+        return [
+            Bracket(low, (low + high) / 2 if low > -1e300 else high, high, "grid")
+            for low, high in zip(lows, highs, strict=True)
+        ]
 
     def epsilon(self, log_delta: tuple[float, float], guess: float) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
