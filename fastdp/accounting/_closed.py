@@ -8,10 +8,9 @@ worse direction (docs/proofs/numerical_accounting.md, section 9).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 from fastdp.accounting import _gaussian, _sampling, _zcdp
 from fastdp.accounting._bounds import Bracket
@@ -21,6 +20,7 @@ from fastdp.accounting._numeric import (
     RELATIVE_SLOP,
     log_fraction,
     root_above,
+    shortened_up,
     sqrt_up,
 )
 
@@ -31,8 +31,35 @@ _STEPS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4, 1e-2)
 _INSIDE = Fraction(3, 10**13)
 
 
+class ClosedForm(ABC):
+    """The profile of a composition that has a closed form."""
+
+    #: Whether it is that of both directions, and not only a bound for the addition.
+    bounds_both = True
+
+    @abstractmethod
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon), epsilon >= 0."""
+
+    @abstractmethod
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at each epsilon."""
+        return [self.log_delta(float(e)) for e in epsilons]
+
+    @abstractmethod
+    def times(self, count: int) -> ClosedForm | None:
+        """Return the closed form of `count` such steps, if there is one."""
+
+    @abstractmethod
+    def merged(self, other: ClosedForm) -> ClosedForm | None:
+        """Return the closed form of both together, if there is one."""
+
+
 @dataclass(frozen=True)
-class GaussianProfile:
+class GaussianProfile(ClosedForm):
     """The profile of Gaussian noise, perhaps on one Poisson sample.
 
     Parameters
@@ -65,38 +92,63 @@ class GaussianProfile:
             lower += share - 1e-15 * (1 + abs(share))
         return Bracket(lower, max(lower, upper - 1e-12), upper, "closed form")
 
-    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at each epsilon."""
-        return [self.log_delta(float(e)) for e in epsilons]
+    @property
+    def bounds_both(self) -> bool:  # type: ignore[override]
+        """Whether the law is that of both directions: without sampling."""
+        return self.rate == 1
+
+    def times(self, count: int) -> GaussianProfile | None:
+        """Return the profile of `count` such steps."""
+        if count == 1:
+            return self
+        if self.rate < 1:
+            return None
+        return GaussianProfile(shortened_up(count * self.square))
+
+    def merged(self, other: ClosedForm) -> ClosedForm | None:
+        """Return the profile of Gaussian noise of both."""
+        if isinstance(other, NothingProfile):
+            return self
+        if not isinstance(other, GaussianProfile) or min(self.rate, other.rate) < 1:
+            return None
+        return GaussianProfile(shortened_up(self.square + other.square))
 
     def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        target, over = log_delta
+        return solved(self, log_delta, _zcdp.epsilon(log_delta[0], self.square / 2))
 
-        def excess(epsilon: float) -> float:
-            return max(self.log_delta(epsilon).upper, -1e300) - target
 
-        if excess(0.0) <= 0:
-            return Bracket(0.0, 0.0, 0.0, "closed form")
-        high = _zcdp.epsilon(target, self.square / 2)
-        if math.isfinite(high) and excess(high) <= 0:
-            high = min(high, root_above(excess, 0.0, high))
-        tries = [max(0.0, high * (1 - step)) for step in _STEPS]
-        lower = next((e for e in tries if self.log_delta(e).lower >= over), 0.0)
-        return Bracket(lower, (lower + high) / 2, high, "closed form")
+def solved(form: ClosedForm, log_delta: tuple[float, float], high: float) -> Bracket:
+    """Bound epsilon by its profile; `high` is an upper bound or infinity."""
+    target, over = log_delta
+
+    def excess(epsilon: float) -> float:
+        return max(form.log_delta(epsilon).upper, -1e300) - target
+
+    if excess(0.0) <= 0:
+        return Bracket(0.0, 0.0, 0.0, "closed form")
+    if math.isfinite(high) and excess(high) <= 0:
+        high = min(high, root_above(excess, 0.0, high))
+    tries = [max(0.0, high * (1 - step)) for step in _STEPS]
+    lower = next((e for e in tries if form.log_delta(e).lower >= over), 0.0)
+    return Bracket(lower, (lower + high) / 2, high, "closed form")
 
 
 @dataclass(frozen=True)
-class NothingProfile:
+class NothingProfile(ClosedForm):
     """The profile where nothing was composed."""
 
     def log_delta(self, epsilon: float) -> Bracket:
         """Return that delta is 0."""
         return Bracket(-math.inf, -math.inf, -math.inf, "closed form")
 
-    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Return that delta is 0 at each epsilon."""
-        return [self.log_delta(0.0)] * np.size(epsilons)
+    def times(self, count: int) -> NothingProfile:
+        """Return the profile itself."""
+        return self
+
+    def merged(self, other: ClosedForm) -> ClosedForm:
+        """Return the other profile."""
+        return other
 
     def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
         """Return that epsilon is 0."""

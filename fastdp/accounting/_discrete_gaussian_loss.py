@@ -102,6 +102,10 @@ class DiscreteGaussianLoss(Loss):
     def _losses(self, x: Floats) -> Floats:
         return np.asarray(float(self.unit) * (2 * x - self.shift))
 
+    def reach(self, log_tail: float) -> float:
+        """Return how far noise reaches but for a mass below exp(log_tail)."""
+        return math.sqrt(-2 * float(self.variance) * log_tail) + 2
+
     def atoms(self, log_tail: float) -> Atoms:
         """Return the law without tails of a mass below exp(log_tail), which are lost.
 
@@ -111,7 +115,7 @@ class DiscreteGaussianLoss(Loss):
             There would be too many atoms.
         """
         v = float(self.variance)
-        reach = math.sqrt(-2 * v * log_tail) + 2
+        reach = self.reach(log_tail)
         if 2 * reach > _MOST:
             raise OverflowError("too many atoms")
         noise = np.arange(-math.ceil(reach), math.ceil(reach) + 1.0)
