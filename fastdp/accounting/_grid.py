@@ -174,6 +174,8 @@ class GridComposition:
             count * (2 * MASS_ERROR + 8 * U * (1 + theta * most)) + 8 * U * size
         )
         low, high = self._window(laws, epsilon)
+        if not math.isfinite(high - low):
+            raise OverflowError("too large an order")
         self._first = math.floor(low / self._step)
         need = math.ceil((high - low) / self._step) + 2
         length = 1 << max(4, (need - 1).bit_length())

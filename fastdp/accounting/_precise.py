@@ -106,7 +106,9 @@ class PreciseContour(Contour):
                 float(np.min(room[i + 1 :] / away[i + 1 :])),
                 float(np.min(room[:i] / away[:i])),
             )
-            if best is not None and period > 4 * 2 * math.pi / best[2]:
+            if not period < math.inf:
+                continue
+            if best is not None and period > 8 * math.pi / best[2]:
                 continue
             self.theta = float(self._t[i])
             self._step = short(2 * math.pi / period)
