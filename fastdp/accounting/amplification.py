@@ -154,9 +154,11 @@ def shuffled_epsilon(
     >>> round(shuffled_epsilon(1, 1_000_000, 1e-6), 6)
     0.004335
     """
-    return shuffled_epsilon_bounds(
-        local_epsilon, clients, delta, categories=categories
-    )[1]
+    pair = _pair(local_epsilon, clients, categories)
+    d = below_one(delta)
+    if d == 0:
+        return pair.local_epsilon
+    return _shuffling.epsilon_at(pair, log_down(d))
 
 
 def shuffled_epsilon_bounds(
@@ -197,7 +199,10 @@ def shuffled_epsilon_bounds(
         )
     log_target = log_down(d)
     upper = _shuffling.epsilon_at(pair, log_target)
-    lower = _shuffling.epsilon_at(pair, log_target * (1 - 4e-15), upper=False)
+    if upper == 0:
+        return 0.0, 0.0
+    above = log_target * (1 - 4e-15)
+    lower = _shuffling.epsilon_at(pair, above, upper=False, near=upper)
     return min(lower, upper), upper
 
 
@@ -288,8 +293,7 @@ def shuffled_local_epsilon(
         pair = _shuffling.ShuffledPair(1 / inverse, clients, categories)
         if inside >= pair.local_epsilon:
             return -1.0
-        law = pair.window(limit, coarse)
-        return max(pair.log_delta(inside, law), -1e300) - limit
+        return max(pair.log_delta(inside, limit, coarse=coarse), -1e300) - limit
 
     low, high = 1.0 / _LARGEST_LOCAL, 1.0 / inside
     if excess(low) <= 0:
@@ -337,7 +341,7 @@ def shuffled_clients(
 
     def met(clients: int) -> bool:
         pair = _shuffling.ShuffledPair(local, clients, categories)
-        return e >= local or pair.log_delta(e, pair.window(limit)) <= limit
+        return e >= local or pair.log_delta(e, limit) <= limit
 
     low, high = 0, 1
     while not met(high):

@@ -218,12 +218,13 @@ def test_the_sharper_rate_is_for_binary_response_alone():
 
 def test_a_block_of_clients_may_not_be_skipped_downwards():
     # Taking the best (not the worst) end of every block of N would claim too little.
-    from fastdp.accounting import _shuffling
+    from fastdp.accounting import _binomial, _shuffling
 
     pair = _shuffling.ShuffledPair(1.0, 2000, None)
-    law = _shuffling.window(1999, pair.log_odds, 60.0, 8)
-    exact = pair.log_delta(0.1, pair.window(-20.0))
-    assert pair.log_delta(0.1, law, upper=False) < exact < pair.log_delta(0.1, law)
+    law = _binomial.window(1999, pair.log_odds, 60.0, 8)
+    exact = pair.log_delta(0.1, -20.0)
+    low, high = (pair.blocks_log_delta(0.1, law, upper) for upper in (False, True))
+    assert low < exact < high
 
 
 def test_fixed_and_poisson_samples_differ():

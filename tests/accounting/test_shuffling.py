@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from fastdp.accounting import _shuffling
+from fastdp.accounting import (
+    _binomial,
+    _shuffled_response,
+    _shuffled_table,
+    _shuffling,
+)
 from fastdp.accounting.amplification import (
     shuffled_clients,
     shuffled_closed_form_epsilon,
@@ -107,8 +112,8 @@ def test_the_inner_mean(trials, deviations):
     with mp.workdps(40):
         true = mp.log(hinge(trials, number(v)))
     n, at = np.array([float(trials)]), np.array([v])
-    above = _shuffling.log_hinge(n, at, n / 2 - at, True)[0]
-    below = _shuffling.log_hinge(n, at, n / 2 - at, False)[0]
+    above = _binomial.log_hinge(n, at, n / 2 - at, True)[0]
+    below = _binomial.log_hinge(n, at, n / 2 - at, False)[0]
     assert below <= true <= above
     assert above - below < 1e-9 + 4e-13 * abs(true)
 
@@ -185,10 +190,51 @@ def test_epsilon_lies_between_close_bounds(n, e0, k):
         assert shuffled_delta(e0, n, upper, categories=k) <= delta * (1 + 1e-5)
 
 
-@pytest.mark.parametrize(("n", "k"), [(60, 3), (10**6, 1000)])
-def test_epsilon_of_k_ary_response_lies_between_bounds(n, k):
-    lower, upper = shuffled_epsilon_bounds(2, n, 1e-6, categories=k)
-    assert lower <= upper <= lower * 1.01
+@pytest.mark.parametrize(
+    ("e0", "n", "k"),
+    [
+        *itertools.product([0.5, 2, 4], [60, 10**4, 10**6, 10**9], [3, 10]),
+        *[(6, 10**6, 3), (2, 10**6, 1000), (8, 10**9, 1000), (6, 10**4, 100)],
+    ],
+)
+def test_epsilon_of_k_ary_response_lies_between_bounds(e0, n, k):
+    lower, upper = shuffled_epsilon_bounds(e0, n, 1e-6, categories=k)
+    assert lower <= upper <= lower * (1 + 1e-6)
+    assert shuffled_delta(e0, n, upper, categories=k) <= 1e-6
+
+
+def test_far_tails_of_k_ary_response_are_bounded():
+    for share in [0.9, 0.999]:
+        low = shuffled_log_delta(3, 10**6, share * 3, categories=5)
+        assert low < shuffled_log_delta(3, 10**6, share * 2.99, categories=5) < 0
+
+
+@pytest.mark.parametrize(
+    ("e0", "n", "k", "epsilon"),
+    [
+        *[(2, 2000, 3, 0.25), (1, 3000, 10, 0.05), (3, 9000, 4, 0.2)],
+        *[(0.5, 1000, 5, 0.05), (4, 30_000, 10, 0.2), (2, 4000, 30, 0.06)],
+    ],
+)
+def test_an_integral_and_a_table_agree(e0, n, k, epsilon):
+    # two computations of the same sum with nothing in common
+    law = _shuffled_response.ResponseSum.of(float(e0), n, k, epsilon)
+    integral = law.log_delta_bounds()
+    table = _shuffled_table.log_delta_bounds(float(e0), n, k, epsilon, -15.0)
+    assert table[0] < table[1] < table[0] + 1e-8
+    assert integral[0] < integral[1] < integral[0] + 1e-3
+    assert max(integral[0], table[0]) <= min(integral[1], table[1])
+    assert law.estimate() == pytest.approx(table[1], abs=1e-2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_integrals_hold_exact_sums_between_them(share):
+    for e0, n, k in [(1, 30, 3), (0.5, 40, 8)]:
+        with mp.workdps(25):
+            true = mp.log(pair_delta(e0, n, share * e0, k))
+        law = _shuffled_response.ResponseSum.of(float(e0), n, k, share * e0)
+        lower, upper = law.log_delta_bounds()
+        assert lower <= true <= upper
 
 
 def test_more_clients_never_cost_privacy():
