@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         RDPFilter,
         ZCDPFilter,
     )
-    from fastdp.accounting.pld import PLDAccountant
+    from fastdp.accounting.pld import PLDAccountant, PrivacyLossDistribution
     from fastdp.accounting.rdp import (
         RDPAccountant,
         rdp_to_delta,
@@ -111,6 +111,7 @@ __all__ = [
     "PiecewiseTradeOff",
     "PoissonSampledEvent",
     "PrivacyFilter",
+    "PrivacyLossDistribution",
     "PrivacyLossEvent",
     "PureAccountant",
     "PureDPEvent",
@@ -170,6 +171,7 @@ _LATER = {
     "PLDAccountant": "pld",
     "PiecewiseTradeOff": "fdp",
     "PrivacyFilter": "filters",
+    "PrivacyLossDistribution": "pld",
     "PureFilter": "filters",
     "RDPAccountant": "rdp",
     "RDPFilter": "filters",

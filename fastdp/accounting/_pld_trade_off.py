@@ -28,6 +28,9 @@ Profile: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 #: Lines among which the best is looked for before it is refined, on either side.
 _COARSE = 256
 
+#: Lines on either side where they are not refined.
+_DENSE = 1024
+
 #: Refinements of the best line, each by a parabola through three.
 _REFINED = 3
 
@@ -50,11 +53,17 @@ class ProfileTradeOff(TradeOffFunction):
         The profiles of (Q, P) and of (P, Q), whose upper bounds are used.
     end : float
         An epsilon beyond which the profiles hardly fall.
+    refined : bool
+        Whether each value is refined on the profiles; else more lines are kept.
     """
 
-    def __init__(self, steep: Profile, flat: Profile, end: float) -> None:
+    def __init__(
+        self, steep: Profile, flat: Profile, end: float, *, refined: bool = True
+    ) -> None:
         self._steep, self._flat, self._end = steep, flat, end
-        slopes = np.linspace(-end, end, 2 * _COARSE + 1)
+        self._refined = refined
+        lines = _COARSE if refined else _DENSE
+        slopes = np.linspace(-end, end, 2 * lines + 1)
         heights = self._height(slopes)
         # Profiles of atoms have corners, which are looked for between their lines.
         corners = np.unique(_corners(slopes, heights, heights)[0])
@@ -84,7 +93,7 @@ class ProfileTradeOff(TradeOffFunction):
         slopes = self._slopes[near]
         values = np.take_along_axis(lines, near, axis=1)
         best = values.max(axis=1)
-        for _ in range(_REFINED):
+        for _ in range(_REFINED if self._refined else 0):
             slope = _vertex(slopes, values)
             value = self._height(slope) - np.exp(slope) * x
             best = np.maximum(best, value)
@@ -102,7 +111,9 @@ class ProfileTradeOff(TradeOffFunction):
 
     def inverse(self) -> ProfileTradeOff:
         """Return the function with both rates exchanged: the laws change places."""
-        return ProfileTradeOff(self._flat, self._steep, self._end)
+        return ProfileTradeOff(
+            self._flat, self._steep, self._end, refined=self._refined
+        )
 
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the profile's delta at each epsilon, rounded up.

@@ -19,13 +19,22 @@ from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._losses import Floats
+from fastdp.accounting._pld_distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld_events import step_of
-from fastdp.accounting._pld_readings import CurveReadings, LogProfile
+from fastdp.accounting._pld_readings import CurveReadings, LogProfile, TradeOffBounds
 from fastdp.accounting._pld_state import State, log_delta_at
+from fastdp.accounting._pld_trade_off import ProfileTradeOff
 from fastdp.accounting.events import Event
 from fastdp.exceptions import UnsupportedEventError
 
-__all__ = ["Bounds", "PLDAccountant"]
+__all__ = [
+    "Bounds",
+    "GridLosses",
+    "PLDAccountant",
+    "PrivacyLossDistribution",
+    "ProfileTradeOff",
+    "TradeOffBounds",
+]
 
 
 class Bounds(NamedTuple):
