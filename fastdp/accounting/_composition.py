@@ -1,213 +1,240 @@
 """Sums over the steps of a composition, kept so that one more step adds little.
 
-All that the contour needs of a composition is a sum over its steps: K at the orders of
-a common grid, the logarithm of the envelope on a common grid of y, and ln phi at the
-nodes of a contour. A composition with one more step takes over what is there.
+All that the contour needs of a composition are sums over its steps: K at some orders,
+the logarithm of an envelope, and ln phi at the nodes of a contour. A composition with
+one more step takes over what is there.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
-from fastdp.accounting._losses import (
-    Complexes,
-    Floats,
-    GaussianLoss,
-    Loss,
-    Tilted,
-    U,
-    complex_log1p,
-    cumulant_block,
+from fastdp.accounting._batches import (
+    Batch,
+    Nodes,
+    Tilt,
+    TiltedBatch,
+    batches_of,
+    total,
 )
+from fastdp.accounting._losses import Floats, GaussianLoss, Loss, U, order
 
-#: Cells of the envelope that are computed together, and in each octave of y.
-CELLS, CELLS_PER_OCTAVE = 12, 3
+#: Steps in a list before they go to the table of all.
+_LISTED = 64
 
-#: Sums kept for compositions that come after this one.
-_KEPT = 64
+#: Steps that a composition may have more than one whose sums it takes over.
+_MOST_ADDED = 16
 
-_LOWEST = -1e5
+#: Contours whose nodes are kept; sums of added steps that are.
+_KEPT, _ADDED = 8, 128
 
-Sum = TypeVar("Sum", "Tilt", "Nodes", tuple[Floats, Floats], Floats)
+#: Different steps up to which more orders cost next to nothing.
+_FEW = 16
 
-
-@dataclass(frozen=True)
-class Tilt:
-    """K(theta), the mean of the tilted loss, and bounds of their rounding errors."""
-
-    cumulant: float
-    error: float
-    mean: float
-    drift: float
-
-    def __add__(self, other: Tilt) -> Tilt:
-        cumulant, mean = self.cumulant + other.cumulant, self.mean + other.mean
-        error = self.error + other.error + U * abs(cumulant)
-        drift = self.drift + other.drift + U * abs(mean)
-        return Tilt(cumulant, error, mean, drift)
+Steps = tuple[tuple[Loss, int], ...]
+Place = tuple[float, float, int]
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """ln phi at the nodes, without the mean's phase, and bounds of relative errors."""
+class Plan:
+    """A contour: theta, the distance and number of its nodes, and what they leave out.
 
-    log_phi: Complexes
-    growth: Floats
+    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
+    `orders` are the indices of the orders that bound the aliases.
+    """
 
-    def __add__(self, other: Nodes) -> Nodes:
-        log_phi = self.log_phi + other.log_phi
-        return Nodes(log_phi, self.growth + other.growth + U * np.abs(log_phi))
+    theta: float
+    step: float
+    count: int
+    beyond: float
+    orders: tuple[int, ...]
+
+
+class _Known:
+    """What was computed of a composition: K at orders (by index), ln phi at nodes."""
+
+    def __init__(self) -> None:
+        self.orders: dict[int, tuple[float, float]] = {}
+        self.nodes: dict[Place, tuple[Tilt, Nodes]] = {}
+        self.plan: Plan | None = None
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Steps in a table, Gaussian noise as one, and those that are not in it yet.
+
+    `square` is of all Gaussian noise in the table, and what that number lacks.
+    """
+
+    table: dict[Loss, int]
+    square: tuple[float, float]
+    listed: Steps
+
+    def plus(self, loss: Loss, count: int) -> _Content:
+        """Return the content with one more step; copies are rare."""
+        more = _Content(self.table, self.square, (*self.listed, (loss, count)))
+        few = max(_LISTED, len(self.table) // 8)
+        return more if len(more.listed) <= few else more.flat()
+
+    def flat(self) -> _Content:
+        """Return the same steps with all of them in the table."""
+        table, squares = dict(self.table), list(self.square)
+        for loss, count in self.listed:
+            if isinstance(loss, GaussianLoss):
+                squares.append(count * loss.square)
+            else:
+                table[loss] = table.get(loss, 0) + count
+        total = math.fsum(squares)
+        return _Content(table, (total, math.fsum([*squares, -total])), ())
 
 
 class Composition:
     """Steps of one direction with their counts; what it computes stays with it."""
 
-    def __init__(self, steps: tuple[tuple[Loss, int], ...] = ()) -> None:
-        self.steps = steps
-        self._added = steps
-        self._inherited: dict[Hashable, object] = {}
-        self._sums: dict[Hashable, object] = {}
-        self._theta, self._tilted = 0.0, dict[Loss, Tilted]()
+    def __init__(self, steps: Steps = ()) -> None:
+        self._content = _Content({}, (0.0, 0.0), steps)
+        self._known = _Known()
+        self._before: tuple[_Known, Steps] | None = None
+        self._theta, self._tilted = -1.0, list[TiltedBatch]()
 
     def plus(self, loss: Loss, count: int) -> Composition:
         """Return the composition with `count` more times `loss`."""
-        steps = dict(self.steps)
-        if isinstance(loss, GaussianLoss):  # all Gaussian noise is one step
-            loss, count = GaussianLoss(count * loss.square), 1
-            others = [step for step in steps if isinstance(step, GaussianLoss)]
-            before = sum(step.square for step in others)
-            steps = {s: n for s, n in steps.items() if s not in others}
-            steps[GaussianLoss(before + loss.square)] = 1
-        else:
-            steps[loss] = steps.get(loss, 0) + count
-        result = Composition(tuple(steps.items()))
-        kept = list(self._sums.items())[-_KEPT:]
-        if kept:
-            result._inherited = dict(kept)
-            result._added = ((loss, count),)
+        result = Composition()
+        result._content = self._content.plus(loss, count)
+        added: Steps = ((loss, count),)
+        if self._known.plan is not None:
+            result._before = self._known, added
+        elif self._before is not None and len(self._before[1]) < _MOST_ADDED:
+            result._before = self._before[0], (*self._before[1], *added)
         return result
 
-    def _sum(
-        self,
-        key: Hashable,
-        one: Callable[[Tilted, Loss, int], Sum],
-        theta: float | None = None,
-    ) -> Sum:
-        """Return the sum of `one` over all steps, from what is known of the others."""
-        found = self._sums.get(key)
-        if found is None:
-            found = self._inherited.get(key)
-            steps = self.steps if found is None else self._added
-            for tilted, loss, count in self._laws(steps, theta):
-                part = one(tilted, loss, count)
-                found = part if found is None else found + part  # type: ignore[operator]
-            self._sums[key] = found
-        return found  # type: ignore[return-value]
+    @property
+    def steps(self) -> Steps:
+        """The different steps, each with its count; Gaussian noise as one."""
+        if self._content.listed:
+            self._content = self._content.flat()
+        square = self._content.square[0]
+        gaussian = ((GaussianLoss(square), 1),) if square else ()
+        return (*self._content.table.items(), *gaussian)
 
-    def _laws(
-        self, steps: tuple[tuple[Loss, int], ...], theta: float | None
-    ) -> list[tuple[Tilted, Loss, int]]:
-        if theta is None:
-            return [(None, loss, n) for loss, n in steps]  # type: ignore[misc]
-        if theta != self._theta:
-            self._theta, self._tilted = theta, {}
-        for loss, n in steps:
-            if loss not in self._tilted:
-                self._tilted[loss] = loss.tilted(theta, n)
-        return [(self._tilted[loss], loss, n) for loss, n in steps]
+    @functools.cached_property
+    def _batches(self) -> list[Batch]:
+        return batches_of(self.steps)
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many different steps that each order costs time."""
+        listed = len(self._content.listed)
+        return len(self._content.table) + listed > _FEW
 
     # ---- the sums --------------------------------------------------------------------
 
-    def cumulants(self, block: int) -> tuple[Floats, Floats]:
-        """Return K at the orders of one octave, and bounds of its errors."""
-
-        def one(_: Tilted, loss: Loss, count: int) -> Floats:
-            return _times(count, *cumulant_block(loss, block))
-
-        return self._with_slack(self._sum(("cumulants", block), one))
+    def cumulants(self, indices: Iterable[int]) -> dict[int, tuple[float, float]]:
+        """Return K at orders of the grid, by index, and bounds of its errors."""
+        wanted = tuple(indices)
+        known = self._known.orders
+        missing = [i for i in wanted if i not in known]
+        if self._before is not None and missing:
+            before, added = self._before
+            shared = tuple(i for i in missing if i in before.orders)
+            sums = _added_orders(added, shared) if shared else []
+            for i, (value, error) in zip(shared, sums, strict=True):
+                old = before.orders[i]
+                total = old[0] + value
+                known[i] = total, old[1] + error + U * abs(total)
+            missing = [i for i in missing if i not in known]
+        if missing:
+            found = self.cumulants_at(np.array([order(i) for i in missing]))
+            known.update(zip(missing, _pairs(found), strict=True))
+        return {i: known[i] for i in wanted}
 
     def cumulants_at(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K at any orders; nothing is kept."""
-        both = np.zeros((2, t.size))
-        for loss, count in self.steps:
-            both = both + _times(count, *loss.cumulants(t))
-        return self._with_slack(both)
-
-    def _with_slack(self, both: Floats) -> tuple[Floats, Floats]:
-        slack = U * (len(self.steps) + 4)
-        return both[0], both[1] + slack * np.abs(both[0])
+        return _sum_of_orders(self._batches, t)
 
     def tilt(self, theta: float) -> Tilt:
-        """Return K(theta) with its error, and the mean of the tilted loss."""
+        """Return K(theta) with the error that orders have, and no mean."""
+        value, error = self.cumulants_at(np.array([theta]))
+        if value[0] == math.inf:
+            raise OverflowError("K is too large")
+        return Tilt(float(value[0]), float(error[0]), 0.0, 0.0)
 
-        def one(law: Tilted, _: Loss, count: int) -> Tilt:
-            value, mean = count * law.cumulant, count * law.mean
-            error = count * law.cumulant_error + U * abs(value)
-            return Tilt(value, error, mean, U * abs(mean))
+    def log_envelope(self, theta: float, y: Floats) -> Floats:
+        """Return ln of an envelope of |phi|, at ascending y."""
+        total = np.zeros_like(y)
+        for law in self._laws(theta):
+            total = total + law.log_envelope(y)
+        return total
 
-        return self._sum(("tilt", theta), one, theta)
+    def nodes(self, theta: float, step: float, count: int) -> tuple[Tilt, Nodes]:
+        """Return K(theta), the mean, and ln phi at y = step, .. count step."""
+        place = theta, step, count
+        kept = self._known.nodes
+        found = kept.get(place)
+        if found is None and self._before is not None:
+            before, added = self._before
+            found = before.nodes.get(place)
+            for loss, times in added if found is not None else ():
+                assert found is not None
+                found = total((found, _added_nodes(loss, times, place)))
+        if found is None:
+            found = total(law.nodes(step, count) for law in self._laws(theta))
+        while len(kept) >= _KEPT:
+            kept.pop(next(iter(kept)), None)
+        kept[place] = found
+        return found
 
-    def log_envelope(self, theta: float, block: int) -> Floats:
-        """Return ln of an envelope of |phi| on one block of the grid of y."""
-        y = envelope_grid(block)
+    def _laws(self, theta: float) -> list[TiltedBatch]:
+        if theta != self._theta:
+            self._tilted = [batch.tilted(theta) for batch in self._batches]
+            self._theta = theta
+        return self._tilted
 
-        def one(law: Tilted, _: Loss, count: int) -> Floats:
-            with np.errstate(divide="ignore"):
-                bound = np.log(law.envelope(y)) * count * (1 - 1e-9)
-            return np.maximum(bound, _LOWEST)
+    # ---- the plan that a composition with more steps may keep ----------------------
 
-        return self._sum(("envelope", theta, block), one, theta)
+    @property
+    def plan(self) -> Plan | None:
+        """The contour of the last reading, perhaps of what this one was made from."""
+        if self._known.plan is None and self._before is not None:
+            return self._before[0].plan
+        return self._known.plan
 
-    def nodes(self, theta: float, step: float, count: int) -> Nodes:
-        """Return ln phi at y = step, .. count step."""
-
-        def one(law: Tilted, _: Loss, times: int) -> Nodes:
-            return _powers(*law.centred(step, count), times)
-
-        return self._sum(("nodes", theta, step, count), one, theta)
-
-
-def envelope_grid(block: int) -> Floats:
-    """Return one block of the common grid of y."""
-    first = CELLS * block
-    return np.asarray(2.0 ** (np.arange(first, first + CELLS) / CELLS_PER_OCTAVE))
-
-
-def _times(count: int, value: Floats, error: Floats) -> Floats:
-    """Return count K and bounds of its errors as two rows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = count * value
-        error = count * error + 4 * U * np.abs(value)
-        bad = ~(np.isfinite(value) & np.isfinite(error))
-    return np.where(bad, np.inf, np.array([value, error]))
-
-
-def _powers(centred: Complexes, error: Floats, count: int) -> Nodes:
-    """Return count ln(1 + centred) and the logarithm of what errors multiply by.
-
-    (|phi| + D)^k - |phi|^k bounds the error of phi^k when D bounds that of phi.
-    """
-    size = np.hypot(1 + centred.real, centred.imag)
-    gone = size < 1e-15  # moved a little, so that its logarithm is finite
-    centred = np.where(gone, 2e-15 - 1, centred)
-    error = np.where(gone, error + 4e-15, error)
-    size = np.where(gone, np.abs(1 + centred), size)
-    log_one = complex_log1p(centred)
-    rounding = np.minimum(np.abs(centred), 1 + np.abs(log_one))
-    growth = np.log1p(error / size) + U * (16 * rounding + 4 * np.abs(log_one))
-    return Nodes(count * log_one, count * growth)
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._known.plan = plan
 
 
-def log_chernoff(t: Floats) -> Floats:
-    """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
-    return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
+def _sum_of_orders(batches: list[Batch], t: Floats) -> tuple[Floats, Floats]:
+    value, error = np.zeros_like(t), np.zeros_like(t)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for batch in batches:
+            more, slip = batch.cumulants(t)
+            value = value + more
+            error = error + slip + U * np.abs(value)
+        error = error + 4 * U * np.abs(value)
+    bad = ~(np.isfinite(value) & np.isfinite(error))
+    return np.where(bad, np.inf, value), np.where(bad, np.inf, error)
 
 
-def log_or_lowest(x: float) -> float:
-    """Return ln(x), -infinity where x is not positive."""
-    return math.log(x) if x > 0 else -math.inf
+def _pairs(found: tuple[Floats, Floats]) -> list[tuple[float, float]]:
+    return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+@functools.lru_cache(maxsize=_ADDED)
+def _added_orders(added: Steps, indices: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Return K of a few steps at some orders."""
+    t = np.array([order(i) for i in indices])
+    return _pairs(_sum_of_orders(batches_of(added), t))
+
+
+@functools.lru_cache(maxsize=_ADDED)
+def _added_nodes(loss: Loss, times: int, place: Place) -> tuple[Tilt, Nodes]:
+    """Return K(theta), the mean, and ln phi at some nodes of one added step."""
+    theta, step, count = place
+    (batch,) = batches_of(((loss, times),))
+    return batch.tilted(theta).nodes(step, count)

@@ -11,59 +11,77 @@ The theorems are those of docs/proofs/numerical_accounting.md.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from fastdp.accounting._composition import (
-    Composition,
-    envelope_grid,
-    log_chernoff,
-    log_or_lowest,
-)
-from fastdp.accounting._losses import (
-    PER_OCTAVE,
-    Complexes,
-    Floats,
-    U,
-    order,
-    orders,
-    short,
-)
+from fastdp.accounting._composition import Composition, Plan
+from fastdp.accounting._losses import PER_OCTAVE, Complexes, Floats, U, order, short
 
 #: What aliases and cut-off nodes may each add to delta, relative to it.
 _SHARE = 1e-13
 
+#: What they may add where a plan is kept, and how much sums may cancel more.
+_KEPT_SHARE, _KEPT_EXCESS = 1e-11, 3.0
+
 #: Most nodes of the outer sum, and most complex numbers in a table.
 _MOST_NODES, _TABLE = 1 << 16, 1 << 19
 
-#: Octaves of orders that are looked at.
-_LEAST_BLOCK, _MOST_BLOCK = -40, 40
+#: Indices of orders that are looked at, at most and at first, and their distance.
+_LEAST, _MOST, _FIRST, _COARSE = -240, 240, (0, 6, 12, 18), 6
+
+#: Orders about the best one that are looked at where they cost little.
+_BELOW, _ABOVE = 24, 18
+
+#: Cells of y in each octave, and at first, on which the envelope is summed up.
+_CELLS_PER_OCTAVE, _CELLS = 6, 48
 
 
 class Chernoff:
-    """ln C(t) + K(t), rounded up, at the orders of the common grid."""
+    """ln C(t) + K(t), rounded up, at orders of the common grid, as many as needed."""
 
     def __init__(self, composition: Composition) -> None:
         self._composition = composition
-        self._blocks: dict[int, Floats] = {}
+        self._known: dict[int, float] = {}
+        self._distance = 2 if composition.many else 1
+        plan = composition.plan
+        if plan is not None:
+            self.ask(plan.orders)
 
-    def block(self, number: int) -> Floats:
-        """Return the values of one octave."""
-        if number not in self._blocks:
-            cumulants = self._composition.cumulants(number)
-            self._blocks[number] = _raised(orders(number), *cumulants)
-        return self._blocks[number]
+    def ask(self, indices: Iterable[int]) -> None:
+        """Compute the values at these orders."""
+        wanted = [i for i in indices if i not in self._known]
+        if not wanted:
+            return
+        found = self._composition.cumulants(wanted)
+        pairs = np.array([found[i] for i in wanted])
+        t = np.array([order(i) for i in wanted])
+        bound = _raised(t, pairs[:, 0], pairs[:, 1])
+        self._known.update(zip(wanted, bound.tolist(), strict=True))
+
+    def about(self, index: int) -> tuple[tuple[int, ...], Floats, Floats]:
+        """Return indices about a best one, their orders, and the values; 0 first."""
+        if not self._composition.many:
+            self.ask(range(index - _BELOW, index + _ABOVE))
+        near = [i for i in sorted(self._known) if abs(i - index) <= _BELOW]
+        t = np.array([0.0] + [order(i) for i in near])
+        return tuple(near), t, np.array([0.0] + [self._known[i] for i in near])
 
     def between(self, first: int, last: int) -> tuple[Floats, Floats]:
         """Return the orders of octaves first to last - 1, and the values there."""
-        blocks = range(first, last)
-        return (
-            np.concatenate([orders(b) for b in blocks]),
-            np.concatenate([self.block(b) for b in blocks]),
-        )
+        indices = range(PER_OCTAVE * first, PER_OCTAVE * last)
+        self.ask(indices)
+        t = np.array([order(i) for i in indices])
+        return t, np.array([self._known[i] for i in indices])
+
+    def at(self, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return orders by index, and the values; 0 first."""
+        self.ask(indices)
+        t = np.array([0.0] + [order(i) for i in indices])
+        return t, np.array([0.0] + [self._known[i] for i in indices])
 
     def best_epsilon(self, log_delta: float) -> tuple[int, float]:
         """Return the order with the least bound of epsilon, by index, and it."""
@@ -73,23 +91,65 @@ class Chernoff:
         """Return the order with the least bound of ln delta, by index, and it."""
         return self._least(lambda t, bound: bound - t * epsilon)
 
+    def guess(self, log_delta: float) -> float:
+        """Return about where delta(epsilon) is what is asked for, >= 0.
+
+        By the second derivative of K at the saddle, as if the tilted law were Gaussian.
+        """
+        index = self.best_epsilon(log_delta)[0]
+        gap = self._gap(index)
+        index, epsilon = self.best_epsilon(log_delta - gap)
+        return max(0.0, epsilon + (gap - self._gap(index)) / order(index))
+
+    def _gap(self, index: int) -> float:
+        """Return ln of about what delta is in units of its Chernoff bound."""
+        known = sorted(self._known)
+        at = known.index(index)
+        if not 0 < at < len(known) - 1:
+            return -1.5
+        t = np.array([order(i) for i in known[at - 1 : at + 2]])
+        k = np.array([self._known[i] for i in known[at - 1 : at + 2]]) - log_chernoff(t)
+        slopes = np.diff(k) / np.diff(t)
+        spread = 2 * (slopes[1] - slopes[0]) / (t[2] - t[0])
+        if not 0 < spread < math.inf:
+            return -1.5
+        root, theta = math.sqrt(spread / 2), float(t[1])
+        both = _scaled_erfc(theta * root) - _scaled_erfc((1 + theta) * root)
+        return log_or_lowest(both / 2) - float(log_chernoff(t[1:2])[0])
+
     def near(self, index: int) -> tuple[Floats, Floats]:
         """Return finer orders about that of an index, and the values there."""
         t = order(index) * np.geomspace(0.89, 1.13, 33)
         return t, _raised(t, *self._composition.cumulants_at(t))
 
     def _least(self, reading: Callable[[Floats, Floats], Floats]) -> tuple[int, float]:
-        first, last = -1, 3
+        """Return where a reading, which falls and then rises, is least, and it."""
+        if not self._known:
+            self.ask(_FIRST)
         while True:
-            t, bound = self.between(first, last)
-            values = reading(t, bound)
+            known = sorted(self._known)
+            t = np.array([order(i) for i in known])
+            values = reading(t, np.array([self._known[i] for i in known]))
             at = int(np.argmin(values))
-            if at == 0 and first > _LEAST_BLOCK:
-                first -= 3
-            elif at == t.size - 1 and last < _MOST_BLOCK:
-                last += 2
+            index = known[at]
+            if at == 0 and index > _LEAST:
+                self.ask((index - _COARSE, index - 2 * _COARSE))
+            elif at == len(known) - 1 and index < _MOST:
+                self.ask((index + _COARSE,))
             else:
-                return PER_OCTAVE * first + at, float(values[at])
+                wanted = self._between(known[max(0, at - 1) : at + 2])
+                if not wanted:
+                    return index, float(values[at])
+                self.ask(wanted)
+
+    def _between(self, known: list[int]) -> list[int]:
+        """Return what to look at between neighbours that are too far apart."""
+        wanted: list[int] = []
+        for low, high in itertools.pairwise(known):
+            if high - low > self._distance:
+                inner = range(low + 1, high)
+                wanted += [(low + high) // 2] if self._distance > 1 else inner
+        return wanted
 
 
 def _raised(t: Floats, value: Floats, error: Floats) -> Floats:
@@ -97,6 +157,23 @@ def _raised(t: Floats, value: Floats, error: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         bound = value + error + 1e-12 * (1 + np.abs(value)) + log_chernoff(t)
     return np.where(np.isfinite(bound), bound, np.inf)
+
+
+def log_chernoff(t: Floats) -> Floats:
+    """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
+    return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
+
+
+def log_or_lowest(x: float) -> float:
+    """Return ln(x), -infinity where x is not positive."""
+    return math.log(x) if x > 0 else -math.inf
+
+
+def _scaled_erfc(x: float) -> float:
+    """Return about exp(x^2) erfc(x), x >= 0."""
+    if x < 5:
+        return math.exp(x * x) * math.erfc(x)
+    return (1 - 0.5 / (x * x)) / (x * math.sqrt(math.pi))
 
 
 @dataclass(frozen=True)
@@ -123,6 +200,8 @@ class Contour:
         The composition's bounds.
     epsilon, log_delta : float
         About where the profile is to be read.
+    kept : Plan, optional
+        A plan to follow, made for some of the steps.
 
     Raises
     ------
@@ -136,29 +215,40 @@ class Contour:
         chernoff: Chernoff,
         epsilon: float,
         log_delta: float,
+        kept: Plan | None = None,
     ) -> None:
-        middle = chernoff.best_delta(epsilon)[0]
-        around = middle // PER_OCTAVE
-        self._t, self._chernoff = chernoff.between(around - 4, around + 3)
-        index, period = self._cheapest(order(middle), epsilon, log_delta)
-        self.theta = float(self._t[index])
-        # Few different steps, so that compositions share their nodes.
-        self._step = short(2.0 ** (math.floor(4 * math.log2(2 * math.pi / period)) / 4))
+        self._composition = composition
         try:
-            tilt = composition.tilt(self.theta)
-            self._tilt = tilt
-            level = tilt.cumulant - self.theta * epsilon - math.log(math.pi)
-            count = self._cut(composition, log_delta - level)
-            nodes = composition.nodes(self.theta, self._step, count)
+            if kept is None:
+                plan = self._planned(chernoff, epsilon, log_delta)
+            else:
+                plan = kept
+                self._t, self._chernoff = chernoff.at(plan.orders)
+            self._tilt, nodes = composition.nodes(plan.theta, plan.step, plan.count)
         except OverflowError as error:
             raise TooCostlyError from error
-        self._y = self._step * np.arange(1, count + 1)
-        z = self.theta + 1j * self._y
+        composition.plan = plan
+        self.theta, self._step, self._beyond = plan.theta, plan.step, plan.beyond
+        self._y = self._step * np.arange(1, plan.count + 1)
+        z = self._z = self.theta + 1j * self._y
         self._kernel = 1 / (z * (z + 1))
         self._log_phi = nodes.log_phi
         self._growth = nodes.growth + U * (60 + 8 * np.abs(nodes.log_phi))
 
     # ---- planning ------------------------------------------------------------------
+
+    def _planned(self, chernoff: Chernoff, epsilon: float, log_delta: float) -> Plan:
+        middle = chernoff.best_delta(epsilon)[0]
+        orders, self._t, self._chernoff = chernoff.about(middle)
+        index, period = self._cheapest(order(middle), epsilon, log_delta)
+        theta = self.theta = float(self._t[index])
+        # Few different steps, so that compositions share their nodes.
+        octave = math.floor(4 * math.log2(2 * math.pi / period)) / 4
+        step = self._step = short(2.0**octave)
+        cumulant = float(self._chernoff[index] - log_chernoff(self._t[index]))
+        level = cumulant - theta * epsilon - math.log(math.pi)
+        count = self._cut(self._composition, log_delta - level)
+        return Plan(theta, step, count, self._beyond, orders)
 
     def _cheapest(
         self, theta: float, epsilon: float, log_delta: float
@@ -168,19 +258,21 @@ class Contour:
         Off the saddle terms cancel more but the period may be much shorter.
         """
         need = self._chernoff - self._t * epsilon - log_delta
-        best = (math.inf, 0, 1 / theta)
-        for i in np.flatnonzero((self._t > 0.2 * theta) & (self._t < 2 * theta)):
-            away = np.abs(self._t - self._t[i])
-            room = need - math.log(_SHARE)
-            right = float(np.min(room[i + 1 :] / away[i + 1 :]))
-            left = float(np.min(room[:i] / away[:i]))
-            period = max(right, left, 1e-3 / theta)
-            cost = math.log(period) + 1.0 * max(0.0, float(need[i]))
-            if cost < best[0]:
-                best = (cost, int(i), period)
-        if best[0] == math.inf:
+        room = need - math.log(_SHARE)
+        away = self._t - self._t[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = room / np.abs(away)
+        right = np.where(away > 0, each, np.inf).min(axis=1)
+        left = np.where(away < 0, each, np.inf).min(axis=1)
+        with np.errstate(divide="ignore"):
+            period = np.maximum(np.maximum(right, left), 1e-3 / self._t)
+            cost = np.log(period) + np.maximum(0.0, need)
+        usable = (self._t > 0.2 * theta) & (self._t < 2 * theta)
+        cost = np.where(usable & np.isfinite(cost), cost, np.inf)
+        best = int(np.argmin(cost))
+        if cost[best] == math.inf:
             raise TooCostlyError
-        return best[1], best[2]
+        return best, float(period[best])
 
     def _cut(self, composition: Composition, room: float) -> int:
         """Return how many nodes to keep, and set the bound of the others (theorem 2).
@@ -188,17 +280,17 @@ class Contour:
         `room` is ln of what delta is in units of exp(K - theta epsilon)/pi.
         """
         log_allowed = math.log(_SHARE) + min(room, 600.0)
-        block = math.floor(math.log2(self._step) / 4) - 1
-        y, log_bound = np.empty(0), np.empty(0)
+        first, y, log_bound = 2 * _CELLS_PER_OCTAVE, np.empty(0), np.empty(0)
         while True:
-            y = np.append(y, envelope_grid(block))
-            more = composition.log_envelope(self.theta, block)
-            log_bound = np.append(log_bound, more)
+            place = np.arange(first, first + _CELLS) / _CELLS_PER_OCTAVE
+            more = self._step * 2.0**place
+            y = np.append(y, more)
+            log_bound = np.append(log_bound, composition.log_envelope(self.theta, more))
             if log_bound[-1] < log_allowed - 2 - math.log(y[-1]):
                 break
             if y[-1] > 64 * _MOST_NODES * self._step:
                 break
-            block += 1
+            first += _CELLS
         # Differences of arc tangents, without cancellation.
         angle = np.arctan(self.theta * np.diff(y) / (self.theta**2 + y[1:] * y[:-1]))
         bound = np.exp(np.minimum(log_bound, 0.0))
@@ -210,7 +302,32 @@ class Contour:
         self._beyond = float(beyond[enough[0]]) * (1 + 1e-9)
         return _rounded_up(y[enough[0]] / self._step)
 
+    def slope(self, epsilon: float, log_delta: float) -> float:
+        """Return an estimate of d ln(delta)/d epsilon where ln(delta) is this."""
+        value, slope = self.estimate(epsilon)
+        return slope * math.exp(min(value - log_delta, 600.0))
+
+    def fits(self, epsilon: float) -> bool:
+        """Whether a plan that was kept is as good as one made for this epsilon."""
+        value = self.estimate(epsilon)[0]
+        level = self._tilt.cumulant - self.theta * epsilon
+        least = float((self._chernoff - self._t * epsilon).min())
+        if level > least + _KEPT_EXCESS or not math.isfinite(value):
+            return False
+        rest = float(self._aliases(np.array([epsilon]))[0]) + self._beyond / math.pi
+        return log_or_lowest(rest) + level <= value + math.log(_KEPT_SHARE)
+
     # ---- evaluating ----------------------------------------------------------------
+
+    def estimate(self, epsilon: float) -> tuple[float, float]:
+        """Return ln delta and its derivative by epsilon, without bounds."""
+        phase = (1j * (self._tilt.mean - epsilon)) * self._y
+        nodes = np.exp(self._log_phi + phase) * self._kernel
+        total = 0.5 / (self.theta * (1 + self.theta)) + float(nodes.real.sum())
+        slope = 0.5 / (1 + self.theta) + float((nodes * self._z).real.sum())
+        base = self._tilt.cumulant - self.theta * epsilon
+        value = base + log_or_lowest(self._step / math.pi * total)
+        return value, -slope / total if total > 0 else -self.theta
 
     def log_deltas(self, epsilon: Floats) -> list[LogDelta]:
         """Return ln delta at each epsilon; good near the one planned for."""
@@ -273,14 +390,6 @@ class Contour:
         """Return Chernoff bounds of ln delta, from orders about theta."""
         exponent = self._chernoff - np.multiply.outer(epsilon, self._t)
         return np.asarray(exponent.min(axis=1))
-
-    def slope(self, epsilon: float, log_delta: float) -> float:
-        """Return an estimate of d ln(delta)/d epsilon."""
-        z = self.theta + 1j * self._y
-        nodes = np.exp(self._log_phi + self._phase(np.array([epsilon]))[0]) / (z + 1)
-        total = 0.5 / (self.theta + 1) + float(nodes.real.sum())
-        base = self._tilt.cumulant - self.theta * epsilon - log_delta
-        return -self._step / math.pi * total * math.exp(min(base, 600.0))
 
 
 def _rounded_up(count: float) -> int:

@@ -9,13 +9,17 @@ docs/proofs/numerical_accounting.md.
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from fastdp.accounting._batches import Batch
 
 Floats = npt.NDArray[np.float64]
 Complexes = npt.NDArray[np.complex128]
@@ -39,19 +43,19 @@ def order(index: int) -> float:
     return math.exp2(index / PER_OCTAVE)
 
 
-def orders(block: int) -> Floats:
-    """Return the orders of one octave, 2^block first."""
-    first = PER_OCTAVE * block
-    return np.array([order(first + j) for j in range(PER_OCTAVE)])
-
-
 def complex_log1p(w: Complexes) -> Complexes:
     """Return ln(1 + w); the error is below 16 U |w| and 16 U (1 + |ln(1 + w)|)."""
-    small = np.abs(w) < 0.5
-    near = np.where(small, 2 * w.real + (w.real**2 + w.imag**2), 0.0)
-    far = np.where(small, 1.0, np.hypot(1 + w.real, w.imag))
-    real = np.where(small, 0.5 * np.log1p(near), np.log(far))
-    return np.asarray(real + 1j * np.arctan2(w.imag, 1 + w.real))
+    square = w.real**2 + w.imag**2
+    small = square < 0.25
+    result = np.empty(w.shape, np.complex128)
+    if small.all():
+        result.real = 0.5 * np.log1p(2 * w.real + square)
+    else:
+        near = np.where(small, 2 * w.real + square, 0.0)
+        far = np.where(small, 1.0, np.hypot(1 + w.real, w.imag))
+        result.real = np.where(small, 0.5 * np.log1p(near), np.log(far))
+    result.imag = np.arctan2(w.imag, 1 + w.real)
+    return result
 
 
 def complex_expm1(z: Complexes) -> Complexes:
@@ -95,6 +99,9 @@ class Tilted(ABC):
 class Loss(ABC):
     """One step, in one direction; hashable, so that what is computed can be kept."""
 
+    #: Makes a `Batch` of such losses and their counts; None where they go one by one.
+    batch: ClassVar[Callable[[Any, tuple[int, ...]], Batch] | None] = None
+
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) for t > 0 and bounds of its errors; infinite where given up."""
@@ -102,12 +109,6 @@ class Loss(ABC):
     @abstractmethod
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the law tilted at `theta`, good enough for `count` steps."""
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def cumulant_block(loss: Loss, block: int) -> tuple[Floats, Floats]:
-    """Return `loss.cumulants` at the orders of one octave."""
-    return loss.cumulants(orders(block))
 
 
 # ---- Gaussian noise ----------------------------------------------------------------

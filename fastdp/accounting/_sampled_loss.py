@@ -13,6 +13,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from fastdp.accounting._losses import (
     short,
     sup_sinc,
 )
+from fastdp.accounting._sampled_batch import SampledGaussianBatch
 
 #: -ln of what the quadrature of one step may err by, before the number of steps.
 _AIM = 42.0
@@ -71,6 +73,8 @@ class SampledGaussianLoss(Loss):
     def __hash__(self) -> int:
         # Fractions are slow to hash, and these three differ when they do.
         return hash((self.probability, self.noise, self.removal))
+
+    batch: ClassVar[type[SampledGaussianBatch]] = SampledGaussianBatch
 
     def exponent(self, t: Floats) -> Floats:
         """Return the real power of r whose mean is M(t)."""
@@ -399,7 +403,7 @@ class _TiltedSample(Tilted):
                 log_rho = 0.5 * a * np.log(least)
             lift = (c * s) ** 2 / 2
             outer = lift + min(a, 0.0) * math.log(math.cos(c / 2))
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 cell = np.exp(top + log_rho + lift) * width
                 beyond = float(np.exp(outer - _AIM + math.log(4 * self._size) + 1))
                 beyond += float(np.exp(outer)) * self._inner
