@@ -99,7 +99,8 @@ class Tilted(ABC):
 class Loss(ABC):
     """One step, in one direction; hashable, so that what is computed can be kept."""
 
-    #: Makes a `Batch` of such losses and their counts; None where they go one by one.
+    #: Makes a `Batch` of losses of this class, not of a subclass, and their counts;
+    #: None where they go one by one.
     batch: ClassVar[Callable[[Any, tuple[int, ...]], Batch] | None] = None
 
     @abstractmethod
