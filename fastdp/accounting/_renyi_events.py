@@ -36,6 +36,7 @@ from fastdp.accounting._renyi_sampled import (
 )
 from fastdp.accounting._series import Floats
 from fastdp.accounting._subsampled_gaussian import SubsampledGaussianCurve
+from fastdp.accounting._subset_gaussian import SubsetGaussianCurve
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     DiscreteGaussianEvent,
@@ -191,6 +192,11 @@ def _subset(event: SampledWithoutReplacementEvent) -> tuple[Curve, Fraction]:
         raise UnsupportedEventError(
             f"the event inside must have a Renyi curve of its own, got {inner!r}"
         )
+    match inner:
+        case GaussianEvent(sensitivity=s, sigma=width):
+            return SubsetGaussianCurve(s / width, rate), lost
+        case GDPEvent(mu=mu):
+            return SubsetGaussianCurve(mu, rate), lost
     return SubsetCurve(curve, rate, exact_epsilon(inner)), lost
 
 
