@@ -17,18 +17,19 @@ from fastdp.accounting._grid import (
     cells_of,
     worse_law,
 )
-from fastdp.accounting._interval_loss import IntervalLoss
+from fastdp.accounting._interval_loss import IntervalLoss, fitting_step
 from fastdp.accounting._losses import Floats, Loss
+from fastdp.accounting._merged_cells import merged_law
+from fastdp.accounting._repeated_atoms import Sums, largest_power, sums_of
 from fastdp.accounting._sampled_cells import sampled_cells, sampled_range
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
-from fastdp.accounting._scattered_cells import FEW, fitting_step, mixed_law
 from fastdp.accounting._simple_losses import AtomLoss, LaplaceLoss, ScatteredLoss
 
 #: Cells that the widest law of a single step should have, and the most there may be.
 _CELLS, _MOST_CELLS = 1 << 17, 1 << 20
 
 #: Cells that the whole composition may have, which reaches over so many deviations.
-_MOST_WHOLE, _REACH = 1 << 20, 30.0
+_MOST_WHOLE, _REACH = 1 << 18, 30.0
 
 #: Most steps with a density, of which every one adds to the width.
 _MOST_STEPS = 20_000
@@ -38,6 +39,9 @@ _LOG_TAIL, _LEAST_TAIL = -90.0, -700.0
 
 #: Widths of a step's loss beyond which a grid is not tried.
 _WIDEST = 2000.0
+
+
+Law = Loss | Sums
 
 
 def grid_profile(
@@ -55,11 +59,11 @@ def grid_profile(
         raise OverflowError("too many steps")
     level = sum(n * _cumulant(loss, theta) for loss, n in steps) - theta * epsilon
     tail = max(_LEAST_TAIL, _LOG_TAIL + min(0.0, level))
-    step = _step(steps, theta, tail)
+    step, laws = _fitted(steps, theta, tail)
     worse: list[tuple[GridLaw, int]] = []
     better: list[tuple[GridLaw, int]] = []
-    for loss, count in steps:
-        high, low = _laws(loss, step, theta, tail)
+    for law, count in laws:
+        high, low = _laws(law, step, theta, tail)
         worse.append((high, count))
         better.append((low, count))
     return GridProfile(worse, better, theta, epsilon)
@@ -69,28 +73,48 @@ def _cumulant(loss: Loss, t: float) -> float:
     return float(loss.cumulants(np.array([t]))[0][0])
 
 
-def _step(steps: tuple[tuple[Loss, int], ...], theta: float, tail: float) -> float:
-    """Return a step of which the losses' units are multiples, if that is feasible."""
-    widest = max(_width(loss, theta, tail) for loss, _ in steps)
+def _fitted(
+    steps: tuple[tuple[Loss, int], ...], theta: float, tail: float
+) -> tuple[float, list[tuple[Law, int]]]:
+    """Return a step that suits the laws, and the laws, with few losses summed up.
+
+    On a lattice of all losses, where that is feasible, there is nothing to sum up.
+    """
+    spread = _REACH * _deviation(steps, theta)
+    units = [_unit(loss) for loss, _ in steps]
+    known = [unit for unit in units if unit is not None]
+    common = float(functools.reduce(_common, known)) if known else 0.0
+    laws: list[tuple[Law, int]] = list(steps)
+    if len(known) == len(units):
+        widest = max(_width(loss, theta, tail) for loss, _ in steps)
+        finest = max((widest + spread) / _MOST_WHOLE / 8, widest / _MOST_CELLS)
+        aligned = not any(isinstance(loss, LaplaceLoss) for loss, _ in steps)
+        if aligned and widest <= _WIDEST and finest < common:
+            return common, laws
+    laws = [part for loss, n in steps for part in _gathered(loss, n, tail)]
+    widest = max(_width(law, theta, tail) for law, _ in laws)
     if not widest <= _WIDEST:
         raise OverflowError("too wide a law")
-    whole = widest + _REACH * _deviation(steps, theta)
-    target = max(widest / _CELLS, whole / _MOST_WHOLE)
-    units = [unit for loss, _ in steps if (unit := _unit(loss)) is not None]
-    if not units:
-        free = [loss for loss, _ in steps if isinstance(loss, ScatteredLoss)]
-        return fitting_step(free[0].losses, target) if len(free) == 1 else target
-    common = float(functools.reduce(_common, units))
-    finest = max(whole / _MOST_WHOLE, widest / _MOST_CELLS)
-    aligned = len(units) == len(steps) and not any(
-        isinstance(loss, LaplaceLoss) for loss, _ in steps
-    )
-    if aligned and finest < 2 * common:
-        return common
-    return common / math.ceil(common / target) if common > target else target
+    target = max(widest / _CELLS, (widest + spread) / _MOST_WHOLE)
+    if common > target:
+        return common / math.ceil(common / target), laws
+    if len(steps) == 1 and isinstance(steps[0][0], IntervalLoss):
+        return fitting_step(steps[0][0].ends_at, target), laws
+    return target, laws
 
 
-def _width(loss: Loss, theta: float, tail: float) -> float:
+def _gathered(loss: Loss, count: int, tail: float) -> list[tuple[Law, int]]:
+    """Return the steps with few losses summed up, so that sums lie close together."""
+    if not isinstance(loss, AtomLoss | ScatteredLoss):
+        return [(loss, count)]
+    one = sums_of(loss).trimmed(tail)
+    size = largest_power(one.losses.size, count)
+    whole, rest = divmod(count, size)
+    parts: list[tuple[Law, int]] = [(one.power(size).trimmed(tail), whole)]
+    return [*parts, (one.power(rest).trimmed(tail), 1)] if rest else parts
+
+
+def _width(law: Law, theta: float, tail: float) -> float:
     """Return the distance of a loss's ends.
 
     Raises
@@ -98,17 +122,17 @@ def _width(loss: Loss, theta: float, tail: float) -> float:
     OverflowError
         The law is not known by cells.
     """
-    match loss:
-        case AtomLoss() | ScatteredLoss():
-            return float(loss.losses[-1] - loss.losses[0])
+    match law:
+        case AtomLoss() | ScatteredLoss() | Sums():
+            return float(law.losses[-1] - law.losses[0])
         case LaplaceLoss(epsilon=e):
             return 2 * float(e)
         case IntervalLoss():
-            return loss.span[1] - loss.span[0]
+            return law.span[1] - law.span[0]
         case DiscreteGaussianLoss():
-            return float(2 * loss.unit) * 2 * loss.reach(tail)
+            return float(2 * law.unit) * 2 * law.reach(tail)
         case SampledGaussianLoss():
-            ends = sampled_range(loss, tail, theta)[1]
+            ends = sampled_range(law, tail, theta)[1]
             return float(ends[1] - ends[0])
     raise OverflowError("a law that is not by cells")
 
@@ -142,47 +166,45 @@ def _common(a: Fraction, b: Fraction) -> Fraction:
 
 
 @functools.lru_cache(maxsize=8)
-def _laws(
-    loss: Loss, step: float, theta: float, tail: float
-) -> tuple[GridLaw, GridLaw]:
+def _laws(law: Law, step: float, theta: float, tail: float) -> tuple[GridLaw, GridLaw]:
     """Return the worse and the better law of a step."""
-    cells = _cells(loss, step, theta, tail)
-    worse = worse_law(cells)
-    if isinstance(loss, ScatteredLoss) and 2 <= loss.losses.size <= FEW:
-        mixed = mixed_law(step, loss.losses, loss.masses, loss.blur)
-        if mixed is not None:
-            return worse, mixed
-    return worse, better_law(cells)
+    cells = _cells(law, step, theta, tail)
+    if isinstance(law, Sums | ScatteredLoss):
+        return worse_law(cells), merged_law(cells)
+    return worse_law(cells), better_law(cells)
 
 
-def _cells(loss: Loss, step: float, theta: float, tail: float) -> Cells:
-    match loss:
+def _cells(law: Law, step: float, theta: float, tail: float) -> Cells:
+    match law:
         case AtomLoss(masses=masses):
-            return cells_of(step, loss.losses, np.array(masses))
+            return cells_of(step, law.losses, np.array(masses))
         case ScatteredLoss(masses=masses):
-            return _blurred(cells_of(step, loss.losses, masses), loss.blur)
-        case LaplaceLoss():
-            return _laplace_cells(loss, step)
-        case IntervalLoss():
-            return loss.cells(step)
-        case DiscreteGaussianLoss():
-            law = loss.atoms(tail)
+            return _blurred(cells_of(step, law.losses, masses), law.blur)
+        case Sums():
             found = cells_of(step, law.losses, law.masses)
-            return _blurred(found, law.blur, float(law.lost))
+            return _blurred(found, law.blur, law.high, law.low)
+        case LaplaceLoss():
+            return _laplace_cells(law, step)
+        case IntervalLoss():
+            return law.cells(step)
+        case DiscreteGaussianLoss():
+            atoms = law.atoms(tail)
+            found = cells_of(step, atoms.losses, atoms.masses)
+            return _blurred(found, atoms.blur, float(atoms.lost))
         case SampledGaussianLoss():
-            return sampled_cells(loss, step, tail, theta)
+            return sampled_cells(law, step, tail, theta)
     raise OverflowError("a law that is not by cells")
 
 
-def _blurred(cells: Cells, blur: float, high: float = 0.0) -> Cells:
-    """Return the cells of losses that err by `blur` more, with `high` above them."""
+def _blurred(cells: Cells, blur: float, high: float = 0.0, low: float = 0.0) -> Cells:
+    """Return the cells of losses that err by `blur` more, with masses outside."""
     return Cells(
         cells.step,
         cells.first,
         cells.mass,
         cells.rise,
         cells.high + high,
-        cells.low,
+        cells.low + low,
         cells.blur + blur,
     )
 

@@ -89,6 +89,13 @@ class IntervalLoss(Loss):
         away = 2 * float(self.epsilon) / _CELLS
         return float(losses[0]) - away, float(losses[-1]) + away
 
+    @property
+    def ends_at(self) -> tuple[float, float]:
+        """Return the losses with a mass of their own, or the density's ends."""
+        e = float(self.epsilon)
+        law = seen(Atoms(np.array([-e, e]), np.ones(2)), self.rate, self.view)
+        return float(law.losses[0]), float(law.losses[-1])
+
     @functools.cached_property
     def _merged(self) -> ScatteredLoss:
         return scattered(seen(self._inner(self._edges), self.rate, self.view))
@@ -152,6 +159,38 @@ class IntervalLoss(Loss):
                 return -_inverse(self.rate, -losses)
         removed = _inverse(self.rate, np.abs(losses))
         return np.asarray(np.copysign(removed, losses))
+
+
+def fitting_step(ends: tuple[float, float], target: float) -> float:
+    """Return a step <= `target` with one end on the grid, the other just above it.
+
+    So that rounding the losses at the ends down moves them hardly. The quotient of the
+    ends is approximated by a fraction, from the side that the lower end needs.
+    """
+    low, high = abs(ends[0]), abs(ends[1])
+    size = max(low, high)
+    most = math.ceil(size / target)
+    # high = n steps and low <= p steps, or low = n steps and high >= p steps.
+    below, above = _neighbours(Fraction(min(low, high) / size), most)
+    parts = (above if high >= low else below).denominator
+    return size / (parts * (most // parts))
+
+
+def _neighbours(value: Fraction, most: int) -> tuple[Fraction, Fraction]:
+    """Return the nearest fractions below and above with denominators up to `most`."""
+    if value.denominator <= most:
+        return value, value
+    p0, q0, p1, q1 = 0, 1, 1, 0
+    n, d = value.numerator, value.denominator
+    while True:
+        a = n // d
+        if q0 + a * q1 > most:
+            break
+        p0, q0, p1, q1 = p1, q1, p0 + a * p1, q0 + a * q1
+        n, d = d, n - a * d
+    k = (most - q0) // q1
+    found = Fraction(p0 + k * p1, q0 + k * q1), Fraction(p1, q1)
+    return min(found), max(found)
 
 
 def _inverse(rate: Fraction, losses: Floats) -> Floats:
