@@ -38,7 +38,7 @@ def epsilon_by_contour(
     TooCostlyError
         The contour would need too many nodes.
     """
-    search = _Search(log_delta, upper)
+    search = Search(log_delta, upper)
     epsilon = chernoff.guess(log_delta[0])
     contour = _kept(composition, chernoff, search, epsilon)
     if contour is not None:
@@ -58,7 +58,7 @@ def epsilon_by_contour(
 
 
 def _kept(
-    composition: Composition, chernoff: Chernoff, search: _Search, epsilon: float
+    composition: Composition, chernoff: Chernoff, search: Search, epsilon: float
 ) -> Contour | None:
     """Return the contour of the plan that an earlier reading left, if any."""
     plan = composition.plan
@@ -70,7 +70,7 @@ def _kept(
         return None
 
 
-class _Search:
+class Search:
     """What is proved of epsilon so far, and the looking for more."""
 
     def __init__(self, log_delta: tuple[float, float], upper: float) -> None:
@@ -100,11 +100,33 @@ class _Search:
                 break
         return epsilon
 
+    def root_anywhere(self, contour: Contour, epsilon: float) -> float:
+        """Return the estimate's root, however far from epsilon, >= 0."""
+        low, high = self.lower, self.upper
+        for _ in range(60):
+            found = contour.log_deltas(np.array([epsilon]))[0]
+            self.note(epsilon, found)
+            if found.estimate > self._low:
+                low = epsilon
+            else:
+                high = epsilon
+            moved = epsilon
+            if math.isfinite(found.estimate):
+                slope = min(contour.slope(epsilon, found.estimate), -1e-300)
+                moved += (self._low - found.estimate) / slope
+            if abs(moved - epsilon) <= 1e-15 * epsilon or high - low <= 1e-15 * high:
+                break
+            if not low < moved < high:
+                moved = math.sqrt(low * high) if low > 0 else high / 8
+            epsilon = moved
+        return min(max(epsilon, self.lower), self.upper)
+
     def widen(self, contour: Contour, epsilon: float) -> None:
         """Widen about the root until both sides are proved."""
         (found,) = contour.log_deltas(np.array([epsilon]))
         self.note(epsilon, found)
-        slope = min(contour.estimate(epsilon)[1], -1e-3 * contour.theta)
+        slope = contour.slope(epsilon, found.estimate)
+        slope = min(slope, -1e-3 * contour.theta)
         width = (found.upper - found.lower) / -slope
         if not math.isfinite(width):
             width = 1 / contour.theta

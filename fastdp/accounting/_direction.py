@@ -1,8 +1,6 @@
 """Proved bounds of one direction's profile, read off contours.
 
-delta(epsilon) does not grow, so epsilon is between a point where delta was proved to
-be at least the target and one where it was proved to be at most that (theorem 9);
-slopes only serve to guess the two points.
+What contours leave wide is read from contours of more digits, and from laws on a grid.
 """
 
 from __future__ import annotations
@@ -13,19 +11,17 @@ import numpy as np
 
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._composition import Composition
-from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyError
+from fastdp.accounting._contour import Chernoff, Contour, TooCostlyError
+from fastdp.accounting._contour_search import Search, epsilon_by_contour
 from fastdp.accounting._cut_sample import cut_off
 from fastdp.accounting._grid import GridProfile
 from fastdp.accounting._grid_steps import grid_profile
-from fastdp.accounting._losses import PER_OCTAVE, Floats, Loss, U, order
+from fastdp.accounting._losses import PER_OCTAVE, Floats, Loss, order
 from fastdp.accounting._precise import PreciseContour
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 #: ln of about what delta is in units of its least Chernoff bound.
 _GAP = -1.5
-
-#: How far from its plan a contour is read, in units of 1/theta.
-_REACH = 1.5
 
 #: How far a contour serves for later points of a profile, likewise.
 _SPAN = 3.0
@@ -44,9 +40,6 @@ _FEW = 8
 
 #: How sharply tails are cut for that; None leaves them.
 _STRETCHES = (None, 2.0, 1.0)
-
-#: Widenings of a first guess at the width that are tried.
-_WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 
 
 class Direction:
@@ -70,12 +63,15 @@ class Direction:
         """
         target = log_delta[0]
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
-        guess = max(0.0, self._chernoff.best_epsilon(target - _GAP)[1])
+        guess = min(upper, self._chernoff.guess(target))
         best = Bracket(0.0, guess, upper, "chernoff")
         if upper == 0:
             return best
         try:
-            best = best.meet(self._by_contour(guess, upper, log_delta))
+            found = epsilon_by_contour(
+                self.composition, self._chernoff, upper, log_delta
+            )
+            best = best.meet(found)
         except TooCostlyError:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
@@ -103,7 +99,7 @@ class Direction:
 
     def _by_precise(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
         """Return what the integral in more digits proves, or `best` where it cannot."""
-        search = _Search(log_delta, best.upper)
+        search = Search(log_delta, best.upper)
         search.lower = best.lower
         epsilon = best.estimate or best.upper
         if best.upper - best.lower > 0.1 * best.upper:
@@ -111,7 +107,7 @@ class Direction:
         try:
             for _ in range(4):
                 contour = self._precise(epsilon, log_delta[0])
-                epsilon = search.root(contour, epsilon)
+                epsilon = search.root_anywhere(contour, epsilon)
                 search.widen(contour, epsilon)
                 if search.upper - search.lower <= _NARROW * search.upper:
                     break
@@ -159,20 +155,6 @@ class Direction:
             return max(0.0, chernoff.best_epsilon(log_delta - _GAP)[1])
         except OverflowError:
             return math.inf
-
-    def _by_contour(
-        self, guess: float, upper: float, log_delta: tuple[float, float]
-    ) -> Bracket:
-        search = _Search(log_delta, upper)
-        epsilon = guess
-        for _ in range(8):
-            contour = Contour(self.composition, self._chernoff, epsilon, log_delta[0])
-            start = epsilon
-            epsilon = search.newton(contour, epsilon)
-            if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
-                break
-        search.widen(contour, epsilon)
-        return Bracket(search.lower, epsilon, search.upper, "contour")
 
     # ---- delta ---------------------------------------------------------------------
 
@@ -247,82 +229,3 @@ def _chernoff(bound: float) -> Bracket:
     """Return the bracket of which only Chernoff's upper bound of ln delta is known."""
     upper = min(0.0, bound + 1e-12 + 1e-15 * abs(bound))
     return Bracket(-math.inf, upper, upper, "chernoff")
-
-
-class _Search:
-    """What is proved of epsilon so far, and the looking for more."""
-
-    def __init__(self, log_delta: tuple[float, float], upper: float) -> None:
-        self._low, self._high = log_delta
-        self.lower, self.upper = 0.0, upper
-
-    def note(self, epsilon: float, found: LogDelta) -> None:
-        """Take over what the bounds of ln delta at epsilon say."""
-        if found.upper <= self._low:
-            self.upper = min(self.upper, epsilon)
-        if found.lower >= self._high:
-            self.lower = max(self.lower, epsilon)
-
-    def newton(self, contour: Contour, epsilon: float) -> float:
-        """Return the estimate's root near epsilon, >= 0."""
-        for _ in range(12):
-            found = contour.log_deltas(np.array([epsilon]))[0]
-            self.note(epsilon, found)
-            value = found.estimate
-            if not math.isfinite(value):
-                return self._inside(epsilon)
-            slope = min(contour.slope(epsilon, value), -1e-3 * contour.theta)
-            most = 3 / contour.theta
-            step = max(-most, min(most, (self._low - value) / slope))
-            moved = self._inside(epsilon + step)
-            if abs(moved - epsilon) <= 1e-15 * max(epsilon, 1e-3 / contour.theta):
-                return moved
-            epsilon = moved
-        return epsilon
-
-    def root(self, contour: PreciseContour, epsilon: float) -> float:
-        """Return the estimate's root, however far from epsilon, >= 0."""
-        low, high = self.lower, self.upper
-        for _ in range(60):
-            found = contour.log_deltas(np.array([epsilon]))[0]
-            self.note(epsilon, found)
-            if found.estimate > self._low:
-                low = epsilon
-            else:
-                high = epsilon
-            moved = epsilon
-            if math.isfinite(found.estimate):
-                slope = min(contour.slope(epsilon, found.estimate), -1e-300)
-                moved += (self._low - found.estimate) / slope
-            if abs(moved - epsilon) <= 1e-15 * epsilon or high - low <= 1e-15 * high:
-                break
-            if not low < moved < high:
-                moved = math.sqrt(low * high) if low > 0 else high / 8
-            epsilon = moved
-        return self._inside(epsilon)
-
-    def _inside(self, epsilon: float) -> float:
-        return min(max(epsilon, self.lower), self.upper)
-
-    def widen(self, contour: Contour, epsilon: float) -> None:
-        """Widen about the root until both sides are proved."""
-        found = contour.log_deltas(np.array([epsilon]))[0]
-        self.note(epsilon, found)
-        slope = min(contour.slope(epsilon, found.estimate), -1e-3 * contour.theta)
-        width = (found.upper - found.lower) / -slope
-        if not math.isfinite(width):
-            width = 1 / contour.theta
-        width = max(width, 4 * U * epsilon, 1e-300)
-        open_below, open_above = True, True
-        for factor in _WIDER:
-            below, above = epsilon - factor * width, epsilon + factor * width
-            ends = np.array([max(0.0, below), above])
-            low, high = contour.log_deltas(ends)
-            if open_below:
-                self.note(float(ends[0]), low)
-            if open_above:
-                self.note(above, high)
-            open_below = open_below and self.lower < max(below, 1e-300) and below > 0
-            open_above = open_above and self.upper > above
-            if not (open_below or open_above):
-                break
