@@ -8,6 +8,7 @@ argument, the rule and the public value; they never contain data.
 __all__ = [
     "BudgetExceededError",
     "CalibrationError",
+    "CertificateError",
     "DTypeError",
     "EntropyError",
     "FastDPError",
@@ -35,6 +36,10 @@ class EntropyError(FastDPError, OSError):
 
 class CalibrationError(FastDPError, ArithmeticError):
     """No noise parameter in the supported range meets the target."""
+
+
+class CertificateError(FastDPError, ArithmeticError):
+    """Two proved bounds contradict each other: a mistake in fastdp, to be reported."""
 
 
 class UnsupportedEventError(FastDPError, NotImplementedError):

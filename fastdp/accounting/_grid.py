@@ -300,7 +300,9 @@ class GridProfile:
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
         """Bound ln delta at each epsilon."""
         lows = self._better.lowers(epsilons).tolist()
-        highs = [self._with_lost(high) for high in self._worse.uppers(epsilons)]
+        highs = [
+            self._with_lost(high) for high in self._worse.uppers(epsilons).tolist()
+        ]
         return [
             Bracket(low, (low + high) / 2 if low > -1e300 else high, high, "grid")
             for low, high in zip(lows, highs, strict=True)

@@ -281,7 +281,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         >>> accountant.distribution(interval=0.25)
         <PrivacyLossDistribution: pessimistic, 9 losses, interval 0.25>
         """
-        _require_bool("pessimistic", pessimistic)
+        require_bool("pessimistic", pessimistic)
         tail = float(_validate.open_unit("tail_mass", tail_mass))
         relation = self.neighboring_relation
         state = self._snapshot()[0]
@@ -399,7 +399,7 @@ class CurveReadings(Accountant[State], Generic[State]):
     def _trade_off(
         self, symmetric: bool
     ) -> tuple[ProfileTradeOff, _Deltas, _Deltas, float, float]:
-        _require_bool("symmetric", symmetric)
+        require_bool("symmetric", symmetric)
         state = self._snapshot()[0]
         end = min(max(self._end(state, _LOWEST), 1e-9), _FARTHEST)
         steep, flat = (
@@ -412,7 +412,8 @@ class CurveReadings(Accountant[State], Generic[State]):
         return exact, steep, flat, end, self._lost(state)
 
 
-def _require_bool(name: str, value: object) -> None:
+def require_bool(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
     if not isinstance(value, bool):
         raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
 

@@ -19,8 +19,10 @@ from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._closed import ClosedForm, NothingProfile
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._direction import Direction
+from fastdp.accounting._finite import FiniteProfile, finite_profile
 from fastdp.accounting._losses import Floats
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
+from fastdp.accounting._pld_check import Checked
 from fastdp.accounting._pld_steps import Sided, Step
 
 _NOTHING = Fraction(0)
@@ -33,8 +35,8 @@ _WIDE = Fraction(1, 10**14)
 class Between:
     """A profile between those of two compositions."""
 
-    lower: Direction | NothingProfile
-    upper: Direction
+    lower: Profile
+    upper: Profile
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
         """Bound ln delta at ascending epsilons."""
@@ -51,7 +53,7 @@ def _between(low: Bracket, high: Bracket) -> Bracket:
     return Bracket(min(low.lower, high.upper), estimate, high.upper, high.method)
 
 
-Profile = Direction | Between | ClosedForm
+Profile = Direction | Between | FiniteProfile | ClosedForm | Checked
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,16 @@ class Side:
             lower = lower.plus(sided.least, count)
         return replace(own, upper=self.upper.plus(sided.loss, count), lower=lower)
 
-    @property
+    @functools.cached_property
     def profile(self) -> Profile:
         """The profile of finite losses."""
-        if not self.upper.composition.steps:
-            return NothingProfile()
-        if self.lower is None:
-            return self.upper
-        some = self.lower.composition.steps
-        return Between(self.lower if some else NothingProfile(), self.upper)
+        upper = _profile(self.upper)
+        return upper if self.lower is None else Between(_profile(self.lower), upper)
+
+
+def _profile(direction: Direction) -> Profile:
+    steps = direction.composition.steps
+    return (finite_profile(steps) or direction) if steps else NothingProfile()
 
 
 def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float, float]:
@@ -158,9 +161,12 @@ class State:
 
     # ---- readings ------------------------------------------------------------------
 
-    def epsilon(self, delta: Fraction) -> Bracket:
+    def epsilon(self, delta: Fraction, check: bool = False) -> Bracket:
         """Bound the least epsilon at `delta`, of both directions."""
-        found = [self._epsilon(*side, delta) for side in self._sides(None)]
+        found = [
+            self._epsilon(side, checked(side, profile) if check else profile, delta)
+            for side, profile in self._sides(None)
+        ]
         return _largest(found)
 
     def _epsilon(self, side: Side, profile: Profile, delta: Fraction) -> Bracket:
@@ -177,12 +183,13 @@ class State:
         return Bracket(min(found.lower, known), known, known, "chernoff")
 
     def log_deltas(
-        self, epsilons: Floats, removal: bool | None = None
+        self, epsilons: Floats, removal: bool | None = None, check: bool = False
     ) -> list[Bracket]:
         """Bound ln delta at ascending epsilons, in one direction or in both."""
         columns = []
         for side, profile in self._sides(removal):
-            found = profile.log_deltas(epsilons)
+            read = checked(side, profile) if check else profile
+            found = read.log_deltas(epsilons)
             if side.kept != (0.0, 0.0):
                 found = [_with_lost(side.kept, bracket) for bracket in found]
             columns.append(found)
@@ -201,6 +208,20 @@ class State:
         """A lower bound of the probability of an infinite loss, in either direction."""
         kept = max(self.removal.kept[1], self.addition.kept[1])
         return max(0.0, -math.expm1(kept) * (1 - 1e-14))
+
+
+def checked(side: Side, profile: Profile) -> Profile:
+    """Return the profile of a direction with every reading checked (_pld_check.py)."""
+    if isinstance(profile, Between) and side.lower is not None:
+        lower = _checked(side.lower, profile.lower)
+        return Between(lower, _checked(side.upper, profile.upper))
+    return _checked(side.upper, profile)
+
+
+def _checked(direction: Direction, profile: Profile) -> Profile:
+    if isinstance(profile, NothingProfile | Checked):
+        return profile
+    return Checked(profile, direction.composition)
 
 
 def _largest(brackets: list[Bracket]) -> Bracket:
@@ -254,6 +275,6 @@ def _with_lost(kept: tuple[float, float], finite: Bracket) -> Bracket:
     )
 
 
-def log_delta_at(state: State, epsilon: float) -> Bracket:
+def log_delta_at(state: State, epsilon: float, check: bool = False) -> Bracket:
     """Bound ln delta at one epsilon."""
-    return state.log_deltas(np.array([epsilon]))[0]
+    return state.log_deltas(np.array([epsilon]), check=check)[0]

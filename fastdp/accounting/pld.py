@@ -21,7 +21,12 @@ from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._losses import Floats
 from fastdp.accounting._pld_distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld_events import step_of
-from fastdp.accounting._pld_readings import CurveReadings, LogProfile, TradeOffBounds
+from fastdp.accounting._pld_readings import (
+    CurveReadings,
+    LogProfile,
+    TradeOffBounds,
+    require_bool,
+)
 from fastdp.accounting._pld_state import State, log_delta_at
 from fastdp.accounting._pld_trade_off import ProfileTradeOff
 from fastdp.accounting.events import Event
@@ -124,13 +129,17 @@ class PLDAccountant(CurveReadings[State]):
 
     # ---- bounds from both sides ----------------------------------------------------
 
-    def epsilon_bounds(self, delta: Real) -> Bounds:
+    def epsilon_bounds(self, delta: Real, *, check: bool = False) -> Bounds:
         """Return bounds of the least epsilon that holds at `delta`.
 
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
             > 0 and < 1.
+        check : bool
+            Whether a second, independent method is asked as well (contour and grid
+            check each other): what is returned is what both prove, and the
+            certificate names them, or says that there was no second one.
 
         Returns
         -------
@@ -142,49 +151,71 @@ class PLDAccountant(CurveReadings[State]):
         ------
         DTypeError, ParameterError
             delta is out of its domain.
+        CertificateError
+            Both methods' bounds hold and contradict each other: a mistake in fastdp.
+
+        Examples
+        --------
+        >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 10), count=100)
+        >>> accountant.epsilon_bounds(1e-6, check=True).certificate
+        'closed form, checked by contour'
         """
         d = _validate.open_unit("delta", delta)
-        return _shown(self._snapshot()[0].epsilon(d))
+        require_bool("check", check)
+        return _shown(self._snapshot()[0].epsilon(d, check))
 
-    def ln_delta_bounds(self, epsilon: Real) -> Bounds:
+    def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of ln delta(epsilon), which reach far below the least double.
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
             >= 0.
+        check : bool
+            As of `epsilon_bounds`.
 
         Raises
         ------
         DTypeError, ParameterError
             epsilon is negative or not finite.
+        CertificateError
+            With `check`: both methods' bounds hold and contradict each other.
         """
-        return _shown(self._ln_delta(epsilon))
+        return _shown(self._ln_delta(epsilon, check))
 
-    def delta_bounds(self, epsilon: Real) -> Bounds:
+    def delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of delta(epsilon).
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
             >= 0.
+        check : bool
+            As of `epsilon_bounds`.
 
         Raises
         ------
         DTypeError, ParameterError
             epsilon is negative or not finite.
+        CertificateError
+            With `check`: both methods' bounds hold and contradict each other.
         """
-        return _shown(_exponential(self._ln_delta(epsilon)))
+        return _shown(_exponential(self._ln_delta(epsilon, check)))
 
-    def _ln_delta(self, epsilon: Real) -> Bracket:
+    def _ln_delta(self, epsilon: Real, check: bool) -> Bracket:
+        require_bool("check", check)
         exact = conversions.capped_epsilon(epsilon)
         state = self._snapshot()[0]
         down, up = float_down(exact), float_up(exact)
-        found = log_delta_at(state, down)
+        found = log_delta_at(state, down, check)
         if up == down:
             return found
         return Bracket(
-            log_delta_at(state, up).lower, found.estimate, found.upper, found.method
+            log_delta_at(state, up, check).lower,
+            found.estimate,
+            found.upper,
+            found.method,
         )
 
     # ---- whole curves (_pld_readings.py) ---------------------------------------------
