@@ -47,11 +47,31 @@ class ShuffledPair:
         Number of reports, >= 1.
     categories : int or None
         Of k-ary randomized response; None for any randomizer.
+    local_delta : float
+        Delta of one report; above 0 for no named randomizer.
     """
 
     local_epsilon: float
     clients: int
     categories: int | None
+    local_delta: float = 0.0
+
+    @property
+    def log_beyond(self) -> float:
+        """Logarithm of delta from the local epsilon on: that of one report."""
+        return math.log(self.local_delta) if self.local_delta else -math.inf
+
+    @functools.cached_property
+    def log_distance(self) -> float:
+        """Logarithm of how far reports are from pure ones, in total variation.
+
+        (n - 1) delta0 (E + 2)/(E (E + 1)) + delta0/(E + 1).
+        """
+        if not self.local_delta:
+            return -math.inf
+        small = math.exp(-self.local_epsilon)
+        others = (self.clients - 1) * (1 + 2 * small) + 1
+        return math.log(self.local_delta * others * small / (1 + small)) + 1e-14
 
     @property
     def log_odds(self) -> float:
@@ -73,6 +93,17 @@ class ShuffledPair:
         For 0 <= epsilon < local_epsilon and a delta not far below exp(log_size). With
         `coarse` it is worth less, or no more than an estimate.
         """
+        pure = self._pure_log_delta(epsilon, log_size, upper, coarse)
+        if not self.local_delta:
+            return pure
+        away = epsilon + math.log1p(math.exp(-epsilon)) + self.log_distance
+        slop = 1e-14 if upper else -1e-14
+        return min(0.0, float(np.logaddexp(pure, away)) + slop * (1 + abs(away)))
+
+    def _pure_log_delta(
+        self, epsilon: float, log_size: float, upper: bool, coarse: bool
+    ) -> float:
+        """Return `log_delta` for pure reports."""
         n = min(self.clients, MOST_CLIENTS)
         if (self.categories or 2) > 2:
             bounds = _response(self, n, epsilon, log_size, coarse)
@@ -140,7 +171,7 @@ def _log_sinh(x: float) -> float:
 def log_delta(pair: ShuffledPair, epsilon: float, upper: bool = True) -> float:
     """Return ln of a bound of delta(epsilon), however small it is."""
     if epsilon >= pair.local_epsilon:
-        return -math.inf
+        return pair.log_beyond
     guess = -40.0
     if (pair.categories or 2) > 2:  # tables are smaller for a delta that is known
         guess = min(-2.0, max(-1e4, pair.log_delta(epsilon, guess, coarse=True) - 2))
@@ -161,7 +192,7 @@ def epsilon_at(
     """
 
     def excess(epsilon: float, coarse: bool = False) -> float:
-        if epsilon >= pair.local_epsilon:
+        if epsilon >= pair.local_epsilon:  # the target is at least log_beyond
             return -1.0
         side = upper or coarse
         found = pair.log_delta(epsilon, log_target, upper=side, coarse=coarse)

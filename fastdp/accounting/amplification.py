@@ -53,13 +53,18 @@ _MOST_CATEGORIES = 2**31 - 1
 
 
 def shuffled_log_delta(
-    local_epsilon: Real, clients: int, epsilon: Real, *, categories: int | None = None
+    local_epsilon: Real,
+    clients: int,
+    epsilon: Real,
+    *,
+    categories: int | None = None,
+    local_delta: Real = 0,
 ) -> float:
     """Return ln of `shuffled_delta`, which reaches far below the least double.
 
     Parameters
     ----------
-    local_epsilon, clients, epsilon, categories
+    local_epsilon, clients, epsilon, categories, local_delta
         As of `shuffled_delta`.
 
     Raises
@@ -67,12 +72,17 @@ def shuffled_log_delta(
     DTypeError, ParameterError
         A parameter is of the wrong type or out of its domain.
     """
-    pair = _pair(local_epsilon, clients, categories)
+    pair = _pair(local_epsilon, clients, categories, local_delta)
     return _shuffling.log_delta(pair, float_down(capped_epsilon(epsilon)))
 
 
 def shuffled_delta(
-    local_epsilon: Real, clients: int, epsilon: Real, *, categories: int | None = None
+    local_epsilon: Real,
+    clients: int,
+    epsilon: Real,
+    *,
+    categories: int | None = None,
+    local_delta: Real = 0,
 ) -> float:
     """Return a delta that shuffled local reports meet at `epsilon`, rounded up.
 
@@ -88,6 +98,10 @@ def shuffled_delta(
         If the randomizer is k-ary randomized response (truth with probability
         e^local_epsilon/(e^local_epsilon + k - 1), else each other category alike): its
         k >= 2, which gives a smaller delta. None holds for any randomizer.
+    local_delta : int, float, Fraction or Decimal
+        Delta of one report, >= 0 and < 1: its guarantee is (local_epsilon,
+        local_delta). Only where `categories` is None. The central delta is at least
+        about clients e^-local_epsilon times as large.
 
     Returns
     -------
@@ -104,9 +118,9 @@ def shuffled_delta(
     Central differential privacy of the multiset of reports, for datasets in which one
     client's value is replaced by another (`NeighboringRelation.REPLACE_ONE`), in both
     directions: the pair is symmetric. Conditions: all clients run the same randomizer,
-    each report is pure `local_epsilon`, and whoever sees the reports cannot link any to
-    its sender (an exactly uniform shuffle, or counts alone). `clients` must count
-    honest reports only: those that collude hide nobody.
+    each report has the stated local guarantee, and whoever sees the reports cannot link
+    any to its sender (an exactly uniform shuffle, or counts alone). `clients` must
+    count honest reports only: those that collude hide nobody.
 
     Notes
     -----
@@ -128,21 +142,32 @@ def shuffled_delta(
     '1.068e-07'
     """
     return exp_up(
-        shuffled_log_delta(local_epsilon, clients, epsilon, categories=categories)
+        shuffled_log_delta(
+            local_epsilon,
+            clients,
+            epsilon,
+            categories=categories,
+            local_delta=local_delta,
+        )
     )
 
 
 def shuffled_epsilon(
-    local_epsilon: Real, clients: int, delta: Real, *, categories: int | None = None
+    local_epsilon: Real,
+    clients: int,
+    delta: Real,
+    *,
+    categories: int | None = None,
+    local_delta: Real = 0,
 ) -> float:
     """Return an epsilon that shuffled local reports meet at `delta`, rounded up.
 
     Parameters
     ----------
-    local_epsilon, clients, categories
+    local_epsilon, clients, categories, local_delta
         As of `shuffled_delta`.
     delta : int, float, Fraction or Decimal
-        >= 0 and < 1; at 0 it is the local epsilon.
+        >= `local_delta` and < 1; there it is the local epsilon.
 
     Raises
     ------
@@ -154,8 +179,12 @@ def shuffled_epsilon(
     >>> round(shuffled_epsilon(1, 1_000_000, 1e-6), 6)
     0.004335
     """
-    pair = _pair(local_epsilon, clients, categories)
+    pair = _pair(local_epsilon, clients, categories, local_delta)
     d = below_one(delta)
+    if d < _validate.exact("local_delta", local_delta):
+        raise ParameterError(
+            f"delta must be >= local_delta = {local_delta!r}, got {delta!r}"
+        )
     if d == 0:
         return pair.local_epsilon
     return _shuffling.epsilon_at(pair, log_down(d))
@@ -362,6 +391,7 @@ def shuffled_event(
     clients: int,
     *,
     categories: int | None = None,
+    local_delta: Real = 0,
     points: int = 48,
 ) -> TradeOffEvent:
     """Return the event of one shuffled round, for composition with others.
@@ -372,7 +402,7 @@ def shuffled_event(
 
     Parameters
     ----------
-    local_epsilon, clients, categories
+    local_epsilon, clients, categories, local_delta
         As of `shuffled_delta`.
     points : int
         Number of epsilons, 2 ... 1000; more are closer to the pair's own function.
@@ -396,11 +426,12 @@ def shuffled_event(
     (Fraction(0, 1), Fraction(1, 1))
     """
     count = _validate.integer("points", points, 2, 1000)
-    pair = _pair(local_epsilon, clients, categories)
-    end = min(_shuffling.epsilon_at(pair, -80.0), pair.local_epsilon)
+    pair = _pair(local_epsilon, clients, categories, local_delta)
+    pure = _pair(local_epsilon, clients, categories)
+    end = min(_shuffling.epsilon_at(pure, -80.0), pair.local_epsilon)
     grid = [end * i / (count - 1) for i in range(count)]
     lines = [(e, exp_up(_shuffling.log_delta(pair, e))) for e in grid]
-    lines.append((pair.local_epsilon, 0.0))
+    lines.append((pair.local_epsilon, pair.local_delta))
     return TradeOffEvent(
         *_trade_off(lines), neighboring_relation=NeighboringRelation.REPLACE_ONE
     )
@@ -411,7 +442,7 @@ def _trade_off(
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
     """Return the knots of the largest of 1 - delta - e^epsilon x and its mirror.
 
-    The lines come with increasing epsilon, the first with 0, the last with delta 0.
+    The lines come with increasing epsilon, the first with 0.
     """
     hull: list[_Line] = []
     for epsilon, delta in lines:
@@ -424,7 +455,7 @@ def _trade_off(
         while len(hull) > 1 and _cross(hull[-2], line) >= _cross(hull[-2], hull[-1]):
             hull.pop()
         hull.append(line)
-    # From x = 0, where the last line is 1, to the diagonal; then the mirror image.
+    # From x = 0, where the last line is highest, to the diagonal; then the mirror image.
     knots = [(Fraction(0), hull[-1][1])]
     for i in range(len(hull) - 1, 0, -1):
         x = _cross(hull[i - 1], hull[i])
@@ -435,6 +466,8 @@ def _trade_off(
             break
         knots.append((x, y))
     knots += [(y, x) for x, y in reversed(knots) if y > knots[-1][0]]
+    if knots[-1][0] < 1:  # the last line's delta is not 0
+        knots.append((Fraction(1), Fraction(0)))
     return tuple(x for x, _ in knots), tuple(y for _, y in knots)
 
 
@@ -447,10 +480,20 @@ _LOCAL = (_LEAST_LOCAL, Fraction(_LARGEST_LOCAL))
 
 
 def _pair(
-    local_epsilon: Real, clients: int, categories: int | None
+    local_epsilon: Real,
+    clients: int,
+    categories: int | None,
+    local_delta: Real = 0,
 ) -> _shuffling.ShuffledPair:
     e0 = _validate.between("local_epsilon", local_epsilon, *_LOCAL)
     n = _validate.integer("clients", clients, 1)
     if categories is not None:
         categories = _validate.integer("categories", categories, 2, _MOST_CATEGORIES)
-    return _shuffling.ShuffledPair(float_up(e0), n, categories)
+    d0 = _validate.nonnegative("local_delta", local_delta)
+    if d0 >= 1:
+        raise ParameterError(f"local_delta must be >= 0 and < 1, got {local_delta!r}")
+    if d0 > 0 and categories is not None:
+        raise ParameterError(
+            "local_delta must be 0 where categories is given: responses are pure"
+        )
+    return _shuffling.ShuffledPair(float_up(e0), n, categories, float_up(d0))

@@ -176,6 +176,51 @@ def test_attacks_on_any_randomizer_stay_below(seed):
             assert true <= shuffled_delta(local, 5, share * local) * (1 + 1e-9) + 1e-15
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_attacks_on_reports_with_a_delta_stay_below(seed):
+    # Three values, four outputs; the last output appears for one value alone.
+    rng = np.random.default_rng(seed)
+    e0, d0, n = float(rng.uniform(0.3, 2)), 10 ** float(rng.uniform(-4, -2)), 6
+    rows = np.exp(e0 / 2 * rng.integers(0, 2, (3, 3)))
+    rows /= rows.sum(axis=1, keepdims=True)
+    local = max(float(np.log(rows.max(axis=0) / rows.min(axis=0)).max()), 1e-3)
+    rows = np.hstack([rows, np.zeros((3, 1))])
+    rows[seed % 3] *= 1 - d0
+    rows[seed % 3, 3] = d0
+    local += -math.log1p(-d0)  # the others' outputs count by that much more
+    for held in itertools.combinations_with_replacement(range(3), n - 1):
+        for share in [0.0, 0.4, 0.9]:
+            true = attack(rows[0], rows[1], rows[list(held)], share * local)
+            claimed = shuffled_delta(local, n, share * local, local_delta=d0)
+            assert true <= claimed * (1 + 1e-9)
+
+
+def test_reports_with_a_delta():
+    # delta = pure + (1 + e^epsilon) ((n - 1) d (E + 2)/(E (E + 1)) + d/(E + 1))
+    e0, n, d0, epsilon = 2.0, 1000, 1e-9, 0.3
+    grown = math.exp(e0)
+    far = (n - 1) * d0 * (grown + 2) / (grown * (grown + 1)) + d0 / (grown + 1)
+    expected = shuffled_delta(e0, n, epsilon) + (1 + math.exp(epsilon)) * far
+    found = shuffled_delta(e0, n, epsilon, local_delta=d0)
+    assert expected <= found * (1 + 1e-12)
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert shuffled_delta(e0, n, 2, local_delta=d0) == pytest.approx(d0)
+    more = shuffled_epsilon(e0, n, 1e-6, local_delta=d0)
+    assert shuffled_epsilon(e0, n, 1e-6) < more < e0
+    assert shuffled_delta(e0, n, more, local_delta=d0) <= 1e-6
+    # a delta that many clients make too large: each report's own guarantee is left
+    assert shuffled_epsilon(e0, n, 2e-9, local_delta=d0) == e0
+    event = shuffled_event(e0, 20, local_delta=0.01, points=8)
+    assert event.false_negative_rates[0] == pytest.approx(0.99)
+    assert event.false_positive_rates[-1] == 1
+    with pytest.raises(ParameterError, match="delta must be >= local_delta"):
+        shuffled_epsilon(1, 10, 1e-10, local_delta=1e-9)
+    with pytest.raises(ParameterError, match="local_delta must be 0 where categories"):
+        shuffled_delta(1, 10, 0.1, local_delta=1e-9, categories=3)
+    with pytest.raises(ParameterError, match="local_delta must be >= 0 and < 1"):
+        shuffled_delta(1, 10, 0.1, local_delta=1)
+
+
 # ---- size, monotonicity, solving -----------------------------------------------------
 
 
