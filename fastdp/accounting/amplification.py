@@ -455,7 +455,7 @@ def _trade_off(
         while len(hull) > 1 and _cross(hull[-2], line) >= _cross(hull[-2], hull[-1]):
             hull.pop()
         hull.append(line)
-    # From x = 0, where the last line is highest, to the diagonal; then the mirror image.
+    # From x = 0, where the last line is highest, to the diagonal; then mirrored.
     knots = [(Fraction(0), hull[-1][1])]
     for i in range(len(hull) - 1, 0, -1):
         x = _cross(hull[i - 1], hull[i])
