@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fastdp.accounting import _renyi_conversion as conversion
 from fastdp.accounting._renyi import Curve
-from fastdp.accounting._renyi_scalar import Line, epsilon_at_order
+from fastdp.accounting._renyi_conversion import epsilon_at, epsilon_at_order
+from fastdp.accounting._renyi_line import Line
+from fastdp.accounting._renyi_search import Objective, Search, least_epsilon
 from fastdp.accounting._series import Floats
 
 #: Nodes of a window: even, and the inner ones as well.
@@ -205,10 +205,10 @@ class Sum(Protocol):
         """How many entries of the log belong to it."""
 
     @property
-    def search(self) -> conversion.Search:
+    def search(self) -> Search:
         """Where the best gap may be."""
 
-    def moment(self) -> Callable[[Floats], Floats]:
+    def moment(self) -> Objective:
         """Return the sum of K as a function, rounded up."""
 
 
@@ -243,13 +243,11 @@ class WindowReader:
         found = self._from_windows(state, log_delta)
         if found is not None:
             return found
-        gaps, values = conversion.best_gap_and_epsilon(
-            state.moment(), np.array([log_delta]), state.search
-        )
+        best = least_epsilon(state.moment(), log_delta, state.search)
         if self._asked and state.length > 0:
-            self._kept = self._around(float(gaps[0]), log_delta, state)
+            self._kept = self._around(best.gap, log_delta, state)
         self._asked = True
-        return float(values[0])
+        return best.value
 
     def line_epsilon(self, state: Sum, log_delta: float) -> float | None:
         """Return epsilon where all parts are lines; None if a search must tell."""
@@ -264,6 +262,8 @@ class WindowReader:
             if kept is None:
                 return None
             found = _read(kept, state, log_delta)
+            if not found.settled:
+                return None
             if found.exact and found.inside:
                 self._kept = kept._replace(gap=found.gap, looked=found.looked)
                 return found.epsilon
@@ -304,6 +304,7 @@ class _Reading(NamedTuple):
     looked: float
     exact: bool
     inside: bool
+    settled: bool = True  # whether the best w0 leaves the best gap where it is
 
 
 def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
@@ -320,9 +321,6 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
     flat, point = _Flat.of(gaps, totals), np.array([gap])
     low, high = flat.bounds(point, shape.rows(window.place(point)))
     epsilon, settled = epsilon_at_order(gap, float(high[0]), log_delta)
-    if not settled:
-        order = point, high, np.array([log_delta])
-        epsilon = float(conversion.epsilon_at_order(*order)[0])
     unit = gap * max(epsilon, 1e-300)
     exact = float(high[0] - low[0]) <= _ACCURACY * unit
     # Polynomials meet the nodes whatever they do between: look there as well.
@@ -332,7 +330,8 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
         looked = flat.size
     # The best gap is in between if both ends are clearly worse.
     ends = min(float(epsilons[0]), float(epsilons[-1]))
-    return _Reading(gap, epsilon, looked, exact, ends > epsilon * (1 + _VISIBLE))
+    inside = ends > epsilon * (1 + _VISIBLE)
+    return _Reading(gap, epsilon, looked, exact, inside, settled)
 
 
 def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
@@ -343,8 +342,8 @@ def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
     value = step - np.log1p(1 / gaps) - tail * np.expm1(-step)
     if odds[value.argmin()] > _LARGE_REACH:
         return np.asarray(value)
-    logs = np.full(1, log_delta)
-    return conversion.epsilon_at(gaps, totals, logs, np.zeros(1))[0]
+    pairs = zip(gaps.tolist(), totals.tolist(), strict=True)
+    return np.array([epsilon_at(gap, k, log_delta)[0] for gap, k in pairs])
 
 
 def _lowest(window: Window, epsilons: Floats, best: int, start: float) -> float:

@@ -16,13 +16,20 @@ import numpy.typing as npt
 
 from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
-from fastdp.accounting import _renyi_conversion as conversion
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._ledger import leaves
 from fastdp.accounting._numeric import exp_up, log_down
 from fastdp.accounting._renyi import EXCESS, ConcentratedCurve, Curve
+from fastdp.accounting._renyi_conversion import epsilon_at_order, log_delta_at_order
 from fastdp.accounting._renyi_events import curve_of
+from fastdp.accounting._renyi_search import (
+    ANYWHERE,
+    Objective,
+    Search,
+    least_epsilon,
+    least_log_delta,
+)
 from fastdp.accounting._renyi_window import WindowReader
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
@@ -121,8 +128,8 @@ def rdp_to_epsilon(order: Real, divergence: Real, delta: Real) -> float:
     1.7097
     """
     gap, moment = _one_order(order, divergence)
-    log_delta = np.array([log_down(_validate.open_unit("delta", delta))])
-    return float(conversion.epsilon_at_order(gap, moment, log_delta)[0])
+    log_delta = log_down(_validate.open_unit("delta", delta))
+    return epsilon_at_order(gap, moment, log_delta)[0]
 
 
 def rdp_to_delta(order: Real, divergence: Real, epsilon: Real) -> float:
@@ -148,11 +155,11 @@ def rdp_to_delta(order: Real, divergence: Real, epsilon: Real) -> float:
     True
     """
     gap, moment = _one_order(order, divergence)
-    e = np.array([float_down(conversions.capped_epsilon(epsilon))])
-    return exp_up(float(conversion.log_delta_at_order(gap, moment, e)[0]))
+    e = float_down(conversions.capped_epsilon(epsilon))
+    return exp_up(min(0.0, log_delta_at_order(gap, moment, e)))
 
 
-def _one_order(order: Real, divergence: Real) -> tuple[Floats, Floats]:
+def _one_order(order: Real, divergence: Real) -> tuple[float, float]:
     """Return the gap (rounded either way) and a bound of K at exactly that gap."""
     exact = _validate.exact("order", order) - 1
     if exact <= 0:
@@ -160,7 +167,7 @@ def _one_order(order: Real, divergence: Real) -> tuple[Floats, Floats]:
     d = _validate.nonnegative("divergence", divergence)
     # Divergence grows with the order: a bound holds at smaller ones too.
     gap = float_down(exact)
-    return np.array([gap]), np.array([float_up(Fraction(gap) * d)])
+    return gap, float_up(Fraction(gap) * d)
 
 
 def _orders(order: npt.ArrayLike) -> Floats:
@@ -181,7 +188,7 @@ class _Part(NamedTuple):
     curve: Curve
     #: ln(1 - delta), rounded down.
     log_kept: float
-    search: conversion.Search
+    search: Search
 
 
 @functools.lru_cache(maxsize=4096)
@@ -193,7 +200,7 @@ def _part_of(event: Event) -> _Part:
     line = None
     if isinstance(curve, ConcentratedCurve) and curve.omega is None:
         line = _scaled_up(curve.rho), _scaled_up(curve.xi)
-    search = conversion.Search(
+    search = Search(
         curve.search_gap, curve.largest_gap, curve.is_moment, curve.trusted_gap
     )
     return _Part(line, curve, math.log1p(-float_up(lost)) * (1 + 1e-15), search)
@@ -233,7 +240,7 @@ class _Sum(NamedTuple):
     log: list[tuple[Curve, int]]
     length: int
     #: Where a search may look for the best gap.
-    search: conversion.Search
+    search: Search
 
     def plus(self, part: _Part, count: int) -> _Sum:
         """Return the sum with `count` times a part."""
@@ -264,7 +271,7 @@ class _Sum(NamedTuple):
         """The delta that is set aside in all, rounded up."""
         return -math.expm1(self.log_kept) * (1 + 1e-15)
 
-    def moment(self) -> conversion.Objective:
+    def moment(self) -> Objective:
         """Return the sum of K as a function of gaps of any shape, rounded up."""
         rho, xi = self.line
         counts: dict[Curve, int] = {}
@@ -332,7 +339,7 @@ class RDPAccountant(Accountant[_Sum]):
         return np.asarray(self._snapshot()[0].moment()(gap) / gap * (1 + 4e-16))
 
     def epsilons(self, deltas: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return `epsilon` for each of many deltas in one search, rounded up.
+        """Return `epsilon` for each of many deltas, rounded up.
 
         Parameters
         ----------
@@ -353,7 +360,7 @@ class RDPAccountant(Accountant[_Sum]):
         return _epsilons(state, pure, flat)
 
     def deltas(self, epsilons: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return `delta` for each of many epsilons in one search, rounded up.
+        """Return `delta` for each of many epsilons, rounded up.
 
         Parameters
         ----------
@@ -380,7 +387,7 @@ class RDPAccountant(Accountant[_Sum]):
         self._reader = WindowReader()
 
     def _start(self) -> _Sum:
-        return _Sum(0, 0, 0.0, [], 0, conversion.ANYWHERE)
+        return _Sum(0, 0, 0.0, [], 0, ANYWHERE)
 
     def _charge(self, state: _Sum, event: Event, count: int) -> _Sum:
         if type(event) is GaussianEvent:
@@ -421,17 +428,24 @@ def _log_remaining(state: _Sum, delta: Fraction) -> float:
 
 
 def _epsilons(state: _Sum, pure: Fraction | None, deltas: Floats) -> Floats:
-    logs = np.array([_log_remaining(state, Fraction(d)) for d in deltas.tolist()])
-    found = conversion.best_epsilon(state.moment(), logs, state.search)
+    logs = [_log_remaining(state, Fraction(d)) for d in deltas.tolist()]
+    moment = state.moment()
+    found = np.array([least_epsilon(moment, x, state.search).value for x in logs])
     if pure is None:
         return found
     simple = [pure_epsilon_at(pure, Fraction(d)) for d in deltas.tolist()]
-    return np.minimum(found, simple)
+    return np.asarray(np.minimum(found, simple))
 
 
 def _log_deltas(state: _Sum, epsilons: Floats) -> Floats:
     """Return ln(delta) at each epsilon, with what is set aside."""
-    logs = conversion.best_log_delta(state.moment(), epsilons, state.search)
+    moment = state.moment()
+    logs = [least_log_delta(moment, e, state.search) for e in epsilons.tolist()]
+    return _with_lost(state, np.array(logs))
+
+
+def _with_lost(state: _Sum, logs: Floats) -> Floats:
+    """Return ln(delta) with what is set aside, from that of the rest."""
     if state.log_kept == 0:
         return logs
     lost = state.lost

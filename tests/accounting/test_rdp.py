@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 
 from fastdp.accounting import conversions
+from fastdp.accounting._numeric import root_above
+from fastdp.accounting._renyi_conversion import (
+    epsilon_at_order,
+    log_delta_at_order,
+    log_expm1,
+)
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     ComposedEvent,
@@ -405,3 +411,71 @@ def test_nothing_composed_and_delta_zero():
     accountant.compose(GaussianEvent(1, 1))
     with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
         accountant.epsilon(0)
+
+
+# ---- the search -------------------------------------------------------------------
+
+MIXTURES = {
+    "samples": [
+        (PoissonSampledEvent(Fraction(1, 100 + i), GaussianEvent(1, 1 + i)), 100)
+        for i in range(3)
+    ],
+    "noises": [
+        (LaplaceEvent(1, 20), 50),
+        (DiscreteLaplaceEvent(1, 20), 30),
+        (DiscreteGaussianEvent(1, Fraction(1, 2)), 1),
+    ],
+    "kinks": [
+        (ExponentialMechanismEvent(Fraction(1, 10)), 50),
+        (RDPEvent((2, 8, 32), (Fraction(1, 100), Fraction(1, 20), 1)), 3),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_the_best_order_of_a_mixture_is_found(name):
+    accountant = RDPAccountant()
+    for event, count in MIXTURES[name]:
+        accountant.compose(event, count)
+    gaps = np.geomspace(0.01, 500, 800)
+    moments = accountant.divergence(1 + gaps) * gaps
+    pairs = list(zip(gaps.tolist(), moments.tolist(), strict=True))
+    for epsilon in [0.001, 0.5, 8.0]:
+        least = min(log_delta_at_order(gap, k, epsilon) for gap, k in pairs)
+        got = accountant.log_delta(Fraction(epsilon))
+        assert got <= least + 1e-9 * (1 + abs(least))
+        assert got > least - 1e-2 * (1 + abs(least))  # the grid is coarse
+    for delta in [0.3, 1e-6, 1e-100]:
+        log = math.log(delta)
+        least = min(epsilon_at_order(gap, k, log)[0] for gap, k in pairs)
+        got = RDPAccountant.from_statement(accountant.statement()).epsilon(delta)
+        assert least * (1 - 1e-2) <= got <= least * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("order", [1.02, 2, 40, 3000])
+@pytest.mark.parametrize("moment", [1e-9, 0.1, 2, 60])
+def test_one_order_at_every_w0(order, moment):
+    # The best of many w0, by the formula of docs/proofs/rdp.md, section 5.
+    t = order - 1
+    for epsilon in [0.0, 0.3, 5.0]:
+        best = math.inf
+        for log_w0 in (-np.geomspace(1e-7, 8, 60)).tolist():
+            r = root_above(
+                lambda x, w=log_w0, e=epsilon: (
+                    e - w - math.log(t / (1 + t)) - steep(t, x)
+                ),
+                (epsilon - log_w0) * (1 - 1e-9),
+                2 * (epsilon - log_w0),
+            )
+            rest = t * math.exp((1 + t) * log_w0) - (1 + t) * math.exp(t * log_w0)
+            below = log_w0 * t + math.log(1 + t) + log_expm1(t * r)
+            share = math.exp(moment) + rest if moment < 30 else math.exp(moment)
+            if share > 0:
+                best = min(best, math.log(share) - below)
+        got = log_delta_at_order(t, moment, epsilon)
+        assert got <= best + 1e-6 * (1 + abs(best)), (epsilon, got, best)
+
+
+def steep(t, r):
+    """Return ln((e^((1+t)r) - 1)/(e^(tr) - 1))."""
+    return log_expm1((1 + t) * r) - log_expm1(t * r)
