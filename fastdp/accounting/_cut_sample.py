@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastdp.accounting._losses import Complexes, Floats, Tilted, U, sup_sinc
+from fastdp.accounting._composition import Composition
+from fastdp.accounting._losses import Complexes, Floats, Loss, Tilted, U, sup_sinc
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 #: Largest angle b/width of a strip: there |g| is exp(-e^v cos(b/width)).
@@ -220,19 +221,27 @@ def _nested(edges: Floats, height: Floats) -> tuple[Floats, Floats]:
     return np.array(weights), np.array(halves)
 
 
-def cut_off(
-    loss: SampledGaussianLoss, count: int, log_delta: float, stretch: float
-) -> SampledGaussianLoss:
-    """Return the loss cut so far out that `count` steps lose less than e^-28 of delta.
+def cut_composition(
+    steps: tuple[tuple[Loss, int], ...], log_lost: float, stretch: float
+) -> Composition:
+    """Return the steps cut so far out that each kind loses less than e^log_lost.
 
     Additions are left as they are: their losses have a least upper bound. A larger
     `stretch` makes g fall less sharply, which needs fewer nodes, but farther out.
     """
-    if not loss.removal:
-        return loss
+    return Composition(
+        tuple(
+            (_cut_off(loss, log_lost - math.log(n), stretch), n)
+            if isinstance(loss, SampledGaussianLoss) and loss.removal
+            else (loss, n)
+            for loss, n in steps
+        )
+    )
+
+
+def _cut_off(loss: SampledGaussianLoss, aim: float, stretch: float) -> CutSampledLoss:
     s = loss.noise
-    aim = log_delta - 28 - math.log(count)
-    breadth = stretch * s * s / (s * math.sqrt(-2 * aim))
+    breadth = stretch * s / math.sqrt(-2 * aim)
     place = s * s / (2 * breadth) - breadth * aim
     while True:
         result = CutSampledLoss(

@@ -13,7 +13,7 @@ from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._contour import Chernoff, Contour, TooCostlyError
 from fastdp.accounting._contour_search import Search, epsilon_by_contour
-from fastdp.accounting._cut_sample import cut_off
+from fastdp.accounting._cut_sample import cut_composition
 from fastdp.accounting._grid import GridProfile
 from fastdp.accounting._grid_steps import grid_profile
 from fastdp.accounting._losses import PER_OCTAVE, Floats, Loss, order
@@ -39,7 +39,11 @@ _NEARBY = 0.4
 _FEW = 8
 
 #: How sharply tails are cut for that; None leaves them.
-_STRETCHES = (None, 2.0, 1.0)
+_SHARPEST = 1.0
+_STRETCHES = (None, 2.0, _SHARPEST)
+
+#: -ln of what cut tails of one kind of step may weigh, relative to delta.
+_BELOW = 29.0
 
 
 class Direction:
@@ -48,7 +52,7 @@ class Direction:
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
         self._chernoff = Chernoff(composition)
-        self._cuts: dict[tuple[int, float], tuple[Composition, Chernoff]] = {}
+        self._cuts: dict[tuple[float, float], tuple[Composition, Chernoff]] = {}
 
     def plus(self, loss: Loss, count: int) -> Direction:
         """Return the profile with `count` more times `loss`."""
@@ -82,15 +86,26 @@ class Direction:
             return best
         place = best.estimate or best.upper / 2
         try:
-            return best.narrowed(self._grid(place).epsilon(log_delta, place))
+            grid = self._grid(place, log_delta[0])
+            return best.narrowed(grid.epsilon(log_delta, place))
         except OverflowError:
             return best
 
-    def _grid(self, epsilon: float) -> GridProfile:
-        """Return bounds from laws on a grid, good near epsilon."""
+    def _grid(self, epsilon: float, log_delta: float | None = None) -> GridProfile:
+        """Return bounds from laws on a grid, good near epsilon.
+
+        Where about delta is known, tails far below it are left out.
+        """
         index, _ = self._chernoff.best_delta(epsilon)
+        tail = None
+        if log_delta is not None:
+            try:
+                index, _ = self._cut(log_delta, _SHARPEST)[1].best_delta(epsilon)
+                tail = log_delta - _BELOW
+            except OverflowError:
+                pass
         theta = max(order(index), 1e-2 / (1 + epsilon))  # less is no use
-        return grid_profile(self.composition.steps, theta, epsilon)
+        return grid_profile(self.composition.steps, theta, epsilon, tail)
 
     def _aim(self) -> float:
         """Return the relative width of epsilon above which more digits are tried."""
@@ -99,21 +114,31 @@ class Direction:
 
     def _by_precise(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
         """Return what the integral in more digits proves, or `best` where it cannot."""
+        epsilon, target = best.estimate or best.upper, log_delta[0]
         search = Search(log_delta, best.upper)
         search.lower = best.lower
-        epsilon = best.estimate or best.upper
-        if best.upper - best.lower > 0.1 * best.upper:
-            epsilon = min(epsilon, self._cut_guess(log_delta[0]))
+        method = best.method
         try:
+            if best.upper - best.lower > 0.1 * best.upper:
+                epsilon = min(epsilon, self._without_tails(search, target))
             for _ in range(4):
-                contour = self._precise(epsilon, log_delta[0])
+                contour = self._precise(epsilon, target)
                 epsilon = search.root_anywhere(contour, epsilon)
                 search.widen(contour, epsilon)
+                method = "contour"
                 if search.upper - search.lower <= _NARROW * search.upper:
                     break
-        except TooCostlyError:
-            pass
-        return best.narrowed(Bracket(search.lower, epsilon, search.upper, "contour"))
+        except (TooCostlyError, OverflowError):
+            pass  # what was proved until then stays
+        return best.meet(Bracket(search.lower, epsilon, search.upper, method))
+
+    def _without_tails(self, search: Search, target: float) -> float:
+        """Take over Chernoff's bound without far tails, and return a guess from it."""
+        chernoff = self._cut(target, _SHARPEST)[1]
+        lost = len(self.composition.steps) * math.exp(-_BELOW)
+        bound = chernoff.best_epsilon(target + math.log1p(-lost))[1]
+        search.upper = min(search.upper, max(0.0, bound) * (1 + 1e-12))
+        return max(0.0, chernoff.best_epsilon(target - _GAP)[1])
 
     def _precise(self, epsilon: float, log_delta: float) -> PreciseContour:
         """Return the cheapest contour in more digits, with or without cut tails."""
@@ -135,26 +160,12 @@ class Direction:
         steps = self.composition.steps
         if stretch is None or not any(type(x) is SampledGaussianLoss for x, _ in steps):
             return self.composition, self._chernoff
-        key = (round(log_delta), stretch)
+        key = (log_delta, stretch)
         if key not in self._cuts:
-            composition = Composition(
-                tuple(
-                    (cut_off(x, n, log_delta - 1, stretch), n)
-                    if isinstance(x, SampledGaussianLoss)
-                    else (x, n)
-                    for x, n in steps
-                )
-            )
+            composition = cut_composition(steps, log_delta - _BELOW, stretch)
+            self._cuts = dict(list(self._cuts.items())[-3:])
             self._cuts[key] = composition, Chernoff(composition)
         return self._cuts[key]
-
-    def _cut_guess(self, log_delta: float) -> float:
-        """Return the Chernoff bound of epsilon of the law without its far tails."""
-        chernoff = self._cut(log_delta, _STRETCHES[-1])[1]
-        try:
-            return max(0.0, chernoff.best_epsilon(log_delta - _GAP)[1])
-        except OverflowError:
-            return math.inf
 
     # ---- delta ---------------------------------------------------------------------
 
@@ -188,7 +199,31 @@ class Direction:
                 upper = (bound - np.multiply.outer(part, t)).min(axis=1)
                 results += [_chernoff(u) for u in upper.tolist()]
                 at += part.size
+        if epsilons.size < _FEW:
+            results = [
+                self._more_digits(e, found)
+                for e, found in zip(epsilons.tolist(), results, strict=True)
+            ]
         return self._narrowed(epsilons, results)
+
+    def _more_digits(self, epsilon: float, found: Bracket) -> Bracket:
+        """Return the bracket of ln delta that more digits prove, if it is narrower."""
+        level = found.upper
+        for _ in range(4):
+            if found.upper - found.lower <= _WIDE or level == -math.inf:
+                break
+            try:
+                contour = self._precise(epsilon, level)
+            except (TooCostlyError, OverflowError):
+                break
+            new = contour.log_deltas(np.array([epsilon]))[0]
+            found = found.narrowed(
+                Bracket(new.lower, new.estimate, min(0.0, new.upper), "contour")
+            )
+            if not new.estimate < level - 3:
+                break
+            level = new.estimate
+        return found
 
     def _narrowed(self, epsilons: Floats, results: list[Bracket]) -> list[Bracket]:
         """Read from grids what is still wide, one grid for neighbours."""
@@ -205,7 +240,9 @@ class Direction:
                 end += 1
             part = wide[at:end]
             try:
-                grid = self._grid(float(epsilons[part[0]]))
+                first = results[part[0]]
+                known = first.estimate if first.lower > -math.inf else None
+                grid = self._grid(float(epsilons[part[0]]), known)
             except OverflowError:
                 break
             if len(part) < _FEW:
