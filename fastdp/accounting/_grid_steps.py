@@ -31,6 +31,9 @@ _CELLS, _MOST_CELLS = 1 << 17, 1 << 20
 #: Cells that the whole composition may have, which reaches over so many deviations.
 _MOST_WHOLE, _REACH = 1 << 18, 30.0
 
+#: And with a density that no contour has served.
+_MOST_DENSE = 1 << 21
+
 #: Most steps with a density, of which every one adds to the width.
 _MOST_STEPS = 20_000
 
@@ -45,9 +48,14 @@ Law = Loss | Sums
 
 
 def grid_profile(
-    steps: tuple[tuple[Loss, int], ...], theta: float, epsilon: float
+    steps: tuple[tuple[Loss, int], ...],
+    theta: float,
+    epsilon: float,
+    tail: float | None = None,
 ) -> GridProfile:
     """Return bounds from laws on a grid, tilted by theta, good near epsilon.
+
+    `tail` is ln of the mass that may be left out beyond the cells, if that is known.
 
     Raises
     ------
@@ -57,8 +65,10 @@ def grid_profile(
     dense = any(isinstance(loss, SampledGaussianLoss) for loss, _ in steps)
     if dense and sum(n for _, n in steps) > _MOST_STEPS:
         raise OverflowError("too many steps")
-    level = sum(n * _cumulant(loss, theta) for loss, n in steps) - theta * epsilon
-    tail = max(_LEAST_TAIL, _LOG_TAIL + min(0.0, level))
+    if tail is None:
+        level = sum(n * _cumulant(loss, theta) for loss, n in steps) - theta * epsilon
+        tail = _LOG_TAIL + min(0.0, level)
+    tail = max(_LEAST_TAIL, tail - math.log(sum(n for _, n in steps)))
     step, laws = _fitted(steps, theta, tail)
     worse: list[tuple[GridLaw, int]] = []
     better: list[tuple[GridLaw, int]] = []
@@ -95,7 +105,10 @@ def _fitted(
     widest = max(_width(law, theta, tail) for law, _ in laws)
     if not widest <= _WIDEST:
         raise OverflowError("too wide a law")
-    target = max(widest / _CELLS, (widest + spread) / _MOST_WHOLE)
+    whole = _MOST_WHOLE
+    if any(isinstance(loss, SampledGaussianLoss) for loss, _ in steps):
+        whole = _MOST_DENSE
+    target = max(widest / _CELLS, (widest + spread) / whole)
     if common > target:
         return common / math.ceil(common / target), laws
     if len(steps) == 1 and isinstance(steps[0][0], IntervalLoss):
@@ -170,7 +183,7 @@ def _laws(law: Law, step: float, theta: float, tail: float) -> tuple[GridLaw, Gr
     """Return the worse and the better law of a step."""
     cells = _cells(law, step, theta, tail)
     if isinstance(law, Sums | ScatteredLoss):
-        return worse_law(cells), merged_law(cells)
+        return worse_law(cells), merged_law(cells, theta)
     return worse_law(cells), better_law(cells)
 
 

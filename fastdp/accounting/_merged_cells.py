@@ -1,7 +1,7 @@
 """A better law on a grid where many cells are empty.
 
-Of three cells in a row that have mass, all is moved to the two points of the grid
-around their common barycentre, with the same masses under P and Q (theorem 13 of
+All mass of some cells is moved to the two points of the grid around their common
+barycentre, with the same masses under P and Q (theorem 13 of
 docs/proofs/numerical_accounting.md).
 """
 
@@ -13,45 +13,66 @@ import numpy.typing as npt
 from fastdp.accounting._grid import MASS_ERROR, Cells, GridLaw, totals
 from fastdp.accounting._losses import Floats
 
+#: How many cells are merged: what does not fit at first is tried again with more.
+_SIZES = (3, 9, 27, 81, 243)
+
 #: Cells further apart than this are not merged: differences would lose digits.
 _FARTHEST = 3000
 
+Indices = npt.NDArray[np.int64]
 
-def merged_law(cells: Cells) -> GridLaw:
-    """Return a law that is better than that of the cells."""
+
+def merged_law(cells: Cells, theta: float) -> GridLaw:
+    """Return a law that is better than that of the cells.
+
+    Of what can be done with some cells, merging and rounding down, that is done which
+    leaves the larger moment of the order theta.
+    """
     place = np.flatnonzero(cells.mass)
-    index, mass = place.copy(), cells.mass[place].copy()  # rounded down to begin with
-    count = place.size // 3 * 3
-    if count and cells.rise.any():
-        low, moved, fits = _triples(cells, place[:count].reshape(-1, 3))
-        index[:count].reshape(-1, 3)[fits] = low[fits, None] + np.array([0, 1, 0])
-        mass[:count].reshape(-1, 3)[fits] = moved[fits]
-    first, last = int(index.min()), int(index.max())
-    law = totals(index - first, mass, last - first + 1)
+    index, masses = [np.empty(0, np.int64)], [np.empty(0)]
+    if cells.rise.any():
+        for size in _SIZES:
+            count = place.size // size * size
+            if count == 0:
+                break
+            groups = place[:count].reshape(-1, size)
+            low, lower, upper, fits = _merged(cells, groups, theta)
+            index += [low[fits], low[fits] + 1]
+            masses += [lower[fits], upper[fits]]
+            place = np.concatenate([groups[~fits].ravel(), place[count:]])
+    index.append(place)  # rounded down, each for itself
+    masses.append(cells.mass[place])
+    points = np.concatenate(index)
+    first, last = int(points.min()), int(points.max())
+    law = totals(points - first, np.concatenate(masses), last - first + 1)
     return GridLaw(cells.step, cells.first + first, law, 0.0, cells.blur)
 
 
-def _triples(
-    cells: Cells, place: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], Floats, npt.NDArray[np.bool_]]:
-    """Return the lower point, masses for it and the next, and where that is better."""
+def _merged(
+    cells: Cells, groups: Indices, theta: float
+) -> tuple[Indices, Floats, Floats, npt.NDArray[np.bool_]]:
+    """Return the lower point of each, masses for it and the next, and where it fits."""
     h = cells.step
-    p, rise = cells.mass[place], cells.rise[place] * (1 - MASS_ERROR)
+    p, rise = cells.mass[groups], cells.rise[groups] * (1 - MASS_ERROR)
     within = -np.log1p(-np.minimum(rise / p, 1 - 1e-9))  # of barycentres in cells
-    apart = (place - place[:, :1]) * h + within
+    apart = (groups - groups[:, :1]) * h + within
     total = p.sum(axis=1)
-    mean = -np.log((p * np.exp(-apart)).sum(axis=1) / total)
-    low = np.floor(mean / h).astype(np.int64)
-    t = apart - (low * h)[:, None]
-    gain = (p * -np.expm1(-t)).sum(axis=1)  # P less Q, in units of e^low
-    high = gain / -np.expm1(-h)
-    # At the middle barycentre, if it is between the points: call and chord.
-    call = p[:, 2] * np.expm1(t[:, 2] - t[:, 1]) * np.exp(t[:, 1] - t[:, 2])
-    chord = high * -np.expm1(np.minimum(t[:, 1] - h, 0.0))
-    inside = (t[:, 1] > 0) & (t[:, 1] < h)
-    fits = (t[:, 0] <= 0) & (t[:, 2] >= h) & (high >= 0) & (high <= total)
-    fits &= ~inside | (call >= chord * (1 + 1e-9))
-    fits &= place[:, 2] - place[:, 0] < _FARTHEST
-    high = high * (1 - 10 * MASS_ERROR)
-    moved = np.stack([total - high, high, np.zeros_like(high)], axis=1)
-    return place[:, 0] + low, moved, fits
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mean = -np.log((p * np.exp(-apart)).sum(axis=1) / total)
+        low = np.floor(mean / h)
+        t = apart - (low * h)[:, None]
+        gain = (p * -np.expm1(-t)).sum(axis=1)  # P less Q, in units of e^low
+        high = gain / -np.expm1(-h)
+        # At the barycentre between the points, if there is one: call and chord.
+        inside = (t > 0) & (t < h)
+        kink = np.where(inside, t, 0.0).sum(axis=1)
+        call = (p * -np.expm1(np.minimum(kink[:, None] - t, 0.0))).sum(axis=1)
+        chord = high * -np.expm1(np.minimum(kink - h, 0.0))
+        fits = (t[:, 0] <= 0) & (t[:, -1] >= h) & (high >= 0) & (high <= total)
+        fits &= ~inside.any(axis=1) | (call >= chord * (1 + 1e-9))
+        alone = (p * np.exp(theta * (t - within))).sum(axis=1)
+        fits &= total + high * np.expm1(theta * h) >= alone
+    fits &= groups[:, -1] - groups[:, 0] < _FARTHEST
+    high = np.where(fits, high * (1 - 10 * MASS_ERROR), 0.0)
+    low = groups[:, 0] + np.where(fits, low, 0.0).astype(np.int64)
+    return low, total - high, high, fits
