@@ -29,7 +29,10 @@ from fastdp.accounting import (
     RandomizedResponseEvent,
     RDPAccountant,
     ZCDPAccountant,
+    _binomial,
+    _shuffling,
     advanced_composition,
+    amplification,
     conversions,
     kairouz_composition,
     renyi_divergence,
@@ -77,7 +80,30 @@ TRAINING = (
     ("TF-privacy tutorial", Fraction(1, 240), 3_600, "1.3", 1.18, _CONVERSION),
     ("Bu et al. 2020, figure 4", _BATCH, 4_687, "1.3", 1.34, _ROUNDED),
     ("Bu et al. 2020, figure 4", _BATCH, 16_406, "0.7", 8.68, _ROUNDED),
+    ("Bu et al. 2020, table", _BATCH, 14_531, "0.6", 13.27, _CONVERSION),
+    ("Bu et al. 2020, table", _BATCH, 15_937, "0.55", 18.72, _CONVERSION),
+    ("Bu et al. 2020, table", _BATCH, 23_437, "0.5", 32.40, _CONVERSION),
 )
+
+#: sigma, epochs and the printed mu of the central limit, in the same table. The epochs
+#: of the last three are those that give the printed mu; the others stand in their code.
+LIMITS = (
+    ("1.3", 15, 0.23),
+    ("1.1", 60, 0.57),
+    ("0.7", 45, 1.13),
+    ("0.6", 62, 2.00),
+    ("0.55", 68, 2.76),
+    ("0.5", 100, 4.78),
+)
+
+#: What their code prints for sigma = 1.3, 15 epochs: limits of Poisson samples, and of
+#: subsets of fixed size.
+PRINTED_LIMITS = (0.8345, 1.0685)
+
+#: What the code beside Feldman, McMillan and Talwar 2021 says that it prints for
+#: 100,000 reports of local epsilon 4 at delta = 1e-6: bounds of the numerical epsilon
+#: from below and above, and the closed form.
+CLONES = (0.1675385583317841, 0.172790550755978, 0.5378040242374512)
 
 
 def training() -> Iterator[Row]:
@@ -163,6 +189,98 @@ def curves() -> Iterator[Row]:
         )
 
 
+def shuffling() -> Iterator[Row]:
+    """Yield the figures of shuffled reports of any randomizer.
+
+    Their numerical bound sums over blocks of 100 counts and searches in steps of 1/1024
+    of the closed form. The figures of their plots could not be checked: no table of
+    them is printed.
+    """
+    clients, local, delta = 100_000, 4.0, 1e-6
+    _, upper, closed = CLONES
+    grown = math.exp(local)
+    rest = 8 * math.sqrt(grown * math.log(4 / delta) / clients) + 8 * grown / clients
+    first = math.log1p(rest)
+    theirs = math.log1p((1 - 1 / grown) / (1 + math.exp(-local - first)) * rest)
+    ours = amplification.shuffled_closed_form_epsilon(local, clients, delta)
+    exact = amplification.shuffled_epsilon(local, clients, delta)
+    what = "100,000 reports, local epsilon 4, delta = 1e-6"
+    yield Row(
+        "Feldman et al. 2021, code",
+        f"{what}, closed form",
+        closed,
+        theirs,
+        ours,
+        exact,
+        "theirs evaluates another expression than Theorem 3.1, which is smaller",
+    )
+    pair = _shuffling.ShuffledPair(local, clients, None)
+    spread = math.sqrt(clients / grown)
+    blocks = _binomial.window(clients - 1, pair.log_odds, 30.0, int(16 * spread / 100))
+    place = next(
+        place
+        for place in range(1, 1025)
+        if pair.blocks_log_delta(closed * place / 1024, blocks, upper=True)
+        <= math.log(delta)
+    )
+    yield Row(
+        "Feldman et al. 2021, code",
+        f"{what}, numerical",
+        upper,
+        closed * place / 1024,
+        exact,
+        exact,
+        "blocks of 100 counts and steps of the search; ours is exact to 1e-6",
+    )
+
+
+def limits() -> Iterator[tuple[str, int, float, float, float, float]]:
+    """Yield sigma, epochs, printed mu, mu, epsilon by the limit, certified epsilon.
+
+    At delta = 1e-5, batches of 256 out of 60,000.
+    """
+    for sigma, epochs, printed in LIMITS:
+        width, steps = float(sigma), epochs * 60_000 / 256
+        mu = float(_BATCH) * math.sqrt(steps * math.expm1(width**-2))
+        limit = conversions.gaussian_epsilon(1e-5, Fraction(mu), 1)
+        event = PoissonSampledEvent(_BATCH, GaussianEvent(1, Fraction(sigma)))
+        accountant = PLDAccountant().compose(event, int(steps))
+        yield sigma, epochs, printed, mu, limit, accountant.epsilon(1e-5)
+
+
+def uniform_limit(sigma: float, epochs: int) -> float:
+    """Return epsilon by the limit for subsets of fixed size, at delta = 1e-5."""
+
+    def phi(x: float) -> float:
+        return 0.5 * math.erfc(-x / math.sqrt(2))
+
+    factor = math.exp(sigma**-2) * phi(1.5 / sigma) + 3 * phi(-0.5 / sigma) - 2
+    mu = float(_BATCH) * math.sqrt(2 * epochs * 60_000 / 256 * factor)
+    return conversions.gaussian_epsilon(1e-5, Fraction(mu), 1)
+
+
+def sampled_curve() -> Iterator[tuple[int, float, float, float]]:
+    """Yield order, closed form, series and our curve of sampled Gaussian noise.
+
+    Mironov, Talwar and Zhang 2019: 2 q^2 a/sigma^2 (Theorem 11; its conditions hold
+    for q = 0.01, sigma = 4 up to order 8) and the binomial series of whole orders. The
+    figures of their plots could not be checked: no table of them is printed.
+    """
+    rate, sigma = 0.01, 4.0
+    event = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 4))
+    for order in range(2, 9):
+        total = math.fsum(
+            math.comb(order, k)
+            * rate**k
+            * (1 - rate) ** (order - k)
+            * math.expm1(k * (k - 1) / (2 * sigma**2))
+            for k in range(2, order + 1)
+        )
+        series = math.log1p(total) / (order - 1)
+        closed = 2 * rate**2 * order / sigma**2
+        yield order, closed, series, float(renyi_divergence(event, [order])[0])
+
+
 def pictures() -> Iterator[tuple[int, float, float, float, float]]:
     """Yield epsilon against k at sigma = 200, delta = 1e-5, under four notions."""
     delta = 1e-5
@@ -180,7 +298,7 @@ def pictures() -> Iterator[tuple[int, float, float, float, float]]:
 
 def rows() -> list[Row]:
     """Return all figures."""
-    return [*training(), *calibration(), *composition(), *curves()]
+    return [*training(), *calibration(), *composition(), *curves(), *shuffling()]
 
 
 def main() -> None:
@@ -197,6 +315,21 @@ def main() -> None:
     )
     for k, *values in pictures():
         print(f"{k:7d} " + " ".join(f"{value:10.5g}" for value in values))
+    print(
+        "\nThe central limit beside certified epsilons, delta = 1e-5, batches of 256 "
+        "out of 60,000\n"
+        f"{'sigma':>7} {'epochs':>7} {'printed mu':>10} {'mu':>10} {'limit':>10} "
+        f"{'certified':>10}"
+    )
+    for sigma, epochs, printed, *rest in limits():
+        shown = " ".join(f"{value:10.5g}" for value in rest)
+        print(f"{sigma:>7} {epochs:7d} {printed:10.5g} {shown}")
+    print(
+        "\nRenyi divergence of sampled Gaussian noise, q = 0.01, sigma = 4\n"
+        f"{'order':>7} {'closed form':>11} {'series':>11} {'ours':>11}"
+    )
+    for order, *values in sampled_curve():
+        print(f"{order:7d} " + " ".join(f"{value:11.5g}" for value in values))
 
 
 if __name__ == "__main__":

@@ -31,3 +31,33 @@ def test_the_picture_of_the_surveys():
         assert exact < advanced
         # advanced composition is far off as soon as there is something to compose
         assert k == 1 or advanced > 3 * concentrated
+
+
+def test_shuffled_reports_lie_between_the_published_bounds():
+    lower, upper, closed = headlines.CLONES
+    by_sum, numerical = list(headlines.shuffling())
+    assert by_sum.theirs == pytest.approx(closed, rel=1e-12)
+    assert lower < numerical.ours < upper
+    # their search goes in steps of 1/1024 of the closed form
+    assert numerical.ours < numerical.theirs
+    assert numerical.theirs == pytest.approx(upper, abs=1.01 * closed / 1024)
+
+
+def test_the_central_limit_beside_certified_figures():
+    below = []
+    for sigma, _, printed, mu, limit, certified in headlines.limits():
+        assert mu == pytest.approx(printed, abs=0.006)
+        if limit < certified:
+            below.append(sigma)
+    # an approximation from either side, from below where noise is large
+    assert below == ["1.3", "1.1", "0.7", "0.6", "0.55"]
+    first = next(headlines.limits())
+    assert first[4] == pytest.approx(headlines.PRINTED_LIMITS[0], abs=1e-4)
+    uniform = headlines.uniform_limit(1.3, 15)
+    assert uniform == pytest.approx(headlines.PRINTED_LIMITS[1], abs=1e-4)
+
+
+def test_curves_of_sampled_gaussian_noise():
+    for _, closed, series, ours in headlines.sampled_curve():
+        assert ours == pytest.approx(series, rel=1e-10)
+        assert series < closed < 4 * series
