@@ -14,7 +14,7 @@ from fastdp.accounting._composition import Composition
 from fastdp.accounting._contour import Chernoff, Contour, TooCostlyError
 from fastdp.accounting._contour_search import Search, epsilon_by_contour
 from fastdp.accounting._cut_sample import cut_composition
-from fastdp.accounting._grid import GridProfile
+from fastdp.accounting._grid_profile import GridProfile
 from fastdp.accounting._grid_steps import grid_profile
 from fastdp.accounting._losses import PER_OCTAVE, Floats, Loss, order
 from fastdp.accounting._precise import PreciseContour

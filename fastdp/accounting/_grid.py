@@ -10,24 +10,23 @@ rounding. The theorems are those of docs/proofs/numerical_accounting.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._grid_curve import GridCurve
 from fastdp.accounting._losses import Floats, U
-from fastdp.accounting._numeric import root_above
 
 #: Relative allowance for the rounding of masses and of splits.
 MASS_ERROR = 1e-12
 
 #: What aliases may add, in units of the tilted mass.
 _ALIAS = 1e-20
+
+#: Mass of what a sum over losses leaves out.
+_LEFT_OUT = 1e-14
 
 #: Largest transform, and orders at which Chernoff bounds are taken, by theta.
 _MOST = 1 << 21
@@ -155,25 +154,22 @@ class GridComposition:
         The steps, all on one grid.
     theta : float
         The tilt; any is valid.
-    epsilon : float
-        About where the profile is read.
     """
 
-    def __init__(
-        self, laws: list[tuple[GridLaw, int]], theta: float, epsilon: float
-    ) -> None:
-        self._theta, self._step = theta, laws[0][0].step
-        self._cumulant = math.fsum(n * law.log_moment(theta) for law, n in laws)
+    def __init__(self, laws: list[tuple[GridLaw, int]], theta: float) -> None:
+        self.theta, self._step = theta, laws[0][0].step
+        self.cumulant = math.fsum(n * law.log_moment(theta) for law, n in laws)
         self.log_kept = sum(n * math.log1p(-law.lost) for law, n in laws)
         size = sum(n * abs(law.log_moment(theta)) for law, n in laws)
         most = max(float(np.abs(law.losses[[0, -1]]).max()) for law, _ in laws)
         count = sum(n for _, n in laws)
-        self._blur = sum(n * law.blur for law, n in laws) * (1 + 1e-9)
+        #: Bounds of the errors of the losses, and of what ln(masses) are off by.
+        self.blur = sum(n * law.blur for law, n in laws) * (1 + 1e-9)
         # Masses and their tilts; normalisation; splits have their own allowance.
-        self._slack = (
+        self.slack = (
             count * (2 * MASS_ERROR + 8 * U * (1 + theta * most)) + 8 * U * size
         )
-        low, high = self._window(laws, epsilon)
+        low, high = self._window(laws)
         if not math.isfinite(high - low):
             raise OverflowError("too large an order")
         self._first = math.floor(low / self._step)
@@ -181,30 +177,30 @@ class GridComposition:
         length = 1 << max(4, (need - 1).bit_length())
         if length > _MOST:
             raise OverflowError("too long a transform")
+        #: Where the losses begin, by size.
+        self.reach = self._step * abs(self._first)
         self._set_masses(laws, length)
 
-    def _window(
-        self, laws: list[tuple[GridLaw, int]], epsilon: float
-    ) -> tuple[float, float]:
+    def _window(self, laws: list[tuple[GridLaw, int]]) -> tuple[float, float]:
         """Return losses outside which there is little of the tilted mass."""
-        t = self._theta * _RATIOS
+        t = self.theta * _RATIOS
         value = np.array(
             [math.fsum(n * law.log_moment(float(x)) for law, n in laws) for x in t]
         )
-        room = (value - self._cumulant - math.log(_ALIAS)) / (t - self._theta)
-        above = t > self._theta
+        room = (value - self.cumulant - math.log(_ALIAS)) / (t - self.theta)
+        above = t > self.theta
         least = float(sum(n * law.losses[0] for law, n in laws))
         most = float(sum(n * law.losses[-1] for law, n in laws))
-        low = min(max(float(room[~above].max()), least), epsilon)
-        high = max(min(float(room[above].min()), most), epsilon)
+        low = max(float(room[~above].max()), least)
+        high = min(float(room[above].min()), most)
         return low - 2 * self._step, high + 2 * self._step
 
     def _set_masses(self, laws: list[tuple[GridLaw, int]], length: int) -> None:
         spectrum = np.ones(length // 2 + 1, np.complex128)
         shift, spread, count = -self._first, 0.0, 0
         for law, n in laws:
-            level = law.log_mass + self._theta * law.losses
-            tilted = np.exp(level - law.log_moment(self._theta))
+            level = law.log_mass + self.theta * law.losses
+            tilted = np.exp(level - law.log_moment(self.theta))
             wrapped = np.zeros(-(-tilted.size // length) * length)
             wrapped[: tilted.size] = tilted
             folded = wrapped.reshape(-1, length).sum(axis=0)
@@ -218,136 +214,33 @@ class GridComposition:
         bits = math.log2(length)
         self._norm_error = U * (5 * bits * (spread + norm) + 8 * count * norm)
 
-    def lower(self, epsilon: float) -> float:
-        """Return a lower bound of ln delta of the composition, but for the lost."""
-        return self._at(epsilon + self._blur, -1.0)
-
-    def upper(self, epsilon: float) -> float:
-        """Return an upper bound of ln delta of the composition, but for the lost."""
-        return self._at(epsilon - self._blur, 1.0)
-
-    def _at(self, epsilon: float, sign: float) -> float:
-        first = max(0, math.floor(epsilon / self._step) - self._first)
-        index = self._first + np.arange(first, self._masses.size)
-        above = np.maximum(self._step * index - epsilon, 0.0)
-        gain = -np.expm1(-above) * np.exp(-self._theta * above)
-        total = gain @ self._masses[first:]
-        error = 1e-12 * abs(total)
-        norm = float(np.linalg.norm(gain))
-        return float(self._bounded(epsilon, total, error, norm, sign))
-
-    def _bounded(
-        self, epsilon: Any, total: Any, error: Any, norm: float, sign: float
-    ) -> Any:
-        """Return a bound of ln delta from what masses add up to, and its rounding."""
-        error = error + norm * self._norm_error * (1 + 1e-9) + 3 * _ALIAS
-        base = self._cumulant - self._theta * epsilon
-        slack = self._slack + 8 * U * (np.abs(base) + 1)
-        reach = np.abs(epsilon) + self._step * abs(self._first)
-        slack += 8 * U * (1 + self._theta) * reach
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.log(np.maximum(total + sign * error, 0.0))
-        return base + sign * slack + value
+    @property
+    def size(self) -> int:
+        """How many losses there are."""
+        return self._masses.size
 
     @cached_property
     def _curve(self) -> GridCurve:
-        return GridCurve(self._masses, self._step, self._theta, self._first)
+        return GridCurve(self._masses, self._step, self.theta, self._first)
 
-    def lowers(self, epsilons: Floats) -> Floats:
-        """Return `lower` at each epsilon."""
-        return self._many(epsilons + self._blur, -1.0)
-
-    def uppers(self, epsilons: Floats) -> Floats:
-        """Return `upper` at each epsilon."""
-        return self._many(epsilons - self._blur, 1.0)
-
-    def _many(self, epsilons: Floats, sign: float) -> Floats:
+    def sums(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return what tilted masses add up to at each epsilon, and bounds of errors."""
         total, norm = self._curve.at(epsilons), self._curve.norm()
         # Masses may be below 0 by their rounding, which is within the norm's error.
         error = self._curve.error * (np.abs(total) + 2 * norm * self._norm_error)
-        return np.asarray(self._bounded(epsilons, total, error, norm, sign))
+        error += norm * self._norm_error * (1 + 1e-9) + 3 * _ALIAS
+        return total, error
 
+    def points(self) -> tuple[Floats, Floats, float]:
+        """Return losses with tilted masses, and the error of all masses together.
 
-class GridProfile:
-    """Bounds from a worse and a better composition, good near one epsilon."""
-
-    def __init__(
-        self,
-        worse: list[tuple[GridLaw, int]],
-        better: list[tuple[GridLaw, int]],
-        theta: float,
-        epsilon: float,
-    ) -> None:
-        self._theta = theta
-        self._worse = GridComposition(worse, theta, epsilon)
-        self._better = GridComposition(better, theta, epsilon)
-
-    def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon)."""
-        low, high = self._better.lower(epsilon), self._upper(epsilon)
-        return Bracket(low, (low + high) / 2 if low > -1e300 else high, high, "grid")
-
-    def _upper(self, epsilon: float) -> float:
-        return self._with_lost(self._worse.upper(epsilon))
-
-    def _with_lost(self, high: float) -> float:
-        """Return an upper bound of ln delta with what the worse laws lose."""
-        lost = -math.expm1(self._worse.log_kept)
-        if lost > 0:
-            high = math.log(math.exp(high) + lost * (1 + 1e-12)) if high < 1 else high
-        return min(0.0, high + 4 * U)
-
-    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at each epsilon."""
-        lows = self._better.lowers(epsilons).tolist()
-        highs = [
-            self._with_lost(high) for high in self._worse.uppers(epsilons).tolist()
-        ]
-        return [
-            Bracket(low, (low + high) / 2 if low > -1e300 else high, high, "grid")
-            for low, high in zip(lows, highs, strict=True)
-        ]
-
-    def epsilon(self, log_delta: tuple[float, float], guess: float) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        target, over = log_delta
-        if self._upper(0.0) <= target:
-            return Bracket(0.0, 0.0, 0.0, "grid")
-        upper = self._solve(lambda e: self._upper(e) - target, guess, 1.0)
-        near = upper if math.isfinite(upper) else guess
-        lower = self._solve(lambda e: over - self._better.lower(e), near, -1.0)
-        lower = min(lower, upper)
-        return Bracket(lower, (lower + upper) / 2, upper, "grid")
-
-    def _solve(
-        self, excess: Callable[[float], float], guess: float, sign: float
-    ) -> float:
-        """Return an epsilon >= 0 where the excess was found <= 0, near a sign change.
-
-        Up the axis (sign 1) the excess falls from above 0 at 0, else it rises. Where
-        nothing is found, infinity or 0 is returned.
+        The lightest are left out, and charged.
         """
-
-        def finite(epsilon: float) -> float:
-            return max(-1e300, min(1e300, excess(sign * epsilon)))
-
-        start = sign * guess
-        width = min(1e-2 / self._theta, 0.1 * (1 + guess))
-        most = 1e6 * (1 + guess)
-        if finite(start) > 0:
-            low = high = start
-            while finite(high) > 0:
-                if sign < 0 and high == 0:
-                    return 0.0
-                if width > most:
-                    return math.inf
-                low, high, width = high, high + width, 4 * width
-                high = high if sign > 0 else min(high, 0.0)
-        else:
-            low = high = start
-            while finite(low) <= 0:
-                if width > most:
-                    return sign * low
-                low, high, width = low - width, low, 4 * width
-                low = max(low, 0.0) if sign > 0 else low
-        return sign * root_above(finite, low, high, 1e-11)
+        masses = np.abs(self._masses)
+        ascending = np.argsort(masses)
+        dropped = np.cumsum(masses[ascending])
+        light = int(np.searchsorted(dropped, _LEFT_OUT))
+        kept = np.sort(ascending[light:])
+        error = self._norm_error * math.sqrt(masses.size) + 3 * _ALIAS + _LEFT_OUT
+        losses = np.asarray(self._step * (self._first + kept))
+        return losses, np.asarray(np.maximum(self._masses[kept], 0.0)), error

@@ -11,12 +11,13 @@ import numpy as np
 from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
 from fastdp.accounting._grid import (
     Cells,
+    GridComposition,
     GridLaw,
-    GridProfile,
     better_law,
     cells_of,
     worse_law,
 )
+from fastdp.accounting._grid_profile import MOST_TERMS, GridProfile, GridReading
 from fastdp.accounting._interval_loss import IntervalLoss, fitting_step
 from fastdp.accounting._losses import Floats, Loss
 from fastdp.accounting._merged_cells import merged_law
@@ -34,6 +35,14 @@ _MOST_WHOLE, _REACH = 1 << 18, 30.0
 #: And with a density that no contour has served.
 _MOST_DENSE = 1 << 21
 
+Steps = tuple[tuple[Loss, int], ...]
+
+#: Most points of a lattice's unit, once it takes in another unit.
+_FINER = 64
+
+#: Falls of the tilted mass from one loss to the next, in logarithms.
+_STEEPEST = 100.0
+
 #: Most steps with a density, of which every one adds to the width.
 _MOST_STEPS = 20_000
 
@@ -47,13 +56,15 @@ _WIDEST = 2000.0
 Law = Loss | Sums
 
 
+Law = Loss | Sums
+
+
 def grid_profile(
-    steps: tuple[tuple[Loss, int], ...],
-    theta: float,
-    epsilon: float,
-    tail: float | None = None,
+    steps: Steps, theta: float, epsilon: float, tail: float | None = None
 ) -> GridProfile:
-    """Return bounds from laws on a grid, tilted by theta, good near epsilon.
+    """Return bounds from laws on grids, tilted by theta, good near epsilon.
+
+    `tail` is ln of the mass that may be left out beyond the cells, if that is known.
 
     `tail` is ln of the mass that may be left out beyond the cells, if that is known.
 
@@ -62,21 +73,75 @@ def grid_profile(
     OverflowError
         A grid would have to be too long, or there are laws that are not by cells.
     """
+    lattices, rest = _split(steps)
+    if not rest:  # a larger tilt would leave nothing but the largest loss
+        theta = min(theta, _STEEPEST / float(min(unit for unit, _ in lattices)))
+    parts = [(_on_lattice(unit, own, theta), own) for unit, own in lattices]
+    parts.sort(key=lambda part: part[0].size)
+    main = None if rest else parts.pop()[0]
+    while math.prod(part.size for part, _ in parts) > MOST_TERMS:
+        rest += parts.pop()[1]
+    terms = [part for part, _ in parts]
+    if main is not None and not rest:
+        reading = GridReading(main, terms)
+        return GridProfile(reading, reading, theta)
+    if tail is None:
+        tail = _tail(steps, theta, epsilon)
+    tail = max(_LEAST_TAIL, tail - math.log(sum(n for _, n in rest)))
+    worse, better = _on_grid(rest, theta, tail)
+    return GridProfile(GridReading(worse, terms), GridReading(better, terms), theta)
+
+
+def _split(steps: Steps) -> tuple[list[tuple[Fraction, Steps]], Steps]:
+    """Return the units of lattices with their steps, and the steps that are on none."""
+    lattices: list[tuple[Fraction, Steps]] = []
+    rest: Steps = ()
+    for loss, count in steps:
+        fresh = loss.unit if isinstance(loss, AtomLoss | ScatteredLoss) else None
+        if fresh is None:
+            rest += ((loss, count),)
+            continue
+        for i, (unit, own) in enumerate(lattices):
+            both = _common(unit, fresh)
+            if both * _FINER >= max(unit, fresh):
+                lattices[i] = both, (*own, (loss, count))
+                break
+        else:
+            lattices.append((fresh, ((loss, count),)))
+    return lattices, rest
+
+
+@functools.lru_cache(maxsize=16)
+def _on_lattice(unit: Fraction, steps: Steps, theta: float) -> GridComposition:
+    """Return the composition of atoms that are all multiples of the unit."""
+    laws = []
+    for loss, count in steps:
+        cells = _cells(loss, float(unit), theta, _LOG_TAIL)
+        if cells.rise.any():
+            raise OverflowError("losses are not as close to multiples as they should")
+        laws.append((worse_law(cells), count))
+    return GridComposition(laws, theta)
+
+
+def _on_grid(
+    steps: Steps, theta: float, tail: float
+) -> tuple[GridComposition, GridComposition]:
+    """Return a worse and a better composition on one grid."""
     dense = any(isinstance(loss, SampledGaussianLoss) for loss, _ in steps)
     if dense and sum(n for _, n in steps) > _MOST_STEPS:
         raise OverflowError("too many steps")
-    if tail is None:
-        level = sum(n * _cumulant(loss, theta) for loss, n in steps) - theta * epsilon
-        tail = _LOG_TAIL + min(0.0, level)
-    tail = max(_LEAST_TAIL, tail - math.log(sum(n for _, n in steps)))
-    step, laws = _fitted(steps, theta, tail)
-    worse: list[tuple[GridLaw, int]] = []
-    better: list[tuple[GridLaw, int]] = []
-    for law, count in laws:
-        high, low = _laws(law, step, theta, tail)
-        worse.append((high, count))
-        better.append((low, count))
-    return GridProfile(worse, better, theta, epsilon)
+    step, fitted = _fitted(steps, theta, tail)
+    laws = [(_laws(law, step, theta, tail), count) for law, count in fitted]
+    worse, better = (
+        GridComposition([(law[i], count) for law, count in laws], theta) for i in (0, 1)
+    )
+    return worse, better
+
+
+def _tail(steps: Steps, theta: float, epsilon: float) -> float:
+    """Return ln of the mass that may lie beyond all cells."""
+    level = sum(n * _cumulant(loss, theta) for loss, n in steps) - theta * epsilon
+    return _LOG_TAIL + min(0.0, level)
 
 
 def _cumulant(loss: Loss, t: float) -> float:
@@ -84,7 +149,7 @@ def _cumulant(loss: Loss, t: float) -> float:
 
 
 def _fitted(
-    steps: tuple[tuple[Loss, int], ...], theta: float, tail: float
+    steps: Steps, theta: float, tail: float
 ) -> tuple[float, list[tuple[Law, int]]]:
     """Return a step that suits the laws, and the laws, with few losses summed up.
 
@@ -162,13 +227,14 @@ def _unit(loss: Loss) -> Fraction | None:
     return None
 
 
-def _deviation(steps: tuple[tuple[Loss, int], ...], theta: float) -> float:
+def _deviation(steps: Steps, theta: float) -> float:
     """Return about the standard deviation of the tilted sum, from differences of K."""
     near = theta * np.array([0.8, 1.0, 1.2])
     total = np.zeros(3)
     for loss, n in steps:
         total += n * loss.cumulants(near)[0]
-    bend = float(total[0] - 2 * total[1] + total[2]) / (0.2 * theta) ** 2
+    with np.errstate(invalid="ignore"):
+        bend = float(total[0] - 2 * total[1] + total[2]) / (0.2 * theta) ** 2
     return math.sqrt(max(bend, 0.0)) if math.isfinite(bend) else math.inf
 
 
