@@ -13,11 +13,39 @@ import math
 
 import numpy as np
 
+from fastdp import _validate
+from fastdp._validate import Real
 from fastdp.accounting import _trade_off
 from fastdp.accounting._losses import Floats, U
+from fastdp.accounting._pld_distribution import GridLosses
+from fastdp.exceptions import ParameterError
+
+#: Losses above 0 that a grid has about, unless it is told.
+_LOSSES = 2000
 
 #: What recomputed divergences of a law may be off by, relatively and per point.
 _ROUNDING = 32 * U
+
+
+def grid_step(interval: Real | None, end: float) -> float:
+    """Return the distance of losses up to `end`, as a double."""
+    if interval is None:
+        return math.exp2(math.ceil(math.log2(end / _LOSSES)))
+    step = float(_validate.positive("interval", interval))
+    if not 0 < step <= end:
+        raise ParameterError(
+            f"interval must be at most the largest loss, {end:.6g}, got {interval!r}"
+        )
+    return step
+
+
+def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridLosses:
+    """Return the law on the grid that two profiles give, above or below."""
+    law = law_above if pessimistic else law_below
+    mass, infinite = law(steep, flat, step)
+    kept = np.flatnonzero(mass)
+    first = -(steep.size - 1) - (0 if pessimistic else 1) + int(kept[0])
+    return GridLosses(first, mass[kept[0] : kept[-1] + 1], infinite)
 
 
 def law_above(steep: Floats, flat: Floats, step: float) -> tuple[Floats, float]:

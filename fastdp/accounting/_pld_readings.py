@@ -13,17 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fastdp import _validate
-from fastdp._validate import Real
+from fastdp._validate import Real, float_up
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._gdp import reals
 from fastdp.accounting._losses import Floats, U
 from fastdp.accounting._pld_distribution import (
     MOST_LOSSES,
-    GridLosses,
     PrivacyLossDistribution,
 )
-from fastdp.accounting._pld_export import law_above, law_below
+from fastdp.accounting._pld_export import grid_step, law_of
 from fastdp.accounting._pld_inverse import inverse_above, inverse_below
 from fastdp.accounting._pld_trade_off import ProfileTradeOff, checked, trade_off_above
 from fastdp.accounting._trade_off_functions import PiecewiseTradeOff
@@ -42,9 +41,6 @@ _FARTHEST = 700.0
 
 #: Methods of which single readings are slow.
 _BY_GRID = ("grid", "chernoff")
-
-#: Losses above 0 that a grid has about, unless it is told.
-_LOSSES = 2000
 
 #: With so few deltas each epsilon is solved for by itself.
 _FEW = 12
@@ -94,6 +90,28 @@ class CurveReadings(Accountant[State], Generic[State]):
     def _lost(self, state: State) -> float:
         """Return a lower bound of the probability of an infinite loss."""
 
+    def _bounds_of(
+        self, snapshot: tuple[State, Fraction | None], removal: bool | None
+    ) -> LogProfile:
+        """Return what bounds ln delta; delta is 0 from the sum of pure epsilons on."""
+        state, pure = snapshot
+        profile = self._log_profile(state, removal)
+
+        def cut(epsilons: Floats) -> Floats:
+            bounds = profile(epsilons)
+            bounds[:, epsilons >= float_up(pure or Fraction(0))] = -math.inf
+            return bounds
+
+        return profile if pure is None else cut
+
+    def _reach(
+        self, snapshot: tuple[State, Fraction | None], log_delta: float
+    ) -> float:
+        """Return an epsilon beyond which finite losses have hardly any delta."""
+        state, pure = snapshot
+        end = self._end(state, log_delta)
+        return end if pure is None else min(end, float_up(pure))
+
     # ---- profiles ------------------------------------------------------------------
 
     def ln_delta_profile(self, epsilons: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -115,7 +133,7 @@ class CurveReadings(Accountant[State], Generic[State]):
             `epsilons` are not numbers, negative or not finite.
         """
         array = checked("epsilons", epsilons)
-        profile = self._log_profile(self._snapshot()[0], None)
+        profile = self._bounds_of(self._snapshot(), None)
         lower, upper = in_any_order(profile, array.ravel())
         return lower.reshape(array.shape), upper.reshape(array.shape)
 
@@ -143,7 +161,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
         >>> lower, upper = accountant.delta_profile([0, 1, 2])
         >>> upper.round(6).tolist(), bool((lower <= upper).all())
-        ([0.382925, 0.126937, 0.020923], True)
+        ([0.382925, 0.126937, 0.020924], True)
         """
         return exponentials(*self.ln_delta_profile(epsilons))
 
@@ -173,36 +191,40 @@ class CurveReadings(Accountant[State], Generic[State]):
         >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
         >>> lower, upper = accountant.epsilon_profile([1e-9, 1e-6, 1e-3])
         >>> upper.round(6).tolist(), bool((lower <= upper).all())
-        ([6.250656, 4.881564, 2.948786], True)
+        ([6.173935, 4.886554, 3.138671], True)
         """
         array = reals("deltas", deltas)
         if not np.all((array > 0) & (array < 1)):
             raise ParameterError("deltas must be > 0 and < 1")
-        state = self._snapshot()[0]
+        snapshot = self._snapshot()
         flat, back = np.unique(array.ravel(), return_inverse=True)
         if flat.size <= _FEW:
-            found = [self._epsilon_bracket(state, Fraction(d)) for d in flat.tolist()]
+            one = functools.partial(self._epsilon_bracket, snapshot[0])
+            found = [one(Fraction(d)) for d in flat.tolist()]
             bounds = np.array([[b.lower for b in found], [b.upper for b in found]])
             bounds = bounds.reshape(2, -1)
         else:
-            bounds = self._inverted(state, flat)
+            bounds = self._inverted(snapshot, flat)
         lower, upper = bounds[:, back.ravel()]
         return lower.reshape(array.shape), upper.reshape(array.shape)
 
-    def _inverted(self, state: State, deltas: Floats) -> Floats:
+    def _inverted(
+        self, snapshot: tuple[State, Fraction | None], deltas: Floats
+    ) -> Floats:
         """Return bounds of epsilon at ascending deltas, from the profile's points."""
-        ends = [self._epsilon_bracket(state, Fraction(d)) for d in deltas[[0, -1]]]
+        one = functools.partial(self._epsilon_bracket, snapshot[0])
+        ends = [one(Fraction(d)) for d in deltas[[0, -1]].tolist()]
         result = np.empty((2, deltas.size))
         result[0], result[1] = ends[1].lower, ends[0].upper  # that much is sure
         finite = [e.upper for e in ends if math.isfinite(e.upper)]
         last = max(finite, default=0.0)
         if not math.isfinite(ends[0].upper):
-            last = self._end(state, _LOWEST)
+            last = self._reach(snapshot, _LOWEST)
         first = min([*finite, last])
         if last <= first:
             return result
         log_delta = np.log(deltas)
-        profile = self._log_profile(state, None)
+        profile = self._bounds_of(snapshot, None)
         points = np.linspace(first, last, _COARSE)
         bounds = profile(points)
         guess, slope = _guesses(points, bounds, log_delta)
@@ -284,15 +306,15 @@ class CurveReadings(Accountant[State], Generic[State]):
         require_bool("pessimistic", pessimistic)
         tail = float(_validate.open_unit("tail_mass", tail_mass))
         relation = self.neighboring_relation
-        state = self._snapshot()[0]
         if relation is None or not self.statement().events:
             raise UnsupportedEventError("at least one event must have been composed")
         if self.group_size != 1:
             raise UnsupportedEventError("the events must be about single individuals")
-        end = self._end(state, math.log(max(tail, 1e-300)))
+        snapshot = self._snapshot()
+        end = self._reach(snapshot, math.log(max(tail, 1e-300)))
         if not 0 < end < _FARTHEST:
             raise UnsupportedEventError("losses must be > 0 and below 700")
-        step = _grid_step(interval, end)
+        step = grid_step(interval, end)
         count = math.ceil(end / step * (1 - 1e-12))
         if 2 * count + 2 > MOST_LOSSES:
             raise ParameterError(
@@ -302,11 +324,11 @@ class CurveReadings(Accountant[State], Generic[State]):
         epsilons = np.asarray(step * np.arange(count + 1), dtype=np.float64)
         row = int(pessimistic)
         one, other = (
-            exponentials(*self._log_profile(state, removal)(epsilons))[row]
+            exponentials(*self._bounds_of(snapshot, removal)(epsilons))[row]
             for removal in (True, False)
         )
         laws = [
-            _law(first, second, step, pessimistic)
+            law_of(first, second, step, pessimistic)
             for first, second in ((one, other), (other, one))
         ]
         same = bool(np.array_equal(one, other))
@@ -354,7 +376,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         >>> accountant = PLDAccountant().compose(GaussianEvent(1, 2), count=4)
         >>> f = accountant.trade_off()
         >>> f([0.01, 0.05, 0.5]).round(9).tolist()
-        [0.907620956, 0.740488935, 0.158655254]
+        [0.907637752, 0.740488977, 0.158655254]
         >>> bool(f.delta(1) <= accountant.delta(1) * (1 + 1e-9))
         True
         """
@@ -400,43 +422,22 @@ class CurveReadings(Accountant[State], Generic[State]):
         self, symmetric: bool
     ) -> tuple[ProfileTradeOff, _Deltas, _Deltas, float, float]:
         require_bool("symmetric", symmetric)
-        state = self._snapshot()[0]
-        end = min(max(self._end(state, _LOWEST), 1e-9), _FARTHEST)
+        snapshot = self._snapshot()
+        end = min(max(self._reach(snapshot, _LOWEST), 1e-9), _FARTHEST)
         steep, flat = (
-            functools.partial(_deltas, self._log_profile(state, removal))
+            functools.partial(_deltas, self._bounds_of(snapshot, removal))
             for removal in ((None, None) if symmetric else (True, False))
         )
         # Laws on grids are read all at once or slowly.
-        method = self._epsilon_bracket(state, Fraction(1, 2)).method
+        method = self._epsilon_bracket(snapshot[0], Fraction(1, 2)).method
         exact = ProfileTradeOff(steep, flat, end, refined=method not in _BY_GRID)
-        return exact, steep, flat, end, self._lost(state)
+        return exact, steep, flat, end, self._lost(snapshot[0])
 
 
 def require_bool(name: str, value: object) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, bool):
         raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
-
-
-def _grid_step(interval: Real | None, end: float) -> float:
-    """Return the distance of losses up to `end`, as a double."""
-    if interval is None:
-        return math.exp2(math.ceil(math.log2(end / _LOSSES)))
-    step = float(_validate.positive("interval", interval))
-    if not 0 < step <= end:
-        raise ParameterError(
-            f"interval must be at most the largest loss, {end:.6g}, got {interval!r}"
-        )
-    return step
-
-
-def _law(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridLosses:
-    """Return the law on the grid that two profiles give, above or below."""
-    law = law_above if pessimistic else law_below
-    mass, infinite = law(steep, flat, step)
-    kept = np.flatnonzero(mass)
-    first = -(steep.size - 1) - (0 if pessimistic else 1) + int(kept[0])
-    return GridLosses(first, mass[kept[0] : kept[-1] + 1], infinite)
 
 
 _Deltas: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]

@@ -257,8 +257,7 @@ def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return a corner within each interval, as ln a and the height there.
 
     Neighbouring chords, prolonged, lie above the concave H; with `high` at the nearer
-    point and `low` at the farther one they do so for any H between both. Where they do
-    not meet inside, H is at most its value at the right end.
+    point and `low` at the farther one they do so for any H between both.
     """
     gap = np.diff(slope)
     # In units of a at the left end of each interval. The first chord starts at a = 0,
@@ -269,8 +268,11 @@ def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     fall = np.append(np.maximum(fall, 0.0), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         place = (high[1:] - fall * width - high[:-1]) / (rise - fall)
-        inside = (rise > fall) & (place >= 0) & (place <= width)
-        first = high[:-1] + rise * place
-        second = high[1:] + fall * (place - width)
-    corner = slope[:-1] + np.where(inside, np.log1p(np.where(inside, place, 0.0)), 0.0)
-    return corner, np.where(inside, np.maximum(first, second), high[1:])
+    # Where they do not meet inside, one is the lower all along: the first, or (if they
+    # would meet before) the second.
+    place = np.where((rise > fall) & (place <= width), np.maximum(place, 0.0), width)
+    first, second = high[:-1] + rise * place, high[1:] + fall * (place - width)
+    inside = (place > 0) & (place < width)
+    height = np.where(place > 0, first, second)
+    height = np.where(inside, np.maximum(first, second), height)
+    return slope[:-1] + np.log1p(place), height

@@ -87,6 +87,7 @@ ERRORS = {
     "DTypeError": TypeError,
     "EntropyError": OSError,
     "CalibrationError": ArithmeticError,
+    "CertificateError": ArithmeticError,
     "UnsupportedEventError": NotImplementedError,
     "BudgetExceededError": RuntimeError,
 }
