@@ -178,6 +178,10 @@ class _Flat(NamedTuple):
         size = float(totals[-1])  # K grows with the gap
         return cls(start, base, slope, values, size, _CURVE_ERROR * size + 1e-13)
 
+    def near(self, window: Window, gap: Floats) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of K at gaps of the window."""
+        return self.bounds(gap, _shape().rows(window.place(gap)))
+
     def bounds(self, gap: Floats, rows: _Rows) -> tuple[Floats, Floats]:
         """Return lower and upper bounds of K at gaps, of which `rows` are."""
         lower, upper = rows.bounds(self.values, self.error)
@@ -262,8 +266,6 @@ class WindowReader:
             if kept is None:
                 return None
             found = _read(kept, state, log_delta)
-            if not found.settled:
-                return None
             if found.exact and found.inside:
                 self._kept = kept._replace(gap=found.gap, looked=found.looked)
                 return found.epsilon
@@ -304,7 +306,6 @@ class _Reading(NamedTuple):
     looked: float
     exact: bool
     inside: bool
-    settled: bool = True  # whether the best w0 leaves the best gap where it is
 
 
 def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
@@ -318,9 +319,13 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
     if not 0 < best < NODES - 1:
         return _Reading(float(gaps[best]), float(epsilons[best]), looked, True, False)
     gap = _lowest(window, epsilons, best, kept.gap)
-    flat, point = _Flat.of(gaps, totals), np.array([gap])
-    low, high = flat.bounds(point, shape.rows(window.place(point)))
+    flat = _Flat.of(gaps, totals)
+    low, high = flat.near(window, np.array([gap]))
     epsilon, settled = epsilon_at_order(gap, float(high[0]), log_delta)
+    if not settled:
+        gap = _moved(window, flat, gap, log_delta)
+        low, high = flat.near(window, np.array([gap]))
+        epsilon, _ = epsilon_at_order(gap, float(high[0]), log_delta)
     unit = gap * max(epsilon, 1e-300)
     exact = float(high[0] - low[0]) <= _ACCURACY * unit
     # Polynomials meet the nodes whatever they do between: look there as well.
@@ -331,7 +336,21 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
     # The best gap is in between if both ends are clearly worse.
     ends = min(float(epsilons[0]), float(epsilons[-1]))
     inside = ends > epsilon * (1 + _VISIBLE)
-    return _Reading(gap, epsilon, looked, exact, inside, settled)
+    return _Reading(gap, epsilon, looked, exact, inside)
+
+
+def _moved(window: Window, flat: _Flat, gap: float, log_delta: float) -> float:
+    """Return the best gap for the best w0, next to that for w0 = 1."""
+    for width in (2e-2, 2e-3):
+        gaps = gap * (1 + width * np.array([-1.0, 0.0, 1.0]))
+        gaps = np.clip(gaps, window.gaps[0], window.gaps[-1])
+        high = flat.near(window, gaps)[1].tolist()
+        pairs = zip(gaps.tolist(), high, strict=True)
+        left, middle, right = (epsilon_at_order(g, k, log_delta)[0] for g, k in pairs)
+        bend = left - 2 * middle + right
+        shift = (left - right) / (2 * bend) if bend > 0 else 0.0
+        gap *= 1 + width * min(1.0, max(-1.0, shift))
+    return gap
 
 
 def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
