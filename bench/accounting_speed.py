@@ -3,8 +3,8 @@
     python bench/accounting_speed.py [events of a peer that are timed, 40 if not given]
 
 Prints a Markdown table. All figures of a line come from one run on one core, by CPU
-time; "ratio" is the peer's time over ours. The peer is timed on its first events only and
-scaled: its cost does not depend on how many there were before.
+time; "ratio" is the peer's time over ours. The peer is timed on its first events only
+and scaled: its cost does not depend on how many there were before.
 """
 
 from __future__ import annotations
