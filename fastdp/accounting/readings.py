@@ -1,8 +1,9 @@
 """What a guarantee means to an adversary: power, advantage, posterior, divergence.
 
-Each function reads an (epsilon, delta) guarantee, or a whole profile, as a statement
-about what can be learned of one individual. All are upper bounds, rounded up, and the
-worst over all mechanisms with that guarantee.
+Each function reads an (epsilon, delta) guarantee, a whole profile, or a trade-off
+function (as `PLDAccountant.trade_off` gives it, the exact one) as a statement about
+what can be learned of one individual. All are upper bounds, rounded up, and the worst
+over all mechanisms with that guarantee.
 """
 
 from __future__ import annotations
@@ -11,20 +12,31 @@ import decimal
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from fastdp import _validate
-from fastdp._validate import Real, float_up
+from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting._numeric import precise, to_decimal
 from fastdp.accounting._response import log_ratio
 from fastdp.accounting.conversions import below_one, capped_epsilon, pure_to_rho
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
+
+if TYPE_CHECKING:
+    from fastdp.accounting._series import Floats
+    from fastdp.accounting._trade_off_functions import TradeOffFunction
 
 __all__ = [
     "largest_advantage",
+    "largest_advantage_of_trade_off",
     "largest_kl_divergence",
     "largest_posterior",
+    "largest_posterior_of_trade_off",
     "largest_power",
     "largest_power_of_profile",
+    "largest_power_of_trade_off",
     "randomized_response_epsilon",
 ]
 
@@ -185,6 +197,130 @@ def largest_power_of_profile(
         if delta < 1:
             best = min(best, largest_power(epsilon, delta, false_positive_rate))
     return best
+
+
+def largest_power_of_trade_off(
+    trade_off: TradeOffFunction, false_positive_rate: npt.ArrayLike
+) -> Floats:
+    """Return the largest power of tests with the given false-positive rates.
+
+    1 - f(x): with the exact trade-off function there is such a test.
+
+    Parameters
+    ----------
+    trade_off : TradeOffFunction
+        On or below the mechanism's, for both orders of the datasets where the test
+        may take either for its null hypothesis.
+    false_positive_rate : array_like of float
+        In [0, 1], of any shape.
+
+    Returns
+    -------
+    ndarray of float64
+        In the shape of the rates, rounded up.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+    >>> f = PLDAccountant().compose(GaussianEvent(1, 1)).trade_off()
+    >>> largest_power_of_trade_off(f, [0.01, 0.05]).round(6).tolist()
+    [0.092362, 0.259511]
+    """
+    return np.asarray(_less(1.0, _function(trade_off)(false_positive_rate)))
+
+
+def largest_advantage_of_trade_off(trade_off: TradeOffFunction) -> float:
+    """Return the largest advantage: power minus false-positive rate, over all tests.
+
+    The largest total variation between the outputs on two neighbouring datasets, which
+    is delta at epsilon 0.
+
+    Parameters
+    ----------
+    trade_off : TradeOffFunction
+        On or below the mechanism's.
+
+    Raises
+    ------
+    DTypeError
+        `trade_off` is no trade-off function.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+    >>> f = PLDAccountant().compose(GaussianEvent(1, 1)).trade_off()
+    >>> round(largest_advantage_of_trade_off(f), 6)
+    0.382925
+    """
+    return float(_function(trade_off).delta(0.0))
+
+
+def largest_posterior_of_trade_off(
+    trade_off: TradeOffFunction, prior: Real, false_positive_rate: Real
+) -> float:
+    """Return the largest posterior of membership after a test says "member".
+
+    prior (1 - f(x))/(prior (1 - f(x)) + (1 - prior) x) for tests whose
+    false-positive rate is x or more: how sure a positive answer can make an adversary
+    who gave the individual the probability `prior`, and allows that error. As x falls
+    it grows to the largest over single outputs, which is 1 where delta is never 0.
+
+    Parameters
+    ----------
+    trade_off : TradeOffFunction
+        On or below the mechanism's, with the dataset without the individual as null
+        hypothesis.
+    prior : int, float, Fraction or Decimal
+        In [0, 1].
+    false_positive_rate : int, float, Fraction or Decimal
+        > 0 and <= 1.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    References
+    ----------
+    Jayaraman, Wang, Knipmeyer, Gu, Evans, "Revisiting Membership Inference Under
+    Realistic Assumptions" (2021): positive predictive value.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+    >>> f = PLDAccountant().compose(GaussianEvent(1, 1)).trade_off()
+    >>> round(largest_posterior_of_trade_off(f, 0.01, 0.001), 6)
+    0.155999
+    """
+    p = _validate.between("prior", prior, *_UNIT)
+    x = _validate.positive("false_positive_rate", false_positive_rate)
+    _validate.between("false_positive_rate", x, *_UNIT)
+    rate = float_down(x)  # a little less, where power over rate is the larger
+    power = Fraction(float(largest_power_of_trade_off(trade_off, rate)))
+    if p in _UNIT:
+        return float_up(p)
+    found = p * power / (p * power + (1 - p) * Fraction(rate)) if rate else Fraction(1)
+    return min(1.0, float_up(found))
+
+
+def _function(trade_off: object) -> TradeOffFunction:
+    from fastdp.accounting._trade_off_functions import TradeOffFunction
+
+    if not isinstance(trade_off, TradeOffFunction):
+        raise DTypeError(
+            f"trade_off must be a TradeOffFunction, got {type(trade_off).__name__}"
+        )
+    return trade_off
+
+
+def _less(whole: float, values: Floats) -> Floats:
+    """Return whole - values, rounded up and at most the whole."""
+    return np.minimum(np.nextafter(whole - values, math.inf), whole)
 
 
 def largest_kl_divergence(epsilon: Real) -> float:

@@ -96,15 +96,17 @@ def epsilon_against_count(
     places = sorted({_validate.integer("counts", count, 1) for count in counts})
     if not places:
         raise ParameterError("counts must not be empty")
-    axes = _axes(axes)
+    axes = drawn_axes(axes)
     for name, make in accountants.items():
-        _line(axes, name, places, [_epsilon_of(make, event, k, delta) for k in places])
+        drawn_line(
+            axes, name, places, [epsilon_of(make, event, k, delta) for k in places]
+        )
     for name, estimate in (approximations or {}).items():
-        _line(axes, name, places, [estimate(k) for k in places], dashed=True)
+        drawn_line(axes, name, places, [estimate(k) for k in places], dashed=True)
     axes.set_xscale("log")
     axes.set_xlabel("compositions")
     axes.set_ylabel(f"epsilon at delta = {float(delta):.6g}")
-    return _finished(axes)
+    return finished(axes)
 
 
 def profile(
@@ -153,33 +155,42 @@ def profile(
     [3.058, 2.419, 1.546]
     """
     places = _PROFILE if deltas is None else _open_units("deltas", deltas)
-    axes = _axes(axes)
+    axes = drawn_axes(axes)
     for name, accountant in accountants.items():
-        _line(axes, name, places, _epsilons(accountant, places))
+        drawn_line(axes, name, places, _epsilons(accountant, places))
     for name, estimate in (approximations or {}).items():
         values = [estimate(delta) for delta in places.tolist()]
-        _line(axes, name, places, values, dashed=True)
+        drawn_line(axes, name, places, values, dashed=True)
     axes.set_xscale("log")
     axes.set_xlabel("delta")
     axes.set_ylabel("epsilon")
-    return _finished(axes)
+    return finished(axes)
+
+
+class TradeOff(Protocol):
+    """What a trade-off function does, as far as it is drawn."""
+
+    def __call__(self, false_positive_rate: npt.ArrayLike) -> Floats:
+        """Return the least false-negative rate at each rate."""
 
 
 def trade_off(
-    accountants: Mapping[str, Accountant],
+    accountants: Mapping[str, Accountant | TradeOff],
     *,
     approximations: Mapping[str, Callable[[float], float]] | None = None,
     axes: Axes = None,
 ) -> Figure:
     """Draw how well a test can tell two neighbouring datasets apart, at most.
 
-    For each false-positive rate the least false-negative rate: the envelope of the
+    For each false-positive rate the least false-negative rate: of a trade-off function
+    and of a ``PLDAccountant`` the exact one, of other accountants the envelope of the
     lines that the profile's (epsilon, delta) allow, in both orders of the datasets.
 
     Parameters
     ----------
-    accountants : mapping of str to Accountant
-        What to call each, and the accountant that has composed the events.
+    accountants : mapping of str to Accountant or TradeOffFunction
+        What to call each, and the accountant that has composed the events, or the
+        function itself.
     approximations : mapping of str to callable, optional
         Take a delta and return an epsilon that is no bound.
     axes : matplotlib.axes.Axes, optional
@@ -188,7 +199,7 @@ def trade_off(
     Returns
     -------
     matplotlib.figure.Figure
-        One line for each accountant, and the diagonal that perfect privacy has.
+        One line for each entry, and the diagonal that perfect privacy has.
 
     Raises
     ------
@@ -213,16 +224,16 @@ def trade_off(
     >>> len(figure.axes[0].lines)
     2
     """
-    axes = _axes(axes)
+    axes = drawn_axes(axes)
     for name, accountant in accountants.items():
-        _line(axes, name, _RATES, _least_misses(_epsilons(accountant, _LINES)))
+        drawn_line(axes, name, _RATES, _curve(accountant))
     for name, estimate in (approximations or {}).items():
         values = np.array([estimate(delta) for delta in _LINES.tolist()])
-        _line(axes, name, _RATES, _least_misses(values), dashed=True)
+        drawn_line(axes, name, _RATES, _least_misses(values), dashed=True)
     axes.plot([0, 1], [1, 0], color="0.6", linewidth=0.8, label="perfect privacy")
     axes.set_xlabel("false-positive rate")
     axes.set_ylabel("least false-negative rate")
-    return _finished(axes)
+    return finished(axes)
 
 
 def overview(
@@ -323,7 +334,7 @@ def _open_units(name: str, values: npt.ArrayLike) -> Floats:
     return np.sort(array)
 
 
-def _epsilon_of(
+def epsilon_of(
     make: Callable[[], Accountant], event: object, count: int, delta: float
 ) -> float:
     """Return epsilon of `count` times `event`, NaN where there is no bound."""
@@ -350,6 +361,16 @@ def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
     return np.array(values)
 
 
+def _curve(subject: Accountant | TradeOff) -> Floats:
+    """Return the least false-negative rates at `_RATES`."""
+    if callable(subject):
+        return np.asarray(subject(_RATES))
+    bounds = getattr(subject, "trade_off_bounds", None)
+    if bounds is not None:  # which knows the exact function
+        return np.asarray(bounds(points=8).lower(_RATES))
+    return _least_misses(_epsilons(subject, _LINES))
+
+
 def _least_misses(epsilons: Floats) -> Floats:
     """Return the false-negative rates that epsilons at `_LINES` leave to a test."""
     known = np.isfinite(epsilons)
@@ -361,9 +382,10 @@ def _least_misses(epsilons: Floats) -> Floats:
     return best
 
 
-def _line(
+def drawn_line(
     axes: Axes, name: str, x: Any, y: npt.ArrayLike, *, dashed: bool = False
 ) -> None:
+    """Draw a line with its name; what is no bound dashed, and named as such."""
     label = f"{name} (approximation)" if dashed else name
     axes.plot(
         x,
@@ -374,12 +396,13 @@ def _line(
     )
 
 
-def _axes(axes: Axes) -> Axes:
+def drawn_axes(axes: Axes) -> Axes:
     """Return the axes, or those of a new figure."""
     return figure_of(6).subplots() if axes is None else axes
 
 
-def _finished(axes: Axes) -> Figure:
+def finished(axes: Axes) -> Figure:
+    """Return the figure of the axes, with a legend."""
     if axes.lines:
         axes.legend(fontsize="small")
     figure: Figure = axes.figure
