@@ -8,10 +8,18 @@ bound is given apart, drawn dashed, and called an approximation in the legend.
 """
 
 from fastdp.plot._accounting import epsilon_against_count, overview, profile, trade_off
+from fastdp.plot._amplification import (
+    epsilon_against_clients,
+    epsilon_against_iterations,
+    epsilon_against_rate,
+)
 from fastdp.plot._frequencies import frequencies, most_frequent
 
 __all__ = [
+    "epsilon_against_clients",
     "epsilon_against_count",
+    "epsilon_against_iterations",
+    "epsilon_against_rate",
     "frequencies",
     "most_frequent",
     "overview",

@@ -103,7 +103,7 @@ MAY_IMPORT = {
         *("_ranking", "_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },
-    "plot": _FLOOR,
+    "plot": _FLOOR | {"accounting"},
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
 }
 
