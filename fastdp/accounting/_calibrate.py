@@ -1,7 +1,8 @@
 """Solve for what meets a target: noise, epsilon, sampling rate or number of events.
 
 Any parameter of any event, under any accountant. What is returned has been evaluated:
-the accountant's own bound meets the target there.
+the accountant's own bounds, both of delta at epsilon and of epsilon at delta, meet the
+target there.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._numeric import log_down, root_above
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import Event
-from fastdp.exceptions import CalibrationError
+from fastdp.exceptions import CalibrationError, UnsupportedEventError
 
 __all__ = ["calibrate", "calibrate_count"]
 
 #: Largest number of events that `calibrate_count` tries.
 _LARGEST_COUNT = 10**15
+#: The excess of a parameter that only one reading refuses.
+_LEAST = math.ulp(0.0)
 
 
 def calibrate(
@@ -53,8 +56,9 @@ def calibrate(
     Returns
     -------
     float
-        A parameter in the interval at which the accountant meets the target, and
-        next to which (relatively 1e-12) it does not, unless it is an end.
+        A parameter in the interval at which the accountant meets the target, both
+        by its delta at epsilon and by its epsilon at delta, and next to which
+        (relatively 1e-9) it does not, unless it is an end.
 
     Raises
     ------
@@ -88,22 +92,27 @@ def calibrate(
     largest = float_down(_validate.positive("high", high))
     _validate.between("low", smallest, Fraction(0), Fraction(largest))
     times = _validate.integer("count", count, 1)
-    excess = _excess(target, accountant)
+    goal = _Target(target, accountant)
 
     def at(parameter: float) -> float:
-        return excess(family(parameter), times)
+        return goal.excess(family(parameter), times)
 
-    first, last = at(smallest), at(largest)
+    def met(parameter: float) -> bool:
+        return goal.is_met(family(parameter), times)
+
+    first, last = (
+        max(at(end), 0.0 if met(end) else _LEAST) for end in (smallest, largest)
+    )
     if first > 0 and last > 0:
         raise CalibrationError(
             f"no parameter at the ends of [{smallest:.6g}, {largest:.6g}] meets the "
             "target"
         )
     if first <= 0 and last <= 0:  # the end that has less to spare
-        return smallest if first >= last else largest
+        return smallest if at(smallest) >= at(largest) else largest
     if last <= 0:
-        return _root(at, smallest, largest)
-    return _root(at, largest, smallest)
+        return _root(at, met, smallest, largest)
+    return _root(at, met, largest, smallest)
 
 
 def calibrate_count(
@@ -143,43 +152,72 @@ def calibrate_count(
     >>> calibrate_count(LaplaceEvent(1, 100), (1, 1e-6), ApproximateAccountant)
     562
     """
-    excess = _excess(target, accountant)
+    goal = _Target(target, accountant)
     low, high = 0, 1
-    while excess(event, high) <= 0:
+    while goal.is_met(event, high):
         low, high = high, 2 * high
         if low >= _LARGEST_COUNT:
             return _LARGEST_COUNT
     while high - low > 1:
         middle = (low + high) // 2
-        if excess(event, middle) <= 0:
+        if goal.is_met(event, middle):
             low = middle
         else:
             high = middle
+    met = _met(target, accountant)
+    while low > 0 and not met(event, low):
+        low -= 1
     return low
 
 
-def _excess(
-    target: tuple[Real, Real], accountant: Callable[[], Accountant[Any]]
-) -> Callable[[Event, int], float]:
-    """Return how far so many events exceed the target, <= 0 where they meet it."""
-    epsilon, delta = capped_epsilon(target[0]), below_one(target[1])
-    limit = log_down(delta) if delta > 0 else -math.inf
+class _Target:
+    """An epsilon and a delta, and whether an accountant finds them met."""
 
-    def excess(event: Event, count: int) -> float:
-        composed = accountant().compose(event, count)
-        if delta > 0:
-            return max(composed.log_delta(epsilon), -1e300) - limit
-        return composed.epsilon(0) - float_down(epsilon)
+    def __init__(
+        self, target: tuple[Real, Real], accountant: Callable[[], Accountant[Any]]
+    ) -> None:
+        self.epsilon, self.delta = capped_epsilon(target[0]), below_one(target[1])
+        self._accountant = accountant
 
-    return excess
+    def excess(self, event: Event, count: int) -> float:
+        """Return how far so many events exceed the target, <= 0 where they do not.
+
+        In ln(delta), which changes smoothly; in epsilon where delta is 0.
+        """
+        composed = self._accountant().compose(event, count)
+        if self.delta > 0:
+            limit = log_down(self.delta)
+            return max(composed.log_delta(self.epsilon), -1e300) - limit
+        return composed.epsilon(0) - float_down(self.epsilon)
+
+    def is_met(self, event: Event, count: int) -> bool:
+        """Return whether both readings meet the target: they round independently."""
+        if self.excess(event, count) > 0:
+            return False
+        if self.delta == 0:
+            return True
+        composed = self._accountant().compose(event, count)
+        try:
+            return composed.epsilon(self.delta) <= self.epsilon
+        except UnsupportedEventError:
+            return False
 
 
-def _root(at: Callable[[float], float], bad: float, good: float) -> float:
-    """Return a parameter where `at` was found <= 0, next to a change of sign."""
+def _root(
+    at: Callable[[float], float],
+    met: Callable[[float], bool],
+    bad: float,
+    good: float,
+) -> float:
+    """Return a parameter where the target is met, next to one where it is not."""
 
     def parameter(place: float) -> float:  # geometric from bad at 0 to good at 1
         if place >= 1:
             return good
         return bad * math.pow(good / bad, place) if place > 0 else bad
 
-    return parameter(root_above(lambda place: at(parameter(place)), 0.0, 1.0, 1e-14))
+    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 1e-14)
+    step = 1e-14
+    while place < 1 and not met(parameter(place)):
+        place, step = min(1.0, place + step), 2 * step
+    return parameter(place)

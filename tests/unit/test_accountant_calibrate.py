@@ -9,11 +9,15 @@ from fastdp import calibration
 from fastdp.accounting import (
     ApproximateAccountant,
     DiscreteGaussianEvent,
+    FDPAccountant,
     GaussianEvent,
+    GDPAccountant,
     LaplaceEvent,
+    PLDAccountant,
     PoissonSampledEvent,
     PureAccountant,
     PureDPEvent,
+    RDPAccountant,
     TCDPAccountant,
     ZCDPAccountant,
     calibrate,
@@ -64,6 +68,49 @@ def test_the_target_is_met_and_just_met(name, target, count):
     assert met(found)
     beyond = found * (1 + 1e-9) if rising else found / (1 + 1e-9)
     assert found in (low, high) or not met(beyond)
+
+
+SAMPLED = {
+    "sigma": (lambda x: GaussianEvent(1, x), Fraction(1, 10), 10**4, False),
+    "scale": (lambda x: LaplaceEvent(1, x), Fraction(1, 10), 10**4, False),
+    "rate": (lambda x: PoissonSampledEvent(x, GaussianEvent(1, 2)), 1e-5, 0.9, True),
+    "epsilon": (PureDPEvent, 1e-4, 5, True),
+}
+READERS = [
+    ("sigma", ZCDPAccountant),
+    ("sigma", TCDPAccountant),
+    ("sigma", RDPAccountant),
+    ("sigma", GDPAccountant),
+    ("sigma", PLDAccountant),
+    ("scale", PureAccountant),
+    ("scale", ApproximateAccountant),
+    ("scale", RDPAccountant),
+    ("rate", RDPAccountant),
+    ("epsilon", ApproximateAccountant),
+    ("epsilon", FDPAccountant),
+]
+
+
+@pytest.mark.parametrize(("name", "accountant"), READERS)
+@pytest.mark.parametrize("target", [(1, 1e-6), (0.3, 1e-3)])
+def test_both_readings_meet_the_target(name, accountant, target):
+    # epsilon at delta and delta at epsilon are rounded independently of one another.
+    family, low, high, rising = SAMPLED[name]
+    found = calibrate(family, target, accountant, low=low, high=high, count=7)
+    composed = accountant().compose(family(found), 7)
+    assert composed.epsilon(target[1]) <= target[0]
+    assert composed.delta(target[0]) <= target[1]
+    beyond = found * (1 + 1e-6) if rising else found / (1 + 1e-6)
+    worse = accountant().compose(family(beyond), 7)
+    assert worse.delta(target[0]) > target[1] or worse.epsilon(target[1]) > target[0]
+
+
+@pytest.mark.parametrize("accountant", [ZCDPAccountant, RDPAccountant, GDPAccountant])
+def test_both_readings_meet_the_target_at_the_largest_count(accountant):
+    event = GaussianEvent(1, 50)
+    count = calibrate_count(event, (1, 1e-6), accountant)
+    assert accountant().compose(event, count).epsilon(1e-6) <= 1
+    assert accountant().compose(event, count + 1).epsilon(1e-6) > 1
 
 
 def test_the_same_sigma_as_from_rho():
