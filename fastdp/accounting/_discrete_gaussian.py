@@ -137,17 +137,25 @@ def large_sigma_log_delta(
     with C from `ALLOWANCES`, sigma >= 4 (proved in docs/proofs/calibration.md,
     section 4, for any number of coordinates).
     """
-    constant = next(c for least, c in ALLOWANCES if sigma >= least)
     mu = length / sigma
-    a = epsilon / mu - mu / 2
-    tau = max(a, Fraction(1, 100))
-    exponent = float(max(tau * tau / 2 - tau * a, Fraction(-(10**18))))
-    log_scale = math.log(constant) + log_fraction(mu) - 2 * log_fraction(sigma)
-    log_allowance = exponent - LOG_SQRT_2PI + log_scale
+    log_allowance = large_sigma_allowance(epsilon, mu, 2 * log_fraction(sigma))
     analytic = _gaussian.log_delta(epsilon, mu)
     larger = max(analytic, log_allowance)
     smaller = min(analytic, log_allowance)
     return inflate(larger + math.log1p(math.exp(smaller - larger)))
+
+
+def large_sigma_allowance(
+    epsilon: Fraction, mu: Fraction, log_variance: float
+) -> float:
+    """Return ln of what the profile may differ by from the analytic one, either way."""
+    least = log_variance / 2 * (1 + 1e-12)
+    constant = next(c for sigma, c in ALLOWANCES if least >= math.log(sigma))
+    a = epsilon / mu - mu / 2
+    tau = max(a, Fraction(1, 100))
+    exponent = float(max(tau * tau / 2 - tau * a, Fraction(-(10**18))))
+    log_scale = math.log(constant) + log_fraction(mu) - log_variance
+    return exponent - LOG_SQRT_2PI + log_scale
 
 
 @functools.lru_cache(maxsize=64)

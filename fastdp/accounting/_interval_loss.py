@@ -17,16 +17,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from fastdp.accounting._atoms import Atoms
+from fastdp.accounting._atoms import Atoms, sampled_loss
 from fastdp.accounting._grid import Cells, cells_of
-from fastdp.accounting._losses import Floats, Loss, Tilted, U
-from fastdp.accounting._simple_losses import ScatteredLoss
+from fastdp.accounting._losses import Complexes, Floats, Loss, Tilted, U
+from fastdp.accounting._simple_losses import ScatteredLoss, TiltedAtoms
 
 #: Cells of the inner loss from which the cumulants are bounded.
 _CELLS = 4096
 
 #: Most cells of a grid.
 _MOST = 1 << 20
+
+#: Nodes on each piece of a quadrature, and in all.
+_NODES, _MOST_NODES = 20, 1 << 16
+
+#: Bound of a quadrature's error, relative to the integral of the modulus.
+_QUADRATURE = 1e-18
 
 
 class View(enum.Enum):
@@ -73,14 +79,83 @@ class IntervalLoss(Loss):
     view: View
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K(t) between those of merged and of split cells."""
+        """Return K(t), from a quadrature or between those of merged and split cells."""
+        try:
+            value, error = self.quadrature(float(t.max())).cumulants(t)
+            return value, error + 4 * _QUADRATURE
+        except OverflowError:
+            pass
         low, high = self._merged.cumulants(t), self._split.cumulants(t)
         below, above = low[0] - low[1], high[0] + high[1]
         return (below + above) / 2, (above - below) / 2 * (1 + 4 * U)
 
     def tilted(self, theta: float, count: int) -> Tilted:
-        """Raise OverflowError: this loss is known by its cells."""
-        raise OverflowError("a loss without a contour")
+        """Return the tilted law, by a quadrature that suits the y asked for."""
+        return _TiltedInterval(self, theta)
+
+    def quadrature(self, order: float) -> ScatteredLoss:
+        """Return nodes that serve moments of complex orders up to this modulus.
+
+        Gauss-Legendre nodes on pieces so short that the integrand's logarithm changes
+        by at most 7.5 on the ellipse of parameter 4 (section 4 of the proofs).
+
+        Raises
+        ------
+        OverflowError
+            There would be too many nodes.
+        """
+        e = float(self.epsilon)
+        half = min(1.0, 2 / (order + 2))
+        pieces = math.ceil(e / half)
+        if 2 * pieces * _NODES > _MOST_NODES:
+            raise OverflowError("too many nodes")
+        x, weights = np.polynomial.legendre.leggauss(_NODES)
+        edges = np.linspace(-e, e, 2 * pieces + 1)  # one at 0, where subsets change
+        width = np.diff(edges) / 2
+        losses = ((edges[1:] + edges[:-1]) / 2)[:, None] + np.outer(width, x)
+        masses = np.outer(width, weights) * self._density(losses)
+        law = seen(self._between(losses.ravel(), masses.ravel()), self.rate, self.view)
+        return ScatteredLoss(law.losses, law.masses, law.blur, mass_error=1e-14)
+
+    def _density(self, losses: Floats) -> Floats:
+        """Return the density of the inner loss under P."""
+        e = float(self.epsilon)
+        top = 0.25 if self.ends else 0.5 / -math.expm1(-e)
+        return np.asarray(top * np.exp((losses - e) / 2))
+
+    def _between(self, losses: Floats, masses: Floats) -> Atoms:
+        """Return inner losses with the atoms at the ends, if there are any."""
+        e = float(self.epsilon)
+        if self.ends:
+            losses = np.concatenate([[-e], losses, [e]])
+            masses = np.concatenate([[0.5 * math.exp(-e)], masses, [0.5]])
+        kept = masses > 0
+        return Atoms(losses[kept], masses[kept], blur=4 * U * e)
+
+    def edge_densities(self, theta: float) -> float:
+        """Return the sum of the densities of loss, times e^(theta loss), at edges.
+
+        Edges are where the density of the sample's loss begins and ends, and between
+        two of them it has no maximum (section 3 of the proofs).
+        """
+        e, q = float(self.epsilon), float(self.rate)
+        total = 0.0
+        for view, low, high in self._parts(e):
+            for end in (low, high):
+                inner = end if view is View.REMOVAL else -end
+                ratio = float(sampled_loss(self.rate, np.array([inner]))[0][0])
+                # dP/dl of the sample, over d loss/dl = q e^inner/r
+                density = float(self._density(np.array([end]))[0])
+                if view is View.REMOVAL:
+                    density *= math.exp(ratio - end)
+                loss = ratio if view is View.REMOVAL else -ratio
+                total += density * math.exp(theta * loss + ratio - inner) / q
+        return total
+
+    def _parts(self, e: float) -> list[tuple[View, float, float]]:
+        if self.view is View.SUBSET:
+            return [(View.ADDITION, -e, 0.0), (View.REMOVAL, 0.0, e)]
+        return [(self.view, -e, e)]
 
     @property
     def span(self) -> tuple[float, float]:
@@ -95,6 +170,16 @@ class IntervalLoss(Loss):
         e = float(self.epsilon)
         law = seen(Atoms(np.array([-e, e]), np.ones(2)), self.rate, self.view)
         return float(law.losses[0]), float(law.losses[-1])
+
+    @functools.cached_property
+    def atoms_at(self) -> Floats:
+        """The losses with a mass of their own."""
+        e = float(self.epsilon)
+        alone = Atoms(np.array([-e, e]), np.ones(2))
+        found = seen(alone, self.rate, self.view).losses
+        if self.ends:
+            return found
+        return found[found == 0] if self.view is View.SUBSET else np.empty(0)
 
     @functools.cached_property
     def _merged(self) -> ScatteredLoss:
@@ -115,19 +200,14 @@ class IntervalLoss(Loss):
         Of the density e^(l/2) both masses between a and b have the ratio e^((a + b)/2),
         and of the mass under Q the part 1/(1 + e^((b - a)/2)) belongs to b.
         """
-        e, width = float(self.epsilon), np.diff(edges)
-        top = 0.25 if self.ends else 0.5 / -math.expm1(-e)
-        mass = 2 * top * np.exp((edges[:-1] - e) / 2) * np.expm1(width / 2)
+        width = np.diff(edges)
+        mass = 2 * self._density(edges[:-1]) * np.expm1(width / 2)
         losses = (edges[1:] + edges[:-1]) / 2
         if split:
             up = 1 / (1 + np.exp(-width / 2))  # under P: e^(b - middle) times as much
             losses = edges
             mass = np.append(mass * (1 - up), 0.0) + np.append(0.0, mass * up)
-        if self.ends:
-            losses = np.concatenate([[-e], losses, [e]])
-            mass = np.concatenate([[0.5 * math.exp(-e)], mass, [0.5]])
-        kept = mass > 0
-        return Atoms(losses[kept], mass[kept], blur=4 * U * e)
+        return self._between(losses, mass)
 
     def cells(self, step: float) -> Cells:
         """Return the law by cells of a grid.
@@ -159,6 +239,42 @@ class IntervalLoss(Loss):
                 return -_inverse(self.rate, -losses)
         removed = _inverse(self.rate, np.abs(losses))
         return np.asarray(np.copysign(removed, losses))
+
+
+class _TiltedInterval(Tilted):
+    """The tilted law of `IntervalLoss`."""
+
+    def __init__(self, loss: IntervalLoss, theta: float) -> None:
+        self._loss, self._theta = loss, theta
+        nodes = loss.quadrature(theta)
+        self._nodes = nodes.tilted(theta, 1)
+        self.cumulant = self._nodes.cumulant
+        self.cumulant_error = self._nodes.cumulant_error + 4 * _QUADRATURE
+        self.mean = self._nodes.mean
+        # What does not decay: atoms, also that of subsets at 0.
+        away = np.abs(np.subtract.outer(nodes.losses, loss.atoms_at))
+        near = 1e-7 * (loss.span[1] - loss.span[0])
+        ends = (away < near).any(axis=1)
+        level = nodes.log_masses[ends] + theta * nodes.losses[ends] - self.cumulant
+        self._atoms = float(np.exp(level).sum())
+        self._edges = loss.edge_densities(theta) * math.exp(-self.cumulant)
+
+    def envelope(self, y: Floats) -> Floats:
+        # One integration by parts: both ends, and the variation, of each density.
+        bound = self._atoms + 2 * self._edges / y
+        return np.asarray(np.minimum(1.0, bound * (1 + 1e-9) + 1e-12))
+
+    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+        nodes = self._loss.quadrature(self._theta + step * count)
+        known = self.cumulant, self.cumulant_error
+        weights = np.exp(nodes.log_masses + self._theta * nodes.losses - self.cumulant)
+        largest = float(np.abs(nodes.losses).max())
+        rounding = self.cumulant_error + 4e-14
+        rounding += self._theta * (8 * U * largest + nodes.blur)
+        law = TiltedAtoms(
+            nodes.losses, weights, known, rounding, nodes.blur, _QUADRATURE, self.mean
+        )
+        return law.centred(step, count)
 
 
 def fitting_step(ends: tuple[float, float], target: float) -> float:

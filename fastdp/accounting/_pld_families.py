@@ -14,6 +14,7 @@ from fractions import Fraction
 from fastdp.accounting._atoms import Atoms
 from fastdp.accounting._closed import GaussianProfile
 from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
+from fastdp.accounting._discrete_gaussian_profile import DiscreteGaussianProfile
 from fastdp.accounting._interval_loss import IntervalLoss, View, scattered
 from fastdp.accounting._losses import GaussianLoss, Loss
 from fastdp.accounting._numeric import sqrt_up
@@ -215,7 +216,8 @@ class DiscreteGaussianFamily(Family):
 
     def step(self) -> Step:
         """Return the losses themselves."""
-        return symmetric(self.loss, self.rho)
+        closed = DiscreteGaussianProfile(self.loss.shift, self.loss.variance)
+        return symmetric(self.loss, self.rho, closed)
 
     def sampled(self, rate: Fraction) -> Step:
         """Return both directions of a sample, from a law without far tails."""

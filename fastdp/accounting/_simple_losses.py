@@ -6,7 +6,6 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class _Atoms(Loss):
     losses: Floats
     log_masses: Floats
     blur: float
-    mass_error: ClassVar[float]
+    mass_error: float
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t), a sum of as many terms."""
@@ -98,24 +97,25 @@ class ScatteredLoss(_Atoms):
     Parameters
     ----------
     losses, masses : ndarray of float64
-        The losses, ascending, and their probabilities under P, each within a relative
-        1e-13.
+        The losses, ascending, and their probabilities under P.
     blur : float
         Bound of the absolute errors of the losses.
     unit : Fraction, optional
         What all losses are multiples of, if that is known.
+    mass_error : float, optional
+        Bound of the relative errors of the masses.
     """
 
     losses: Floats
     masses: Floats
     blur: float = 0.0
     unit: Fraction | None = None
-    mass_error = 1e-13
+    mass_error: float = 1e-13
 
     @functools.cached_property
     def log_masses(self) -> Floats:  # type: ignore[override]
         """Return the logarithms of the probabilities."""
-        return np.log(self.masses)
+        return np.log(np.maximum(self.masses, 5e-324))
 
     @functools.cached_property
     def _key(self) -> tuple[object, ...]:
@@ -141,6 +141,8 @@ class TiltedAtoms(Tilted):
         Bounds of the weights' relative and the losses' absolute errors.
     missing : float, optional
         Bound of the probability of other values.
+    mean : float, optional
+        About the mean, where another one than that of the weights is to be used.
     """
 
     def __init__(
@@ -151,10 +153,11 @@ class TiltedAtoms(Tilted):
         rounding: float,
         blur: float,
         missing: float = 0.0,
+        mean: float | None = None,
     ) -> None:
         self.cumulant, self.cumulant_error = cumulant
         self._weight = weights
-        self.mean = float(weights @ losses)
+        self.mean = float(weights @ losses) if mean is None else mean
         self._offset = losses - self.mean
         self._error, self._missing = rounding, 4 * missing
         self._slip = 6 * U * (np.abs(losses) + abs(self.mean)) + blur
