@@ -164,9 +164,6 @@ def calibrate_count(
             low = middle
         else:
             high = middle
-    met = _met(target, accountant)
-    while low > 0 and not met(event, low):
-        low -= 1
     return low
 
 
