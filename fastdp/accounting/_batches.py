@@ -25,6 +25,12 @@ from fastdp.accounting._losses import (
 
 _LOWEST = -1e5
 
+#: Boxes of more rows than this are taken together, by size: 2^(1/_SIZES) apart.
+_FEW_ROWS, _SIZES = 2, 16
+
+#: Weights and half lengths of uniform laws below others', by rows, and counts.
+Boxes = tuple[Floats, Floats, Floats]
+
 
 @dataclass(frozen=True)
 class Tilt:
@@ -127,6 +133,17 @@ def total(parts: Iterable[tuple[Tilt, Nodes]]) -> tuple[Tilt, Nodes]:
     return functools.reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
 
 
+def summed(counts: Floats, value: Floats, error: Floats, mean: Floats) -> Tilt:
+    """Return the sums of K(theta) and of means over rows, counts times each."""
+    slip = U * (counts.size + 4)
+    return Tilt(
+        float(counts @ value),
+        float(counts @ (error + slip * np.abs(value))),
+        float(counts @ mean),
+        float(counts @ np.abs(mean)) * slip,
+    )
+
+
 def batches_of(steps: tuple[tuple[Loss, int], ...]) -> list[Batch]:
     """Return batches, one for each kind of loss that has a form for many at once."""
     kinds: dict[type[Loss], list[tuple[Loss, int]]] = {}
@@ -169,6 +186,29 @@ def powers(centred: Complexes, error: Floats, counts: Floats) -> Nodes:
     if counts.size > 1:
         total = total + U * (counts.size + 2) * (counts @ length)
     return Nodes(counts @ log_one, total)
+
+
+def log_envelope_of(boxes: list[Boxes], y: Floats) -> Floats:
+    """Bound the sum of ln |phi| by boxes under the laws (theorem 3).
+
+    1 - |phi| is at least the sum of weights times 1 - S(half length y). The boxes of
+    many rows are one row, by size, because ln(1 - x) is at most -x.
+    """
+    if sum(count.size for _, _, count in boxes) > _FEW_ROWS:
+        weight = np.concatenate([(count[:, None] * w).ravel() for w, _, count in boxes])
+        half = np.concatenate([h.ravel() for _, h, _ in boxes])
+        used = weight > 0
+        size = np.floor(_SIZES * np.log2(half[used]) - 1e-6).astype(np.int64)
+        least = int(size.min(initial=0))
+        merged = np.bincount(size - least, weight[used])
+        half = np.exp2((least + np.arange(merged.size)) / _SIZES)
+        return -(one_less_sinc(np.multiply.outer(y, half)) @ merged) * (1 - 1e-9)
+    result = np.zeros_like(y)
+    for weights, halves, counts in boxes:
+        for weight, half, count in zip(weights, halves, counts, strict=True):
+            loss = one_less_sinc(np.multiply.outer(y, half)) @ weight * (1 - 1e-9)
+            result += count * np.log1p(-np.minimum(loss, 1 - 1e-15))
+    return result
 
 
 def unit_steps(turn: Floats, width: int, starts: int) -> tuple[Complexes, Complexes]:

@@ -19,12 +19,14 @@ import numpy.typing as npt
 
 from fastdp.accounting._batches import (
     Batch,
+    Boxes,
     LoopBatch,
     Nodes,
     Tilt,
     TiltedBatch,
-    one_less_sinc,
+    log_envelope_of,
     powers,
+    summed,
     total,
     unit_steps,
 )
@@ -52,9 +54,6 @@ _STRIPS = np.array([0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88, 1])
 
 #: Few steps: the envelope of shifted lines, which single losses have, is worth it.
 _FEW = 256
-
-#: Boxes of more rows than this are taken together, by size: 2^(1/_SIZES) apart.
-_FEW_ROWS, _SIZES = 2, 16
 
 Indices = npt.NDArray[np.int64]
 
@@ -326,40 +325,16 @@ class _TiltedSamples(TiltedBatch):
 
     def log_envelope(self, y: Floats) -> Floats:
         """Bound the sum of ln |phi| (theorem 3)."""
-        total = np.zeros_like(y)
-        for weight, half, count in self._boxes:
-            loss = np.zeros((count.size, y.size))
-            for i in range(count.size):
-                loss[i] = one_less_sinc(np.multiply.outer(y, half[i])) @ weight[i]
-            loss *= 1 - 1e-9
-            if count[0] > 0:
-                total += count @ np.log1p(-np.minimum(loss, 1 - 1e-15))
-            else:
-                total -= loss[0]
-        return total
+        return log_envelope_of(self._boxes, y)
 
     @functools.cached_property
-    def _boxes(self) -> list[tuple[Floats, Floats, Floats]]:
-        """Weights and half lengths of uniform laws below the losses', and counts.
-
-        Those of many rows are one row, without a count: ln(1 - x) is at most -x.
-        """
-        parts = [self._boxes_of(t) for t in self._tables()]
-        if self._batch.q.size <= _FEW_ROWS:
-            return parts
-        weight = np.concatenate([(c[:, None] * w).ravel() for w, _, c in parts])
-        half = np.concatenate([h.ravel() for _, h, _ in parts])
-        used = weight > 0
-        size = np.floor(_SIZES * np.log2(half[used]) - 1e-6).astype(np.int64)
-        least = int(size.min())
-        total = np.bincount(size - least, weight[used])
-        halves = np.exp2((least + np.arange(total.size)) / _SIZES)
-        return [(np.array([total]), np.array([halves]), np.zeros(1))]
+    def _boxes(self) -> list[Boxes]:
+        return [self._boxes_of(table) for table in self._tables()]
 
     def _tables(self) -> list[_Table]:
         return self._batch.tables_for(self._theta, self._theta)
 
-    def _boxes_of(self, table: _Table) -> tuple[Floats, Floats, Floats]:
+    def _boxes_of(self, table: _Table) -> Boxes:
         """Return boxes below the densities of one table's rows.
 
         ln f falls below the lower end of a cell by at most the curvature's share; f is
@@ -523,13 +498,7 @@ class _Law:
 
     def tilt(self, k: Floats) -> Tilt:
         """Return the sums of K(theta) and of means over the rows, k times each."""
-        size = U * (k.size + 4)
-        return Tilt(
-            float(k @ self._cumulant),
-            float(k @ (self._error + size * np.abs(self._cumulant))),
-            float(k @ self._mean),
-            float(k @ np.abs(self._mean)) * size,
-        )
+        return summed(k, self._cumulant, self._error, self._mean)
 
     def nodes(self, step: float, count: int, k: Floats) -> Nodes:
         """Return the sum of ln phi over the rows, k times each.

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fastdp.accounting._batches import one_less_sinc
 from fastdp.accounting._losses import (
     Complexes,
     Floats,
@@ -16,11 +17,14 @@ from fastdp.accounting._losses import (
     Tilted,
     U,
     complex_expm1,
-    sup_sinc,
 )
-
-_BOX_NODES = 64
-
+from fastdp.accounting._simple_batches import (
+    AtomBatch,
+    LaplaceBatch,
+    LaplaceLaws,
+    laplace_cumulants,
+    laplace_rows,
+)
 
 #: Numbers in a table of atoms by nodes that are computed at once, and in all.
 _TABLE, _MOST_TABLE = 1 << 20, 1 << 26
@@ -77,6 +81,7 @@ class AtomLoss(_Atoms):
     indices: tuple[int, ...]
     masses: tuple[float, ...]
     blur = 0.0
+    batch: ClassVar[type[AtomBatch]] = AtomBatch
     mass_error = 1e-14
 
     @functools.cached_property
@@ -191,6 +196,8 @@ class LaplaceLoss(Loss):
     epsilon: Fraction
     ends: bool = True
 
+    batch: ClassVar[type[LaplaceBatch]] = LaplaceBatch
+
     @property
     def top(self) -> float:
         """Return the density at epsilon."""
@@ -198,13 +205,8 @@ class LaplaceLoss(Loss):
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) = ln of the sum of both atoms' and the density's parts."""
-        e = float(self.epsilon)
-        width = 2 * (t + 0.5) * e
-        # top (1 - e^-w)/(t + 1/2) e^(t e)
-        rest = self.top * 2 * e * -np.expm1(-width) / width
-        if self.ends:
-            rest = rest + 0.5 + 0.5 * np.exp(-width)
-        return t * e + np.log(rest), U * (40 + 8 * t * e)
+        value, error = laplace_cumulants(*laplace_rows((self,)), t)
+        return value[0], error[0]
 
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law: two atoms and an exponential density."""
@@ -212,45 +214,18 @@ class LaplaceLoss(Loss):
 
 
 class _TiltedLaplace(Tilted):
-    """Atoms w_+ and w_- and the density c e^((theta + 1/2) loss) between them."""
-
     def __init__(self, loss: LaplaceLoss, theta: float) -> None:
-        e = self._e = float(loss.epsilon)
-        value, error = loss.cumulants(np.array([theta]))
-        self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
-        self._rate = theta + 0.5
-        shift = theta * e - self.cumulant
-        self._above = 0.5 * math.exp(shift) if loss.ends else 0.0
-        self._below = self._above * math.exp(-2 * self._rate * e)
-        self._top = loss.top * math.exp(shift)  # of the density, at the upper atom
-        inside = self._top * -math.expm1(-2 * self._rate * e) / self._rate
-        middle = e - 1 / self._rate
-        if self._rate * e < 300:
-            middle = e / math.tanh(self._rate * e) - 1 / self._rate
-        self.mean = (self._above - self._below) * e + inside * middle
-        self._error = self.cumulant_error + 8 * U * theta * e + 60 * U
+        laws = self._laws = LaplaceLaws(*laplace_rows((loss,)), theta)
+        self.cumulant = float(laws.cumulant[0])
+        self.cumulant_error = float(laws.cumulant_error[0])
+        self.mean = float(laws.mean[0])
 
     def envelope(self, y: Floats) -> Floats:
-        # Boxes (theorem 3) from the right: the density rises to its upper end.
-        left = np.linspace(self._e, -self._e, _BOX_NODES)[1:]
-        value = self._top * np.exp(-self._rate * (self._e - left))
-        length = self._e - left
-        weight = (value - np.append(value[1:], 0.0)) * length * (1 - 1e-9)
-        rest = max(0.0, 1 - float(weight.sum())) + 1e-12
-        boxes = rest + sup_sinc(np.multiply.outer(y, length / 2)) @ weight
-        far = self._above + self._below + 2 * self._top / y + 1e-12
-        return np.asarray(np.minimum(1.0, np.minimum(boxes, far)))
+        weight, half = self._laws.boxes()
+        loss = one_less_sinc(np.multiply.outer(y, half[0])) @ weight[0]
+        return np.asarray(np.minimum(1 - loss + 1e-12, self._laws.far(y)[0]))
 
     def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
-        y = step * np.arange(1, count + 1)
-        up = complex_expm1(np.asarray(1j * y * (self._e - self.mean)))
-        down = complex_expm1(np.asarray(-1j * y * (self._e + self.mean)))
-        z: Complexes = np.asarray(self._rate + 1j * y)
-        # top e^(-iy mean) e^(iye) (1 - e^(-2 z e))/z, less its value at y = 0
-        wave = (up + 1) * -complex_expm1(np.asarray(-2 * self._e * z)) / z
-        still = -math.expm1(-2 * self._rate * self._e) / self._rate
-        value = self._above * up + self._below * down + self._top * (wave - still)
-        size = np.minimum(2.0, y * 2 * self._e)
-        slip = 12 * U * y * (self._e + abs(self.mean))
-        inside = self._top * still
-        return np.asarray(value), self._error * size + slip + 60 * U * inside
+        y: Floats = step * np.arange(1, count + 1)
+        value, error = self._laws.centred(y)
+        return value[0], error[0]
