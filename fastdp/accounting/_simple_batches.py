@@ -50,7 +50,7 @@ class _Rows(Protocol):
 def _nodes(rows: _Rows, counts: Floats, step: float, count: int) -> tuple[Tilt, Nodes]:
     """Return the sums over rows, counts times each, at y = step, .. count step."""
     tilt = summed(counts, rows.cumulant, rows.cumulant_error, rows.mean)
-    y: Floats = step * np.arange(1, count + 1)
+    y: Floats = np.asarray(step * np.arange(1.0, count + 1))
     parts = max(1, _TABLE // counts.size)
     found = [
         powers(*rows.centred(y[i : i + parts]), counts) for i in range(0, count, parts)

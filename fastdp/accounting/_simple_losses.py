@@ -226,6 +226,6 @@ class _TiltedLaplace(Tilted):
         return np.asarray(np.minimum(1 - loss + 1e-12, self._laws.far(y)[0]))
 
     def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
-        y: Floats = step * np.arange(1, count + 1)
+        y: Floats = np.asarray(step * np.arange(1.0, count + 1))
         value, error = self._laws.centred(y)
         return value[0], error[0]
