@@ -33,7 +33,7 @@ _CELLS, _MOST_CELLS = 1 << 17, 1 << 20
 _MOST_WHOLE, _REACH = 1 << 18, 30.0
 
 #: And with a density that no contour has served.
-_MOST_DENSE = 1 << 21
+_MOST_DENSE = 1 << 20
 
 Steps = tuple[tuple[Loss, int], ...]
 
@@ -56,15 +56,10 @@ _WIDEST = 2000.0
 Law = Loss | Sums
 
 
-Law = Loss | Sums
-
-
 def grid_profile(
     steps: Steps, theta: float, epsilon: float, tail: float | None = None
 ) -> GridProfile:
     """Return bounds from laws on grids, tilted by theta, good near epsilon.
-
-    `tail` is ln of the mass that may be left out beyond the cells, if that is known.
 
     `tail` is ln of the mass that may be left out beyond the cells, if that is known.
 
