@@ -145,7 +145,7 @@ class GridPair:
         """Return a pair that gives away the losses beyond both tails."""
         p, q = self.masses()
         low = int(np.searchsorted(np.cumsum(p), _TAIL))
-        high = q.size - int(np.searchsorted(np.cumsum(q[::-1]), _TAIL))
+        high = max(low, q.size - int(np.searchsorted(np.cumsum(q[::-1]), _TAIL)))
         if high - low > _MOST:
             low = max(low, (low + high - _MOST) // 2)
             high = low + _MOST
@@ -156,7 +156,7 @@ class GridPair:
         return GridPair(
             self.step,
             self.first + low,
-            self.root[low:high],
+            self.root[low:high] if low < high else np.zeros(1),
             min(1.0, self.only_p + gone_p * (1 + 1e-12)),
             min(1.0, self.only_q + gone_q * (1 + 1e-12)),
             self.error,

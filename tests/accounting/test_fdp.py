@@ -414,3 +414,12 @@ def test_edgeworth_is_closer_than_the_limit():
         fine = float(estimate.delta_estimate(epsilon))
         assert abs(fine - true) < abs(plain - true)
     assert not hasattr(estimate, "delta")
+
+
+def test_a_composition_that_hides_nothing_is_refused_by_name():
+    # Both laws lie beyond the tails that may be given away: nothing is left to compose.
+    accountant = FDPAccountant().compose(GaussianEvent(1, Fraction(1, 2)), 1000)
+    accountant.compose(LaplaceEvent(1, 1))
+    assert float(accountant.delta(1)) == 1.0
+    with pytest.raises(UnsupportedEventError, match="accuracy of the grid"):
+        accountant.epsilon(1e-6)
