@@ -35,6 +35,10 @@ _NARROW, _MANY = 1e-10, 100
 #: How far a contour is given up for later points that was too costly, likewise.
 _NEARBY = 0.4
 
+#: ln of deltas that are not looked at closely: mostly of the direction that does not
+#: matter.
+_DEEP = -2000.0
+
 #: Points of a profile from which on a grid is summed up for all of them.
 _FEW = 8
 
@@ -60,10 +64,11 @@ class Direction:
 
     # ---- epsilon -------------------------------------------------------------------
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+    def epsilon(self, log_delta: tuple[float, float], enough: float = 0.0) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
-        `log_delta` are bounds of ln delta: the lower one is what has to be met.
+        `log_delta` are bounds of ln delta: the lower one is what has to be met. What
+        is found not to be above `enough` is not bracketed more closely.
         """
         target = log_delta[0]
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
@@ -80,6 +85,8 @@ class Direction:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
+        if best.upper <= enough:
+            return best
         if best.upper - best.lower > self._aim() * best.upper:
             best = self._by_precise(best, log_delta)
         if best.upper - best.lower <= _WIDE * best.upper:
@@ -210,7 +217,7 @@ class Direction:
         """Return the bracket of ln delta that more digits prove, if it is narrower."""
         level = found.upper
         for _ in range(4):
-            if found.upper - found.lower <= _WIDE or level == -math.inf:
+            if found.upper - found.lower <= _WIDE or level < _DEEP:
                 break
             try:
                 contour = self._precise(epsilon, level)
@@ -230,7 +237,7 @@ class Direction:
         wide = [
             i
             for i, found in enumerate(results)
-            if found.upper - found.lower > _WIDE and found.upper > -math.inf
+            if found.upper - found.lower > _WIDE and found.upper > _DEEP
         ]
         best = [order(self._chernoff.best_delta(float(epsilons[i]))[0]) for i in wide]
         at = 0

@@ -163,18 +163,25 @@ class State:
 
     def epsilon(self, delta: Fraction, check: bool = False) -> Bracket:
         """Bound the least epsilon at `delta`, of both directions."""
-        found = [
-            self._epsilon(side, checked(side, profile) if check else profile, delta)
-            for side, profile in self._sides(None)
-        ]
+        found: list[Bracket] = []
+        for side, profile in self._sides(None):
+            read = checked(side, profile) if check else profile
+            least = max((one.lower for one in found), default=0.0)
+            found.append(self._epsilon(side, read, delta, least))
         return _largest(found)
 
-    def _epsilon(self, side: Side, profile: Profile, delta: Fraction) -> Bracket:
+    def _epsilon(
+        self, side: Side, profile: Profile, delta: Fraction, enough: float
+    ) -> Bracket:
+        """Bound the epsilon of one direction; below `enough` not closely."""
         low, high = _targets(side.kept, delta)
         if low is None or high is None:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
-        found = profile.epsilon((low, high))
+        if isinstance(profile, Direction):
+            found = profile.epsilon((low, high), enough)
+        else:
+            found = profile.epsilon((low, high))
         if self.rho is None or isinstance(profile, NothingProfile):
             return found
         known = _zcdp.epsilon_from(low, self.rho, _NOTHING)
