@@ -15,6 +15,8 @@ import fastdp.accounting
 from fastdp import calibration
 from fastdp.accounting import (
     ApproximateAccountant,
+    ApproximateDPEvent,
+    DeclaredFilter,
     ExponentialMechanismEvent,
     GaussianEvent,
     NeighboringRelation,
@@ -22,6 +24,8 @@ from fastdp.accounting import (
     PoissonSampledEvent,
     PureAccountant,
     PureDPEvent,
+    RDPAccountant,
+    RDPEvent,
     SampledWithoutReplacementEvent,
     advanced_composition,
     amplification,
@@ -32,9 +36,11 @@ from fastdp.accounting import (
     group_delta,
     kairouz_composition,
     readings,
+    renyi_divergence,
 )
-from fastdp.distributions import DiscreteGaussian
-from fastdp.exceptions import UnsupportedEventError
+from fastdp.accounting.calculators import data_dependent_pate_divergence, pate
+from fastdp.distributions import DiscreteGaussian, DiscreteLaplace
+from fastdp.exceptions import DTypeError, UnsupportedEventError
 
 
 def hockey_stick(p, q, epsilon):
@@ -61,6 +67,18 @@ def test_normal_tails_for_discrete_noisy_votes():
     wins = float(np.sum(np.outer(law, law)[ahead]))
     normal = 0.5 * math.erfc(gap / (2 * sigma))
     assert wins > 2.4 * normal
+
+
+def test_laplace_tails_for_discrete_noisy_votes():
+    # The same with noise on integers: ties, which the other label may win, count.
+    scale, gap = 0.5, 2
+    x = np.arange(-60, 61)
+    law = DiscreteLaplace(scale).pmf(x)
+    ahead = x[:, None] - x[None, :] >= gap
+    wins = float(np.sum(np.outer(law, law)[ahead]))
+    gamma = 1 / scale
+    continuous = (2 + gamma * gap) / (4 * math.exp(gamma * gap))
+    assert wins > 1.4 * continuous
 
 
 def test_truncated_noise_must_be_normalized_and_cut_at_its_own_scale():
@@ -204,7 +222,10 @@ def test_the_closed_form_of_sampled_gaussian_noise_outside_its_conditions():
     # divergence is ln(1 + q^2 (e^(1/sigma^2) - 1)).
     rate, sigma = 0.01, 0.5
     exact = math.log1p(rate**2 * math.expm1(1 / sigma**2))
-    assert exact > 3 * (2 * rate**2 * 2 / sigma**2)
+    closed = 2 * rate**2 * 2 / sigma**2
+    assert exact > 3 * closed
+    ours = renyi_divergence(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), 2)
+    assert float(ours) == pytest.approx(exact, rel=1e-12)
 
 
 def test_sampling_probability_of_the_printed_formula():
@@ -247,6 +268,9 @@ def test_a_curve_is_not_interpolated_in_epsilon():
     wrong = (1 - share) * curve(low) + share * curve(high)
     chord = (1 - share) * (low - 1) * curve(low) + share * (high - 1) * curve(high)
     assert wrong < curve(order) < chord / (order - 1)
+    table = RDPEvent((low, high), (Fraction(curve(low)), Fraction(curve(high))))
+    ours = float(renyi_divergence(table, order))
+    assert ours == pytest.approx(chord / (order - 1), rel=1e-12)
 
 
 def test_pure_epsilon_gives_a_quarter_of_the_often_quoted_divergence():
@@ -263,6 +287,77 @@ def test_one_fixed_order_says_little():
     at_two = 2 * rho + math.log(0.5) - math.log(2e-5)
     best = conversions.zcdp_epsilon(1e-5, rho)
     assert at_two > 2 * best
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "steps", "published"),
+    [
+        (Fraction(1, 100), 4, 40_000, 2.55),  # Abadi et al. 2016, in the text
+        (Fraction(256, 60_000), Fraction(3, 5), 7_031, 9.74),  # TF-privacy, 2018
+    ],
+)
+def test_figures_below_the_least_value_of_their_own_method(
+    rate, sigma, steps, published
+):
+    # The moments accountant's rule, D_a + ln(1/delta)/(a - 1), at the best order.
+    accountant = RDPAccountant()
+    accountant.compose(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), steps)
+    gaps = np.exp(np.linspace(math.log(0.5), math.log(200), 4000))
+    method = accountant.divergence(1 + gaps) + math.log(1e5) / gaps
+    assert published < float(method.min()) < published * 1.01
+    # the better conversion shows that the claim itself was true
+    assert accountant.epsilon(1e-5) < published
+
+
+# ---- adaptivity --------------------------------------------------------------------
+
+
+def test_whole_losses_composed_along_the_way_are_no_filter():
+    # First binary response with epsilon 1. After its likelier outcome again one with
+    # epsilon 1, after the other a mechanism that fails outright with probability d.
+    epsilon = 1.0
+    plus, minus = math.e / (1 + math.e), 1 / (1 + math.e)
+
+    def response(threshold):
+        rest = plus * -math.expm1(threshold - 1) if threshold < 1 else 0.0
+        return rest if threshold > -1 else -math.expm1(threshold)
+
+    d = plus * response(epsilon - 1) + minus * response(epsilon + 1)
+
+    def failure(threshold):  # nothing is lost but with probability d everything
+        return d + (1 - d) * max(0.0, -math.expm1(threshold))
+
+    # Either of the two compositions that a history shows has this delta ...
+    accountant = ApproximateAccountant().compose(PureDPEvent(1), 2)
+    assert accountant.delta(epsilon) == pytest.approx(d, rel=1e-9)
+    fixed = plus * failure(epsilon - 1) + minus * failure(epsilon + 1)
+    assert fixed == pytest.approx(d, rel=1e-12)
+    # ... and the process that chooses by the first outcome has a larger one.
+    chosen = plus * response(epsilon - 1) + minus * failure(epsilon + 1)
+    assert chosen > 1.2 * d
+    # So a budget of a whole accountant is for one event that was declared.
+    declared = DeclaredFilter(
+        PureDPEvent(1), (epsilon, d * 1.01), ApproximateAccountant
+    )
+    declared.spend(PureDPEvent(1))
+    with pytest.raises(UnsupportedEventError, match="declared"):
+        declared.spend(ApproximateDPEvent(0, Fraction(d)))
+    filters = [name for name in dir(fastdp.accounting) if name.endswith("Filter")]
+    assert not [name for name in filters if name.startswith(("PLD", "FDP"))]
+
+
+def test_an_epsilon_that_depends_on_the_data_reveals_it():
+    # The votes of 250 teachers, and the same with one vote moved.
+    votes, moved = [200, 20, 30], [199, 21, 30]
+    here = data_dependent_pate_divergence(votes, "gaussian", 40, 8)
+    there = data_dependent_pate_divergence(moved, "gaussian", 40, 8)
+    # A figure that differs between neighbours tells them apart for certain.
+    assert here != there
+    # What may be stated does not know the votes, and a bare figure is no event.
+    event = pate("gaussian", 40)
+    assert renyi_divergence(event, 8) > max(here, there)
+    with pytest.raises(DTypeError):
+        RDPAccountant().compose(here)
 
 
 # ---- what (epsilon, delta) means ---------------------------------------------------
