@@ -238,7 +238,9 @@ class Contour:
     # ---- planning ------------------------------------------------------------------
 
     def _planned(self, chernoff: Chernoff, epsilon: float, log_delta: float) -> Plan:
-        middle = chernoff.best_delta(epsilon)[0]
+        # Of deltas near 1 the best order is nearly 0, and no period is long enough.
+        least = math.floor(PER_OCTAVE * math.log2(0.1 / (1 + epsilon)))
+        middle = max(least, chernoff.best_delta(epsilon)[0])
         orders, self._t, self._chernoff = chernoff.about(middle)
         index, period = self._cheapest(order(middle), epsilon, log_delta)
         theta = self.theta = float(self._t[index])

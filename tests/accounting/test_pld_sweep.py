@@ -1,6 +1,7 @@
 """Random configurations against a slow bracket made in another way.
 
-The slow bracket rounds every loss up, and down, to a grid, and convolves directly.
+The slow bracket rounds every loss up, and down, to a grid, and takes powers of the
+Fourier transform of its masses.
 """
 
 import math
@@ -18,7 +19,8 @@ from fastdp.accounting import (
     PureDPEvent,
 )
 
-CELLS = 3000
+#: Cells of a step's law, and what the transforms may err by.
+CELLS, ROUNDING = 2000, 1e-11
 
 
 def sampled_masses(rate, sigma, removal, edges):
@@ -49,12 +51,14 @@ def pure_masses(epsilon, edges):
 
 
 def slow_bounds(parts, epsilon, widest):
-    """Return bounds of delta, a round-off of 1e-12 included."""
+    """Return bounds of delta, the rounding of the transforms included."""
     step = 2 * widest / CELLS
     edges = step * np.arange(-CELLS // 2, CELLS // 2 + 1)
+    total = sum(count for _, _, count in parts)
+    length = 1 << (total * CELLS).bit_length()
     results = []
     for removal in (True, False):
-        law, first = np.ones(1), 0
+        spectrum = 1
         for kind, values, count in parts:
             if kind == "sampled":
                 masses = sampled_masses(*values, removal, edges)
@@ -62,27 +66,32 @@ def slow_bounds(parts, epsilon, widest):
                 masses = laplace_masses(*values, edges)
             else:
                 masses = pure_masses(*values, edges)
-            for _ in range(count):
-                law, first = np.convolve(law, masses), first - CELLS // 2
-        total = sum(count for _, _, count in parts)
-        low = step * (first + np.arange(law.size))
+            spectrum = spectrum * np.fft.rfft(masses, length) ** count
+        law = np.fft.irfft(spectrum, length)
+        low = step * (np.arange(length) - total * (CELLS // 2))
         high = low + total * step
         pair = [
             float(law @ -np.expm1(np.minimum(epsilon - losses, 0)))
             for losses in (low, high)
         ]
         results.append(pair)
-    return max(r[0] for r in results) - 1e-12, max(r[1] for r in results) + 1e-12
+    return max(r[0] for r in results) - ROUNDING, max(r[1] for r in results) + ROUNDING
 
 
-def configuration(source):
-    """Return parts, and the accountant that has composed them."""
+def configuration(source, few):
+    """Return parts, and the accountant that has composed them.
+
+    `few` is the probability of a handful of steps, which take longest.
+    """
     accountant, parts, widest = PLDAccountant(), [], 0.0
-    for _ in range(source.choice((1, 1, 2))):
-        count = source.randint(1, 4)
+    short = source.random() < few
+    for _ in range(source.choice((1, 2, 3))):
+        count = source.randint(1, 4) if short else source.randint(5, 40)
         kind = source.choice(("sampled", "sampled", "laplace", "pure"))
+        if not short and not parts:
+            kind = "sampled"
         if kind == "sampled":
-            rate = 10 ** source.uniform(-3, -0.1)
+            rate = 10 ** source.uniform(-3 if short else -1.7, -0.1)
             sigma = math.exp(source.uniform(-0.5, 1.5))
             values = (rate, sigma)
             event = PoissonSampledEvent(rate, GaussianEvent(1, sigma))
@@ -100,36 +109,37 @@ def configuration(source):
     return accountant, parts, widest
 
 
-def sweep(seed, number):
-    """Return the relative widths of our bounds after holding them to the slow ones."""
+def sweep(seed, number, few=0.02):
+    """Return how many of our brackets are narrow, after holding all to slow ones."""
     source = random.Random(seed)
-    widths = []
+    narrow = 0
     for _ in range(number):
-        accountant, parts, widest = configuration(source)
+        accountant, parts, widest = configuration(source, few)
         total = sum(count for _, _, count in parts)
-        epsilon = source.uniform(0, 0.5) * widest * math.sqrt(total)
+        epsilon = source.uniform(0, 0.4) * widest * math.sqrt(total)
         low, high = slow_bounds(parts, epsilon, widest)
         ours = accountant.delta_bounds(epsilon)
         assert ours.lower <= high, (parts, epsilon)
         assert ours.upper >= low, (parts, epsilon)
-        widths.append((ours.upper - ours.lower) / max(ours.upper, 1e-12))
-    return widths
+        narrow += ours.upper - ours.lower <= 1e-6 * ours.upper
+    return narrow
 
 
 def test_no_violation():
-    widths = sweep(1, 16)
-    assert np.median(widths) < 1e-6
+    assert sweep(1, 30) >= 28
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 102))
 def test_no_violation_anywhere(seed):
-    sweep(seed, 100)
+    assert sweep(seed, 100) >= 95
 
 
 def test_a_wrong_answer_is_seen():
-    accountant, parts, widest = configuration(random.Random(5))
-    low, high = slow_bounds(parts, 0.1 * widest, widest)
-    ours = accountant.delta_bounds(0.1 * widest)
+    accountant, parts, widest = configuration(random.Random(5), 0.0)
+    total = sum(count for _, _, count in parts)
+    epsilon = 0.1 * widest * math.sqrt(total)
+    low, high = slow_bounds(parts, epsilon, widest)
+    ours = accountant.delta_bounds(epsilon)
     assert low <= ours.estimate <= high
-    assert not low <= 1.2 * ours.estimate <= high
+    assert not low <= 1.5 * ours.estimate <= high
