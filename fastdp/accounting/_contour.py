@@ -33,6 +33,9 @@ _MOST_NODES, _TABLE = 1 << 16, 1 << 19
 #: Indices of orders that are looked at, at most and at first, and their distance.
 _LEAST, _MOST, _FIRST, _COARSE = -240, 240, (0, 6, 12, 18), 6
 
+#: ln of a bound of delta that tells nothing, and of how much larger terms may be then.
+_NEARLY, _CANCELLED = -0.5, 2.0
+
 #: Orders about the best one that are looked at where they cost little.
 _BELOW, _ABOVE = 24, 18
 
@@ -90,6 +93,23 @@ class Chernoff:
     def best_delta(self, epsilon: float) -> tuple[int, float]:
         """Return the order with the least bound of ln delta, by index, and it."""
         return self._least(lambda t, bound: bound - t * epsilon)
+
+    def useful(self, epsilon: float) -> int:
+        """Return an order for the contour, by index: the saddle where there is one.
+
+        Where delta is nearly 1 the best order is next to 0, and a sum there needs
+        ever more nodes; larger ones do as long as the terms hardly cancel.
+        """
+        best, bound = self.best_delta(epsilon)
+        if bound < _NEARLY:
+            return best
+        for index in range(_FIRST[-1], best, -_COARSE // 2):
+            self.ask((index,))
+            t = order(index)
+            gain = float(log_chernoff(np.array([t]))[0])
+            if self._known[index] - gain - t * epsilon < _CANCELLED:
+                return index
+        return best
 
     def guess(self, log_delta: float) -> float:
         """Return about where delta(epsilon) is what is asked for, >= 0.
@@ -238,9 +258,7 @@ class Contour:
     # ---- planning ------------------------------------------------------------------
 
     def _planned(self, chernoff: Chernoff, epsilon: float, log_delta: float) -> Plan:
-        # Of deltas near 1 the best order is nearly 0, and no period is long enough.
-        least = math.floor(PER_OCTAVE * math.log2(0.1 / (1 + epsilon)))
-        middle = max(least, chernoff.best_delta(epsilon)[0])
+        middle = chernoff.useful(epsilon)
         orders, self._t, self._chernoff = chernoff.about(middle)
         index, period = self._cheapest(order(middle), epsilon, log_delta)
         theta = self.theta = float(self._t[index])

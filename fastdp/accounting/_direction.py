@@ -5,6 +5,7 @@ What contours leave wide is read from contours of more digits, and from laws on 
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -55,8 +56,11 @@ class Direction:
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
-        self._chernoff = Chernoff(composition)
         self._cuts: dict[tuple[float, float], tuple[Composition, Chernoff]] = {}
+
+    @functools.cached_property
+    def _chernoff(self) -> Chernoff:
+        return Chernoff(self.composition)
 
     def plus(self, loss: Loss, count: int) -> Direction:
         """Return the profile with `count` more times `loss`."""
