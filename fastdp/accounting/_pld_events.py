@@ -309,11 +309,8 @@ Knots = list[tuple[Fraction, Fraction]]
 def _symmetrized(x: tuple[Fraction, ...], f: tuple[Fraction, ...]) -> Knots:
     """Return the knots of max(f, f^-1), exactly."""
     first = list(zip(x, f, strict=True))
-    second = [(b, a) for a, b in reversed(first)]
-    # f^-1 ends where f begins, and is the least rate where f is flat.
-    second = [
-        pair for i, pair in enumerate(second) if not i or pair[0] > second[i - 1][0]
-    ]
+    # f^-1 begins where f is 0 first, and is 0 from f(0) on.
+    second = list({b: (b, a) for a, b in reversed(first)}.values())
     if second[-1][0] < 1:
         second.append((Fraction(1), Fraction(0)))
     places = sorted({a for a, _ in first} | {a for a, _ in second})

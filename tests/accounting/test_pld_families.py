@@ -1,0 +1,357 @@
+"""Every family that the accountant of privacy losses knows, against laws known in full.
+
+The truths are sums over all outcomes at 30 digits, made from the mechanisms' own
+probabilities and not from anything the accountant computes.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fastdp.accounting import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    GroupEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PLDAccountant,
+    PoissonSampledEvent,
+    PureDPEvent,
+    RandomizedResponseEvent,
+    RDPEvent,
+    SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
+    SelfComposedEvent,
+    TradeOffEvent,
+    TruncatedDiscreteLaplaceEvent,
+    event_delta,
+)
+from fastdp.exceptions import UnsupportedEventError
+
+ADD, REPLACE = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE,
+)
+
+mp.mp.dps = 30
+
+
+def number(value):
+    return mp.mpf(Fraction(value).numerator) / Fraction(value).denominator
+
+
+# ---- mechanisms by the probabilities of their outcomes -------------------------------
+
+
+def response(p, q):
+    p, q = number(p), number(q)
+    return [p, 1 - p - q, q], [q, 1 - p - q, p]
+
+
+def pure(epsilon, lost=0):
+    share, e = 1 - number(lost), number(epsilon)
+    high = share / (1 + mp.exp(-e))
+    low = share - high
+    return [high, low, number(lost), 0], [low, high, 0, number(lost)]
+
+
+def noise(weight, low, high, shift):
+    """Integer noise around 0 against the same around `shift`."""
+    masses = {x: weight(x) for x in range(low, high + 1)}
+    total = mp.fsum(masses.values())
+    places = range(low, high + shift + 1)
+    far = [masses.get(x - shift, mp.mpf(0)) / total for x in places]
+    return far, [masses.get(x, mp.mpf(0)) / total for x in places]
+
+
+def discrete_laplace(shift, scale):
+    reach = int(80 * scale) + 2 * shift
+    return noise(lambda x: mp.exp(-abs(x) / number(scale)), -reach, reach, shift)
+
+
+def truncated(shift, scale, bound):
+    return noise(lambda x: mp.exp(-abs(x) / number(scale)), -bound, bound, shift)
+
+
+def discrete_gaussian(shift, sigma):
+    reach = math.ceil(14 * sigma) + 2 * shift
+    square = 2 * number(sigma) ** 2
+    return noise(lambda x: mp.exp(-x * x / square), -reach, reach, shift)
+
+
+def trade_off(rates, values):
+    """Laws with a trade-off function that is its own inverse: an outcome each piece."""
+    p = [number(b) - number(a) for a, b in itertools.pairwise(rates)]
+    q = [number(a) - number(b) for a, b in itertools.pairwise(values)]
+    return [*q, 1 - number(values[0])], [*p, mp.mpf(0)]
+
+
+def both(pair):
+    """The laws of the removal and of the addition of a record."""
+    return [pair, pair[::-1]]
+
+
+def poisson(pair, rate):
+    q = number(rate)
+    with_it, without = pair
+    mixed = [q * a + (1 - q) * b for a, b in zip(with_it, without, strict=True)]
+    return both((mixed, without))
+
+
+def subset(pair, rate):
+    """The law that dominates subsets: either direction where it is the larger."""
+    removal, addition = poisson(pair, rate)
+    return [(removal, addition)]
+
+
+# ---- the truth -----------------------------------------------------------------------
+
+
+def losses(pair):
+    """Losses with their masses under P, equal ones together; and what is infinite."""
+    found, lost = {}, mp.mpf(0)
+    for a, b in zip(*pair, strict=True):
+        if a > 0 and b > 0:
+            key = mp.nstr(mp.log(a / b), 20)
+            old = found.get(key, (mp.log(a / b), mp.mpf(0)))
+            found[key] = old[0], old[1] + a
+        elif a > 0:
+            lost += a
+    return list(found.values()), lost
+
+
+def symmetric_losses(removal, addition):
+    """Losses above 0 of the removal, below 0 of the addition, and the rest at 0."""
+    (above, lost), (below, _) = losses(removal), losses(addition)
+    kept = [(x, m) for x, m in above if x > 0] + [(x, m) for x, m in below if x < 0]
+    rest = 1 - lost - mp.fsum(m for _, m in kept)
+    return [*kept, (mp.mpf(0), rest)], lost
+
+
+def delta(law, count, epsilon):
+    """delta(epsilon) of `count` steps, by all sums of losses."""
+    values, lost = law
+    kept = 1 - (1 - lost) ** count
+    sums = {(): (mp.mpf(0), mp.mpf(1))}
+    for _ in range(count):
+        longer = {}
+        for i, (x, m) in enumerate(values):
+            for key, (total, mass) in sums.items():
+                name = tuple(sorted((*key, i)))
+                old = longer.get(name, (total + x, mp.mpf(0)))
+                longer[name] = old[0], old[1] + mass * m
+        sums = longer
+    e = number(epsilon)
+    return kept + mp.fsum(
+        mass * -mp.expm1(e - total) for total, mass in sums.values() if total > e
+    )
+
+
+def truth(directions, count, epsilon):
+    laws = [
+        symmetric_losses(*one) if isinstance(one[0], tuple) else losses(one)
+        for one in directions
+    ]
+    return max(delta(law, count, epsilon) for law in laws)
+
+
+RESPONSE = RandomizedResponseEvent(Fraction(1, 2), Fraction(1, 5), ADD)
+KNOTS = (0, Fraction(1, 8), Fraction(1, 2), 1), (1, Fraction(1, 2), Fraction(1, 8), 0)
+LOSSY = (
+    (0, Fraction(1, 4), Fraction(9, 10), 1),
+    (Fraction(9, 10), Fraction(1, 4), 0, 0),
+)
+
+#: An event, its laws in both directions, and counts.
+CASES = [
+    (DiscreteGaussianEvent(1, 1, 1), both(discrete_gaussian(1, 1)), (1, 2)),
+    (
+        DiscreteGaussianEvent(2, Fraction(1, 2), 1),
+        both(discrete_gaussian(2, 0.5)),
+        (1, 2),
+    ),
+    (DiscreteGaussianEvent(1, 3), both(discrete_gaussian(1, 3)), (1, 2)),
+    (TruncatedDiscreteLaplaceEvent(1, 2, 9), both(truncated(1, 2, 9)), (1, 3)),
+    (TruncatedDiscreteLaplaceEvent(3, 2, 9), both(truncated(3, 2, 9)), (1, 3)),
+    (TruncatedDiscreteLaplaceEvent(3, 2, 3), both(truncated(3, 2, 3)), (2,)),
+    (
+        PoissonSampledEvent(0.25, RESPONSE),
+        poisson(response("1/2", "1/5"), 0.25),
+        (1, 4),
+    ),
+    (PoissonSampledEvent(0.75, PureDPEvent(2)), poisson(pure(2), 0.75), (1, 9)),
+    (
+        PoissonSampledEvent(0.125, ApproximateDPEvent(1, Fraction(1, 1000))),
+        poisson(pure(1, Fraction(1, 1000)), 0.125),
+        (1, 5),
+    ),
+    (
+        PoissonSampledEvent(0.25, DiscreteLaplaceEvent(3, 2)),
+        poisson(discrete_laplace(3, 2), 0.25),
+        (1, 3),
+    ),
+    (
+        PoissonSampledEvent(0.25, TruncatedDiscreteLaplaceEvent(2, 2, 6)),
+        poisson(truncated(2, 2, 6), 0.25),
+        (1, 3),
+    ),
+    (
+        PoissonSampledEvent(0.25, DiscreteGaussianEvent(1, 1, 1)),
+        poisson(discrete_gaussian(1, 1), 0.25),
+        (1, 2),
+    ),
+    (TradeOffEvent(*KNOTS), both(trade_off(*KNOTS)), (1, 4)),
+    (TradeOffEvent(*LOSSY), both(trade_off(*LOSSY)), (1, 3)),
+    (
+        PoissonSampledEvent(0.5, TradeOffEvent(*LOSSY)),
+        poisson(trade_off(*LOSSY), 0.5),
+        (1, 3),
+    ),
+    (
+        SampledWithoutReplacementEvent(8, 2, PureDPEvent(1, REPLACE)),
+        subset(pure(1), 0.25),
+        (1, 5),
+    ),
+    (
+        SampledWithoutReplacementEvent(8, 2, DiscreteLaplaceEvent(2, 1, REPLACE)),
+        subset(discrete_laplace(2, 1), 0.25),
+        (1, 3),
+    ),
+    (
+        SampledWithoutReplacementEvent(
+            8, 2, TruncatedDiscreteLaplaceEvent(2, 1, 5, REPLACE)
+        ),
+        subset(truncated(2, 1, 5), 0.25),
+        (1, 3),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "directions", "count"),
+    [(event, laws, n) for event, laws, counts in CASES for n in counts],
+    ids=lambda value: repr(value) if not isinstance(value, list) else "",
+)
+def test_bounds_contain_the_sum_over_all_outcomes(event, directions, count):
+    known = PLDAccountant().compose(event, count)
+    for epsilon in (0, 0.125, 0.75, 2.5):
+        true = truth(directions, count, epsilon)
+        found = known.delta_bounds(epsilon)
+        assert found.lower <= true * (1 + mp.mpf(10) ** -25) + mp.mpf(10) ** -26
+        assert found.upper >= true * (1 - mp.mpf(10) ** -25) - mp.mpf(10) ** -26
+        if true > 1e-20:
+            assert found.upper - found.lower <= 1e-9 * true
+
+
+def test_a_trade_off_function_and_its_inverse_say_one_thing():
+    """Tests in either order: the larger of both functions holds."""
+    flat = TradeOffEvent((0, 0.25, 1), (0.75, 0.125, 0))
+    steep = TradeOffEvent((0, 0.125, 0.75, 1), (1, 0.25, 0, 0))
+    seventh = Fraction(4, 7)
+    rates = (0, seventh / 8, Fraction(3, 14), seventh, 1)  # the lines' crossings
+    knots = rates, (1, seventh, Fraction(3, 14), seventh / 8, 0)
+    for epsilon in (0, 0.5, 1.5):
+        true = delta(losses(trade_off(*knots)), 3, epsilon)
+        for event in (flat, steep):
+            found = PLDAccountant().compose(event, 3).delta_bounds(epsilon)
+            assert found.lower <= true <= found.upper
+            assert found.upper - found.lower <= 1e-9 * true
+
+
+# ---- densities -----------------------------------------------------------------------
+
+
+def laplace_delta(epsilon, e):
+    """delta of Laplace noise at any epsilon, also below 0."""
+    if epsilon >= e:
+        return mp.mpf(0)
+    if epsilon <= -e:
+        return -mp.expm1(epsilon)
+    return -mp.expm1((epsilon - e) / 2)
+
+
+def range_delta(epsilon, e):
+    """delta of the law that dominates bounded range, at any epsilon."""
+    if epsilon >= e:
+        return mp.mpf(0)
+    if epsilon <= -e:
+        return -mp.expm1(epsilon)
+    return (mp.exp(e / 2) - mp.exp(epsilon / 2)) ** 2 / mp.expm1(e)
+
+
+def sampled_delta(inner, epsilon, q, removal):
+    """delta on a Poisson sample, at any epsilon, from the inner one."""
+    if removal:
+        if epsilon <= mp.log(1 - q):
+            return -mp.expm1(epsilon)
+        return q * inner(mp.log1p(mp.expm1(epsilon) / q))
+    rest = 1 - mp.exp(epsilon) * (1 - q)
+    if rest <= 0:
+        return mp.mpf(0)
+    return rest * inner(epsilon + mp.log(q) - mp.log(rest))
+
+
+def two_steps(epsilon, e, q, removal):
+    """delta of two sampled Laplace steps: over the first one's loss, of the second."""
+
+    def second(l):
+        loss = mp.log1p(q * mp.expm1(l if removal else -l))
+        return sampled_delta(
+            lambda x: laplace_delta(x, e),
+            epsilon - (loss if removal else -loss),
+            q,
+            removal,
+        )
+
+    def weight(l):  # of the sampled P to the inner one
+        return q + (1 - q) * mp.exp(-l) if removal else 1
+
+    kinks = {mp.mpf(0)}
+    for end in (e, -e):
+        for x in (
+            epsilon - mp.log1p(q * mp.expm1(end)),
+            epsilon + mp.log1p(q * mp.expm1(end)),
+        ):
+            y = mp.expm1(x) / q if removal else mp.expm1(-x) / q
+            if y > -1:
+                kinks.add(mp.log1p(y) if removal else -mp.log1p(y))
+    places = sorted([-e, *(k for k in kinks if -e < k < e), e])
+    middle = mp.quad(lambda l: mp.exp((l - e) / 2) / 4 * weight(l) * second(l), places)
+    ends = weight(e) * second(e) / 2 + weight(-e) * mp.exp(-e) / 2 * second(-e)
+    return middle + ends
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 100), Fraction(1, 4), Fraction(9, 10)])
+@pytest.mark.parametrize("scale", [Fraction(1, 3), 1, 20])
+def test_one_sample_of_laplace_noise(rate, scale):
+    known = PLDAccountant().compose(PoissonSampledEvent(rate, LaplaceEvent(1, scale)))
+    e, q = 1 / number(scale), number(rate)
+    for share in (0, 0.3, 0.9):
+        epsilon = share * float(mp.log1p(q * mp.expm1(e)))
+        true = max(
+            sampled_delta(lambda x: laplace_delta(x, e), mp.mpf(epsilon), q, removal)
+            for removal in (True, False)
+        )
+        found = known.delta_bounds(epsilon)
+        assert found.lower <= true <= found.upper
+        assert found.upper - found.lower <= 1e-6 * true
+
+
+def test_two_samples_of_laplace_noise():
+    known = PLDAccountant().compose(PoissonSampledEvent(0.25, LaplaceEvent(1, 1)), 2)
+    for epsilon in (0.0, 0.25, 0.6):
+        true = max(
+            two_steps(mp.mpf(epsilon), mp.mpf(1), mp.mpf("0.25"), removal)
+            for removal in (True, False)
+        )
+        found = known.delta_bounds(epsilon)
+        assert found.lower <= true <= found.upper
+        assert found.upper - found.lower <= 1e-6 * true
