@@ -19,6 +19,11 @@ from fastdp.accounting.calculators._matrix import (
     participation_sensitivity,
 )
 from fastdp.accounting.calculators._pate import data_dependent_pate_divergence, pate
+from fastdp.accounting.calculators._pate_smooth import (
+    DataDependentPATE,
+    data_dependent_pate_smooth_sensitivity,
+    smooth_sensitivity_divergence,
+)
 from fastdp.accounting.calculators._shuffle_histogram import (
     ShuffleHistogramPlan,
     shuffle_histogram,
@@ -26,12 +31,14 @@ from fastdp.accounting.calculators._shuffle_histogram import (
 
 __all__ = [
     "DPSGDPlan",
+    "DataDependentPATE",
     "ERMPlan",
     "MatrixPlan",
     "ProposeTestReleasePlan",
     "ShuffleHistogramPlan",
     "SubsampleAggregatePlan",
     "data_dependent_pate_divergence",
+    "data_dependent_pate_smooth_sensitivity",
     "dp_sgd",
     "exponential_mechanism_erm",
     "matrix_mechanism",
@@ -39,5 +46,6 @@ __all__ = [
     "pate",
     "propose_test_release",
     "shuffle_histogram",
+    "smooth_sensitivity_divergence",
     "subsample_and_aggregate",
 ]

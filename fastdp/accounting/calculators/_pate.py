@@ -127,11 +127,7 @@ def data_dependent_pate_divergence(
     >>> clear < close == 8 / 40**2 * (1 + 1e-12)
     True
     """
-    counts = np.asarray(votes)
-    if counts.dtype.kind not in "iu" or counts.ndim != 1:
-        raise DTypeError("votes must be integers in one dimension")
-    if len(counts) < 2 or counts.min() < 0:
-        raise ParameterError("votes must be >= 0, for two labels or more")
+    counts = votes_of(votes, 1)[0]
     _check_noise(noise)
     size = float_down(_validate.positive("width", width))
     at = _validate.exact("order", order)
@@ -146,6 +142,20 @@ def data_dependent_pate_divergence(
     return _laplace(gaps, 1 / size, int(at)) * (1 + _SLOP)
 
 
+def votes_of(votes: npt.ArrayLike, dimensions: int) -> npt.NDArray[np.int64]:
+    """Return votes as rows, one for each query."""
+    counts = np.asarray(votes)
+    if counts.dtype.kind not in "iu" or not 1 <= counts.ndim <= dimensions:
+        raise DTypeError(
+            "votes must be integers in one dimension"
+            + (" or two" if dimensions > 1 else "")
+        )
+    rows = np.atleast_2d(counts)
+    if rows.shape[0] == 0 or rows.shape[1] < 2 or rows.min() < 0:
+        raise ParameterError("votes must be >= 0, for two labels or more")
+    return np.asarray(rows, dtype=np.int64)
+
+
 def _check_noise(noise: str) -> None:
     if noise not in _NOISES:
         raise ParameterError(
@@ -154,10 +164,18 @@ def _check_noise(noise: str) -> None:
 
 
 def _gaussian(gaps: list[float], sigma: float, order: float) -> float:
-    """Return Theorem 6's bound where its conditions hold, never above order/sigma^2."""
-    plain = order / (sigma * sigma)
+    """Return `gaussian_bound` for these gaps to the winning label."""
     log_q = _log_sum([_log_half_erfc(gap / (2 * sigma)) for gap in gaps])
-    log_q = min(log_q, math.log1p(-1 / (len(gaps) + 1))) + 1e-13
+    return gaussian_bound(log_q, len(gaps) + 1, sigma, order)
+
+
+def gaussian_bound(log_q: float, labels: int, sigma: float, order: float) -> float:
+    """Return Theorem 6's bound where its conditions hold, never above order/sigma^2.
+
+    `log_q` is ln of a bound of the probability that another label wins.
+    """
+    plain = order / (sigma * sigma)
+    log_q = min(log_q, math.log1p(-1 / labels)) + 1e-13
     if log_q >= 0:
         return plain
     mu2 = sigma * math.sqrt(-log_q)

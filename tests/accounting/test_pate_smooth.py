@@ -1,0 +1,186 @@
+"""Data-dependent votes: smooth sensitivity by enumeration, and the release's cost."""
+
+import itertools
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.accounting import NeighboringRelation, RDPAccountant
+from fastdp.accounting.calculators import (
+    data_dependent_pate_divergence,
+    data_dependent_pate_smooth_sensitivity,
+    smooth_sensitivity_divergence,
+)
+from fastdp.distributions import DiscreteGaussian
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms.pate import PATEDivergence
+from fastdp.testing import FixedStream
+
+
+def histograms(teachers, labels):
+    """Return all votes of so many teachers."""
+    if labels == 1:
+        return [(teachers,)]
+    return [
+        (first, *rest)
+        for first in range(teachers + 1)
+        for rest in histograms(teachers - first, labels - 1)
+    ]
+
+
+def neighbours(votes):
+    """Return the votes after one teacher voted otherwise."""
+    for i, j in itertools.permutations(range(len(votes)), 2):
+        if votes[i]:
+            moved = list(votes)
+            moved[i] -= 1
+            moved[j] += 1
+            yield tuple(moved)
+
+
+@pytest.mark.parametrize(
+    ("teachers", "labels", "sigma", "order", "beta"),
+    [
+        *[(40, 2, 2.0, 3, 0.1), (14, 3, 1.0, 2, 0.2), (9, 4, 0.6, 1.5, 0.05)],
+        *[(14, 3, 1.0, 2.5, 0.01), (12, 3, 50.0, 4, 0.1)],
+    ],
+)
+def test_smooth_sensitivity_on_all_votes(teachers, labels, sigma, order, beta):
+    found = {
+        votes: data_dependent_pate_smooth_sensitivity(
+            votes, sigma, order, smoothness=beta
+        )
+        for votes in histograms(teachers, labels)
+    }
+    changed = 0.0
+    for votes, here in found.items():
+        assert here.divergence <= order / sigma**2 * (1 + 1e-11)
+        for moved in neighbours(votes):
+            there = found[moved]
+            change = abs(here.divergence - there.divergence)
+            assert change <= here.smooth_sensitivity
+            assert here.smooth_sensitivity <= there.smooth_sensitivity * math.exp(
+                beta * (1 + 1e-9)
+            )
+            changed = max(changed, change)
+    # it is not far above the largest change there is
+    largest = max(here.smooth_sensitivity for here in found.values())
+    assert largest <= 2 * changed or changed == 0
+
+
+@pytest.mark.parametrize(("sigma", "order"), [(2.0, 3), (1.0, 2), (5.0, 8)])
+def test_the_divergence_bounds_that_of_two_labels(sigma, order):
+    def wins(gap):
+        return 0.5 * math.erfc(-gap / (2 * sigma))
+
+    for gap in range(2, 41, 2):
+        votes = (20 + gap // 2, 20 - gap // 2)
+        claimed = data_dependent_pate_smooth_sensitivity(
+            votes, sigma, order, smoothness=0.1
+        ).divergence
+        for other in (gap - 2, gap + 2):
+            p, q = (wins(gap), wins(-gap)), (wins(other), wins(-other))
+            total = sum(
+                a**order * b ** (1 - order) for a, b in zip(p, q, strict=True) if b
+            )
+            assert math.log(total) / (order - 1) <= claimed * (1 + 1e-9) + 1e-15
+
+
+def test_queries_add_up():
+    rng = np.random.default_rng(3)
+    one, two = rng.multinomial(30, [0.8, 0.1, 0.1], size=2)
+    setting = {"smoothness": 0.1}
+    both = data_dependent_pate_smooth_sensitivity([one, two], 2, 3, **setting)
+    parts = [
+        data_dependent_pate_smooth_sensitivity(v, 2, 3, **setting) for v in (one, two)
+    ]
+    assert both.divergence == pytest.approx(sum(part.divergence for part in parts))
+    sizes = [part.smooth_sensitivity for part in parts]
+    assert max(sizes) <= both.smooth_sensitivity <= sum(sizes) * (1 + 1e-12)
+    # clear majorities are cheap, and are so on the lattice nearly as by the theorem
+    clear = data_dependent_pate_smooth_sensitivity([(200, 20, 30)], 20, 8, **setting)
+    exact = data_dependent_pate_divergence((200, 20, 30), "gaussian", 20, 8)
+    assert exact <= clear.divergence * (1 + 1e-9) < exact * 1.5
+
+
+@pytest.mark.parametrize(
+    ("order", "sigma", "beta"), [(2, 5, 0.05), (8, 20, 0.01), (1.5, 2, 0.2)]
+)
+def test_the_cost_of_noise_with_a_smooth_scale(order, sigma, beta):
+    # Renyi divergence of normal laws with scales 1 and e^b, means as far apart as the
+    # smaller scale allows, by a sum.
+    claimed = smooth_sensitivity_divergence(order, sigma, beta)
+    x = np.linspace(-40 * sigma, 40 * sigma, 200_001)
+    worst = 0.0
+    for b in np.linspace(-beta, beta, 9).tolist():
+        first, second = sigma, sigma * math.exp(b)
+        shift = min(1.0, math.exp(b))
+        p = -((x - shift) ** 2) / (2 * first**2) - math.log(first)
+        q = -(x**2) / (2 * second**2) - math.log(second)
+        mass = np.exp(order * p + (1 - order) * q) / math.sqrt(2 * math.pi)
+        worst = max(worst, math.log(mass.sum() * (x[1] - x[0])) / (order - 1))
+    assert worst <= claimed * (1 + 1e-9)
+    assert claimed < worst * 1.2
+
+
+def test_the_release_on_a_grid_costs_no_more():
+    order, scale, beta = 3.0, 2, 0.05
+    m = PATEDivergence(1, order, smoothness=beta, scale=scale, granularity=1)
+    x = np.arange(-150, 151)
+    for small in (0.3, 2.0):  # the smaller scale's sensitivity, in units of the grid
+        wide = small * math.exp(beta)
+        shift = math.floor(small) + 1
+        narrow_law = DiscreteGaussian(Fraction(scale * (small + 2)))
+        wide_law = DiscreteGaussian(Fraction(scale * (wide + 2)))
+        for p, q in ((narrow_law, wide_law), (wide_law, narrow_law)):
+            total = np.exp(order * p.logpmf(x - shift) + (1 - order) * q.logpmf(x))
+            assert math.log(total.sum()) / (order - 1) <= m.divergence()
+
+
+def test_releases_are_near_the_divergence():
+    with pytest.warns(fastdp.exceptions.InsecureStreamWarning):
+        stream = FixedStream(bytes(32))
+    m = PATEDivergence(20, 8, smoothness=0.05, scale=4)
+    votes = np.array([[200, 20, 30], [90, 80, 80]] * 20)
+    found = data_dependent_pate_smooth_sensitivity(votes, 20, 8, smoothness=0.05)
+    drawn = [m.release(votes, stream=stream) for _ in range(400)]
+    noise = 4 * found.smooth_sensitivity
+    assert abs(np.mean(drawn) - found.divergence) < 5.5 * noise / 20
+    assert np.std(drawn) == pytest.approx(noise, rel=0.25)
+    assert all((value * 2**20).is_integer() for value in drawn)
+
+
+def test_identity_and_event():
+    m = PATEDivergence(20, 8, smoothness=Fraction(1, 20), scale=4)
+    assert pickle.loads(pickle.dumps(m)) == m
+    event = m.event()
+    assert event.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    assert float(event.epsilons[0]) == m.divergence()
+    assert RDPAccountant().compose(event).epsilon(1e-5) > m.divergence()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((20, 1), {"smoothness": 0.1, "scale": 4}, "order must be > 1"),
+        ((0, 2), {"smoothness": 0.1, "scale": 4}, "sigma must be"),
+        ((20, 8), {"smoothness": 0.1, "scale": 4}, "smoothness must be < -ln"),
+        ((20, 8), {"smoothness": 0.01, "scale": 1}, "scale must be >= 2"),
+    ],
+)
+def test_refusals(arguments, options, message):
+    with pytest.raises(ParameterError, match=message):
+        PATEDivergence(*arguments, **options)
+
+
+def test_votes_of_a_wrong_kind():
+    with pytest.raises(DTypeError, match="votes must be integers in one dimension or"):
+        data_dependent_pate_smooth_sensitivity([[0.5, 1]], 1, 2, smoothness=0.1)
+    with pytest.raises(ParameterError, match="votes must be >= 0, for two labels"):
+        data_dependent_pate_smooth_sensitivity([[1]], 1, 2, smoothness=0.1)
+    with pytest.raises(ParameterError, match="order must be > 1"):
+        data_dependent_pate_smooth_sensitivity([2, 1], 1, 1, smoothness=0.1)
