@@ -7,6 +7,7 @@ target there.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -92,13 +93,19 @@ def calibrate(
     largest = float_down(_validate.positive("high", high))
     _validate.between("low", smallest, Fraction(0), Fraction(largest))
     times = _validate.integer("count", count, 1)
-    goal = _Target(target, accountant)
+    goal = _Target(target)
 
+    @functools.cache
+    def composed(parameter: float) -> Accountant[Any]:
+        return accountant().compose(family(parameter), times)
+
+    @functools.cache
     def at(parameter: float) -> float:
-        return goal.excess(family(parameter), times)
+        return goal.excess(composed(parameter))
 
+    @functools.cache
     def met(parameter: float) -> bool:
-        return goal.is_met(family(parameter), times)
+        return at(parameter) <= 0 and goal.is_met(composed(parameter))
 
     first, last = (
         max(at(end), 0.0 if met(end) else _LEAST) for end in (smallest, largest)
@@ -152,15 +159,20 @@ def calibrate_count(
     >>> calibrate_count(LaplaceEvent(1, 100), (1, 1e-6), ApproximateAccountant)
     562
     """
-    goal = _Target(target, accountant)
+    goal = _Target(target)
+
+    def met(count: int) -> bool:
+        composed = accountant().compose(event, count)
+        return goal.excess(composed) <= 0 and goal.is_met(composed)
+
     low, high = 0, 1
-    while goal.is_met(event, high):
+    while met(high):
         low, high = high, 2 * high
         if low >= _LARGEST_COUNT:
             return _LARGEST_COUNT
     while high - low > 1:
         middle = (low + high) // 2
-        if goal.is_met(event, middle):
+        if met(middle):
             low = middle
         else:
             high = middle
@@ -170,30 +182,23 @@ def calibrate_count(
 class _Target:
     """An epsilon and a delta, and whether an accountant finds them met."""
 
-    def __init__(
-        self, target: tuple[Real, Real], accountant: Callable[[], Accountant[Any]]
-    ) -> None:
+    def __init__(self, target: tuple[Real, Real]) -> None:
         self.epsilon, self.delta = capped_epsilon(target[0]), below_one(target[1])
-        self._accountant = accountant
 
-    def excess(self, event: Event, count: int) -> float:
-        """Return how far so many events exceed the target, <= 0 where they do not.
+    def excess(self, composed: Accountant[Any]) -> float:
+        """Return how far what was composed exceeds the target, <= 0 if not.
 
         In ln(delta), which changes smoothly; in epsilon where delta is 0.
         """
-        composed = self._accountant().compose(event, count)
         if self.delta > 0:
             limit = log_down(self.delta)
             return max(composed.log_delta(self.epsilon), -1e300) - limit
         return composed.epsilon(0) - float_down(self.epsilon)
 
-    def is_met(self, event: Event, count: int) -> bool:
-        """Return whether both readings meet the target: they round independently."""
-        if self.excess(event, count) > 0:
-            return False
+    def is_met(self, composed: Accountant[Any]) -> bool:
+        """Return whether the other reading meets the target: they round apart."""
         if self.delta == 0:
             return True
-        composed = self._accountant().compose(event, count)
         try:
             return composed.epsilon(self.delta) <= self.epsilon
         except UnsupportedEventError:
@@ -213,8 +218,8 @@ def _root(
             return good
         return bad * math.pow(good / bad, place) if place > 0 else bad
 
-    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 1e-14)
-    step = 1e-14
+    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 3e-14)
+    step = 1e-13
     while place < 1 and not met(parameter(place)):
         place, step = min(1.0, place + step), 2 * step
     return parameter(place)
