@@ -1,8 +1,78 @@
-"""A number between two proved bounds."""
+"""A number between two proved bounds, and how they were got."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Self
+
+#: What the bounds of each method consist of (docs/proofs/numerical_accounting.md).
+_BOUNDS = {
+    "closed form": ("the formula's value rounded outward",),
+    "contour": (
+        "aliases by Chernoff (theorem 1)",
+        "cut-off nodes by monotone envelopes (theorems 2 to 6)",
+        "quadrature of single steps (theorem 7)",
+        "rounding (theorem 8)",
+    ),
+    "grid": (
+        "laws larger and smaller in convex order (theorem 13)",
+        "losses outside the window by Chernoff",
+        "rounding of the transforms",
+    ),
+    "chernoff": ("exponential moments, from above only",),
+}
+
+#: Why a method may stay wider than what was aimed at.
+_REASONS = {
+    "closed form": "the formula is known to no more digits",
+    "contour": "the terms are so far above delta that more digits cost too much",
+    "grid": (
+        "a contour needs too many nodes, for few steps or losses without a density, "
+        "and laws on a grid differ by the square of its step, which memory limits"
+    ),
+    "chernoff": (
+        "a contour needs too many nodes or digits and a grid too many points, or the "
+        "parameters are too extreme for either"
+    ),
+}
+
+
+class Certificate(str):
+    """The name of the method that gave two bounds; it compares and prints as that.
+
+    Attributes
+    ----------
+    bounds : tuple of str
+        What the method bounds, and by which theorem.
+    width, aim : float
+        The relative width of the two bounds, and the one aimed at.
+    """
+
+    bounds: tuple[str, ...]
+    width: float
+    aim: float
+
+    def __new__(cls, method: str, width: float = 0.0, aim: float = math.inf) -> Self:
+        """Return the certificate of a method and its width."""
+        made = super().__new__(cls, method)
+        made.bounds = _BOUNDS.get(method.partition(",")[0], ())
+        made.width, made.aim = width, aim
+        return made
+
+    @property
+    def shortfall(self) -> str:
+        """Why the bounds are wider than aimed at; empty where they are not."""
+        if self.width <= self.aim:
+            return ""
+        why = _REASONS.get(self.partition(",")[0], "several laws are only bounded")
+        return f"relative width {self.width:.1e} instead of {self.aim:.0e}: {why}"
+
+    @property
+    def explained(self) -> str:
+        """The method, what it bounds, and why it fell short, in a sentence."""
+        text = f"{self}: {'; '.join(self.bounds)}" if self.bounds else str(self)
+        return f"{text} ({self.shortfall})" if self.shortfall else text
 
 
 @dataclass(frozen=True)
@@ -24,3 +94,10 @@ class Bracket:
         """Return what both prove, with the narrower one's estimate and method."""
         own = self.upper - self.lower
         return self.meet(other) if other.upper - other.lower < own else other.meet(self)
+
+    def certificate(self, aim: float, relative: bool = True) -> Certificate:
+        """Return the method with the width: of a logarithm, that of the number."""
+        if not self.upper > self.lower:
+            return Certificate(self.method, 0.0, aim)
+        width = self.upper - self.lower
+        return Certificate(self.method, width / self.upper if relative else width, aim)

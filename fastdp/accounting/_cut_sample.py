@@ -90,7 +90,8 @@ class CutSampledLoss(SampledGaussianLoss):
         high = self.place + 9 * w
         if (high - low) / h > _MOST_NODES:
             raise OverflowError("too many nodes")
-        return np.arange(math.floor(low / h), math.ceil(high / h) + 1) * h
+        nodes = np.arange(math.floor(low / h), math.ceil(high / h) + 1)
+        return np.asarray(nodes * h)
 
     # ---- real orders ---------------------------------------------------------------
 

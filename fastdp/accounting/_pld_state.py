@@ -20,10 +20,11 @@ from fastdp.accounting._closed import ClosedForm, NothingProfile
 from fastdp.accounting._composition import Composition
 from fastdp.accounting._direction import Direction
 from fastdp.accounting._finite import FiniteProfile, finite_profile
-from fastdp.accounting._losses import Floats
+from fastdp.accounting._losses import Floats, GaussianLoss
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
 from fastdp.accounting._pld_check import Checked
 from fastdp.accounting._pld_steps import Sided, Step
+from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
 
@@ -158,6 +159,19 @@ class State:
             other = closed if both and closed is not None else self.addition.profile
             sides.append((self.addition, other))
         return sides
+
+    @property
+    def aim(self) -> float:
+        """The relative width of epsilon that is aimed at."""
+        steps = self.removal.upper.composition.steps
+        sampled = [
+            loss.probability >= 1e-3 and n >= 100
+            for loss, n in steps
+            if isinstance(loss, SampledGaussianLoss)
+        ]
+        plain = sum(isinstance(loss, GaussianLoss) for loss, _ in steps)
+        practical = all(sampled) and 0 < len(sampled) == len(steps) - plain
+        return 1e-10 if practical else 1e-6
 
     # ---- readings ------------------------------------------------------------------
 

@@ -466,7 +466,9 @@ class _Line:
         shape = self._shape
         last = (shape.last * Fraction(shape.step) - place) / breadth
         first = fixed.real_exp(fixed.scaled(last, bits), bits)
-        ratio = fixed.real_exp(-fixed.scaled(Fraction(shape.step) / breadth, bits), bits)
+        ratio = fixed.real_exp(
+            -fixed.scaled(Fraction(shape.step) / breadth, bits), bits
+        )
         size = fixed.falling(first, ratio, self.size, bits)[::-1]
         angle = fixed.scaled(Fraction(shape.shift) / breadth, bits)
         turn = fixed.exp((fixed.integers([0]), fixed.integers([angle])), bits)

@@ -17,7 +17,7 @@ import numpy as np
 from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
-from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._bounds import Bracket, Certificate
 from fastdp.accounting._losses import Floats
 from fastdp.accounting._pld_distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld_events import step_of
@@ -42,6 +42,10 @@ __all__ = [
 ]
 
 
+#: Relative width of delta that is aimed at.
+_AIM = 1e-6
+
+
 class Bounds(NamedTuple):
     """A number between two bounds that are proved; a tuple of four.
 
@@ -51,17 +55,19 @@ class Bounds(NamedTuple):
         Proved bounds: the true value is at least `lower` and at most `upper`.
     estimate : float
         A number between them, mostly far closer to the truth than they are.
-    certificate : str
-        How the bounds were got: "closed form", "contour" (the integral of
+    certificate : Certificate
+        How the bounds were got: a string, "closed form", "contour" (the integral of
         docs/proofs/numerical_accounting.md), "grid" (laws on a grid of losses, one
         worse and one better) or "chernoff" (the bound of Renyi divergences: all that
-        is proved where the others are too costly).
+        is proved where the others are too costly). Its `bounds` name what was
+        bounded; its `shortfall` says why where the relative width is not what is aimed
+        at: 1e-10 for many steps of sampled Gaussian noise, 1e-6 otherwise.
     """
 
     lower: float
     estimate: float
     upper: float
-    certificate: str
+    certificate: Certificate
 
 
 class PLDAccountant(CurveReadings[State]):
@@ -163,7 +169,8 @@ class PLDAccountant(CurveReadings[State]):
         """
         d = _validate.open_unit("delta", delta)
         require_bool("check", check)
-        return _shown(self._snapshot()[0].epsilon(d, check))
+        state = self._snapshot()[0]
+        return _shown(state.epsilon(d, check), state.aim)
 
     def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of ln delta(epsilon), which reach far below the least double.
@@ -182,7 +189,7 @@ class PLDAccountant(CurveReadings[State]):
         CertificateError
             With `check`: both methods' bounds hold and contradict each other.
         """
-        return _shown(self._ln_delta(epsilon, check))
+        return _shown(self._ln_delta(epsilon, check), _AIM, relative=False)
 
     def delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of delta(epsilon).
@@ -201,7 +208,7 @@ class PLDAccountant(CurveReadings[State]):
         CertificateError
             With `check`: both methods' bounds hold and contradict each other.
         """
-        return _shown(_exponential(self._ln_delta(epsilon, check)))
+        return _shown(_exponential(self._ln_delta(epsilon, check)), _AIM)
 
     def _ln_delta(self, epsilon: Real, check: bool) -> Bracket:
         require_bool("check", check)
@@ -237,8 +244,9 @@ class PLDAccountant(CurveReadings[State]):
         return state.lost
 
 
-def _shown(bracket: Bracket) -> Bounds:
-    return Bounds(bracket.lower, bracket.estimate, bracket.upper, bracket.method)
+def _shown(bracket: Bracket, aim: float, relative: bool = True) -> Bounds:
+    certificate = bracket.certificate(aim, relative)
+    return Bounds(bracket.lower, bracket.estimate, bracket.upper, certificate)
 
 
 def _exponential(bracket: Bracket) -> Bracket:

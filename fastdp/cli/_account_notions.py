@@ -148,7 +148,9 @@ def _reading(
             else:
                 bounds = accountant.epsilon_bounds(delta)
             lower = min(bounds.lower, value)
-            what = f"{what}, between lower and upper ({bounds.certificate})"
+            certificate = bounds.certificate
+            method = f"{certificate}; {certificate.shortfall}".removesuffix("; ")
+            what = f"{what}, between lower and upper ({method})"
     except UnsupportedEventError as error:
         return Reading(notion.name, None, str(error))
     return Reading(notion.name, value, what, lower)

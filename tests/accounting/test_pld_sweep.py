@@ -109,7 +109,7 @@ def configuration(source, few):
     return accountant, parts, widest
 
 
-def sweep(seed, number, few=0.02):
+def sweep(seed, number, few=0.01):
     """Return how many of our brackets are narrow, after holding all to slow ones."""
     source = random.Random(seed)
     narrow = 0
