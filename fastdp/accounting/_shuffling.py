@@ -32,7 +32,7 @@ _CELLS, _FEW_CELLS = 16384, 256
 #: How far below its target ln(delta) may end.
 _NEAR = 1e-8
 #: An integral whose bounds of ln(delta) are farther apart is compared with a table.
-_WIDE = 5e-6
+_WIDE = 1.5e-5
 
 
 @dataclass(frozen=True)
