@@ -18,9 +18,8 @@ from fastdp._validate import float_down, float_up
 from fastdp.exceptions import CalibrationError
 
 #: Flat and relative allowance for the rounding error of a computed ln(delta).
-#: The evaluations lose at most some hundred units in the last place (see
-#: docs/proofs/calibration.md, section 7); the allowance is ten times that.
-FLAT_SLOP = 1e-12
+#: The evaluations lose at most 5e-13 (see docs/proofs/calibration.md, section 7).
+FLAT_SLOP = 9e-13
 RELATIVE_SLOP = 2e-15
 
 
