@@ -100,7 +100,7 @@ class Composition:
         self._content = _Content({}, (0.0, 0.0), steps)
         self._known = _Known()
         self._before: tuple[_Known, Steps] | None = None
-        self._theta, self._tilted = -1.0, list[TiltedBatch]()
+        self._tilted = -1.0, list[TiltedBatch]()
 
     def plus(self, loss: Loss, count: int) -> Composition:
         """Return the composition with `count` more times `loss`."""
@@ -184,16 +184,17 @@ class Composition:
                 found = total((found, _added_nodes(loss, times, place)))
         if found is None:
             found = total(law.nodes(step, count) for law in self._laws(theta))
-        while len(kept) >= _KEPT:
-            kept.pop(next(iter(kept)), None)
+        for old in list(kept)[: max(0, len(kept) + 1 - _KEPT)]:
+            kept.pop(old, None)
         kept[place] = found
         return found
 
     def _laws(self, theta: float) -> list[TiltedBatch]:
-        if theta != self._theta:
-            self._tilted = [batch.tilted(theta) for batch in self._batches]
-            self._theta = theta
-        return self._tilted
+        known, laws = self._tilted  # in one, for threads
+        if theta != known:
+            laws = [batch.tilted(theta) for batch in self._batches]
+            self._tilted = theta, laws
+        return laws
 
     # ---- the plan that a composition with more steps may keep ----------------------
 

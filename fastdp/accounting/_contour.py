@@ -11,15 +11,16 @@ The theorems are those of docs/proofs/numerical_accounting.md.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from fastdp.accounting._chernoff import Chernoff, log_chernoff, log_or_lowest
 from fastdp.accounting._composition import Composition, Plan
-from fastdp.accounting._losses import PER_OCTAVE, Complexes, Floats, U, order, short
+from fastdp.accounting._losses import Complexes, Floats, U, order, short
+
+__all__ = ["Chernoff", "Contour", "LogDelta", "TooCostlyError"]
 
 #: What aliases and cut-off nodes may each add to delta, relative to it.
 _SHARE = 1e-13
@@ -30,170 +31,8 @@ _KEPT_SHARE, _KEPT_EXCESS = 1e-11, 3.0
 #: Most nodes of the outer sum, and most complex numbers in a table.
 _MOST_NODES, _TABLE = 1 << 16, 1 << 19
 
-#: Indices of orders that are looked at, at most and at first, and their distance.
-_LEAST, _MOST, _FIRST, _COARSE = -240, 240, (0, 6, 12, 18), 6
-
-#: ln of a bound of delta that tells nothing, and of how much larger terms may be then.
-_NEARLY, _CANCELLED = -0.5, 2.0
-
-#: Orders about the best one that are looked at where they cost little.
-_BELOW, _ABOVE = 24, 18
-
 #: Cells of y in each octave, and at first, on which the envelope is summed up.
 _CELLS_PER_OCTAVE, _CELLS = 6, 48
-
-
-class Chernoff:
-    """ln C(t) + K(t), rounded up, at orders of the common grid, as many as needed."""
-
-    def __init__(self, composition: Composition) -> None:
-        self._composition = composition
-        self._known: dict[int, float] = {}
-        self._distance = 2 if composition.many else 1
-        plan = composition.plan
-        if plan is not None:
-            self.ask(plan.orders)
-
-    def ask(self, indices: Iterable[int]) -> None:
-        """Compute the values at these orders."""
-        wanted = [i for i in indices if i not in self._known]
-        if not wanted:
-            return
-        found = self._composition.cumulants(wanted)
-        pairs = np.array([found[i] for i in wanted])
-        t = np.array([order(i) for i in wanted])
-        bound = _raised(t, pairs[:, 0], pairs[:, 1])
-        self._known.update(zip(wanted, bound.tolist(), strict=True))
-
-    def about(self, index: int) -> tuple[tuple[int, ...], Floats, Floats]:
-        """Return indices about a best one, their orders, and the values; 0 first."""
-        if not self._composition.many:
-            self.ask(range(index - _BELOW, index + _ABOVE))
-        near = [i for i in sorted(self._known) if abs(i - index) <= _BELOW]
-        t = np.array([0.0] + [order(i) for i in near])
-        return tuple(near), t, np.array([0.0] + [self._known[i] for i in near])
-
-    def between(self, first: int, last: int) -> tuple[Floats, Floats]:
-        """Return the orders of octaves first to last - 1, and the values there."""
-        indices = range(PER_OCTAVE * first, PER_OCTAVE * last)
-        self.ask(indices)
-        t = np.array([order(i) for i in indices])
-        return t, np.array([self._known[i] for i in indices])
-
-    def at(self, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Return orders by index, and the values; 0 first."""
-        self.ask(indices)
-        t = np.array([0.0] + [order(i) for i in indices])
-        return t, np.array([0.0] + [self._known[i] for i in indices])
-
-    def best_epsilon(self, log_delta: float) -> tuple[int, float]:
-        """Return the order with the least bound of epsilon, by index, and it."""
-        return self._least(lambda t, bound: (bound - log_delta) / t)
-
-    def best_delta(self, epsilon: float) -> tuple[int, float]:
-        """Return the order with the least bound of ln delta, by index, and it."""
-        return self._least(lambda t, bound: bound - t * epsilon)
-
-    def useful(self, epsilon: float) -> int:
-        """Return an order for the contour, by index: the saddle where there is one.
-
-        Where delta is nearly 1 the best order is next to 0, and a sum there needs
-        ever more nodes; larger ones do as long as the terms hardly cancel.
-        """
-        best, bound = self.best_delta(epsilon)
-        if bound < _NEARLY:
-            return best
-        for index in range(_FIRST[-1], best, -_COARSE // 2):
-            self.ask((index,))
-            t = order(index)
-            gain = float(log_chernoff(np.array([t]))[0])
-            if self._known[index] - gain - t * epsilon < _CANCELLED:
-                return index
-        return best
-
-    def guess(self, log_delta: float) -> float:
-        """Return about where delta(epsilon) is what is asked for, >= 0.
-
-        By the second derivative of K at the saddle, as if the tilted law were Gaussian.
-        """
-        index = self.best_epsilon(log_delta)[0]
-        gap = self._gap(index)
-        index, epsilon = self.best_epsilon(log_delta - gap)
-        return max(0.0, epsilon + (gap - self._gap(index)) / order(index))
-
-    def _gap(self, index: int) -> float:
-        """Return ln of about what delta is in units of its Chernoff bound."""
-        known = sorted(self._known)
-        at = known.index(index)
-        if not 0 < at < len(known) - 1:
-            return -1.5
-        t = np.array([order(i) for i in known[at - 1 : at + 2]])
-        k = np.array([self._known[i] for i in known[at - 1 : at + 2]]) - log_chernoff(t)
-        slopes = np.diff(k) / np.diff(t)
-        spread = 2 * (slopes[1] - slopes[0]) / (t[2] - t[0])
-        if not 0 < spread < math.inf:
-            return -1.5
-        root, theta = math.sqrt(spread / 2), float(t[1])
-        both = _scaled_erfc(theta * root) - _scaled_erfc((1 + theta) * root)
-        return log_or_lowest(both / 2) - float(log_chernoff(t[1:2])[0])
-
-    def near(self, index: int) -> tuple[Floats, Floats]:
-        """Return finer orders about that of an index, and the values there."""
-        t = order(index) * np.geomspace(0.89, 1.13, 33)
-        return t, _raised(t, *self._composition.cumulants_at(t))
-
-    def _least(self, reading: Callable[[Floats, Floats], Floats]) -> tuple[int, float]:
-        """Return where a reading, which falls and then rises, is least, and it."""
-        if not self._known:
-            self.ask(_FIRST)
-        while True:
-            known = sorted(self._known)
-            t = np.array([order(i) for i in known])
-            values = reading(t, np.array([self._known[i] for i in known]))
-            at = int(np.argmin(values))
-            index = known[at]
-            if at == 0 and index > _LEAST:
-                self.ask((index - _COARSE, index - 2 * _COARSE))
-            elif at == len(known) - 1 and index < _MOST:
-                self.ask((index + _COARSE,))
-            else:
-                wanted = self._between(known[max(0, at - 1) : at + 2])
-                if not wanted:
-                    return index, float(values[at])
-                self.ask(wanted)
-
-    def _between(self, known: list[int]) -> list[int]:
-        """Return what to look at between neighbours that are too far apart."""
-        wanted: list[int] = []
-        for low, high in itertools.pairwise(known):
-            if high - low > self._distance:
-                inner = range(low + 1, high)
-                wanted += [(low + high) // 2] if self._distance > 1 else inner
-        return wanted
-
-
-def _raised(t: Floats, value: Floats, error: Floats) -> Floats:
-    """Return ln C(t) + K(t), rounded up; infinite where K was given up."""
-    with np.errstate(invalid="ignore"):
-        bound = value + error + 1e-12 * (1 + np.abs(value)) + log_chernoff(t)
-    return np.where(np.isfinite(bound), bound, np.inf)
-
-
-def log_chernoff(t: Floats) -> Floats:
-    """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
-    return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
-
-
-def log_or_lowest(x: float) -> float:
-    """Return ln(x), -infinity where x is not positive."""
-    return math.log(x) if x > 0 else -math.inf
-
-
-def _scaled_erfc(x: float) -> float:
-    """Return about exp(x^2) erfc(x), x >= 0."""
-    if x < 5:
-        return math.exp(x * x) * math.erfc(x)
-    return (1 - 0.5 / (x * x)) / (x * math.sqrt(math.pi))
 
 
 @dataclass(frozen=True)

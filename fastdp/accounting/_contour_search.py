@@ -12,8 +12,9 @@ import math
 import numpy as np
 
 from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._chernoff import Chernoff
 from fastdp.accounting._composition import Composition
-from fastdp.accounting._contour import Chernoff, Contour, LogDelta, TooCostlyError
+from fastdp.accounting._contour import Contour, LogDelta, TooCostlyError
 from fastdp.accounting._losses import U
 
 #: How far from its plan a contour is read, in units of 1/theta.

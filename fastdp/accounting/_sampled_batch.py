@@ -73,8 +73,7 @@ class SampledGaussianBatch(Batch):
         self.counts = np.array([float(n) for n in counts])
         self.log_total = math.log(self.counts.sum())
         self.share_at_0 = self.shares(np.zeros_like(self.q))
-        self._ends: tuple[float, float] | None = None
-        self._orders: list[_Table] = []
+        self._orders: tuple[float, float, list[_Table]] | None = None
 
     def shares(self, x: Floats) -> Floats:
         """Return p(x), one x for each loss."""
@@ -111,11 +110,11 @@ class SampledGaussianBatch(Batch):
 
     def tables_for(self, least: float, most: float) -> list[_Table]:
         """Return tables good for these orders t, and for such that came before."""
-        known = self._ends
+        known = self._orders
         if known is None:
             return self._new_tables(least, most)
         if known[0] <= least and most <= known[1]:
-            return self._orders
+            return known[2]
         try:
             return self._new_tables(min(least, known[0]), max(most, known[1]))
         except OverflowError:
@@ -129,7 +128,7 @@ class SampledGaussianBatch(Batch):
         )
         if not tables[-1].size:
             raise OverflowError("too many nodes")
-        self._orders, self._ends = tables, (least, most)
+        self._orders = least, most, tables  # in one, for threads
         return tables
 
     def fine_tables(
@@ -163,12 +162,8 @@ class SampledGaussianBatch(Batch):
             damping = damping + low * np.log(np.cos(b / (2 * s * s)))
         extra = 0.0 if growth is None else growth
         step = 2 * math.pi * b / (aim[:, None] + damping + extra + 0.7)
-        best = step.argmax(axis=1)[:, None]
-
-        def chosen(table: Floats) -> Floats:
-            return np.take_along_axis(table, best, axis=1)[:, 0]
-
-        return _Strips(chosen(b), chosen(damping), _short(chosen(step)), aim)
+        best = np.arange(aim.size), step.argmax(axis=1)
+        return _Strips(b[best], damping[best], _short(step[best]), aim)
 
     def _tables(
         self, ends: Floats, strips: _Strips, most: int, rows: Indices | None = None
