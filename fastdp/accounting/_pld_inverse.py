@@ -40,8 +40,8 @@ def inverse_above(epsilons: Floats, upper: Floats, targets: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         before, after = np.exp(known[left] - t), np.exp(known[right] - t)
         share = (before - 1) / (before - after)
-    width = epsilons[right] - epsilons[left]
-    found = epsilons[left] + np.log1p(share * np.expm1(width)) * (1 + 32 * U)
+        width = epsilons[right] - epsilons[left]
+        found = epsilons[left] + np.log1p(share * np.expm1(width)) * (1 + 32 * U)
     found = np.where(np.isfinite(share), found, np.inf) * (1 + 4 * U)
     found = np.minimum(found, epsilons[right])
     return np.where(met, np.where(j == 0, epsilons[0], found), np.inf)

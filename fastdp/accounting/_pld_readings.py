@@ -39,9 +39,6 @@ _LOWEST = -41.5
 #: Epsilons beyond this are left to the ends of a trade-off function.
 _FARTHEST = 700.0
 
-#: Methods of which single readings are slow.
-_BY_GRID = ("grid", "chernoff")
-
 #: With so few deltas each epsilon is solved for by itself.
 _FEW = 12
 
@@ -85,6 +82,10 @@ class CurveReadings(Accountant[State], Generic[State]):
     @abc.abstractmethod
     def _end(self, state: State, log_delta: float) -> float:
         """Return an epsilon where ln delta, of what is not lost, is below that."""
+
+    @abc.abstractmethod
+    def _is_fast(self, state: State, removal: bool | None) -> bool:
+        """Return whether single readings of that profile take little time."""
 
     @abc.abstractmethod
     def _lost(self, state: State) -> float:
@@ -424,13 +425,14 @@ class CurveReadings(Accountant[State], Generic[State]):
         require_bool("symmetric", symmetric)
         snapshot = self._snapshot()
         end = min(max(self._reach(snapshot, _LOWEST), 1e-9), _FARTHEST)
+        orders = (None, None) if symmetric else (True, False)
         steep, flat = (
             functools.partial(_deltas, self._bounds_of(snapshot, removal))
-            for removal in ((None, None) if symmetric else (True, False))
+            for removal in orders
         )
         # Laws on grids are read all at once or slowly.
-        method = self._epsilon_bracket(snapshot[0], Fraction(1, 2)).method
-        exact = ProfileTradeOff(steep, flat, end, refined=method not in _BY_GRID)
+        fast = all(self._is_fast(snapshot[0], removal) for removal in orders)
+        exact = ProfileTradeOff(steep, flat, end, refined=fast)
         return exact, steep, flat, end, self._lost(snapshot[0])
 
 

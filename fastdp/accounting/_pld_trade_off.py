@@ -211,11 +211,10 @@ def trade_off_above(
     x = -np.diff(lowest) / np.diff(steepness)
     f = -lowest[1:] - steepness[1:] * x
     inside = (x > 0) & (x < 1)
-    start, last = -float(lowest[-1]), 0.0
+    start = -float(lowest[-1])
     xs = np.concatenate([[0.0], x[inside][::-1], [1.0]])
-    fs = np.concatenate([[start], f[inside][::-1], [last]]) + _RAISED
-    fs[-1] = 0.0
-    return PiecewiseTradeOff.of_knots(_trade_off.hull(xs, np.clip(fs, 0.0, 1.0)))
+    fs = np.concatenate([[start], f[inside][::-1], [0.0]]) + _RAISED
+    return PiecewiseTradeOff.of_knots(_trade_off.hull(xs, np.maximum(fs, 0.0)))
 
 
 def _lines_above(

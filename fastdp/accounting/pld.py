@@ -45,6 +45,9 @@ __all__ = [
 #: Relative width of delta that is aimed at.
 _AIM = 1e-6
 
+#: A ln delta at which profiles are mostly read.
+_USUAL = -7.0
+
 
 class Bounds(NamedTuple):
     """A number between two bounds that are proved; a tuple of four.
@@ -239,6 +242,11 @@ class PLDAccountant(CurveReadings[State]):
 
     def _end(self, state: State, log_delta: float) -> float:
         return state.end(log_delta)
+
+    def _is_fast(self, state: State, removal: bool | None) -> bool:
+        place = np.array([state.end(_USUAL)])
+        method = state.log_deltas(place, removal)[0].method
+        return method not in ("grid", "chernoff")
 
     def _lost(self, state: State) -> float:
         return state.lost

@@ -1,0 +1,513 @@
+"""Whole curves of the exact loss, its export, the second method, calibration."""
+
+import json
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fastdp.accounting import (
+    ApproximateDPEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    GaussianTradeOff,
+    GDPEvent,
+    GroupEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PiecewiseTradeOff,
+    PLDAccountant,
+    PoissonSampledEvent,
+    PrivacyLossDistribution,
+    PureDPEvent,
+    calibrate,
+    calibrate_count,
+    readings,
+)
+from fastdp.accounting._contour import Contour, LogDelta
+from fastdp.accounting._grid_profile import GridProfile
+from fastdp.accounting._pld_inverse import inverse_above, inverse_below
+from fastdp.accounting.pld import GridLosses
+from fastdp.exceptions import (
+    CertificateError,
+    DTypeError,
+    ParameterError,
+    UnsupportedEventError,
+)
+
+RATES = np.concatenate(
+    [[0.0, 1e-300, 1e-12, 1e-6], np.linspace(0.001, 0.999, 23), [1 - 1e-9, 1.0]]
+)
+
+
+def composed(event, count=1):
+    return PLDAccountant().compose(event, count)
+
+
+def sampled(rate, sigma):
+    return PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+
+
+SGD = composed(sampled(0.01, 1), 2000)
+
+
+# ---- the trade-off function ----------------------------------------------------------
+
+
+def true_gaussian(x, mu):
+    """Return Phi(Phi^-1(1 - x) - mu) to many digits."""
+    if x in (0, 1):
+        return mp.mpf(1 - x)
+    with mp.workdps(40):
+        z = -mp.sqrt(2) * mp.erfinv(2 * mp.mpf(x) - 1) if x > 1e-9 else None
+        if z is None:
+            start = mp.sqrt(-2 * mp.log(mp.mpf(x)))
+            z = mp.findroot(
+                lambda v: mp.log(mp.erfc(v / mp.sqrt(2)) / 2) - mp.log(mp.mpf(x)),
+                start,
+            )
+        return mp.erfc((mu - z) / mp.sqrt(2)) / 2
+
+
+def true_counts(x, epsilon, count):
+    """Return the least false-negative rate for `count` responses, by enumeration."""
+    with mp.workdps(40):
+        e = mp.exp(mp.mpf(epsilon))
+        atoms = [  # false-positive and true-positive mass, the largest ratio first
+            (mp.binomial(count, j) * e ** (count - j), mp.binomial(count, j) * e**j)
+            for j in range(count, -1, -1)
+        ]
+        whole = (1 + e) ** count
+        left, power = mp.mpf(x) * whole, mp.mpf(0)
+        for p, q in atoms:
+            part = min(mp.mpf(1), left / p)
+            power += part * q
+            left -= part * p
+        return 1 - power / whole
+
+
+def test_the_trade_off_function_of_gaussian_noise_is_between_both():
+    lower, upper = composed(GaussianEvent(1, 2), 4).trade_off_bounds()
+    for x in RATES:
+        true = true_gaussian(x, 1)
+        assert true - mp.mpf("1e-11") <= lower(x) <= true + mp.mpf("1e-15")
+        assert true <= float(upper(x)) + 1e-16
+        assert upper(x) <= true + 3e-5
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(1.0, 1), (0.25, 12)])
+def test_the_trade_off_function_of_counts_has_their_corners(epsilon, count):
+    lower, upper = composed(PureDPEvent(epsilon), count).trade_off_bounds()
+    for x in RATES:
+        true = true_counts(x, epsilon, count)
+        assert true - mp.mpf("1e-12") <= lower(x) <= true + mp.mpf("1e-15")
+        assert true <= float(upper(x)) + 1e-16
+        assert upper(x) <= true + 2e-12
+
+
+def test_the_null_hypothesis_of_one_order_is_the_dataset_without_the_record():
+    one = SGD.trade_off(symmetric=False)
+    for epsilon in (0.3, 2.0):
+        slope = -math.exp(epsilon)
+        removal, addition = (1 + f.conjugate(slope) for f in (one, one.inverse()))
+        # Removal is the larger for Gaussian noise on Poisson samples.
+        assert removal == pytest.approx(SGD.delta(epsilon), rel=1e-9)
+        assert addition < removal * 0.999
+    assert (one(RATES) >= SGD.trade_off()(RATES) - 1e-14).all()
+
+
+@pytest.mark.slow
+def test_one_order_of_a_sampled_step():
+    rate, mu = 0.2, 0.5
+    one = composed(sampled(rate, 2)).trade_off(symmetric=False)
+    for x in RATES[3:-1]:
+        true = rate * true_gaussian(x, mu) + (1 - rate) * (1 - mp.mpf(x))
+        assert true - 1e-6 <= one(x) <= true + mp.mpf("1e-15")
+    # The guarantee in both orders is the hull of both.
+    both = composed(sampled(rate, 2)).trade_off()
+    known = GaussianTradeOff(mu).amplified(rate)
+    assert np.abs(both(RATES) - known(RATES)).max() < 2e-6
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_trade_off_function_says_what_the_accountant_says(symmetric):
+    lower, upper = SGD.trade_off_bounds(symmetric=symmetric)
+    for epsilon in (0.0, 0.5, 3.0):
+        bounds = SGD.delta_bounds(epsilon)
+        assert lower.delta(epsilon) == pytest.approx(bounds.upper, rel=1e-9)
+        assert upper.delta(epsilon) <= bounds.upper * (1 + 1e-9) + 1e-15
+        assert upper.delta(epsilon) == pytest.approx(bounds.estimate, abs=3e-5)
+        line = 1 + float(lower.conjugate(-math.exp(epsilon)))
+        assert bounds.lower - 1e-12 <= line if symmetric else line > 0
+    values = lower(np.linspace(0, 1, 201))
+    assert (np.diff(values) < 0).all()
+    assert (np.diff(values, 2) > -1e-12).all()
+    assert (lower(RATES) <= upper(RATES)).all()
+    if symmetric:
+        assert np.abs(lower.inverse()(values) - np.linspace(0, 1, 201)).max() < 1e-9
+    assert isinstance(lower.knots(), PiecewiseTradeOff)
+    assert (lower.knots()(RATES) <= lower(RATES) + 1e-15).all()
+
+
+def test_a_lost_mass_is_seen_at_once():
+    lower, upper = composed(ApproximateDPEvent(0.3, 1e-3), 2).trade_off_bounds()
+    lost = 1 - 0.999**2
+    assert lower(0.0) <= 1 - lost <= upper(0.0) + 1e-16
+    assert upper(0.0) - lower(0.0) < 1e-9
+
+
+def test_more_points_come_closer_and_nothing_composed_tells_nothing():
+    few, many = (SGD.trade_off_bounds(points=n).upper(RATES) for n in (50, 500))
+    exact = SGD.trade_off()(RATES)
+    assert (exact <= many).all()
+    assert (many - exact).max() < (few - exact).max() / 20
+    nothing = PLDAccountant().trade_off()
+    assert np.abs(nothing(RATES) - (1 - RATES)).max() < 1e-9
+
+
+def test_readings_of_the_exact_function():
+    f = composed(GaussianEvent(1, 1)).trade_off()
+    power = readings.largest_power_of_trade_off(f, [0.01, 0.05])
+    true = [1 - float(true_gaussian(x, 1)) for x in (0.01, 0.05)]
+    assert (power >= true).all()
+    assert power == pytest.approx(true, rel=1e-10)
+    assert power[1] <= readings.largest_power_of_profile(
+        composed(GaussianEvent(1, 1)).log_delta, 0.05
+    )
+    advantage = readings.largest_advantage_of_trade_off(f)
+    assert advantage == pytest.approx(math.erf(0.5 / math.sqrt(2)), rel=1e-10)
+    posterior = readings.largest_posterior_of_trade_off(f, 0.1, 0.05)
+    likely = 0.1 * true[1]
+    assert posterior == pytest.approx(likely / (likely + 0.9 * 0.05), rel=1e-10)
+    # Pure privacy bounds the posterior at every rate, and response attains it.
+    g = composed(PureDPEvent(1)).trade_off()
+    most = readings.largest_posterior(1, 0.3)
+    found = readings.largest_posterior_of_trade_off(g, 0.3, 1e-6)
+    assert found == pytest.approx(most, rel=1e-9)
+    with pytest.raises(DTypeError, match="trade_off must be"):
+        readings.largest_advantage_of_trade_off(1.0)
+    with pytest.raises(ParameterError, match="false_positive_rate"):
+        readings.largest_posterior_of_trade_off(g, 0.3, 0)
+
+
+# ---- profiles ------------------------------------------------------------------------
+
+
+def test_profiles_are_their_points():
+    epsilons = np.array([[2.0, 0.0], [0.7, 5.0]])
+    lower, upper = SGD.delta_profile(epsilons)
+    assert lower.shape == upper.shape == (2, 2)
+    for e, low, high in zip(epsilons.flat, lower.flat, upper.flat, strict=True):
+        bounds = SGD.delta_bounds(e)
+        assert low <= bounds.upper
+        assert bounds.lower <= high
+        assert high == pytest.approx(bounds.upper, rel=1e-8)
+
+
+@pytest.mark.parametrize("size", [3, 40, 4000])
+def test_epsilons_at_many_deltas(size):
+    deltas = np.geomspace(1e-12, 0.4, size)[::-1]
+    lower, upper = SGD.epsilon_profile(deltas)
+    assert (lower <= upper).all()
+    assert (np.diff(upper) >= 0).all()
+    assert (upper - lower).max() < 1e-8
+    for i in range(0, size, max(1, size // 5)):
+        bounds = SGD.epsilon_bounds(deltas[i])
+        assert lower[i] <= bounds.upper
+        assert bounds.lower <= upper[i]
+
+
+def test_epsilon_profiles_at_their_ends():
+    lossy = composed(ApproximateDPEvent(1, 0.01), 3)
+    deltas = np.concatenate([np.geomspace(1e-6, 0.02, 10), np.linspace(0.04, 0.99, 9)])
+    lower, upper = lossy.epsilon_profile(deltas)
+    assert np.isinf(upper[deltas < 0.0297]).all()
+    assert np.isfinite(upper[deltas > 0.03]).all()
+    assert upper[-1] == 0
+    assert (lower <= upper).all()
+    nothing = PLDAccountant().epsilon_profile(np.linspace(0.1, 0.9, 20))
+    assert not np.any(nothing)
+
+
+def test_inverse_bounds_of_a_known_profile():
+    """delta = e^-epsilon is convex in a; bounds are put off it by a factor."""
+    epsilons = np.linspace(0, 8, 60)
+    targets = -np.linspace(0.3, 7.5, 41)
+    above = inverse_above(epsilons, -epsilons + 1e-6, targets)
+    below = inverse_below(epsilons, -epsilons - 1e-6, -epsilons + 1e-6, targets)
+    assert (above >= -targets).all()
+    assert (below <= -targets).all()
+    assert (above - below).max() < 0.02
+
+
+def test_bad_points():
+    for call, name in (
+        (lambda: SGD.delta_profile([-1.0]), "epsilons"),
+        (lambda: SGD.delta_profile([math.nan]), "epsilons"),
+        (lambda: SGD.epsilon_profile([0.0]), "deltas"),
+        (lambda: SGD.epsilon_profile([1.0]), "deltas"),
+        (lambda: SGD.trade_off_bounds(points=2), "points"),
+        (lambda: SGD.trade_off()([1.5]), "false_positive_rate"),
+        (lambda: SGD.distribution(interval=0), "interval"),
+        (lambda: SGD.distribution(interval=1e-6), "interval"),
+        (lambda: SGD.distribution(interval=1e6), "interval"),
+        (lambda: SGD.distribution(tail_mass=1), "tail_mass"),
+    ):
+        with pytest.raises(ParameterError, match=name):
+            call()
+    for call, name in (
+        (lambda: SGD.epsilon_profile(["x"]), "deltas"),
+        (lambda: SGD.trade_off(symmetric=1), "symmetric"),
+        (lambda: SGD.distribution(pessimistic=0), "pessimistic"),
+        (lambda: SGD.epsilon_bounds(0.1, check=1), "check"),
+    ):
+        with pytest.raises(DTypeError, match=name):
+            call()
+
+
+# ---- export and import ---------------------------------------------------------------
+
+MADE = [
+    (sampled(0.01, 1), 10_000, 0.02),
+    (GaussianEvent(1, 1), 1, None),
+    (DiscreteLaplaceEvent(2, 3), 2, 0.05),
+    (PureDPEvent(0.5), 3, None),
+]
+
+
+@pytest.mark.parametrize(("event", "count", "interval"), MADE)
+def test_a_round_trip_loses_no_privacy_and_little_epsilon(event, count, interval):
+    law = composed(event, count).distribution(interval=interval)
+    text = law.to_json()
+    read = PrivacyLossDistribution.from_json(text)
+    assert read.to_json() == text
+    for times in (1, 3):
+        again = composed(read.event(), times)
+        true = composed(event, count * times)
+        for delta in (1e-3, 1e-8):
+            found, bounds = again.epsilon(delta), true.epsilon_bounds(delta)
+            assert found >= bounds.lower
+            assert found <= bounds.upper + times * law.interval
+
+
+def direct(law, interval, epsilon):
+    """Return delta of a law on a grid, a sum of positive terms."""
+    losses = interval * (law.lower_index + np.arange(law.probabilities.size))
+    gain = -np.expm1(np.minimum(epsilon - losses, 0.0))
+    return float(np.sum(law.probabilities * gain)) + law.infinity_mass
+
+
+@pytest.mark.parametrize("interval", [0.3])
+def test_laws_of_laplace_noise_are_above_and_below_it_everywhere(interval):
+    made = composed(LaplaceEvent(1, 1))
+    above = made.distribution(interval=interval)
+    below = made.distribution(interval=interval, pessimistic=False)
+    for epsilon in np.linspace(-1.3, 1.3, 101):
+        true = max(0.0, -math.expm1((epsilon - 1) / 2)) if epsilon >= 0 else None
+        if true is None:  # 1 - a + a delta(-epsilon) of the other order
+            rest = max(0.0, -math.expm1((-epsilon - 1) / 2))
+            true = 1 - math.exp(epsilon) * (1 - rest)
+        assert direct(above.removal, interval, epsilon) >= true - 1e-13
+        assert direct(below.removal, interval, epsilon) <= true + 1e-13
+        later = min(epsilon + 2 * interval, 1.4)
+        if 0 <= later <= 1:
+            assert direct(below.removal, interval, epsilon) >= (
+                -math.expm1((later - 1) / 2) - 1e-9
+            )
+
+
+def test_both_directions_are_exported_where_they_differ():
+    law = composed(sampled(0.02, 1), 3000).distribution(interval=0.05)
+    assert law.addition is not None
+    tops = [
+        law.interval * (side.lower_index + side.probabilities.size - 1)
+        for side in (law.removal, law.addition)
+    ]
+    assert tops[0] > 0
+    assert tops[1] > 0
+    assert not np.array_equal(law.removal.probabilities, law.addition.probabilities)
+    for side in (law.removal, law.addition):
+        assert math.fsum([*side.probabilities, side.infinity_mass]) >= 1
+    assert composed(GaussianEvent(1, 1)).distribution().addition is None
+
+
+def test_an_optimistic_law_is_no_event_and_groups_are_not_exported():
+    law = composed(GaussianEvent(1, 1)).distribution(pessimistic=False)
+    with pytest.raises(UnsupportedEventError, match="pessimistic must be True"):
+        law.event()
+    with pytest.raises(UnsupportedEventError, match="at least one event"):
+        PLDAccountant().distribution()
+    group = composed(GroupEvent(GaussianEvent(1, 1), 2))
+    with pytest.raises(UnsupportedEventError, match="single individuals"):
+        group.distribution()
+
+
+def test_relations_and_infinite_losses_are_kept():
+    relation = NeighboringRelation.REPLACE_ONE
+    made = composed(ApproximateDPEvent(1, 0.001, relation), 2)
+    law = PrivacyLossDistribution.from_json(made.distribution().to_json())
+    assert law.neighboring_relation is relation
+    assert law.event().neighboring_relation is relation
+    assert law.removal.infinity_mass == pytest.approx(1 - 0.999**2, rel=1e-9)
+
+
+GOOD = PrivacyLossDistribution(0.5, GridLosses(-1, np.array([0.25, 0.0, 0.75]), 0.0))
+
+
+def edited(*path_and_value):
+    *path, value = path_and_value
+    content = json.loads(GOOD.to_json())
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is None:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return json.dumps(content)
+
+
+ROOT = "privacy_loss_distribution"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "text must be JSON"),
+        ("[]", "text must be a JSON object"),
+        ("[" * 100_000, "text must be JSON"),
+        ('{"format": NaN}', "numbers must be finite"),
+        (edited("format", "x"), "format must be"),
+        (edited("version", 2), "version 1"),
+        (edited("more", 2), "'more'"),
+        (edited(ROOT, "interval", None), "'interval'"),
+        (edited(ROOT, "interval", 0), "interval must be"),
+        (edited(ROOT, "interval", "1"), "interval must be a number"),
+        (edited(ROOT, "interval", True), "interval must be a number"),
+        (edited(ROOT, "pessimistic", 1), "pessimistic must be true or false"),
+        (edited(ROOT, "neighboring_relation", "x"), "neighboring_relation must be"),
+        (edited(ROOT, "removal", 3), "removal must be a JSON object"),
+        (edited(ROOT, "removal", "lower_index", 0.5), "removal.lower_index"),
+        (edited(ROOT, "removal", "lower_index", 10**30), "removal: lower_index"),
+        (edited(ROOT, "removal", "probabilities", {}), "removal.probabilities"),
+        (edited(ROOT, "removal", "probabilities", ["1"]), "removal.probabilities"),
+        (edited(ROOT, "removal", "probabilities", []), "removal: probabilities"),
+        (edited(ROOT, "removal", "probabilities", [2]), "removal: .* add up to 1"),
+        (edited(ROOT, "removal", "probabilities", [-1, 2]), "removal: probabilities"),
+        (edited(ROOT, "removal", "infinity_mass", 1), "removal: infinity_mass"),
+        (edited(ROOT, "removal", "infinity_mass", 10**400), "removal.infinity_mass"),
+        (edited(ROOT, "addition", {}), "addition must have the field 'lower_index'"),
+    ],
+)
+def test_malformed_json_names_the_field(text, message):
+    with pytest.raises(ParameterError, match=message):
+        PrivacyLossDistribution.from_json(text)
+    with pytest.raises(DTypeError, match="text must be a str"):
+        PrivacyLossDistribution.from_json(b"{}")
+
+
+def test_dp_accounting_reads_it_and_is_read():
+    pld_pmf = pytest.importorskip("dp_accounting.pld.pld_pmf")
+    made = composed(sampled(0.01, 1), 10_000)
+    law = made.distribution(interval=0.01)
+    side = law.removal
+    masses = {
+        side.lower_index + i: p for i, p in enumerate(side.probabilities.tolist()) if p
+    }
+    pmf = pld_pmf.create_pmf(masses, law.interval, side.infinity_mass, True)
+    theirs = pmf.get_epsilon_for_delta(1e-6)
+    bounds = made.epsilon_bounds(1e-6)
+    assert bounds.lower - 1e-9 <= theirs <= bounds.upper + law.interval
+
+
+# ---- the second method ------------------------------------------------------------
+
+CHECKED = [
+    (GaussianEvent(1, 1), 1, "closed form, checked by contour"),
+    (sampled(0.1, 2), 30, "contour, checked by grid"),
+    (sampled(0.1, 2), 30_000, "contour, checked by another contour"),
+]
+
+
+@pytest.mark.parametrize(("event", "count", "certificate"), CHECKED)
+def test_a_check_names_both_methods_and_proves_no_less(event, count, certificate):
+    made = composed(event, count)
+    delta = 1e-6
+    once, twice = made.epsilon_bounds(delta), made.epsilon_bounds(delta, check=True)
+    assert twice.certificate == certificate
+    assert once.lower <= twice.lower <= twice.upper <= once.upper
+    assert twice.lower <= twice.estimate <= twice.upper
+    epsilon = once.estimate
+    logs = made.ln_delta_bounds(epsilon, check=True)
+    assert logs.certificate.startswith(certificate.partition(",")[0])
+    assert logs.lower - 1e-9 <= math.log(delta) <= logs.upper + 1e-9
+
+
+def test_a_planted_error_of_either_method_is_found(monkeypatch):
+    made = composed(sampled(0.1, 2), 30)
+    grid, contour = GridProfile.log_deltas, Contour.log_deltas
+
+    def moved(self, epsilons):
+        return [
+            type(b)(b.lower + 0.01, b.estimate + 0.01, b.upper + 0.01, b.method)
+            for b in grid(self, epsilons)
+        ]
+
+    def shifted(self, epsilons):
+        return [
+            LogDelta(f.lower - 0.01, f.estimate - 0.01, f.upper - 0.01)
+            for f in contour(self, epsilons)
+        ]
+
+    for owner, wrong in ((GridProfile, moved), (Contour, shifted)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, "log_deltas", wrong)
+            with pytest.raises(CertificateError, match="contradict each other"):
+                composed(sampled(0.1, 2), 30).epsilon_bounds(1e-6, check=True)
+            with pytest.raises(CertificateError, match="contradict each other"):
+                composed(sampled(0.1, 2), 30).ln_delta_bounds(1, check=True)
+    assert made.epsilon_bounds(1e-6, check=True).certificate.endswith("by grid")
+
+
+def test_where_there_is_no_second_method_it_is_said():
+    bounds = PLDAccountant().epsilon_bounds(1e-6, check=True)
+    assert bounds.upper == 0
+    made = composed(ApproximateDPEvent(1, 0.01), 3)
+    assert made.epsilon_bounds(1e-6, check=True).upper == math.inf
+
+
+# ---- calibration -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "count", "low", "high"),
+    [
+        (lambda s: GaussianEvent(1, s), 100, 1, 1000),
+        (lambda s: sampled(0.02, s), 200, 1, 4),
+        (lambda q: sampled(q, 2), 2000, 5e-3, 0.03),
+        (lambda s: DiscreteLaplaceEvent(1, s), 20, 1, 1000),
+        (lambda e: PureDPEvent(e), 50, 1e-4, 10),
+        (lambda m: GDPEvent(m), 5, 1e-4, 10),
+    ],
+    ids=["sigma", "sampled sigma", "rate", "scale", "epsilon", "mu"],
+)
+def test_what_is_solved_for_meets_the_target_next_to_where_it_does_not(
+    family, count, low, high
+):
+    found = calibrate(family, (1, 1e-6), PLDAccountant, low=low, high=high, count=count)
+    assert composed(family(found), count).epsilon(1e-6) <= 1
+    assert composed(family(found), count).delta(1) <= 1e-6
+    worse = min(
+        (found * (1 + 1e-8), found * (1 - 1e-8)),
+        key=lambda x: -composed(family(x), count).epsilon(1e-6),
+    )
+    assert composed(family(worse), count).epsilon(1e-6) > 1
+
+
+def test_counts_through_the_exact_loss():
+    for event in (GaussianEvent(1, 50), PureDPEvent(Fraction(1, 20))):
+        count = calibrate_count(event, (1, 1e-6), PLDAccountant)
+        assert composed(event, count).epsilon(1e-6) <= 1
+        assert composed(event, count + 1).epsilon(1e-6) > 1
