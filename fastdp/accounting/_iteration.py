@@ -92,7 +92,7 @@ def contractive_iteration(
     >>> contractive_iteration([1, 0, 0, 0], [1] * 4, last_iterate_only=True)
     GDPEvent(mu=Fraction(1, 2), neighboring_relation=NeighboringRelation.REPLACE_ONE)
     """
-    _require_last(last_iterate_only)
+    require_last_iterate(last_iterate_only)
     s, sd = _numbers("shifts", shifts), _numbers("sigmas", sigmas)
     c = [Fraction(1)] * len(s)
     if contractions is not None:
@@ -205,7 +205,7 @@ def noisy_gradient_descent(
     >>> one == two, round(float(one.mu), 4)
     (True, 1.2649)
     """
-    _require_last(last_iterate_only)
+    require_last_iterate(last_iterate_only)
     count = _validate.integer("steps", steps, 1)
     n = _validate.integer("records", records, 1)
     eta = _validate.positive("step_size", step_size)
@@ -272,7 +272,7 @@ def noisy_sgd(
     >>> noisy_sgd(100, **setting, last_iterate_only=True).mu
     Fraction(2, 1)
     """
-    _require_last(last_iterate_only)
+    require_last_iterate(last_iterate_only)
     n = _validate.integer("records", records, 1)
     t = _validate.integer("record", n if record is None else record, 1, n)
     times = _validate.integer("passes", passes, 1)
@@ -298,7 +298,8 @@ def _gdp(square: Fraction, relation: NeighboringRelation) -> GDPEvent:
     return GDPEvent(sqrt_up(shortened_up(square)), relation)
 
 
-def _require_last(last_iterate_only: bool) -> None:
+def require_last_iterate(last_iterate_only: bool) -> None:
+    """Raise an error that names the condition unless it is True."""
     if not isinstance(last_iterate_only, bool):
         raise DTypeError(
             f"last_iterate_only must be a bool, got {type(last_iterate_only).__name__}"
@@ -409,19 +410,19 @@ def _constant_square(
     steps: int, shift: Fraction, variance: Fraction, c: Fraction, wide: Fraction | None
 ) -> Fraction:
     """Return the least sum for equal steps, where one slope is best throughout."""
-    best = _late_square(steps, shift, variance, c, Fraction(0))
+    best = late_square(steps, shift, variance, c, Fraction(0))
     if wide is None:
         return best
     # The best number of steps to look back at lies near wide/shift, or before.
     near = min(steps - 1, int(wide / shift) + 2)
     kept = {near - i for i in range(4)} | {int(near / 1.1**i) for i in range(200)}
     late = [
-        _late_square(k, shift, variance, c, wide) for k in kept if 1 <= k <= steps - 1
+        late_square(k, shift, variance, c, wide) for k in kept if 1 <= k <= steps - 1
     ]
     return min([best, *late])
 
 
-def _late_square(
+def late_square(
     steps: int, shift: Fraction, variance: Fraction, c: Fraction, wide: Fraction
 ) -> Fraction:
     """Return (distance that arrives)^2/(noise that arrives), of the last steps."""
@@ -429,7 +430,7 @@ def _late_square(
         return (wide + shift * steps) ** 2 / (variance * steps)
     low, high = _power(c, steps)
     if high >= 1:  # not told apart from 1
-        return _late_square(steps, shift, variance, Fraction(1), wide)
+        return late_square(steps, shift, variance, Fraction(1), wide)
     distance = wide * high + shift * (1 - low) / (1 - c)
     return distance**2 * (1 - c * c) / (variance * (1 - high * high))
 

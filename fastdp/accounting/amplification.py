@@ -21,6 +21,7 @@ from fastdp.accounting._iteration import (
     noisy_gradient_descent,
     noisy_sgd,
 )
+from fastdp.accounting._minibatch import noisy_minibatch_sgd
 from fastdp.accounting._numeric import exp_up, log_down, root_above, search
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import NeighboringRelation, TradeOffEvent
@@ -30,6 +31,7 @@ __all__ = [
     "contractive_iteration",
     "gradient_contraction",
     "noisy_gradient_descent",
+    "noisy_minibatch_sgd",
     "noisy_sgd",
     "shuffled_clients",
     "shuffled_closed_form_epsilon",

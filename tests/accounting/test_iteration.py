@@ -7,11 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastdp.accounting import conversions
+from fastdp.accounting import (
+    ComposedEvent,
+    GaussianEvent,
+    NeighboringRelation,
+    RDPAccountant,
+    SampledWithoutReplacementEvent,
+    SelfComposedEvent,
+    conversions,
+)
 from fastdp.accounting.amplification import (
     contractive_iteration,
     gradient_contraction,
     noisy_gradient_descent,
+    noisy_minibatch_sgd,
     noisy_sgd,
 )
 from fastdp.exceptions import DTypeError, ParameterError
@@ -190,6 +199,80 @@ def test_a_plateau_in_the_number_of_steps():
     assert found[-1] == found[-2] == found[-3]
     strong = noisy_gradient_descent(10**9, 20, **setting, strong_convexity=1e-9, **LAST)
     assert strong.mu <= found[-1] * (1 + Fraction(1, 10**6))
+
+
+# ---- random batches ------------------------------------------------------------------
+
+BATCHES = {"sigma": 2, "step_size": 0.1, "lipschitz": 1, "smoothness": 1, "diameter": 1}
+
+
+def batches_law(steps, move, share, sigma, half, grid):
+    """Return the law of projected walks that move with probability `share` a step."""
+    x = np.linspace(-half, half, grid)
+    edges = np.concatenate(([-math.inf], (x[1:] + x[:-1]) / 2, [math.inf]))
+    normal = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))
+    kernel = np.zeros((grid, grid))
+    for shift, chance in ((0.0, 1 - share), (move, share)):
+        cdf = normal((edges[None, :] - (x + shift)[:, None]) / sigma)
+        kernel += chance * np.diff(cdf, axis=1)
+    law = np.zeros(grid)
+    law[grid // 2] = 1.0
+    return law @ np.linalg.matrix_power(kernel, steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "window"), [(3, None), (40, 40), (400, 15), (400, 5)]
+)
+def test_attack_on_random_batches(steps, window):
+    # Linear losses: the record's gradient is 1 or -1, the others' 0; batches of one
+    # out of four, so that a step moves by eta with probability 1/4.
+    event = noisy_minibatch_sgd(steps, 4, 1, window=window, **BATCHES, **LAST)
+    accountant = RDPAccountant().compose(event)
+    p, q = (batches_law(steps, 0.1 * sign, 0.25, 0.2, 0.5, 101) for sign in (-1, 1))
+    for epsilon in [0.0, 0.3, 1.0]:
+        true = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+        assert true <= accountant.delta(epsilon) + 1e-9
+
+
+def test_random_batches_are_charged_for_a_window():
+    replace = NeighboringRelation.REPLACE_ONE
+    # Dn/(2 L eta) = 20 steps are best of many
+    event = noisy_minibatch_sgd(10**6, 4, 1, **BATCHES, **LAST)
+    assert isinstance(event, ComposedEvent)
+    before, after = event.events
+    assert after.count == 20
+    # mu^2 = D^2/(20 eta^2 sigma^2/2)
+    assert before.mu**2 == pytest.approx(1 / (20 * 0.01 * 4 / 2), rel=1e-12)
+    noise = after.event.event
+    assert noise.sensitivity == 2
+    assert 2 - 1e-15 < float(noise.sigma) * math.sqrt(2) <= 2 + 1e-15
+    assert noise.sigma**2 <= 2
+    # few steps: every one with all of its noise
+    few = noisy_minibatch_sgd(80, 4, 1, **BATCHES, **LAST)
+    one = SampledWithoutReplacementEvent(4, 1, GaussianEvent(2, 2, replace))
+    assert few == SelfComposedEvent(one, 80)
+    full = noisy_minibatch_sgd(2, 4, 4, **BATCHES, **LAST)
+    assert full == SelfComposedEvent(GaussianEvent(Fraction(1, 2), 2, replace), 2)
+    # strong convexity forgets what came before
+    strong = noisy_minibatch_sgd(10**6, 4, 1, strong_convexity=1, **BATCHES, **LAST)
+    assert strong.events[0].mu < before.mu / 2
+
+
+def test_more_steps_of_random_batches_cost_no_more():
+    found = [
+        RDPAccountant()
+        .compose(noisy_minibatch_sgd(steps, 50, 5, **BATCHES, **LAST))
+        .epsilon(1e-6)
+        for steps in (10, 100, 2000, 10**5, 10**12)
+    ]
+    assert found[0] < found[1]
+    assert found[-1] == found[-2]
+    with pytest.raises(ParameterError, match="last_iterate_only must be True"):
+        noisy_minibatch_sgd(5, 4, 1, **BATCHES, last_iterate_only=False)
+    with pytest.raises(ParameterError, match="window must be"):
+        noisy_minibatch_sgd(5, 4, 1, window=0, **BATCHES, **LAST)
+    with pytest.raises(ParameterError, match="step_size must be <= 2/smoothness"):
+        noisy_minibatch_sgd(5, 4, 1, **{**BATCHES, "step_size": 3}, **LAST)
 
 
 def test_gradient_steps():
