@@ -90,11 +90,13 @@ class DiscreteGaussianLoss(Loss):
         v, place = float(self.variance), self.shift * (1 + theta)
         reach = _REACH * math.sqrt(v) + 4
         x = np.arange(math.floor(place - reach), math.ceil(place + reach) + 1.0)
-        weights = np.exp(-((x - place) ** 2) / (2 * v))
+        level = -((x - place) ** 2) / (2 * v)
+        weights = np.exp(level - level.max())
         losses = self._losses(x)
         slip = 4 * U * float(np.abs(losses).max())
         rounding = 1e-14 + 2 * slip * (1 + theta)
-        beyond = 3 * math.exp(-reach * reach / (2 * v)) / float(weights.sum())
+        # The nearest integer has at least e^(-1/8v), integers out of reach come after.
+        beyond = 3 * math.exp((0.25 - reach * reach) / (2 * v))
         known = float(value[0]), float(error[0])
         weights /= weights.sum()
         return TiltedAtoms(losses, weights, known, rounding, slip, beyond)

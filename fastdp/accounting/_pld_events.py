@@ -51,6 +51,7 @@ from fastdp.accounting.events import (
     TruncatedDiscreteLaplaceEvent,
     relation_of,
 )
+from fastdp.accounting.events._privacy_loss import total
 from fastdp.accounting.guarantees import exact_pair, exact_rho
 from fastdp.exceptions import UnsupportedEventError
 
@@ -260,21 +261,23 @@ def _given(event: PrivacyLossEvent) -> Family:
         addition = _atoms_of(event.addition_losses, event.addition_probabilities)
     else:
         addition = removal.exchanged()
-    alike = event.losses == event.addition_losses
-    if alike and event.probabilities == event.addition_probabilities:
+    if (event.losses, event.probabilities) == (
+        event.addition_losses,
+        event.addition_probabilities,
+    ):
         addition = removal
     unit = _unit([*event.losses, *event.addition_losses])
     return AtomFamily(removal, addition, unit=unit)
 
 
 def _atoms_of(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Atoms:
-    values = np.array([float(x) for x in losses])
-    weights = np.array([max(float(p), 5e-324) for p in masses])
-    lost = 1 - sum(masses, Fraction(0))
+    values = np.array(losses, dtype=np.float64)
+    weights = np.maximum(np.array(masses, dtype=np.float64), 5e-324)
+    lost, largest = 1 - total(masses), float(np.abs(values).max())
     other = 1 - math.fsum(np.exp(np.log(weights) - values))
     # Its rounding, and what a mass above 1 would be.
-    slack = 4 * U * (4 + float(np.abs(values).max()))
-    return Atoms(values, weights, lost, max(0.0, other) + slack, U * abs(values).max())
+    slack = 4 * U * (4 + largest)
+    return Atoms(values, weights, lost, max(0.0, other) + slack, U * largest)
 
 
 def _unit(losses: list[Fraction]) -> Fraction | None:

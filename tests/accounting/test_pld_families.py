@@ -9,32 +9,22 @@ import math
 from fractions import Fraction
 
 import mpmath as mp
-import numpy as np
 import pytest
 
 from fastdp.accounting import (
     ApproximateDPEvent,
-    ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
-    ExponentialMechanismEvent,
-    GaussianEvent,
-    GroupEvent,
     LaplaceEvent,
     NeighboringRelation,
     PLDAccountant,
     PoissonSampledEvent,
     PureDPEvent,
     RandomizedResponseEvent,
-    RDPEvent,
     SampledWithoutReplacementEvent,
-    SampledWithReplacementEvent,
-    SelfComposedEvent,
     TradeOffEvent,
     TruncatedDiscreteLaplaceEvent,
-    event_delta,
 )
-from fastdp.exceptions import UnsupportedEventError
 
 ADD, REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -302,17 +292,17 @@ def sampled_delta(inner, epsilon, q, removal):
 def two_steps(epsilon, e, q, removal):
     """delta of two sampled Laplace steps: over the first one's loss, of the second."""
 
-    def second(l):
-        loss = mp.log1p(q * mp.expm1(l if removal else -l))
+    def second(x):
+        loss = mp.log1p(q * mp.expm1(x if removal else -x))
         return sampled_delta(
-            lambda x: laplace_delta(x, e),
+            lambda inner: laplace_delta(inner, e),
             epsilon - (loss if removal else -loss),
             q,
             removal,
         )
 
-    def weight(l):  # of the sampled P to the inner one
-        return q + (1 - q) * mp.exp(-l) if removal else 1
+    def weight(x):  # of the sampled P to the inner one
+        return q + (1 - q) * mp.exp(-x) if removal else 1
 
     kinks = {mp.mpf(0)}
     for end in (e, -e):
@@ -324,7 +314,7 @@ def two_steps(epsilon, e, q, removal):
             if y > -1:
                 kinks.add(mp.log1p(y) if removal else -mp.log1p(y))
     places = sorted([-e, *(k for k in kinks if -e < k < e), e])
-    middle = mp.quad(lambda l: mp.exp((l - e) / 2) / 4 * weight(l) * second(l), places)
+    middle = mp.quad(lambda x: mp.exp((x - e) / 2) / 4 * weight(x) * second(x), places)
     ends = weight(e) * second(e) / 2 + weight(-e) * mp.exp(-e) / 2 * second(-e)
     return middle + ends
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,6 +19,15 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 #: By how much probabilities that were rounded may miss what they should add up to.
 _ROUNDING = 1e-9
+
+#: What probabilities on a grid may miss it by, and be repaired.
+_REPAIRED = 1e-3
+
+#: Negative numbers that are a transform's rounding of 0.
+_BELOW_ZERO = -1e-12
+
+#: Relative allowance for a few roundings.
+_TINY = Fraction(1, 10**12)
 
 #: Most losses that a representation lists.
 _SHOWN = 16
@@ -91,9 +100,12 @@ class PrivacyLossEvent(Event):
         losses, masses = rationals(self, name), rationals(self, other)
         if not losses or len(losses) != len(masses):
             raise ParameterError(f"{name} and {other} must have one length, >= 1")
-        if not increasing(losses):
+        # Doubles decide where they differ, and are faster to compare.
+        apart = (np.diff(np.array(losses, dtype=np.float64)) > 0).all()
+        if not apart and not increasing(losses):
             raise ParameterError(f"{name} must be increasing")
-        if min(masses) <= 0 or sum(masses) > 1:
+        above = (np.array(masses, dtype=np.float64) > 0).all()
+        if (not above and min(masses) <= 0) or total(masses) > 1:
             raise ParameterError(f"{other} must be > 0, and their sum <= 1")
         if _log_other_mass(losses, masses) > _LOG_MOST:
             raise ParameterError(
@@ -118,9 +130,20 @@ def _log_other_mass(
     losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]
 ) -> float:
     """Return ln of the sum of mass exp(-loss)."""
-    level = [log_fraction(m) - float(x) for x, m in zip(losses, masses, strict=True)]
-    peak = max(level)
-    return peak + math.log(math.fsum(math.exp(x - peak) for x in level))
+    values = np.array(masses, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        level = np.log(values)
+    for i in np.flatnonzero(values < 1e-300):  # doubles run out
+        level[i] = log_fraction(masses[i])
+    level -= np.array(losses, dtype=np.float64)
+    peak = float(level.max())
+    return peak + math.log(math.fsum(np.exp(level - peak).tolist()))
+
+
+def total(values: Sequence[Fraction]) -> Fraction:
+    """Return the exact sum, of many rationals faster than one after the other."""
+    scale = math.lcm(*{value.denominator for value in values})
+    return Fraction(sum(v.numerator * (scale // v.denominator) for v in values), scale)
 
 
 def privacy_loss_from_pmf(
@@ -135,8 +158,8 @@ def privacy_loss_from_pmf(
     """Return the event of probabilities on a grid of losses.
 
     This is the form in which dp-accounting keeps a privacy loss distribution. Numbers
-    that rounding made inconsistent are repaired toward more loss; an optimistic
-    estimate is refused, as it bounds nothing.
+    that rounding made inconsistent (by up to 1e-3, after many compositions) are
+    repaired toward more loss. Only a pessimistic estimate bounds anything.
 
     Parameters
     ----------
@@ -197,10 +220,13 @@ def _masses(
         indices = list(range(first, first + values.size))
     if values.dtype.kind not in "iuf" or values.ndim != 1:
         raise DTypeError("probabilities must be an array of numbers of shape (n,)")
-    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
-        raise ParameterError("probabilities must be finite, >= 0 and not all 0")
+    if not np.isfinite(values).all() or (values < _BELOW_ZERO).any():
+        raise ParameterError("probabilities must be finite and >= 0")
     found = zip(indices, values.tolist(), strict=True)
-    return sorted((i, Fraction(p)) for i, p in found if p > 0)
+    kept = [(i, Fraction(p)) for i, p in sorted(found) if p > 0]
+    if not kept:
+        raise ParameterError("probabilities must not all be 0")
+    return kept
 
 
 def _repaired(
@@ -209,11 +235,11 @@ def _repaired(
     """Return losses and probabilities that are those of a pair of laws.
 
     What probabilities exceed 1 by is taken off the lowest losses, which changes no
-    divergence that a mechanism can have; a mass above 1 under Q is lowered by moving
-    mass from the lowest losses to the next (docs/proofs/numerical_accounting.md, section 10).
+    divergence that a mechanism can have; a mass above 1 under Q is lowered by raising
+    the lowest losses (docs/proofs/numerical_accounting.md, section 10).
     """
-    excess = sum((p for _, p in masses), infinite) - 1
-    if excess > _ROUNDING:
+    excess = total([infinite, *(p for _, p in masses)]) - 1
+    if excess > _REPAIRED:
         raise ParameterError("probabilities and infinity_mass must add up to at most 1")
     at = 0
     while excess > 0 and at < len(masses) - 1 and masses[at][1] <= excess:
@@ -226,24 +252,28 @@ def _repaired(
         kept[0] = kept[0][0], kept[0][1] - excess
     losses, values = [step * i for i, _ in kept], [p for _, p in kept]
     log_mass = _log_other_mass(tuple(losses), tuple(values))
-    if 0 < log_mass <= _LOG_MOST:
-        values = _raised(losses, values)
+    if 0 < log_mass <= math.log1p(_REPAIRED):
+        losses, values = _raised(losses, values)
     return tuple(losses), tuple(values)
 
 
-def _raised(losses: list[Fraction], values: list[Fraction]) -> list[Fraction]:
-    """Return masses, some of the lowest moved up so that Q has a mass of at most 1."""
-    scale = [math.exp(-float(x)) for x in losses]
-    found = math.fsum(float(p) * s for p, s in zip(values, scale, strict=True))
-    largest = max(abs(float(x)) for x in losses)
-    excess = found - 1 + 4e-16 * (4 + largest)
-    values = list(values)
-    for i in range(len(values) - 1):
-        if excess <= 0:
-            break
-        gain = (scale[i] - scale[i + 1]) * (1 - 1e-12)
-        part = min(float(values[i]) / 2, excess / gain)
-        values[i] -= Fraction(part)
-        values[i + 1] += Fraction(part)
-        excess -= part * gain
-    return values
+def _raised(
+    losses: list[Fraction], values: list[Fraction]
+) -> tuple[list[Fraction], list[Fraction]]:
+    """Return a law with the lowest losses raised until Q has a mass of at most 1.
+
+    All below some loss are raised to it, and as much as needed of that to the next.
+    """
+    mass, scale = np.array(values, float), np.exp(-np.array(losses, float))
+    other = np.append(np.cumsum((mass * scale)[::-1])[::-1][1:], 0.0)
+    whole = np.cumsum(mass) * scale + other  # with all up to here raised to here
+    slack = 4e-16 * (4 + math.log2(mass.size + 1) + abs(float(losses[0])))
+    fits = np.flatnonzero(whole <= 1 - slack)
+    if fits.size == 0 or fits[0] == 0:
+        return losses, values
+    at = int(fits[0])
+    low, high = total(values[:at]), values[at]
+    gain = float(low) * (scale[at - 1] - scale[at])
+    share = Fraction((whole[at - 1] - 1 + slack) / gain) * (1 + _TINY)
+    part = low * min(Fraction(1), share)
+    return losses[at - 1 :], [low - part, high + part, *values[at + 1 :]]

@@ -1,0 +1,456 @@
+"""Given privacy losses, bounded range, many steps, refusals, extremes and memory."""
+
+import itertools
+import json
+import math
+import tracemalloc
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from fastdp.accounting import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    GDPEvent,
+    GroupEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PLDAccountant,
+    PoissonSampledEvent,
+    PrivacyLossEvent,
+    PureDPEvent,
+    RDPEvent,
+    SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
+    SelfComposedEvent,
+    ZCDPEvent,
+    conversions,
+    event_delta,
+    privacy_loss_from_pmf,
+)
+from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
+from fastdp.accounting._discrete_gaussian_profile import DiscreteGaussianProfile
+from fastdp.accounting._grid_steps import grid_profile
+from fastdp.accounting._interval_loss import IntervalLoss, View
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+ADD, REPLACE = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE,
+)
+
+#: Bytes that one question may use.
+CAP = 1 << 30
+
+mp.mp.dps = 30
+
+
+def accountant(*steps):
+    result = PLDAccountant()
+    for event, count in steps:
+        result.compose(event, count)
+    return result
+
+
+# ---- given laws ----------------------------------------------------------------------
+
+
+def geometric(rate, top):
+    """Probabilities on a grid, P above Q: losses `rate` times -top..top."""
+    index = np.arange(-top, top + 1)
+    weight = np.exp(rate * index / 2 - (index / top) ** 2)
+    return weight / weight.sum()
+
+
+def test_a_law_on_a_grid_is_composed_as_it_is():
+    masses = geometric(0.25, 6)
+    event = privacy_loss_from_pmf(masses, 0.25, -6)
+    assert sum(event.probabilities) <= 1
+    square = np.convolve(masses, masses)
+    losses = 0.25 * np.arange(-12, 13)
+    for epsilon in (0.0, 0.3, 2.6):
+        found = accountant((event, 2)).delta_bounds(epsilon)
+        one = square @ -np.expm1(np.minimum(epsilon - losses, 0))
+        # The other direction: masses under Q at the opposite losses.
+        back = square * np.exp(-losses)
+        other = back @ -np.expm1(np.minimum(epsilon + losses, 0))
+        assert found.estimate == pytest.approx(max(one, other), rel=1e-11)
+        assert found.upper - found.lower <= 1e-10 * found.upper
+
+
+def cubed(losses, masses, epsilon):
+    """delta of three steps, by their outcomes."""
+    finite = [
+        (sum(x), math.prod(m))
+        for x, m in zip(
+            itertools.product(losses, repeat=3),
+            itertools.product(masses, repeat=3),
+            strict=True,
+        )
+    ]
+    lost = 1 - sum(masses) ** 3
+    return lost + sum(m * -math.expm1(min(0, epsilon - x)) for x, m in finite)
+
+
+def test_directions_are_kept_apart():
+    removal, addition = ((-0.5, 1), (0.25, 0.75)), ((-1, 0.5), (0.125, 0.625))
+    event = PrivacyLossEvent(*removal, *addition)
+    only = PrivacyLossEvent(*removal, *removal)
+    assert accountant((only, 3)).delta_bounds(9).upper == 0
+    for epsilon in (0, 0.4, 1):
+        true = max(cubed(*removal, epsilon), cubed(*addition, epsilon))
+        found = accountant((event, 3)).delta_bounds(epsilon)
+        assert found.estimate == pytest.approx(true, rel=1e-11)
+    lost = accountant((event, 3)).delta_bounds(9)
+    assert lost.estimate == pytest.approx(1 - 0.75**3, rel=1e-12)  # of the addition
+
+
+def test_a_law_of_removal_says_what_that_of_addition_is():
+    p, q = 0.75, 0.0625
+    loss = Fraction(math.log(p / q))
+    event = PrivacyLossEvent((loss,), (p,))
+    for epsilon in (0, 1, 3):
+        # P has 1/4 where Q has nothing, Q has 15/16 where P has nothing.
+        true = max(0.25 + max(0, p - math.exp(epsilon) * q), 1 - q)
+        found = accountant((event, 1)).delta_bounds(epsilon)
+        assert found.lower <= true * (1 + 1e-12)
+        assert true * (1 - 1e-12) <= found.upper <= true * (1 + 1e-10)
+
+
+def test_json_and_sparse_probabilities():
+    sparse = privacy_loss_from_pmf({3: 0.5, -3: 0.25}, Fraction(1, 10), 0, 0.25)
+    dense = privacy_loss_from_pmf([0.25, 0, 0, 0, 0, 0, 0.5], Fraction(1, 10), -3)
+    assert sparse == dense  # what is missing is infinite loss
+    both = privacy_loss_from_pmf([0.5], 1, 1, addition=dense)
+    assert both.addition_losses == dense.losses
+    for event in (sparse, both):
+        assert Event.from_json(event.to_json()) == event
+        assert json.loads(event.to_json())["event"]["type"] == "PrivacyLossEvent"
+
+
+def test_rounded_probabilities_are_repaired_upward():
+    masses = geometric(0.5, 9)
+    for factor in (1 + 1e-13, 1 - 1e-13):
+        rounded = masses * factor
+        event = privacy_loss_from_pmf(rounded, 0.5, -9)
+        values = [float(p) for p in event.probabilities]
+        assert sum(event.probabilities) <= 1
+        # From the second loss on nothing is taken off.
+        assert all(a >= b for a, b in zip(values[1:], rounded[1:], strict=True))
+    losses = 0.5 * np.arange(-9, 10)
+    shifted = masses * (masses @ np.exp(-losses)) ** -1 * (1 + 1e-12)
+    shifted[-1] += 1 - shifted.sum() if shifted.sum() < 1 else 0
+    event = privacy_loss_from_pmf(shifted, 0.5, -9)
+    other = math.fsum(
+        float(p) * math.exp(-float(x))
+        for p, x in zip(event.probabilities, event.losses, strict=True)
+    )
+    assert other <= 1
+    # The two largest losses are what they were.
+    assert event.probabilities[-2:] == tuple(Fraction(p) for p in shifted[-2:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        (([0.5, 0.6], 1), ParameterError, "at most 1"),
+        (([0.5, -0.1], 1), ParameterError, ">= 0"),
+        (([0.0, 0.0], 1), ParameterError, "not all be 0"),
+        (([math.nan], 1), ParameterError, "finite"),
+        (([0.5], 0), ParameterError, "interval"),
+        (([0.5], 1, 0.5), DTypeError, "lower_index"),
+        (([0.5], 1, 0, -1), ParameterError, "infinity_mass"),
+        (([0.5], 1, 0, 1), ParameterError, "infinity_mass|at most 1"),
+        ((["a"], 1), DTypeError, "numbers"),
+        (([[0.5]], 1), DTypeError, "shape"),
+        (([0.5, 0.5], 1, -1), ParameterError, "optimistic"),
+        (({0.5: 1.0}, 1), DTypeError, "probabilities"),
+    ],
+)
+def test_bad_probabilities_are_refused(arguments, error, match):
+    with pytest.raises(error, match=match):
+        privacy_loss_from_pmf(*arguments)
+
+
+def test_dp_accounting_reads_the_same():
+    pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    theirs = pld.from_laplace_mechanism(1.0, value_discretization_interval=1e-3)
+    pmf = theirs._pmf_remove.to_dense_pmf()
+    event = privacy_loss_from_pmf(
+        pmf._probs, pmf._discretization, pmf._lower_loss, pmf._infinity_mass
+    )
+    twice = PrivacyLossEvent(
+        event.losses, event.probabilities, event.losses, event.probabilities
+    )
+    ours = accountant((twice, 5)).epsilon_bounds(1e-6)
+    assert ours.estimate == pytest.approx(
+        theirs.self_compose(5).get_epsilon_for_delta(1e-6), rel=1e-9
+    )
+    exact = accountant((LaplaceEvent(1, 1), 5)).epsilon_bounds(1e-6)
+    assert exact.lower <= ours.upper <= exact.upper * (1 + 1e-5)
+
+
+# ---- bounded range -------------------------------------------------------------------
+
+
+def test_bounded_range_once_is_its_worst_interval():
+    event = ExponentialMechanismEvent(2)
+    for epsilon in (0, 0.5, 1.75):
+        true = event_delta(event, epsilon)
+        found = accountant((event, 1)).delta_bounds(epsilon)
+        assert found.lower <= true <= found.upper <= true * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 5, 200])
+@pytest.mark.parametrize("length", [Fraction(1, 10), 2])
+def test_bounded_range_is_between_response_and_pure(length, count):
+    events = [
+        PureDPEvent(Fraction(length) / 2),
+        ExponentialMechanismEvent(length),
+        PureDPEvent(length),
+    ]
+    least, found, most = (
+        accountant((event, count)).epsilon_bounds(1e-6) for event in events
+    )
+    assert least.lower <= found.lower <= found.upper < most.upper
+    assert found.lower >= least.lower
+
+
+# ---- many steps ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shift", "sigma", "count"), [(1, 3, 50), (2, 4, 9), (1, 2, 400)]
+)
+def test_the_closed_form_of_discrete_gaussian_noise(shift, sigma, count):
+    """Against the composition on the lattice of its losses."""
+    loss = DiscreteGaussianLoss(shift, Fraction(sigma * sigma))
+    closed = DiscreteGaussianProfile(shift, Fraction(sigma * sigma)).times(count)
+    for deviations in (0, 1, 4):
+        mu = shift * math.sqrt(count) / sigma
+        epsilon = mu * mu / 2 + deviations * mu
+        theta = (deviations + 1) / mu
+        grid = grid_profile(((loss, count),), theta, epsilon).log_delta(epsilon)
+        form = closed.log_delta(epsilon)
+        assert form.lower <= grid.upper
+        assert grid.lower <= form.upper
+        assert form.upper - form.lower < 1e-10
+        assert grid.upper - grid.lower < 1e-7
+
+
+def test_wide_discrete_noise_is_summed_or_continuous():
+    """At the width where one takes over from the other."""
+    summed = DiscreteGaussianProfile(10**4, Fraction(10**9))
+    wide = DiscreteGaussianProfile(10**4, Fraction(10**9) + 1)
+    for epsilon in (0.01, 0.5, 2, 10):
+        a, b = summed.log_delta(epsilon), wide.log_delta(epsilon)
+        assert b.lower - 1e-6 <= a.lower <= a.upper <= b.upper + 1e-6
+        assert b.upper - b.lower < 1e-5
+    huge = accountant((DiscreteGaussianEvent(1, 10**6, 1), 10**9))
+    bounds = huge.epsilon_bounds(1e-9)
+    assert bounds.upper - bounds.lower < 1e-9 * bounds.upper
+    true = conversions.gaussian_epsilon(1e-9, 1, 10**6 / math.sqrt(10**9))
+    assert bounds.estimate == pytest.approx(true, rel=1e-9)
+
+
+@pytest.mark.parametrize("view", list(View))
+def test_cumulants_of_sampled_intervals(view):
+    for e, ends, rate in ((2, True, Fraction(1, 10)), (1, False, Fraction(3, 4))):
+        loss = IntervalLoss(Fraction(e), ends, rate, view)
+        orders = np.array([0.3, 4.0, 50.0])
+        value, error = loss.cumulants(orders)
+        for t, ours, slack in zip(orders, value, error, strict=True):
+            assert abs(mp.mpf(float(ours)) - interval_cumulant(loss, t)) <= slack
+            assert slack < 1e-10
+
+
+def interval_cumulant(loss, t):
+    """K(t) by an integral at 30 digits."""
+    e, q = mp.mpf(float(loss.epsilon)), mp.mpf(float(loss.rate))
+    top = mp.mpf(1) / 4 if loss.ends else 1 / (-2 * mp.expm1(-e))
+
+    def density(x):
+        return top * mp.exp((x - e) / 2)
+
+    def removal(x):  # of P on the sample, times e^(t loss)
+        r = 1 + q * mp.expm1(x)
+        return mp.exp(-x) * r ** (1 + t)
+
+    def addition(x):
+        return (1 + q * mp.expm1(-x)) ** -t
+
+    def total(part, low, high):
+        found = mp.quad(lambda x: density(x) * part(x), [low, (low + high) / 2, high])
+        if loss.ends and high == e:
+            found += part(e) / 2
+        if loss.ends and low == -e:
+            found += mp.exp(-e) / 2 * part(-e)
+        return found
+
+    if loss.view is View.REMOVAL:
+        return mp.log(total(removal, -e, e))
+    if loss.view is View.ADDITION:
+        return mp.log(total(addition, -e, e))
+    moment = total(removal, 0, e) + total(addition, -e, mp.mpf(0))
+    t_own, t = t, 0
+    kept = total(removal, 0, e) + total(addition, -e, mp.mpf(0))
+    t = t_own
+    return mp.log(moment + 1 - kept)
+
+
+@pytest.mark.parametrize("count", [150, 400])
+def test_the_contour_of_sampled_laplace_noise_agrees_with_its_grid(count):
+    for view in (View.REMOVAL, View.ADDITION, View.SUBSET):
+        loss = IntervalLoss(Fraction(1), True, Fraction(1, 5), view)
+        from fastdp.accounting._composition import Composition
+        from fastdp.accounting._direction import Direction
+
+        direction = Direction(Composition().plus(loss, count))
+        epsilon = 0.08 * math.sqrt(count) * 3
+        contour = direction.log_delta(epsilon)
+        grid = grid_profile(((loss, count),), 5 / epsilon, epsilon).log_delta(epsilon)
+        assert contour.method == "contour"
+        assert contour.lower <= grid.upper
+        assert grid.lower <= contour.upper
+        assert contour.upper - contour.lower < 1e-8
+        assert grid.upper - grid.lower < 0.05
+
+
+# ---- what is inside of what ----------------------------------------------------------
+
+
+def test_a_sample_of_one_step_is_a_sample_of_that_step():
+    inner = LaplaceEvent(1, 2)
+    plain = accountant((PoissonSampledEvent(0.25, inner), 2)).delta_bounds(0.1)
+    for same in (
+        ComposedEvent((inner,)),
+        SelfComposedEvent(inner, 1),
+        PoissonSampledEvent(1, inner),
+        GroupEvent(LaplaceEvent(Fraction(1, 2), 2), 1),
+    ):
+        event = PoissonSampledEvent(0.25, same)
+        if not isinstance(same, GroupEvent):
+            assert accountant((event, 2)).delta_bounds(0.1) == plain
+    nested = PoissonSampledEvent(0.5, PoissonSampledEvent(0.5, inner))
+    assert accountant((nested, 2)).delta_bounds(0.1) == plain
+    gaussian = ComposedEvent((GaussianEvent(3, 10), GDPEvent(Fraction(2, 5))))
+    one = PoissonSampledEvent(0.01, GDPEvent(Fraction(1, 2)))
+    several = PoissonSampledEvent(0.01, gaussian)
+    assert accountant((several, 50)).epsilon_bounds(1e-5) == accountant(
+        (one, 50)
+    ).epsilon_bounds(1e-5)
+
+
+REFUSED = [
+    (ZCDPEvent(1), "no pair of laws"),
+    (RDPEvent((2,), (1,)), "no pair of laws"),
+    (PoissonSampledEvent(0.5, LaplaceEvent(1, 1, REPLACE)), "ADD_OR_REMOVE_ONE"),
+    (SampledWithoutReplacementEvent(9, 3, LaplaceEvent(1, 1)), "REPLACE_ONE"),
+    (
+        SampledWithoutReplacementEvent(9, 3, GaussianEvent(1, 1, REPLACE)),
+        "Poisson sample",
+    ),
+    (
+        SampledWithoutReplacementEvent(
+            9, 3, PrivacyLossEvent((-1, 1), (0.25, 0.75), (0,), (1,), REPLACE)
+        ),
+        "one law",
+    ),
+    (PoissonSampledEvent(0.5, GroupEvent(GaussianEvent(1, 1), 2)), "group_size"),
+    (SampledWithReplacementEvent(9, 3, GaussianEvent(1, 1, REPLACE)), "no pair"),
+    (PoissonSampledEvent(0.5, SelfComposedEvent(LaplaceEvent(1, 1), 2)), "single step"),
+    (PoissonSampledEvent(0.5, ZCDPEvent(1)), "no pair"),
+]
+
+
+@pytest.mark.parametrize(("event", "match"), REFUSED, ids=lambda x: repr(x)[:60])
+def test_what_is_not_proved_is_refused(event, match):
+    known = PLDAccountant()
+    with pytest.raises(UnsupportedEventError, match=match):
+        known.compose(event)
+    assert known.statement().events == ()
+
+
+def test_groups_and_stated_pairs_stand_for_themselves():
+    group = GroupEvent(PoissonSampledEvent(0.5, PureDPEvent(1)), 3)
+    found = accountant((group, 2)).epsilon_bounds(1e-6)
+    one = math.log1p(0.5 * math.expm1(1))
+    pure = accountant((PureDPEvent(Fraction(3 * one)), 2)).epsilon_bounds(1e-6)
+    assert found.estimate == pytest.approx(pure.estimate, rel=1e-12)
+    drawn = SampledWithReplacementEvent(9, 3, PureDPEvent(1, REPLACE))
+    assert accountant((drawn, 2)).epsilon_bounds(1e-6).upper < 6
+
+
+# ---- extremes ------------------------------------------------------------------------
+
+
+def test_a_step_of_which_rho_is_known_leaves_the_bounds_of_the_others():
+    wide = DiscreteGaussianEvent(5, 9)  # several coordinates: only rho is used
+    other = (PoissonSampledEvent(0.02, GaussianEvent(1, 1)), 100)
+    alone = accountant(other).epsilon_bounds(1e-6)
+    bounds = accountant(other, (wide, 1)).epsilon_bounds(1e-6)
+    assert bounds.certificate == "chernoff"
+    assert bounds.lower == pytest.approx(alone.lower, rel=1e-9)
+    assert alone.upper < bounds.upper < alone.upper + 4
+
+
+EXTREMES = [
+    (LaplaceEvent(1, 10**12), 10**6),
+    (LaplaceEvent(10**6, 1), 3),
+    (PoissonSampledEvent(Fraction(1, 10**15), LaplaceEvent(1, 1)), 1000),
+    (PoissonSampledEvent(Fraction(1, 10**9), PureDPEvent(1)), 10**6),
+    (PoissonSampledEvent(1 - Fraction(1, 10**15), PureDPEvent(30)), 10),
+    (DiscreteGaussianEvent(1, Fraction(1, 100), 1), 7),
+    (DiscreteGaussianEvent(1, 10**15, 1), 10**18),
+    (PoissonSampledEvent(0.01, DiscreteGaussianEvent(1, 10**7, 1)), 10),
+    (DiscreteLaplaceEvent(10**6, 10**6), 100),
+    (DiscreteLaplaceEvent(10**5, 10**5), 10),
+    (ApproximateDPEvent(1, 1 - Fraction(1, 10**30)), 2),
+    (ApproximateDPEvent(1, Fraction(1, 10**300)), 10**6),
+    (ExponentialMechanismEvent(Fraction(1, 10**12)), 100),
+    (PrivacyLossEvent((-700, 700), (Fraction(1, 10**305), Fraction(1, 2))), 3),
+]
+
+
+@pytest.mark.parametrize(("event", "count"), EXTREMES, ids=lambda x: repr(x)[:50])
+def test_extremes_get_a_valid_bracket(event, count):
+    known = accountant((event, count))
+    for delta in (1e-3, 1e-12):
+        bounds = known.epsilon_bounds(delta)
+        assert 0 <= bounds.lower <= bounds.estimate <= bounds.upper
+        assert not math.isnan(bounds.upper)
+    for epsilon in (0, 1e-6, 1, 50):
+        logs = known.ln_delta_bounds(epsilon)
+        assert logs.lower <= logs.estimate <= logs.upper <= 0
+
+
+HEAVY = [
+    ((DiscreteGaussianEvent(1, 1, 1), 10**6),),
+    ((PoissonSampledEvent(0.01, DiscreteGaussianEvent(1, 300, 1)), 1000),),
+    ((PoissonSampledEvent(0.1, DiscreteLaplaceEvent(3, 2)), 10**5),),
+    (
+        (PoissonSampledEvent(0.3, GaussianEvent(1, Fraction(1, 2))), 3),
+        (PoissonSampledEvent(0.1, LaplaceEvent(1, 3)), 3),
+        (PureDPEvent(Fraction(1, 7)), 3),
+    ),
+]
+
+
+@pytest.mark.parametrize("steps", HEAVY, ids=lambda x: repr(x)[:50])
+def test_memory_stays_below_its_cap(steps):
+    tracemalloc.start()
+    try:
+        bounds = accountant(*steps).epsilon_bounds(1e-9)
+        assert bounds.lower <= bounds.upper
+        assert tracemalloc.get_traced_memory()[1] < CAP
+    finally:
+        tracemalloc.stop()
