@@ -16,6 +16,7 @@ import numpy as np
 
 from fastdp.accounting._atoms import Atoms
 from fastdp.accounting._losses import Complexes, Floats, Loss, Tilted, U
+from fastdp.accounting._memory import numbers
 from fastdp.accounting._simple_losses import TiltedAtoms
 
 #: From this variance on the theta function is 1 within e^-157, where it is used.
@@ -25,7 +26,7 @@ _WIDE = 16
 _REACH = 12.0
 
 #: Most integers whose losses are listed.
-_MOST = 1 << 20
+_MOST = numbers(128)
 
 
 @dataclass(frozen=True)

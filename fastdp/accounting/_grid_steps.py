@@ -20,6 +20,7 @@ from fastdp.accounting._grid import (
 from fastdp.accounting._grid_profile import MOST_TERMS, GridProfile, GridReading
 from fastdp.accounting._interval_loss import IntervalLoss, fitting_step
 from fastdp.accounting._losses import Floats, Loss
+from fastdp.accounting._memory import numbers
 from fastdp.accounting._merged_cells import merged_law
 from fastdp.accounting._repeated_atoms import Sums, largest_power, sums_of
 from fastdp.accounting._sampled_cells import sampled_cells, sampled_range
@@ -27,7 +28,7 @@ from fastdp.accounting._sampled_loss import SampledGaussianLoss
 from fastdp.accounting._simple_losses import AtomLoss, LaplaceLoss, ScatteredLoss
 
 #: Cells that the widest law of a single step should have, and the most there may be.
-_CELLS, _MOST_CELLS = 1 << 17, 1 << 20
+_CELLS, _MOST_CELLS = 1 << 17, numbers(128)
 
 #: Cells that the whole composition may have, which reaches over so many deviations.
 _MOST_WHOLE, _REACH = 1 << 18, 30.0

@@ -20,13 +20,14 @@ import numpy as np
 from fastdp.accounting._atoms import Atoms, sampled_loss
 from fastdp.accounting._grid import Cells, cells_of
 from fastdp.accounting._losses import Complexes, Floats, Loss, Tilted, U
+from fastdp.accounting._memory import numbers
 from fastdp.accounting._simple_losses import ScatteredLoss, TiltedAtoms
 
 #: Cells of the inner loss from which the cumulants are bounded.
 _CELLS = 4096
 
 #: Most cells of a grid.
-_MOST = 1 << 20
+_MOST = numbers(128)
 
 #: Nodes on each piece of a quadrature, and in all.
 _NODES, _MOST_NODES = 20, 1 << 16

@@ -19,6 +19,7 @@ from fastdp.accounting._atoms import Atoms
 from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
 from fastdp.accounting._ledger import leaves
 from fastdp.accounting._losses import Floats, U
+from fastdp.accounting._memory import numbers
 from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld_families import (
     AtomFamily,
@@ -59,7 +60,7 @@ from fastdp.exceptions import UnsupportedEventError
 _PURE = (Fraction(1, 10**9), Fraction(500))
 
 #: Most atoms of one law.
-_MOST_ATOMS = 1 << 18
+_MOST_ATOMS = numbers(512)
 
 #: Units of losses that are finer than their range over this are no use.
 _FINEST = 1 << 22

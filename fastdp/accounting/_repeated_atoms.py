@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastdp.accounting._losses import Floats, U
+from fastdp.accounting._memory import numbers
 from fastdp.accounting._simple_losses import AtomLoss, ScatteredLoss
 
 #: Most sums that are listed.
-MOST_SUMS = 1 << 19
+MOST_SUMS = numbers(256)
 
 
 @dataclass(frozen=True, eq=False)

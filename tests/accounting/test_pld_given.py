@@ -39,15 +39,13 @@ from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
 from fastdp.accounting._discrete_gaussian_profile import DiscreteGaussianProfile
 from fastdp.accounting._grid_steps import grid_profile
 from fastdp.accounting._interval_loss import IntervalLoss, View
+from fastdp.accounting._memory import CAP
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 ADD, REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
     NeighboringRelation.REPLACE_ONE,
 )
-
-#: Bytes that one question may use.
-CAP = 1 << 30
 
 mp.mp.dps = 30
 
