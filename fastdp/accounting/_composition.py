@@ -45,13 +45,15 @@ class Plan:
     """A contour: theta, the distance and number of its nodes, and what they leave out.
 
     `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
-    `orders` are the indices of the orders that bound the aliases.
+    `lost` is ln of that unit over delta, and `orders` are the indices of the orders
+    that bound the aliases.
     """
 
     theta: float
     step: float
     count: int
     beyond: float
+    lost: float
     orders: tuple[int, ...]
 
 

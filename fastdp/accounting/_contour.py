@@ -26,7 +26,7 @@ __all__ = ["Chernoff", "Contour", "LogDelta", "TooCostlyError"]
 _SHARE = 1e-13
 
 #: What they may add where a plan is kept, and how much sums may cancel more.
-_KEPT_SHARE, _KEPT_EXCESS = 1e-11, 3.0
+_KEPT_SHARE, _KEPT_EXCESS = 3e-12, 1.5
 
 #: Most nodes of the outer sum, and most complex numbers in a table.
 _MOST_NODES, _TABLE = 1 << 16, 1 << 19
@@ -87,6 +87,7 @@ class Contour:
         except OverflowError as error:
             raise TooCostlyError from error
         composition.plan = plan
+        self._lost = plan.lost
         self.theta, self._step, self._beyond = plan.theta, plan.step, plan.beyond
         self._y = self._step * np.arange(1, plan.count + 1)
         z = self._z = self.theta + 1j * self._y
@@ -105,9 +106,9 @@ class Contour:
         octave = math.floor(4 * math.log2(2 * math.pi / period)) / 4
         step = self._step = short(2.0**octave)
         cumulant = float(self._chernoff[index] - log_chernoff(self._t[index]))
-        level = cumulant - theta * epsilon - math.log(math.pi)
-        count = self._cut(self._composition, log_delta - level)
-        return Plan(theta, step, count, self._beyond, orders)
+        lost = cumulant - theta * epsilon - log_delta
+        count = self._cut(self._composition, math.log(math.pi) - lost)
+        return Plan(theta, step, count, self._beyond, lost, orders)
 
     def _cheapest(
         self, theta: float, epsilon: float, log_delta: float
@@ -170,8 +171,7 @@ class Contour:
         """Whether a plan that was kept is as good as one made for this epsilon."""
         value = self.estimate(epsilon)[0]
         level = self._tilt.cumulant - self.theta * epsilon
-        least = float((self._chernoff - self._t * epsilon).min())
-        if level > least + _KEPT_EXCESS or not math.isfinite(value):
+        if not level - value <= self._lost + _KEPT_EXCESS:
             return False
         rest = float(self._aliases(np.array([epsilon]))[0]) + self._beyond / math.pi
         return log_or_lowest(rest) + level <= value + math.log(_KEPT_SHARE)

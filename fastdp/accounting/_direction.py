@@ -91,7 +91,8 @@ class Direction:
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
         if best.upper <= enough:
             return best
-        if best.upper - best.lower > self._aim() * best.upper:
+        wide = best.upper - best.lower > _NARROW * best.upper
+        if wide and best.upper - best.lower > self._aim() * best.upper:
             best = self._by_precise(best, log_delta)
         if best.upper - best.lower <= _WIDE * best.upper:
             return best

@@ -52,8 +52,9 @@ _MOST_ORDERS, _MOST_NODES, _TABLE = 1 << 14, 1 << 10, 1 << 15
 #: Parts of the widest strip that are tried.
 _STRIPS = np.array([0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88, 1])
 
-#: Few steps: the envelope of shifted lines, which single losses have, is worth it.
-_FEW = 256
+#: Few steps: the envelope of shifted lines, which single losses have, is worth it, and
+#: y goes so far that more real nodes than this cost more than shifted ones.
+_FEW, _MOST_FEW = 256, 256
 
 Indices = npt.NDArray[np.int64]
 
@@ -71,6 +72,7 @@ class SampledGaussianBatch(Batch):
         self.sign = np.where(removal, 1.0, -1.0)
         self.first = np.where(removal, 1.0, 0.0)
         self.counts = np.array([float(n) for n in counts])
+        self.few = self.counts.sum() <= _FEW
         self.log_total = math.log(self.counts.sum())
         self.share_at_0 = self.shares(np.zeros_like(self.q))
         self._orders: tuple[float, float, list[_Table]] | None = None
@@ -138,7 +140,8 @@ class SampledGaussianBatch(Batch):
         a = self.exponents(np.array(theta))
         aim = np.full(self.q.size, _AIM + self.log_total)
         strips = self._strips(a, aim, growth)
-        return self._tables(np.array([a, a]), strips, _MOST_NODES, rows)
+        most = _MOST_FEW if self.few else _MOST_NODES
+        return self._tables(np.array([a, a]), strips, most, rows)
 
     def growth(self, theta: float, swing: float) -> Floats:
         """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
@@ -190,8 +193,6 @@ class SampledGaussianBatch(Batch):
 
     def tilted(self, theta: float) -> TiltedBatch:
         """Return the laws tilted at theta."""
-        if self.counts.sum() <= _FEW:
-            return LoopBatch(self.losses, self.count_of).tilted(theta)
         return _TiltedSamples(self, theta)
 
 
@@ -320,7 +321,14 @@ class _TiltedSamples(TiltedBatch):
 
     def log_envelope(self, y: Floats) -> Floats:
         """Bound the sum of ln |phi| (theorem 3)."""
+        if self._batch.few:
+            return self._alone.log_envelope(y)
         return log_envelope_of(self._boxes, y)
+
+    @functools.cached_property
+    def _alone(self) -> TiltedBatch:
+        batch = self._batch
+        return LoopBatch(batch.losses, batch.count_of).tilted(self._theta)
 
     @functools.cached_property
     def _boxes(self) -> list[Boxes]:
@@ -379,7 +387,9 @@ class _TiltedSamples(TiltedBatch):
             rows = np.concatenate(alone)
             if not rows.size:
                 break
-        for i in rows.tolist():  # on shifted nodes, for any y
+        if not parts:  # on shifted nodes, for any y
+            return self._alone.nodes(step, count)
+        for i in rows.tolist():
             one = LoopBatch((batch.losses[i],), (batch.count_of[i],))
             parts.append(one.tilted(self._theta).nodes(step, count))
         return total(parts)
