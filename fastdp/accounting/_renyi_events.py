@@ -58,7 +58,7 @@ from fastdp.accounting.events import (
     ZCDPEvent,
 )
 from fastdp.accounting.groups import grouped
-from fastdp.accounting.guarantees import exact_epsilon, sampling_rate
+from fastdp.accounting.guarantees import exact_epsilon, exact_pair, sampling_rate
 from fastdp.exceptions import UnsupportedEventError
 
 #: Discrete Laplace shifts up to this are sampled atom by atom.
@@ -134,7 +134,10 @@ def curve_of(event: Event) -> tuple[Curve, Fraction]:
             return _subset(event)
         case GroupEvent():
             return _group(event)
-    raise UnsupportedEventError(f"no Renyi divergence is known for {event!r}")
+    pair = exact_pair(event)  # the best of what is left
+    if pair is None:
+        raise UnsupportedEventError(f"no Renyi divergence is known for {event!r}")
+    return PureCurve(pair[0]), pair[1]
 
 
 def _gaussian(mu: Fraction) -> Curve:

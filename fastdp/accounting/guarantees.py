@@ -9,7 +9,9 @@ and that of rho, whichever says more.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from fastdp._validate import Real, float_up
 from fastdp.accounting import _laplace, _response, _sampling, _zcdp, conversions
@@ -28,12 +30,15 @@ from fastdp.accounting.events import (
     NeighboringRelation,
     PermuteAndFlipEvent,
     PoissonSampledEvent,
+    PrivacyLossEvent,
     PureDPEvent,
     RandomizedResponseEvent,
+    RDPEvent,
     SampledWithoutReplacementEvent,
     SampledWithReplacementEvent,
     SelfComposedEvent,
     TCDPEvent,
+    TradeOffEvent,
     TruncatedDiscreteLaplaceEvent,
     ZCDPEvent,
     relation_of,
@@ -41,11 +46,25 @@ from fastdp.accounting.events import (
 from fastdp.accounting.groups import group_delta, grouped
 from fastdp.exceptions import UnsupportedEventError
 
+if TYPE_CHECKING:
+    from fastdp.accounting._accountant import Accountant
+
 __all__ = ["event_delta", "event_epsilon", "event_rho", "exact_epsilon"]
 
 ZERO = Fraction(0)
 #: How far an epsilon is looked for.
 _LARGEST_EPSILON = 1e6
+#: What has no profile here: whole curves and functions, and combinations.
+_LEFT_TO_ACCOUNTANTS = (
+    ComposedEvent,
+    GroupEvent,
+    PoissonSampledEvent,
+    PrivacyLossEvent,
+    RDPEvent,
+    SampledWithoutReplacementEvent,
+    SelfComposedEvent,
+    TradeOffEvent,
+)
 
 
 def exact_epsilon(event: Event) -> Fraction | None:
@@ -166,6 +185,32 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
         The event is not known, or no finite epsilon is proved at this delta.
     """
     d = conversions.below_one(delta)
+    try:
+        return _epsilon(event, d)
+    except UnsupportedEventError:
+        if not isinstance(event, _LEFT_TO_ACCOUNTANTS):
+            raise
+        return _of_accountants(event, lambda accountant: accountant.epsilon(d))
+
+
+def _of_accountants(event: Event, reading: Callable[[Accountant[Any]], float]) -> float:
+    """Return the least reading of the accountants that know more than single events."""
+    from fastdp.accounting.fdp import FDPAccountant
+    from fastdp.accounting.pld import PLDAccountant
+    from fastdp.accounting.rdp import RDPAccountant
+
+    found = []
+    for kind in (RDPAccountant, FDPAccountant, PLDAccountant):
+        try:
+            found.append(reading(kind().compose(event)))
+        except UnsupportedEventError as error:
+            refused = error
+    if not found:
+        raise refused
+    return min(found)
+
+
+def _epsilon(event: Event, d: Fraction) -> float:
     if d == 0:
         pure = exact_epsilon(event)
         if pure is not None:
@@ -183,7 +228,7 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
             if conversions.truncated_laplace_delta(e, s, b, bound) <= d:
                 return float_up(e)
             raise UnsupportedEventError(
-                f"{event!r} has a larger delta than {delta!r} at every epsilon"
+                f"{event!r} has a larger delta than {float_up(d)!r} at every epsilon"
             )
         case GaussianEvent(sensitivity=s, sigma=width) if d > 0:
             return conversions.gaussian_epsilon(d, s, width)
@@ -227,7 +272,7 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
             if e0 is not None:
                 return _response.pure_epsilon_at(size * e0, d)
     raise UnsupportedEventError(
-        f"no finite epsilon is known for {event!r} at {delta!r}"
+        f"no finite epsilon is known for {event!r} at delta {float_up(d)!r}"
     )
 
 
@@ -279,6 +324,15 @@ def event_log_delta(event: Event, epsilon: Real) -> float:
     known = _direct_delta(event, e)
     if known is not None:
         return log_up(known)
+    try:
+        return _log_delta(event, e)
+    except UnsupportedEventError:
+        if not isinstance(event, _LEFT_TO_ACCOUNTANTS):
+            raise
+        return _of_accountants(event, lambda accountant: accountant.log_delta(e))
+
+
+def _log_delta(event: Event, e: Fraction) -> float:
     match event:
         case DiscreteLaplaceEvent(sensitivity=s, scale=b):
             return _laplace.log_delta(e, s, b)

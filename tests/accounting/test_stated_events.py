@@ -8,6 +8,7 @@ import mpmath as mp
 import pytest
 
 from fastdp.accounting import (
+    ApproximateAccountant,
     ApproximateDPEvent,
     ComposedEvent,
     ExponentialMechanismEvent,
@@ -20,10 +21,13 @@ from fastdp.accounting import (
     PoissonSampledEvent,
     PureDPEvent,
     RandomizedResponseEvent,
+    RDPAccountant,
+    RDPEvent,
     SampledWithoutReplacementEvent,
     SampledWithReplacementEvent,
     SelfComposedEvent,
     TCDPEvent,
+    TradeOffEvent,
     ZCDPAccountant,
     ZCDPEvent,
     conversions,
@@ -251,8 +255,22 @@ def test_several_events_get_the_better_of_two_sums():
         assert event_log_delta(event, epsilon) == parts.log_delta(epsilon)
     sampled = PoissonSampledEvent(0.1, event)
     assert event_epsilon(sampled, 0) < 5.3
-    with pytest.raises(UnsupportedEventError):
-        event_epsilon(SelfComposedEvent(ApproximateDPEvent(1, 0.1), 2), 0.5)
+
+
+def test_what_has_no_profile_of_its_own_is_left_to_accountants():
+    twice = SelfComposedEvent(ApproximateDPEvent(1, Fraction(1, 10)), 2)
+    optimum = ApproximateAccountant().compose(twice)
+    assert event_epsilon(twice, 0.5) == pytest.approx(optimum.epsilon(0.5), rel=1e-9)
+    assert event_delta(twice, 1) == pytest.approx(optimum.delta(1), rel=1e-9)
+    curve = RDPEvent((2, 8), (Fraction(1, 10), Fraction(1, 2)))
+    assert event_epsilon(curve, 1e-4) == RDPAccountant().compose(curve).epsilon(1e-4)
+    function = TradeOffEvent((0, Fraction(1, 2), 1), (1, Fraction(1, 4), 0))
+    # in either order of the datasets: where the function meets its inverse
+    assert event_delta(function, 0) == pytest.approx(0.2, rel=1e-12)
+    with pytest.raises(UnsupportedEventError):  # no pure epsilon
+        event_epsilon(curve, 0)
+    with pytest.raises(UnsupportedEventError):  # less than the deltas lose
+        event_epsilon(twice, 0.05)
 
 
 def test_rho_of_a_wide_range_is_that_of_pure_epsilon():
