@@ -229,15 +229,19 @@ def _pairs(found: tuple[Floats, Floats]) -> list[tuple[float, float]]:
 
 
 @functools.lru_cache(maxsize=_ADDED)
+def _added(loss: Loss, times: int) -> Batch:
+    return batches_of(((loss, times),))[0]
+
+
+@functools.lru_cache(maxsize=_ADDED)
 def _added_orders(added: Steps, indices: tuple[int, ...]) -> list[tuple[float, float]]:
     """Return K of a few steps at some orders."""
     t = np.array([order(i) for i in indices])
-    return _pairs(_sum_of_orders(batches_of(added), t))
+    return _pairs(_sum_of_orders([_added(*step) for step in added], t))
 
 
 @functools.lru_cache(maxsize=_ADDED)
 def _added_nodes(loss: Loss, times: int, place: Place) -> tuple[Tilt, Nodes]:
     """Return K(theta), the mean, and ln phi at some nodes of one added step."""
     theta, step, count = place
-    (batch,) = batches_of(((loss, times),))
-    return batch.tilted(theta).nodes(step, count)
+    return _added(loss, times).tilted(theta).nodes(step, count)

@@ -247,9 +247,9 @@ class _Table:
         self.high = self.u > switch
         self.rise = q * np.expm1(np.minimum(self.u, switch))  # r - 1 up to there
         ratio = np.log1p(self.rise)
+        self.high_q = self.q[np.nonzero(self.high)[0]]
         u = self.u[self.high]
-        wide = np.broadcast_to(q, self.u.shape)[self.high]
-        ratio[self.high] = u + np.log(wide + (1 - wide) * np.exp(-u))
+        ratio[self.high] = u + np.log(self.high_q + (1 - self.high_q) * np.exp(-u))
         self.ratio = ratio
         self.reach = self.s * np.sqrt(2 * self.aim)
 
@@ -458,8 +458,7 @@ class _Law:
         )
         line = table.rise * weight
         far = log_weight[table.high] + table.u[table.high]
-        wide = np.broadcast_to(table.q[:, None], power.shape)[table.high]
-        line[table.high] = wide * (np.exp(far) - weight[table.high])
+        line[table.high] = table.high_q * (np.exp(far) - weight[table.high])
         line *= a
         both = first - line
         excess = both.sum(axis=1)
