@@ -29,10 +29,12 @@ def epsilon_by_contour(
     chernoff: Chernoff,
     upper: float,
     log_delta: tuple[float, float],
+    enough: float = 0.0,
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta, at most `upper`.
 
-    `log_delta` are bounds of ln delta: the lower one is what has to be met.
+    `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
+    epsilon is found not to be above `enough`, nothing more is.
 
     Raises
     ------
@@ -40,8 +42,13 @@ def epsilon_by_contour(
         The contour would need too many nodes.
     """
     search = Search(log_delta, upper)
+    contour = _kept(composition, chernoff)
+    if 0 < enough < upper:
+        one = contour or Contour(composition, chernoff, enough, log_delta[0])
+        (found,) = one.log_deltas(np.array([enough]))
+        if found.upper <= log_delta[0]:
+            return Bracket(0.0, enough, enough, "contour")
     epsilon = chernoff.guess(log_delta[0])
-    contour = _kept(composition, chernoff, search, epsilon)
     if contour is not None:
         epsilon = search.root(contour, epsilon)
         if contour.fits(epsilon):
@@ -58,15 +65,13 @@ def epsilon_by_contour(
     return Bracket(search.lower, epsilon, search.upper, "contour")
 
 
-def _kept(
-    composition: Composition, chernoff: Chernoff, search: Search, epsilon: float
-) -> Contour | None:
+def _kept(composition: Composition, chernoff: Chernoff) -> Contour | None:
     """Return the contour of the plan that an earlier reading left, if any."""
     plan = composition.plan
     if plan is None:
         return None
     try:
-        return Contour(composition, chernoff, epsilon, 0.0, plan)
+        return Contour(composition, chernoff, 0.0, 0.0, plan)
     except TooCostlyError:
         return None
 

@@ -82,9 +82,11 @@ class Direction:
             return best
         try:
             found = epsilon_by_contour(
-                self.composition, self._chernoff, upper, log_delta
+                self.composition, self._chernoff, upper, log_delta, enough
             )
             best = best.meet(found)
+            if best.upper <= enough:
+                return best
         except TooCostlyError:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)

@@ -28,6 +28,12 @@ from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
 
+#: Bits of rho: long fractions make composing slow.
+_BITS = 256
+
+#: Widths of epsilon, relative to it, up to which rho has nothing to add.
+_NARROW = 1e-6
+
 #: Relative allowance for a handful of roundings.
 _WIDE = Fraction(1, 10**14)
 
@@ -129,7 +135,7 @@ class State:
         """Return the state with `count` more times `step`."""
         rho, closed = None, None
         if self.rho is not None and step.rho is not None:
-            rho = shortened_up(self.rho + count * step.rho)
+            rho = shortened_up(self.rho + count * step.rho, _BITS)
         own = step.closed
         if step.removal.loss is None and step.addition.loss is None:
             own = NothingProfile()
@@ -196,7 +202,8 @@ class State:
             found = profile.epsilon((low, high), enough)
         else:
             found = profile.epsilon((low, high))
-        if self.rho is None or isinstance(profile, NothingProfile):
+        narrow = found.upper - found.lower <= _NARROW * found.upper
+        if self.rho is None or narrow or found.upper <= enough:
             return found
         known = _zcdp.epsilon_from(low, self.rho, _NOTHING)
         if known >= found.upper:

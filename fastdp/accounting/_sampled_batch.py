@@ -296,11 +296,15 @@ class _Table:
         share = self.share[:, 1:]
         c = batch.widths(self.rows) / (self.s * self.s)[:, None]
         result = np.empty(c.shape)
-        for j in range(c.shape[1]):
-            sine, versed = np.sin(c[:, j, None]), 1 - np.cos(c[:, j, None])
-            tangent = share * sine / np.maximum(1 - share * versed, 1e-9)
-            angle = np.minimum(tangent, c[:, j, None])  # at least about the argument
-            result[:, j] = (heavy + swing * angle).max(axis=1)
+        sine, versed = np.sin(c), 1 - np.cos(c)
+        strips = max(1, _TABLE // share.size)
+        for j in range(0, c.shape[1], strips):
+            part = np.s_[:, j : j + strips, None]
+            tangent = share[:, None, :] * sine[part]
+            tangent /= np.maximum(1 - share[:, None, :] * versed[part], 1e-9)
+            angle = np.minimum(tangent, c[part])  # at least about the argument
+            grown = heavy[:, None, :] + swing * angle
+            result[:, j : j + strips] = grown.max(axis=2)
         beyond = swing * c - _AIM - batch.log_total
         result = np.maximum(result, beyond)
         return np.asarray(np.maximum(result, 0.0) + 1.5)
