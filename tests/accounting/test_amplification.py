@@ -216,6 +216,27 @@ def test_the_sharper_rate_is_for_binary_response_alone():
     assert event_delta(RandomizedResponseEvent(p, 1 - p), 1) <= one
 
 
+def test_reports_need_not_hide_as_often_as_the_withdrawn_lemma_says():
+    # Its lemma: with R(0), R(1) made of Q0 and Q1, every R(x) is at least
+    # (Q0 + Q1)/(E + 1). Here R(2) is not, at an output that R(0) and R(1) share;
+    # (Q0 + Q1)/(2 E), the rate that is used for all randomizers, it is.
+    grown, a = math.e, 0.2
+    b = 1 - (grown + 1) * a
+    rows = [(grown * a, a, b), (a, grown * a, b)]
+    rows.append(((1 - b / grown) / 2, (1 - b / grown) / 2, b / grown))
+    for column in zip(*rows, strict=True):
+        assert max(column) <= grown * min(column) * (1 + 1e-12)
+    first = [(grown * p - q) / (grown - 1) for p, q in zip(*rows[:2], strict=True)]
+    second = [(grown * q - p) / (grown - 1) for p, q in zip(*rows[:2], strict=True)]
+    assert min(first + second) >= -1e-15
+    both = [p + q for p, q in zip(first, second, strict=True)]
+    assert rows[2][2] < 0.7 * both[2] / (grown + 1)
+    assert all(
+        mass >= part / (2 * grown) * (1 - 1e-12)
+        for mass, part in zip(rows[2], both, strict=True)
+    )
+
+
 def test_a_block_of_clients_may_not_be_skipped_downwards():
     # Taking the best (not the worst) end of every block of N would claim too little.
     from fastdp.accounting import _binomial, _shuffling
