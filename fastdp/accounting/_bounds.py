@@ -9,6 +9,8 @@ from typing import Self
 #: What the bounds of each method consist of (docs/proofs/numerical_accounting.md).
 _BOUNDS = {
     "closed form": ("the formula's value rounded outward",),
+    "sum": ("all sums of losses, listed, and their multinomial masses",),
+    "two laws": ("a law that dominates a step, and one that the step may have",),
     "contour": (
         "aliases by Chernoff (theorem 1)",
         "cut-off nodes by monotone envelopes (theorems 2 to 6)",
@@ -26,6 +28,11 @@ _BOUNDS = {
 #: Why a method may stay wider than what was aimed at.
 _REASONS = {
     "closed form": "the formula is known to no more digits",
+    "sum": "the masses are known to no more digits",
+    "two laws": (
+        "a step is known by bounds only: bounded range, noise that moves several "
+        "integers, or extreme parameters"
+    ),
     "contour": "the terms are so far above delta that more digits cost too much",
     "grid": (
         "a contour needs too many nodes, for few steps or losses without a density, "

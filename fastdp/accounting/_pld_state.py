@@ -57,7 +57,8 @@ class Between:
 
 def _between(low: Bracket, high: Bracket) -> Bracket:
     estimate = min(max(high.estimate, low.lower), high.upper)
-    return Bracket(min(low.lower, high.upper), estimate, high.upper, high.method)
+    method = high.method if high.method == "chernoff" else "two laws"
+    return Bracket(min(low.lower, high.upper), estimate, high.upper, method)
 
 
 Profile = Direction | Between | FiniteProfile | ClosedForm | Checked

@@ -61,8 +61,9 @@ class Bounds(NamedTuple):
     certificate : Certificate
         How the bounds were got: a string, "closed form", "contour" (the integral of
         docs/proofs/numerical_accounting.md), "grid" (laws on a grid of losses, one
-        worse and one better) or "chernoff" (the bound of Renyi divergences: all that
-        is proved where the others are too costly). Its `bounds` name what was
+        worse and one better), "sum" (over all sums of few losses), "two laws" (where
+        a step is known by bounds only) or "chernoff" (the bound of Renyi divergences:
+        all that is proved where the others are too costly). Its `bounds` name what was
         bounded; its `shortfall` says why where the relative width is not what is aimed
         at: 1e-10 for many steps of sampled Gaussian noise, 1e-6 otherwise.
     """
@@ -76,10 +77,12 @@ class Bounds(NamedTuple):
 class PLDAccountant(CurveReadings[State]):
     """Composes the laws of privacy losses: the exact profile, with proved bounds.
 
-    For Gaussian noise, also on Poisson samples, Laplace and discrete Laplace noise,
-    randomized response, and what is known by a pure or approximate guarantee (as
-    which selections count), in any mix and number; lower bounds are those of the worst
-    mechanism that such a guarantee allows. `epsilon` and `delta` are the upper bounds;
+    For Gaussian, Laplace, discrete Laplace (also truncated) and discrete Gaussian
+    noise, randomized response, selections, and what is known by a pure or approximate
+    guarantee, a trade-off function or a law of its privacy loss; each also on Poisson
+    samples and (but for Gaussian noise) on subsets of fixed size; in any mix and
+    number. Lower bounds are those of the worst mechanism that a guarantee allows.
+    `epsilon` and `delta` are the upper bounds;
     `epsilon_bounds` and its like tell the lower ones as well, which are mostly within a
     relative 1e-10.
 
