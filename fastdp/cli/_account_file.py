@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fastdp import _validate
-from fastdp.accounting import NeighboringRelation, Statement, events
-from fastdp.cli import _files
+from fastdp.accounting import (
+    NeighboringRelation,
+    PrivacyLossDistribution,
+    Statement,
+    events,
+)
+from fastdp.cli import _account_amplified, _files
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
 #: Longest file, in bytes.
@@ -191,6 +196,9 @@ def _exported(
     content: dict[str, Any], text: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the entries of what an accountant or an event has exported."""
+    if content["format"] == "fastdp privacy loss distribution":
+        event = PrivacyLossDistribution.from_json(text).event()
+        return [{"event": json.loads(event.to_json())["event"]}], {}
     if content["format"] == "fastdp event":
         events.Event.from_json(text)
         return [{"event": content["event"]}], {}
@@ -247,6 +255,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _event(source: dict[str, Any], relation: NeighboringRelation | None) -> Any:
+    if source.get("type") in list(_account_amplified.MAKERS):
+        return _account_amplified.made(source, relation, number_of)
     kind = _kind(source)
     known = {field.name: field for field in fields(kind)}
     for name in source:
@@ -274,7 +284,8 @@ def _event(source: dict[str, Any], relation: NeighboringRelation | None) -> Any:
 def _kind(source: dict[str, Any]) -> type[events.Event]:
     name = source.get("type")
     if not isinstance(name, str) or name not in _KINDS:
-        kinds = ", ".join(sorted(k for k in _KINDS if not k.endswith("Event")))
+        short = [k for k in _KINDS if not k.endswith("Event")]
+        kinds = ", ".join(sorted([*short, *_account_amplified.MAKERS]))
         shown = repr(name) if isinstance(name, str) else "none"
         raise ParameterError(f"type must be one of {kinds}; got {shown}")
     return _KINDS[name]
@@ -358,9 +369,17 @@ def _within(value: object, name: str, place: Place) -> Iterator[Place]:
         for i, part in enumerate(value):
             yield from _within(part, name, (*place, i))
     elif isinstance(value, dict):
-        kind = _KINDS.get(value["type"]) if isinstance(value.get("type"), str) else None
-        declared = {f.name: f.type for f in fields(kind)} if kind else {}
-        if declared.get(name) == "Fraction":
+        if name in _numbers(value.get("type")):
             yield (*place, name)
         for key, part in value.items():
             yield from _within(part, name, (*place, key))
+
+
+def _numbers(kind: object) -> list[str]:
+    """Return the names of the fields of a kind of event that are real numbers."""
+    if not isinstance(kind, str):
+        return []
+    if kind in _account_amplified.MAKERS:
+        return list(_account_amplified.numbers_of(kind))
+    known = _KINDS.get(kind)
+    return [f.name for f in fields(known) if f.type == "Fraction"] if known else []

@@ -26,6 +26,9 @@ from fastdp.accounting.limits import GaussianLimit, clt_poisson
 from fastdp.cli import _account_file
 from fastdp.exceptions import CalibrationError, ParameterError, UnsupportedEventError
 
+#: Longest reason of a refusal, in characters.
+_LONGEST_REASON = 240
+
 #: An event and how often it is composed.
 Counted = tuple[Event, int]
 
@@ -69,6 +72,7 @@ INTERVALS: dict[str, tuple[tuple[Fraction, Fraction], ...]] = {
     "sigma": ((Fraction(1, 2**7), Fraction(2**40)),),
     "scale": ((Fraction(1, 2**7), Fraction(2**40)),),
     "epsilon": ((Fraction(1, 2**40), Fraction(2**6)),),
+    "local_epsilon": ((Fraction(1, 2**16), Fraction(2**4)),),
     "mu": ((Fraction(1, 2**40), Fraction(2**5)),),
     "rho": ((Fraction(1, 2**40), Fraction(2**9)),),
     "sampling_probability": (
@@ -97,13 +101,18 @@ class Reading:
 
 
 def read(
-    parts: Sequence[Counted], *, delta: Fraction | None, epsilon: Fraction | None
+    parts: Sequence[Counted],
+    *,
+    delta: Fraction | None,
+    epsilon: Fraction | None,
+    check: bool = False,
 ) -> list[Reading]:
     """Return epsilon at `delta`, or else delta at `epsilon`, under each notion.
 
-    Bounds come first, the least first; then approximations; then what was refused.
+    With `check` the exact privacy loss is computed by two methods. Bounds come first,
+    the least first; then approximations; then what was refused.
     """
-    readings = [_reading(notion, parts, delta, epsilon) for notion in NOTIONS]
+    readings = [_reading(notion, parts, delta, epsilon, check) for notion in NOTIONS]
     limit = central_limit(parts)
     if limit is not None and delta != 0:
         value = (
@@ -133,6 +142,7 @@ def _reading(
     parts: Sequence[Counted],
     delta: Fraction | None,
     epsilon: Fraction | None,
+    check: bool,
 ) -> Reading:
     try:
         accountant = notion.accountant(parts)
@@ -144,16 +154,22 @@ def _reading(
         what = notion.what
         if isinstance(accountant, PLDAccountant) and delta != 0:
             if delta is None:
-                bounds = accountant.delta_bounds(epsilon or 0)
+                bounds = accountant.delta_bounds(epsilon or 0, check=check)
             else:
-                bounds = accountant.epsilon_bounds(delta)
+                bounds = accountant.epsilon_bounds(delta, check=check)
             lower = min(bounds.lower, value)
             certificate = bounds.certificate
             method = f"{certificate}; {certificate.shortfall}".removesuffix("; ")
             what = f"{what}, between lower and upper ({method})"
     except UnsupportedEventError as error:
-        return Reading(notion.name, None, str(error))
+        return Reading(notion.name, None, _reason(error))
     return Reading(notion.name, value, what, lower)
+
+
+def _reason(error: Exception) -> str:
+    """Return an error's message; long events are cut."""
+    text = str(error)
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
 def central_limit(parts: Sequence[Counted]) -> GaussianLimit | None:
@@ -227,7 +243,7 @@ def _solution(
             return Reading(notion.name, float(count), notion.what)
         value = _first_solution(family, target, start, unknown.name, entry.count)
     except (UnsupportedEventError, CalibrationError) as error:
-        return Reading(notion.name, None, str(error))
+        return Reading(notion.name, None, _reason(error))
     return Reading(notion.name, value, notion.what)
 
 

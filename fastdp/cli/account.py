@@ -40,11 +40,14 @@ FILE ends in .toml or .json:
   count = 100
 
 Kinds of events and their fields are those of fastdp.accounting; docs/account_file.md
-describes them. What an accountant exports (statement().to_json()) is read as well.
+describes them, and "Shuffled", "ContractiveIteration", "NoisyGradientDescent" and
+"NoisySGD", whose fields are those of fastdp.accounting.amplification. What an
+accountant exports (statement().to_json(), distribution().to_json()) is read as well.
 
 --solve sigma --to 3 asks which sigma makes epsilon 3 at --delta; what FILE says of
-that field does not count. The other fields are scale, mu, rho, epsilon, count and
-sampling_probability; with several events, 2.sigma is that of the second.
+that field does not count. The other fields are scale, mu, rho, epsilon, count,
+local_epsilon and sampling_probability; with several events, 2.sigma is that of the
+second.
 """
 
 
@@ -76,6 +79,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="draw epsilon(delta), epsilon against compositions, trade-off curves "
         "(.png, .pdf or .svg)",
     )
+    add(
+        "--check",
+        action="store_true",
+        help="compute the exact privacy loss by a second method as well",
+    )
     add("--json", action="store_true", help="print JSON, not a table")
     parser.set_defaults(run=run)
 
@@ -101,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise ParameterError("--plot must not be given with --solve")
         _common.require_plottable(arguments.plot, "account", "plot")
     if arguments.solve is not None:
+        if arguments.check:
+            raise ParameterError("--check must not be given with --solve")
         _account_notions.require_solvable(arguments.solve)
     account, unknown = _account_file.read(arguments.file, arguments.solve)
     question = _Question(arguments, account)
@@ -108,7 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
     if unknown is None:
         delta = question.delta if question.asks_epsilon else None
         epsilon = None if question.asks_epsilon else question.epsilon
-        readings = _account_notions.read(parts, delta=delta, epsilon=epsilon)
+        readings = _account_notions.read(
+            parts, delta=delta, epsilon=epsilon, check=arguments.check
+        )
     else:
         target = question.target()
         readings = _account_notions.solve(account, unknown, target)

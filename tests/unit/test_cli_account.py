@@ -17,6 +17,7 @@ from fastdp._validate import float_up
 from fastdp.accounting import (
     ApproximateAccountant,
     DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
     NeighboringRelation,
@@ -26,6 +27,7 @@ from fastdp.accounting import (
     RDPAccountant,
     TCDPAccountant,
     ZCDPAccountant,
+    amplification,
     events,
 )
 from fastdp.accounting.fdp import FDPAccountant, GDPAccountant
@@ -53,7 +55,7 @@ event = { type = "Gaussian", sensitivity = 1, sigma = 1 }
 
 MIXED = """
 [[events]]
-type = "Laplace"
+type = "DiscreteLaplace"
 sensitivity = 1
 scale = 20
 count = 100
@@ -116,7 +118,10 @@ def bounds(answer: Any) -> dict[str, float]:
     ("text", "parts"),
     [
         (SGD, [(PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1)), 1000)]),
-        (MIXED, [(LaplaceEvent(1, 20), 100), (DiscreteGaussianEvent(1, 10), 1)]),
+        (
+            MIXED,
+            [(DiscreteLaplaceEvent(1, 20), 100), (DiscreteGaussianEvent(1, 10), 1)],
+        ),
         (GAUSSIANS, [(GaussianEvent(2, 10), 5)]),
     ],
 )
@@ -213,10 +218,10 @@ def test_pure_privacy_is_asked_for_with_delta_zero(ask: Any) -> None:
 
 def test_toml_json_and_statements_say_the_same(ask: Any) -> None:
     listed = [
-        {"type": "Laplace", "sensitivity": 1, "scale": 20.0, "count": 100},
+        {"type": "DiscreteLaplace", "sensitivity": 1, "scale": 20.0, "count": 100},
         {"type": "DiscreteGaussian", "sensitivity": "2/2", "sigma": 10},
     ]
-    accountant = ZCDPAccountant().compose(LaplaceEvent(1, 20), 100)
+    accountant = ZCDPAccountant().compose(DiscreteLaplaceEvent(1, 20), 100)
     accountant.compose(DiscreteGaussianEvent(1, 10))
     statement = accountant.statement().to_json()
     expected = ask(MIXED, "--delta", "1e-6")
@@ -375,11 +380,11 @@ def test_what_is_solved_for_meets_the_target_and_no_more(ask: Any) -> None:
     answer = ask(MIXED, "--delta", "1e-6", "--solve", "scale", "--to", "2")
     found = bounds(answer)
     assert answer["asked"] == "scale"
-    assert list(found) == ["Renyi", "zCDP", "tCDP"]
+    assert list(found) == ["privacy loss", "Renyi", "zCDP", "tCDP"]
     for name, scale in found.items():
         for factor, met in ((1, True), (1 - 1e-6, False)):
             accountant: Any = ACCOUNTANTS[name]()
-            accountant.compose(LaplaceEvent(1, scale * factor), 100)
+            accountant.compose(DiscreteLaplaceEvent(1, scale * factor), 100)
             accountant.compose(DiscreteGaussianEvent(1, 10))
             assert (accountant.log_delta(2) <= math.log(1e-6)) is met
 
@@ -390,10 +395,10 @@ def test_counts_take_the_other_events_into_account(ask: Any) -> None:
     for name, count in found.items():
         for more, met in ((0, True), (1, False)):
             accountant: Any = ACCOUNTANTS[name]()
-            accountant.compose(LaplaceEvent(1, 20), int(count) + more)
+            accountant.compose(DiscreteLaplaceEvent(1, 20), int(count) + more)
             accountant.compose(DiscreteGaussianEvent(1, 10))
             assert (accountant.epsilon(Fraction(1, 10**6)) <= 2) is met
-    assert set(found) == {"Renyi", "zCDP", "tCDP"}
+    assert set(found) == {"privacy loss", "Renyi", "zCDP", "tCDP"}
     refused = ask(MIXED, *options[:-1], "0.01")["readings"]
     assert {r["kind"] for r in refused} == {"refused"}
     assert any("exceed the target by themselves" in r["what"] for r in refused)
@@ -443,6 +448,7 @@ def test_a_solution_in_gaussian_noise_under_all_that_know_it(ask: Any) -> None:
         (["--epsilon", "1"], "not allowed with argument"),
         (["--plot", "x.gif"], "--plot must end in"),
         (["--plot", "x.svg", "--solve", "scale", "--to", "1"], "--plot must not"),
+        (["--check", "--solve", "scale", "--to", "1"], "--check must not"),
     ],
 )
 def test_bad_options(
@@ -452,6 +458,134 @@ def test_bad_options(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert message in err
+
+
+# ---- amplification -----------------------------------------------------------------
+
+SHUFFLED = """
+neighboring_relation = "replace_one"
+[[events]]
+type = "Shuffled"
+local_epsilon = "1/2"
+clients = 10_000
+categories = 2
+points = 12
+count = 3
+
+[[events]]
+type = "NoisySGD"
+records = 1000
+sigma = 2
+step_size = 0.1
+lipschitz = 1
+smoothness = 1
+last_iterate_only = true
+"""
+
+
+def test_shuffled_reports_and_noisy_iterations_are_those_of_the_functions(
+    ask: Any, write: Write
+) -> None:
+    replace = NeighboringRelation.REPLACE_ONE
+    shuffled = amplification.shuffled_event(0.5, 10_000, categories=2, points=12)
+    last = amplification.noisy_sgd(
+        1000,
+        sigma=2,
+        step_size=Fraction(1, 10),
+        lipschitz=1,
+        smoothness=1,
+        last_iterate_only=True,
+    )
+    account, _ = _account_file.read(Path(write(SHUFFLED)))
+    assert [(e.event, e.count) for e in account.entries] == [(shuffled, 3), (last, 1)]
+    assert account.relation is replace
+    answer = ask(SHUFFLED, "--delta", "1e-6")
+    accountant = PLDAccountant().compose(shuffled, 3).compose(last)
+    assert bounds(answer)["privacy loss"] == accountant.epsilon(Fraction(1, 10**6))
+    reasons = [r["what"] for r in answer["readings"] if r["kind"] == "refused"]
+    assert max(map(len, reasons)) < 300
+
+
+def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
+    text = """
+    [[events]]
+    type = "ContractiveIteration"
+    shifts = [1, "1/2", 0]
+    sigmas = [3, 3, 3]
+    last_iterate_only = true
+    neighboring_relation = "ADD_OR_REMOVE_ONE"
+    """
+    event = amplification.contractive_iteration(
+        [1, Fraction(1, 2), 0],
+        [3, 3, 3],
+        last_iterate_only=True,
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+    )
+    found = bounds(ask(text, "--delta", "1e-6"))
+    assert found["Gaussian"] == GDPAccountant().compose(event).epsilon(
+        Fraction(1, 10**6)
+    )
+    options = ["--delta", "1e-6", "--solve", "2.sigma", "--to", "2"]
+    solved = bounds(ask(SHUFFLED, *options))
+    assert list(solved) == ["privacy loss"]
+    options[3:] = ["local_epsilon", "--to", "6"]
+    largest = bounds(ask(SHUFFLED, *options))["privacy loss"]
+    made = amplification.shuffled_event(largest, 10_000, categories=2, points=12)
+    accountant = PLDAccountant().compose(made, 3)
+    last = amplification.noisy_sgd(
+        1000,
+        sigma=2,
+        step_size=Fraction(1, 10),
+        lipschitz=1,
+        smoothness=1,
+        last_iterate_only=True,
+    )
+    assert 5.99 < accountant.compose(last).epsilon(Fraction(1, 10**6)) <= 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("clients = 10_000", "clients = 0", "event 1: clients must be"),
+        ("clients = 10_000", "people = 9", "event 1: 'people' is no field of Shuffled"),
+        ("clients = 10_000", "", "event 1: Shuffled must have clients"),
+        ('"1/2"', "400", "event 1: local_epsilon must be"),
+        ("= true", "= false", "event 2: last_iterate_only must be True"),
+        ("smoothness = 1", "smoothness = 100", "event 2: step_size must be <="),
+        ('"replace_one"', '"replace_special"', "must be REPLACE_ONE for Shuffled"),
+        ("NoisySGD", "ContractiveIteration", "event 2: 'records' is no field"),
+    ],
+)
+def test_a_condition_that_is_not_met_is_named(
+    write: Write,
+    capsys: pytest.CaptureFixture[str],
+    old: str,
+    new: str,
+    message: str,
+) -> None:
+    assert old in SHUFFLED
+    text = SHUFFLED.replace(old, new, 1)
+    assert main(["account", write(text), "--delta", "1e-6"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_an_exported_distribution_is_read(ask: Any) -> None:
+    step = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1))
+    made = PLDAccountant().compose(step, 10_000)
+    law = made.distribution(interval=0.05)
+    readings = ask(law.to_json(), "--delta", "1e-6", name="x.json")["readings"]
+    found = {r["notion"]: r["value"] for r in readings if r["kind"] == "bound"}
+    least = made.epsilon_bounds(Fraction(1, 10**6)).lower
+    assert least <= found["privacy loss"] <= least + 0.05
+
+
+def test_a_second_method_is_named(ask: Any) -> None:
+    first = ask(GAUSSIANS, "--delta", "1e-6", "--check")["readings"]
+    exact = next(r for r in first if r["notion"] == "privacy loss")
+    assert "closed form, checked by contour" in exact["what"]
+    assert exact["lower"] <= exact["value"]
 
 
 # ---- pictures ----------------------------------------------------------------------
