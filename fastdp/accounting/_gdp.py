@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastdp._special import SQRT_HALF_PI
-from fastdp.accounting._series import Floats
+from fastdp.accounting._series import Floats, gauss_legendre
 from fastdp.exceptions import DTypeError
 
 #: Arrays are worked on in pieces that stay in the cache.
@@ -26,7 +26,9 @@ _BLOCK = 1 << 14
 _NARROW = 0.02
 _ASYMPTOTIC_FROM = 15.0
 _TERMS = 14
-_ROOT_HALF = math.sqrt(0.5)
+_ROOT_HALF, _LOG_2 = math.sqrt(0.5), math.log(2)
+#: Up to here 1 - x m(x) keeps thirteen digits.
+_SINGLE_UP_TO = 8.0
 #: Rounding of ln(delta): flat, relative, and by the size of epsilon/mu + mu/2.
 _FLAT, _RELATIVE, _PLACE = 4e-13, 1e-15, 1e-15
 
@@ -85,7 +87,7 @@ def _block(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
     low, upper, gap, slop = _difference(epsilon, mu)
     value = np.log(gap)
     value -= low * low
-    value -= math.log(2)
+    value -= _LOG_2
     left = low < -_ROOT_HALF
     if left.any():
         density, gap[left] = _likely(low[left], upper[left])
@@ -202,3 +204,55 @@ def _invert(target: Floats, mu: Floats) -> Floats:
         if met.all():
             return value
     return np.where(_block(value, mu)[0] <= target, value, safe)
+
+
+def epsilon_from(log_target: float, mu: float, start: float) -> float:
+    """Return one epsilon as `epsilon` does, by Newton's method from a guess.
+
+    ln(delta) is concave, so that every step but the first comes from above.
+    """
+    # delta <= exp(-a^2/2)
+    safe = mu * (math.sqrt(-2 * log_target) + mu / 2) * (1 + 1e-12)
+    value = start
+    for _ in range(60):
+        log, rate = _single(value, mu)
+        # Where delta is nearly 1 nothing can be told from its slope.
+        step = (log - log_target) / rate if rate > 0 else safe - value
+        step = max(-value, min(safe - value, step))
+        value += step
+        if abs(step) <= 1e-8 * value:  # the next step would be the square of this
+            break
+    for nudge in (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11):
+        moved = value * (1 + nudge)
+        if _single(moved, mu)[0] <= log_target:
+            return moved
+    return float(epsilon(np.array([log_target]), np.array([mu]))[0])
+
+
+def _single(epsilon: float, mu: float) -> tuple[float, float]:
+    """Return ln(delta) rounded up, and -d ln(delta)/d epsilon."""
+    from scipy.special import erfcx
+
+    low = epsilon / mu - mu / 2
+    high, narrow = low + mu, mu < _NARROW * max(low, 1.0)
+    if low >= _SINGLE_UP_TO and narrow:
+        logs, parts, gaps = _block(np.array([epsilon]), np.array([mu]))
+        return float(logs[0]), float(parts[0] / gaps[0])
+    upper = float(erfcx(high * _ROOT_HALF))
+    if low < -1:
+        density = math.exp(-low * low / 2) / 2
+        upper *= density
+        gap = 1 - density * float(erfcx(-low * _ROOT_HALF)) - upper
+        gap = max(gap, 1e-300)
+        value = math.log(gap)
+    else:
+        if narrow:  # the integral of -m', which is positive
+            nodes, weights = gauss_legendre(8)
+            x = low + mu * nodes
+            slope = 1 / SQRT_HALF_PI - x * erfcx(x * _ROOT_HALF)
+            gap = mu * float(weights @ slope)
+        else:
+            gap = float(erfcx(low * _ROOT_HALF)) - upper
+        value = math.log(gap) - low * low / 2 - _LOG_2
+    slop = _FLAT + 2 * _PLACE * (1 + abs(low)) * high
+    return min(value * (1 - _RELATIVE) + slop, 0.0), upper / gap

@@ -41,6 +41,7 @@ from fastdp.accounting.events import (
     GDPEvent,
     GroupEvent,
     LaplaceEvent,
+    NeighboringRelation,
     PoissonSampledEvent,
     RandomizedResponseEvent,
     SampledWithoutReplacementEvent,
@@ -270,6 +271,10 @@ class GDPAccountant(Accountant[Fraction]):
         """
         return GaussianTradeOff(self.mu)
 
+    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
+        super().__init__(neighboring_relation)
+        self._last = 0.0  # the epsilon read last: where the next search starts
+
     def _start(self) -> Fraction:
         return Fraction(0)
 
@@ -283,8 +288,8 @@ class GDPAccountant(Accountant[Fraction]):
             )
         mu, log_delta = sqrt_up(state), log_down(delta)
         if _PLAIN_MU[0] < mu < _PLAIN_MU[1] and log_delta > _PLAIN_LOG_DELTA:
-            target = np.array([log_delta])
-            return float(_gdp.epsilon(target, np.array([float_up(mu)]))[0])
+            self._last = _gdp.epsilon_from(log_delta, float_up(mu), self._last)
+            return self._last
         return conversions.invert(
             lambda e: _gaussian.log_delta(e, mu),
             delta,
