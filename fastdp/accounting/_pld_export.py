@@ -3,7 +3,7 @@
 With a = e^epsilon, the profile of a law whose losses lie on a grid is linear in a
 between the grid's points. So the lower hull of upper bounds at these points is the
 profile of such a law, and nowhere below the truth (connecting the dots, Doroshenko et
-al. 2022; docs/proofs/numerical_accounting.md, section 10). The hull of lower bounds,
+al. 2022; docs/proofs/numerical_accounting.md, section 11). The hull of lower bounds,
 all losses lowered by one step, is nowhere above it.
 """
 

@@ -2,7 +2,7 @@
 
 delta is convex and does not grow in a = e^epsilon. So it lies below the chords of its
 upper bounds, and above its chords prolonged (docs/proofs/numerical_accounting.md,
-section 10): both are straight in a, and crossed by the target at one place.
+section 11): both are straight in a, and crossed by the target at one place.
 """
 
 from __future__ import annotations

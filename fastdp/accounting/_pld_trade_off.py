@@ -5,7 +5,7 @@ f(x) = sup over a of H(a) - a x is the trade-off function of (P, Q). For a >= 1 
 profile of (Q, P) tells H(a) = 1 - delta(ln a), for a < 1 that of (P, Q) tells
 H(a) = a (1 - delta(-ln a)). Any a gives a line below f. Above, H is extended between
 its known points by chords of their neighbours (docs/proofs/numerical_accounting.md,
-section 10).
+section 11).
 """
 
 from __future__ import annotations
