@@ -328,6 +328,8 @@ class CurveReadings(Accountant[State], Generic[State]):
             exponentials(*self._bounds_of(snapshot, removal)(epsilons))[row]
             for removal in (True, False)
         )
+        if not pessimistic:  # beyond the grid there may be nothing but the lost
+            one[-1] = other[-1] = self._lost(snapshot[0])
         laws = [
             law_of(first, second, step, pessimistic)
             for first, second in ((one, other), (other, one))

@@ -318,6 +318,13 @@ def test_laws_of_laplace_noise_are_above_and_below_it_everywhere(interval):
             )
 
 
+def test_an_optimistic_law_has_no_tail_of_its_own():
+    for event, lost in ((GaussianEvent(1, 1), 0.0), (ApproximateDPEvent(1, 0.1), 0.1)):
+        law = composed(event).distribution(pessimistic=False, tail_mass=1e-6)
+        assert direct(law.removal, law.interval, 60.0) == pytest.approx(lost, abs=1e-12)
+        assert law.removal.infinity_mass <= lost
+
+
 def test_both_directions_are_exported_where_they_differ():
     law = composed(sampled(0.02, 1), 3000).distribution(interval=0.05)
     assert law.addition is not None
