@@ -64,8 +64,10 @@ def test_no_rule_beyond_a_conditions():
     assert grouped(RDPEvent((2, 3), (1, 1)), 2) is None
     assert grouped(TruncatedDiscreteLaplaceEvent(1, 2, 2), 3) is None
     assert grouped(PoissonSampledEvent(0.1, GDPEvent(1)), 2) is None
+    # the rule for Renyi curves holds where there is no other, and orders suffice
+    assert event_delta(GroupEvent(PoissonSampledEvent(0.1, GDPEvent(1)), 2), 1) < 0.5
     with pytest.raises(UnsupportedEventError):
-        event_delta(GroupEvent(PoissonSampledEvent(0.1, GDPEvent(1)), 2), 1)
+        event_delta(GroupEvent(RDPEvent((2, 3), (1, 1)), 2), 1)
     with pytest.raises(ParameterError, match="size"):
         grouped(GDPEvent(1), 0)
 
