@@ -56,9 +56,7 @@ class Chernoff:
         self._composition = composition
         self._known = _Orders((), np.empty(0), np.empty(0))
         self._distance = 2 if composition.many else 1
-        plan = composition.plan
-        if plan is not None:
-            self._ask(plan.orders)
+        self._ask(composition.known_orders)
 
     def _ask(self, indices: Iterable[int]) -> _Orders:
         """Return all orders that are known, with these."""

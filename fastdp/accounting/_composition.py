@@ -30,6 +30,9 @@ _LISTED = 64
 #: Steps that a composition may have more than one whose sums it takes over.
 _MOST_ADDED = 16
 
+#: Orders whose K composing hands on.
+_MOST_ORDERS = 64
+
 #: Contours whose nodes are kept; sums of added steps that are.
 _KEPT, _ADDED = 8, 128
 
@@ -109,7 +112,7 @@ class Composition:
         result = Composition()
         result._content = self._content.plus(loss, count)
         added: Steps = ((loss, count),)
-        if self._known.plan is not None:
+        if self._known.orders:
             result._before = self._known, added
         elif self._before is not None and len(self._before[1]) < _MOST_ADDED:
             result._before = self._before[0], (*self._before[1], *added)
@@ -199,6 +202,14 @@ class Composition:
         return laws
 
     # ---- the plan that a composition with more steps may keep ----------------------
+
+    @property
+    def known_orders(self) -> tuple[int, ...]:
+        """Indices of orders at which K is known, perhaps but for the added steps."""
+        known = self._known.orders
+        if not known and self._before is not None:
+            known = self._before[0].orders
+        return tuple(known)[:_MOST_ORDERS]
 
     @property
     def plan(self) -> Plan | None:
