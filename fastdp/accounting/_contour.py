@@ -190,13 +190,18 @@ class Contour:
 
     def log_deltas(self, epsilon: Floats) -> list[LogDelta]:
         """Return ln delta at each epsilon; good near the one planned for."""
-        rows = max(1, _TABLE // self._y.size)
-        results: list[LogDelta] = []
-        for i in range(0, epsilon.size, rows):
-            results += self._log_deltas(epsilon[i : i + rows])
-        return results
+        columns = [row.tolist() for row in self.bounds(epsilon)]
+        return [LogDelta(*found) for found in zip(*columns, strict=True)]
 
-    def _log_deltas(self, epsilon: Floats) -> list[LogDelta]:
+    def bounds(self, epsilon: Floats) -> Floats:
+        """Return ln delta at each epsilon: rows of lower bounds, estimates, upper."""
+        rows = max(1, _TABLE // self._y.size)
+        result = np.empty((3, epsilon.size))
+        for i in range(0, epsilon.size, rows):
+            result[:, i : i + rows] = self._bounds(epsilon[i : i + rows])
+        return result
+
+    def _bounds(self, epsilon: Floats) -> Floats:
         phase = self._phase(epsilon)
         nodes = np.exp(self._log_phi + phase) * self._kernel
         half = 0.5 / (self.theta * (1 + self.theta))
@@ -214,16 +219,10 @@ class Contour:
         base_error = self._tilt.error + 8 * U * (
             1 + abs(self._tilt.cumulant) + np.abs(self.theta * epsilon)
         )
-        return [
-            LogDelta(
-                float(base[k] - base_error[k])
-                + log_or_lowest(float(middle[k] - slack[k] - alias[k])),
-                float(base[k]) + log_or_lowest(float(middle[k])),
-                float(base[k] + base_error[k])
-                + log_or_lowest(float(middle[k] + slack[k])),
-            )
-            for k in range(epsilon.size)
-        ]
+        value = np.array([middle - slack - alias, middle, middle + slack])
+        level = np.array([base - base_error, base, base + base_error])
+        with np.errstate(divide="ignore"):
+            return np.asarray(level + np.log(np.maximum(value, 0.0)))
 
     def _phase(self, epsilon: Floats) -> Complexes:
         return np.asarray(np.multiply.outer(1j * (self._tilt.mean - epsilon), self._y))

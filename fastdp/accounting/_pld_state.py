@@ -24,6 +24,7 @@ from fastdp.accounting._losses import Floats, GaussianLoss
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
 from fastdp.accounting._pld_check import Checked
 from fastdp.accounting._pld_steps import Sided, Step
+from fastdp.accounting._profile_bounds import profile_bounds
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
@@ -223,6 +224,20 @@ class State:
                 found = [_with_lost(side.kept, bracket) for bracket in found]
             columns.append(found)
         return [_largest(list(row)) for row in zip(*columns, strict=True)]
+
+    def bounds(self, epsilons: Floats, removal: bool | None = None) -> Floats:
+        """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
+        result = np.full((2, epsilons.size), -np.inf)
+        for side, profile in self._sides(removal):
+            if isinstance(profile, Direction) and side.kept == (0.0, 0.0):
+                rows = profile_bounds(profile, epsilons)
+            else:
+                found = profile.log_deltas(epsilons)
+                if side.kept != (0.0, 0.0):
+                    found = [_with_lost(side.kept, bracket) for bracket in found]
+                rows = np.array([[b.lower for b in found], [b.upper for b in found]])
+            result = np.maximum(result, rows)
+        return result
 
     def end(self, log_delta: float) -> float:
         """Return an epsilon where ln delta, of what is not lost, is below that."""

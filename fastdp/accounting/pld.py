@@ -8,6 +8,7 @@ composed for itself, and only what is read at the end is the larger of the two.
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,7 +19,6 @@ from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._bounds import Bracket, Certificate
-from fastdp.accounting._losses import Floats
 from fastdp.accounting._pld_distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld_events import step_of
 from fastdp.accounting._pld_readings import (
@@ -234,11 +234,7 @@ class PLDAccountant(CurveReadings[State]):
     # ---- whole curves (_pld_readings.py) ---------------------------------------------
 
     def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
-        def bounds(epsilons: Floats) -> Floats:
-            found = state.log_deltas(epsilons, removal)
-            return np.array([[b.lower for b in found], [b.upper for b in found]])
-
-        return bounds
+        return functools.partial(state.bounds, removal=removal)
 
     def _epsilon_bracket(self, state: State, delta: Fraction) -> Bracket:
         return state.epsilon(delta)
