@@ -231,7 +231,7 @@ class _Shape:
             count = min(_MOST, math.ceil((lobes + 0.5) * 2 * math.pi / step))
             kept = math.floor(count * step / (2 * math.pi) - 0.5)
             j = np.arange(1, count + 1, dtype=np.float64)
-            left_out = self._after(kept, step) if kept >= 1 else math.inf
+            left_out = self._after(kept, step) if kept >= 0 else math.inf
         else:
             main = math.ceil(half / step)
             each = math.ceil(2 * wide / step) + 1
@@ -241,7 +241,7 @@ class _Shape:
             rest = np.add.outer(starts, np.arange(each + 1.0)).ravel()
             j = np.concatenate([np.arange(1.0, main + 1), rest])
             left_out += math.exp(-_DEEP) * (1 / half + 2 * (math.pi + step))
-            left_out += math.exp(-2 * self.near * (edge / math.pi) ** 2) / edge
+            left_out += 2 * math.exp(-2 * self.near * (edge / math.pi) ** 2) / edge
         return j * (step / self.unit), left_out * self.unit * (1 + 1e-6)
 
     def _lobes(self, step: float) -> tuple[int, float]:
