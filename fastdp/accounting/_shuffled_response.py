@@ -97,17 +97,15 @@ class ResponseSum:
         )
         level = self.log_factor + base
         slack = base_error + 1e-14 + 4 * _U * (abs(self.log_factor) + abs(base))
-        simple = (
-            -math.inf,
-            level + slack - 1 - math.log(theta),
-        )  # (L)_+ <= e^(t L)/(e t)
+        # (L)_+ is at most e^(t L)/(e t)
+        simple = -math.inf, level + slack - 1 - math.log(theta)
         shape = _Shape.of(self, theta)
         period, alias = _aliases(self, theta, base)
         if shape is None or not math.isfinite(alias):
             return simple
         step = 2 * math.pi / period
         y, left_out = shape.nodes(step)
-        power, slip = _powers(self, shape.chances, y)
+        power, slip = _powers(self, shape, y)
         z = theta + 1j * y
         nodes = np.exp(power) / (z * z)
         size, first = np.abs(nodes), 0.5 / theta**2
@@ -131,7 +129,7 @@ class ResponseSum:
         step = 2 * math.pi / (24 * math.sqrt(shape.spread))
         y = step * np.arange(1, 40, dtype=np.float64)
         z = theta + 1j * y
-        power, _ = _powers(self, shape.chances, y)
+        power, _ = _powers(self, shape, y)
         total = 0.5 / theta**2 + float((np.exp(power) / (z * z)).real.sum())
         if not total > 0:
             return math.nan
@@ -165,19 +163,22 @@ def _aliases(law: ResponseSum, theta: float, base: float) -> tuple[float, float]
 
 
 def _powers(
-    law: ResponseSum, chances: _Floats, y: _Floats
+    law: ResponseSum, shape: _Shape, y: _Floats
 ) -> tuple[npt.NDArray[np.complex128], _Floats]:
     """Return n ln(phi) at each y, and bounds of its errors."""
     turn = np.multiply.outer(y, law.values)
     half = np.sin(turn / 2)
-    moved = (-2 * half * half + 1j * np.sin(turn)) @ chances
+    moved = (-2 * half * half + 1j * np.sin(turn)) @ shape.chances
     modulus = np.hypot(1 + moved.real, moved.imag)
     near = np.abs(moved) < 0.5
     square = np.where(near, 2 * moved.real + np.abs(moved) ** 2, 0.0)
     with np.errstate(divide="ignore"):
         real = np.where(near, 0.5 * np.log1p(square), np.log(modulus))
     power = law.trials * (real + 1j * np.arctan2(moved.imag, 1 + moved.real))
-    size = (np.minimum(np.abs(turn), 2.0) * 24 + np.abs(turn) * 8) @ chances
+    # errors of the tilted chances, relatively, and of the turns
+    units = 48 * (1 + shape.theta * float(np.abs(law.values).max()))
+    size = np.minimum(np.abs(turn), 2.0) * units + np.abs(turn) * 8
+    size = size @ shape.chances
     with np.errstate(divide="ignore"):
         slip = _U * (law.trials * size / modulus + 8 * np.abs(power))
     gone = modulus < 1e-3  # so small a power that only its size counts
