@@ -30,6 +30,9 @@ _SPAN = 3.0
 #: What is wider than this (relatively, for epsilon) is tried on a grid.
 _WIDE = 1e-7
 
+#: Of so few steps a grid is tried before more digits, and this relative width will do.
+_FEWEST, _FIT = 4, 9e-7
+
 #: And so is, in more digits, what is wider than this where every step is repeated.
 _NARROW, _MANY = 1e-10, 100
 
@@ -93,17 +96,29 @@ class Direction:
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
         if best.upper <= enough:
             return best
-        wide = best.upper - best.lower > _NARROW * best.upper
-        if wide and best.upper - best.lower > self._aim() * best.upper:
+        few = sum(n for _, n in self.composition.steps) <= _FEWEST
+        if few and best.upper - best.lower > _FIT * best.upper:
+            best = self._by_grid(best, log_delta)
+        aim = _FIT if few else self._aim()
+        if best.upper - best.lower > aim * best.upper:
             best = self._by_precise(best, log_delta)
-        if best.upper - best.lower <= _WIDE * best.upper:
-            return best
-        place = best.estimate or best.upper / 2
-        try:
-            grid = self._grid(place, log_delta[0])
-            return best.narrowed(grid.epsilon(log_delta, place))
-        except OverflowError:
-            return best
+        if not few and best.upper - best.lower > _WIDE * best.upper:
+            best = self._by_grid(best, log_delta)
+        return best
+
+    def _by_grid(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
+        """Return what laws on a grid prove as well, where that is feasible."""
+        for _ in range(2):
+            place = best.estimate or best.upper / 2
+            try:
+                grid = self._grid(place, log_delta[0])
+            except OverflowError:
+                break
+            best = best.narrowed(grid.epsilon(log_delta, place))
+            moved = abs(best.estimate - place) > 0.01 * place
+            if best.upper - best.lower <= _FIT * best.upper or not moved:
+                break  # else the order was for another place
+        return best
 
     def _grid(self, epsilon: float, log_delta: float | None = None) -> GridProfile:
         """Return bounds from laws on a grid, good near epsilon.

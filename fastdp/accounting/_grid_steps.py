@@ -21,11 +21,12 @@ from fastdp.accounting._grid_profile import MOST_TERMS, GridProfile, GridReading
 from fastdp.accounting._interval_loss import IntervalLoss, fitting_step
 from fastdp.accounting._losses import Floats, Loss
 from fastdp.accounting._memory import numbers
-from fastdp.accounting._merged_cells import merged_law
+from fastdp.accounting._merged_cells import merged_ends, merged_law
 from fastdp.accounting._repeated_atoms import Sums, largest_power, sums_of
 from fastdp.accounting._sampled_cells import sampled_cells, sampled_range
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 from fastdp.accounting._simple_losses import AtomLoss, LaplaceLoss, ScatteredLoss
+from fastdp.accounting._subset_loss import SubsetGaussianLoss
 
 #: Cells that the widest law of a single step should have, and the most there may be.
 _CELLS, _MOST_CELLS = 1 << 17, numbers(128)
@@ -33,8 +34,11 @@ _CELLS, _MOST_CELLS = 1 << 17, numbers(128)
 #: Cells that the whole composition may have, which reaches over so many deviations.
 _MOST_WHOLE, _REACH = 1 << 18, 30.0
 
-#: And with a density that no contour has served.
-_MOST_DENSE = 1 << 20
+#: The same with a density that no contour has served.
+_DENSE_CELLS, _MOST_DENSE = 1 << 18, 1 << 21
+
+#: Losses with a density that takes long to cut into cells.
+_DENSE = SampledGaussianLoss | SubsetGaussianLoss
 
 Steps = tuple[tuple[Loss, int], ...]
 
@@ -123,7 +127,7 @@ def _on_grid(
     steps: Steps, theta: float, tail: float
 ) -> tuple[GridComposition, GridComposition]:
     """Return a worse and a better composition on one grid."""
-    dense = any(isinstance(loss, SampledGaussianLoss) for loss, _ in steps)
+    dense = any(isinstance(loss, _DENSE) for loss, _ in steps)
     if dense and sum(n for _, n in steps) > _MOST_STEPS:
         raise OverflowError("too many steps")
     step, fitted = _fitted(steps, theta, tail)
@@ -166,12 +170,16 @@ def _fitted(
     widest = max(_width(law, theta, tail) for law, _ in laws)
     if not widest <= _WIDEST:
         raise OverflowError("too wide a law")
-    whole = _MOST_WHOLE
-    if any(isinstance(loss, SampledGaussianLoss) for loss, _ in steps):
-        whole = _MOST_DENSE
-    target = max(widest / _CELLS, (widest + spread) / whole)
+    cells, whole = _CELLS, _MOST_WHOLE
+    if any(isinstance(loss, _DENSE) for loss, _ in steps):
+        cells, whole = _DENSE_CELLS, _MOST_DENSE
+    target = max(widest / cells, (widest + spread) / whole)
     if common > target:
         return common / math.ceil(common / target), laws
+    if len(steps) == 1 and isinstance(steps[0][0], SampledGaussianLoss):
+        # Most of the mass may be next to the end of the losses: it is a grid point.
+        end = -math.log1p(-steps[0][0].probability)
+        return (end / math.ceil(end / target) if 4 * end > target else target), laws
     if len(steps) == 1 and isinstance(steps[0][0], IntervalLoss):
         return fitting_step(steps[0][0].ends_at, target), laws
     return target, laws
@@ -205,6 +213,9 @@ def _width(law: Law, theta: float, tail: float) -> float:
             return law.span[1] - law.span[0]
         case DiscreteGaussianLoss():
             return float(2 * law.unit) * 2 * law.reach(tail)
+        case SubsetGaussianLoss():
+            low, high = law.span(tail, theta)
+            return high - low
         case SampledGaussianLoss():
             ends = sampled_range(law, tail, theta)[1]
             return float(ends[1] - ends[0])
@@ -244,8 +255,10 @@ def _common(a: Fraction, b: Fraction) -> Fraction:
 def _laws(law: Law, step: float, theta: float, tail: float) -> tuple[GridLaw, GridLaw]:
     """Return the worse and the better law of a step."""
     cells = _cells(law, step, theta, tail)
-    if isinstance(law, Sums | ScatteredLoss):
+    if isinstance(law, Sums | ScatteredLoss | SubsetGaussianLoss):
         return worse_law(cells), merged_law(cells, theta)
+    if isinstance(law, SampledGaussianLoss):
+        return worse_law(cells), merged_ends(cells, theta)
     return worse_law(cells), better_law(cells)
 
 
@@ -266,6 +279,8 @@ def _cells(law: Law, step: float, theta: float, tail: float) -> Cells:
             atoms = law.atoms(tail)
             found = cells_of(step, atoms.losses, atoms.masses)
             return _blurred(found, atoms.blur, float(atoms.lost))
+        case SubsetGaussianLoss():
+            return law.cells(step, tail, theta)
         case SampledGaussianLoss():
             return sampled_cells(law, step, tail, theta)
     raise OverflowError("a law that is not by cells")

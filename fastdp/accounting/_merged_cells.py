@@ -7,14 +7,19 @@ docs/proofs/numerical_accounting.md).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
-from fastdp.accounting._grid import MASS_ERROR, Cells, GridLaw, totals
+from fastdp.accounting._grid import MASS_ERROR, Cells, GridLaw, better_law, totals
 from fastdp.accounting._losses import Floats
 
 #: How many cells are merged: what does not fit at first is tried again with more.
 _SIZES = (3, 9, 27, 81, 243)
+
+#: How many cells at an end are merged into one group: the first that fits.
+_LEADS = (3, 4, 5, 6, 8, 10, 14, 20, 30)
 
 #: Cells further apart than this are not merged: differences would lose digits.
 _FARTHEST = 3000
@@ -46,6 +51,48 @@ def merged_law(cells: Cells, theta: float) -> GridLaw:
     first, last = int(points.min()), int(points.max())
     law = totals(points - first, np.concatenate(masses), last - first + 1)
     return GridLaw(cells.step, cells.first + first, law, 0.0, cells.blur)
+
+
+def merged_ends(cells: Cells, theta: float) -> GridLaw:
+    """Return a better law of cells that all have mass, much of it in cells at an end.
+
+    Three cells are merged at a time, but at the ends as many as it takes to fit.
+    """
+    size = cells.mass.size
+    if size <= 2 * _LEADS[-1] or not cells.rise.any():
+        return better_law(cells)
+    left = _end(cells, [np.arange(n) for n in _LEADS], theta)
+    right = _end(cells, [np.arange(size - n, size) for n in _LEADS], theta)
+    index, masses = [], []
+    for found, _ in (left, right):
+        if found is not None:
+            low, lower, upper, _ = found
+            index += [low, low + 1]
+            masses += [lower, upper]
+    start, stop = left[1], size - right[1]
+    inner = replace(
+        cells,
+        first=cells.first + start,
+        mass=cells.mass[start:stop],
+        rise=cells.rise[start:stop],
+    )
+    law = better_law(inner)
+    index.append(start + np.arange(law.mass.size))
+    masses.append(law.mass)
+    total = totals(np.concatenate(index), np.concatenate(masses), size + 3)
+    return GridLaw(cells.step, cells.first, total, 0.0, cells.blur)
+
+
+def _end(
+    cells: Cells, groups: list[Indices], theta: float
+) -> tuple[tuple[Indices, Floats, Floats, npt.NDArray[np.bool_]] | None, int]:
+    """Return the first group that can be merged, and how many cells it has."""
+    for group in groups:
+        if (cells.mass[group] > 0).all():
+            found = _merged(cells, group[None, :], theta)
+            if found[3][0]:
+                return found, group.size
+    return None, 0
 
 
 def _merged(

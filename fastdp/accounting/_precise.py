@@ -170,7 +170,8 @@ class PreciseContour(Contour):
     def log_deltas(self, epsilon: Floats) -> list[LogDelta]:
         """Return ln delta at each epsilon; good near the one planned for."""
         alias = self._aliases(epsilon)
-        share = self.theta * (1 + self.theta) / self._step * (1 + 1e-9)
+        # K as it is known in doubles is what phi was divided by, nearly.
+        share = self.theta * (1 + self.theta) / self._step * (1 + 1e-3)
         unit = Fraction(1 << self._bits)
         tail = int(Fraction(self._beyond * share) * unit) + int(self._error_units) + 1
         results = []

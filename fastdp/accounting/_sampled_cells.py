@@ -12,7 +12,7 @@ from fastdp.accounting._losses import Floats, U
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 
 #: Gauss-Legendre nodes on each piece, and most pieces.
-_NODES, _MOST_PIECES = 10, 1 << 18
+_NODES, _MOST_PIECES = 10, 1 << 20
 
 Pieces = tuple[Floats, Floats, npt.NDArray[np.int64]]
 

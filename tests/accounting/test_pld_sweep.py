@@ -20,7 +20,7 @@ from fastdp.accounting import (
 )
 
 #: Cells of a step's law, and what the transforms may err by.
-CELLS, ROUNDING = 2000, 1e-11
+CELLS, ROUNDING = 1200, 1e-11
 
 
 def sampled_masses(rate, sigma, removal, edges):
@@ -86,7 +86,7 @@ def configuration(source, few):
     accountant, parts, widest = PLDAccountant(), [], 0.0
     short = source.random() < few
     for _ in range(source.choice((1, 2, 3))):
-        count = source.randint(1, 4) if short else source.randint(5, 40)
+        count = source.randint(1, 4) if short else source.randint(5, 25)
         kind = source.choice(("sampled", "sampled", "laplace", "pure"))
         if not short and not parts:
             kind = "sampled"
