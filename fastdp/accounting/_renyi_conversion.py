@@ -107,6 +107,8 @@ def epsilon_at(
     odds += 5e-16 * (abs(gain) + abs(log_delta) + abs(gap * log_w0))
     reach = max(odds, 0.0) + math.log1p(math.exp(-abs(odds)))
     step = reach / gap
+    if step == math.inf:
+        return math.inf, math.inf
     value = (step / 2 + _psi_step(reach, step)) * (1 + _EXCESS)
     return max(value + log_w0 * (1 - 1e-15), 0.0), step
 

@@ -10,6 +10,8 @@ from fastdp.accounting._renyi_conversion import epsilon_at_order, log_expm1
 #: loss of epsilon is the square of it.
 _CLOSE = 1e-5
 _STEPS = 20
+#: Within, nothing on the way leaves the range of doubles.
+_LEAST_RHO, _LARGEST_RHO = 1e-60, 1e60
 #: Less reach t r than this is left to the search over orders.
 _LEAST_REACH = 4.0
 
@@ -31,10 +33,12 @@ class Line:
         Parameters
         ----------
         rho, xi : float
-            Rounded up, rounding of K included; rho > 0.
+            Rounded up, rounding of K included.
         log_delta : float
             < 0, rounded down.
         """
+        if not _LEAST_RHO < rho < _LARGEST_RHO:
+            return None
         last = self._last
         if last is None:
             gap = _first_gap(rho, log_delta)

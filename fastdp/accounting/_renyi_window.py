@@ -256,7 +256,7 @@ class WindowReader:
     def line_epsilon(self, state: Sum, log_delta: float) -> float | None:
         """Return epsilon where all parts are lines; None if a search must tell."""
         rho, xi = state.line
-        return self._line.epsilon(rho, xi, log_delta) if rho > 0 else None
+        return self._line.epsilon(rho, xi, log_delta)
 
     def _from_windows(self, state: Sum, log_delta: float) -> float | None:
         """Return epsilon from the window that was kept, or from others near it."""

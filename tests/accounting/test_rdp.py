@@ -479,3 +479,28 @@ def test_one_order_at_every_w0(order, moment):
 def steep(t, r):
     """Return ln((e^((1+t)r) - 1)/(e^(tr) - 1))."""
     return log_expm1((1 + t) * r) - log_expm1(t * r)
+
+
+@pytest.mark.parametrize("sigma", [Fraction(1, 10**140), 10**40, 10**160])
+def test_extreme_noise_has_finite_bounds(sigma):
+    accountant = RDPAccountant().compose(GaussianEvent(1, sigma), 10**6)
+    for delta in (Fraction(1, 10**5), Fraction(1, 10**300)):
+        epsilon = accountant.epsilon(delta)
+        assert 0 <= epsilon < math.inf
+        fresh = RDPAccountant().compose(GaussianEvent(1, sigma), 10**6)
+        assert fresh.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
+    assert accountant.log_delta(1) <= 0
+
+
+def test_what_is_kept_between_readings_belongs_to_one_accountant():
+    # Another delta, a mixture with lines, and a refused event in between.
+    accountant, other = RDPAccountant(), RDPAccountant()
+    for i in range(12):
+        event = STEP if i % 3 else GaussianEvent(1, 30)
+        accountant.compose(event)
+        other.compose(STEP).epsilon(1e-3)
+        assert accountant.supports(LaplaceEvent(1, 3))
+        for delta in (1e-5, 1e-9):
+            fresh = RDPAccountant.from_statement(accountant.statement())
+            expected = pytest.approx(fresh.epsilon(delta), rel=2e-9)
+            assert accountant.epsilon(delta) == expected
