@@ -1,7 +1,7 @@
 /* inverse.c: fdp_select_inverse, the exponential mechanism by inversion.
  *
- *   weigh_node     weights of a node's children, the mass of the node
- *   pick           the child that a point of the mass falls on
+ *   weigh_*        weights of children, the mass of their node
+ *   pick_*         the child that a point of the mass falls on
  *   row_*          a row's tree, its choices one after another
  *
  * Candidates are the leaves of a tree whose nodes have at most 512 children. The mass
@@ -15,11 +15,13 @@
 #include "../base/mul128.h"
 #include "../base/rounding.h"
 #include "../base/wipe.h"
+#include "fetch.h"
 #include "scratch.h"
 #include "select.h"
 
 #define DEPTH_MOST 8 /* 512^7 > 2^59 */
 
+/* Nodes of one height. Their masses are children's weights for the height above. */
 typedef struct {
     size_t count, padded; /* by lost ones: to whole nodes if there are several */
     fdp_score_t *reference;
@@ -33,6 +35,7 @@ typedef struct {
     fdp_score_t reference;
     size_t padded;
     double gap[FDP_BLOCK], factor[FDP_BLOCK], weight[FDP_BLOCK];
+    double column[2][FDP_BLOCK / FDP_LANES]; /* weights and factors of one lane */
 } node_t;
 
 typedef struct {
@@ -41,6 +44,7 @@ typedef struct {
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
     size_t row, k;
+    bool whole;                /* the row is short: see fetch.h                        */
     size_t depth;              /* of the tree: 1 if the root's children are candidates */
     level_t level[DEPTH_MOST]; /* level[d]: nodes of height d, d < depth               */
     uint64_t *removed;         /* bitmap of the row's candidates, NULL if k = 1        */
@@ -53,40 +57,26 @@ typedef struct {
     fdp_words_t words;
 } tree_t;
 
-static double sum_of(const double lane[FDP_LANES])
-{
-    double sum = 0.0;
-    for (size_t l = 0; l < FDP_LANES; l++) {
-        sum += lane[l];
-    }
-    return sum;
-}
-
 static size_t children(size_t of, size_t index)
 {
     const size_t left = of - index * FDP_BLOCK;
     return left < FDP_BLOCK ? left : FDP_BLOCK;
 }
 
-/* Weighs the children of node `index` of height `height`; `alike` where the index
- * follows from the scores. */
-static void weigh_node(tree_t *t, size_t height, size_t index, bool alike)
+/* Words of the bitmap: whole nodes. */
+static size_t removed_words(size_t n)
+{
+    return (n + FDP_BLOCK - 1) / FDP_BLOCK * (FDP_BLOCK / 64);
+}
+
+/* ---- masses ------------------------------------------------------------------- */
+
+/* Weighs the children that the block points at. */
+static void weigh_block(tree_t *t)
 {
     node_t *node = &t->node;
     const fdp_selection_kernels_t *k = t->kernels;
-    fdp_block_t *b = &t->block;
-    if (height == 1) {
-        fdp_block_open(b, t->from, t->row, index * FDP_BLOCK,
-                       children(t->from->n, index), t->gone > 0 ? t->removed : NULL,
-                       alike);
-    } else {
-        const level_t *below = &t->level[height - 1];
-        b->count = b->padded = children(below->padded, index);
-        b->score = below->reference + index * FDP_BLOCK;
-        b->mantissa = below->sum + index * FDP_BLOCK;
-        b->exponent = below->place + index * FDP_BLOCK;
-        b->lost = NULL; /* masses of 0 are */
-    }
+    const fdp_block_t *b = &t->block;
     node->padded = b->padded;
     node->reference = fdp_block_largest(k, t->from->type, b);
     fdp_block_gaps(k, t->from->type, b, node->reference, t->law->rate, 0, node->gap);
@@ -97,49 +87,231 @@ static void weigh_node(tree_t *t, size_t height, size_t index, bool alike)
         node->place = k->weigh_scaled(node->gap, b->mantissa, b->exponent, b->padded,
                                       node->factor, node->weight, node->lane);
     }
-    node->sum = sum_of(node->lane);
+    double sum = 0.0;
+    for (size_t l = 0; l < FDP_LANES; l++) {
+        sum += node->lane[l];
+    }
+    node->sum = sum;
 }
 
-static void keep_node(tree_t *t, size_t height, size_t index)
+/* Weighs the children of node `index` of height `height`. */
+static void weigh_node(tree_t *t, size_t height, size_t index)
 {
-    level_t *level = &t->level[height];
-    level->reference[index] = t->node.reference;
-    level->sum[index] = t->node.sum;
-    level->place[index] = t->node.place;
+    fdp_block_t *b = &t->block;
+    if (height == 1) {
+        fdp_block_open(b, t->from, t->row, index * FDP_BLOCK, children(t->from->n, index));
+    } else {
+        const level_t *below = &t->level[height - 1];
+        b->count = b->padded = children(below->padded, index);
+        b->score = below->reference + index * FDP_BLOCK;
+        b->mantissa = below->sum + index * FDP_BLOCK;
+        b->exponent = below->place + index * FDP_BLOCK;
+        b->lost = NULL; /* masses of 0 are */
+    }
+    weigh_block(t);
 }
 
-/* Steps over prefix sums without a branch: where the next one is not beyond the
- * point, goes on. */
-static void step(double point, double unit, double part, uint64_t *going, size_t *at,
-                 double *before)
+/* Keeps what was found of node `index`; `whole` where the index follows from the scores
+ * of a short row. */
+static void keep_node(tree_t *t, size_t height, size_t index, bool whole)
+{
+    const level_t *level = &t->level[height];
+    const node_t *node = &t->node;
+    const size_t n = level->padded;
+    fdp_store(level->reference, n, index, (uint64_t)node->reference.i64, whole);
+    fdp_store(level->sum, n, index, fdp_double_bits(node->sum), whole);
+    fdp_store(level->place, n, index, fdp_double_bits(node->place), whole);
+}
+
+/* Nodes beyond the last have no mass. */
+static void keep_lost(const tree_t *t, const level_t *level)
+{
+    for (size_t i = level->count; i < level->padded; i++) {
+        level->reference[i].i64 = (int64_t)fdp_score_none(t->from->type);
+        level->sum[i] = level->place[i] = 0.0;
+    }
+}
+
+/* ---- parts of nodes that follow from the scores ----------------------------------- */
+
+/* The children of a node: arrays of 64-bit entries. */
+typedef struct {
+    fdp_nodes_t score, mantissa, exponent; /* from NULL: all weights are 1 */
+    fdp_nodes_t removed;                   /* from NULL: none */
+} family_t;
+
+static family_t family_of(const tree_t *t, size_t height)
+{
+    family_t f = {{NULL, 0, FDP_BLOCK}, {NULL, 0, FDP_BLOCK}, {NULL, 0, FDP_BLOCK},
+                  {NULL, 0, FDP_BLOCK / 64}};
+    if (height == 1) {
+        const fdp_candidates_t *from = t->from;
+        const size_t at = t->row * from->weight_stride;
+        f.score.from = (const uint64_t *)from->score + t->row * from->n;
+        f.mantissa.from = from->mantissa == NULL ? NULL : from->mantissa + at;
+        f.exponent.from = from->exponent == NULL ? NULL : from->exponent + at;
+        f.removed.from = t->gone > 0 ? t->removed : NULL;
+        f.removed.entries = removed_words(from->n);
+        f.score.entries = f.mantissa.entries = f.exponent.entries = from->n;
+    } else {
+        const level_t *below = &t->level[height - 1];
+        f.score.from = below->reference;
+        f.mantissa.from = below->sum;
+        f.exponent.from = below->place;
+        f.score.entries = f.mantissa.entries = f.exponent.entries = below->padded;
+    }
+    return f;
+}
+
+/* Brings node `index` near. */
+static void expect_node(const tree_t *t, const family_t *f, size_t index)
+{
+    if (t->whole) {
+        return;
+    }
+    fdp_expect(&f->score, index);
+    if (f->mantissa.from != NULL) {
+        fdp_expect(&f->mantissa, index);
+        fdp_expect(&f->exponent, index);
+    }
+    if (f->removed.from != NULL) {
+        fdp_expect(&f->removed, index);
+    }
+    fdp_wait(t->from->n);
+}
+
+/* Copies the children of node `index` into the block. */
+static void copy_children(tree_t *t, const family_t *f, size_t index)
+{
+    fdp_block_t *b = &t->block;
+    const fdp_selection_kernels_t *k = t->kernels;
+    fdp_fetch(k, &f->score, index, t->whole, fdp_score_none(t->from->type), b->score_copy);
+    b->score = b->score_copy;
+    b->mantissa = b->exponent = NULL;
+    b->lost = NULL;
+    if (f->mantissa.from != NULL) {
+        fdp_fetch(k, &f->mantissa, index, t->whole, 0, b->mantissa_copy);
+        fdp_fetch(k, &f->exponent, index, t->whole, 0, b->exponent_copy);
+        b->mantissa = b->mantissa_copy;
+        b->exponent = b->exponent_copy;
+    }
+    b->count = b->padded = FDP_BLOCK;
+}
+
+/* Which candidates of node `index` count no more: those taken, without weight or beyond
+ * the last. */
+static void mark_lost(tree_t *t, const family_t *f, size_t index)
+{
+    fdp_block_t *b = &t->block;
+    if (b->mantissa == NULL && f->removed.from == NULL && t->from->type != FDP_I64) {
+        return; /* what is beyond is no number */
+    }
+    uint64_t bits[FDP_BLOCK / 64] = {0};
+    if (f->removed.from != NULL) {
+        fdp_fetch(t->kernels, &f->removed, index, t->whole, 0, bits);
+    }
+    /* by signs: comparisons would leave this loop out of the vectors */
+    const uint64_t left = t->from->n - index * FDP_BLOCK;
+    for (size_t i = 0; i < b->padded; i++) {
+        b->lost_copy[i] = 0 - ((left - 1 - i) >> 63);
+    }
+    for (size_t i = 0; i < b->padded && b->mantissa != NULL; i++) {
+        b->lost_copy[i] |= 0 - ((fdp_double_bits(b->mantissa[i]) - 1) >> 63);
+    }
+    for (size_t i = 0; i < b->padded && f->removed.from != NULL; i += 64) {
+        const size_t most = b->padded - i < 64 ? b->padded - i : 64;
+        for (size_t j = 0; j < most; j++) {
+            b->lost_copy[i + j] |= 0 - (bits[i / 64] >> j & 1);
+        }
+    }
+    fdp_wipe(bits, sizeof bits);
+    b->lost = b->lost_copy;
+}
+
+/* Weighs the children of a node again. Where its index follows from the scores its
+ * block is copied and filled up, so that none takes less time than others. */
+static void weigh_again(tree_t *t, size_t height, size_t index)
+{
+    const family_t f = family_of(t, height);
+    expect_node(t, &f, index);
+    if (height == t->depth) {
+        weigh_node(t, height, 0);
+        return;
+    }
+    copy_children(t, &f, index);
+    if (height == 1) {
+        mark_lost(t, &f, index);
+    }
+    weigh_block(t);
+}
+
+/* ---- picking -------------------------------------------------------------------- */
+
+/* A point of a mass, and where it has been found to lie. */
+typedef struct {
+    double point; /* beyond what lies before the child */
+    double unit;  /* size of the node's unit */
+    double factor; /* of the child picked last */
+    double tolerance;
+    uint64_t unsure;
+} search_t;
+
+/* Steps over a prefix sum without a branch: where the next one is not beyond the point,
+ * goes on. */
+static inline uint64_t step(const search_t *s, double part, uint64_t going, size_t *at,
+                            double *before)
 {
     const double next = *before + part;
-    *going &= fdp_mask(unit * next <= point);
-    *at += *going & 1;
-    *before = fdp_pick_double(*going, next, *before);
+    going &= fdp_mask(s->unit * next <= s->point);
+    *at += going & 1;
+    *before = fdp_pick_double(going, next, *before);
+    return going;
 }
 
-/* The child of the weighed node on which `point` falls, `unit` being the size of the
- * node's unit; reduces the point to what lies before it within the child. */
-static size_t pick(const tree_t *t, double unit, double *point, double tolerance,
-                   uint64_t *unsure)
+static size_t pick_lane(search_t *s, const double *lane)
 {
-    const node_t *node = &t->node;
-    size_t lane = 0, row = 0;
+    size_t at = 0;
     double before = 0.0;
     uint64_t going = ~UINT64_C(0);
     for (size_t l = 0; l + 1 < FDP_LANES; l++) {
-        step(*point, unit, node->lane[l], &going, &lane, &before);
+        going = step(s, lane[l], going, &at, &before);
     }
-    going = ~UINT64_C(0);
-    for (size_t r = 0; r + 1 < node->padded / FDP_LANES; r++) {
-        step(*point, unit, node->weight[r * FDP_LANES + lane], &going, &row, &before);
+    s->point -= s->unit * before;
+    return at;
+}
+
+/* The row of the child among the first `rows` of a column; with `factor`, its factor. */
+static size_t pick_row(search_t *s, const double *weight, const double *factor,
+                       size_t rows)
+{
+    size_t at = 0;
+    double before = 0.0, own = weight[0];
+    uint64_t going = ~UINT64_C(0);
+    for (size_t r = 0; r + 1 < rows; r++) {
+        going = step(s, weight[r], going, &at, &before);
+        own = fdp_pick_double(going, weight[r + 1], own);
     }
-    const size_t child = row * FDP_LANES + lane;
-    *point -= unit * before;
-    const double beyond = unit * node->weight[child] - *point;
-    *unsure |= (uint64_t)(*point < tolerance) | (uint64_t)(beyond < tolerance);
-    return child;
+    for (size_t r = 0; r < rows && factor != NULL; r++) {
+        s->factor = fdp_pick_double(fdp_mask(r == at), factor[r], s->factor);
+    }
+    s->point -= s->unit * before;
+    const double beyond = s->unit * own - s->point;
+    s->unsure |= (uint64_t)(s->point < s->tolerance) | (uint64_t)(beyond < s->tolerance);
+    return at;
+}
+
+/* The child of the node weighed last. */
+static size_t pick_child(tree_t *t, search_t *s)
+{
+    node_t *node = &t->node;
+    const size_t rows = node->padded / FDP_LANES;
+    const size_t lane = pick_lane(s, node->lane);
+    t->kernels->column(node->weight, rows, lane, node->column[0]);
+    if (t->depth > 1) {
+        t->kernels->column(node->factor, rows, lane, node->column[1]);
+    }
+    return lane + FDP_LANES * pick_row(s, node->column[0],
+                                       t->depth > 1 ? node->column[1] : NULL, rows);
 }
 
 /* ---- a row ------------------------------------------------------------------- */
@@ -166,11 +338,12 @@ static size_t lay_out(tree_t *t, uint8_t *memory)
         at += 3 * bytes;
     }
     if (t->k > 1) {
+        const size_t bytes = removed_words(t->from->n) * 8;
         if (memory != NULL) {
             t->removed = (uint64_t *)(void *)(memory + at);
-            t->taken = (size_t *)(void *)(memory + at + (t->from->n / 64 + 1) * 8);
+            t->taken = (size_t *)(void *)(memory + at + bytes);
         }
-        at += (t->from->n / 64 + 1 + t->k) * 8;
+        at += bytes + t->k * 8;
     }
     return at;
 }
@@ -181,42 +354,62 @@ static void row_open(tree_t *t, size_t row)
     t->row = row;
     t->gone = 0;
     if (t->removed != NULL) {
-        memset(t->removed, 0, (t->from->n / 64 + 1) * 8);
+        memset(t->removed, 0, removed_words(t->from->n) * 8);
     }
     for (size_t height = 1; height < t->depth; height++) {
         const level_t *level = &t->level[height];
         for (size_t i = 0; i < level->count; i++) {
-            weigh_node(t, height, i, false);
-            keep_node(t, height, i);
+            weigh_node(t, height, i);
+            keep_node(t, height, i, false);
         }
-        for (size_t i = level->count; i < level->padded; i++) { /* lost */
-            t->node.reference.i64 = INT64_MIN;
-            if (t->from->type != FDP_I64) {
-                t->node.reference.f64 = -INFINITY;
-            }
-            t->node.sum = t->node.place = 0.0;
-            keep_node(t, height, i);
-        }
+        keep_lost(t, level);
     }
-    weigh_node(t, t->depth, 0, false);
+    weigh_node(t, t->depth, 0);
 }
 
-/* Takes a candidate away: its path is weighed anew, the root last. */
-static void row_remove(tree_t *t, size_t candidate)
+/* Enters a candidate among those taken, without a branch on its place. */
+static void enter_taken(tree_t *t, size_t candidate)
 {
-    t->removed[candidate / 64] |= UINT64_C(1) << candidate % 64;
-    size_t at = t->gone++;
-    for (; at > 0 && t->taken[at - 1] > candidate; at--) {
-        t->taken[at] = t->taken[at - 1];
+    const size_t word = candidate / 64;
+    const size_t first = t->whole ? 0 : word;
+    const size_t last = t->whole ? removed_words(t->from->n) : word + 1;
+    for (size_t i = first; i < last; i++) {
+        t->removed[i] |= fdp_mask(i == word) & UINT64_C(1) << candidate % 64;
     }
-    t->taken[at] = candidate;
-    size_t index = candidate;
-    for (size_t height = 1; height <= t->depth; height++) {
-        index /= FDP_BLOCK;
-        weigh_node(t, height, index, t->depth > 1);
-        if (height < t->depth) {
-            keep_node(t, height, index);
+    uint64_t carried = candidate;
+    for (size_t i = 0; i < t->gone; i++) {
+        const uint64_t here = t->taken[i], less = fdp_mask(carried < here);
+        t->taken[i] = fdp_pick(less, carried, here);
+        carried = fdp_pick(less, here, carried);
+    }
+    t->taken[t->gone++] = carried;
+}
+
+/* Takes a candidate away: its path is weighed anew, the root last. The walk to the
+ * choice has left the candidates of its node in the block; where the choice is another
+ * one no candidate has any weight, or the resolver made it (`elsewhere`). */
+static void row_remove(tree_t *t, size_t candidate, bool elsewhere)
+{
+    fdp_block_t *b = &t->block;
+    size_t index = candidate / FDP_BLOCK;
+    enter_taken(t, candidate);
+    if (elsewhere && t->depth > 1) {
+        weigh_again(t, 1, index);
+    } else {
+        if (b->lost == NULL) {
+            memset(b->lost_copy, 0, b->padded * sizeof *b->lost_copy);
+            b->lost = b->lost_copy;
         }
+        for (size_t i = 0; i < b->padded; i++) {
+            const uint64_t apart = i ^ candidate % FDP_BLOCK;
+            b->lost_copy[i] |= 0 - ((apart - 1) >> 63);
+        }
+        weigh_block(t);
+    }
+    for (size_t height = 1; height < t->depth; height++) {
+        keep_node(t, height, index, t->whole);
+        index /= FDP_BLOCK;
+        weigh_again(t, height + 1, index);
     }
 }
 
@@ -233,17 +426,16 @@ static size_t place_left(const tree_t *t, size_t place)
 static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
 {
     const double total = t->node.sum;
-    const double tolerance = t->law->tolerance * total;
-    double point = ((double)(word >> 11) + 0.5) * 0x1p-53 * total;
-    double unit = 1.0;
-    uint64_t near = 0;
-    size_t index = pick(t, unit, &point, tolerance, &near);
+    search_t s = {.point = ((double)(word >> 11) + 0.5) * 0x1p-53 * total,
+                  .unit = 1.0,
+                  .tolerance = t->law->tolerance * total};
+    size_t index = pick_child(t, &s);
     for (size_t height = t->depth; height-- > 1;) {
-        unit *= t->node.factor[index % FDP_BLOCK];
         const size_t last = t->level[height].count - 1;
         index = index < last ? index : last; /* beyond it only where unsure */
-        weigh_node(t, height, index, true);
-        index = index * FDP_BLOCK + pick(t, unit, &point, tolerance, &near);
+        s.unit *= s.factor;
+        weigh_again(t, height, index);
+        index = index * FDP_BLOCK + pick_child(t, &s);
     }
     /* no weight left: uniform among the candidates left */
     const size_t left = t->from->n - t->gone;
@@ -252,7 +444,7 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
     const size_t even = place_left(t, (size_t)place);
     const uint64_t none = fdp_mask(!(total > 0.0));
     const uint64_t split = low > 0 - (uint64_t)left;
-    *unsure = fdp_pick(none, split, near);
+    *unsure = fdp_pick(none, split, s.unsure);
     return (size_t)fdp_pick(none, even, index);
 }
 
@@ -264,13 +456,14 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
         const uint64_t word = *fdp_words_at(&t->words, draw + j, 1, ahead);
         uint64_t unsure;
         out[j] = (int64_t)row_choose(t, word, &unsure);
-        if (FDP_UNLIKELY(unsure != 0)) {
+        const bool asked = unsure != 0;
+        if (FDP_UNLIKELY(asked)) {
             if (!fdp_ask(t->call, t->law, draw + j, word, row, j, &out[j])) {
                 return FDP_ERR_RESOLVER;
             }
         }
         if (j + 1 < t->k) {
-            row_remove(t, (size_t)out[j]);
+            row_remove(t, (size_t)out[j], asked);
         }
     }
     return FDP_OK;
@@ -285,6 +478,8 @@ static void wipe_tree(tree_t *t)
     fdp_wipe(t->node.gap, used);
     fdp_wipe(t->node.factor, used);
     fdp_wipe(t->node.weight, used);
+    fdp_wipe(t->node.column[0], used / FDP_LANES);
+    fdp_wipe(t->node.column[1], used / FDP_LANES);
     fdp_block_close(&t->block, n);
     fdp_words_close(&t->words);
 }
@@ -313,6 +508,7 @@ fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *l
     t.from = from;
     t.kernels = fdp_selection_kernels();
     t.k = k;
+    t.whole = from->n <= FDP_SHORT;
     t.removed = NULL;
     t.taken = NULL;
     if (k == 0 || k > from->n || k > FDP_SELECT_MOST) {

@@ -7,7 +7,8 @@
 #include "../base/rounding.h"
 #include "../base/wipe.h"
 
-#define UNIT 128 /* words of a unit of the main stream */
+#define UNIT 128    /* words of a unit of the main stream */
+#define WINDOW 1024 /* of words kept */
 
 bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
              uint64_t a, uint64_t b, uint64_t c, int64_t *answer)
@@ -45,7 +46,7 @@ const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw, size_t count,
     if (at < words->from || at + count > words->to) {
         const size_t from = at - at % UNIT;
         size_t size = at - from + ahead;
-        size = size > 1024 ? 1024 : (size + UNIT - 1) / UNIT * UNIT;
+        size = size > WINDOW ? WINDOW : (size + UNIT - 1) / UNIT * UNIT;
         words->from = from;
         words->to = from + size < FDP_SELECT_CHUNK ? from + size : FDP_SELECT_CHUNK;
         size = words->to - from;
@@ -55,20 +56,50 @@ const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw, size_t count,
     return words->word + (at - words->from);
 }
 
-uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw)
+/* Whether the words of n draws are here. */
+static bool words_here(const fdp_words_t *words, uint64_t draw, size_t n)
 {
     const size_t at = (size_t)(draw % FDP_SELECT_CHUNK);
-    const uint64_t number = draw / FDP_SELECT_CHUNK;
-    if (number + 1 == words->number && at >= words->from && at < words->to) {
-        return words->word[at - words->from];
-    }
+    return draw / FDP_SELECT_CHUNK + 1 == words->number && at >= words->from &&
+           at + n <= words->to;
+}
+
+static uint64_t word_anew(const fdp_words_t *words, uint64_t draw)
+{
+    const size_t at = (size_t)(draw % FDP_SELECT_CHUNK);
     FDP_ALIGNED(64) uint64_t unit[UNIT];
     fdp_chunk_t chunk;
-    fdp_chunk_open(&chunk, &words->call->stream, number + words->shift);
+    fdp_chunk_open(&chunk, &words->call->stream, draw / FDP_SELECT_CHUNK + words->shift);
     fdp_chunk_main(&chunk, (at - at % UNIT) * 8, unit, sizeof unit);
     const uint64_t word = unit[at % UNIT];
     fdp_chunk_close(&chunk);
     fdp_wipe(unit, sizeof unit);
+    return word;
+}
+
+uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw)
+{
+    const size_t at = (size_t)(draw % FDP_SELECT_CHUNK);
+    return words_here(words, draw, 1) ? words->word[at - words->from]
+                                      : word_anew(words, draw);
+}
+
+uint64_t fdp_words_find(const fdp_words_t *words, const fdp_selection_kernels_t *kernels,
+                        uint64_t draw, uint64_t first, size_t n)
+{
+    if (!words_here(words, first, n)) {
+        return word_anew(words, draw);
+    }
+    uint64_t column[WINDOW / FDP_LANES];
+    const size_t start = (size_t)(first % FDP_SELECT_CHUNK) - words->from;
+    const size_t at = start + (size_t)(draw - first);
+    const size_t top = start / FDP_LANES, rows = (start + n - 1) / FDP_LANES + 1 - top;
+    kernels->column(words->word + top * FDP_LANES, rows, at % FDP_LANES, column);
+    uint64_t word = 0;
+    for (size_t r = 0; r < rows; r++) {
+        word |= column[r] & fdp_mask(top + r == at / FDP_LANES);
+    }
+    fdp_wipe(column, rows * sizeof *column);
     return word;
 }
 
@@ -80,21 +111,21 @@ void fdp_words_close(fdp_words_t *words)
 
 /* ---- blocks ---------------------------------------------------------------- */
 
-/* n elements, then `pad`; a copy unless none is needed. */
+/* n elements, then `pad`; a copy if there are any to pad. */
 static const void *padded(uint64_t *copy, const void *from, size_t n, size_t to,
-                          uint64_t pad, bool alike)
+                          uint64_t pad)
 {
-    if (n == to && !alike) {
+    if (n == to) {
         return from;
     }
-    for (size_t i = alike ? 0 : n; i < to; i++) {
+    for (size_t i = n; i < to; i++) {
         copy[i] = pad;
     }
     memcpy(copy, from, n * 8);
     return copy;
 }
 
-static void mark_lost(fdp_block_t *b, size_t first, const uint64_t *removed)
+static void mark_lost(fdp_block_t *b)
 {
     for (size_t i = 0; i < b->padded; i++) {
         b->lost_copy[i] = i < b->count ? 0 : ~UINT64_C(0);
@@ -104,35 +135,27 @@ static void mark_lost(fdp_block_t *b, size_t first, const uint64_t *removed)
             b->lost_copy[i] |= fdp_mask(!(b->mantissa[i] > 0.0));
         }
     }
-    if (removed != NULL) {
-        for (size_t i = 0; i < b->count; i++) {
-            b->lost_copy[i] |= 0 - (removed[(first + i) / 64] >> (first + i) % 64 & 1);
-        }
-    }
     b->lost = b->lost_copy;
 }
 
 void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
-                    size_t first, size_t count, const uint64_t *removed, bool alike)
+                    size_t first, size_t count)
 {
-    const uint64_t none = (uint64_t)INT64_MIN;
-    const uint64_t nan = UINT64_C(0x7ff8000000000000);
     b->count = count;
-    b->padded = alike ? FDP_BLOCK : fdp_block_padded(count);
+    b->padded = fdp_block_padded(count);
     b->score = padded(b->score_copy, (const uint64_t *)from->score + row * from->n + first,
-                      count, b->padded, from->type == FDP_I64 ? none : nan, alike);
+                      count, b->padded, fdp_score_none(from->type));
     b->mantissa = b->exponent = NULL;
     b->lost = NULL;
     if (from->mantissa != NULL) {
         const size_t at = row * from->weight_stride + first;
         b->mantissa = padded((uint64_t *)(void *)b->mantissa_copy, from->mantissa + at,
-                             count, b->padded, 0, alike);
+                             count, b->padded, 0);
         b->exponent = padded((uint64_t *)(void *)b->exponent_copy, from->exponent + at,
-                             count, b->padded, 0, alike);
+                             count, b->padded, 0);
     }
-    if (b->mantissa != NULL || removed != NULL ||
-        (from->type == FDP_I64 && (count < b->padded || alike))) {
-        mark_lost(b, first, removed);
+    if (b->mantissa != NULL || (from->type == FDP_I64 && count < b->padded)) {
+        mark_lost(b);
     }
 }
 

@@ -46,7 +46,18 @@ FDP_INTERNAL const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw,
                                           size_t count, size_t ahead);
 /* The word of one draw, the window left as it is. */
 FDP_INTERNAL uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw);
+/* The same of a draw that follows from the scores, one of the n from `first` on whose
+ * words were asked for in turn. */
+FDP_INTERNAL uint64_t fdp_words_find(const fdp_words_t *words,
+                                     const fdp_selection_kernels_t *kernels,
+                                     uint64_t draw, uint64_t first, size_t n);
 FDP_INTERNAL void fdp_words_close(fdp_words_t *words);
+
+/* The bits of a score that is lost; integers are lost by a mark only. */
+static inline uint64_t fdp_score_none(fdp_dtype_t type)
+{
+    return type == FDP_I64 ? (uint64_t)INT64_MIN : UINT64_C(0x7ff8000000000000);
+}
 
 /* Candidates of one block, padded to a multiple of FDP_LANES by lost ones. */
 typedef struct {
@@ -59,12 +70,9 @@ typedef struct {
     double mantissa_copy[FDP_BLOCK], exponent_copy[FDP_BLOCK];
 } fdp_block_t;
 
-/* Points the block at candidates first ... first + count of a row; `removed` is a
- * bitmap of the row's candidates that count no more, or NULL. With `alike` the block
- * is copied and padded to FDP_BLOCK, so that no block takes less time than others. */
+/* Points the block at candidates first ... first + count of a row. */
 FDP_INTERNAL void fdp_block_open(fdp_block_t *block, const fdp_candidates_t *from,
-                                 size_t row, size_t first, size_t count,
-                                 const uint64_t *removed, bool alike);
+                                 size_t row, size_t first, size_t count);
 
 /* Entries of a block of the first of n candidates, lost ones included. */
 static inline size_t fdp_block_padded(size_t n)

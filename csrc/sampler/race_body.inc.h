@@ -115,13 +115,6 @@ static void FDP_K(add_log)(const double *restrict mantissa,
     }
 }
 
-/* The level's vectors: left to itself, gcc turns some of these choices of doubles into
- * branches, which tell of the keys. Masks have all bits of a lane set, or none. */
-typedef double FDP_K(doubles) __attribute__((vector_size(8 * FDP_WIDTH)));
-typedef int64_t FDP_K(masks) __attribute__((vector_size(8 * FDP_WIDTH)));
-
-#define FDP_PARTS (FDP_LANES / FDP_WIDTH)
-
 static inline FDP_K(doubles) FDP_K(either)(FDP_K(masks) mask, FDP_K(doubles) a,
                                            FDP_K(doubles) b)
 {
@@ -171,6 +164,8 @@ const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
     .gaps_i64 = FDP_K(gaps_i64),
     .weigh = FDP_K(weigh),
     .weigh_scaled = FDP_K(weigh_scaled),
+    .blend = FDP_K(blend),
+    .column = FDP_K(column),
     .noise_exponential = FDP_K(noise_exponential),
     .noise_gumbel = FDP_K(noise_gumbel),
     .noise_laplace = FDP_K(noise_laplace),

@@ -80,6 +80,11 @@ typedef struct {
                            const double *exponent, size_t n, double *factor,
                            double *weight, double *lane);
 
+    /* to[i] |= from[i] & mask */
+    void (*blend)(const uint64_t *from, size_t n, uint64_t mask, uint64_t *to);
+    /* Entry `lane` of each of so many rows of FDP_LANES entries, all of them read. */
+    void (*column)(const void *from, size_t rows, size_t lane, void *to);
+
     /* Upper ends of the noise of each word's cell: -ln U, -ln(-ln(1 - U)), Laplace of
      * scale 1, Gaussian of deviation 1. */
     void (*noise_exponential)(const uint64_t *word, size_t n, double *noise);

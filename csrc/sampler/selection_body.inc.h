@@ -22,6 +22,13 @@ static inline double FDP_K(choose)(uint64_t mask, double a, double b)
     return fdp_bits_double((fdp_double_bits(a) & mask) | (fdp_double_bits(b) & ~mask));
 }
 
+/* The level's vectors: left to itself, gcc turns some of these choices of doubles into
+ * branches, which tell of the keys. Masks have all bits of a lane set, or none. */
+typedef double FDP_K(doubles) __attribute__((vector_size(8 * FDP_WIDTH)));
+typedef int64_t FDP_K(masks) __attribute__((vector_size(8 * FDP_WIDTH)));
+
+#define FDP_PARTS (FDP_LANES / FDP_WIDTH)
+
 /* ---- scores -------------------------------------------------------------- */
 
 /* What a score counts as: -infinity is lost. */
@@ -183,4 +190,38 @@ static double FDP_K(weigh_scaled)(const double *restrict gap,
     }
     FDP_K(sum_lanes)(weight, n, lane);
     return top;
+}
+
+/* ---- parts of blocks --------------------------------------------------------- */
+
+static void FDP_K(blend)(const uint64_t *restrict from, size_t n, uint64_t mask,
+                         uint64_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] |= from[i] & mask;
+    }
+}
+
+static void FDP_K(column)(const void *from, size_t rows, size_t lane, void *restrict to)
+{
+    FDP_K(masks) here[FDP_PARTS];
+    for (int l = 0; l < FDP_LANES; l++) {
+        here[l / FDP_WIDTH][l % FDP_WIDTH] = l;
+    }
+    for (size_t p = 0; p < FDP_PARTS; p++) {
+        here[p] = here[p] == (int64_t)lane;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        FDP_K(masks) found = {0}, part;
+        for (size_t p = 0; p < FDP_PARTS; p++) {
+            memcpy(&part, (const uint8_t *)from + r * 8 * FDP_LANES + p * sizeof part,
+                   sizeof part);
+            found |= part & here[p];
+        }
+        int64_t entry = found[0];
+        for (size_t j = 1; j < FDP_WIDTH; j++) {
+            entry |= found[j];
+        }
+        memcpy((uint8_t *)to + r * sizeof entry, &entry, sizeof entry);
+    }
 }

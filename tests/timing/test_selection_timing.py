@@ -1,109 +1,136 @@
 """Selections: time tells neither the scores nor the winner (class T2).
 
-Whole calls from Python on one buffer, which holds scores of one class or the other in
-random order. The short tests are alarms for a machine that others use too; the gate is
-in the slow ones.
+docs/proofs/timing.md says what the classes are. The core's own calls are timed: through
+the interpreter classes of equal scores already differ.
 """
 
 from __future__ import annotations
 
-import math
-import time
+import sys
 from collections.abc import Callable
+from ctypes import CDLL
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import fastdp
+from fastdp._selection import inverse_tolerance, race_tolerance
 
+sys.path.insert(0, str(Path(__file__).parent))
+import two_class as tc
+
+#: Candidates: two blocks, the second of them shorter.
 N = 1000
-ALARM, GATE = 20.0, 4.5
+ENTRIES = 8
+NOISES = ("exponential", "gumbel", "laplace", "gaussian")
 
-Call = Callable[[np.ndarray], Any]
+Run = Callable[[int, int], float]
 
-CALLS: dict[str, Call] = {
-    "inverse": lambda s: fastdp.ExponentialMechanism(1, 1).select(s),
-    "inverse, k = 3": lambda s: fastdp.ExponentialMechanism(1, 1).select(s, k=3),
-    "gumbel": lambda s: fastdp.ExponentialMechanism(1, 1).select(s, method="gumbel"),
-    "permute and flip": lambda s: fastdp.PermuteAndFlip(1, 1).select(s),
-    "laplace": lambda s: fastdp.ReportNoisyMax(1, 1, noise="laplace").select(s),
-    "gaussian": lambda s: fastdp.noisy_argmax(s, sigma=1),
+
+@dataclass(frozen=True)
+class Method:
+    """A call of the core: a race, or k choices by inversion."""
+
+    noise: str = ""
+    k: int = 1
+    n: int = N
+    weighted: bool = False
+    integers: bool = False
+
+
+METHODS = {
+    "inverse": Method(),
+    "inverse, k = 3": Method(k=3),
+    "inverse, weights": Method(weighted=True),
+    "inverse, k = 3, weights": Method(k=3, weighted=True),
+    "inverse, 100": Method(n=100),
+    "inverse, 100, k = 3": Method(n=100, k=3),
+    "inverse, integers": Method(integers=True),
+    "inverse, integers, k = 3": Method(integers=True, k=3),
+    **{noise: Method(noise) for noise in NOISES},
+    "gumbel, weights": Method("gumbel", weighted=True),
+    "gumbel, integers": Method("gumbel", integers=True),
 }
 
 
-def peak(place: int) -> np.ndarray:
-    scores = np.zeros(N)
+def peak(place: int, n: int) -> np.ndarray:
+    scores = np.zeros(n)
     scores[place] = 1e6
     return scores
 
 
-CLASSES = {
-    "winner first or last": (peak(0), peak(N - 1)),
-    "a winner or none": (peak(N // 2), np.zeros(N)),
-    "spread": (np.linspace(0, 1, N), np.linspace(-1e300, 1e300, N)),
-    "rising or falling": (np.arange(N) / 10, -np.arange(N) / 10),
-    "subnormal": (np.zeros(N), np.arange(N) * 5e-324),
-    "lost": (np.zeros(N), np.where(np.arange(N) % 2, np.nan, 0.0)),
-    "all lost": (np.zeros(N), np.full(N, np.nan)),
-    "infinite": (np.zeros(N), np.where(np.arange(N) % 3, np.inf, -np.inf)),
+def classes_of(n: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return pairs of scores, one of each class."""
+    zeros, place = np.zeros(n), np.arange(n)
+    return {
+        "equal": (zeros, zeros),
+        "winner first or last": (peak(0, n), peak(n - 1, n)),
+        "a winner or none": (peak(n // 2, n), zeros),
+        "spread": (np.linspace(0, 1, n), np.linspace(-1e300, 1e300, n)),
+        "rising or falling": (place / 10, -place / 10),
+        "subnormal": (zeros, place * 5e-324),
+        "lost": (zeros, np.where(place % 2, np.nan, 0.0)),
+        "all lost": (zeros, np.full(n, np.nan)),
+        "infinite": (zeros, np.where(place % 3, np.inf, -np.inf)),
+    }
+
+
+def whole_classes_of(n: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the same for integers."""
+    zeros, place = np.zeros(n, np.int64), np.arange(n)
+    far = (place - n // 2) * (2**62 // n)
+    return {
+        "equal": (zeros, zeros),
+        "winner first or last": (peak(0, n).astype(int), peak(n - 1, n).astype(int)),
+        "a winner or none": (peak(n // 2, n).astype(int), zeros),
+        "spread": (zeros, far),
+        "rising or falling": (place, -place),
+    }
+
+
+def choices(harness: CDLL, method: Method, classes: str) -> Run:
+    n = method.n
+    pair = (whole_classes_of if method.integers else classes_of)(n)[classes]
+    pool = tc.data_pool([pair[0]] * ENTRIES, [pair[1]] * ENTRIES)
+    data = tc.aligned(pool.shape[2])
+    law = tc.Selection(
+        rate=0.5,
+        tolerance=race_tolerance() if method.noise else inverse_tolerance(n),
+        noise=NOISES.index(method.noise) if method.noise else 0,
+    )
+    weights: dict[str, Any] = {}
+    if method.weighted:
+        mantissa, exponent = np.frexp(1.0 + np.arange(n))
+        weights = {"mantissa": mantissa, "exponent": exponent - 10.0}
+    work = tc.work_of(
+        "select_race" if method.noise else "select_inverse", n, law=law,
+        size=method.k, x=data, x_type=tc.I64 if method.integers else tc.F64, other=n,
+        out=np.zeros(method.k, np.int64), **weights,
+    )  # fmt: skip
+
+    def run(rounds: int, seed: int) -> float:
+        return tc.measure(harness, work, data, pool, rounds, seed).t
+
+    return run
+
+
+CASES: dict[str, Callable[[CDLL], Run]] = {
+    f"{name}: {classes}": partial(choices, method=method, classes=classes)
+    for name, method in METHODS.items()
+    for classes in (whole_classes_of if method.integers else classes_of)(2)
 }
 
 
-def largest_t(call: Call, classes: tuple[np.ndarray, np.ndarray], n: int) -> float:
-    """Return Welch's t of largest size, with and without the slowest timings."""
-    order = np.random.default_rng(n).integers(0, 2, n)
-    taken = np.empty(n)
-    buffer, kept_bits = np.empty(N), np.empty(N, np.int64)
-    bits, other = (scores.view(np.int64) for scores in classes)
-    for i, c in enumerate(order.tolist()):
-        # Both are read, and one kept by a mask: a copy's source has a place in memory.
-        np.bitwise_and(bits, c - 1, out=kept_bits)
-        np.bitwise_and(other, -c, out=buffer.view(np.int64))
-        np.bitwise_or(buffer.view(np.int64), kept_bits, out=buffer.view(np.int64))
-        start = time.perf_counter_ns()
-        call(buffer)
-        taken[i] = time.perf_counter_ns() - start
-    found = []
-    for share in (0.5, 0.9, 0.99):
-        kept = taken <= np.quantile(taken, share)
-        pair = (taken[(order == c) & kept] for c in (0, 1))
-        found.append(float(stats.ttest_ind(*pair, equal_var=False).statistic))
-    return max(found, key=abs)
-
-
-def least_of(tries: int, limit: float, call: str, classes: str, n: int) -> float:
-    """Return |t|, the least of so many tries."""
-    found = math.inf
-    for _ in range(tries):
-        found = min(found, abs(largest_t(CALLS[call], CLASSES[classes], n)))
-        if found < limit:
-            break
-    print(f"{call}, {classes}: |t| = {found:.1f}")
-    return found
-
-
-@pytest.mark.parametrize("classes", CLASSES)
-@pytest.mark.parametrize("call", ["inverse", "gumbel"])
-def test_classes_of_scores_short(call: str, classes: str) -> None:
-    assert least_of(3, ALARM, call, classes, 3000) < ALARM
+@pytest.mark.parametrize("case", CASES)
+def test_short(harness: CDLL, case: str) -> None:
+    tc.short(CASES[case](harness))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("classes", CLASSES)
-@pytest.mark.parametrize("call", CALLS)
-def test_classes_of_scores(call: str, classes: str) -> None:
-    assert least_of(3, GATE, call, classes, 40_000) < GATE
-
-
-def test_the_statistic_sees_a_softmax_in_numpy() -> None:
-    """A search that stops at the winner."""
-
-    def search(scores: np.ndarray) -> int:
-        for i, s in enumerate(scores.tolist()):
-            if s > 1.0:
-                return i
-        return 0
-
-    assert abs(largest_t(search, CLASSES["winner first or last"], 2000)) > ALARM
+@pytest.mark.parametrize("case", CASES)
+def test_full(harness: CDLL, case: str) -> None:
+    tc.full(case, CASES[case](harness))

@@ -150,14 +150,15 @@ static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
 /* ---- what is timed --------------------------------------------------------- */
 
 typedef enum {
-    RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_LABELS, HADAMARD, PYTHON
+    RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_LABELS, HADAMARD,
+    SELECT_INVERSE, SELECT_RACE, PYTHON
 } kind_t;
 
 /* One of the core's functions with all its arguments, or a Python callable `law` with
  * its argument x; `buffer` below is the memory of one of them. */
 typedef struct {
     int32_t kind;
-    uint32_t size; /* row bytes, buckets, or bits of a Hadamard code */
+    uint32_t size; /* row bytes, buckets, bits of a Hadamard code, or choices */
     size_t n;
     union {
         fdp_status_t (*release)(const fdp_call_t *, const fdp_sampler_t *, uint64_t,
@@ -174,6 +175,11 @@ typedef struct {
                             const uint32_t *, uint32_t *);
         void (*hadamard)(uint32_t, size_t, const uint32_t *, const uint32_t *,
                          const uint8_t *, uint32_t *);
+        fdp_status_t (*select_inverse)(const fdp_call_t *, const fdp_selection_t *,
+                                       const fdp_candidates_t *, uint64_t, size_t,
+                                       int64_t *);
+        fdp_status_t (*select_race)(const fdp_call_t *, const fdp_selection_t *,
+                                    const fdp_candidates_t *, uint64_t, int64_t *);
         void *(*python)(void *, void *);
     } function;
     void *law;
@@ -184,6 +190,7 @@ typedef struct {
     const void *words; /* seeds, or random words */
     const uint8_t *bits;
     const double *grid;        /* RELEASE: NULL, or the fields of fdp_grid_t */
+    const double *mantissa, *exponent; /* SELECT_*: of one row's weights, or NULL */
     void (*forget)(void *);    /* PYTHON: drops a reference */
 } work_t;
 
@@ -197,6 +204,23 @@ static fdp_status_t release(const work_t *w, const fdp_call_t *call)
         target.grid = &grid;
     }
     return w->function.release(call, w->law, 0, w->n, &target);
+}
+
+/* The candidates of `work`: n scores in one row, or rows of `other`. */
+static fdp_candidates_t candidates(const work_t *w)
+{
+    const size_t row = (size_t)w->other;
+    return (fdp_candidates_t){.rows = w->n / row, .n = row, .score = w->x,
+                              .type = (fdp_dtype_t)w->x_type,
+                              .mantissa = w->mantissa, .exponent = w->exponent};
+}
+
+static fdp_status_t choose(const work_t *w, const fdp_call_t *call)
+{
+    const fdp_candidates_t from = candidates(w);
+    return w->kind == SELECT_RACE
+               ? w->function.select_race(call, w->law, &from, 0, w->out)
+               : w->function.select_inverse(call, w->law, &from, 0, w->size, w->out);
 }
 
 /* Does the work; what Python returned is left at `result`. */
@@ -222,6 +246,9 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
     case HADAMARD:
         w->function.hadamard(w->size, w->n, w->x, w->words, w->bits, w->out);
         return FDP_OK;
+    case SELECT_INVERSE:
+    case SELECT_RACE:
+        return choose(w, call);
     case PYTHON:
         *result = w->function.python(w->law, w->x);
         return *result != NULL ? FDP_OK : FDP_ERR_PARAMETER;

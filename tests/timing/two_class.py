@@ -240,7 +240,7 @@ def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
 
 KINDS = (
     "release", "flip_bits", "flip_bytes", "respond", "insert_bits", "hash_labels",
-    "hadamard_encode", "python",
+    "hadamard_encode", "select_inverse", "select_race", "python",
 )  # fmt: skip
 
 
@@ -280,6 +280,17 @@ class Response(ctypes.Structure):
         )  # fmt: skip
 
 
+class Selection(ctypes.Structure):
+    """fdp_selection_t."""
+
+    _fields_ = (
+        ("rate", ctypes.c_double),
+        ("tolerance", ctypes.c_double),
+        ("noise", ctypes.c_int),
+        ("owner", ctypes.c_void_p),
+    )
+
+
 class Work(ctypes.Structure):
     """work_t of two_class.c; `keep` holds the Python objects that it points to."""
 
@@ -297,6 +308,8 @@ class Work(ctypes.Structure):
         ("words", ctypes.c_void_p),
         ("bits", ctypes.c_void_p),
         ("grid", ctypes.c_void_p),
+        ("mantissa", ctypes.c_void_p),
+        ("exponent", ctypes.c_void_p),
         ("forget", ctypes.c_void_p),
     )
     keep: tuple[Any, ...]
