@@ -341,6 +341,9 @@ typedef struct {
     double tolerance; /* inverse: of cumulative weights, relative to the total; */
                       /* race: of a key                                         */
     fdp_race_t noise; /* race only                                              */
+    uint64_t fine_rate[2]; /* inverse: (the two as 128 bits, the first bit set, plus   */
+    int32_t fine_place;    /* less than 1) 2^(fine_place - 128) is c; 0 0 if c or the  */
+                           /* weights are not known so well                            */
     void *owner;      /* handed to the resolver                                 */
 } fdp_selection_t;
 
@@ -361,8 +364,8 @@ typedef struct {
 #define FDP_SELECT_CHUNK 4096
 
 /* k choices without replacement from each row, by inversion: choice j of row r has
- * the word of draw (first_row + r) k + j. An undecided one goes to call->resolve with
- * word = {its word, first_row + r, j}. out has rows * k indices. 1 <= k <= n,
+ * the word of draw (first_row + r) k + j. An undecided one takes 64 further bits; what is
+ * still undecided goes to call->resolve with word = {its word, first_row + r, j}. out has rows * k indices. 1 <= k <= n,
  * k <= FDP_SELECT_MOST. exact: yes. @timing T2: see docs/proofs/selection.md. */
 #define FDP_SELECT_MOST 4096
 FDP_API FDP_NODISCARD fdp_status_t
@@ -379,8 +382,10 @@ fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                 const fdp_candidates_t *from, uint64_t first, int64_t *out);
 
 /* Bounds low <= key <= high of every candidate's key in the race, in the row's order:
- * key = noise - c (largest score - score) + ln weight. Lost candidates have -infinity
- * in both, unless a row has no others: then all count as equal. */
+ * key = noise - c (largest score - score) + ln weight, low -infinity and high infinity
+ * where the word is marked, low -infinity where the gap is stored as 1e300. Lost
+ * candidates have -infinity in both, unless a row has no others: then all count as
+ * equal, with a gap of 0 and without their weights. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
               const fdp_candidates_t *from, uint64_t first, double *low, double *high);

@@ -63,6 +63,7 @@ class Selection:
         tolerance: float,
         noise: str | None = None,
         weights: tuple[_Array, _Array] | None = None,
+        fine: tuple[int, int, int] | None = None,
     ) -> None: ...
 
 def dtype_supported(dtype: np.dtype[Any]) -> bool: ...

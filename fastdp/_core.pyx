@@ -669,14 +669,17 @@ cdef class Selection:
     """A law of choice: rate and tolerance of the kernels, and the noise of a race.
 
     `weights` is None or (mantissa, exponent), float64 arrays of n or rows * n entries.
+    `fine` is the rate for inversion as fine_rate and fine_place in fastdp.h, or None.
     """
 
     cdef fdp_selection_t c
     cdef object mantissa
     cdef object exponent
 
-    def __cinit__(self, double rate, double tolerance, noise=None, weights=None):
+    def __cinit__(self, double rate, double tolerance, noise=None, weights=None,
+                  fine=None):
         self.c.rate = rate
+        self.c.fine_rate[0], self.c.fine_rate[1], self.c.fine_place = fine or (0, 0, 0)
         self.c.tolerance = tolerance
         self.c.noise = <fdp_race_t> <int> RACES[noise or "gumbel"]
         self.mantissa, self.exponent = weights or (None, None)

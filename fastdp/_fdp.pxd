@@ -198,6 +198,8 @@ cdef extern from "fastdp.h" nogil:
         double rate
         double tolerance
         fdp_race_t noise
+        uint64_t[2] fine_rate
+        int32_t fine_place
         void *owner
 
     ctypedef struct fdp_candidates_t:

@@ -78,11 +78,14 @@ class Weights:
         is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0].
     exact : callable
         ``exact(position)`` is the exact weight at a flat position.
+    rounded : bool
+        Some weight is not mantissa * 2**exponent up to the common factor.
     """
 
     mantissa: _Array
     exponent: _Array
     exact: Callable[[int], Fraction]
+    rounded: bool
 
     @classmethod
     def of(
@@ -122,8 +125,11 @@ class Weights:
     @classmethod
     def numbers(cls, array: _Array) -> Weights:
         """Return the weights of an array of finite numbers >= 0."""
-        parts = np.frexp(array.astype(np.float64))
-        return cls._scaled(*parts, lambda i: Fraction(array[i].item()))
+        doubles = array.astype(np.float64)
+        large = array.dtype.kind != "f" and array.max(initial=0) > 2**53
+        return cls._scaled(
+            *np.frexp(doubles), lambda i: Fraction(array[i].item()), bool(large)
+        )
 
     @classmethod
     def _rationals(cls, weights: list[Fraction]) -> Weights:
@@ -134,15 +140,23 @@ class Weights:
             scaled = w / Fraction(2) ** power
             mantissa[i], extra = math.frexp(scaled.numerator / scaled.denominator)
             exponent[i] = power + extra if w else 0
-        return cls._scaled(mantissa, exponent, weights.__getitem__)
+        rounded = any(
+            Fraction(m) * Fraction(2) ** int(e) != w
+            for m, e, w in zip(mantissa, exponent, weights, strict=True)
+        )
+        return cls._scaled(mantissa, exponent, weights.__getitem__, rounded)
 
     @classmethod
     def _scaled(
-        cls, mantissa: _Array, exponent: _Array, exact: Callable[[int], Fraction]
+        cls,
+        mantissa: _Array,
+        exponent: _Array,
+        exact: Callable[[int], Fraction],
+        rounded: bool,
     ) -> Weights:
         """Bring the largest exponent to 0: a common factor changes no law."""
         most = exponent[mantissa > 0].max(initial=-(2**14))
-        return cls(mantissa, exponent.astype(np.float64) - most, exact)
+        return cls(mantissa, exponent.astype(np.float64) - most, exact, rounded)
 
     @property
     def spread(self) -> float:
@@ -194,10 +208,13 @@ class Choice:
 
     def law(self, tolerance: float, noise: Noise | None = None) -> _core.Selection:
         """Return what the kernels need to know."""
-        pair = None
-        if self.weights is not None:
-            pair = (self.weights.mantissa, self.weights.exponent)
-        return _core.Selection(nearest(self.rate), tolerance, noise, pair)
+        if self.weights is None:
+            return _core.Selection(
+                nearest(self.rate), tolerance, noise, None, fine(self.rate)
+            )
+        pair = (self.weights.mantissa, self.weights.exponent)
+        known = None if self.weights.rounded else fine(self.rate)
+        return _core.Selection(nearest(self.rate), tolerance, noise, pair, known)
 
     @property
     def spread(self) -> float:
@@ -208,6 +225,14 @@ class Choice:
 def nearest(rate: Fraction) -> float:
     """Return the double nearest to a rate."""
     return rate.numerator / rate.denominator
+
+
+def fine(rate: Fraction) -> tuple[int, int, int]:
+    """Return the first 128 bits of a rate, as two numbers, and its binary place."""
+    place = rate.numerator.bit_length() - rate.denominator.bit_length()
+    place += rate >= Fraction(2) ** place
+    bits = int(rate * Fraction(2) ** (128 - place))
+    return bits >> 64, bits & _ASK, place
 
 
 def rate_of(epsilon: Fraction, sensitivity: Fraction, *, monotonic: bool) -> Fraction:

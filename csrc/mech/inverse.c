@@ -16,6 +16,7 @@
 #include "../base/rounding.h"
 #include "../base/wipe.h"
 #include "fetch.h"
+#include "inverse_settle.h"
 #include "scratch.h"
 #include "select.h"
 
@@ -448,6 +449,24 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
     return (size_t)fdp_pick(none, even, index);
 }
 
+/* A choice that the kernels leave open: with further bits of the same real, first in
+ * 128-bit integers, then by the resolver. False: it failed. */
+static bool row_settle(tree_t *t, uint64_t draw, const uint64_t word[3], int64_t *choice)
+{
+    const uint32_t trial = (uint32_t)(draw % FDP_SELECT_CHUNK);
+    fdp_chunk_t chunk;
+    uint64_t more[2];
+    fdp_chunk_open(&chunk, &t->call->stream, draw / FDP_SELECT_CHUNK);
+    fdp_chunk_extend(&chunk, &trial, 1, 0, (uint8_t *)more);
+    fdp_chunk_close(&chunk);
+    const bool settled =
+        fdp_inverse_settle(t->law, t->from, t->row, t->gone > 0 ? t->removed : NULL,
+                           word[0], more[0], choice);
+    fdp_wipe(more, sizeof more);
+    return settled ||
+           fdp_ask(t->call, t->law, draw, word[0], word[1], word[2], choice);
+}
+
 static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
 {
     const uint64_t draw = row * t->k;
@@ -458,7 +477,8 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
         out[j] = (int64_t)row_choose(t, word, &unsure);
         const bool asked = unsure != 0;
         if (FDP_UNLIKELY(asked)) {
-            if (!fdp_ask(t->call, t->law, draw + j, word, row, j, &out[j])) {
+            const uint64_t words[3] = {word, row, j};
+            if (!row_settle(t, draw + j, words, &out[j])) {
                 return FDP_ERR_RESOLVER;
             }
         }

@@ -1,6 +1,6 @@
 /* settle.c: see settle.h; error analysis in docs/proofs/kernels.md.
  *
- *   exp_minus      e^{-r} in fixed point
+ *   fdp_exp_minus  e^{-r} in fixed point
  *   laplace_settle the boundary nearest to -t ln(V / W), compared with V itself
  *   settle_keep    the acceptance test of the wide kind
  */
@@ -11,28 +11,16 @@
 #include "bits.h"
 #include "constants.h"
 
-/* floor(a * b / 2^128) */
-static fdp_u128_t multiply_high(fdp_u128_t a, fdp_u128_t b)
-{
-    const uint64_t a0 = (uint64_t)a, a1 = (uint64_t)(a >> 64);
-    const uint64_t b0 = (uint64_t)b, b1 = (uint64_t)(b >> 64);
-    const fdp_u128_t low = (fdp_u128_t)a0 * b0;
-    const fdp_u128_t mid1 = (fdp_u128_t)a1 * b0 + (uint64_t)(low >> 64);
-    const fdp_u128_t mid2 = (fdp_u128_t)a0 * b1 + (uint64_t)mid1;
-    return (fdp_u128_t)a1 * b1 + (uint64_t)(mid1 >> 64) + (uint64_t)(mid2 >> 64);
-}
-
-/* 2^127 e^{-r} to within 2^9 units, 0 <= r < 1.5, r given as 2^127 r. */
-static fdp_u128_t exp_minus(fdp_u128_t r)
+fdp_u128_t fdp_exp_minus(fdp_u128_t r)
 {
     const fdp_u128_t one = (fdp_u128_t)1 << 127;
     const fdp_u128_t z = r >> 4; /* 2^128 (r / 32), below 2^128 * 0.047 */
     fdp_u128_t sum = one;
     for (unsigned n = 20; n >= 1; n--) {
-        sum = one - multiply_high(z, sum) / n; /* alternating Taylor, Horner */
+        sum = one - fdp_mul_high_u128(z, sum) / n; /* alternating Taylor, Horner */
     }
     for (int k = 0; k < 5; k++) {
-        sum = multiply_high(sum, sum) << 1;
+        sum = fdp_mul_high_u128(sum, sum) << 1;
     }
     return sum;
 }
@@ -94,7 +82,7 @@ bool fdp_laplace_settle(const fdp_laplace_t *law, uint64_t high, uint64_t low,
         const fdp_u128_t left =
             ((fdp_u128_t)whole_left << 127) | ((fraction - taken) >> 1);
         const fdp_u128_t e =
-            (multiply_high(whole, exp_minus(left)) << 1) >> halvings;
+            (fdp_mul_high_u128(whole, fdp_exp_minus(left)) << 1) >> halvings;
         const fdp_u128_t slack = (e >> 104) + 16;
         if (v > e + slack) {
             g = boundary - 1;

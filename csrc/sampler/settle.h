@@ -7,7 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../base/config.h"
+#include "../base/mul128.h"
 #include "../fastdp.h"
+
+/* 2^127 e^{-r} to within 2^9 units, 0 <= r < 1.5, r given as 2^127 r. */
+FDP_INTERNAL fdp_u128_t fdp_exp_minus(fdp_u128_t r);
 
 /* The direct rule with 128 bits of U (high, low); for the wide kind the block
  * number H. False when 128 bits or the arithmetic do not decide. */

@@ -159,7 +159,8 @@ class ExponentialMechanism(Selection):
         self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
     ) -> None:
         self._freeze_selection(epsilon, sensitivity, monotonic)
-        self._freeze(_law=_core.Selection(_selection.nearest(self._rate), 0.0))
+        rate, fine = _selection.nearest(self._rate), _selection.fine(self._rate)
+        self._freeze(_law=_core.Selection(rate, 0.0, None, None, fine))
 
     def _single(self, relation: NeighboringRelation) -> Event:
         return ExponentialMechanismEvent(self._epsilon, relation)

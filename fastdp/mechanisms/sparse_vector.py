@@ -333,7 +333,9 @@ class SparseVector(Mechanism):
         with self._usable():
             above = self._compare(queries.reshape(-1), stream)
             answered = np.full(above.shape, np.nan)
-            shown = queries.reshape(-1)[: above.size][above]
+            shown = _clamped(
+                queries.reshape(-1)[: above.size][above], float(self._step)
+            )
             answered[above] = self._numeric.release(shown, stream=stream)
         return answered if queries.ndim else answered[0]
 
@@ -451,11 +453,16 @@ def _as_float64(values: _Array) -> _Array:
         return values.astype(np.float64)
 
 
-def _steps(queries: _Array, step: float) -> _Array:
-    """Return the nearest points of the grid, NaN as 0, none beyond its reach."""
-    # Exact: a division by a power of two, or so near 0 that it is rounded to it. In
-    # this order no value raises a flag of the processor, which would take time.
+def _clamped(queries: _Array, step: float) -> _Array:
+    """Return the queries within reach of the grid, NaN as 0."""
     reach = _MOST_STEPS * step
     with np.errstate(all="ignore"):
-        finite = np.where(np.isnan(queries), 0.0, queries)
-        return np.rint(np.clip(finite, -reach, reach) / step).astype(np.int64)
+        return np.clip(np.where(np.isnan(queries), 0.0, queries), -reach, reach)
+
+
+def _steps(queries: _Array, step: float) -> _Array:
+    """Return the nearest points of the grid, none beyond its reach."""
+    # Exact: a division by a power of two, or so near 0 that it is rounded to it. In
+    # this order no value raises a flag of the processor, which would take time.
+    with np.errstate(all="ignore"):
+        return np.rint(_clamped(queries, step) / step).astype(np.int64)

@@ -244,15 +244,19 @@ def check_race(noise: str, rows: int) -> None:
 # --- the resolver at work all the time -----------------------------------------------
 
 
+@pytest.mark.parametrize("fine", [True, False])
 @pytest.mark.parametrize("tolerance", [1e-9, 1e-3, 10.0])
 def test_sending_more_choices_to_the_resolver_changes_none(
-    tolerance: float, monkeypatch: pytest.MonkeyPatch
+    tolerance: float, fine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """To the 128-bit step, that is, and past it to the resolver where that is off."""
     choices = [*SETS[::7], *LARGE[:1]]
     plain = [answers(choice) for choice in choices]
     monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: tolerance)
     for module in (_selection, _ranking):
         monkeypatch.setattr(module, "race_tolerance", lambda *_: tolerance)
+    if not fine:
+        monkeypatch.setattr(_selection, "fine", lambda rate: None)
     calls = 0
     ask = _selection.invert_row
 
@@ -264,7 +268,7 @@ def test_sending_more_choices_to_the_resolver_changes_none(
     monkeypatch.setattr(_selection, "invert_row", counted)
     for choice, answer in zip(choices, plain, strict=True):
         assert answers(choice) == answer
-    assert calls > 0 or tolerance < 1e-6
+    assert calls == 0 if fine else calls > 0 or tolerance < 1e-6
 
 
 def answers(choice: Choice) -> list[Any]:

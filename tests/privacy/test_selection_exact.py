@@ -214,6 +214,7 @@ def test_a_resolver_that_fails_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> 
             fill(call, law, scores, out, broken)
         assert not out.any()
     monkeypatch.setattr(_selection, "invert_row", broken)
+    monkeypatch.setattr(_selection, "fine", lambda rate: None)
     monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 10.0)
     with pytest.raises(RuntimeError, match="broken"):
         _selection.inverse(Choice(Fraction(1), scores), 2, None, 2)
@@ -230,6 +231,7 @@ def test_the_resolver_sees_subnormal_scores(monkeypatch: pytest.MonkeyPatch) -> 
         return 0
 
     monkeypatch.setattr(_selection, "invert_row", looking)
+    monkeypatch.setattr(_selection, "fine", lambda rate: None)
     monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 10.0)
     _selection.inverse(choice, 1, None, 1)
     assert seen == [(True, Fraction(1, 2**1074))]

@@ -140,6 +140,17 @@ def test_noise_of_a_value_is_that_of_its_mechanism() -> None:
     assert 4 * laplace.epsilon(2) == 1
 
 
+def test_values_are_clamped_as_in_the_comparison() -> None:
+    """To 2**60 steps of the grid, infinities with the others."""
+    vector = fastdp.SparseVector(
+        0, 1000, answers=3, numeric_epsilon=1000, granularity=2**-20
+    )
+    reach = 2.0**40
+    shown = vector.answer(np.array([np.inf, -np.inf, 1e300, reach / 2]))
+    assert np.isnan(shown[1])
+    assert np.abs(shown[[0, 2, 3]] - [reach, reach, reach / 2]).max() < 1
+
+
 def test_values_need_their_epsilon() -> None:
     vector = fastdp.SparseVector(100, 1)
     with pytest.raises(ParameterError, match="numeric_epsilon must be given"):
@@ -205,7 +216,9 @@ def test_scales_are_what_the_proof_asks_for(
     second = factor * charged / Fraction(vector.query_scale)
     assert first + second == epsilon
     assert second / first == pytest.approx(factor ** (2 / 3), rel=1e-4)
-    assert 2**39 <= Fraction(vector.threshold_scale) / step <= 2**40 + 2**20 / epsilon
+    steps = Fraction(vector.threshold_scale) / step
+    assert steps <= 2**40 + 2**20 / epsilon
+    assert steps >= 2**39 or 3 / step >= 2**58  # so coarse for the threshold's sake
 
 
 @settings(deadline=None, max_examples=200)

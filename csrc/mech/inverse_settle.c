@@ -1,0 +1,280 @@
+/* inverse_settle.c: see inverse_settle.h; error analysis in docs/proofs/selection.md.
+ *
+ *   score_*, gap_*   exact differences of scores, times the rate
+ *   mass_*           weights in fixed point, and sums of them over the tree
+ *   walk             the child that the point of the mass falls on, height by height
+ */
+#include "inverse_settle.h"
+
+#include "../base/mul128.h"
+#include "../sampler/constants.h"
+#include "../sampler/selection.h"
+#include "../sampler/bits.h"
+#include "../sampler/settle.h"
+
+#define GAP_POINT 112  /* fractional bits of a gap */
+#define GAP_TOP 15     /* gaps of 2^15 and more weigh nothing */
+#define PLACE_LEAST (-(1 << 14))
+
+typedef struct {
+    const fdp_selection_t *law;
+    const fdp_candidates_t *from;
+    const uint64_t *score; /* of the row: bits */
+    const double *mantissa, *exponent;
+    const uint64_t *removed;
+    uint64_t largest;      /* score */
+    int64_t top;           /* largest place of a weight */
+    unsigned fit;          /* bits given up so that n masses have a sum */
+} row_t;
+
+/* A weight as mass * 2^(place - 127); mass 0: none that counts. */
+typedef struct {
+    fdp_u128_t mass;
+    int64_t place;
+} weight_t;
+
+/* ---- scores ---------------------------------------------------------------------- */
+
+static bool is_removed(const row_t *r, size_t i)
+{
+    return r->removed != NULL && (r->removed[i / 64] >> i % 64 & 1) != 0;
+}
+
+#define DOUBLE_MOST UINT64_C(0x7fefffffffffffff)
+#define DOUBLE_SIGN (UINT64_C(1) << 63)
+
+/* Whether candidate i counts; its score, with +infinity as the largest double. */
+static bool score_of(const row_t *r, size_t i, uint64_t *score)
+{
+    *score = r->score[i];
+    if (is_removed(r, i) || (r->mantissa != NULL && !(r->mantissa[i] > 0.0))) {
+        return false;
+    }
+    if (r->from->type == FDP_I64) {
+        return true;
+    }
+    const uint64_t size = *score & ~DOUBLE_SIGN;
+    const bool infinite = size == DOUBLE_MOST + 1;
+    *score = infinite ? DOUBLE_MOST : *score;
+    return size <= DOUBLE_MOST || (infinite && (r->score[i] & DOUBLE_SIGN) == 0);
+}
+
+static bool less(const row_t *r, uint64_t a, uint64_t b)
+{
+    if (r->from->type != FDP_I64) { /* to integers in the order of the doubles */
+        a ^= (a & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;
+        b ^= (b & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;
+    }
+    return (int64_t)a < (int64_t)b;
+}
+
+/* Size of a double: part * 2^place, place >= -1074. */
+static uint64_t part_of(uint64_t bits, int *place)
+{
+    const int field = (int)(bits >> 52 & 0x7ff);
+    const uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    *place = (field == 0 ? 1 : field) - 1075;
+    return fraction | (field == 0 ? 0 : UINT64_C(1) << 52);
+}
+
+/* a - b >= 0 as distance * 2^place, the distance below 2^119 and right to one unit, or
+ * exact where it is below 2^115. */
+static fdp_u128_t distance_of(uint64_t a, uint64_t b, int *place)
+{
+    int place_a, place_b;
+    const uint64_t part_a = part_of(a, &place_a), part_b = part_of(b, &place_b);
+    const int most = place_a > place_b ? place_a : place_b;
+    const int down_a = most - place_a, down_b = most - place_b;
+    const fdp_u128_t size_a = down_a > 127 ? 0 : ((fdp_u128_t)part_a << 64) >> down_a;
+    const fdp_u128_t size_b = down_b > 127 ? 0 : ((fdp_u128_t)part_b << 64) >> down_b;
+    *place = most - 64;
+    if (((a ^ b) & DOUBLE_SIGN) != 0) {
+        return size_a + size_b;
+    }
+    return (a & DOUBLE_SIGN) == 0 ? size_a - size_b : size_b - size_a;
+}
+
+static unsigned leading_zeros(fdp_u128_t x)
+{
+    const uint64_t high = (uint64_t)(x >> 64);
+    return (unsigned)(high != 0 ? __builtin_clzll(high)
+                                : 64 + __builtin_clzll((uint64_t)x));
+}
+
+/* The gap of a score in units of 2^-112; false if it is 2^15 or nearly so, or more. */
+static bool gap_of(const row_t *r, uint64_t score, fdp_u128_t *gap)
+{
+    int place = 0;
+    const fdp_u128_t distance =
+        r->from->type == FDP_I64 ? (fdp_u128_t)(r->largest - score)
+                                 : distance_of(r->largest, score, &place);
+    *gap = 0;
+    if (distance == 0) {
+        return true;
+    }
+    const unsigned up = leading_zeros(distance);
+    const fdp_u128_t rate =
+        ((fdp_u128_t)r->law->fine_rate[0] << 64) | r->law->fine_rate[1];
+    const fdp_u128_t product = fdp_mul_high_u128(rate, distance << up);
+    /* gap = product * 2^(down - 112), product at least 2^126 */
+    const int64_t down = (int64_t)r->law->fine_place + place - (int64_t)up + GAP_POINT;
+    if (down > GAP_TOP + GAP_POINT - 127) {
+        return false;
+    }
+    *gap = down <= -128 ? 0 : product >> -down;
+    return true;
+}
+
+/* ---- masses ---------------------------------------------------------------------- */
+
+/* 2^-112 units of k ln 2, k < 2^16. */
+static fdp_u128_t times_log_two(uint64_t k)
+{
+    return ((fdp_u128_t)FDP_LN2_128_HI * k << 48) + ((fdp_u128_t)FDP_LN2_128_LO * k >> 16);
+}
+
+static weight_t weight_of(const row_t *r, size_t i, bool place_only)
+{
+    weight_t w = {0, INT64_MIN / 2};
+    uint64_t score;
+    fdp_u128_t gap;
+    if (!score_of(r, i, &score) || !gap_of(r, score, &gap)) {
+        return w;
+    }
+    const double size = (double)(uint64_t)(gap >> 64) * 0x1p-48;
+    const double nats = size * FDP_LOG2E - 0x1p-20;
+    const uint64_t k = nats > 0.0 ? (uint64_t)nats : 0;
+    w.place = r->exponent == NULL ? 0 : (int64_t)r->exponent[i];
+    w.place -= (int64_t)k;
+    if (place_only) {
+        return w;
+    }
+    w.mass = fdp_exp_minus((gap - times_log_two(k)) << (127 - GAP_POINT));
+    if (r->mantissa != NULL) {
+        const uint64_t mantissa = (uint64_t)(r->mantissa[i] * 0x1p53);
+        w.mass = fdp_mul_high_u128(w.mass, (fdp_u128_t)mantissa << 75);
+    }
+    return w;
+}
+
+/* Mass of the candidates first ... last - 1. */
+static fdp_u128_t mass_of(const row_t *r, size_t first, size_t last)
+{
+    fdp_u128_t sum = 0;
+    for (size_t i = first; i < last; i++) {
+        const weight_t w = weight_of(r, i, false);
+        const int64_t down = r->top - w.place + r->fit;
+        sum += down > 127 ? 0 : w.mass >> down;
+    }
+    return sum;
+}
+
+/* Masses of the children of a node that begins with a candidate, `span` candidates each;
+ * how many there are. */
+static size_t masses_of(const row_t *r, size_t first, size_t span, fdp_u128_t *mass)
+{
+    const size_t left = r->from->n - first;
+    const size_t whole = left / span + (left % span != 0);
+    const size_t count = whole < FDP_BLOCK ? whole : FDP_BLOCK;
+    for (size_t c = 0; c < count; c++) {
+        const size_t from = first + c * span;
+        const size_t size = r->from->n - from < span ? r->from->n - from : span;
+        mass[c] = mass_of(r, from, from + size);
+    }
+    return count;
+}
+
+/* ---- the choice ------------------------------------------------------------------- */
+
+/* The candidate that a real of 128 bits falls on. */
+static bool walk(const row_t *r, fdp_u128_t u, int64_t *choice)
+{
+    fdp_u128_t mass[FDP_BLOCK];
+    size_t span = 1, first = 0;
+    while ((r->from->n - 1) / span >= FDP_BLOCK) {
+        span *= FDP_BLOCK;
+    }
+    size_t count = masses_of(r, first, span, mass);
+    fdp_u128_t total = 0, before = 0;
+    for (size_t c = 0; c < count; c++) {
+        total += mass[c];
+    }
+    const fdp_u128_t point = fdp_mul_high_u128(u, total);
+    const fdp_u128_t slack = (total >> 96) + 2 * (fdp_u128_t)r->from->n + 4;
+    for (;;) {
+        size_t found = count;
+        for (size_t l = 0; l < FDP_LANES && found == count; l++) {
+            for (size_t c = l; c < count && found == count; c += FDP_LANES) {
+                if (point - before < mass[c]) {
+                    found = c;
+                } else {
+                    before += mass[c];
+                }
+            }
+        }
+        if (found == count) {
+            return false;
+        }
+        first += found * span;
+        if (span == 1) {
+            *choice = (int64_t)first;
+            return point - before >= slack && before + mass[found] - point >= slack;
+        }
+        span /= FDP_BLOCK;
+        count = masses_of(r, first, span, mass);
+    }
+}
+
+/* Candidate number floor(U m) of the m that are left. */
+static bool choose_evenly(const row_t *r, fdp_u128_t u, int64_t *choice)
+{
+    uint64_t left = 0;
+    for (size_t i = 0; i < r->from->n; i++) {
+        left += !is_removed(r, i);
+    }
+    uint64_t place = (uint64_t)fdp_mul_high_u128(u, left);
+    const fdp_u128_t rest = u * left;
+    for (size_t i = 0; i < r->from->n; i++) {
+        if (!is_removed(r, i) && place-- == 0) {
+            *choice = (int64_t)i;
+            break;
+        }
+    }
+    return rest <= 0 - (fdp_u128_t)left;
+}
+
+bool fdp_inverse_settle(const fdp_selection_t *law, const fdp_candidates_t *from,
+                        size_t row, const uint64_t *removed, uint64_t high, uint64_t low,
+                        int64_t *choice)
+{
+    const size_t at = row * from->weight_stride;
+    row_t r = {.law = law, .from = from, .removed = removed,
+               .score = (const uint64_t *)from->score + row * from->n,
+               .mantissa = from->mantissa == NULL ? NULL : from->mantissa + at,
+               .exponent = from->exponent == NULL ? NULL : from->exponent + at};
+    const fdp_u128_t u = ((fdp_u128_t)high << 64) | low;
+    if (law->fine_rate[0] == 0) {
+        return false;
+    }
+    bool any = false;
+    for (size_t i = 0; i < from->n; i++) {
+        uint64_t score;
+        if (score_of(&r, i, &score)) {
+            r.largest = !any || less(&r, r.largest, score) ? score : r.largest;
+            any = true;
+            if (r.exponent != NULL && r.exponent[i] < PLACE_LEAST) {
+                return false;
+            }
+        }
+    }
+    if (!any) {
+        return choose_evenly(&r, u, choice);
+    }
+    r.fit = 65 - (unsigned)__builtin_clzll(from->n);
+    r.top = r.exponent == NULL ? 0 : INT64_MIN;
+    for (size_t i = 0; i < from->n && r.exponent != NULL; i++) {
+        const int64_t place = weight_of(&r, i, true).place;
+        r.top = place > r.top ? place : r.top;
+    }
+    return walk(&r, u, choice);
+}
