@@ -1,5 +1,5 @@
 /* levels_selection.h: the part of levels.c for private selection: the same choices at
- * all levels, by inversion and by every race. What a level leaves undecided, the
+ * all levels, by inversion, by its 128-bit step and by every race. What a level leaves undecided, the
  * resolver here does not settle: with random words that has a probability below 2^-20
  * for all cases together, and would be told as a difference. */
 #ifndef FDP_LEVELS_SELECTION_H
@@ -48,7 +48,7 @@ static void check_choices(uint32_t cipher)
     static int64_t whole[CANDIDATES];
     static const size_t shapes[][2] = {{1, 1},   {100, 1},  {9, 15},  {7, 16},  {5, 17},
                                        {3, 511}, {3, 512}, {2, 513}, {1, 6000}};
-    for (size_t j = 0; j < COUNT(shapes) * 2 * 2 * 6; j++) {
+    for (size_t j = 0; j < COUNT(shapes) * 2 * 2 * 7; j++) {
         const size_t *shape = shapes[j % COUNT(shapes)];
         const size_t kind = j / COUNT(shapes);
         const bool weighted = kind % 2 != 0;
@@ -59,8 +59,10 @@ static void check_choices(uint32_t cipher)
         const choice_t c = {
             .call = {.stream = stream_of(cipher), .resolve = answer},
             .law = {.rate = 0.7,
-                    .tolerance = 0x1p-40,
-                    .noise = method < 2 ? FDP_RACE_EXPONENTIAL : (fdp_race_t)(method - 2)},
+                    .tolerance = method == 6 ? 1.0 : 0x1p-40,
+                    .noise = method < 2 ? FDP_RACE_EXPONENTIAL
+                                        : (fdp_race_t)((method - 2) % 4),
+                    .fine_rate = {UINT64_C(0xb333333333333000), 0}},
             .from = {.rows = shape[0],
                      .n = shape[1],
                      .score = type == FDP_F64 ? (const void *)real : whole,
@@ -68,7 +70,7 @@ static void check_choices(uint32_t cipher)
                      .mantissa = weighted ? mantissa : NULL,
                      .exponent = weighted ? exponent : NULL,
                      .weight_stride = shape[1]},
-            .k = method == 0 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
+            .k = method == 0 || method == 6 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
         char name[100];
         snprintf(name, sizeof name, "method %zu rows %zu n %zu type %d weights %d", method,
                  shape[0], shape[1], (int)type, (int)weighted);

@@ -141,6 +141,7 @@ def test_full(harness: CDLL, case: str) -> None:
 # --- the test itself ------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # crops with one class alone
 def test_the_statistic_sees_a_search_that_stops_at_the_winner(harness: CDLL) -> None:
     def search(scores: np.ndarray) -> int:
         for i, s in enumerate(scores.tolist()):
