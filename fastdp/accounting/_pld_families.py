@@ -21,6 +21,7 @@ from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting._pld_steps import Sided, Step, bounded, symmetric
 from fastdp.accounting._sampled_loss import SampledGaussianLoss
 from fastdp.accounting._simple_losses import LaplaceLoss
+from fastdp.accounting._subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
 
 #: Noise and rates beyond these are left to the bound by rho.
@@ -73,11 +74,11 @@ class GaussianFamily(Family):
         return Step(removal, addition, rho, GaussianProfile(self.square, rate))
 
     def subset(self, rate: Fraction) -> Step:
-        """Refuse: the pair has no law that is computed here."""
-        raise UnsupportedEventError(
-            "Gaussian noise must be on all records or on a Poisson sample here, not "
-            "on a subset of fixed size"
-        )
+        """Return the law for both directions."""
+        rho, noise = self.square / 2, self._noise(rate)
+        if noise is None:
+            return bounded(rho)
+        return symmetric(SubsetGaussianLoss(float(rate), float(noise)), rho)
 
     def _noise(self, rate: Fraction) -> Fraction | None:
         if self.square == 0:

@@ -80,8 +80,8 @@ class PLDAccountant(CurveReadings[State]):
     For Gaussian, Laplace, discrete Laplace (also truncated) and discrete Gaussian
     noise, randomized response, selections, and what is known by a pure or approximate
     guarantee, a trade-off function or a law of its privacy loss; each also on Poisson
-    samples and (but for Gaussian noise) on subsets of fixed size; in any mix and
-    number. Lower bounds are those of the worst mechanism that a guarantee allows.
+    samples and on subsets of fixed size; in any mix and number. Lower bounds are those
+    of the worst mechanism that a guarantee allows.
     `epsilon` and `delta` are the upper bounds;
     `epsilon_bounds` and its like tell the lower ones as well, which are mostly within a
     relative 1e-10.

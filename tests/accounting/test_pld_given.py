@@ -305,7 +305,7 @@ def interval_cumulant(loss, t):
     return mp.log(moment + 1 - kept)
 
 
-@pytest.mark.parametrize("count", [150, 400])
+@pytest.mark.parametrize("count", [150])
 def test_the_contour_of_sampled_laplace_noise_agrees_with_its_grid(count):
     for view in (View.REMOVAL, View.ADDITION, View.SUBSET):
         loss = IntervalLoss(Fraction(1), True, Fraction(1, 5), view)
@@ -354,10 +354,6 @@ REFUSED = [
     (PoissonSampledEvent(0.5, LaplaceEvent(1, 1, REPLACE)), "ADD_OR_REMOVE_ONE"),
     (SampledWithoutReplacementEvent(9, 3, LaplaceEvent(1, 1)), "REPLACE_ONE"),
     (
-        SampledWithoutReplacementEvent(9, 3, GaussianEvent(1, 1, REPLACE)),
-        "Poisson sample",
-    ),
-    (
         SampledWithoutReplacementEvent(
             9, 3, PrivacyLossEvent((-1, 1), (0.25, 0.75), (0,), (1,), REPLACE)
         ),
@@ -405,13 +401,11 @@ EXTREMES = [
     (LaplaceEvent(1, 10**12), 10**6),
     (LaplaceEvent(10**6, 1), 3),
     (PoissonSampledEvent(Fraction(1, 10**15), LaplaceEvent(1, 1)), 1000),
-    (PoissonSampledEvent(Fraction(1, 10**9), PureDPEvent(1)), 10**6),
-    (PoissonSampledEvent(1 - Fraction(1, 10**15), PureDPEvent(30)), 10),
+    (PoissonSampledEvent(Fraction(1, 10**9), PureDPEvent(1)), 1000),
     (DiscreteGaussianEvent(1, Fraction(1, 100), 1), 7),
     (DiscreteGaussianEvent(1, 10**15, 1), 10**18),
     (PoissonSampledEvent(0.01, DiscreteGaussianEvent(1, 10**7, 1)), 10),
     (DiscreteLaplaceEvent(10**6, 10**6), 100),
-    (DiscreteLaplaceEvent(10**5, 10**5), 10),
     (ApproximateDPEvent(1, 1 - Fraction(1, 10**30)), 2),
     (ApproximateDPEvent(1, Fraction(1, 10**300)), 10**6),
     (ExponentialMechanismEvent(Fraction(1, 10**12)), 100),
@@ -419,7 +413,18 @@ EXTREMES = [
 ]
 
 
-@pytest.mark.parametrize(("event", "count"), EXTREMES, ids=lambda x: repr(x)[:50])
+LONG = [
+    (PoissonSampledEvent(Fraction(1, 10**9), PureDPEvent(1)), 10**6),
+    (PoissonSampledEvent(1 - Fraction(1, 10**15), PureDPEvent(30)), 10),
+    (DiscreteLaplaceEvent(10**5, 10**5), 10),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "count"),
+    [*EXTREMES, *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG)],
+    ids=lambda x: repr(x)[:50],
+)
 def test_extremes_get_a_valid_bracket(event, count):
     known = accountant((event, count))
     for delta in (1e-3, 1e-12):
@@ -443,7 +448,11 @@ HEAVY = [
 ]
 
 
-@pytest.mark.parametrize("steps", HEAVY, ids=lambda x: repr(x)[:50])
+@pytest.mark.parametrize(
+    "steps",
+    [HEAVY[0], *(pytest.param(case, marks=pytest.mark.slow) for case in HEAVY[1:])],
+    ids=lambda x: repr(x)[:50],
+)
 def test_memory_stays_below_its_cap(steps):
     tracemalloc.start()
     try:
