@@ -107,7 +107,7 @@ def homogeneous(epsilon, count, x):
         if gap > 0:
             total += mass * -mp.expm1(-gap)
         mass *= grown * minus / (count - minus + 1)
-        if mass < total * mp.mpf("1e-45"):
+        if mass < total * mp.mpf("1e-25"):
             break
     return total * mp.exp(log_first)
 
