@@ -208,6 +208,20 @@ def test_profiles_are_their_points():
         assert high == pytest.approx(bounds.upper, rel=1e-8)
 
 
+@pytest.mark.parametrize("sigma", [0.05, 1, 1e4])
+def test_profiles_of_gaussian_noise_alone(sigma):
+    made = composed(GaussianEvent(1, sigma))
+    epsilons = np.concatenate([[0.0], np.geomspace(1e-3 / sigma, 80 / sigma, 30)])
+    lower, upper = made.ln_delta_profile(epsilons)
+    assert ((upper - lower) <= 1e-11 * np.maximum(1, -upper)).all()
+    for e, low, high in zip(epsilons.tolist(), lower, upper, strict=True):
+        with mp.workdps(60):
+            mu, x = 1 / mp.mpf(sigma), mp.mpf(e)
+            a, b = (x / mu - mu / 2) / mp.sqrt(2), (x / mu + mu / 2) / mp.sqrt(2)
+            true = mp.log((mp.erfc(a) - mp.exp(x) * mp.erfc(b)) / 2)
+        assert low <= true <= high
+
+
 @pytest.mark.parametrize("size", [3, 40, 4000])
 def test_epsilons_at_many_deltas(size):
     deltas = np.geomspace(1e-12, 0.4, size)[::-1]
