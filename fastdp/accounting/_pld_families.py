@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fastdp.accounting._atoms import Atoms
@@ -16,6 +16,7 @@ from fastdp.accounting._closed import GaussianProfile
 from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
 from fastdp.accounting._discrete_gaussian_profile import DiscreteGaussianProfile
 from fastdp.accounting._interval_loss import IntervalLoss, View, scattered
+from fastdp.accounting._interval_profile import IntervalProfile
 from fastdp.accounting._losses import GaussianLoss, Loss
 from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting._pld_steps import Sided, Step, bounded, symmetric
@@ -181,7 +182,8 @@ class IntervalFamily(Family):
         """Return the losses themselves."""
         loss = LaplaceLoss(self.epsilon, ends=self.least is None)
         least = None if self.least is None else self.least.step()
-        return self._step(loss, loss, least)
+        closed = IntervalProfile(self.epsilon, ends=self.least is None)
+        return replace(self._step(loss, loss, least), closed=closed)
 
     def sampled(self, rate: Fraction) -> Step:
         """Return both directions of a sample."""

@@ -205,7 +205,11 @@ def test_bounded_range_once_is_its_worst_interval():
     for epsilon in (0, 0.5, 1.75):
         true = event_delta(event, epsilon)
         found = accountant((event, 1)).delta_bounds(epsilon)
-        assert found.lower <= true <= found.upper <= true * (1 + 1e-6)
+        assert found.lower <= true <= found.upper <= true * (1 + 1e-11)
+        assert found.certificate == "closed form"
+    least = accountant((event, 1)).epsilon_bounds(1e-6)
+    assert least.upper - least.lower < 1e-9
+    assert event_delta(event, least.lower) >= 1e-6 * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 5, 200])
