@@ -3,7 +3,7 @@
 Very large losses are so rare that a tiny delta does not know them, but their
 exponential moments are what limits every Chernoff bound. So the removal's law P is
 multiplied by g(x) = exp(-e^((x - place)/width)), an entire function, and what that
-leaves out is added to delta. (docs/proofs/numerical_accounting.md, section 6b.)
+leaves out is added to delta. (docs/proofs/numerical_accounting.md, section 13.)
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class CutSampledLoss(SampledGaussianLoss):
     @functools.cached_property
     def log_lost(self) -> float:
         """Return a bound of ln of the mass that is left out: 1 - g <= e^v."""
-        s, w = self.noise, self.breadth
+        s, w, q = self.noise, self.breadth, self.probability
         level = s * s / (2 * w * w) - self.place / w
-        both = math.log1p(self.probability * math.expm1(min(1 / w, 700.0)))
+        both = float(np.logaddexp(math.log1p(-q), math.log(q) + 1 / w))
         return level + both + 1e-9 * (1 + abs(level))
 
     def log_cut(self, x: Floats, shift: float = 0.0) -> Floats:

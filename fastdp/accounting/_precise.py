@@ -4,7 +4,7 @@ With rare sampling and a tiny delta the best Chernoff bound may be 10^10 or 10^1
 delta, and so are the terms of the sum. Its theorems hold all the same; only rounding
 has to be smaller. Here nodes and weights are exact rationals and everything else is in
 integers (`_fixed_point`), the number of bits being what the bounds of the errors ask
-for. (docs/proofs/numerical_accounting.md, section 6a.)
+for. (docs/proofs/numerical_accounting.md, section 12.)
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class PreciseContour(Contour):
             below = tail + _whole(each * share * math.pi * (1 + 1e-9), unit)
             low, high = self._sums[0].read(e), self._sums[-1].read(e)
             middle = (low[0] + high[0]) // 2
-            slack = 1e-14 + 4e-16 * (abs(low[1]) + abs(high[1]))
+            slack = 1e-14 + 1e-15 * (abs(low[1]) + abs(high[1]) + self._bits)
             results.append(
                 LogDelta(
                     self._log(low[0] - below, low[1]) - slack,
@@ -195,7 +195,7 @@ class PreciseContour(Contour):
         return math.log(value) - self._bits * math.log(2) + level
 
     def _with_lost(self, log_delta: float) -> float:
-        """Add what the cut steps have left out (theorem 14)."""
+        """Add what the cut steps have left out (theorem 16)."""
         if self._lost == 0 or log_delta > 0:
             return log_delta
         with_it = log_delta + math.log1p(self._lost * math.exp(min(-log_delta, 700.0)))
@@ -341,11 +341,13 @@ class _Line:
         ends = np.array([least - reach, max(1.0, a) + reach])
         if isinstance(self._loss, CutSampledLoss):
             ends[1] = self._loss.place + 12 * self._loss.breadth
+            if math.exp(11) < 1 + a * self._loss.breadth / (s * s):
+                raise OverflowError("too large an order")
         x, level = self._levels(ends, h, shift)
         away = np.array([least - x[0], x[1] - max(a, 0.0)])
         if isinstance(self._loss, CutSampledLoss):
             away[1] = s * s / self._loss.breadth
-        outside = level + np.log(s * s / (h * away)) + 1
+        outside = level + np.log1p(s * s / (h * away)) + 1
         if not (outside < -aim).all() or (x[1] - x[0]) / h > 1 << 15:
             raise OverflowError("too many nodes")
         # Lighter nodes at the ends are left out.
