@@ -10,8 +10,10 @@ The single values of `_gaussian` take exact rationals and are somewhat slower.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -231,8 +233,7 @@ def epsilon_from(log_target: float, mu: float, start: float) -> float:
 
 def _single(epsilon: float, mu: float) -> tuple[float, float]:
     """Return ln(delta) rounded up, and -d ln(delta)/d epsilon."""
-    from scipy.special import erfcx
-
+    erfcx = _erfcx()
     low = epsilon / mu - mu / 2
     high, narrow = low + mu, mu < _NARROW * max(low, 1.0)
     if low >= _SINGLE_UP_TO and narrow:
@@ -256,3 +257,12 @@ def _single(epsilon: float, mu: float) -> tuple[float, float]:
         value = math.log(gap) - low * low / 2 - _LOG_2
     slop = _FLAT + 2 * _PLACE * (1 + abs(low)) * high
     return min(value * (1 - _RELATIVE) + slop, 0.0), upper / gap
+
+
+@functools.cache
+def _erfcx() -> Callable[..., Any]:
+    """Return scipy's function, imported once: importing costs as much as calling it."""
+    from scipy.special import erfcx
+
+    function: Callable[..., Any] = erfcx
+    return function

@@ -273,7 +273,8 @@ class GDPAccountant(Accountant[Fraction]):
 
     def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
         super().__init__(neighboring_relation)
-        self._last = 0.0  # the epsilon read last: where the next search starts
+        # The epsilon read last, and its mu: a search starts in proportion.
+        self._last = 0.0, 1.0
 
     def _start(self) -> Fraction:
         return Fraction(0)
@@ -288,8 +289,11 @@ class GDPAccountant(Accountant[Fraction]):
             )
         mu, log_delta = sqrt_up(state), log_down(delta)
         if _PLAIN_MU[0] < mu < _PLAIN_MU[1] and log_delta > _PLAIN_LOG_DELTA:
-            self._last = _gdp.epsilon_from(log_delta, float_up(mu), self._last)
-            return self._last
+            value = float_up(mu)
+            near, before = self._last
+            found = _gdp.epsilon_from(log_delta, value, near * value / before)
+            self._last = found, value
+            return found
         return conversions.invert(
             lambda e: _gaussian.log_delta(e, mu),
             delta,
