@@ -34,7 +34,7 @@ State = TypeVar("State")
 LogProfile: TypeAlias = Callable[[Floats], Floats]
 
 #: Below this ln delta the lines of a trade-off function are no more use.
-_LOWEST = -41.5
+_LOWEST = -36.0
 
 #: Epsilons beyond this are left to the ends of a trade-off function.
 _FARTHEST = 700.0
@@ -84,8 +84,8 @@ class CurveReadings(Accountant[State], Generic[State]):
         """Return an epsilon where ln delta, of what is not lost, is below that."""
 
     @abc.abstractmethod
-    def _is_fast(self, state: State, removal: bool | None) -> bool:
-        """Return whether single readings of that profile take little time."""
+    def _has_corners(self, state: State) -> bool:
+        """Return whether the profile may have corners."""
 
     @abc.abstractmethod
     def _lost(self, state: State) -> float:
@@ -427,14 +427,14 @@ class CurveReadings(Accountant[State], Generic[State]):
         require_bool("symmetric", symmetric)
         snapshot = self._snapshot()
         end = min(max(self._reach(snapshot, _LOWEST), 1e-9), _FARTHEST)
-        orders = (None, None) if symmetric else (True, False)
         steep, flat = (
             functools.partial(_deltas, self._bounds_of(snapshot, removal))
-            for removal in orders
+            for removal in (None if symmetric else True, False)
         )
-        # Laws on grids are read all at once or slowly.
-        fast = all(self._is_fast(snapshot[0], removal) for removal in orders)
-        exact = ProfileTradeOff(steep, flat, end, refined=fast)
+        if symmetric:
+            flat = steep
+        corners = self._has_corners(snapshot[0])
+        exact = ProfileTradeOff(steep, flat, end, corners=corners)
         return exact, steep, flat, end, self._lost(snapshot[0])
 
 

@@ -28,11 +28,12 @@ Profile: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 #: Lines among which the best is looked for before it is refined, on either side.
 _COARSE = 256
 
-#: Lines on either side where they are not refined.
-_DENSE = 1024
+#: Lines on either side where they are not refined, and the relative width of delta
+#: from which on they are not.
+_DENSE, _NARROW = 1024, 1e-9
 
 #: Refinements of the best line, each by a parabola through three.
-_REFINED = 3
+_REFINED = 4
 
 #: Most entries of a table of lines against rates.
 _TABLE = 1 << 21
@@ -53,24 +54,28 @@ class ProfileTradeOff(TradeOffFunction):
         The profiles of (Q, P) and of (P, Q), whose upper bounds are used.
     end : float
         An epsilon beyond which the profiles hardly fall.
-    refined : bool
-        Whether each value is refined on the profiles; else more lines are kept.
+    corners : bool
+        Whether the profiles may have corners, as those of atoms do.
     """
 
     def __init__(
-        self, steep: Profile, flat: Profile, end: float, *, refined: bool = True
+        self, steep: Profile, flat: Profile, end: float, *, corners: bool = True
     ) -> None:
-        self._steep, self._flat, self._end = steep, flat, end
-        self._refined = refined
-        lines = _COARSE if refined else _DENSE
-        slopes = np.linspace(-end, end, 2 * lines + 1)
-        heights = self._height(slopes)
-        # Profiles of atoms have corners, which are looked for between their lines.
-        corners = np.unique(_corners(slopes, heights, heights)[0])
-        corners = np.setdiff1d(corners, slopes)
-        order = np.argsort(np.append(slopes, corners))
-        self._slopes = np.append(slopes, corners)[order]
-        self._heights = np.append(heights, self._height(corners))[order]
+        self._steep, self._flat, self._end, self._corners = steep, flat, end, corners
+        slopes = np.linspace(-end, end, 2 * _COARSE + 1)
+        low, high = _heights(steep, flat, slopes)
+        # Laws on grids are read all at once or slowly: lines instead of refinements.
+        gap = (high - low) / np.maximum(_scale(slopes) - low, 1e-300)
+        self._refined = bool(np.median(gap) <= _NARROW)
+        if not self._refined:
+            slopes = np.linspace(-end, end, 2 * _DENSE + 1)
+            low = self._height(slopes)
+        if corners:
+            more = np.setdiff1d(_corners(slopes, low, low)[0], slopes)
+            order = np.argsort(np.append(slopes, more))
+            low = np.append(low, self._height(more))[order]
+            slopes = np.append(slopes, more)[order]
+        self._slopes, self._heights = slopes, low
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: epsilons up to {self._end:.6g}>"
@@ -112,7 +117,7 @@ class ProfileTradeOff(TradeOffFunction):
     def inverse(self) -> ProfileTradeOff:
         """Return the function with both rates exchanged: the laws change places."""
         return ProfileTradeOff(
-            self._flat, self._steep, self._end, refined=self._refined
+            self._flat, self._steep, self._end, corners=self._corners
         )
 
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
@@ -147,12 +152,21 @@ def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floa
     """Return bounds below and above of H at e^slope."""
     bounds = np.zeros((2, slope.size))
     up = slope >= 0
-    if up.any():
-        bounds[:, up] = steep(slope[up])
-    if not up.all():
-        bounds[:, ~up] = flat(-slope[~up])
-    scale = np.exp(np.minimum(slope, 0.0))
+    if steep is flat:  # both sides at once, mostly at the same places
+        epsilons, back = np.unique(np.abs(slope), return_inverse=True)
+        bounds[:] = np.asarray(steep(epsilons))[:, back.ravel()]
+    else:
+        if up.any():
+            bounds[:, up] = steep(slope[up])
+        if not up.all():
+            bounds[:, ~up] = flat(-slope[~up])
+    scale = _scale(slope)
     return scale * (1 - bounds[1]), scale * (1 - bounds[0])
+
+
+def _scale(slope: Floats) -> Floats:
+    """Return min(1, e^slope), which H is at most."""
+    return np.asarray(np.exp(np.minimum(slope, 0.0)))
 
 
 def _vertex(slopes: Floats, values: Floats) -> Floats:

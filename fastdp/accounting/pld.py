@@ -242,10 +242,9 @@ class PLDAccountant(CurveReadings[State]):
     def _end(self, state: State, log_delta: float) -> float:
         return state.end(log_delta)
 
-    def _is_fast(self, state: State, removal: bool | None) -> bool:
+    def _has_corners(self, state: State) -> bool:
         place = np.array([state.end(_USUAL)])
-        method = state.log_deltas(place, removal)[0].method
-        return method not in ("grid", "chernoff")
+        return state.log_deltas(place)[0].method not in ("contour", "closed form")
 
     def _lost(self, state: State) -> float:
         return state.lost
