@@ -252,6 +252,9 @@ class _Table:
         ratio[self.high] = u + np.log(self.high_q + (1 - self.high_q) * np.exp(-u))
         self.ratio = ratio
         self.reach = self.s * np.sqrt(2 * self.aim)
+        # Of the exponent's error, the part that is the same at all nodes, in U.
+        self.parts = np.abs(self.log_norm) + 2 * np.abs(np.log(self.s))
+        self.parts += 0.25 / (self.s * self.s)
 
     @functools.cached_property
     def share(self) -> Floats:
@@ -270,8 +273,7 @@ class _Table:
     @functools.cached_property
     def _largest(self) -> tuple[Floats, Floats, Floats]:
         """The largest |ln r|, error of it, and parts of the exponent, by rows."""
-        parts = self.square.max(axis=1) + np.abs(self.log_norm) + 2
-        parts += 2 * np.abs(np.log(self.s))
+        parts = self.square.max(axis=1) + self.parts
         return np.abs(self.ratio).max(axis=1), self.slip.max(axis=1), parts
 
     def cumulants(self, a: Floats) -> tuple[Floats, Floats]:
@@ -443,10 +445,9 @@ class _Law:
         self._mean = (self._weight * loss).sum(axis=1) / self._weight.sum(axis=1)
         self._offset = loss - self._mean[:, None]
         # Relative errors of weights, and for y = 1 the bound of all that grows with y.
-        relative = U * (4 * table.size + 160 + 2 * np.abs(level) + 2 * table.square)
+        relative = U * (4 * table.size + 240 + 2 * np.abs(level) + 2 * table.square)
         relative += np.abs(a) * table.slip
-        own = U * (np.abs(table.log_norm) + 2 * np.abs(np.log(table.s)))
-        moved = relative + (own + self._error)[:, None]
+        moved = relative + (U * table.parts + self._error)[:, None]
         each = np.abs(self._offset) * moved + table.slip
         each += 4 * U * np.abs(self._mean)[:, None]
         self._slope = (self._weight * each).sum(axis=1) * (1 + 1e-6)
@@ -466,19 +467,17 @@ class _Law:
         line *= a
         both = first - line
         excess = both.sum(axis=1)
-        parts = (
-            table.square
-            + (np.abs(table.log_norm) + 2 * np.abs(np.log(table.s)))[:, None]
-        )
+        parts = table.square + table.parts[:, None]
         rounding = (table.size + 20 + 2 * parts) * np.abs(both)
         rounding += 8 * (np.abs(first) + np.abs(line))
-        slope = np.abs(a) * (whole + np.exp(table.ratio + log_weight))
+        likely = np.exp(table.ratio + log_weight)
+        slope = np.abs(a) * (whole + likely)
         error = U * rounding.sum(axis=1) + (slope * table.slip).sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.log1p(excess)
             error = error / (1 + excess) + 4 * U * np.abs(value)
         # Quadrature, and beyond the nodes, of r^a and of 1 + |a| (1 + r).
-        lines = weight[:, [0, -1]] * (1 + np.exp(table.ratio[:, [0, -1]]))
+        lines = weight[:, [0, -1]] + likely[:, [0, -1]]
         tails = whole[:, [0, -1]] / (1 + excess)[:, None] + (1 + np.abs(a)) * lines
         tails = 2.2 * tails.sum(axis=1) / table.step * table.s**2 / table.reach
         error += tails + 4 * np.exp(-table.aim) * (1 + np.abs(self._a))
@@ -495,11 +494,11 @@ class _Law:
         c = table.width / (table.s * table.s)
         angle = _angle(table.share, c)
         cell = np.maximum(self._weight[:, 1:], self._weight[:, :-1])
-        grown = np.exp(np.minimum(swing * angle[:, 1:] * (1 + 1e-9), 700.0))
         curvature = (1 + np.maximum(0.0, -self._a) / (4 * table.s**2)) / table.s**2
         with np.errstate(over="ignore", invalid="ignore"):
+            grown = np.exp(swing * angle[:, 1:] * (1 + 1e-9))
             total = (cell * grown).sum(axis=1) * np.exp(curvature * table.step**2 / 8)
-            total += np.exp(np.minimum(swing * c, 700.0)) * tails
+            total += np.exp(swing * c) * tails
             log_each = table.damping - 2 * math.pi * table.width / table.step
             error = 2 * (1 + total) * np.exp(log_each) * (1 + 1e-6)
         return np.where(np.isfinite(error), error, np.inf)
