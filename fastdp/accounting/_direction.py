@@ -79,22 +79,21 @@ class Direction:
         """
         target = log_delta[0]
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
+        if upper <= enough:
+            return Bracket(0.0, upper, upper, "chernoff")
         guess = min(upper, self._chernoff.guess(target))
         best = Bracket(0.0, guess, upper, "chernoff")
-        if upper == 0:
-            return best
         try:
             found = epsilon_by_contour(
                 self.composition, self._chernoff, upper, log_delta, enough
             )
             best = best.meet(found)
-            if best.upper <= enough:
-                return best
         except TooCostlyError:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
-        if best.upper <= enough:
+        narrow = best.upper - best.lower <= _NARROW * best.upper
+        if narrow or best.upper <= enough:
             return best
         few = sum(n for _, n in self.composition.steps) <= _FEWEST
         if few and best.upper - best.lower > _FIT * best.upper:
