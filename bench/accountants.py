@@ -2,7 +2,7 @@
 
     python bench/accountants.py [repetitions]
 
-Prints two Markdown tables, of the best of some runs on one core (set OMP_NUM_THREADS=1).
+Prints two Markdown tables of the best of some runs; OMP_NUM_THREADS=1 means one core.
 The first is DP-SGD, with the width of what is proved (for the others: the distance
 between their own two bounds, where they give any). The second are tasks that are more
 than one number, beside dp-accounting at the same work in the same run, minutes of it.

@@ -201,6 +201,10 @@ class Direction:
         """Bound ln delta(epsilon), epsilon >= 0."""
         return self.log_deltas(np.array([epsilon]))[0]
 
+    def chernoff(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon) from above, at the cost of a few orders."""
+        return _chernoff(self._chernoff.best_delta(epsilon)[1])
+
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
         """Bound ln delta at ascending epsilons, with few contours."""
         results: list[Bracket] = []

@@ -216,8 +216,12 @@ class State:
         self, epsilons: Floats, removal: bool | None = None, check: bool = False
     ) -> list[Bracket]:
         """Bound ln delta at ascending epsilons, in one direction or in both."""
-        columns = []
+        columns: list[list[Bracket]] = []
         for side, profile in self._sides(removal):
+            if columns and epsilons.size == 1 and isinstance(profile, Direction):
+                bound = profile.chernoff(float(epsilons[0]))
+                if side.kept == (0.0, 0.0) and bound.upper <= columns[0][0].lower:
+                    continue  # the direction that does not matter
             read = checked(side, profile) if check else profile
             found = read.log_deltas(epsilons)
             if side.kept != (0.0, 0.0):
