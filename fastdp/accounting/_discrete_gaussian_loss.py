@@ -124,7 +124,7 @@ class DiscreteGaussianLoss(Loss):
         noise = np.arange(-math.ceil(reach), math.ceil(reach) + 1.0)
         level = -noise * noise / (2 * v)
         masses = np.exp(np.maximum(level, -744.0))
-        masses /= masses.sum()
+        masses = np.maximum(masses / masses.sum(), 5e-324)
         losses = self._losses(noise + self.shift)
         # Both tails and their like under Q, by Chernoff, with ample room.
         tail = Fraction(math.exp(max(log_tail, -740.0)))
