@@ -348,6 +348,10 @@ def epsilon_of(
 
 def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
     """Return epsilon at each delta, NaN where the accountant has no bound."""
+    profile = getattr(accountant, "epsilon_profile", None)
+    if profile is not None:  # bounds from both sides: the upper ones are the claim
+        upper = np.asarray(profile(deltas)[1])
+        return np.where(np.isfinite(upper), upper, np.nan)
     together = getattr(accountant, "epsilons", None)
     if together is not None:  # one search for all of them
         with contextlib.suppress(UnsupportedEventError):

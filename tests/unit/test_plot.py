@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ import pytest
 from fastdp import plot
 from fastdp.accounting import (
     ApproximateAccountant,
+    ApproximateDPEvent,
     GaussianEvent,
+    GaussianTradeOff,
     LaplaceEvent,
+    PLDAccountant,
     PureAccountant,
     RDPAccountant,
     ZCDPAccountant,
@@ -218,6 +222,27 @@ def test_trade_off_of_pure_privacy_is_two_lines() -> None:
     assert np.all(f <= exact + 1e-12)
     assert np.max(exact - f) < 1e-6
     assert shown["perfect privacy"][:2] == ([0, 1], [1, 0])
+
+
+def test_trade_off_of_the_exact_loss_is_that_of_its_function() -> None:
+    accountant = PLDAccountant().compose(GaussianEvent(1, 2), 4)
+    known = GaussianTradeOff(1)
+    shown = lines(plot.trade_off({"exact": accountant, "function": known}))
+    x, exact = np.array(shown["exact"][0]), np.array(shown["exact"][1])
+    assert np.array_equal(np.array(shown["function"][1]), known(x))
+    assert np.abs(exact - known(x)).max() < 1e-9
+    assert np.all(exact <= known(x) + 1e-13)
+
+
+def test_a_profile_of_the_exact_loss_is_its_upper_bounds() -> None:
+    accountant = PLDAccountant().compose(ApproximateDPEvent(1, Fraction(1, 10**6)), 3)
+    deltas = np.geomspace(1e-8, 1e-2, 20)
+    shown = lines(plot.profile({"exact": accountant}, deltas))["exact"]
+    epsilons = np.array(shown[1])
+    assert np.isnan(epsilons[deltas < 2.9e-6]).all()
+    above = deltas > 3.1e-6
+    expected = [accountant.epsilon(delta) for delta in deltas[above].tolist()]
+    assert epsilons[above] == pytest.approx(expected, rel=1e-6)
 
 
 def test_trade_off_of_a_profile_is_near_the_gaussian_curve_and_below() -> None:
