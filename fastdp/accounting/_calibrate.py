@@ -107,19 +107,23 @@ def calibrate(
     def met(parameter: float) -> bool:
         return at(parameter) <= 0 and goal.is_met(composed(parameter))
 
-    first, last = (
-        max(at(end), 0.0 if met(end) else _LEAST) for end in (smallest, largest)
+    nowhere = CalibrationError(
+        f"no parameter at the ends of [{smallest:.6g}, {largest:.6g}] meets the target"
     )
-    if first > 0 and last > 0:
-        raise CalibrationError(
-            f"no parameter at the ends of [{smallest:.6g}, {largest:.6g}] meets the "
-            "target"
+    first, last = at(smallest), at(largest)
+    if first <= 0 and last <= 0:
+        first, last = (
+            x if met(end) else _LEAST for x, end in ((first, smallest), (last, largest))
         )
+    if first > 0 and last > 0:
+        raise nowhere
     if first <= 0 and last <= 0:  # the end that has less to spare
         return smallest if at(smallest) >= at(largest) else largest
-    if last <= 0:
-        return _root(at, met, smallest, largest)
-    return _root(at, met, largest, smallest)
+    ends = (smallest, largest) if last <= 0 else (largest, smallest)
+    found = _root(at, met, *ends)
+    if found is None:
+        raise nowhere
+    return found
 
 
 def calibrate_count(
@@ -188,11 +192,13 @@ class _Target:
     def excess(self, composed: Accountant[Any]) -> float:
         """Return how far what was composed exceeds the target, <= 0 if not.
 
-        In ln(delta), which changes smoothly; in epsilon where delta is 0.
+        In the root of -ln(delta), which is nearly straight in the noise, as a quotient
+        whose sign is exact; in epsilon where delta is 0.
         """
         if self.delta > 0:
             limit = log_down(self.delta)
-            return max(composed.log_delta(self.epsilon), -1e300) - limit
+            value = max(composed.log_delta(self.epsilon), -1e300)
+            return (value - limit) / (math.sqrt(-value) + math.sqrt(-limit))
         return composed.epsilon(0) - float_down(self.epsilon)
 
     def is_met(self, composed: Accountant[Any]) -> bool:
@@ -210,8 +216,11 @@ def _root(
     met: Callable[[float], bool],
     bad: float,
     good: float,
-) -> float:
-    """Return a parameter where the target is met, next to one where it is not."""
+) -> float | None:
+    """Return a parameter where the target is met, next to one where it is not.
+
+    None where the one that looked good does not meet it by the other reading.
+    """
 
     def parameter(place: float) -> float:  # geometric from bad at 0 to good at 1
         if place >= 1:
@@ -220,6 +229,8 @@ def _root(
 
     place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 3e-14)
     step = 1e-13
-    while place < 1 and not met(parameter(place)):
+    while not met(parameter(place)):
+        if place >= 1:
+            return None
         place, step = min(1.0, place + step), 2 * step
     return parameter(place)

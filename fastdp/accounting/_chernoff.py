@@ -156,14 +156,17 @@ class Chernoff:
         known = self._known
         if not known.index:
             known = self._ask(_FIRST_MANY if self._composition.many else _FIRST)
+        far = _COARSE
         while True:
             values = reading(known.t, known.bound)
             at = int(np.argmin(values))
             index = known.index[at]
             if at == 0 and index > _LEAST:
-                known = self._ask((index - _COARSE, index - 2 * _COARSE))
+                known = self._ask((index - far, index - 2 * far))
+                far *= 2
             elif at == len(known.index) - 1 and index < _MOST:
-                known = self._ask((index + _COARSE,))
+                known = self._ask((index + far,))
+                far *= 2
             else:
                 wanted = self._between(known.index[max(0, at - 1) : at + 2])
                 if not wanted:
