@@ -209,10 +209,15 @@ def epsilon_at(
     before = near * (1 - 1e-4)
     slope = (excess(before, True) - excess(near, True)) / (near - before)
     sign, x = (1.0 if upper else -1.0), near
+    seen: tuple[float, float] | None = None
     for _ in range(12 if slope > 0 else 0):
         value = excess(x) * sign
         if -_NEAR <= value <= 0:
             return x
+        if seen is not None and x != seen[0]:
+            found = sign * (seen[1] - value) / (x - seen[0])
+            slope = found if 0.5 * slope < found < 2 * slope else slope
+        seen = x, value
         x = min(x + sign * (value + _NEAR / 2) / slope, pair.local_epsilon)
         if not x > 0:
             break
