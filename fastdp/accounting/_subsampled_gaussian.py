@@ -277,7 +277,8 @@ def _omitted(
     shrink = np.exp(-top)
     if addition:
         # |1 + u| >= 1 - q on the strip
-        power = np.exp(-gap * low - top)
+        with np.errstate(over="ignore"):  # then the bound without sampling holds
+            power = np.exp(-gap * low - top)
         moduli = power + (1 + 2 * gap * q) * shrink
         left = power + (1 + gap * q) * shrink
         # to the right the bracket is at most 1 + t u, and phi(y) u is a normal tail
