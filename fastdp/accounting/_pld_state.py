@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -75,18 +75,18 @@ class Side:
 
     def plus(self, sided: Sided, count: int) -> Side:
         """Return the direction with `count` more times a step."""
-        own = replace(self, kept=_kept(self.kept, sided, count))
+        kept = _kept(self.kept, sided, count)
         if sided.loss is None:
-            return own
+            return Side(self.upper, self.lower, kept)
         lower = self.lower
         if lower is None and sided.exact:
-            return replace(own, upper=self.upper.plus(sided.loss, count))
+            return Side(self.upper.plus(sided.loss, count), None, kept)
         lower = self.upper if lower is None else lower
         if sided.exact:
             lower = lower.plus(sided.loss, count)
         elif sided.least is not None:
             lower = lower.plus(sided.least, count)
-        return replace(own, upper=self.upper.plus(sided.loss, count), lower=lower)
+        return Side(self.upper.plus(sided.loss, count), lower, kept)
 
     @functools.cached_property
     def profile(self) -> Profile:
@@ -102,7 +102,7 @@ def _profile(direction: Direction) -> Profile:
 
 def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float, float]:
     """Return bounds of ln of the probability that nothing is lost so far."""
-    if sided.lost == 0:
+    if not sided.lost:
         return before
     most = count * log_fraction(1 - sided.lost) * (1 + 2e-15)
     least = count * log_fraction(1 - sided.sure) * (1 - 2e-15)
