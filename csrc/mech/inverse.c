@@ -112,16 +112,15 @@ static void weigh_node(tree_t *t, size_t height, size_t index)
     weigh_block(t);
 }
 
-/* Keeps what was found of node `index`; `whole` where the index follows from the scores
- * of a short row. */
-static void keep_node(tree_t *t, size_t height, size_t index, bool whole)
+/* Keeps what was found of node `index`, which follows from the scores. */
+static void keep_again(tree_t *t, size_t height, size_t index)
 {
     const level_t *level = &t->level[height];
     const node_t *node = &t->node;
     const size_t n = level->padded;
-    fdp_store(level->reference, n, index, (uint64_t)node->reference.i64, whole);
-    fdp_store(level->sum, n, index, fdp_double_bits(node->sum), whole);
-    fdp_store(level->place, n, index, fdp_double_bits(node->place), whole);
+    fdp_store(level->reference, n, index, (uint64_t)node->reference.i64, t->whole);
+    fdp_store(level->sum, n, index, fdp_double_bits(node->sum), t->whole);
+    fdp_store(level->place, n, index, fdp_double_bits(node->place), t->whole);
 }
 
 /* Nodes beyond the last have no mass. */
@@ -361,7 +360,9 @@ static void row_open(tree_t *t, size_t row)
         const level_t *level = &t->level[height];
         for (size_t i = 0; i < level->count; i++) {
             weigh_node(t, height, i);
-            keep_node(t, height, i, false);
+            level->reference[i] = t->node.reference;
+            level->sum[i] = t->node.sum;
+            level->place[i] = t->node.place;
         }
         keep_lost(t, level);
     }
@@ -408,7 +409,7 @@ static void row_remove(tree_t *t, size_t candidate, bool elsewhere)
         weigh_block(t);
     }
     for (size_t height = 1; height < t->depth; height++) {
-        keep_node(t, height, index, t->whole);
+        keep_again(t, height, index);
         index /= FDP_BLOCK;
         weigh_again(t, height + 1, index);
     }
