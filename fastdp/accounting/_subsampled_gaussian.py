@@ -71,8 +71,11 @@ class SubsampledGaussianCurve(Curve):
         """Return K(gap) rounded up."""
         c = float_up(self.ratio)
         plain = gap * (1 + gap) * (c * c / 2) * (1 + EXCESS)
-        if c > _LARGEST_NOISE_RATIO or gap.size == 0:
+        rest = float_down(1 - self.probability)
+        if c > _LARGEST_NOISE_RATIO or gap.size == 0 or rest == 0:
             return plain
+        if self.addition:  # no loss exceeds -ln(1 - q)
+            plain = np.minimum(plain, gap * (-math.log(rest) * (1 + EXCESS)))
         if gap.max() <= _TOGETHER * gap.min():
             return np.minimum(plain, self._together(c, gap))
         result = plain.copy()
