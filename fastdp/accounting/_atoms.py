@@ -57,22 +57,21 @@ class Atoms:
         For the removal of a record (1 - rate) Q + rate P against Q, for its addition P
         against (1 - rate) P + rate Q, each from the inner pair of that direction.
         """
-        if rate == 1:
-            return self
         q, rest = float(rate), float(1 - rate)
+        if rest == 0:  # or less than any double: sampling never hurts
+            return self
+        least = math.log(rest) if q > 0.5 else math.log1p(-q)
         signed = self.losses if removal else -self.losses
         losses, error = sampled_loss(rate, signed)
         blur = float(np.max(error)) + self.blur
         if not removal:  # what only P had is now seen at both datasets
             losses = -losses
             masses, lost, sure = self.masses, Fraction(0), None
-            own, value = float(self.lost), -math.log1p(-q)
+            own, value = float(self.lost), -least
         else:
             masses = self.masses * q + rest * np.exp(np.log(self.masses) - self.losses)
-            lost, own, value = rate * self.lost, rest * self.other, math.log1p(-q)
+            lost, own, value = rate * self.lost, rest * self.other, least
             sure = None if self.sure is None else rate * self.sure
-        if q > 0.5:
-            value = -math.log(rest) if not removal else math.log(rest)
         if own > 0:
             losses, masses = np.append(losses, value), np.append(masses, own)
             blur = max(blur, 4 * U * abs(value))

@@ -168,7 +168,7 @@ def _fitted(
             return common, laws
     laws = [part for loss, n in steps for part in _gathered(loss, n, tail)]
     widest = max(_width(law, theta, tail) for law, _ in laws)
-    if not widest <= _WIDEST:
+    if not (widest <= _WIDEST and math.isfinite(spread)):
         raise OverflowError("too wide a law")
     cells, whole = _CELLS, _MOST_WHOLE
     if any(isinstance(loss, _DENSE) for loss, _ in steps):

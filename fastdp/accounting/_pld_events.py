@@ -10,6 +10,7 @@ import bisect
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -29,7 +30,7 @@ from fastdp.accounting._pld_families import (
     GaussianFamily,
     IntervalFamily,
 )
-from fastdp.accounting._pld_steps import Step
+from fastdp.accounting._pld_steps import Step, loosened
 from fastdp.accounting._simple_losses import AtomLoss
 from fastdp.accounting.events import (
     ComposedEvent,
@@ -59,6 +60,9 @@ from fastdp.exceptions import UnsupportedEventError
 #: Largest losses beyond these are left to the bound by rho.
 _PURE = (Fraction(1, 10**9), Fraction(500))
 
+#: Sampling rates below this likewise.
+_LEAST_RATE = Fraction(1, 10**12)
+
 #: Most atoms of one law.
 _MOST_ATOMS = numbers(512)
 
@@ -79,12 +83,20 @@ def step_of(event: Event) -> Step:
         case PoissonSampledEvent():
             rate, inner = _poisson(event)
             family = _family_of(inner)
-            return family.step() if rate == 1 else family.sampled(rate)
+            return family.step() if rate == 1 else _sampled(family.sampled, rate)
         case SampledWithoutReplacementEvent(source_dataset_size=n, sample_size=m):
             _needs(event, NeighboringRelation.REPLACE_ONE, "a subset of fixed size")
             family = _family_of(event.event)
-            return family.step() if m == n else family.subset(Fraction(m, n))
+            return family.step() if m == n else _sampled(family.subset, Fraction(m, n))
     return _family_of(event).step()
+
+
+def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:
+    """Return a sample's step; rates that doubles do not bear count as the least one."""
+    if rate >= _LEAST_RATE:
+        return sample(rate)
+    step = sample(_LEAST_RATE)  # a sample of it is the sample asked for
+    return Step(loosened(step.removal), loosened(step.addition), step.rho)
 
 
 def _poisson(event: PoissonSampledEvent) -> tuple[Fraction, Event]:

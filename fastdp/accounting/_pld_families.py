@@ -25,9 +25,8 @@ from fastdp.accounting._simple_losses import LaplaceLoss
 from fastdp.accounting._subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
 
-#: Noise and rates beyond these are left to the bound by rho.
+#: Noise beyond these is left to the bound by rho.
 _NOISE = (Fraction(1, 1000), Fraction(10**7))
-_LEAST_RATE = Fraction(1, 10**12)
 
 #: ln of the mass of the noise that is given up where a sample is taken.
 _LOG_TAIL = -700.0
@@ -85,7 +84,7 @@ class GaussianFamily(Family):
         if self.square == 0:
             return None
         noise = sqrt_up(1 / self.square)  # exact for a rational ratio
-        if not _NOISE[0] <= noise <= _NOISE[1] or rate < _LEAST_RATE:
+        if not _NOISE[0] <= noise <= _NOISE[1]:
             return None
         return noise
 

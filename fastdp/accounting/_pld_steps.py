@@ -75,6 +75,11 @@ class Step:
     closed: ClosedForm | None = None
 
 
+def loosened(sided: Sided) -> Sided:
+    """Return a direction that only bounds the loss from above."""
+    return Sided(sided.loss, sided.lost, exact=False)
+
+
 def symmetric(
     loss: Loss | None, rho: Fraction | None, closed: ClosedForm | None = None
 ) -> Step:

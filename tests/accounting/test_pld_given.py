@@ -401,6 +401,13 @@ def test_a_step_of_which_rho_is_known_leaves_the_bounds_of_the_others():
     assert alone.upper < bounds.upper < alone.upper + 4
 
 
+def test_rates_below_doubles_still_cost_something():
+    known = accountant((PoissonSampledEvent(Fraction(1, 10**400), PureDPEvent(1)), 1))
+    assert known.ln_delta_bounds(0).upper >= -400 * math.log(10) + math.log(0.46)
+    assert known.ln_delta_bounds(0).lower == -math.inf
+    assert known.epsilon_bounds(1e-300).upper > 0
+
+
 EXTREMES = [
     (LaplaceEvent(1, 10**12), 10**6),
     (LaplaceEvent(10**6, 1), 3),
@@ -411,6 +418,15 @@ EXTREMES = [
     (PoissonSampledEvent(0.01, DiscreteGaussianEvent(1, 10**7, 1)), 10),
     (DiscreteLaplaceEvent(10**6, 10**6), 100),
     (ApproximateDPEvent(1, 1 - Fraction(1, 10**30)), 2),
+    (
+        PoissonSampledEvent(
+            1 - Fraction(1, 10**30), ApproximateDPEvent(1, Fraction(1, 10**6))
+        ),
+        5,
+    ),
+    (PoissonSampledEvent(Fraction(1, 10**400), PureDPEvent(1)), 5),
+    (PoissonSampledEvent(Fraction(1, 10**20), GaussianEvent(1, 1)), 5),
+    (PoissonSampledEvent(1 - Fraction(1, 10**400), DiscreteLaplaceEvent(2, 1)), 5),
     (ApproximateDPEvent(1, Fraction(1, 10**300)), 10**6),
     (ExponentialMechanismEvent(Fraction(1, 10**12)), 100),
     (PrivacyLossEvent((-700, 700), (Fraction(1, 10**305), Fraction(1, 2))), 3),
