@@ -2,7 +2,7 @@
 
     python bench/accountants.py [repetitions]
 
-Prints two Markdown tables of the best of some runs; OMP_NUM_THREADS=1 means one core.
+Prints two Markdown tables of processor time, the best of some runs (OMP_NUM_THREADS=1).
 The first is DP-SGD, with the width of what is proved (for the others: the distance
 between their own two bounds, where they give any). The second are tasks that are more
 than one number, beside dp-accounting at the same work in the same run, minutes of it.
@@ -116,9 +116,9 @@ def measured(
     """Return the best time in milliseconds, and both bounds."""
     best, lower, upper = math.inf, 0.0, math.inf
     for _ in range(repetitions):
-        start = time.perf_counter()
+        start = time.process_time()
         lower, upper = contender(case)
-        best = min(best, 1e3 * (time.perf_counter() - start))
+        best = min(best, 1e3 * (time.process_time() - start))
     return best, lower, upper
 
 
@@ -255,9 +255,9 @@ def timed(task: Callable[[], object], repetitions: int) -> float:
     """Return the best time in seconds."""
     times = []
     for _ in range(repetitions):
-        start = time.perf_counter()
+        start = time.process_time()
         task()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -267,9 +267,9 @@ def one_more(number: int, seen: bool, repetitions: int) -> float:
     more = [event(step) for step in different(4 * repetitions + 4, "s")]
     times = []
     for one in more:
-        start = time.perf_counter()
+        start = time.process_time()
         accountant.compose(more[0] if seen else one).epsilon(1e-5)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return statistics.median(times[2:])
 
 
@@ -279,10 +279,10 @@ def google_one_more(number: int) -> float:
 
     accountant = google_many(different(number, "s"))()
     inner = dp_accounting.GaussianDpEvent(1.7)
-    start = time.perf_counter()
+    start = time.process_time()
     accountant.compose(dp_accounting.PoissonSampledDpEvent(0.01, inner))  # type: ignore[attr-defined]
     accountant.get_epsilon(1e-5)  # type: ignore[attr-defined]
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 Task = tuple[str, Callable[[int], float], Callable[[], float] | None]
