@@ -99,8 +99,11 @@ class Chernoff:
         return self._least(lambda t, bound: (bound - log_delta) / t)
 
     def best_delta(self, epsilon: float) -> tuple[int, float]:
-        """Return the order with the least bound of ln delta, by index, and it."""
-        return self._least(lambda t, bound: bound - t * epsilon)
+        """Return the order with the least bound of ln delta, by index, and it.
+
+        Where that of the least order looked at is positive, smaller ones are next to 0.
+        """
+        return self._least(lambda t, bound: bound - t * epsilon, most=0.0)
 
     def useful(self, epsilon: float) -> int:
         """Return an order for the contour, by index: the saddle where there is one.
@@ -111,7 +114,8 @@ class Chernoff:
         best, bound = self.best_delta(epsilon)
         if bound < _NEARLY:
             return best
-        for index in range(_FIRST_MANY[-1], best, -_COARSE // 2):
+        least = best if bound < 0 else _LEAST
+        for index in range(_FIRST_MANY[-1], least, -_COARSE // 2):
             t, value = self.at((index,))
             gain = float(log_chernoff(t[1:])[0])
             if value[1] - gain - t[1] * epsilon < _CANCELLED:
@@ -151,8 +155,15 @@ class Chernoff:
         t = order(index) * np.geomspace(0.89, 1.13, 33)
         return t, _raised(t, *self._composition.cumulants_at(t))
 
-    def _least(self, reading: Callable[[Floats, Floats], Floats]) -> tuple[int, float]:
-        """Return where a reading, which falls and then rises, is least, and it."""
+    def _least(
+        self,
+        reading: Callable[[Floats, Floats], Floats],
+        most: float = math.inf,
+    ) -> tuple[int, float]:
+        """Return where a reading, which falls and then rises, is least, and it.
+
+        Orders below all others are not looked at where it is above `most` there.
+        """
         known = self._known
         if not known.index:
             known = self._ask(_FIRST_MANY if self._composition.many else _FIRST)
@@ -161,6 +172,8 @@ class Chernoff:
             values = reading(known.t, known.bound)
             at = int(np.argmin(values))
             index = known.index[at]
+            if at == 0 and values[0] >= most:
+                return index, float(values[0])
             if at == 0 and index > _LEAST:
                 known = self._ask((index - far, index - 2 * far))
                 far *= 2
