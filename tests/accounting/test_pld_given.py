@@ -155,6 +155,25 @@ def test_rounded_probabilities_are_repaired_upward():
     assert event.probabilities[-2:] == tuple(Fraction(p) for p in shifted[-2:])
 
 
+def test_what_a_transform_leaves_is_read():
+    """Numbers below 0 by rounding, and a mass of Q that rounding made too large."""
+    masses = geometric(0.05, 60)
+    masses[3] = -2e-18
+    event = privacy_loss_from_pmf(masses, 0.05, -60)
+    assert len(event.losses) == 120
+    masses = geometric(0.05, 60)
+    masses *= 0.9999
+    masses[:10] *= 1.004
+    event = privacy_loss_from_pmf(masses, 0.05, -60)
+    losses = np.array(event.losses, float)
+    other = float(np.array(event.probabilities, float) @ np.exp(-losses))
+    assert masses.sum() < 1
+    assert other <= 1 < masses @ np.exp(-0.05 * np.arange(-60, 61))
+    # What was lowest is raised and nothing else is changed.
+    assert event.probabilities[0] < masses[0]
+    assert event.probabilities[-80:] == tuple(Fraction(p) for p in masses[-80:])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
