@@ -37,7 +37,7 @@ def inverse_above(epsilons: Floats, upper: Floats, targets: Floats) -> Floats:
     met = j < epsilons.size
     right = np.clip(j, 1, epsilons.size - 1)
     left = right - 1
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         before, after = np.exp(known[left] - t), np.exp(known[right] - t)
         share = (before - 1) / (before - after)
         width = epsilons[right] - epsilons[left]
