@@ -82,12 +82,12 @@ class CutSampledLoss(SampledGaussianLoss):
 
     @functools.cached_property
     def _grid(self) -> Floats:
-        """Nodes for real orders, up to where g is below e^-1000."""
+        """Nodes for real orders, up to far below where g counts."""
         s, w = self.noise, self.breadth
         shift = 0.9 * min(ANGLE * w, 0.48 * math.pi * s * s, 3 * s)
         h = 2 * math.pi * shift / (_AIM + 20)
         low = -s * math.sqrt(2 * _LIGHT)
-        high = self.place + 9 * w
+        high = self.place + 14 * w
         if (high - low) / h > _MOST_NODES:
             raise OverflowError("too many nodes")
         nodes = np.arange(math.floor(low / h), math.ceil(high / h) + 1)

@@ -340,8 +340,8 @@ class _Line:
         least = min(0.0, a) * float(self._loss.share(np.array(0.0)))
         ends = np.array([least - reach, max(1.0, a) + reach])
         if isinstance(self._loss, CutSampledLoss):
-            ends[1] = self._loss.place + 12 * self._loss.breadth
-            if math.exp(11) < 1 + a * self._loss.breadth / (s * s):
+            ends[1] = self._loss.place + 14 * self._loss.breadth
+            if math.exp(12.9) < 1 + a * self._loss.breadth / (s * s):
                 raise OverflowError("too large an order")
         x, level = self._levels(ends, h, shift)
         away = np.array([least - x[0], x[1] - max(a, 0.0)])
