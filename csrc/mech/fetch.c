@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "../base/wipe.h"
 #include "select.h"
 
 /* Entries that node i has. */
@@ -12,20 +13,45 @@ static size_t node_size(const fdp_nodes_t *nodes, size_t i)
     return left < nodes->node ? left : nodes->node;
 }
 
+/* Copies a node of a short array, all of which is read. */
+static void fetch_blended(const fdp_selection_kernels_t *kernels,
+                          const fdp_nodes_t *nodes, size_t index, uint64_t pad,
+                          uint64_t *to)
+{
+    const size_t count = (nodes->entries + nodes->node - 1) / nodes->node;
+    memset(to, 0, nodes->node * sizeof *to);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t mask = fdp_mask(i == index);
+        const size_t size = node_size(nodes, i);
+        kernels->blend((const uint64_t *)nodes->from + i * nodes->node, size, mask, to);
+        for (size_t j = size; j < nodes->node; j++) {
+            to[j] |= pad & mask;
+        }
+    }
+}
+
+/* Copies a node of a long array: as many entries for the last, shorter node as for the
+ * others, those before it among them. */
+static void fetch_near(const fdp_nodes_t *nodes, size_t index, uint64_t pad, uint64_t *to)
+{
+    uint64_t window[2 * FDP_BLOCK];
+    const size_t missing = nodes->node - node_size(nodes, index);
+    const size_t start = index * nodes->node - missing;
+    memcpy(window, (const uint64_t *)nodes->from + start, nodes->node * sizeof *to);
+    for (size_t j = 0; j < nodes->node; j++) {
+        window[nodes->node + j] = pad;
+    }
+    memcpy(to, window + missing, nodes->node * sizeof *to);
+    fdp_wipe(window, 2 * nodes->node * sizeof *window);
+}
+
 void fdp_fetch(const fdp_selection_kernels_t *kernels, const fdp_nodes_t *nodes,
                size_t index, bool whole, uint64_t pad, void *to)
 {
-    const size_t count = (nodes->entries + nodes->node - 1) / nodes->node;
-    const size_t start = whole ? 0 : index, stop = whole ? count : index + 1;
-    uint64_t *copy = to;
-    memset(copy, 0, nodes->node * sizeof *copy);
-    for (size_t i = start; i < stop; i++) {
-        const uint64_t mask = fdp_mask(i == index);
-        const size_t size = node_size(nodes, i);
-        kernels->blend((const uint64_t *)nodes->from + i * nodes->node, size, mask, copy);
-        for (size_t j = size; j < nodes->node; j++) {
-            copy[j] |= pad & mask;
-        }
+    if (whole) {
+        fetch_blended(kernels, nodes, index, pad, to);
+    } else {
+        fetch_near(nodes, index, pad, to);
     }
 }
 
@@ -40,8 +66,11 @@ void fdp_store(void *to, size_t n, size_t index, uint64_t value, bool whole)
 
 void fdp_expect(const fdp_nodes_t *nodes, size_t index)
 {
-    const uint64_t *from = (const uint64_t *)nodes->from + index * nodes->node;
-    for (size_t i = 0; i < node_size(nodes, index); i += 8) {
+    const size_t start = (index + 1) * nodes->node < nodes->entries
+                             ? index * nodes->node
+                             : nodes->entries - nodes->node;
+    const uint64_t *from = (const uint64_t *)nodes->from + start;
+    for (size_t i = 0; i < nodes->node; i += 8) {
         __builtin_prefetch(from + i, 0, 3);
     }
 }

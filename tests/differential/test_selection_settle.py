@@ -183,6 +183,22 @@ def test_choices_without_replacement(
     assert not asked
 
 
+@pytest.mark.parametrize("n", [4097, 5000, 300_001])
+@pytest.mark.parametrize("kind", ["doubles", "integers", "weights"])
+def test_long_rows(n: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts of long rows are read in another way; the last block is shorter."""
+    rng = np.random.default_rng(n)
+    rows = 1 if n > 5000 else 8
+    weights = Weights.numbers(rng.random(n)) if kind == "weights" else None
+    scores = rng.integers(-4, 4, (rows, n))
+    scores[:, -1] = 12  # often the choice
+    choice = Choice(Fraction(1), scores * (1 if kind == "integers" else 1.0), weights)
+    reals = [int.from_bytes(rng.bytes(16), "big") for _ in range(4 * rows)]
+    plain = _selection.inverse(choice, 4, Reals(reals), 1)
+    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 1.0)
+    assert (_selection.inverse(choice, 4, Reals(reals), 1) == plain).all()
+
+
 RATES = [
     Fraction(1, 3),
     Fraction(1),
