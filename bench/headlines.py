@@ -29,14 +29,14 @@ from fastdp.accounting import (
     RandomizedResponseEvent,
     RDPAccountant,
     ZCDPAccountant,
-    _binomial,
-    _shuffling,
     advanced_composition,
     amplification,
     conversions,
     kairouz_composition,
     renyi_divergence,
 )
+from fastdp.accounting._amplification import binomial as _binomial
+from fastdp.accounting._amplification import shuffling as _shuffling
 
 #: Gaps from 1 over which the simplest conversion is minimised: dense enough for 1e-4.
 _GAPS = np.exp(np.linspace(math.log(0.1), math.log(500), 500))

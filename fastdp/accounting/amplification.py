@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
-from fastdp.accounting import _shuffling
-from fastdp.accounting._iteration import (
+from fastdp.accounting._amplification import shuffling
+from fastdp.accounting._amplification.iteration import (
     contractive_iteration,
     gradient_contraction,
     noisy_gradient_descent,
     noisy_sgd,
 )
-from fastdp.accounting._minibatch import noisy_minibatch_sgd
+from fastdp.accounting._amplification.minibatch import noisy_minibatch_sgd
 from fastdp.accounting._numeric import exp_up, log_down, root_above, search
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import NeighboringRelation, TradeOffEvent
@@ -75,7 +75,7 @@ def shuffled_log_delta(
         A parameter is of the wrong type or out of its domain.
     """
     pair = _pair(local_epsilon, clients, categories, local_delta)
-    return _shuffling.log_delta(pair, float_down(capped_epsilon(epsilon)))
+    return shuffling.log_delta(pair, float_down(capped_epsilon(epsilon)))
 
 
 def shuffled_delta(
@@ -189,7 +189,7 @@ def shuffled_epsilon(
         )
     if d == 0:
         return pair.local_epsilon
-    return _shuffling.epsilon_at(pair, log_down(d))
+    return shuffling.epsilon_at(pair, log_down(d))
 
 
 def shuffled_epsilon_bounds(
@@ -229,11 +229,11 @@ def shuffled_epsilon_bounds(
             pair.local_epsilon
         )
     log_target = log_down(d)
-    upper = _shuffling.epsilon_at(pair, log_target)
+    upper = shuffling.epsilon_at(pair, log_target)
     if upper == 0:
         return 0.0, 0.0
     above = log_target * (1 - 4e-15)
-    lower = _shuffling.epsilon_at(pair, above, upper=False, near=upper)
+    lower = shuffling.epsilon_at(pair, above, upper=False, near=upper)
     return min(lower, upper), upper
 
 
@@ -321,7 +321,7 @@ def shuffled_local_epsilon(
     inside = target * (1 - 1e-8)
 
     def excess(inverse: float, coarse: bool = False) -> float:
-        pair = _shuffling.ShuffledPair(1 / inverse, clients, categories)
+        pair = shuffling.ShuffledPair(1 / inverse, clients, categories)
         if inside >= pair.local_epsilon:
             return -1.0
         return max(pair.log_delta(inside, limit, coarse=coarse), -1e300) - limit
@@ -371,15 +371,15 @@ def shuffled_clients(
     local = _pair(local_epsilon, 1, categories).local_epsilon
 
     def met(clients: int) -> bool:
-        pair = _shuffling.ShuffledPair(local, clients, categories)
+        pair = shuffling.ShuffledPair(local, clients, categories)
         return e >= local or pair.log_delta(e, limit) <= limit
 
     low, high = 0, 1
     while not met(high):
         low, high = high, 4 * high
-        if low >= _shuffling.MOST_CLIENTS:
+        if low >= shuffling.MOST_CLIENTS:
             raise CalibrationError(
-                f"clients must be <= {_shuffling.MOST_CLIENTS}, but no such number "
+                f"clients must be <= {shuffling.MOST_CLIENTS}, but no such number "
                 "meets the target"
             )
     while high - low > 1:
@@ -430,9 +430,9 @@ def shuffled_event(
     count = _validate.integer("points", points, 2, 1000)
     pair = _pair(local_epsilon, clients, categories, local_delta)
     pure = _pair(local_epsilon, clients, categories)
-    end = min(_shuffling.epsilon_at(pure, -80.0), pair.local_epsilon)
+    end = min(shuffling.epsilon_at(pure, -80.0), pair.local_epsilon)
     grid = [end * i / (count - 1) for i in range(count)]
-    lines = [(e, exp_up(_shuffling.log_delta(pair, e))) for e in grid]
+    lines = [(e, exp_up(shuffling.log_delta(pair, e))) for e in grid]
     lines.append((pair.local_epsilon, pair.local_delta))
     return TradeOffEvent(
         *_trade_off(lines), neighboring_relation=NeighboringRelation.REPLACE_ONE
@@ -486,7 +486,7 @@ def _pair(
     clients: int,
     categories: int | None,
     local_delta: Real = 0,
-) -> _shuffling.ShuffledPair:
+) -> shuffling.ShuffledPair:
     e0 = _validate.between("local_epsilon", local_epsilon, *_LOCAL)
     n = _validate.integer("clients", clients, 1)
     if categories is not None:
@@ -498,4 +498,4 @@ def _pair(
         raise ParameterError(
             "local_delta must be 0 where categories is given: responses are pure"
         )
-    return _shuffling.ShuffledPair(float_up(e0), n, categories, float_up(d0))
+    return shuffling.ShuffledPair(float_up(e0), n, categories, float_up(d0))

@@ -19,16 +19,16 @@ from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._bounds import Bracket, Certificate
-from fastdp.accounting._pld_distribution import GridLosses, PrivacyLossDistribution
-from fastdp.accounting._pld_events import step_of
-from fastdp.accounting._pld_readings import (
+from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
+from fastdp.accounting._pld.pairs import step_of
+from fastdp.accounting._pld.readings import (
     CurveReadings,
     LogProfile,
     TradeOffBounds,
     require_bool,
 )
-from fastdp.accounting._pld_state import State, log_delta_at
-from fastdp.accounting._pld_trade_off import ProfileTradeOff
+from fastdp.accounting._pld.state import State, log_delta_at
+from fastdp.accounting._pld.trade_off import ProfileTradeOff
 from fastdp.accounting.events import Event
 from fastdp.exceptions import UnsupportedEventError
 
@@ -231,7 +231,7 @@ class PLDAccountant(CurveReadings[State]):
             found.method,
         )
 
-    # ---- whole curves (_pld_readings.py) ---------------------------------------------
+    # ---- whole curves (_pld/readings.py) ---------------------------------------------
 
     def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
         return functools.partial(state.bounds, removal=removal)

@@ -20,17 +20,17 @@ from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._ledger import leaves
 from fastdp.accounting._numeric import exp_up, log_down
-from fastdp.accounting._renyi import EXCESS, ConcentratedCurve, Curve
-from fastdp.accounting._renyi_conversion import epsilon_at_order, log_delta_at_order
-from fastdp.accounting._renyi_events import curve_of
-from fastdp.accounting._renyi_search import (
+from fastdp.accounting._renyi.conversion import epsilon_at_order, log_delta_at_order
+from fastdp.accounting._renyi.curves import EXCESS, ConcentratedCurve, Curve
+from fastdp.accounting._renyi.mechanisms import curve_of
+from fastdp.accounting._renyi.search import (
     ANYWHERE,
     Objective,
     Search,
     least_epsilon,
     least_log_delta,
 )
-from fastdp.accounting._renyi_window import WindowReader
+from fastdp.accounting._renyi.window import WindowReader
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
 from fastdp.accounting.events import Event, GaussianEvent, NeighboringRelation

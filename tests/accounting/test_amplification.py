@@ -239,10 +239,10 @@ def test_reports_need_not_hide_as_often_as_the_withdrawn_lemma_says():
 
 def test_a_block_of_clients_may_not_be_skipped_downwards():
     # Taking the best (not the worst) end of every block of N would claim too little.
-    from fastdp.accounting import _binomial, _shuffling
+    from fastdp.accounting._amplification import binomial, shuffling
 
-    pair = _shuffling.ShuffledPair(1.0, 2000, None)
-    law = _binomial.window(1999, pair.log_odds, 60.0, 8)
+    pair = shuffling.ShuffledPair(1.0, 2000, None)
+    law = binomial.window(1999, pair.log_odds, 60.0, 8)
     exact = pair.log_delta(0.1, -20.0)
     low, high = (pair.blocks_log_delta(0.1, law, upper) for upper in (False, True))
     assert low < exact < high

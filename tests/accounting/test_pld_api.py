@@ -28,9 +28,9 @@ from fastdp.accounting import (
     calibrate_count,
     readings,
 )
-from fastdp.accounting._contour import Contour, LogDelta
-from fastdp.accounting._grid_profile import GridProfile
-from fastdp.accounting._pld_inverse import inverse_above, inverse_below
+from fastdp.accounting._pld.contour import Contour, LogDelta
+from fastdp.accounting._pld.grid_profile import GridProfile
+from fastdp.accounting._pld.inverse import inverse_above, inverse_below
 from fastdp.accounting.pld import GridLosses
 from fastdp.exceptions import (
     CertificateError,

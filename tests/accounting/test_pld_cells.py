@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastdp.accounting import _grid_steps, _repeated_atoms
-from fastdp.accounting._atoms import Atoms
-from fastdp.accounting._finite import finite_profile
-from fastdp.accounting._grid import GridLaw, cells_of, worse_law
-from fastdp.accounting._interval_loss import scattered
-from fastdp.accounting._merged_cells import merged_law
+from fastdp.accounting._pld import grid_steps, repeated_atoms
+from fastdp.accounting._pld.atoms import Atoms
+from fastdp.accounting._pld.finite import finite_profile
+from fastdp.accounting._pld.grid import GridLaw, cells_of, worse_law
+from fastdp.accounting._pld.interval_loss import scattered
+from fastdp.accounting._pld.merged_cells import merged_law
 
 
 def pair(source, size):
@@ -41,18 +41,18 @@ def configuration(source):
 
 def holds(seed, number, monkeypatch):
     """Hold brackets from grids to exact sums; return how many were narrow."""
-    monkeypatch.setattr(_repeated_atoms, "MOST_SUMS", 300)
+    monkeypatch.setattr(repeated_atoms, "MOST_SUMS", 300)
     source, narrow = random.Random(seed), 0
     for _ in range(number):
         loss, count, epsilon = configuration(source)
         with monkeypatch.context() as patch:
-            patch.setattr(_repeated_atoms, "MOST_SUMS", 1 << 19)
+            patch.setattr(repeated_atoms, "MOST_SUMS", 1 << 19)
             exact = finite_profile(((loss, count),))
         truth = exact.log_delta(epsilon)
         if truth.upper == -math.inf:
             continue
         theta = source.choice([0.3, 1, 4]) / (0.05 + epsilon)
-        ours = _grid_steps.grid_profile(((loss, count),), theta, epsilon)
+        ours = grid_steps.grid_profile(((loss, count),), theta, epsilon)
         found = ours.log_delta(epsilon)
         assert found.upper >= truth.lower, (loss, count, epsilon)
         assert found.lower <= truth.upper, (loss, count, epsilon)

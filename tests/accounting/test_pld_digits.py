@@ -8,14 +8,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import (
-    GaussianEvent,
-    PLDAccountant,
-    PoissonSampledEvent,
-    _fixed_point,
-)
-from fastdp.accounting._cut_sample import CutSampledLoss, _nested
-from fastdp.accounting._fixed_point import integers
+from fastdp.accounting import GaussianEvent, PLDAccountant, PoissonSampledEvent
+from fastdp.accounting._pld import fixed_point
+from fastdp.accounting._pld.cut_sample import CutSampledLoss, _nested
+from fastdp.accounting._pld.fixed_point import integers
 
 BITS = 200
 
@@ -45,11 +41,11 @@ def digits():
 
 
 def test_constants():
-    assert abs(_fixed_point.pi(BITS) - mp.pi * (1 << BITS)) <= 1
-    assert abs(_fixed_point.log_of_2(BITS) - mp.log(2) * (1 << BITS)) <= 1
+    assert abs(fixed_point.pi(BITS) - mp.pi * (1 << BITS)) <= 1
+    assert abs(fixed_point.log_of_2(BITS) - mp.log(2) * (1 << BITS)) <= 1
     for value in (Fraction(1, 3), Fraction(10**9, 7), Fraction(1, 10**30)):
         true = mp.log(value.numerator) - mp.log(value.denominator)
-        found = _fixed_point.log_fraction(value, BITS)
+        found = fixed_point.log_fraction(value, BITS)
         assert abs(found - true * (1 << BITS)) <= 64 + 128
 
 
@@ -60,7 +56,7 @@ def test_functions_err_by_no_more_than_they_say():
     ]
     pair, exact = numbers(values)
     true = [mp.exp(v) for v in exact]
-    errors = units(_fixed_point.exp(pair, BITS), true)
+    errors = units(fixed_point.exp(pair, BITS), true)
     assert all(e <= 2 * (1 + abs(t)) for e, t in zip(errors, true, strict=True))
     values = [
         mp.mpc(source.uniform(-1, 1), source.uniform(-1, 1))
@@ -68,15 +64,15 @@ def test_functions_err_by_no_more_than_they_say():
         for _ in range(60)
     ]
     pair, exact = numbers(values)
-    errors = units(_fixed_point.log(pair, BITS), [mp.log(v) for v in exact])
+    errors = units(fixed_point.log(pair, BITS), [mp.log(v) for v in exact])
     assert all(e <= 8 * (1 + 1 / abs(v)) for e, v in zip(errors, exact, strict=True))
 
 
 def test_powers():
     pair, exact = numbers([mp.mpc("0.6", "0.7"), mp.mpc("-0.3", "0.1")])
-    found = _fixed_point.power(pair, 1000, BITS)
+    found = fixed_point.power(pair, 1000, BITS)
     assert max(units(found, [v**1000 for v in exact])) <= 4000
-    rows = _fixed_point.powers(pair, 9, BITS)
+    rows = fixed_point.powers(pair, 9, BITS)
     assert max(units((rows[0][8], rows[1][8]), [v**8 for v in exact])) <= 16
 
 

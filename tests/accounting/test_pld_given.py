@@ -35,11 +35,11 @@ from fastdp.accounting import (
     event_delta,
     privacy_loss_from_pmf,
 )
-from fastdp.accounting._discrete_gaussian_loss import DiscreteGaussianLoss
-from fastdp.accounting._discrete_gaussian_profile import DiscreteGaussianProfile
-from fastdp.accounting._grid_steps import grid_profile
-from fastdp.accounting._interval_loss import IntervalLoss, View
-from fastdp.accounting._memory import CAP
+from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
+from fastdp.accounting._pld.discrete_gaussian_profile import DiscreteGaussianProfile
+from fastdp.accounting._pld.grid_steps import grid_profile
+from fastdp.accounting._pld.interval_loss import IntervalLoss, View
+from fastdp.accounting._pld.memory import CAP
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 ADD, REPLACE = (
@@ -332,8 +332,8 @@ def interval_cumulant(loss, t):
 def test_the_contour_of_sampled_laplace_noise_agrees_with_its_grid(count):
     for view in (View.REMOVAL, View.ADDITION, View.SUBSET):
         loss = IntervalLoss(Fraction(1), True, Fraction(1, 5), view)
-        from fastdp.accounting._composition import Composition
-        from fastdp.accounting._direction import Direction
+        from fastdp.accounting._pld.composition import Composition
+        from fastdp.accounting._pld.direction import Direction
 
         direction = Direction(Composition().plus(loss, count))
         epsilon = 0.08 * math.sqrt(count) * 3

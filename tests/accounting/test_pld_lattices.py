@@ -14,8 +14,8 @@ from fastdp.accounting import (
     PLDAccountant,
     PureDPEvent,
 )
-from fastdp.accounting._grid import GridComposition, GridLaw
-from fastdp.accounting._grid_profile import MOST_TERMS
+from fastdp.accounting._pld.grid import GridComposition, GridLaw
+from fastdp.accounting._pld.grid_profile import MOST_TERMS
 
 mp.mp.dps = 60
 

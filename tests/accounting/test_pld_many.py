@@ -19,13 +19,18 @@ from fastdp.accounting import (
     RandomizedResponseEvent,
     calibrate,
 )
-from fastdp.accounting import _sampled_batch as sampled_batch
-from fastdp.accounting._batches import LoopBatch, batches_of, one_less_sinc, unit_steps
-from fastdp.accounting._composition import Composition
-from fastdp.accounting._losses import GaussianLoss, short
-from fastdp.accounting._sampled_batch import SampledGaussianBatch
-from fastdp.accounting._sampled_loss import SampledGaussianLoss
-from fastdp.accounting._simple_losses import AtomLoss, LaplaceLoss
+from fastdp.accounting._pld import sampled_batch
+from fastdp.accounting._pld.batches import (
+    LoopBatch,
+    batches_of,
+    one_less_sinc,
+    unit_steps,
+)
+from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.losses import GaussianLoss, short
+from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
+from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+from fastdp.accounting._pld.simple_losses import AtomLoss, LaplaceLoss
 
 
 def sampled_steps(source, number, removal, most=400):

@@ -8,18 +8,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import (
-    GaussianEvent,
-    PLDAccountant,
-    PoissonSampledEvent,
-    _grid_steps,
-    _precise,
-)
-from fastdp.accounting._contour import Chernoff
-from fastdp.accounting._cut_sample import CutSampledLoss, cut_composition
-from fastdp.accounting._direction import Direction
-from fastdp.accounting._grid import GridLaw
-from fastdp.accounting._precise import PreciseContour
+from fastdp.accounting import GaussianEvent, PLDAccountant, PoissonSampledEvent
+from fastdp.accounting._pld import grid_steps, precise
+from fastdp.accounting._pld.contour import Chernoff
+from fastdp.accounting._pld.cut_sample import CutSampledLoss, cut_composition
+from fastdp.accounting._pld.direction import Direction
+from fastdp.accounting._pld.grid import GridLaw
+from fastdp.accounting._pld.precise import PreciseContour
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "pld.json").read_text())
 
@@ -69,12 +64,12 @@ def test_without_an_error_the_truth_is_held():
 
 
 def test_nodes_at_another_theta_are_seen(monkeypatch):
-    line = _precise._Line
+    line = precise._Line
 
     def moved(loss, theta, aim):
         return line(loss, theta * 1.0001, aim)
 
-    monkeypatch.setattr(_precise, "_Line", moved)
+    monkeypatch.setattr(precise, "_Line", moved)
     assert not holds(case_of(MANY), in_digits(case_of(MANY)))
 
 
@@ -130,10 +125,10 @@ def test_tails_that_matter_are_seen(monkeypatch):
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Grids of fewer points, which take less time."""
-    monkeypatch.setattr(_grid_steps, "_MOST_DENSE", 1 << 17)
-    _grid_steps._laws.cache_clear()
+    monkeypatch.setattr(grid_steps, "_MOST_DENSE", 1 << 17)
+    grid_steps._laws.cache_clear()
     yield
-    _grid_steps._laws.cache_clear()
+    grid_steps._laws.cache_clear()
 
 
 def on_a_grid(case):
@@ -147,7 +142,7 @@ def test_without_an_error_a_grid_holds_the_truth():
 
 @pytest.mark.parametrize("which", ["worse_law", "merged_ends"])
 def test_masses_that_are_off_are_seen(monkeypatch, which):
-    law = getattr(_grid_steps, which)
+    law = getattr(grid_steps, which)
     factor = 1 - 1e-4 if which == "worse_law" else 1 + 1e-4
 
     def off(*of):
@@ -155,7 +150,7 @@ def test_masses_that_are_off_are_seen(monkeypatch, which):
         mass = found.mass * factor
         return GridLaw(found.step, found.first, mass, found.lost, found.blur)
 
-    monkeypatch.setattr(_grid_steps, which, off)
+    monkeypatch.setattr(grid_steps, which, off)
     assert not holds(case_of(FEW), on_a_grid(case_of(FEW)))
 
 
@@ -163,7 +158,7 @@ def test_mass_beyond_the_cells_counts():
     """What is lost by leaving out far tails is added to the upper bound."""
     case = case_of(FEW)
     direction, level = removal(case), float(case["ln_delta"])
-    near = _grid_steps.grid_profile(
+    near = grid_steps.grid_profile(
         direction.composition.steps, 4.0, case["epsilon"], level - 3
     ).log_delta(case["epsilon"])
     assert near.lower <= level <= near.upper

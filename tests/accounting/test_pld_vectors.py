@@ -20,9 +20,9 @@ from fastdp.accounting import (
     PoissonSampledEvent,
     PureDPEvent,
 )
-from fastdp.accounting._composition import Composition
-from fastdp.accounting._contour import Contour
-from fastdp.accounting._direction import Direction
+from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.contour import Contour
+from fastdp.accounting._pld.direction import Direction
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "pld.json").read_text())
 

@@ -10,7 +10,7 @@ import pytest
 
 from fastdp.accounting import conversions
 from fastdp.accounting._numeric import root_above
-from fastdp.accounting._renyi_conversion import (
+from fastdp.accounting._renyi.conversion import (
     epsilon_at_order,
     log_delta_at_order,
     log_expm1,

@@ -6,15 +6,14 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import _renyi as curves
-from fastdp.accounting import _renyi_sampled as sampled
+from fastdp.accounting._renyi import curves, sampled
+from fastdp.accounting._renyi.subsampled_gaussian import SubsampledGaussianCurve
 from fastdp.accounting._series import (
     exp_remainder,
     sinh_ratio_slope,
     sinh_ratio_step,
     sinhc_step,
 )
-from fastdp.accounting._subsampled_gaussian import SubsampledGaussianCurve
 
 GAPS = [1e-9, 1e-3, 0.3, 1.0, 2.5, 17.0, 300.0, 1e5]
 

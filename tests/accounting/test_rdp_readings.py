@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastdp.accounting._renyi_events import curve_of
-from fastdp.accounting._renyi_window import Window
+from fastdp.accounting._renyi.mechanisms import curve_of
+from fastdp.accounting._renyi.window import Window
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     ExponentialMechanismEvent,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from fastdp.accounting import (
-    _binomial,
-    _shuffled_response,
-    _shuffled_table,
-    _shuffling,
+from fastdp.accounting._amplification import (
+    binomial,
+    shuffled_response,
+    shuffled_table,
+    shuffling,
 )
 from fastdp.accounting.amplification import (
     shuffled_clients,
@@ -73,8 +73,8 @@ def test_delta_is_the_sum_over_all_counts(e0, n, share, k):
         found = shuffled_log_delta(e0, n, epsilon, categories=k)
         # (at most 1e-11, or 1e-14 of large logarithms and exponents)
         assert true <= found <= true + 1e-11 + 4e-14 * (abs(true) + e0)
-        pair = _shuffling.ShuffledPair(float(e0), n, k)
-        assert _shuffling.log_delta(pair, float(epsilon), upper=False) <= true
+        pair = shuffling.ShuffledPair(float(e0), n, k)
+        assert shuffling.log_delta(pair, float(epsilon), upper=False) <= true
 
 
 @pytest.mark.parametrize(("n", "k"), [(100, None), (130, 2)])
@@ -112,8 +112,8 @@ def test_the_inner_mean(trials, deviations):
     with mp.workdps(40):
         true = mp.log(hinge(trials, number(v)))
     n, at = np.array([float(trials)]), np.array([v])
-    above = _binomial.log_hinge(n, at, n / 2 - at, True)[0]
-    below = _binomial.log_hinge(n, at, n / 2 - at, False)[0]
+    above = binomial.log_hinge(n, at, n / 2 - at, True)[0]
+    below = binomial.log_hinge(n, at, n / 2 - at, False)[0]
     assert below <= true <= above
     assert above - below < 1e-9 + 4e-13 * abs(true)
 
@@ -263,9 +263,9 @@ def test_far_tails_of_k_ary_response_are_bounded():
 )
 def test_an_integral_and_a_table_agree(e0, n, k, epsilon):
     # two computations of the same sum with nothing in common
-    law = _shuffled_response.ResponseSum.of(float(e0), n, k, epsilon)
+    law = shuffled_response.ResponseSum.of(float(e0), n, k, epsilon)
     integral = law.log_delta_bounds()
-    table = _shuffled_table.log_delta_bounds(float(e0), n, k, epsilon, -15.0)
+    table = shuffled_table.log_delta_bounds(float(e0), n, k, epsilon, -15.0)
     assert table[0] < table[1] < table[0] + 1e-8
     assert integral[0] < integral[1] < integral[0] + 1e-3
     assert max(integral[0], table[0]) <= min(integral[1], table[1])
@@ -277,7 +277,7 @@ def test_integrals_hold_exact_sums_between_them(share):
     for e0, n, k in [(1, 30, 3), (0.5, 40, 8)]:
         with mp.workdps(25):
             true = mp.log(pair_delta(e0, n, share * e0, k))
-        law = _shuffled_response.ResponseSum.of(float(e0), n, k, share * e0)
+        law = shuffled_response.ResponseSum.of(float(e0), n, k, share * e0)
         lower, upper = law.log_delta_bounds()
         assert lower <= true <= upper
 
@@ -285,7 +285,7 @@ def test_integrals_hold_exact_sums_between_them(share):
 def test_more_clients_never_cost_privacy():
     values = [shuffled_log_delta(2, n, 0.1) for n in [10, 100, 10**3, 10**4, 10**5]]
     assert values == sorted(values, reverse=True)
-    most = _shuffling.MOST_CLIENTS
+    most = shuffling.MOST_CLIENTS
     assert shuffled_delta(20, most, 1) == shuffled_delta(20, 10 * most, 1)
 
 

@@ -16,9 +16,9 @@ from fastdp.accounting import (
     SampledWithoutReplacementEvent,
     renyi_divergence,
 )
-from fastdp.accounting._renyi import ConcentratedCurve
-from fastdp.accounting._renyi_sampled import SubsetCurve
-from fastdp.accounting._subset_gaussian import SubsetGaussianCurve
+from fastdp.accounting._renyi.curves import ConcentratedCurve
+from fastdp.accounting._renyi.sampled import SubsetCurve
+from fastdp.accounting._renyi.subset_gaussian import SubsetGaussianCurve
 
 REPLACE = NeighboringRelation.REPLACE_ONE
 

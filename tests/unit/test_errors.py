@@ -15,6 +15,7 @@ BUILTIN = {
     "DTypeError": TypeError,
     "EntropyError": OSError,
     "CalibrationError": ArithmeticError,
+    "CertificateError": ArithmeticError,
     "UnsupportedEventError": NotImplementedError,
     "BudgetExceededError": RuntimeError,
 }

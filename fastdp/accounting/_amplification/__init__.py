@@ -1,0 +1,1 @@
+"""The numerics behind shuffled reports and noisy iterations."""

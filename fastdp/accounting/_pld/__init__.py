@@ -1,0 +1,1 @@
+"""The engine of `PLDAccountant`: laws of privacy losses, composed and bounded."""

@@ -1,0 +1,189 @@
+"""A second method beside the first: both brackets hold, so they must meet.
+
+The contour's answer is checked by laws on a grid, the grid's by the contour, a closed
+form's by either. Where the other one is too costly, the same method is used with
+another tilt: any is valid, and its sums have no term in common with the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.contour import Chernoff, Contour, TooCostlyError
+from fastdp.accounting._pld.grid_steps import grid_profile
+from fastdp.accounting._pld.losses import Floats, order
+from fastdp.exceptions import CertificateError
+
+#: Bounds ln delta at ascending epsilons, by one method.
+Reading = Callable[[Floats], list[Bracket]]
+
+#: How far away other contours are planned, in units of 1/theta.
+_AWAY = (1.0, -1.0, 2.5, -2.5, 5.0)
+
+#: Factors by which the grid's tilt differs from the best.
+_TILTS = (1.0, 1.25)
+
+#: By what the second bracket of epsilon is widened from the first, up to where.
+_GROWTH, _WIDEST = 4.0, 1.0
+
+
+class Readable(Protocol):
+    """What bounds a profile."""
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon."""
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A profile whose every reading is compared with a second method's.
+
+    Parameters
+    ----------
+    profile : Readable
+        What is checked.
+    composition : Composition
+        The steps that it is the profile of.
+    """
+
+    profile: Readable
+    composition: Composition
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta, by two methods.
+
+        Raises
+        ------
+        CertificateError
+            The brackets do not meet.
+        """
+        found = self.profile.epsilon(log_delta)
+        if not 0 < found.upper < math.inf:
+            return _unchecked(found)
+        place = found.estimate or found.upper / 2
+        for name, reading in self._others(found.method, place, log_delta[0]):
+            second = _epsilon_by(reading, found, log_delta)
+            if second is not None:
+                return _met(found, second, name)
+        return _unchecked(found)
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at ascending epsilons, each by two methods.
+
+        Raises
+        ------
+        CertificateError
+            The brackets do not meet.
+        """
+        first = self.profile.log_deltas(epsilons)
+        pairs = zip(epsilons.tolist(), first, strict=True)
+        return [self._log_delta(epsilon, found) for epsilon, found in pairs]
+
+    def _log_delta(self, epsilon: float, found: Bracket) -> Bracket:
+        if found.upper == -math.inf:
+            return _unchecked(found)
+        for name, reading in self._others(found.method, epsilon, found.estimate):
+            return _met(found, reading(np.array([epsilon]))[0], name)
+        return _unchecked(found)
+
+    def _others(
+        self, method: str, epsilon: float, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """Yield methods that read ln delta near epsilon, the most different first."""
+        by_grid = self._grids(epsilon, method == "grid")
+        by_contour = self._contours(epsilon, level, method == "contour")
+        order_of = (by_contour, by_grid)
+        if method == "contour":
+            order_of = (by_grid, by_contour)
+        for readings in order_of:
+            yield from readings
+
+    def _grids(self, epsilon: float, again: bool) -> Iterator[tuple[str, Reading]]:
+        best = order(Chernoff(self.composition).best_delta(epsilon)[0])
+        theta = max(best, 1e-2 / (1 + epsilon)) * _TILTS[again]
+        try:
+            profile = grid_profile(self.composition.steps, theta, epsilon)
+        except OverflowError:
+            return
+        yield "another grid" if again else "grid", profile.log_deltas
+
+    def _contours(
+        self, epsilon: float, level: float, again: bool
+    ) -> Iterator[tuple[str, Reading]]:
+        chernoff = Chernoff(self.composition)
+        try:
+            first = Contour(self.composition, chernoff, epsilon, level)
+            if not again:
+                yield "contour", _reading(first)
+                return
+            for away in _AWAY:
+                place = epsilon + away / first.theta
+                if place < 0:
+                    continue
+                other = Contour(
+                    self.composition, chernoff, place, min(0.0, level - away)
+                )
+                if other.theta != first.theta:
+                    yield "another contour", _reading(other)
+                    return
+        except TooCostlyError:
+            return
+
+
+def _reading(contour: Contour) -> Reading:
+    def at(epsilons: Floats) -> list[Bracket]:
+        found = contour.log_deltas(epsilons)
+        return [Bracket(f.lower, f.estimate, f.upper, "contour") for f in found]
+
+    return at
+
+
+def _epsilon_by(
+    reading: Reading, found: Bracket, log_delta: tuple[float, float]
+) -> Bracket | None:
+    """Return a bracket of epsilon by a second method alone; None where it has none."""
+    middle = min(max(found.estimate, found.lower), found.upper)
+    start = max((found.upper - found.lower) / 2, 4e-16 * middle, 1e-300)
+    most = max(_WIDEST * middle, 4 * start)
+    steps = start * _GROWTH ** np.arange(1 + math.log(most / start, _GROWTH))
+    epsilons = np.concatenate([(middle - steps)[::-1], middle + steps])
+    epsilons = epsilons[epsilons >= 0]
+    brackets = reading(epsilons)
+    pairs = list(zip(epsilons.tolist(), brackets, strict=True))
+    above = [e for e, bracket in pairs if bracket.upper <= log_delta[0]]
+    below = [e for e, bracket in pairs if bracket.lower >= log_delta[1]]
+    if not above:
+        return None
+    return Bracket(max(below, default=0.0), middle, min(above), "")
+
+
+def _met(found: Bracket, second: Bracket, name: str) -> Bracket:
+    """Return what both prove.
+
+    Raises
+    ------
+    CertificateError
+        They have no number in common.
+    """
+    if found.lower > second.upper or second.lower > found.upper:
+        raise CertificateError(
+            f"two proved bounds contradict each other: {found.method} gives "
+            f"[{found.lower!r}, {found.upper!r}], {name} "
+            f"[{second.lower!r}, {second.upper!r}]; please report this"
+        )
+    both = replace(second, estimate=found.estimate).meet(found)
+    return replace(both, method=f"{found.method}, checked by {name}")
+
+
+def _unchecked(found: Bracket) -> Bracket:
+    return replace(found, method=f"{found.method}, not checked")

@@ -1,0 +1,220 @@
+"""Chernoff bounds of delta and epsilon, from K at few orders.
+
+delta(epsilon) <= C(t) exp(K(t) - t epsilon) for every t > 0. Any orders give valid
+bounds; where the composition has few different steps many are computed at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, order
+
+#: Indices of orders that are looked at, at most, and their distance at first.
+_LEAST, _MOST, _COARSE = -240, 240, 6
+
+#: At first where each costs time, and where none does.
+_FIRST, _FIRST_MANY = range(-18, 31), (0, 6, 12, 18)
+
+#: Orders about the best one that are looked at where they cost little.
+_BELOW, _ABOVE = 18, 15
+
+#: How far from the best order others are of use.
+_NEAR = 24
+
+#: ln of a bound of delta that tells nothing, and of how much larger terms may be then.
+_NEARLY, _CANCELLED = -0.5, 2.0
+
+#: ln of about what delta is in units of its least Chernoff bound.
+_GAP = -1.5
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """Ascending indices of orders, the orders, and ln C(t) + K(t), rounded up."""
+
+    index: tuple[int, ...]
+    t: Floats
+    bound: Floats
+
+    def taken(self, places: list[int]) -> _Orders:
+        """Return some of them."""
+        index = tuple(self.index[i] for i in places)
+        return _Orders(index, self.t[places], self.bound[places])
+
+
+class Chernoff:
+    """ln C(t) + K(t), rounded up, at orders of the common grid, as many as needed."""
+
+    def __init__(self, composition: Composition) -> None:
+        self._composition = composition
+        self._known = _Orders((), np.empty(0), np.empty(0))
+        self._distance = 2 if composition.many else 1
+        self._ask(composition.known_orders)
+
+    def _ask(self, indices: Iterable[int]) -> _Orders:
+        """Return all orders that are known, with these."""
+        known = self._known
+        wanted = sorted(set(indices).difference(known.index))
+        if not wanted:
+            return known
+        found = self._composition.cumulants(wanted)
+        pairs = np.array([found[i] for i in wanted])
+        t = np.array([order(i) for i in wanted])
+        index = (*known.index, *wanted)
+        more = _raised(t, pairs[:, 0], pairs[:, 1])
+        t, bound = np.append(known.t, t), np.append(known.bound, more)
+        places = sorted(range(len(index)), key=index.__getitem__)
+        self._known = _Orders(index, t, bound).taken(places)
+        return self._known
+
+    def about(self, index: int) -> tuple[tuple[int, ...], Floats, Floats]:
+        """Return indices about a best one, their orders, and the values; 0 first."""
+        known = self._known
+        if not self._composition.many:
+            known = self._ask(range(index - _BELOW, index + _ABOVE))
+        near = [i for i in known.index if abs(i - index) <= _NEAR]
+        return (tuple(near), *self.at(tuple(near)))
+
+    def between(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """Return the orders of octaves first to last - 1, and the values there."""
+        t, bound = self.at(tuple(range(PER_OCTAVE * first, PER_OCTAVE * last)))
+        return t[1:], bound[1:]
+
+    def at(self, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return ascending orders by index, and the values; 0 first."""
+        known = self._ask(indices)
+        wanted = set(indices)
+        found = known.taken([i for i, x in enumerate(known.index) if x in wanted])
+        return np.append(0.0, found.t), np.append(0.0, found.bound)
+
+    def best_epsilon(self, log_delta: float) -> tuple[int, float]:
+        """Return the order with the least bound of epsilon, by index, and it."""
+        return self._least(lambda t, bound: (bound - log_delta) / t)
+
+    def best_delta(self, epsilon: float) -> tuple[int, float]:
+        """Return the order with the least bound of ln delta, by index, and it.
+
+        Where that of the least order looked at is positive, smaller ones are next to 0.
+        """
+        return self._least(lambda t, bound: bound - t * epsilon, most=0.0)
+
+    def useful(self, epsilon: float) -> int:
+        """Return an order for the contour, by index: the saddle where there is one.
+
+        Where delta is nearly 1 the best order is next to 0, and a sum there needs
+        ever more nodes; larger ones do as long as the terms hardly cancel.
+        """
+        best, bound = self.best_delta(epsilon)
+        if bound < _NEARLY:
+            return best
+        least = best if bound < 0 else _LEAST
+        for index in range(_FIRST_MANY[-1], least, -_COARSE // 2):
+            t, value = self.at((index,))
+            gain = float(log_chernoff(t[1:])[0])
+            if value[1] - gain - t[1] * epsilon < _CANCELLED:
+                return index
+        return best
+
+    def guess(self, log_delta: float) -> float:
+        """Return about where delta(epsilon) is what is asked for, >= 0.
+
+        By the second derivative of K at the saddle, as if the tilted law were Gaussian.
+        """
+        index = self.best_epsilon(log_delta)[0]
+        gap = self._gap(index)
+        index, epsilon = self.best_epsilon(log_delta - gap)
+        return max(0.0, epsilon + (gap - self._gap(index)) / order(index))
+
+    def _gap(self, index: int) -> float:
+        """Return ln of about what delta is in units of its Chernoff bound."""
+        known = self._known
+        at = known.index.index(index)
+        if not 0 < at < len(known.index) - 1:
+            return _GAP
+        t = known.t[at - 1 : at + 2]
+        k = (known.bound[at - 1 : at + 2] - log_chernoff(t)).tolist()
+        low, theta, high = t.tolist()
+        slopes = (k[1] - k[0]) / (theta - low), (k[2] - k[1]) / (high - theta)
+        spread = 2 * (slopes[1] - slopes[0]) / (high - low)
+        if not 0 < spread < math.inf:
+            return _GAP
+        root = math.sqrt(spread / 2)
+        both = _scaled_erfc(theta * root) - _scaled_erfc((1 + theta) * root)
+        gap = log_or_lowest(both / 2) - float(log_chernoff(t[1:2])[0])
+        return gap if math.isfinite(gap) else _GAP
+
+    def near(self, index: int) -> tuple[Floats, Floats]:
+        """Return finer orders about that of an index, and the values there."""
+        t = order(index) * np.geomspace(0.89, 1.13, 33)
+        return t, _raised(t, *self._composition.cumulants_at(t))
+
+    def _least(
+        self,
+        reading: Callable[[Floats, Floats], Floats],
+        most: float = math.inf,
+    ) -> tuple[int, float]:
+        """Return where a reading, which falls and then rises, is least, and it.
+
+        Orders below all others are not looked at where it is above `most` there.
+        """
+        known = self._known
+        if not known.index:
+            known = self._ask(_FIRST_MANY if self._composition.many else _FIRST)
+        far = _COARSE
+        while True:
+            values = reading(known.t, known.bound)
+            at = int(np.argmin(values))
+            index = known.index[at]
+            if at == 0 and values[0] >= most:
+                return index, float(values[0])
+            if at == 0 and index > _LEAST:
+                known = self._ask((index - far, index - 2 * far))
+                far *= 2
+            elif at == len(known.index) - 1 and index < _MOST:
+                known = self._ask((index + far,))
+                far *= 2
+            else:
+                wanted = self._between(known.index[max(0, at - 1) : at + 2])
+                if not wanted:
+                    return index, float(values[at])
+                known = self._ask(wanted)
+
+    def _between(self, known: tuple[int, ...]) -> list[int]:
+        """Return what to look at between neighbours that are too far apart."""
+        wanted: list[int] = []
+        for low, high in itertools.pairwise(known):
+            if high - low > self._distance:
+                inner = range(low + 1, high)
+                wanted += [(low + high) // 2] if self._distance > 1 else inner
+        return wanted
+
+
+def _raised(t: Floats, value: Floats, error: Floats) -> Floats:
+    """Return ln C(t) + K(t), rounded up; infinite where K was given up."""
+    with np.errstate(invalid="ignore"):
+        bound = value + error + 1e-12 * (1 + np.abs(value)) + log_chernoff(t)
+    return np.where(np.isfinite(bound), bound, np.inf)
+
+
+def log_chernoff(t: Floats) -> Floats:
+    """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
+    return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
+
+
+def log_or_lowest(x: float) -> float:
+    """Return ln(x), -infinity where x is not positive."""
+    return math.log(x) if x > 0 else -math.inf
+
+
+def _scaled_erfc(x: float) -> float:
+    """Return about exp(x^2) erfc(x), x >= 0."""
+    if x < 5:
+        return math.exp(x * x) * math.erfc(x)
+    return (1 - 0.5 / (x * x)) / (x * math.sqrt(math.pi))

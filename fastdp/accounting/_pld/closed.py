@@ -1,0 +1,174 @@
+"""Closed forms with bounds from both sides, where a composition has one.
+
+Gaussian noise alone is one Gaussian mechanism; on a single Poisson sample it has
+delta'(ln(1 + q (e^epsilon - 1))) = q delta(epsilon), the removal of a record being the
+worse direction (docs/proofs/numerical_accounting.md, section 9).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastdp._validate import float_up
+from fastdp.accounting import _gaussian, _gdp, _sampling, _zcdp
+from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._numeric import (
+    FLAT_SLOP,
+    RELATIVE_SLOP,
+    log_fraction,
+    root_above,
+    shortened_up,
+    sqrt_up,
+)
+from fastdp.accounting._pld.losses import Floats
+
+#: Steps, relative to epsilon, by which a lower bound is looked for.
+_STEPS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4, 1e-2)
+
+#: From so many points on, and up to so many standard deviations, Gaussian profiles are
+#: read from `_gdp.log_delta`, which is above the truth by less than a third of that.
+_MANY, _REACH, _TABLE_SLOP = 16, 90.0, 6e-12
+
+#: What the inner epsilon may be off by, relatively.
+_INSIDE = Fraction(3, 10**13)
+
+
+class ClosedForm(ABC):
+    """The profile of a composition that has a closed form."""
+
+    #: Whether it is that of both directions, and not only a bound for the addition.
+    bounds_both = True
+
+    @abstractmethod
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon), epsilon >= 0."""
+
+    @abstractmethod
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at each epsilon."""
+        return [self.log_delta(float(e)) for e in epsilons]
+
+    @abstractmethod
+    def times(self, count: int) -> ClosedForm | None:
+        """Return the closed form of `count` such steps, if there is one."""
+
+    @abstractmethod
+    def merged(self, other: ClosedForm) -> ClosedForm | None:
+        """Return the closed form of both together, if there is one."""
+
+
+@dataclass(frozen=True)
+class GaussianProfile(ClosedForm):
+    """The profile of Gaussian noise, perhaps on one Poisson sample.
+
+    Parameters
+    ----------
+    square : Fraction
+        Square of sensitivity over standard deviation, > 0.
+    rate : Fraction
+        Probability of each record to be in the sample, 1 without sampling.
+    """
+
+    square: Fraction
+    rate: Fraction = Fraction(1)
+
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon), epsilon >= 0."""
+        exact = Fraction(epsilon)
+        low = high = exact
+        if self.rate < 1:
+            low = _sampling.inner_epsilon(self.rate, exact)
+            high = low * (1 + _INSIDE) + Fraction(1, 10**300)
+        mu = sqrt_up(self.square)
+        upper, lower = (_gaussian.log_delta(e, mu) for e in (low, high))
+        # Off twice: `log_delta` has been raised by what it may be too small by.
+        lower -= 3 * (FLAT_SLOP + RELATIVE_SLOP * abs(lower))
+        if lower < -1e15:
+            lower = -math.inf
+        if self.rate < 1:
+            upper = _sampling.times_rate(upper, self.rate)
+            share = log_fraction(self.rate)
+            lower += share - 1e-15 * (1 + abs(share))
+        return Bracket(lower, max(lower, upper - 1e-12), upper, "closed form")
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at each epsilon; many at once from the table of doubles."""
+        mu = float_up(sqrt_up(self.square))
+        if self.rate < 1 or epsilons.size < _MANY or epsilons.max() > _REACH * mu:
+            return super().log_deltas(epsilons)
+        upper = _gdp.log_delta(epsilons, np.array([mu]))
+        lower = upper - _TABLE_SLOP * np.maximum(1.0, np.abs(upper))
+        pairs = zip(lower.tolist(), upper.tolist(), strict=True)
+        return [
+            Bracket(low, (low + high) / 2, high, "closed form") for low, high in pairs
+        ]
+
+    @property
+    def bounds_both(self) -> bool:  # type: ignore[override]
+        """Whether the law is that of both directions: without sampling."""
+        return self.rate == 1
+
+    def times(self, count: int) -> GaussianProfile | None:
+        """Return the profile of `count` such steps."""
+        if count == 1:
+            return self
+        if self.rate < 1:
+            return None
+        return GaussianProfile(shortened_up(count * self.square))
+
+    def merged(self, other: ClosedForm) -> ClosedForm | None:
+        """Return the profile of Gaussian noise of both."""
+        if isinstance(other, NothingProfile):
+            return self
+        if not isinstance(other, GaussianProfile) or min(self.rate, other.rate) < 1:
+            return None
+        return GaussianProfile(shortened_up(self.square + other.square))
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+        return solved(self, log_delta, _zcdp.epsilon(log_delta[0], self.square / 2))
+
+
+def solved(form: ClosedForm, log_delta: tuple[float, float], high: float) -> Bracket:
+    """Bound epsilon by its profile; `high` is an upper bound or infinity."""
+    target, over = log_delta
+
+    def excess(epsilon: float) -> float:
+        return max(form.log_delta(epsilon).upper, -1e300) - target
+
+    if excess(0.0) <= 0:
+        return Bracket(0.0, 0.0, 0.0, "closed form")
+    if math.isfinite(high) and excess(high) <= 0:
+        high = min(high, root_above(excess, 0.0, high))
+    tries = [max(0.0, high * (1 - step)) for step in _STEPS]
+    lower = next((e for e in tries if form.log_delta(e).lower >= over), 0.0)
+    return Bracket(lower, (lower + high) / 2, high, "closed form")
+
+
+@dataclass(frozen=True)
+class NothingProfile(ClosedForm):
+    """The profile where nothing was composed."""
+
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Return that delta is 0."""
+        return Bracket(-math.inf, -math.inf, -math.inf, "closed form")
+
+    def times(self, count: int) -> NothingProfile:
+        """Return the profile itself."""
+        return self
+
+    def merged(self, other: ClosedForm) -> ClosedForm:
+        """Return the other profile."""
+        return other
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Return that epsilon is 0."""
+        return Bracket(0.0, 0.0, 0.0, "closed form")

@@ -1,0 +1,258 @@
+"""Sums over the steps of a composition, kept so that one more step adds little.
+
+All that the contour needs of a composition are sums over its steps: K at some orders,
+the logarithm of an envelope, and ln phi at the nodes of a contour. A composition with
+one more step takes over what is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastdp.accounting._pld.batches import (
+    Batch,
+    Nodes,
+    Tilt,
+    TiltedBatch,
+    batches_of,
+    total,
+)
+from fastdp.accounting._pld.losses import Floats, GaussianLoss, Loss, U, order
+
+#: Steps in a list before they go to the table of all.
+_LISTED = 64
+
+#: Steps that a composition may have more than one whose sums it takes over.
+_MOST_ADDED = 16
+
+#: Orders whose K composing hands on.
+_MOST_ORDERS = 64
+
+#: Contours whose nodes are kept; sums of added steps that are.
+_KEPT, _ADDED = 8, 128
+
+#: Different steps up to which more orders cost next to nothing.
+_FEW = 16
+
+Steps = tuple[tuple[Loss, int], ...]
+Place = tuple[float, float, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A contour: theta, the distance and number of its nodes, and what they leave out.
+
+    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
+    `lost` is ln of that unit over delta, and `orders` are the indices of the orders
+    that bound the aliases.
+    """
+
+    theta: float
+    step: float
+    count: int
+    beyond: float
+    lost: float
+    orders: tuple[int, ...]
+
+
+class _Known:
+    """What was computed of a composition: K at orders (by index), ln phi at nodes."""
+
+    def __init__(self) -> None:
+        self.orders: dict[int, tuple[float, float]] = {}
+        self.nodes: dict[Place, tuple[Tilt, Nodes]] = {}
+        self.plan: Plan | None = None
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Steps in a table, Gaussian noise as one, and those that are not in it yet.
+
+    `square` is of all Gaussian noise in the table, and what that number lacks.
+    """
+
+    table: dict[Loss, int]
+    square: tuple[float, float]
+    listed: Steps
+
+    def plus(self, loss: Loss, count: int) -> _Content:
+        """Return the content with one more step; copies are rare."""
+        more = _Content(self.table, self.square, (*self.listed, (loss, count)))
+        few = max(_LISTED, len(self.table) // 8)
+        return more if len(more.listed) <= few else more.flat()
+
+    def flat(self) -> _Content:
+        """Return the same steps with all of them in the table."""
+        table, squares = dict(self.table), list(self.square)
+        for loss, count in self.listed:
+            if isinstance(loss, GaussianLoss):
+                squares.append(count * loss.square)
+            else:
+                table[loss] = table.get(loss, 0) + count
+        total = math.fsum(squares)
+        return _Content(table, (total, math.fsum([*squares, -total])), ())
+
+
+class Composition:
+    """Steps of one direction with their counts; what it computes stays with it."""
+
+    def __init__(self, steps: Steps = ()) -> None:
+        self._content = _Content({}, (0.0, 0.0), steps)
+        self._known = _Known()
+        self._before: tuple[_Known, Steps] | None = None
+        self._tilted = -1.0, list[TiltedBatch]()
+
+    def plus(self, loss: Loss, count: int) -> Composition:
+        """Return the composition with `count` more times `loss`."""
+        result = Composition()
+        result._content = self._content.plus(loss, count)
+        added: Steps = ((loss, count),)
+        if self._known.orders:
+            result._before = self._known, added
+        elif self._before is not None and len(self._before[1]) < _MOST_ADDED:
+            result._before = self._before[0], (*self._before[1], *added)
+        return result
+
+    @property
+    def steps(self) -> Steps:
+        """The different steps, each with its count; Gaussian noise as one."""
+        if self._content.listed:
+            self._content = self._content.flat()
+        square = self._content.square[0]
+        gaussian = ((GaussianLoss(square), 1),) if square else ()
+        return (*self._content.table.items(), *gaussian)
+
+    @functools.cached_property
+    def _batches(self) -> list[Batch]:
+        return batches_of(self.steps)
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many different steps that each order costs time."""
+        listed = len(self._content.listed)
+        return len(self._content.table) + listed > _FEW
+
+    # ---- the sums --------------------------------------------------------------------
+
+    def cumulants(self, indices: Iterable[int]) -> dict[int, tuple[float, float]]:
+        """Return K at orders of the grid, by index, and bounds of its errors."""
+        wanted = tuple(indices)
+        known = self._known.orders
+        missing = [i for i in wanted if i not in known]
+        if self._before is not None and missing:
+            before, added = self._before
+            shared = tuple(i for i in missing if i in before.orders)
+            sums = _added_orders(added, shared) if shared else []
+            for i, (value, error) in zip(shared, sums, strict=True):
+                old = before.orders[i]
+                total = old[0] + value
+                known[i] = total, old[1] + error + U * abs(total)
+            missing = [i for i in missing if i not in known]
+        if missing:
+            found = self.cumulants_at(np.array([order(i) for i in missing]))
+            known.update(zip(missing, _pairs(found), strict=True))
+        return {i: known[i] for i in wanted}
+
+    def cumulants_at(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K at any orders; nothing is kept."""
+        return _sum_of_orders(self._batches, t)
+
+    def tilt(self, theta: float) -> Tilt:
+        """Return K(theta) with the error that orders have, and no mean."""
+        value, error = self.cumulants_at(np.array([theta]))
+        if value[0] == math.inf:
+            raise OverflowError("K is too large")
+        return Tilt(float(value[0]), float(error[0]), 0.0, 0.0)
+
+    def log_envelope(self, theta: float, y: Floats) -> Floats:
+        """Return ln of an envelope of |phi|, at ascending y."""
+        total = np.zeros_like(y)
+        for law in self._laws(theta):
+            total = total + law.log_envelope(y)
+        return total
+
+    def nodes(self, theta: float, step: float, count: int) -> tuple[Tilt, Nodes]:
+        """Return K(theta), the mean, and ln phi at y = step, .. count step."""
+        place = theta, step, count
+        kept = self._known.nodes
+        found = kept.get(place)
+        if found is None and self._before is not None:
+            before, added = self._before
+            found = before.nodes.get(place)
+            for loss, times in added if found is not None else ():
+                assert found is not None
+                found = total((found, _added_nodes(loss, times, place)))
+        if found is None:
+            found = total(law.nodes(step, count) for law in self._laws(theta))
+        for old in list(kept)[: max(0, len(kept) + 1 - _KEPT)]:
+            kept.pop(old, None)
+        kept[place] = found
+        return found
+
+    def _laws(self, theta: float) -> list[TiltedBatch]:
+        known, laws = self._tilted  # in one, for threads
+        if theta != known:
+            laws = [batch.tilted(theta) for batch in self._batches]
+            self._tilted = theta, laws
+        return laws
+
+    # ---- the plan that a composition with more steps may keep ----------------------
+
+    @property
+    def known_orders(self) -> tuple[int, ...]:
+        """Indices of orders at which K is known, perhaps but for the added steps."""
+        known = self._known.orders
+        if not known and self._before is not None:
+            known = self._before[0].orders
+        return tuple(known)[:_MOST_ORDERS]
+
+    @property
+    def plan(self) -> Plan | None:
+        """The contour of the last reading, perhaps of what this one was made from."""
+        if self._known.plan is None and self._before is not None:
+            return self._before[0].plan
+        return self._known.plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._known.plan = plan
+
+
+def _sum_of_orders(batches: list[Batch], t: Floats) -> tuple[Floats, Floats]:
+    value, error = np.zeros_like(t), np.zeros_like(t)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for batch in batches:
+            more, slip = batch.cumulants(t)
+            value = value + more
+            error = error + slip + U * np.abs(value)
+        error = error + 4 * U * np.abs(value)
+    bad = ~(np.isfinite(value) & np.isfinite(error))
+    return np.where(bad, np.inf, value), np.where(bad, np.inf, error)
+
+
+def _pairs(found: tuple[Floats, Floats]) -> list[tuple[float, float]]:
+    return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+@functools.lru_cache(maxsize=_ADDED)
+def _added(loss: Loss, times: int) -> Batch:
+    return batches_of(((loss, times),))[0]
+
+
+@functools.lru_cache(maxsize=_ADDED)
+def _added_orders(added: Steps, indices: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Return K of a few steps at some orders."""
+    t = np.array([order(i) for i in indices])
+    return _pairs(_sum_of_orders([_added(*step) for step in added], t))
+
+
+@functools.lru_cache(maxsize=_ADDED)
+def _added_nodes(loss: Loss, times: int, place: Place) -> tuple[Tilt, Nodes]:
+    """Return K(theta), the mean, and ln phi at some nodes of one added step."""
+    theta, step, count = place
+    return _added(loss, times).tilted(theta).nodes(step, count)

@@ -1,0 +1,258 @@
+"""delta(epsilon) as a contour integral, certified from both sides.
+
+For theta > 0, T > 0 and step 2 pi/T, the trapezoidal sum of
+exp(K(z) - epsilon z)/(z (z + 1)) on Re z = theta is the sum over all n of
+delta(epsilon + n T) exp(theta n T): delta itself and aliases, none negative, which
+Chernoff bounds limit. So the full sum is an upper bound, and what is left are the
+nodes cut off, the quadrature of single steps and rounding, each with a bound. Any
+theta and T give valid bounds: what the planner guesses costs width, never validity.
+The theorems are those of docs/proofs/numerical_accounting.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastdp.accounting._pld.chernoff import Chernoff, log_chernoff, log_or_lowest
+from fastdp.accounting._pld.composition import Composition, Plan
+from fastdp.accounting._pld.losses import Complexes, Floats, U, order, short
+
+__all__ = ["Chernoff", "Contour", "LogDelta", "TooCostlyError"]
+
+#: What aliases and cut-off nodes may each add to delta, relative to it.
+_SHARE = 1e-13
+
+#: What they may add where a plan is kept, and how much sums may cancel more.
+_KEPT_SHARE, _KEPT_EXCESS = 3e-12, 1.5
+
+#: Most nodes of the outer sum, and most complex numbers in a table.
+_MOST_NODES, _TABLE = 1 << 16, 1 << 19
+
+#: Cells of y in each octave, and at first, on which the envelope is summed up.
+_CELLS_PER_OCTAVE, _CELLS = 6, 48
+
+
+@dataclass(frozen=True)
+class LogDelta:
+    """ln delta at one epsilon: proved bounds, and the estimate between them."""
+
+    lower: float
+    estimate: float
+    upper: float
+
+
+class TooCostlyError(Exception):
+    """The contour would need more nodes than allowed."""
+
+
+class Contour:
+    """The integral of a composition along Re z = theta, good near one epsilon.
+
+    Parameters
+    ----------
+    composition : Composition
+        The steps of one direction.
+    chernoff : Chernoff
+        The composition's bounds.
+    epsilon, log_delta : float
+        About where the profile is to be read.
+    kept : Plan, optional
+        A plan to follow, made for some of the steps.
+
+    Raises
+    ------
+    TooCostlyError
+        Too many nodes are needed.
+    """
+
+    def __init__(
+        self,
+        composition: Composition,
+        chernoff: Chernoff,
+        epsilon: float,
+        log_delta: float,
+        kept: Plan | None = None,
+    ) -> None:
+        self._composition = composition
+        try:
+            if kept is None:
+                plan = self._planned(chernoff, epsilon, log_delta)
+            else:
+                plan = kept
+                self._t, self._chernoff = chernoff.at(plan.orders)
+            self._tilt, nodes = composition.nodes(plan.theta, plan.step, plan.count)
+        except OverflowError as error:
+            raise TooCostlyError from error
+        composition.plan = plan
+        self._lost = plan.lost
+        self.theta, self._step, self._beyond = plan.theta, plan.step, plan.beyond
+        self._y = self._step * np.arange(1, plan.count + 1)
+        z = self._z = self.theta + 1j * self._y
+        self._kernel = 1 / (z * (z + 1))
+        self._log_phi = nodes.log_phi
+        self._growth = nodes.growth + U * (60 + 8 * np.abs(nodes.log_phi))
+
+    # ---- planning ------------------------------------------------------------------
+
+    def _planned(self, chernoff: Chernoff, epsilon: float, log_delta: float) -> Plan:
+        middle = chernoff.useful(epsilon)
+        orders, self._t, self._chernoff = chernoff.about(middle)
+        index, period = self._cheapest(order(middle), epsilon, log_delta)
+        theta = self.theta = float(self._t[index])
+        # Few different steps, so that compositions share their nodes.
+        octave = math.floor(4 * math.log2(2 * math.pi / period)) / 4
+        step = self._step = short(2.0**octave)
+        cumulant = float(self._chernoff[index] - log_chernoff(self._t[index]))
+        lost = cumulant - theta * epsilon - log_delta
+        count = self._cut(self._composition, math.log(math.pi) - lost)
+        return Plan(theta, step, count, self._beyond, lost, orders)
+
+    def _cheapest(
+        self, theta: float, epsilon: float, log_delta: float
+    ) -> tuple[int, float]:
+        """Return the order's index and T: few nodes, and a sum that hardly cancels.
+
+        Off the saddle terms cancel more but the period may be much shorter.
+        """
+        need = self._chernoff - self._t * epsilon - log_delta
+        room = need - math.log(_SHARE)
+        away = self._t - self._t[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = room / np.abs(away)
+        right = np.where(away > 0, each, np.inf).min(axis=1)
+        left = np.where(away < 0, each, np.inf).min(axis=1)
+        with np.errstate(divide="ignore"):
+            period = np.maximum(np.maximum(right, left), 1e-3 / self._t)
+            cost = np.log(period) + np.maximum(0.0, need)
+        usable = (self._t > 0.2 * theta) & (self._t < 2 * theta)
+        cost = np.where(usable & np.isfinite(cost), cost, np.inf)
+        best = int(np.argmin(cost))
+        if cost[best] == math.inf:
+            raise TooCostlyError
+        return best, float(period[best])
+
+    def _cut(self, composition: Composition, room: float) -> int:
+        """Return how many nodes to keep, and set the bound of the others (theorem 2).
+
+        `room` is ln of what delta is in units of exp(K - theta epsilon)/pi.
+        """
+        log_allowed = math.log(_SHARE) + min(room, 600.0)
+        first, y, log_bound = 2 * _CELLS_PER_OCTAVE, np.empty(0), np.empty(0)
+        while True:
+            place = np.arange(first, first + _CELLS) / _CELLS_PER_OCTAVE
+            more = self._step * 2.0**place
+            y = np.append(y, more)
+            log_bound = np.append(log_bound, composition.log_envelope(self.theta, more))
+            if log_bound[-1] < log_allowed - 2 - math.log(y[-1]):
+                break
+            if y[-1] > 64 * _MOST_NODES * self._step:
+                break
+            first += _CELLS
+        # Differences of arc tangents, without cancellation.
+        angle = np.arctan(self.theta * np.diff(y) / (self.theta**2 + y[1:] * y[:-1]))
+        bound = np.exp(np.minimum(log_bound, 0.0))
+        cells = bound[:-1] * angle / self.theta
+        beyond = np.append(np.cumsum(cells[::-1])[::-1], 0.0) + bound[-1] / y[-1]
+        enough = np.flatnonzero(beyond <= math.exp(log_allowed))
+        if enough.size == 0 or y[enough[0]] > _MOST_NODES * self._step:
+            raise TooCostlyError
+        self._beyond = float(beyond[enough[0]]) * (1 + 1e-9)
+        return _rounded_up(y[enough[0]] / self._step)
+
+    def slope(self, epsilon: float, log_delta: float) -> float:
+        """Return an estimate of d ln(delta)/d epsilon where ln(delta) is this."""
+        value, slope = self.estimate(epsilon)
+        return slope * math.exp(min(value - log_delta, 600.0))
+
+    def fits(self, epsilon: float) -> bool:
+        """Whether a plan that was kept is as good as one made for this epsilon."""
+        value = self.estimate(epsilon)[0]
+        level = self._tilt.cumulant - self.theta * epsilon
+        if not level - value <= self._lost + _KEPT_EXCESS:
+            return False
+        rest = float(self._aliases(np.array([epsilon]))[0]) + self._beyond / math.pi
+        return log_or_lowest(rest) + level <= value + math.log(_KEPT_SHARE)
+
+    # ---- evaluating ----------------------------------------------------------------
+
+    def estimate(self, epsilon: float) -> tuple[float, float]:
+        """Return ln delta and its derivative by epsilon, without bounds."""
+        phase = (1j * (self._tilt.mean - epsilon)) * self._y
+        nodes = np.exp(self._log_phi + phase) * self._kernel
+        total = 0.5 / (self.theta * (1 + self.theta)) + float(nodes.real.sum())
+        slope = 0.5 / (1 + self.theta) + float((nodes * self._z).real.sum())
+        base = self._tilt.cumulant - self.theta * epsilon
+        value = base + log_or_lowest(self._step / math.pi * total)
+        return value, -slope / total if total > 0 else -self.theta
+
+    def log_deltas(self, epsilon: Floats) -> list[LogDelta]:
+        """Return ln delta at each epsilon; good near the one planned for."""
+        columns = [row.tolist() for row in self.bounds(epsilon)]
+        return [LogDelta(*found) for found in zip(*columns, strict=True)]
+
+    def bounds(self, epsilon: Floats) -> Floats:
+        """Return ln delta at each epsilon: rows of lower bounds, estimates, upper."""
+        rows = max(1, _TABLE // self._y.size)
+        result = np.empty((3, epsilon.size))
+        for i in range(0, epsilon.size, rows):
+            result[:, i : i + rows] = self._bounds(epsilon[i : i + rows])
+        return result
+
+    def _bounds(self, epsilon: Floats) -> Floats:
+        phase = self._phase(epsilon)
+        nodes = np.exp(self._log_phi + phase) * self._kernel
+        half = 0.5 / (self.theta * (1 + self.theta))
+        total = half + nodes.real.sum(axis=1)
+        size = np.abs(nodes)
+        slip = self._slip(epsilon)
+        growth = self._growth + np.multiply.outer(slip, self._y)
+        error = (size * np.expm1(np.minimum(growth, 600.0))).sum(axis=1)
+        error += U * (0.5 * self._y.size + 60) * (size.sum(axis=1) + half)
+        scale = self._step / math.pi
+        slack = (scale * error + self._beyond / math.pi) * (1 + 1e-12)
+        middle = scale * total
+        alias = self._aliases(epsilon)
+        base = self._tilt.cumulant - self.theta * epsilon
+        base_error = self._tilt.error + 8 * U * (
+            1 + abs(self._tilt.cumulant) + np.abs(self.theta * epsilon)
+        )
+        value = np.array([middle - slack - alias, middle, middle + slack])
+        level = np.array([base - base_error, base, base + base_error])
+        with np.errstate(divide="ignore"):
+            return np.asarray(level + np.log(np.maximum(value, 0.0)))
+
+    def _phase(self, epsilon: Floats) -> Complexes:
+        return np.asarray(np.multiply.outer(1j * (self._tilt.mean - epsilon), self._y))
+
+    def _slip(self, epsilon: Floats) -> Floats:
+        """Bound the error of the phase, for y = 1."""
+        return self._tilt.drift + 4 * U * (abs(self._tilt.mean) + np.abs(epsilon))
+
+    def _aliases(self, epsilon: Floats) -> Floats:
+        """Bound the aliases (theorem 1), in units of exp(K(theta) - theta epsilon)."""
+        away = self._t - self.theta
+        fold = np.abs(away) * (2 * math.pi / self._step)
+        use = fold > 1e-6
+        offset = self._chernoff[use] - self._tilt.cumulant - fold[use]
+        exponent = offset - np.multiply.outer(epsilon, away[use])
+        with np.errstate(over="ignore"):
+            each = np.exp(exponent) / -np.expm1(-fold[use])
+        right = away[use] > 0
+        sides = each[:, right].min(axis=1) + each[:, ~right].min(axis=1)
+        return np.asarray(sides * (1 + 1e-6))
+
+    def chernoff(self, epsilon: Floats) -> Floats:
+        """Return Chernoff bounds of ln delta, from orders about theta."""
+        exponent = self._chernoff - np.multiply.outer(epsilon, self._t)
+        return np.asarray(exponent.min(axis=1))
+
+
+def _rounded_up(count: float) -> int:
+    """Return a number of nodes, one of few, and at least `count`."""
+    if count <= 16:
+        return 16
+    unit = 1 << (math.ceil(count).bit_length() - 4)
+    return unit * math.ceil(count / unit)

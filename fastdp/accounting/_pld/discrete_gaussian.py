@@ -1,0 +1,159 @@
+"""The loss of discrete Gaussian noise on one coordinate.
+
+P is the law of noise around `shift`, Q that around 0. The losses shift (2x - shift)/2
+variance lie on a lattice, and the moments are those of the continuous law times a
+quotient of theta functions (section 1 of docs/proofs/numerical_accounting.md).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fastdp.accounting._pld.atoms import Atoms
+from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
+from fastdp.accounting._pld.memory import numbers
+from fastdp.accounting._pld.simple_losses import TiltedAtoms
+
+#: From this variance on the theta function is 1 within e^-157, where it is used.
+_WIDE = 16
+
+#: Of a narrow law integers within so many deviations (and a few) are kept.
+_REACH = 12.0
+
+#: Most integers whose losses are listed.
+_MOST = numbers(128)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianLoss(Loss):
+    """Discrete Gaussian noise of a variance on an integer moved by `shift`; symmetric.
+
+    Parameters
+    ----------
+    shift : int
+        >= 1.
+    variance : Fraction
+        sigma^2, > 0.
+    """
+
+    shift: int
+    variance: Fraction
+
+    @property
+    def unit(self) -> Fraction:
+        """Return what all losses are multiples of."""
+        return self.shift / (2 * self.variance)
+
+    @functools.cached_property
+    def _square(self) -> float:
+        return float(self.shift * self.shift / self.variance)
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K(t) = mu^2 t (1 + t)/2 + ln(theta(t shift)/theta(0))."""
+        value = self._square * t * (1 + t) / 2
+        place = t * self.shift
+        slip = 2 * U * place
+        change, error = self._log_theta(place - np.rint(place), slip)
+        return value + change, 4 * U * value + error
+
+    def _log_theta(self, away: Floats, slip: Floats) -> tuple[Floats, Floats]:
+        """Return ln of the sum of e^(-(x + away)^2/2v) over x, less that at 0.
+
+        With bounds of the errors, given those of `away`.
+        """
+        v = float(self.variance)
+        if v >= 1:
+            n = np.arange(1, 8)
+            weight = 2 * np.exp(-2 * math.pi**2 * v * n * n)
+            wave = np.cos(2 * math.pi * np.multiply.outer(away, n)) - 1
+            change = np.log1p(wave @ weight / (1 + weight.sum()))
+            moved = np.minimum(2.0, 8 * math.pi * (slip + 4 * U)[:, None] * n)
+            return change, 20 * U * np.abs(change) + moved @ weight
+        x = np.arange(-20, 21)
+        peak = -away * away / (2 * v)
+        level = -((x + away[:, None]) ** 2) / (2 * v) - peak[:, None]
+        centre = math.log(np.exp(-(x**2) / (2 * v)).sum())
+        change = peak + np.log(np.exp(level).sum(axis=1)) - centre
+        return change, 60 * U + 4 * U * np.abs(peak) + (slip + 8 * U) / v
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Return the tilted law: discrete Gaussian noise around another place."""
+        if self.variance >= _WIDE:
+            return _TiltedWide(self, theta)
+        value, error = self.cumulants(np.array([theta]))
+        if theta * self.shift > 1e6:
+            raise OverflowError("too large a tilt")
+        v, place = float(self.variance), self.shift * (1 + theta)
+        reach = _REACH * math.sqrt(v) + 4
+        x = np.arange(math.floor(place - reach), math.ceil(place + reach) + 1.0)
+        level = -((x - place) ** 2) / (2 * v)
+        weights = np.exp(level - level.max())
+        losses = self._losses(x)
+        slip = 4 * U * float(np.abs(losses).max())
+        rounding = 1e-14 + 2 * slip * (1 + theta)
+        # The nearest integer has at least e^(-1/8v), integers out of reach come after.
+        beyond = 3 * math.exp((0.25 - reach * reach) / (2 * v))
+        known = float(value[0]), float(error[0])
+        weights /= weights.sum()
+        return TiltedAtoms(losses, weights, known, rounding, slip, beyond)
+
+    def _losses(self, x: Floats) -> Floats:
+        return np.asarray(float(self.unit) * (2 * x - self.shift))
+
+    def reach(self, log_tail: float) -> float:
+        """Return how far noise reaches but for a mass below exp(log_tail)."""
+        return math.sqrt(-2 * float(self.variance) * log_tail) + 2
+
+    def atoms(self, log_tail: float) -> Atoms:
+        """Return the law without tails of a mass below exp(log_tail), which are lost.
+
+        Raises
+        ------
+        OverflowError
+            There would be too many atoms.
+        """
+        v = float(self.variance)
+        reach = self.reach(log_tail)
+        if 2 * reach > _MOST:
+            raise OverflowError("too many atoms")
+        noise = np.arange(-math.ceil(reach), math.ceil(reach) + 1.0)
+        level = -noise * noise / (2 * v)
+        masses = np.exp(np.maximum(level, -744.0))
+        masses = np.maximum(masses / masses.sum(), 5e-324)
+        losses = self._losses(noise + self.shift)
+        # Both tails and their like under Q, by Chernoff, with ample room.
+        tail = Fraction(math.exp(max(log_tail, -740.0)))
+        error = 4 * U * float(np.abs(losses).max())
+        return Atoms(losses, masses, tail, float(tail), error, Fraction(0))
+
+
+class _TiltedWide(Tilted):
+    """The tilted law where its transform is that of the continuous one.
+
+    Within half of the way to where the transform repeats, theta functions are 1 up to
+    e^-157.
+    """
+
+    def __init__(self, loss: DiscreteGaussianLoss, theta: float) -> None:
+        value, error = loss.cumulants(np.array([theta]))
+        self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
+        self._square = float(loss.shift * loss.shift / loss.variance)
+        self._end = math.pi * float(loss.variance) / (2 * loss.shift)
+        self.mean = self._square * (theta + 0.5)
+
+    def envelope(self, y: Floats) -> Floats:
+        return np.ones_like(y)
+
+    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+        y = step * np.arange(1, count + 1)
+        if y[-1] > self._end:
+            raise OverflowError("beyond the part that is like the continuous law's")
+        z = -self._square * y * y / 2
+        value = np.expm1(z)
+        error = 4 * U * (np.abs(z) + y * self.mean) * (1 + value)
+        return value + 0j, error + 8 * U * np.abs(value) + 1e-60

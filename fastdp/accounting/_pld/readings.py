@@ -1,0 +1,494 @@
+"""Whole curves of a composed privacy loss: profiles, and its trade-off function."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp._validate import Real, float_up
+from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._gdp import reals
+from fastdp.accounting._pld.distribution import (
+    MOST_LOSSES,
+    PrivacyLossDistribution,
+)
+from fastdp.accounting._pld.export import grid_step, law_of
+from fastdp.accounting._pld.inverse import inverse_above, inverse_below
+from fastdp.accounting._pld.losses import Floats, U
+from fastdp.accounting._pld.trade_off import ProfileTradeOff, checked, trade_off_above
+from fastdp.accounting._trade_off_functions import PiecewiseTradeOff
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+
+State = TypeVar("State")
+
+#: Takes ascending epsilons >= 0 and returns bounds of ln delta, as two rows.
+LogProfile: TypeAlias = Callable[[Floats], Floats]
+
+#: Below this ln delta the lines of a trade-off function are no more use.
+_LOWEST = -36.0
+
+#: Epsilons beyond this are left to the ends of a trade-off function.
+_FARTHEST = 700.0
+
+#: With so few deltas each epsilon is solved for by itself.
+_FEW = 12
+
+#: Epsilons at which a profile is read before it is inverted.
+_COARSE = 512
+
+#: With more deltas than these one correction of the guesses is enough.
+_MANY = 3000
+
+
+class TradeOffBounds(NamedTuple):
+    """A trade-off function between two others that are proved; a tuple of two.
+
+    Parameters
+    ----------
+    lower : ProfileTradeOff
+        On or below the exact function: what a guarantee may claim.
+    upper : PiecewiseTradeOff
+        On or above it: how much `lower` may have given away.
+    """
+
+    lower: ProfileTradeOff
+    upper: PiecewiseTradeOff
+
+
+class CurveReadings(Accountant[State], Generic[State]):
+    """What an accountant that bounds its profile from both sides says of whole curves.
+
+    A subclass tells the profile of the larger direction, or of one, and how an
+    epsilon is solved for.
+    """
+
+    @abc.abstractmethod
+    def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
+        """Return what bounds ln delta: of a removal, an addition, or (None) both."""
+
+    @abc.abstractmethod
+    def _epsilon_bracket(self, state: State, delta: Fraction) -> Bracket:
+        """Return bounds of the least epsilon at delta."""
+
+    @abc.abstractmethod
+    def _end(self, state: State, log_delta: float) -> float:
+        """Return an epsilon where ln delta, of what is not lost, is below that."""
+
+    @abc.abstractmethod
+    def _has_corners(self, state: State) -> bool:
+        """Return whether the profile may have corners."""
+
+    @abc.abstractmethod
+    def _lost(self, state: State) -> float:
+        """Return a lower bound of the probability of an infinite loss."""
+
+    def _bounds_of(
+        self, snapshot: tuple[State, Fraction | None], removal: bool | None
+    ) -> LogProfile:
+        """Return what bounds ln delta; delta is 0 from the sum of pure epsilons on."""
+        state, pure = snapshot
+        profile = self._log_profile(state, removal)
+
+        def cut(epsilons: Floats) -> Floats:
+            bounds = profile(epsilons)
+            bounds[:, epsilons >= float_up(pure or Fraction(0))] = -math.inf
+            return bounds
+
+        return profile if pure is None else cut
+
+    def _reach(
+        self, snapshot: tuple[State, Fraction | None], log_delta: float
+    ) -> float:
+        """Return an epsilon beyond which finite losses have hardly any delta."""
+        state, pure = snapshot
+        end = self._end(state, log_delta)
+        return end if pure is None else min(end, float_up(pure))
+
+    # ---- profiles ------------------------------------------------------------------
+
+    def ln_delta_profile(self, epsilons: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of ln delta at many epsilons.
+
+        Parameters
+        ----------
+        epsilons : array_like of float
+            Finite, >= 0, of any shape.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64
+            Proved bounds, in the shape of `epsilons`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `epsilons` are not numbers, negative or not finite.
+        """
+        array = checked("epsilons", epsilons)
+        profile = self._bounds_of(self._snapshot(), None)
+        lower, upper = in_any_order(profile, array.ravel())
+        return lower.reshape(array.shape), upper.reshape(array.shape)
+
+    def delta_profile(self, epsilons: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of delta at many epsilons.
+
+        Parameters
+        ----------
+        epsilons : array_like of float
+            Finite, >= 0, of any shape.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64
+            Proved bounds, in the shape of `epsilons`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `epsilons` are not numbers, negative or not finite.
+
+        Examples
+        --------
+        >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
+        >>> lower, upper = accountant.delta_profile([0, 1, 2])
+        >>> upper.round(6).tolist(), bool((lower <= upper).all())
+        ([0.382925, 0.126937, 0.020924], True)
+        """
+        return exponentials(*self.ln_delta_profile(epsilons))
+
+    def epsilon_profile(self, deltas: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of the least epsilon at many deltas.
+
+        Parameters
+        ----------
+        deltas : array_like of float
+            > 0 and < 1, of any shape.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64
+            Proved bounds, in the shape of `deltas`; infinite where delta is less
+            than the probability of an infinite loss. Those of `epsilon_bounds` may
+            be narrower.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `deltas` are not numbers, or out of their domain.
+
+        Examples
+        --------
+        >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
+        >>> lower, upper = accountant.epsilon_profile([1e-9, 1e-6, 1e-3])
+        >>> upper.round(6).tolist(), bool((lower <= upper).all())
+        ([6.173935, 4.886554, 3.138671], True)
+        """
+        array = reals("deltas", deltas)
+        if not np.all((array > 0) & (array < 1)):
+            raise ParameterError("deltas must be > 0 and < 1")
+        snapshot = self._snapshot()
+        flat, back = np.unique(array.ravel(), return_inverse=True)
+        if flat.size <= _FEW:
+            one = functools.partial(self._epsilon_bracket, snapshot[0])
+            found = [one(Fraction(d)) for d in flat.tolist()]
+            bounds = np.array([[b.lower for b in found], [b.upper for b in found]])
+            bounds = bounds.reshape(2, -1)
+        else:
+            bounds = self._inverted(snapshot, flat)
+        lower, upper = bounds[:, back.ravel()]
+        return lower.reshape(array.shape), upper.reshape(array.shape)
+
+    def _inverted(
+        self, snapshot: tuple[State, Fraction | None], deltas: Floats
+    ) -> Floats:
+        """Return bounds of epsilon at ascending deltas, from the profile's points."""
+        one = functools.partial(self._epsilon_bracket, snapshot[0])
+        ends = [one(Fraction(d)) for d in deltas[[0, -1]].tolist()]
+        result = np.empty((2, deltas.size))
+        result[0], result[1] = ends[1].lower, ends[0].upper  # that much is sure
+        finite = [e.upper for e in ends if math.isfinite(e.upper)]
+        last = max(finite, default=0.0)
+        if not math.isfinite(ends[0].upper):
+            last = self._reach(snapshot, _LOWEST)
+        first = min([*finite, last])
+        if last <= first:
+            return result
+        log_delta = np.log(deltas)
+        profile = self._bounds_of(snapshot, None)
+        points = np.linspace(first, last, _COARSE)
+        bounds = profile(points)
+        guess, slope = _guesses(points, bounds, log_delta)
+        for _ in range(1 if deltas.size > _MANY else 2):
+            order = np.argsort(guess)
+            found = np.empty((2, guess.size))
+            found[:, order] = profile(guess[order])
+            points = np.append(points, guess)
+            bounds = np.hstack([bounds, found])
+            missed = np.nan_to_num(log_delta - _middle(found), neginf=0, posinf=0)
+            guess = np.clip(guess + slope * missed, first, last)
+        points, at = np.unique(points, return_index=True)
+        bounds = bounds[:, at]
+        slack = 4 * U * np.abs(log_delta)
+        above = inverse_above(points, bounds[1], log_delta - slack)
+        below = inverse_below(points, bounds[0], bounds[1], log_delta + slack)
+        result[0] = np.maximum(result[0], below)
+        result[1] = np.minimum(result[1], above)
+        for i in (0, -1):  # these have no points beyond them
+            result[0, i] = max(result[0, i], ends[i].lower)
+            result[1, i] = min(result[1, i], ends[i].upper)
+        return result
+
+    # ---- a law on a grid -------------------------------------------------------------
+
+    def distribution(
+        self,
+        *,
+        interval: Real | None = None,
+        pessimistic: bool = True,
+        tail_mass: Real = Fraction(1, 10**20),
+    ) -> PrivacyLossDistribution:
+        """Return the law of the composed loss on a grid, both directions.
+
+        Parameters
+        ----------
+        interval : int, float, Fraction or Decimal, optional
+            Distance of the grid's losses, > 0: pure losses that are multiples of it
+            stay exact. None takes a power of two that gives about 4000 losses.
+        pessimistic : bool
+            True for a law that is nowhere more private than what was composed, whose
+            epsilon is above the true one by less than `interval`; False for one that
+            is nowhere less private, with an epsilon below by less than twice that.
+        tail_mass : int, float, Fraction or Decimal
+            > 0 and < 1: about what of finite losses is counted as infinite, or (if not
+            `pessimistic`) is left out, which is as much of a delta.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            Of at most 1,000,000 losses a direction; it has a JSON form, and an event
+            that other accountants compose.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain, or the grid would
+            have too many losses.
+        UnsupportedEventError
+            Nothing was composed, or what was is about groups.
+
+        Privacy
+        -------
+        A pessimistic law dominates what was composed, in both directions and for the
+        accountant's neighbouring relation, also when composed with other events.
+
+        References
+        ----------
+        Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the Dots: Tighter
+        Discrete Approximations of Privacy Loss Distributions" (2022).
+
+        Examples
+        --------
+        >>> from fastdp.accounting import LaplaceEvent, PLDAccountant
+        >>> accountant = PLDAccountant().compose(LaplaceEvent(1, 1))
+        >>> accountant.distribution(interval=0.25)
+        <PrivacyLossDistribution: pessimistic, 9 losses, interval 0.25>
+        """
+        require_bool("pessimistic", pessimistic)
+        tail = float(_validate.open_unit("tail_mass", tail_mass))
+        relation = self.neighboring_relation
+        if relation is None or not self.statement().events:
+            raise UnsupportedEventError("at least one event must have been composed")
+        if self.group_size != 1:
+            raise UnsupportedEventError("the events must be about single individuals")
+        snapshot = self._snapshot()
+        end = self._reach(snapshot, math.log(max(tail, 1e-300)))
+        if not 0 < end < _FARTHEST:
+            raise UnsupportedEventError("losses must be > 0 and below 700")
+        step = grid_step(interval, end)
+        count = math.ceil(end / step * (1 - 1e-12))
+        if 2 * count + 2 > MOST_LOSSES:
+            raise ParameterError(
+                f"interval must be at least {2 * end / MOST_LOSSES:.3g}, so that there "
+                f"are at most {MOST_LOSSES} losses, got {interval!r}"
+            )
+        epsilons = np.asarray(step * np.arange(count + 1), dtype=np.float64)
+        row = int(pessimistic)
+        one, other = (
+            exponentials(*self._bounds_of(snapshot, removal)(epsilons))[row]
+            for removal in (True, False)
+        )
+        if not pessimistic:  # beyond the grid there may be nothing but the lost
+            one[-1] = other[-1] = self._lost(snapshot[0])
+        laws = [
+            law_of(first, second, step, pessimistic)
+            for first, second in ((one, other), (other, one))
+        ]
+        same = bool(np.array_equal(one, other))
+        addition = None if same else laws[1]
+        return PrivacyLossDistribution(step, laws[0], addition, pessimistic, relation)
+
+    # ---- the trade-off function ----------------------------------------------------
+
+    def trade_off(self, *, symmetric: bool = True) -> ProfileTradeOff:
+        """Return the exact trade-off function, on or below it by rounding alone.
+
+        Evaluated where it is asked: each value is refined on the profile itself.
+
+        Parameters
+        ----------
+        symmetric : bool
+            True for what every test meets, whichever of the two datasets is the null
+            hypothesis: the one whose `delta` is the accountant's. False for tests
+            whose null hypothesis is the dataset without the record (or that with it,
+            by `inverse()`), which are better known.
+
+        Returns
+        -------
+        ProfileTradeOff
+            A `TradeOffFunction`: f(x) is the least false-negative rate at the
+            false-positive rate x, rounded down.
+
+        Raises
+        ------
+        DTypeError
+            `symmetric` is no bool.
+
+        Privacy
+        -------
+        A lower bound of the trade-off function (for the accountant's neighbouring
+        relation) claims less privacy than holds.
+
+        References
+        ----------
+        Dong, Roth, Su, "Gaussian Differential Privacy" (2022), Proposition 2.12.
+
+        Examples
+        --------
+        >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 2), count=4)
+        >>> f = accountant.trade_off()
+        >>> f([0.01, 0.05, 0.5]).round(9).tolist()
+        [0.907637752, 0.740488977, 0.158655254]
+        >>> bool(f.delta(1) <= accountant.delta(1) * (1 + 1e-9))
+        True
+        """
+        return self._trade_off(symmetric)[0]
+
+    def trade_off_bounds(
+        self, *, symmetric: bool = True, points: int = 1000
+    ) -> TradeOffBounds:
+        """Return functions on or below, and on or above, the exact trade-off function.
+
+        Parameters
+        ----------
+        symmetric : bool
+            As of `trade_off`.
+        points : int
+            Number of epsilons at which each direction is read for `upper`, 8 to
+            100,000; its distance falls with their square.
+
+        Returns
+        -------
+        TradeOffBounds
+            `lower` is what `trade_off` returns.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain.
+
+        Examples
+        --------
+        >>> from fastdp.accounting import GaussianEvent, PLDAccountant
+        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 2), count=4)
+        >>> lower, upper = accountant.trade_off_bounds()
+        >>> bool(0 <= upper(0.05) - lower(0.05) < 1e-4)
+        True
+        """
+        count = _validate.integer("points", points, 8, 100_000)
+        exact, steep, flat, end, lost = self._trade_off(symmetric)
+        above = trade_off_above(steep, flat, end, lost=lost, points=count)
+        return TradeOffBounds(exact, above)
+
+    def _trade_off(
+        self, symmetric: bool
+    ) -> tuple[ProfileTradeOff, _Deltas, _Deltas, float, float]:
+        require_bool("symmetric", symmetric)
+        snapshot = self._snapshot()
+        end = min(max(self._reach(snapshot, _LOWEST), 1e-9), _FARTHEST)
+        steep, flat = (
+            functools.partial(_deltas, self._bounds_of(snapshot, removal))
+            for removal in (None if symmetric else True, False)
+        )
+        if symmetric:
+            flat = steep
+        corners = self._has_corners(snapshot[0])
+        exact = ProfileTradeOff(steep, flat, end, corners=corners)
+        return exact, steep, flat, end, self._lost(snapshot[0])
+
+
+def require_bool(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
+
+
+_Deltas: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
+
+
+def _deltas(profile: LogProfile, epsilons: Floats) -> tuple[Floats, Floats]:
+    """Return bounds of delta at epsilons in any order."""
+    return exponentials(*in_any_order(profile, epsilons))
+
+
+def in_any_order(profile: LogProfile, epsilons: Floats) -> Floats:
+    """Return the bounds at epsilons that need not be ascending."""
+    order = np.argsort(epsilons, kind="stable")
+    result = np.empty((2, epsilons.size))
+    result[:, order] = profile(epsilons[order])
+    return result
+
+
+def exponentials(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return bounds of exponentials of numbers <= 0 from bounds of these."""
+    # The library's exp errs by at most 4 units in the last place.
+    low = np.exp(np.minimum(lower, 0.0)) * (1 - 8 * U)
+    high = np.exp(np.minimum(upper, 0.0)) * (1 + 8 * U)
+    high = np.minimum(np.where(upper > -np.inf, np.maximum(high, 5e-324), 0.0), 1.0)
+    # Products of the least doubles have no relative accuracy.
+    return np.where(low > 1e-300, low, 0.0), np.where(
+        (high > 0) & (high < 1e-300), high + 1e-315, high
+    )
+
+
+def _middle(bounds: Floats) -> Floats:
+    """Return estimates of ln delta: the middle, or the upper bound if that is all."""
+    lower, upper = bounds
+    return np.asarray(np.where(np.isfinite(lower), (lower + upper) / 2, upper))
+
+
+def _guesses(
+    points: Floats, bounds: Floats, log_delta: Floats
+) -> tuple[Floats, Floats]:
+    """Return about where ln delta is as given, and d epsilon/d ln delta there."""
+    from scipy.interpolate import CubicSpline
+
+    middle = np.minimum.accumulate(_middle(bounds))
+    falls = np.append(True, np.diff(middle) < 0) & np.isfinite(middle)
+    t, e = -middle[falls], points[falls]
+    if t.size < 4:
+        return np.full(log_delta.size, points[-1]), np.zeros(log_delta.size)
+    curve = CubicSpline(t, e)
+    inside = np.clip(-log_delta, t[0], t[-1])
+    return np.clip(curve(inside), e[0], e[-1]), -curve(inside, 1)

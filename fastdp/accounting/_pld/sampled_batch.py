@@ -1,0 +1,541 @@
+"""Many losses of Gaussian noise on Poisson samples at once, for the contour accountant.
+
+Tables of losses by nodes take the place of a loop over losses. The nodes are real
+(theorem 7a of docs/proofs/numerical_accounting.md, with section 4's addition for
+phi): close enough for the largest y that is asked for, so that one table gives
+K(theta), the mean and phi. Rows with about as many nodes share a table.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp.accounting._pld.batches import (
+    Batch,
+    Boxes,
+    LoopBatch,
+    Nodes,
+    Tilt,
+    TiltedBatch,
+    log_envelope_of,
+    powers,
+    summed,
+    total,
+    unit_steps,
+)
+from fastdp.accounting._pld.losses import Complexes, Floats, U
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+
+#: -ln of what a quadrature may err by, before the number of steps: of K at the orders
+#: that plans and Chernoff bounds take, and of K(theta) and phi.
+_AIM_ORDERS, _AIM = 18.0, 34.0
+
+#: -ln of the inner error, before the number of steps, above which real nodes will not
+#: do: each loss is then taken for itself.
+_NEED = 29.0
+
+#: How often real nodes are tried, closer each time, before that.
+_TRIES = 3
+
+#: Most nodes of a row: for orders, and for phi; most elements of a table.
+_MOST_ORDERS, _MOST_NODES, _TABLE = 1 << 14, 1 << 10, 1 << 15
+
+#: Parts of the widest strip that are tried.
+_STRIPS = np.array([0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88, 1])
+
+#: Few steps: the envelope of shifted lines, which single losses have, is worth it, and
+#: y goes so far that more real nodes than this cost more than shifted ones.
+_FEW, _MOST_FEW = 256, 256
+
+Indices = npt.NDArray[np.int64]
+
+
+class SampledGaussianBatch(Batch):
+    """Losses of Gaussian noise on Poisson samples with their counts."""
+
+    def __init__(
+        self, losses: tuple[SampledGaussianLoss, ...], counts: tuple[int, ...]
+    ) -> None:
+        self.losses, self.count_of = losses, counts
+        self.q = np.array([loss.probability for loss in losses])
+        self.s = np.array([loss.noise for loss in losses])
+        removal = np.array([loss.removal for loss in losses])
+        self.sign = np.where(removal, 1.0, -1.0)
+        self.first = np.where(removal, 1.0, 0.0)
+        self.counts = np.array([float(n) for n in counts])
+        self.few = self.counts.sum() <= _FEW
+        self.log_total = math.log(self.counts.sum())
+        self.share_at_0 = self.shares(np.zeros_like(self.q))
+        self._orders: tuple[float, float, list[_Table]] | None = None
+
+    def shares(self, x: Floats) -> Floats:
+        """Return p(x), one x for each loss."""
+        u = np.clip((x - 0.5) / (self.s * self.s), -700, 700)
+        return np.asarray(self.q / (self.q + (1 - self.q) * np.exp(-u)))
+
+    def exponents(self, t: Floats) -> Floats:
+        """Return the power of r whose mean is M(t), in rows of t."""
+        return self.first + np.multiply.outer(t, self.sign)
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return the sum of K(t) over all steps, with a bound of its error."""
+        try:
+            tables = self.tables_for(float(t.min()), float(t.max()))
+        except OverflowError:
+            if t.size == 1:
+                return np.full(1, np.inf), np.full(1, np.inf)
+            low = t <= math.sqrt(float(t.min()) * float(t.max()))
+            value, error = np.empty_like(t), np.empty_like(t)
+            for half in (low, ~low):
+                value[half], error[half] = self.cumulants(t[half])
+            return value, error
+        both = np.zeros((2, t.size))
+        for table in tables:
+            a = self.exponents(t)[:, table.rows]
+            rows = max(1, _TABLE // table.x.size)
+            for i in range(0, t.size, rows):
+                part = slice(i, i + rows)
+                value, error = table.cumulants(a[part])
+                k = self.counts[table.rows]
+                both[0, part] += value @ k
+                both[1, part] += (error + U * (k.size + 4) * np.abs(value)) @ k
+        return both[0], both[1]
+
+    def tables_for(self, least: float, most: float) -> list[_Table]:
+        """Return tables good for these orders t, and for such that came before."""
+        known = self._orders
+        if known is None:
+            return self._new_tables(least, most)
+        if known[0] <= least and most <= known[1]:
+            return known[2]
+        try:
+            return self._new_tables(min(least, known[0]), max(most, known[1]))
+        except OverflowError:
+            return self._new_tables(least, most)
+
+    def _new_tables(self, least: float, most: float) -> list[_Table]:
+        ends = np.sort(self.exponents(np.array([least, most])), axis=0)
+        aim = np.full(self.q.size, _AIM_ORDERS + self.log_total)
+        tables = list(
+            self._tables(ends, self._strips(ends[0], aim, None), _MOST_ORDERS)
+        )
+        if not tables[-1].size:
+            raise OverflowError("too many nodes")
+        self._orders = least, most, tables  # in one, for threads
+        return tables
+
+    def fine_tables(
+        self, theta: float, growth: Floats, rows: Indices
+    ) -> Iterator[_Table]:
+        """Yield tables for phi of some rows, and last the rows that have none."""
+        a = self.exponents(np.array(theta))
+        aim = np.full(self.q.size, _AIM + self.log_total)
+        strips = self._strips(a, aim, growth)
+        most = _MOST_FEW if self.few else _MOST_NODES
+        return self._tables(np.array([a, a]), strips, most, rows)
+
+    def growth(self, theta: float, swing: float) -> Floats:
+        """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
+        a = self.exponents(np.array(theta))
+        growth = np.empty((self.q.size, _STRIPS.size))
+        for table in self.tables_for(theta, theta):
+            growth[table.rows] = table.growth(a[table.rows], self, swing)
+        return growth
+
+    def widths(self, rows: Indices | slice = slice(None)) -> Floats:
+        """Return half widths of strips to choose from, by rows."""
+        s = self.s[rows, None]
+        return np.asarray(np.minimum(6 * s, 0.98 * math.pi * s * s) * _STRIPS)
+
+    def _strips(self, least: Floats, aim: Floats, growth: Floats | None) -> _Strips:
+        """Return half widths of strips, dampings, and the steps that they allow."""
+        s, b = self.s[:, None], self.widths()
+        damping = b * b / (2 * s * s)
+        low = np.minimum(least, 0.0)[:, None]
+        if low.any():
+            damping = damping + low * np.log(np.cos(b / (2 * s * s)))
+        extra = 0.0 if growth is None else growth
+        step = 2 * math.pi * b / (aim[:, None] + damping + extra + 0.7)
+        best = np.arange(aim.size), step.argmax(axis=1)
+        return _Strips(b[best], damping[best], _short(step[best]), aim)
+
+    def _tables(
+        self, ends: Floats, strips: _Strips, most: int, rows: Indices | None = None
+    ) -> Iterator[_Table]:
+        """Yield tables over rows with about as many nodes; without nodes, the rest."""
+        h, reach = strips.step, self.s * np.sqrt(2 * strips.aim)
+        low = np.minimum(0.0, ends[0]) * self.share_at_0 - reach
+        high = np.maximum(1.0, ends[1]) + reach
+        first = np.floor(low / h)
+        size = np.ceil(high / h) - first + 1
+        order = np.argsort(size) if rows is None else rows[np.argsort(size[rows])]
+        start = 0
+        while start < order.size:
+            least = size[order[start]]
+            if not least < most:
+                yield _Table(self, order[start:], strips, first, 0)
+                return
+            room = int(_TABLE / least) + 1
+            stop = int(np.searchsorted(size[order], min(1.2 * least + 2, most)))
+            stop = max(start + 1, min(start + room, stop))
+            part = order[start:stop]
+            yield _Table(self, part, strips, first, int(size[part[-1]]))
+            start = stop
+
+    def tilted(self, theta: float) -> TiltedBatch:
+        """Return the laws tilted at theta."""
+        return _TiltedSamples(self, theta)
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """For each loss: half width of a strip, damping, step and -ln of the error."""
+
+    width: Floats
+    damping: Floats
+    step: Floats
+    aim: Floats
+
+
+def _short(x: Floats) -> Floats:
+    """Return each x rounded down to 26 bits."""
+    mantissa, exponent = np.frexp(x)
+    return np.asarray(np.ldexp(np.floor(np.ldexp(mantissa, 26)), exponent - 26))
+
+
+def _angle(share: Floats, c: Floats) -> Floats:
+    """Return the argument of 1 - p + p e^(ic), p and c by rows."""
+    sine, versed = np.sin(c)[:, None], (1 - np.cos(c))[:, None]
+    return np.asarray(np.arctan2(share * sine, 1 - share * versed))
+
+
+class _Table:
+    """Some losses by their nodes: ln r, ln of the density of Q times the step.
+
+    A table of no nodes stands for rows that would need too many.
+    """
+
+    def __init__(
+        self,
+        batch: SampledGaussianBatch,
+        rows: Indices,
+        strips: _Strips,
+        first: Floats,
+        size: int,
+    ) -> None:
+        self.rows, self.size = rows, size
+        self.width, self.damping = strips.width[rows], strips.damping[rows]
+        self.step, self.aim = strips.step[rows], strips.aim[rows]
+        self.q, self.s = batch.q[rows], batch.s[rows]
+        h, s, q = self.step[:, None], self.s[:, None], self.q[:, None]
+        self.x = (first[rows, None] + np.arange(size)) * h
+        self.log_norm = np.log(self.step / self.s) - 0.5 * math.log(2 * math.pi)
+        scaled = self.x / s
+        self.square = scaled * scaled
+        self.log_weight = self.log_norm[:, None] - 0.5 * self.square
+        self.u = (self.x - 0.5) / (s * s)
+        switch = np.log1p(1 / q)
+        self.high = self.u > switch
+        self.rise = q * np.expm1(np.minimum(self.u, switch))  # r - 1 up to there
+        ratio = np.log1p(self.rise)
+        self.high_q = self.q[np.nonzero(self.high)[0]]
+        u = self.u[self.high]
+        ratio[self.high] = u + np.log(self.high_q + (1 - self.high_q) * np.exp(-u))
+        self.ratio = ratio
+        self.reach = self.s * np.sqrt(2 * self.aim)
+        # Of the exponent's error, the part that is the same at all nodes, in U.
+        self.parts = np.abs(self.log_norm) + 2 * np.abs(np.log(self.s))
+        self.parts += 0.25 / (self.s * self.s)
+
+    @functools.cached_property
+    def share(self) -> Floats:
+        """p(x), with an absolute error of a few U."""
+        share = 1 - (1 - self.q[:, None]) * np.exp(-self.ratio)
+        return np.asarray(np.maximum(share, 0.0))
+
+    @functools.cached_property
+    def slip(self) -> Floats:
+        """Bound the absolute error of ln r, as `SampledGaussianLoss.ratio_error`."""
+        q = self.q[:, None]
+        inverse = np.abs((1 - self.share) / (1 - q) - 1)  # |1/r - 1|
+        own = 10 * np.abs(self.ratio) + 16 * inverse
+        return np.asarray(U * (own + 12 * self.share * np.abs(self.u)) + 64 * U * U)
+
+    @functools.cached_property
+    def _largest(self) -> tuple[Floats, Floats, Floats]:
+        """The largest |ln r|, error of it, and parts of the exponent, by rows."""
+        parts = self.square.max(axis=1) + self.parts
+        return np.abs(self.ratio).max(axis=1), self.slip.max(axis=1), parts
+
+    def cumulants(self, a: Floats) -> tuple[Floats, Floats]:
+        """Return K at exponents a (by row) and bounds of the errors (theorem 7a)."""
+        level = a[:, :, None] * self.ratio + self.log_weight
+        peak = level.max(axis=2)
+        ends = level[:, :, [0, -1]]
+        level -= peak[:, :, None]
+        value = peak + np.log(np.exp(level).sum(axis=2))
+        ratio, slip, parts = self._largest
+        size = np.abs(a)
+        error = U * (self.size + 60 + 2 * size * ratio + 2 * parts) + size * slip
+        error += 4 * U * (np.abs(peak) + np.abs(value)) + 2 * np.exp(-self.aim)
+        error += self.tails(ends - value[:, :, None])
+        return value, error
+
+    def growth(self, a: Floats, batch: SampledGaussianBatch, swing: float) -> Floats:
+        """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
+        level = a[:, None] * self.ratio + self.log_weight
+        level -= np.log(np.exp(level).sum(axis=1))[:, None]
+        heavy = np.maximum(level[:, 1:], level[:, :-1])
+        share = self.share[:, 1:]
+        c = batch.widths(self.rows) / (self.s * self.s)[:, None]
+        result = np.empty(c.shape)
+        sine, versed = np.sin(c), 1 - np.cos(c)
+        strips = max(1, _TABLE // share.size)
+        for j in range(0, c.shape[1], strips):
+            part = np.s_[:, j : j + strips, None]
+            tangent = share[:, None, :] * sine[part]
+            tangent /= np.maximum(1 - share[:, None, :] * versed[part], 1e-9)
+            angle = np.minimum(tangent, c[part])  # at least about the argument
+            grown = heavy[:, None, :] + swing * angle
+            result[:, j : j + strips] = grown.max(axis=2)
+        beyond = swing * c - _AIM - batch.log_total
+        result = np.maximum(result, beyond)
+        return np.asarray(np.maximum(result, 0.0) + 1.5)
+
+    def tails(self, ends: Floats) -> Floats:
+        """Bound sum and integral beyond the nodes (theorem 7b), from weights there."""
+        each = np.exp(ends).sum(axis=-1) / self.step
+        return np.asarray(2.2 * each * self.s * self.s / self.reach)
+
+
+class _TiltedSamples(TiltedBatch):
+    """The tilted laws of a batch."""
+
+    def __init__(self, batch: SampledGaussianBatch, theta: float) -> None:
+        self._batch, self._theta = batch, theta
+
+    # ---- envelope ----------------------------------------------------------------
+
+    def log_envelope(self, y: Floats) -> Floats:
+        """Bound the sum of ln |phi| (theorem 3)."""
+        if self._batch.few:
+            return self._alone.log_envelope(y)
+        return log_envelope_of(self._boxes, y)
+
+    @functools.cached_property
+    def _alone(self) -> TiltedBatch:
+        batch = self._batch
+        return LoopBatch(batch.losses, batch.count_of).tilted(self._theta)
+
+    @functools.cached_property
+    def _boxes(self) -> list[Boxes]:
+        return [self._boxes_of(table) for table in self._tables()]
+
+    def _tables(self) -> list[_Table]:
+        return self._batch.tables_for(self._theta, self._theta)
+
+    def _boxes_of(self, table: _Table) -> Boxes:
+        """Return boxes below the densities of one table's rows.
+
+        ln f falls below the lower end of a cell by at most the curvature's share; f is
+        then at least a law that falls on both sides of its mode, and what is left of
+        it at least another one.
+        """
+        a = self._batch.exponents(np.array(self._theta))[table.rows]
+        value, error = table.cumulants(a[None, :])
+        s, h = table.s, table.step
+        norm = 2 * np.log(s) - np.log(table.q) - np.log(h) - value[0] - error[0] - 1e-9
+        level = (a + 1)[:, None] * table.ratio - table.u + table.log_weight
+        level += norm[:, None]
+        curvature = np.maximum((a + 1) / (4 * s * s) - 1, 0.0) / (s * s)
+        least = np.minimum(level[:, :-1], level[:, 1:])
+        density = np.exp(least - (curvature * h * h / 8)[:, None])
+        below = _unimodal(density)
+        parts = [_nested(below, table.ratio)]
+        if (curvature > 0).any():
+            rest = np.maximum(density - below, 0.0)
+            parts.append(_nested(_unimodal(rest), table.ratio))
+        return (
+            np.concatenate([w for w, _ in parts], axis=1),
+            np.concatenate([half for _, half in parts], axis=1),
+            self._batch.counts[table.rows],
+        )
+
+    # ---- nodes -------------------------------------------------------------------
+
+    def nodes(self, step: float, count: int) -> tuple[Tilt, Nodes]:
+        """Return K(theta) with the mean, and ln phi at y = step, .. count step."""
+        batch, swing = self._batch, step * count
+        growth, rows = batch.growth(self._theta, swing), np.arange(batch.q.size)
+        most = -_NEED - batch.log_total
+        parts = []
+        for _ in range(_TRIES):
+            alone = [np.empty(0, np.int64)]
+            for table in batch.fine_tables(self._theta, growth, rows):
+                bad = np.ones(table.rows.size, np.bool_)
+                if table.size:
+                    law = _Law(batch, table, self._theta, swing)
+                    bad = law.log_inner > most
+                    more = np.where(bad, law.log_inner - most + 4, 0.0)
+                    growth[table.rows] += more[:, None]
+                    k = np.where(bad, 0.0, batch.counts[table.rows])
+                    parts.append((law.tilt(k), law.nodes(step, count, k)))
+                alone.append(table.rows[bad])
+            rows = np.concatenate(alone)
+            if not rows.size:
+                break
+        if not parts:  # on shifted nodes, for any y
+            return self._alone.nodes(step, count)
+        for i in rows.tolist():
+            one = LoopBatch((batch.losses[i],), (batch.count_of[i],))
+            parts.append(one.tilted(self._theta).nodes(step, count))
+        return total(parts)
+
+
+def _unimodal(density: Floats) -> Floats:
+    """Return the largest table below that falls on both sides of its rows' maxima."""
+    at = np.arange(density.shape[1])
+    mode = density.argmax(axis=1)[:, None]
+    left = np.where(at <= mode, density, np.inf)[:, ::-1]
+    right = np.where(at >= mode, density, np.inf)
+    falling = np.minimum.accumulate(left, axis=1)[:, ::-1]
+    return np.minimum(falling, np.minimum.accumulate(right, axis=1))
+
+
+def _nested(density: Floats, ratio: Floats) -> tuple[Floats, Floats]:
+    """Return weights and half lengths of the intervals where it exceeds a level."""
+    order = np.argsort(-density, axis=1)
+    value = np.take_along_axis(density, order, axis=1)
+    left = np.take_along_axis(ratio[:, :-1], order, axis=1)
+    right = np.take_along_axis(ratio[:, 1:], order, axis=1)
+    length = np.maximum.accumulate(right, axis=1)
+    length -= np.minimum.accumulate(left, axis=1)
+    weight = value * length
+    weight[:, :-1] -= value[:, 1:] * length[:, :-1]
+    return np.maximum(weight, 0.0), length / 2
+
+
+class _Law:
+    """The tilted laws of a table's rows: weights, losses, and their errors."""
+
+    def __init__(
+        self, batch: SampledGaussianBatch, table: _Table, theta: float, swing: float
+    ) -> None:
+        self._table = table
+        self._sign = batch.sign[table.rows][:, None]
+        self._a = batch.exponents(np.array(theta))[table.rows]
+        a = self._a[:, None]
+        power = a * table.ratio
+        self._cumulant, self._error = self._cumulants(power)
+        level = power + table.log_weight - self._cumulant[:, None]
+        self._weight = np.exp(level)
+        tails = table.tails(level[:, [0, -1]])
+        self.inner = 2 * tails + self._quadrature(swing, tails)
+        self.log_inner = np.log(self.inner)
+        loss = self._sign * table.ratio
+        self._mean = (self._weight * loss).sum(axis=1) / self._weight.sum(axis=1)
+        self._offset = loss - self._mean[:, None]
+        # Relative errors of weights, and for y = 1 the bound of all that grows with y.
+        relative = U * (4 * table.size + 240 + 2 * np.abs(level) + 2 * table.square)
+        relative += np.abs(a) * table.slip
+        moved = relative + (U * table.parts + self._error)[:, None]
+        each = np.abs(self._offset) * moved + table.slip
+        each += 4 * U * np.abs(self._mean)[:, None]
+        self._slope = (self._weight * each).sum(axis=1) * (1 + 1e-6)
+
+    def _cumulants(self, power: Floats) -> tuple[Floats, Floats]:
+        """Return K(theta), from M - 1 = E_Q [r^a - 1 - a (r - 1)] where M is small."""
+        table, a = self._table, self._a[:, None]
+        log_weight = table.log_weight
+        weight = np.exp(log_weight)
+        whole = np.exp(np.minimum(power + log_weight, 700.0))
+        first = np.where(
+            power < 30, np.expm1(np.minimum(power, 30.0)) * weight, whole - weight
+        )
+        line = table.rise * weight
+        far = log_weight[table.high] + table.u[table.high]
+        line[table.high] = table.high_q * (np.exp(far) - weight[table.high])
+        line *= a
+        both = first - line
+        excess = both.sum(axis=1)
+        parts = table.square + table.parts[:, None]
+        rounding = (table.size + 20 + 2 * parts) * np.abs(both)
+        rounding += 8 * (np.abs(first) + np.abs(line))
+        likely = np.exp(table.ratio + log_weight)
+        slope = np.abs(a) * (whole + likely)
+        error = U * rounding.sum(axis=1) + (slope * table.slip).sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.log1p(excess)
+            error = error / (1 + excess) + 4 * U * np.abs(value)
+        # Quadrature, and beyond the nodes, of r^a and of 1 + |a| (1 + r).
+        lines = weight[:, [0, -1]] + likely[:, [0, -1]]
+        tails = whole[:, [0, -1]] / (1 + excess)[:, None] + (1 + np.abs(a)) * lines
+        tails = 2.2 * tails.sum(axis=1) / table.step * table.s**2 / table.reach
+        error += tails + 4 * np.exp(-table.aim) * (1 + np.abs(self._a))
+        large = ~(excess < 1e12)
+        if large.any():
+            far_value, far_error = table.cumulants(self._a[None, :])
+            value = np.where(large, far_value[0], value)
+            error = np.where(large, far_error[0], error)
+        return value, error
+
+    def _quadrature(self, swing: float, tails: Floats) -> Floats:
+        """Bound the error of the sums for phi(y), y <= swing, relative to M."""
+        table = self._table
+        c = table.width / (table.s * table.s)
+        angle = _angle(table.share, c)
+        cell = np.maximum(self._weight[:, 1:], self._weight[:, :-1])
+        curvature = (1 + np.maximum(0.0, -self._a) / (4 * table.s**2)) / table.s**2
+        with np.errstate(over="ignore", invalid="ignore"):
+            grown = np.exp(swing * angle[:, 1:] * (1 + 1e-9))
+            total = (cell * grown).sum(axis=1) * np.exp(curvature * table.step**2 / 8)
+            total += np.exp(swing * c) * tails
+            log_each = table.damping - 2 * math.pi * table.width / table.step
+            error = 2 * (1 + total) * np.exp(log_each) * (1 + 1e-6)
+        return np.where(np.isfinite(error), error, np.inf)
+
+    def tilt(self, k: Floats) -> Tilt:
+        """Return the sums of K(theta) and of means over the rows, k times each."""
+        return summed(k, self._cumulant, self._error, self._mean)
+
+    def nodes(self, step: float, count: int, k: Floats) -> Nodes:
+        """Return the sum of ln phi over the rows, k times each.
+
+        Each e^(iy(L - mean)) - 1 comes from two others, f and g, as f g + f + g.
+        """
+        turn = step * self._offset
+        width = 1 << max(0, (math.isqrt(count - 1) + 1).bit_length() - 1)
+        starts = -(-count // width)
+        rows = max(1, _TABLE // (self._table.size * max(width, starts)))
+        log_phi, growth = np.zeros(count, np.complex128), np.zeros(count)
+        y = step * np.arange(1, count + 1)
+        inner = np.where(k > 0, self.inner, 0.0)
+        for i in range(0, k.size, rows):
+            part = slice(i, i + rows)
+            value = self._centred(turn[part], self._weight[part], width, starts, count)
+            error = np.multiply.outer(self._slope[part], y) + inner[part, None]
+            more = powers(value, error, k[part])
+            log_phi += more.log_phi
+            growth += more.growth + U * np.abs(log_phi)
+        return Nodes(log_phi, growth)
+
+    def _centred(
+        self, turn: Floats, weight: Floats, width: int, starts: int, count: int
+    ) -> Complexes:
+        near, far = unit_steps(turn, width, starts)
+        shape = (turn.shape[0], starts, width)
+        value = np.zeros(shape, np.complex128)
+        heavy = far * weight[:, None, :]
+        value[:, :, 1:] = heavy @ near.transpose(0, 2, 1)
+        value[:, :, 1:] += (near @ weight[:, :, None])[:, None, :, 0]
+        value += heavy.sum(axis=2)[:, :, None]
+        return value.reshape(turn.shape[0], -1)[:, :count]

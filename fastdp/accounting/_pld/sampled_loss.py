@@ -1,0 +1,412 @@
+"""The loss of Gaussian noise on a Poisson sample, for the contour accountant.
+
+With Q = N(0, s^2), P = (1 - q) Q + q N(1, s^2), r = dP/dQ = 1 - q + q e^u and
+u = (2x - 1)/(2 s^2), removal of a record has M(z) = E_Q r^(1 + z), addition (the pair
+exchanged) M(z) = E_Q r^(-z). The theorems are those of
+docs/proofs/numerical_accounting.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from fastdp.accounting._pld.losses import (
+    Complexes,
+    Floats,
+    Loss,
+    Tilted,
+    U,
+    complex_expm1,
+    complex_log1p,
+    short,
+    sup_sinc,
+)
+from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
+
+#: -ln of what the quadrature of one step may err by, before the number of steps.
+_AIM = 42.0
+
+#: More of it for real orders, where it costs little.
+_EXTRA = 20.0
+
+#: Nodes lighter than exp(-_LIGHT) of the mass are left out.
+_LIGHT = 60.0
+
+#: Nodes of the grid on which the envelope's boxes stand.
+_BOX_NODES = 320
+
+#: Steps up to which the shifted envelope, far out the better one, is worth its time.
+_SHIFTED_MOST = 256
+
+#: Most elements of a table, and most nodes of one quadrature.
+_TABLE, _MOST_NODES = 1 << 18, 1 << 16
+
+
+@dataclass(frozen=True)
+class SampledGaussianLoss(Loss):
+    """Gaussian noise on a Poisson sample, for the removal or the addition of a record.
+
+    Parameters
+    ----------
+    probability : float
+        q, > 0 and < 1, within half a unit in the last place.
+    noise : float
+        s, the standard deviation for sensitivity 1, likewise.
+    removal : bool
+        Which of the two orders.
+    exact : (Fraction, Fraction), optional
+        q and s themselves, where both are rational.
+    """
+
+    probability: float
+    noise: float
+    removal: bool
+    exact: tuple[Fraction, Fraction] | None = None
+
+    def __hash__(self) -> int:
+        # Fractions are slow to hash, and these three differ when they do.
+        return hash((self.probability, self.noise, self.removal))
+
+    batch: ClassVar[type[SampledGaussianBatch]] = SampledGaussianBatch
+
+    def exponent(self, t: Floats) -> Floats:
+        """Return the real power of r whose mean is M(t)."""
+        return 1 + t if self.removal else -t
+
+    def log_ratio(self, x: Floats) -> Floats:
+        """Return l(x) = ln r(x)."""
+        q, s = self.probability, self.noise
+        u = (2 * x - 1) / (2 * s * s)
+        high = u > self.switch
+        up = u + np.log(q + (1 - q) * np.exp(-np.abs(u)))
+        down = np.log1p(q * np.expm1(np.where(high, 0.0, u)))
+        return np.asarray(np.where(high, up, down))
+
+    @functools.cached_property
+    def switch(self) -> float:
+        """Where q (e^u - 1) = 1: up to this u ln r is a log1p, accurate near 0."""
+        return math.log1p(1 / self.probability)
+
+    def share(self, x: Floats) -> Floats:
+        """Return p(x) = q e^u/(1 - q + q e^u): s^2 times the slope of l."""
+        q, s = self.probability, self.noise
+        u = np.clip((2 * x - 1) / (2 * s * s), -700, 700)
+        return np.asarray(q / (q + (1 - q) * np.exp(-u)))
+
+    def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
+        """Return a bound of the absolute error of l, from u, q, s and the functions.
+
+        An error of q counts by |r - 1|/r, one of u by p.
+        """
+        u = np.abs((2 * x - 1) / (2 * self.noise * self.noise))
+        own = 10 * np.abs(ratio) + 16 * np.abs(np.expm1(-ratio))
+        return np.asarray(U * (own + 12 * self.share(x) * u))
+
+    def log_density(self, x: Floats) -> Floats:
+        """Return the log density of Q."""
+        s = self.noise
+        return np.asarray(
+            -x * x / (2 * s * s) - math.log(s) - 0.5 * math.log(2 * math.pi)
+        )
+
+    def nodes(
+        self, least: float, most: float, aim: float, shift: float, damping: float
+    ) -> tuple[Floats, float] | None:
+        """Return nodes for exponents in [least, most] and their distance.
+
+        `shift` is the half width of the strip that the error bound uses, `damping`
+        the logarithm of what the integrand grows by at its edges. None: too many.
+        """
+        s = self.noise
+        h = short(2 * math.pi * shift / (aim + damping + 0.7))
+        reach = s * math.sqrt(2 * (aim + damping))
+        low = min(0.0, least) * float(self.share(np.array(0.0))) - reach
+        high = max(1.0, most) + reach
+        if not (high - low) / h < _MOST_NODES:
+            return None
+        j = np.arange(math.floor(low / h), math.ceil(high / h) + 1)
+        return np.asarray(j * h), h
+
+    def strip(self, a: float, doubled: bool) -> tuple[float, float]:
+        """Return half width b of a strip and damping that allow the widest step.
+
+        With `doubled`, the bound's outer edge is at 2b (theorem 7c).
+        """
+        s = self.noise
+        edge = 2 if doubled else 1
+        most = min(1.2 * s if doubled else 6 * s, 0.98 * math.pi * s * s / edge)
+        b = np.linspace(0.02, 1, 50) * most
+        damping = (edge * b) ** 2 / (2 * s * s)
+        if a < 0:
+            damping = damping + a * np.log(np.cos(edge * b / (2 * s * s)))
+        best = int(np.argmax(b / (_AIM + damping)))
+        return float(b[best]), float(damping[best])
+
+    # ---- real orders ---------------------------------------------------------------
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K(t), by a trapezoidal sum over x (theorem 7a)."""
+        a = self.exponent(t)
+        least, most = float(a.min()), float(a.max())
+        shift, damping = self.strip(least, doubled=False)
+        grid = self.nodes(least, most, _AIM + _EXTRA, shift, damping)
+        if grid is None:
+            return np.full_like(t, np.inf), np.full_like(t, np.inf)
+        x, h = grid
+        value, error = np.empty_like(t), np.empty_like(t)
+        rows = max(1, _TABLE // x.size)
+        for i in range(0, t.size, rows):
+            part = slice(i, i + rows)
+            value[part], error[part] = self._cumulants(a[part], x, h)
+        quadrature = 4 * math.exp(-_AIM - _EXTRA) * (1 + np.abs(a))
+        return value, error + quadrature
+
+    def _cumulants(self, a: Floats, x: Floats, h: float) -> tuple[Floats, Floats]:
+        ratio = self.log_ratio(x)
+        log_weight = self.log_density(x) + math.log(h)
+        parts = x * x / self.noise**2 + abs(math.log(self.noise)) + abs(math.log(h))
+        slip = self.ratio_error(x, ratio)
+        power = np.multiply.outer(a, ratio)
+        peak = (power + log_weight).max(axis=1)
+        value, error = np.empty_like(a), np.empty_like(a)
+        small = peak < 30
+        if small.any():
+            value[small], error[small] = _near_zero(
+                a[small], ratio, power[small], log_weight, parts, slip
+            )
+        for i in np.flatnonzero(~small):
+            scaled = np.exp(power[i] + log_weight - peak[i])
+            total = scaled.sum()
+            value[i] = peak[i] + math.log(total)
+            rounding = 2 * np.abs(power[i]) + 2 * parts + x.size + 40
+            each = U * rounding + abs(a[i]) * slip
+            error[i] = float(scaled @ each) / total
+            error[i] += 4 * U * (abs(value[i]) + abs(peak[i]))
+        # beyond the nodes (theorem 7b): of r^a, relative to M, and of 1 + |a| (1 + r)
+        reach = self.noise * math.sqrt(2 * (_AIM + _EXTRA))
+        ends = power[:, [0, -1]] + log_weight[[0, -1]] - value[:, None]
+        lines = log_weight[[0, -1]] + np.log1p(np.exp(np.minimum(ratio[[0, -1]], 600)))
+        tails = np.exp(ends) + np.outer(1 + np.abs(a), np.exp(lines))
+        error += 2 * tails.sum(axis=1) / h * self.noise**2 / reach
+        return value, error
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Return the law tilted at `theta`, its inner error below e^-42/count."""
+        return _TiltedSample(self, theta, count)
+
+
+def _near_zero(
+    a: Floats,
+    ratio: Floats,
+    power: Floats,
+    log_weight: Floats,
+    parts: Floats,
+    slip: Floats,
+) -> tuple[Floats, Floats]:
+    """K from M - 1 = E_Q [r^a - 1 - a (r - 1)], the mean of r being 1."""
+    weight = np.exp(log_weight)
+    first = _weighted_expm1(power, log_weight, weight)
+    line = np.multiply.outer(a, _weighted_expm1(ratio, log_weight, weight))
+    excess = (first - line).sum(axis=1)
+    rounding = (ratio.size + 20 + 2 * parts) * np.abs(first - line)
+    rounding += 6 * (np.abs(first) + np.abs(line))
+    slope = np.abs(a)[:, None] * (
+        np.exp(power + log_weight) + np.exp(np.minimum(ratio + log_weight, 700))
+    )
+    error = (U * rounding.sum(axis=1) + slope @ slip) / (1 + excess)
+    value = np.log1p(excess)
+    return value, error + 4 * U * np.abs(value)
+
+
+def _weighted_expm1(z: Floats, log_weight: Floats, weight: Floats) -> Floats:
+    """Return weight (e^z - 1), also where e^z alone would overflow."""
+    near = np.expm1(np.minimum(z, 30.0)) * weight
+    return np.asarray(np.where(z < 30, near, np.exp(z + log_weight)))
+
+
+class _TiltedSample(Tilted):
+    """The tilted law of `SampledGaussianLoss`, on nodes shifted off the real line."""
+
+    def __init__(self, loss: SampledGaussianLoss, theta: float, count: int) -> None:
+        self._loss = loss
+        self._count = count
+        value, error = loss.cumulants(np.array([theta]))
+        self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
+        self._a = float(loss.exponent(np.array(theta)))
+        aim = _AIM + math.log(count)
+        shift, damping = loss.strip(self._a, doubled=True)
+        grid = loss.nodes(self._a, self._a, aim, shift, damping)
+        if grid is None or not math.isfinite(self.cumulant):
+            raise OverflowError("too many nodes")
+        x, h = grid
+        ratio = loss.log_ratio(x)
+        level = self._a * ratio + loss.log_density(x) + math.log(h) - self.cumulant
+        self._inner = 2 * math.exp(-aim)
+        self._inner += self._outside(x, level, h) * math.exp(damping)
+        keep = level > -_LIGHT - damping - math.log(x.size)
+        self._inner += math.exp(-_LIGHT)
+        self._x, self._level = x[keep], level[keep] - math.log(h)
+        self._log_h, self._size = math.log(h), x.size
+        mass = np.exp(level[keep])
+        real = ratio[keep] if loss.removal else -ratio[keep]
+        self.mean = float(mass @ real / mass.sum())
+        self._set_nodes(x[keep], level[keep], ratio[keep], shift, h)
+
+    def _outside(self, x: Floats, level: Floats, h: float) -> float:
+        """Bound sum and integral beyond the nodes (theorem 7b)."""
+        s, a = self._loss.noise, self._a
+        top = max(a, 0.0)
+        low = min(a, 0.0) * float(self._loss.share(np.array(0.0)))
+        right = math.exp(level[-1]) / h * s * s / (x[-1] - top)
+        left = math.exp(level[0]) / h * s * s / (low - x[0])
+        return float(2 * (right + left))
+
+    def _set_nodes(
+        self, x: Floats, level: Floats, ratio: Floats, shift: float, h: float
+    ) -> None:
+        """Weights and losses on the line Im x = shift, where e^(iyL) decays."""
+        q, s, a = self._loss.probability, self._loss.noise, self._a
+        u = (2 * x - 1) / (2 * s * s) + 1j * (shift / (s * s))
+        high = u.real > self._loss.switch
+        v = q + (1 - q) * np.exp(-np.where(high, u, 0))
+        up = u + np.log(np.hypot(v.real, v.imag)) + 1j * np.arctan2(v.imag, v.real)
+        down = complex_log1p(q * complex_expm1(np.where(high, 0, u)))
+        line = np.where(high, up, down)
+        log_weight = level + a * (line - ratio) + shift * shift / (2 * s * s)
+        weight = np.exp(log_weight - 1j * (x * shift / (s * s)))
+        if not self._loss.removal:
+            weight, line = weight.conj(), -line.conj()
+        slip = self._loss.ratio_error(x, ratio) + 16 * U * np.abs(line)
+        # exponents' roundings: of x^2/(2 s^2), with s itself, a l, logarithms, sums
+        parts = 1.5 * x * x / (s * s) + abs(math.log(s)) + abs(math.log(h))
+        relative = U * (x.size + 60 + 2 * np.abs(level) + parts)
+        relative += U * 2 * np.abs(a * line) + abs(a) * slip + self.cumulant_error
+        self._weight, self._offset = weight, line - self.mean
+        self._slips = slip + 16 * U * np.abs(self._offset)
+        self._sizes, self._errors = np.abs(weight), np.abs(weight) * relative
+
+    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+        """Each e^(iy(L - mean)) - 1 from two others, f and g, as f g + f + g.
+
+        So the errors of the weights count by the sizes of f and g only, which are
+        small where most of the mass has a small loss.
+        """
+        offset, weight = self._offset, self._weight
+        width = math.isqrt(count - 1) + 1
+        starts = np.arange(1, count + 1, width)
+        near = complex_expm1(np.multiply.outer(1j * offset, step * np.arange(width)))
+        size, errors = np.abs(near), self._errors + 60 * U * self._sizes
+        value = np.empty((starts.size, width), np.complex128)
+        error = np.empty((starts.size, width))
+        rows = max(1, _TABLE // offset.size)
+        for i in range(0, starts.size, rows):
+            part = slice(i, i + rows)
+            far = complex_expm1(np.multiply.outer(step * starts[part], 1j * offset))
+            value[part] = (far * weight) @ near + (far @ weight)[:, None]
+            reach = np.abs(far)
+            error[part] = (reach * errors) @ size + (reach @ errors)[:, None]
+        value += weight @ near
+        error += errors @ size
+        y = step * np.arange(1, count + 1)
+        slip = y * float(self._sizes @ self._slips) + self._inner
+        return value.ravel()[:count], error.ravel()[:count] + slip
+
+    # ---- envelope ----------------------------------------------------------------
+
+    def envelope(self, y: Floats) -> Floats:
+        weight, half = self._boxes
+        rest = max(0.0, 1 - float(weight.sum())) + 1e-12
+        bound = rest + sup_sinc(np.multiply.outer(y, half)) @ weight
+        if self._count <= _SHIFTED_MOST:
+            bound = np.minimum(bound, self._shifted_envelope(y))
+        return np.asarray(np.minimum(1.0, bound))
+
+    @functools.cached_property
+    def _fine(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """A grid over the mass: nodes, tilted log density in x, loss, share."""
+        heavy = self._x[self._level + self._log_h > -_AIM]
+        x = np.linspace(heavy[0], heavy[-1], _BOX_NODES)
+        ratio = self._loss.log_ratio(x)
+        level = self._a * ratio + self._loss.log_density(x) - self.cumulant
+        return x, level, ratio, self._loss.share(x)
+
+    @functools.cached_property
+    def _boxes(self) -> tuple[Floats, Floats]:
+        """Weights and half lengths of uniform laws below the loss's (theorem 3)."""
+        x, level, ratio, share = self._fine
+        s = self._loss.noise
+        density = np.exp(level - np.log(share / (s * s)))
+        weights, halves = [np.empty(0)], [np.empty(0)]
+        for start, stop in self._runs(x):
+            order = start + np.argsort(-density[start:stop])
+            value = density[order]
+            left = np.minimum.accumulate(ratio[order])
+            length = np.maximum.accumulate(ratio[order]) - left
+            weights.append((value - np.append(value[1:], 0.0)) * length)
+            halves.append(length / 2)
+        slack = math.exp(-1e-9 - self.cumulant_error)
+        return np.concatenate(weights) * slack, np.concatenate(halves)
+
+    def _runs(self, x: Floats) -> list[tuple[int, int]]:
+        """Return runs of nodes on which the density is unimodal (theorem 4)."""
+        s, q, a = self._loss.noise, self._loss.probability, self._a
+        cuts = [-math.inf, math.inf]
+        if a + 1 > 4 * s * s:
+            product = s * s / (a + 1)
+            upper = 0.5 + math.sqrt(0.25 - product)
+            middle = 0.5 + s * s * math.log(1 / q - 1)
+            away = s * s * (2 * math.log(upper) - math.log(product))
+            low, high = middle - away, middle + away
+            cuts += [low, high]
+
+            def slope(z: float) -> float:
+                return float((a + 1) * self._loss.share(np.array(z)) - 1 - z)
+
+            if slope(low) < 0 < slope(high):
+                for _ in range(60):
+                    half = (low + high) / 2
+                    low, high = (half, high) if slope(half) < 0 else (low, half)
+                cuts += [low, high]
+        near = 1e-9 * (1 + abs(a))
+        runs = []
+        for left, right in itertools.pairwise(sorted(cuts)):
+            start = int(np.searchsorted(x, left + near))
+            stop = int(np.searchsorted(x, right - near))
+            if stop - start >= 2:
+                runs.append((start, stop))
+        return runs
+
+    def _shifted_envelope(self, y: Floats) -> Floats:
+        """Bound |phi| by its integral on shifted lines (theorem 6)."""
+        x, level, _, share = self._fine
+        s, a = self._loss.noise, self._a
+        width = x[1] - x[0]
+        curvature = (1 + max(0.0, -a) / (4 * s * s)) / (s * s)
+        top = np.maximum(level[1:], level[:-1]) + curvature * width * width / 8
+        best = np.ones_like(y)
+        for part in (0.15, 0.3, 0.5, 0.7, 0.85):
+            c = math.pi * part
+            turn = np.arctan2(share * math.sin(c), 1 - share + share * math.cos(c))
+            square = 1 - 4 * share * (1 - share) * math.sin(c / 2) ** 2
+            if a >= 0:
+                log_rho = 0.5 * a * np.log(np.maximum(square[1:], square[:-1]))
+            else:
+                least = np.minimum(square[1:], square[:-1])
+                least[(share[:-1] < 0.5) & (share[1:] > 0.5)] = math.cos(c / 2) ** 2
+                log_rho = 0.5 * a * np.log(least)
+            lift = (c * s) ** 2 / 2
+            outer = lift + min(a, 0.0) * math.log(math.cos(c / 2))
+            with np.errstate(over="ignore", invalid="ignore"):
+                cell = np.exp(top + log_rho + lift) * width
+                beyond = float(np.exp(outer - _AIM + math.log(4 * self._size) + 1))
+                beyond += float(np.exp(outer)) * self._inner
+                total = np.exp(-np.multiply.outer(y, turn[:-1])) @ cell + beyond
+            best = np.fmin(best, total * (1 + 1e-9))
+        return best

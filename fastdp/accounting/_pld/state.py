@@ -1,0 +1,328 @@
+"""What `PLDAccountant` has composed: two directions, what each loses, closed forms.
+
+The laws of the upper and of the lower bounds are the same except where a step is known
+by bounds only. Losses at infinity are counted apart: with probability 1 - lost all
+losses are finite, and delta = lost + (1 - lost) delta'.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from fastdp.accounting import _zcdp
+from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
+from fastdp.accounting._pld.check import Checked
+from fastdp.accounting._pld.closed import ClosedForm, NothingProfile
+from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.direction import Direction
+from fastdp.accounting._pld.finite import FiniteProfile, finite_profile
+from fastdp.accounting._pld.losses import Floats, GaussianLoss
+from fastdp.accounting._pld.profile_bounds import profile_bounds
+from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+from fastdp.accounting._pld.steps import Sided, Step
+
+_NOTHING = Fraction(0)
+
+#: Bits of rho: long fractions make composing slow.
+_BITS = 256
+
+#: Widths of epsilon, relative to it, up to which rho has nothing to add.
+_NARROW = 1e-6
+
+#: Relative allowance for a handful of roundings.
+_WIDE = Fraction(1, 10**14)
+
+
+@dataclass(frozen=True)
+class Between:
+    """A profile between those of two compositions."""
+
+    lower: Profile
+    upper: Profile
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at ascending epsilons."""
+        low, high = self.lower.log_deltas(epsilons), self.upper.log_deltas(epsilons)
+        return [_between(a, b) for a, b in zip(low, high, strict=True)]
+
+    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+        return _between(self.lower.epsilon(log_delta), self.upper.epsilon(log_delta))
+
+
+def _between(low: Bracket, high: Bracket) -> Bracket:
+    estimate = min(max(high.estimate, low.lower), high.upper)
+    method = high.method if high.method == "chernoff" else "two laws"
+    return Bracket(min(low.lower, high.upper), estimate, high.upper, method)
+
+
+Profile = Direction | Between | FiniteProfile | ClosedForm | Checked
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction: its laws, and bounds of ln of the mass of finite losses."""
+
+    upper: Direction = field(default_factory=lambda: Direction(Composition()))
+    lower: Direction | None = None
+    kept: tuple[float, float] = (0.0, 0.0)
+
+    def plus(self, sided: Sided, count: int) -> Side:
+        """Return the direction with `count` more times a step."""
+        kept = _kept(self.kept, sided, count)
+        if sided.loss is None:
+            return Side(self.upper, self.lower, kept)
+        lower = self.lower
+        if lower is None and sided.exact:
+            return Side(self.upper.plus(sided.loss, count), None, kept)
+        lower = self.upper if lower is None else lower
+        if sided.exact:
+            lower = lower.plus(sided.loss, count)
+        elif sided.least is not None:
+            lower = lower.plus(sided.least, count)
+        return Side(self.upper.plus(sided.loss, count), lower, kept)
+
+    @functools.cached_property
+    def profile(self) -> Profile:
+        """The profile of finite losses."""
+        upper = _profile(self.upper)
+        return upper if self.lower is None else Between(_profile(self.lower), upper)
+
+
+def _profile(direction: Direction) -> Profile:
+    steps = direction.composition.steps
+    return (finite_profile(steps) or direction) if steps else NothingProfile()
+
+
+def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float, float]:
+    """Return bounds of ln of the probability that nothing is lost so far."""
+    if not sided.lost:
+        return before
+    most = count * log_fraction(1 - sided.lost) * (1 + 2e-15)
+    least = count * log_fraction(1 - sided.sure) * (1 - 2e-15)
+    low, high = before[0] + most, before[1] + least
+    return low * (1 + 1e-15) - 1e-300, min(0.0, high * (1 - 1e-15))
+
+
+@dataclass(frozen=True)
+class State:
+    """What was composed.
+
+    Parameters
+    ----------
+    rho : Fraction, optional
+        Bound of zero-concentrated privacy of what is not lost; None where there is
+        none.
+    closed : ClosedForm, optional
+        The closed form of what was composed, if there is one.
+    removal, addition : Side
+        The two directions.
+    symmetric : bool
+        Whether they are the same.
+    """
+
+    rho: Fraction | None = _NOTHING
+    closed: ClosedForm | None = field(default_factory=NothingProfile)
+    removal: Side = field(default_factory=Side)
+    addition: Side = field(default_factory=Side)
+    symmetric: bool = True
+
+    def plus(self, step: Step, count: int) -> State:
+        """Return the state with `count` more times `step`."""
+        rho, closed = None, None
+        if self.rho is not None and step.rho is not None:
+            rho = shortened_up(self.rho + count * step.rho, _BITS)
+        own = step.closed
+        if step.removal.loss is None and step.addition.loss is None:
+            own = NothingProfile()
+        if self.closed is not None and own is not None:
+            many = own.times(count)
+            closed = None if many is None else self.closed.merged(many)
+        return State(
+            rho,
+            closed,
+            self.removal.plus(step.removal, count),
+            self.addition.plus(step.addition, count),
+            self.symmetric and step.removal == step.addition,
+        )
+
+    def _sides(self, removal: bool | None) -> list[tuple[Side, Profile]]:
+        """Return the directions that count for a removal, an addition, or both."""
+        closed = self.closed
+        both = closed is not None and closed.bounds_both
+        sides = []
+        if removal is not False:
+            one = self.removal.profile if closed is None else closed
+            sides.append((self.removal, one))
+        alike = self.symmetric or (
+            closed is not None and self.removal.kept == self.addition.kept
+        )
+        if removal is False or (removal is None and not alike):
+            other = closed if both and closed is not None else self.addition.profile
+            sides.append((self.addition, other))
+        return sides
+
+    @property
+    def aim(self) -> float:
+        """The relative width of epsilon that is aimed at."""
+        steps = self.removal.upper.composition.steps
+        sampled = [
+            loss.probability >= 1e-3 and n >= 100
+            for loss, n in steps
+            if isinstance(loss, SampledGaussianLoss)
+        ]
+        plain = sum(isinstance(loss, GaussianLoss) for loss, _ in steps)
+        practical = all(sampled) and 0 < len(sampled) == len(steps) - plain
+        return 1e-10 if practical else 1e-6
+
+    # ---- readings ------------------------------------------------------------------
+
+    def epsilon(self, delta: Fraction, check: bool = False) -> Bracket:
+        """Bound the least epsilon at `delta`, of both directions."""
+        found: list[Bracket] = []
+        for side, profile in self._sides(None):
+            read = checked(side, profile) if check else profile
+            least = max((one.lower for one in found), default=0.0)
+            found.append(self._epsilon(side, read, delta, least))
+        return _largest(found)
+
+    def _epsilon(
+        self, side: Side, profile: Profile, delta: Fraction, enough: float
+    ) -> Bracket:
+        """Bound the epsilon of one direction; below `enough` not closely."""
+        low, high = _targets(side.kept, delta)
+        if low is None or high is None:
+            least = math.inf if high is None else 0.0
+            return Bracket(least, math.inf, math.inf, "closed form")
+        if isinstance(profile, Direction):
+            found = profile.epsilon((low, high), enough)
+        else:
+            found = profile.epsilon((low, high))
+        narrow = found.upper - found.lower <= _NARROW * found.upper
+        if self.rho is None or narrow or found.upper <= enough:
+            return found
+        known = _zcdp.epsilon_from(low, self.rho, _NOTHING)
+        if known >= found.upper:
+            return found
+        return Bracket(min(found.lower, known), known, known, "chernoff")
+
+    def log_deltas(
+        self, epsilons: Floats, removal: bool | None = None, check: bool = False
+    ) -> list[Bracket]:
+        """Bound ln delta at ascending epsilons, in one direction or in both."""
+        columns: list[list[Bracket]] = []
+        for side, profile in self._sides(removal):
+            if columns and epsilons.size == 1 and isinstance(profile, Direction):
+                bound = profile.chernoff(float(epsilons[0]))
+                if side.kept == (0.0, 0.0) and bound.upper <= columns[0][0].lower:
+                    continue  # the direction that does not matter
+            read = checked(side, profile) if check else profile
+            found = read.log_deltas(epsilons)
+            if side.kept != (0.0, 0.0):
+                found = [_with_lost(side.kept, bracket) for bracket in found]
+            columns.append(found)
+        return [_largest(list(row)) for row in zip(*columns, strict=True)]
+
+    def bounds(self, epsilons: Floats, removal: bool | None = None) -> Floats:
+        """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
+        result = np.full((2, epsilons.size), -np.inf)
+        for side, profile in self._sides(removal):
+            if isinstance(profile, Direction) and side.kept == (0.0, 0.0):
+                rows = profile_bounds(profile, epsilons)
+            else:
+                found = profile.log_deltas(epsilons)
+                if side.kept != (0.0, 0.0):
+                    found = [_with_lost(side.kept, bracket) for bracket in found]
+                rows = np.array([[b.lower for b in found], [b.upper for b in found]])
+            result = np.maximum(result, rows)
+        return result
+
+    def end(self, log_delta: float) -> float:
+        """Return an epsilon where ln delta, of what is not lost, is below that."""
+        both = (log_delta, log_delta)
+        found = [profile.epsilon(both).upper for _, profile in self._sides(None)]
+        if self.rho is None:
+            return max(found)
+        return min(_zcdp.epsilon_from(log_delta, self.rho, _NOTHING), max(found))
+
+    @functools.cached_property
+    def lost(self) -> float:
+        """A lower bound of the probability of an infinite loss, in either direction."""
+        kept = max(self.removal.kept[1], self.addition.kept[1])
+        return max(0.0, -math.expm1(kept) * (1 - 1e-14))
+
+
+def checked(side: Side, profile: Profile) -> Profile:
+    """Return the profile of a direction with every reading checked (_pld/check.py)."""
+    if isinstance(profile, Between) and side.lower is not None:
+        lower = _checked(side.lower, profile.lower)
+        return Between(lower, _checked(side.upper, profile.upper))
+    return _checked(side.upper, profile)
+
+
+def _checked(direction: Direction, profile: Profile) -> Profile:
+    if isinstance(profile, NothingProfile | Checked):
+        return profile
+    return Checked(profile, direction.composition)
+
+
+def _largest(brackets: list[Bracket]) -> Bracket:
+    """Return what holds of the largest of the bracketed numbers."""
+    worst = max(brackets, key=lambda b: b.estimate)
+    lower, upper = max(b.lower for b in brackets), max(b.upper for b in brackets)
+    return Bracket(lower, max(lower, worst.estimate), upper, worst.method)
+
+
+def _targets(
+    kept: tuple[float, float], delta: Fraction
+) -> tuple[float | None, float | None]:
+    """Return bounds of ln of what delta leaves for finite losses; None for nothing.
+
+    delta = lost + (1 - lost) delta', so delta' = 1 - (1 - delta)/(1 - lost).
+    """
+    if kept == (0.0, 0.0):
+        over = log_fraction(delta)
+        return log_down(delta), over + 1e-15 * abs(over)
+    low, high = (
+        (delta - Fraction(-math.expm1(one)) * wide) / Fraction(math.exp(one))
+        for one, wide in zip(kept, (1 + _WIDE, 1 - _WIDE), strict=True)
+    )
+    low, high = low * (1 - _WIDE), high * (1 + _WIDE)
+    under = log_down(min(low, Fraction(1))) if low > 0 else None
+    if high <= 0:
+        return under, None
+    over = log_fraction(min(high, Fraction(1)))
+    return under, over + 1e-15 * abs(over)
+
+
+def _with_lost(kept: tuple[float, float], finite: Bracket) -> Bracket:
+    """Return bounds of ln(lost + (1 - lost) delta')."""
+
+    def whole(log_kept: float, log_delta: float) -> float:
+        # 1 - kept (1 - delta')
+        rest = log_kept + math.log1p(-math.exp(min(log_delta, 0.0)))
+        return math.log(-math.expm1(rest)) if rest < 0 else log_delta
+
+    def sure(log_kept: float, log_delta: float, sign: float) -> float:
+        if log_delta >= 0:
+            return 0.0
+        value = whole(log_kept, log_delta)
+        return min(0.0, value + sign * 1e-14 * (1 + abs(value)))
+
+    return Bracket(
+        sure(kept[1], finite.lower, -1.0),
+        sure(kept[0], finite.estimate, 0.0),
+        sure(kept[0], finite.upper, 1.0),
+        finite.method,
+    )
+
+
+def log_delta_at(state: State, epsilon: float, check: bool = False) -> Bracket:
+    """Bound ln delta at one epsilon."""
+    return state.log_deltas(np.array([epsilon]), check=check)[0]

@@ -1,0 +1,124 @@
+"""The loss of Gaussian noise on a subset of fixed size, one record replaced.
+
+Above 0 it is that of the removal of a record from a Poisson sample, below 0 that of the
+addition, and the rest of the mass is at 0 (section 1 of
+docs/proofs/numerical_accounting.md). It is known by its cells.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastdp.accounting._pld.grid import Cells
+from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
+from fastdp.accounting._pld.sampled_cells import sampled_cells, sampled_range
+from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+
+#: Nodes on each piece of a quadrature, and in all.
+_NODES, _MOST_NODES = 20, 1 << 20
+
+#: Bound of the quadrature's relative error, and of what sums of many terms lose.
+_ERROR = 1e-11
+
+
+def _log_expm1(z: Floats) -> Floats:
+    """Return ln(e^z - 1) for z > 0."""
+    return np.asarray(z + np.log(-np.expm1(-z)))
+
+
+@dataclass(frozen=True)
+class SubsetGaussianLoss(Loss):
+    """Gaussian noise of standard deviation `noise`, sensitivity 1, on a subset.
+
+    Parameters
+    ----------
+    rate : float
+        Size of the subset over that of the dataset, > 0 and < 1.
+    noise : float
+        > 0.
+    """
+
+    rate: float
+    noise: float
+
+    @property
+    def _removal(self) -> SampledGaussianLoss:
+        return SampledGaussianLoss(self.rate, self.noise, removal=True)
+
+    @property
+    def _addition(self) -> SampledGaussianLoss:
+        return SampledGaussianLoss(self.rate, self.noise, removal=False)
+
+    @property
+    def _rest(self) -> float:
+        """The mass of the loss 0: (1 - q)(Q(x < 1/2) - Q(x > 1/2))."""
+        return (1 - self.rate) * math.erf(1 / (math.sqrt(8) * self.noise))
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K(t), by a quadrature over the x above 1/2."""
+        value, error = np.empty_like(t), np.empty_like(t)
+        for i, order in enumerate(t.tolist()):
+            value[i], error[i] = self._cumulant(order)
+        return value, error
+
+    def _cumulant(self, t: float) -> tuple[float, float]:
+        s, q = self.noise, self.rate
+        reach = s * math.sqrt(2 * (45 - (1 + t) * math.log(q)))
+        stop = 1 + t + reach
+        # On the ellipse of parameter 4 about a piece of this half length the
+        # logarithm of the integrand changes by less than 8.
+        longest = min(s, 2 * s * s / (1 + t + stop))
+        pieces = math.ceil((stop - 0.5) / (2 * longest))
+        if pieces * _NODES > _MOST_NODES:
+            return math.inf, math.inf
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        edges = np.linspace(0.5, stop, pieces + 1)
+        half = (edges[1] - edges[0]) / 2
+        x = ((edges[1:] + edges[:-1]) / 2)[:, None] + half * nodes
+        ratio, density = self._removal.log_ratio(x), self._removal.log_density(x)
+        # M - 1 = int of (r^t - 1)(r - r^-t) above 1/2, where nothing cancels.
+        level = density + _log_expm1(t * ratio) + _log_expm1((1 + t) * ratio)
+        level -= t * ratio
+        peak = float(level.max())
+        total = half * float(np.exp(level - peak).sum(axis=0) @ weights)
+        # Beyond, r is below e^u: a normal tail around 1 + t.
+        log_tail = t * (1 + t) / (2 * s * s) - reach * reach / (2 * s * s) - peak
+        error = _ERROR + 16 * U * (1 + t) * (1 + float(np.abs(ratio).max()))
+        error += 2 * math.exp(min(log_tail, 600.0)) / total
+        log_gain = peak + math.log(total)
+        value = float(np.logaddexp(0.0, log_gain))
+        # An error e of the gain is one of e gain/(1 + gain) of K.
+        return value, error * math.exp(log_gain - value) + 4 * U * value
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Raise OverflowError: this loss is known by its cells."""
+        raise OverflowError("a loss without a contour")
+
+    def span(self, log_tail: float, theta: float) -> tuple[float, float]:
+        """Return losses between which all mass is that counts."""
+        low = sampled_range(self._addition, log_tail, theta)[1]
+        high = sampled_range(self._removal, log_tail, theta)[1]
+        return float(low[0]), float(high[1])
+
+    def cells(self, step: float, log_tail: float, theta: float) -> Cells:
+        """Return the law by cells of a grid.
+
+        Raises
+        ------
+        OverflowError
+            There would be too many cells.
+        """
+        high = sampled_cells(self._removal, step, log_tail, theta)
+        low = sampled_cells(self._addition, step, log_tail, theta)
+        first, last = low.first, high.first + high.mass.size
+        mass, rise = np.zeros(last - first), np.zeros(last - first)
+        below, above = slice(0, -first), slice(max(0, -high.first), None)
+        mass[below], rise[below] = low.mass[below], low.rise[below]
+        mass[-first:] += high.mass[above]
+        rise[-first:] += high.rise[above]
+        mass[-first] += self._rest
+        blur = max(low.blur, high.blur)
+        return Cells(step, first, mass, rise, high.high, low.low, blur)

@@ -1,0 +1,291 @@
+"""Trade-off functions of composed privacy losses: below, exact, and above.
+
+Of two laws P and Q let H(a) = 1 - sup over tests of (Q - a P), concave in a > 0. Then
+f(x) = sup over a of H(a) - a x is the trade-off function of (P, Q). For a >= 1 the
+profile of (Q, P) tells H(a) = 1 - delta(ln a), for a < 1 that of (P, Q) tells
+H(a) = a (1 - delta(-ln a)). Any a gives a line below f. Above, H is extended between
+its known points by chords of their neighbours (docs/proofs/numerical_accounting.md,
+section 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp.accounting import _trade_off
+from fastdp.accounting._gdp import reals
+from fastdp.accounting._pld.losses import Floats
+from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, TradeOffFunction
+from fastdp.exceptions import ParameterError
+
+#: Takes epsilons >= 0 and returns bounds below and above of delta.
+Profile: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
+
+#: Lines among which the best is looked for before it is refined, on either side.
+_COARSE = 256
+
+#: Lines on either side where they are not refined, and the relative width of delta
+#: from which on they are not.
+_DENSE, _NARROW = 1024, 1e-9
+
+#: Refinements of the best line, each by a parabola through three.
+_REFINED = 4
+
+#: Most entries of a table of lines against rates.
+_TABLE = 1 << 21
+
+#: What rounding of a line may amount to; heights are at most 1.
+_SLACK = 1e-15
+
+#: What knots above are raised by: more than what reading them subtracts.
+_RAISED = 4e-15
+
+
+class ProfileTradeOff(TradeOffFunction):
+    """The trade-off function that two profiles tell, from proved bounds of delta.
+
+    Parameters
+    ----------
+    steep, flat : callable
+        The profiles of (Q, P) and of (P, Q), whose upper bounds are used.
+    end : float
+        An epsilon beyond which the profiles hardly fall.
+    corners : bool
+        Whether the profiles may have corners, as those of atoms do.
+    """
+
+    def __init__(
+        self, steep: Profile, flat: Profile, end: float, *, corners: bool = True
+    ) -> None:
+        self._steep, self._flat, self._end, self._corners = steep, flat, end, corners
+        slopes = np.linspace(-end, end, 2 * _COARSE + 1)
+        low, high = _heights(steep, flat, slopes)
+        # Laws on grids are read all at once or slowly: lines instead of refinements.
+        gap = (high - low) / np.maximum(_scale(slopes) - low, 1e-300)
+        self._refined = bool(np.median(gap) <= _NARROW)
+        if not self._refined:
+            slopes = np.linspace(-end, end, 2 * _DENSE + 1)
+            low = self._height(slopes)
+        if corners:
+            more = np.setdiff1d(_corners(slopes, low, low)[0], slopes)
+            order = np.argsort(np.append(slopes, more))
+            low = np.append(low, self._height(more))[order]
+            slopes = np.append(slopes, more)[order]
+        self._slopes, self._heights = slopes, low
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: epsilons up to {self._end:.6g}>"
+
+    def _height(self, slope: Floats) -> Floats:
+        """Return lower bounds of H(e^slope)."""
+        return _heights(self._steep, self._flat, slope)[0]
+
+    def _values(self, x: Floats) -> Floats:
+        flat = x.ravel()
+        rows = max(1, _TABLE // self._slopes.size)
+        parts = [self._best(flat[i : i + rows]) for i in range(0, flat.size, rows)]
+        return np.concatenate([*parts, np.empty(0)]).reshape(x.shape)
+
+    def _best(self, x: Floats) -> Floats:
+        """Return the highest line at each rate, and lines refined about it."""
+        lines = self._heights - np.multiply.outer(x, np.exp(self._slopes))
+        middle = np.clip(np.argmax(lines, axis=1), 1, self._slopes.size - 2)
+        near = middle[:, None] + np.array([-1, 0, 1])
+        slopes = self._slopes[near]
+        values = np.take_along_axis(lines, near, axis=1)
+        best = values.max(axis=1)
+        for _ in range(_REFINED if self._refined else 0):
+            slope = _vertex(slopes, values)
+            value = self._height(slope) - np.exp(slope) * x
+            best = np.maximum(best, value)
+            slopes, values = _with_middle(slopes, values, slope, value)
+        return np.asarray(best - _SLACK)
+
+    def _conjugate(self, slope: Floats) -> Floats:
+        log_slope = np.log(-slope.ravel())
+        # A little flatter than asked: the height only falls.
+        log_slope -= 4e-16 * np.abs(log_slope)
+        return np.asarray(_SLACK - self._height(log_slope).reshape(slope.shape))
+
+    def _steepest(self) -> float:
+        return self._end
+
+    def inverse(self) -> ProfileTradeOff:
+        """Return the function with both rates exchanged: the laws change places."""
+        return ProfileTradeOff(
+            self._flat, self._steep, self._end, corners=self._corners
+        )
+
+    def delta(self, epsilon: npt.ArrayLike) -> Floats:
+        """Return the profile's delta at each epsilon, rounded up.
+
+        The larger of both orders of the laws.
+
+        Parameters
+        ----------
+        epsilon : array_like of float
+            Finite and >= 0.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            An epsilon is out of its domain.
+        """
+        e = checked("epsilons", epsilon)
+        values = [profile(e.ravel())[1] for profile in (self._steep, self._flat)]
+        return np.asarray(np.maximum(*values).reshape(e.shape))
+
+
+def checked(name: str, values: npt.ArrayLike) -> Floats:
+    """Return numbers, which must be finite and >= 0, as an array of doubles."""
+    array = reals(name, values)
+    if not np.all(np.isfinite(array) & (array >= 0)):
+        raise ParameterError(f"{name} must be finite and >= 0")
+    return array
+
+
+def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floats]:
+    """Return bounds below and above of H at e^slope."""
+    bounds = np.zeros((2, slope.size))
+    up = slope >= 0
+    if steep is flat:  # both sides at once, mostly at the same places
+        epsilons, back = np.unique(np.abs(slope), return_inverse=True)
+        bounds[:] = np.asarray(steep(epsilons))[:, back.ravel()]
+    else:
+        if up.any():
+            bounds[:, up] = steep(slope[up])
+        if not up.all():
+            bounds[:, ~up] = flat(-slope[~up])
+    scale = _scale(slope)
+    return scale * (1 - bounds[1]), scale * (1 - bounds[0])
+
+
+def _scale(slope: Floats) -> Floats:
+    """Return min(1, e^slope), which H is at most."""
+    return np.asarray(np.exp(np.minimum(slope, 0.0)))
+
+
+def _vertex(slopes: Floats, values: Floats) -> Floats:
+    """Return where the parabolas through three points have their tops, within them."""
+    left, middle, right = slopes.T
+    first, second = middle - left, right - middle
+    rise = (values[:, 1] - values[:, 0]) / first
+    fall = (values[:, 2] - values[:, 1]) / second
+    with np.errstate(divide="ignore", invalid="ignore"):
+        top = (left + middle) / 2 + rise / (rise - fall) * (first + second) / 2
+    return np.asarray(np.where((top > left) & (top < right), top, middle))
+
+
+def _with_middle(
+    slopes: Floats, values: Floats, slope: Floats, value: Floats
+) -> tuple[Floats, Floats]:
+    """Return the three of four points that lie about the highest."""
+    s = np.column_stack([slopes, slope])
+    v = np.column_stack([values, value])
+    order = np.argsort(s, axis=1, kind="stable")
+    s, v = np.take_along_axis(s, order, axis=1), np.take_along_axis(v, order, axis=1)
+    first = np.clip(np.argmax(v, axis=1) - 1, 0, 1)
+    near = first[:, None] + np.arange(3)
+    s, v = np.take_along_axis(s, near, axis=1), np.take_along_axis(v, near, axis=1)
+    apart = np.min(np.diff(s, axis=1), axis=1)[:, None] > 0
+    return np.where(apart, s, slopes), np.where(apart, v, values)
+
+
+# ---- above ------------------------------------------------------------------------
+
+
+def trade_off_above(
+    steep: Profile, flat: Profile, end: float, *, lost: float, points: int
+) -> PiecewiseTradeOff:
+    """Return a function that is nowhere below the trade-off function of two profiles.
+
+    Parameters
+    ----------
+    steep, flat : callable
+        The profiles of (Q, P) and of (P, Q).
+    end : float
+        An epsilon beyond which the profiles hardly fall.
+    lost : float
+        Lower bound of what both profiles fall to.
+    points : int
+        Number of epsilons at which each profile is read; the distance of the function
+        to the exact one falls with their square.
+    """
+    slope = np.linspace(-end, end, 2 * points + 1)
+    low, high = _heights(steep, flat, slope)
+    log_steepness, height = _lines_above(slope, low, high, 1 - lost)
+    # The highest lines are the corners of a concave hull, and cross where f bends.
+    steepness, lowest = _trade_off.hull(
+        np.append(np.exp(log_steepness), 0.0), np.append(-height, 0.0)
+    )
+    x = -np.diff(lowest) / np.diff(steepness)
+    f = -lowest[1:] - steepness[1:] * x
+    inside = (x > 0) & (x < 1)
+    start = -float(lowest[-1])
+    xs = np.concatenate([[0.0], x[inside][::-1], [1.0]])
+    fs = np.concatenate([[start], f[inside][::-1], [0.0]]) + _RAISED
+    return PiecewiseTradeOff.of_knots(_trade_off.hull(xs, np.maximum(fs, 0.0)))
+
+
+def _lines_above(
+    slope: Floats, low: Floats, high: Floats, top: float
+) -> tuple[Floats, Floats]:
+    """Return lines, as ln of the steepness and height, whose maximum is above f.
+
+    They are the corners of a function of a that is nowhere below H.
+    """
+    first, last = _ends(slope, low, high, top)
+    corner, height = _corners(slope, low, high)
+    return (
+        np.concatenate([slope, corner, [first[0], last[0]]]),
+        np.concatenate([high, height, [first[1], last[1]]]),
+    )
+
+
+def _ends(
+    slope: Floats, low: Floats, high: Floats, top: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the corners beyond both ends, where H is at most top, and at most a top.
+
+    As ln a and height: where the chords of the last two points, prolonged, reach that.
+    """
+    gap = np.diff(slope)
+    least = float(np.exp(slope[0]))
+    fall = float((low[1] - high[0]) / np.expm1(gap[0]))
+    share = 1.0
+    if fall < top * least and high[0] >= fall:
+        share = min(1.0, max(1e-9, (float(high[0]) - fall) / (top * least - fall)))
+    first = float(slope[0]) + float(np.log(share)), top * least * share
+    rise = float((high[-1] - low[-2]) / -np.expm1(-gap[-1]))
+    more = max(0.0, (top - float(high[-1])) / rise) if rise > 0 else 0.0
+    last = float(slope[-1]) + float(np.log1p(more)), max(top, float(high[-1]))
+    return first, last
+
+
+def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return a corner within each interval, as ln a and the height there.
+
+    Neighbouring chords, prolonged, lie above the concave H; with `high` at the nearer
+    point and `low` at the farther one they do so for any H between both.
+    """
+    gap = np.diff(slope)
+    # In units of a at the left end of each interval. The first chord starts at a = 0,
+    # and beyond the last point H is only known not to fall.
+    width = np.expm1(gap)
+    rise = np.append(high[0], (high[1:-1] - low[:-2]) / -np.expm1(-gap[:-1]))
+    fall = (low[2:] - high[1:-1]) / (np.exp(gap[:-1]) * np.expm1(gap[1:]))
+    fall = np.append(np.maximum(fall, 0.0), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = (high[1:] - fall * width - high[:-1]) / (rise - fall)
+    # Where they do not meet inside, one is the lower all along: the first, or (if they
+    # would meet before) the second.
+    place = np.where((rise > fall) & (place <= width), np.maximum(place, 0.0), width)
+    first, second = high[:-1] + rise * place, high[1:] + fall * (place - width)
+    inside = (place > 0) & (place < width)
+    height = np.where(place > 0, first, second)
+    height = np.where(inside, np.maximum(first, second), height)
+    return slope[:-1] + np.log1p(place), height

@@ -1,0 +1,1 @@
+"""Renyi curves of mechanisms, and readings of their sums."""
