@@ -5,7 +5,9 @@ from fractions import Fraction
 
 from fastdp.accounting import (
     DiscreteLaplaceEvent,
+    GaussianEvent,
     PLDAccountant,
+    PoissonSampledEvent,
 )
 
 
@@ -18,3 +20,11 @@ def test_epsilon_is_0_where_delta_exceeds_the_total_variation() -> None:
 def test_epsilon_is_never_negative() -> None:
     accountant = PLDAccountant().compose(DiscreteLaplaceEvent(1, 10))
     assert accountant.epsilon(0.05) >= 0
+
+
+def test_rare_losses_far_below_chernoffs_bound_are_bracketed() -> None:
+    # The order of Chernoff's bound is far too large there, and so is its epsilon.
+    step = PoissonSampledEvent(Fraction("2.589e-4"), GaussianEvent(1, Fraction("1.05")))
+    bounds = PLDAccountant().compose(step, 5).epsilon_bounds(Fraction("2.2e-12"))
+    assert 0.078 < bounds.lower < bounds.upper < 0.08
+    assert bounds.upper - bounds.lower < 1e-3 * bounds.upper

@@ -50,6 +50,10 @@ _FEW = 8
 _SHARPEST = 1.0
 _STRETCHES = (None, 2.0, _SHARPEST)
 
+#: Tilts of grids that are tried in turn, in units of the order of Chernoff's bound:
+#: where delta is far below that bound, a smaller one cancels less.
+_TILTS = (1.0, 0.8, 0.5, 0.25)
+
 #: -ln of what cut tails of one kind of step may weigh, relative to delta.
 _BELOW = 29.0
 
@@ -107,22 +111,25 @@ class Direction:
 
     def _by_grid(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
         """Return what laws on a grid prove as well, where that is feasible."""
-        for _ in range(2):
+        tilts, again = list(_TILTS), True
+        while tilts and best.upper - best.lower > _FIT * best.upper:
             place = best.estimate or best.upper / 2
             try:
-                grid = self._grid(place, log_delta[0])
+                grid = self._grid(place, log_delta[0], tilts.pop(0))
             except OverflowError:
-                break
+                continue
             best = best.narrowed(grid.epsilon(log_delta, place))
-            moved = abs(best.estimate - place) > 0.01 * place
-            if best.upper - best.lower <= _FIT * best.upper or not moved:
-                break  # else the order was for another place
+            if again and abs(best.estimate - place) > 0.01 * place:
+                tilts, again = list(_TILTS), False  # the order was for another place
         return best
 
-    def _grid(self, epsilon: float, log_delta: float | None = None) -> GridProfile:
+    def _grid(
+        self, epsilon: float, log_delta: float | None = None, tilt: float = 1.0
+    ) -> GridProfile:
         """Return bounds from laws on a grid, good near epsilon.
 
-        Where about delta is known, tails far below it are left out.
+        Where about delta is known, tails far below it are left out. `tilt` is in units
+        of the order that Chernoff's bound is best at.
         """
         index, _ = self._chernoff.best_delta(epsilon)
         tail = None
@@ -132,7 +139,7 @@ class Direction:
                 tail = log_delta - _BELOW
             except OverflowError:
                 pass
-        theta = max(order(index), 1e-2 / (1 + epsilon))  # less is no use
+        theta = max(tilt * order(index), 1e-2 / (1 + epsilon))  # less is no use
         return grid_profile(self.composition.steps, theta, epsilon, tail)
 
     def _aim(self) -> float:
