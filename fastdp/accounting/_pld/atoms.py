@@ -13,6 +13,9 @@ import numpy as np
 
 from fastdp.accounting._pld.losses import Floats, U
 
+#: Masses below this are not accurate: they may have been raised to the least double.
+_LEAST = 1e-290
+
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
@@ -30,6 +33,10 @@ class Atoms:
         Bound of the errors of the losses.
     sure : Fraction, optional
         A lower bound of what is lost, where `lost` is not its value.
+    slack : float
+        What `other` may be above its value.
+    doubtful : bool
+        Whether masses may be far above their values: no lower bound follows from them.
     """
 
     losses: Floats
@@ -38,6 +45,18 @@ class Atoms:
     other: float = 0.0
     blur: float = 0.0
     sure: Fraction | None = None
+    slack: float = 0.0
+    doubtful: bool = False
+
+    def lowered(self) -> Atoms:
+        """Return the law without what is not certain: for lower bounds."""
+        sure = self.lost if self.sure is None else self.sure
+        other = max(0.0, self.other - self.slack)
+        kept = self.masses >= _LEAST
+        if kept.all() and sure == self.lost and other == self.other:
+            return self
+        losses, masses = self.losses[kept], self.masses[kept]
+        return Atoms(losses, masses, sure, other, self.blur, doubtful=self.doubtful)
 
     def exchanged(self) -> Atoms:
         """Return the law of the other direction: Q against P."""
@@ -48,7 +67,8 @@ class Atoms:
             Fraction(min(self.other, 1.0)),
             float(self.lost),
             self.blur,
-            Fraction(max(0.0, min(self.other, 1.0) - 2e-13)),
+            Fraction(max(0.0, min(self.other, 1.0) - self.slack)),
+            doubtful=self.doubtful or bool((self.masses < _LEAST).any()),
         )
 
     def sampled(self, rate: Fraction, removal: bool) -> Atoms:
@@ -77,8 +97,17 @@ class Atoms:
             blur = max(blur, 4 * U * abs(value))
         order = np.argsort(losses, kind="stable")
         # Seen from Q: with the record, nothing is new; without it, what Q alone had.
-        other = 0.0 if removal else q * self.other
-        return Atoms(losses[order], masses[order], lost, other, blur, sure)
+        other, slack = (0.0, 0.0) if removal else (q * self.other, q * self.slack)
+        return Atoms(
+            losses[order],
+            masses[order],
+            lost,
+            other,
+            blur,
+            sure,
+            slack,
+            self.doubtful,
+        )
 
     def subset(self, rate: Fraction) -> Atoms:
         """Return a law for subsets of fixed size, one record replaced, either way.
@@ -93,7 +122,15 @@ class Atoms:
         rest = 1 - math.fsum(masses) - float(high.lost)
         masses[np.count_nonzero(below)] = max(rest, 0.0) + 4 * U
         blur = max(high.blur, low.blur)
-        return Atoms(losses, masses, high.lost, float(high.lost), blur, high.sure)
+        return Atoms(
+            losses,
+            masses,
+            high.lost,
+            float(high.lost),
+            blur,
+            high.sure,
+            doubtful=self.doubtful,
+        )
 
 
 def sampled_loss(rate: Fraction, loss: Floats) -> tuple[Floats, Floats]:

@@ -129,7 +129,8 @@ class DiscreteGaussianLoss(Loss):
         # Both tails and their like under Q, by Chernoff, with ample room.
         tail = Fraction(math.exp(max(log_tail, -740.0)))
         error = 4 * U * float(np.abs(losses).max())
-        return Atoms(losses, masses, tail, float(tail), error, Fraction(0))
+        other = float(tail)
+        return Atoms(losses, masses, tail, other, error, Fraction(0), other)
 
 
 class _TiltedWide(Tilted):

@@ -18,10 +18,13 @@ from fastdp._validate import Real
 from fastdp.accounting import _trade_off
 from fastdp.accounting._pld.distribution import GridLosses
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 #: Losses above 0 that a grid has about, unless it is told.
 _LOSSES = 2000
+
+#: Roundings by which probabilities may add up to more than 1.
+_NEAR_ONE = 1e-9
 
 #: What recomputed divergences of a law may be off by, relatively and per point.
 _ROUNDING = 32 * U
@@ -44,6 +47,8 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
     law = law_above if pessimistic else law_below
     mass, infinite = law(steep, flat, step)
     kept = np.flatnonzero(mass)
+    if kept.size == 0:  # all is lost: one loss without mass
+        kept = np.array([mass.size // 2])
     first = -(steep.size - 1) - (0 if pessimistic else 1) + int(kept[0])
     return GridLosses(first, mass[kept[0] : kept[-1] + 1], infinite)
 
@@ -87,8 +92,13 @@ def law_below(steep: Floats, flat: Floats, step: float) -> tuple[Floats, float]:
     losses = step * np.arange(1, right.size + 1)
     whole = np.concatenate([(left * np.exp(-losses))[::-1], [0.0], right])
     rest = 1 - math.fsum([*whole.tolist(), infinite])
+    if rest < -_NEAR_ONE:  # the two sides' hulls are not one convex curve
+        raise UnsupportedEventError(
+            "the two profiles' lower hulls must fit together at epsilon 0, which a "
+            "smaller interval may help"
+        )
     whole[right.size] = max(rest, 0.0)
-    _take_off(whole, -rest)
+    _take_off(whole[::-1], -rest)
     return whole, infinite
 
 
@@ -131,7 +141,7 @@ def _profile(mass: Floats, infinite: float, step: float) -> Floats:
 
 
 def _take_off(mass: Floats, excess: float) -> None:
-    """Take what exceeds a total of 1 off the lowest losses."""
+    """Take what exceeds a total of 1 off the first masses."""
     for i in range(mass.size):
         if excess <= 0:
             return

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.closed import GaussianProfile
@@ -27,6 +29,9 @@ from fastdp.exceptions import UnsupportedEventError
 
 #: Noise beyond these is left to the bound by rho.
 _NOISE = (Fraction(1, 1000), Fraction(10**7))
+
+#: Least mass of all finite losses together.
+_LEAST_FINITE = 1e-300
 
 #: ln of the mass of the noise that is given up where a sample is taken.
 _LOG_TAIL = -700.0
@@ -113,12 +118,18 @@ class AtomFamily(Family):
 
     def step(self) -> Step:
         """Return the losses themselves."""
-        return self._of(self.removal, self.addition, self.rho, self.unit)
+        lows = self.removal.lowered(), self.addition.lowered()
+        return self._of((self.removal, self.addition), lows)
 
     def sampled(self, rate: Fraction) -> Step:
         """Return both directions, each from the inner law of that direction."""
         laws = self.removal.sampled(rate, True), self.addition.sampled(rate, False)
-        return AtomFamily(*laws, self._rho()).step()
+        low, other = self.removal.lowered(), self.addition.lowered()
+        lows = (
+            laws[0] if low is self.removal else low.sampled(rate, True),
+            laws[1] if other is self.addition else other.sampled(rate, False),
+        )
+        return AtomFamily(*laws, self._rho())._of(laws, lows)
 
     def subset(self, rate: Fraction) -> Step:
         """Return the law for both directions, which the inner law must hold for."""
@@ -136,23 +147,28 @@ class AtomFamily(Family):
 
     def _of(
         self,
-        removal: Atoms,
-        addition: Atoms,
-        rho: Fraction | None,
-        unit: Fraction | None,
+        laws: tuple[Atoms, Atoms],
+        lows: tuple[Atoms, Atoms],
     ) -> Step:
-        one = self._sided(removal, unit)
-        other = one if addition is removal else self._sided(addition, unit)
-        return Step(one, other, rho)
+        """Return the step of laws for upper and of laws for lower bounds."""
+        sides = [self._sided(law, low) for law, low in zip(laws, lows, strict=True)]
+        return Step(sides[0], sides[0] if laws[0] is laws[1] else sides[1], self.rho)
 
-    def _sided(self, law: Atoms, unit: Fraction | None) -> Sided:
-        if law.losses.size == 0:
-            raise UnsupportedEventError("some losses must be finite, all are infinite")
+    def _sided(self, law: Atoms, low: Atoms) -> Sided:
+        if law.losses.size == 0 or float(1 - law.lost) < _LEAST_FINITE:
+            raise UnsupportedEventError(
+                "the probability of a finite loss must be more than rounding"
+            )
+        if self.loss is not None:
+            return Sided(self.loss, law.lost, low.lost)
+        loss = scattered(law, self.unit) if law.losses.any() else None
         sure = law.lost if law.sure is None else law.sure
-        loss: Loss | None = self.loss
-        if loss is None and law.losses.any():
-            loss = scattered(law, unit)
-        return Sided(loss, law.lost, sure)
+        if law.doubtful:
+            return Sided(loss, law.lost, exact=False)
+        if low is law or np.array_equal(low.masses, law.masses):
+            return Sided(loss, law.lost, sure)
+        least = scattered(low, self.unit) if low.losses.any() else None
+        return Sided(loss, law.lost, sure, exact=False, least=least)
 
 
 @dataclass(frozen=True)

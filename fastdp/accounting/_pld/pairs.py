@@ -290,7 +290,8 @@ def _atoms_of(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Ato
     other = 1 - math.fsum(np.exp(np.log(weights) - values))
     # Its rounding, and what a mass above 1 would be.
     slack = 4 * U * (4 + largest)
-    return Atoms(values, weights, lost, max(0.0, other) + slack, U * largest)
+    other = max(0.0, other) + slack
+    return Atoms(values, weights, lost, other, U * largest, slack=2 * slack)
 
 
 def _unit(losses: list[Fraction]) -> Fraction | None:

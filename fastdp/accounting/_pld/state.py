@@ -29,6 +29,9 @@ from fastdp.accounting._pld.steps import Sided, Step
 
 _NOTHING = Fraction(0)
 
+#: More than this is lost where no double is as small as what is kept.
+_ALL = 1 - Fraction(1, 10**300)
+
 #: Bits of rho: long fractions make composing slow.
 _BITS = 256
 
@@ -289,8 +292,10 @@ def _targets(
     if kept == (0.0, 0.0):
         over = log_fraction(delta)
         return log_down(delta), over + 1e-15 * abs(over)
+    if math.exp(kept[1]) == 0:  # no double is as small as what is left
+        return None, None if delta < _ALL else 0.0
     low, high = (
-        (delta - Fraction(-math.expm1(one)) * wide) / Fraction(math.exp(one))
+        (delta - Fraction(-math.expm1(one)) * wide) / Fraction(math.exp(one) or 5e-324)
         for one, wide in zip(kept, (1 + _WIDE, 1 - _WIDE), strict=True)
     )
     low, high = low * (1 - _WIDE), high * (1 + _WIDE)
