@@ -7,6 +7,7 @@ another law than the stated one and can be foreseen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,10 @@ EPSILON = 1
 #: Choices of the top-k line.
 _TOP = 10
 
+#: Candidates of one timing: a single short selection after numpy's would be timed
+#: with numpy's code and numbers in the caches.
+_LONG = 10**6
+
 
 def cases(size: int) -> Iterator[Case]:
     """Yield the lines of the table, with at most `size` candidates in all."""
@@ -29,24 +34,16 @@ def cases(size: int) -> Iterator[Case]:
         scores = _scores((n,), generator)
         noisy = _noisy(scores, generator)
         name = f"n={n:.0e}".replace("e+0", "e")
-        yield Case(
-            f"ExponentialMechanism, {name}",
-            n,
-            lambda scores=scores: mechanism.select(scores),  # type: ignore[misc]
-            noisy,
-        )
-        yield Case(
-            f"ExponentialMechanism, gumbel, {name}",
-            n,
-            lambda scores=scores: mechanism.select(scores, method="gumbel"),  # type: ignore[misc]
-            noisy,
-        )
-        yield Case(
-            f"PermuteAndFlip, {name}",
-            n,
-            lambda scores=scores: flip.select(scores),  # type: ignore[misc]
-            noisy,
-        )
+        ways: dict[str, Call] = {
+            f"ExponentialMechanism, {name}": partial(mechanism.select, scores),
+            f"ExponentialMechanism, gumbel, {name}": partial(
+                mechanism.select, scores, method="gumbel"
+            ),
+            f"PermuteAndFlip, {name}": partial(flip.select, scores),
+        }
+        loops = max(1, _LONG // n)
+        for title, ours in ways.items():
+            yield Case(title, n, _again(ours, loops), _again(noisy, loops), loops=loops)
     rows = _scores((max(1, size // 100), 100), generator)
     yield Case(
         f"ExponentialMechanism, {len(rows)} rows of 100",
@@ -73,6 +70,15 @@ def top_case(scores: Array, generator: np.random.Generator) -> Case:
         lambda: mechanism.select(scores, k=k),
         rounded,
     )
+
+
+def _again(call: Call, loops: int) -> Call:
+    def repeated() -> object:
+        for _ in range(loops - 1):
+            call()
+        return call()
+
+    return repeated
 
 
 def _scores(shape: tuple[int, ...], generator: np.random.Generator) -> Array:
