@@ -1,6 +1,7 @@
 """Mixes of laws whose losses have no common unit, against sums over all losses."""
 
 import itertools
+import math
 from fractions import Fraction
 
 import mpmath as mp
@@ -10,6 +11,8 @@ import pytest
 from fastdp.accounting import (
     ApproximateDPEvent,
     DiscreteLaplaceEvent,
+    GDPAccountant,
+    GDPEvent,
     LaplaceEvent,
     PLDAccountant,
     PureDPEvent,
@@ -113,6 +116,22 @@ def test_too_many_terms_go_to_a_grid_of_their_own():
     assert bounds.upper - bounds.lower < 1e-4 * bounds.upper
     assert less.upper - less.lower < 1e-6 * less.upper
     assert less.upper < bounds.lower
+
+
+@pytest.mark.parametrize("number_of_units", [3, 4])
+def test_no_lattice_is_left_out_where_there_are_too_many_terms(number_of_units):
+    accountant, variance = PLDAccountant(), 0.0
+    last = 0.0
+    for epsilon in ("0.31", "0.2771", "0.29311", "0.301")[:number_of_units]:
+        accountant.compose(PureDPEvent(Fraction(epsilon)), 1000)
+        bounds = accountant.epsilon_bounds(1e-6)
+        assert last < bounds.lower <= bounds.estimate <= bounds.upper
+        last = bounds.upper
+        variance += 1000 * float(epsilon) ** 2
+    # By the central limit, within a per cent here, of Gaussian noise with this mu.
+    near = GDPAccountant().compose(GDPEvent(math.sqrt(variance))).epsilon(1e-6)
+    assert abs(bounds.upper / near - 1) < 0.02
+    assert bounds.upper - bounds.lower < 1e-3 * bounds.upper
 
 
 def test_what_the_sum_leaves_out_is_charged():

@@ -78,13 +78,15 @@ def grid_profile(
         theta = min(theta, _STEEPEST / float(min(unit for unit, _ in lattices)))
     parts = [(_on_lattice(unit, own, theta), own) for unit, own in lattices]
     parts.sort(key=lambda part: part[0].size)
-    main = None if rest else parts.pop()[0]
+    largest = None if rest else parts.pop()
     while math.prod(part.size for part, _ in parts) > MOST_TERMS:
         rest += parts.pop()[1]
     terms = [part for part, _ in parts]
-    if main is not None and not rest:
-        reading = GridReading(main, terms)
+    if largest is not None and not rest:
+        reading = GridReading(largest[0], terms)
         return GridProfile(reading, reading, theta)
+    if largest is not None:  # others are on a grid now, and so it joins them
+        rest += largest[1]
     if tail is None:
         tail = _tail(steps, theta, epsilon)
     tail = max(_LEAST_TAIL, tail - math.log(sum(n for _, n in rest)))
