@@ -109,7 +109,7 @@ class TradeOffFunction(abc.ABC):
         DTypeError, ParameterError
             An epsilon is out of its domain.
         """
-        e = _epsilons(epsilon)
+        e = nonnegative("epsilon", epsilon)
         slope = -np.exp(np.minimum(e, 700.0)) * (1 - 4e-16)
         values = [1 + f._conjugate(slope) for f in (self, self.inverse())]
         return np.asarray(np.clip(np.maximum(*values) + 3e-16, 0.0, 1.0))
@@ -257,7 +257,7 @@ class GaussianTradeOff(TradeOffFunction):
 
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the exact delta at each epsilon (`gdp_delta`), rounded up."""
-        e = _epsilons(epsilon)
+        e = nonnegative("epsilon", epsilon)
         mu = np.array([float_up(self.mu)])
         return np.asarray(_gdp.delta(e.ravel(), mu).reshape(e.shape))
 
@@ -460,11 +460,12 @@ class PiecewiseTradeOff(TradeOffFunction):
         return self
 
 
-def _epsilons(epsilon: npt.ArrayLike) -> Floats:
-    e = reals("epsilon", epsilon)
-    if not np.all(np.isfinite(e) & (e >= 0)):
-        raise ParameterError("epsilon must be finite and >= 0")
-    return e
+def nonnegative(name: str, values: npt.ArrayLike) -> Floats:
+    """Return numbers, which must be finite and >= 0, as an array of doubles."""
+    array = reals(name, values)
+    if not np.all(np.isfinite(array) & (array >= 0)):
+        raise ParameterError(f"{name} must be finite and >= 0")
+    return array
 
 
 def _symmetric_conjugate(profile: Callable[[Floats], Floats], slope: Floats) -> Floats:

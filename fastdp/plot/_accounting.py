@@ -103,10 +103,7 @@ def epsilon_against_count(
         )
     for name, estimate in (approximations or {}).items():
         drawn_line(axes, name, places, [estimate(k) for k in places], dashed=True)
-    axes.set_xscale("log")
-    axes.set_xlabel("compositions")
-    axes.set_ylabel(f"epsilon at delta = {float(delta):.6g}")
-    return finished(axes)
+    return labelled(axes, "compositions", delta)
 
 
 def profile(
@@ -411,3 +408,11 @@ def finished(axes: Axes) -> Figure:
         axes.legend(fontsize="small")
     figure: Figure = axes.figure
     return figure
+
+
+def labelled(axes: Axes, what: str, delta: float) -> Figure:
+    """Return the figure of epsilon against `what`, on a logarithmic axis."""
+    axes.set_xscale("log")
+    axes.set_xlabel(what)
+    axes.set_ylabel(f"epsilon at delta = {float(delta):.6g}")
+    return finished(axes)

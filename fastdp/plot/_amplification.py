@@ -15,7 +15,7 @@ from fastdp.plot._accounting import (
     drawn_axes,
     drawn_line,
     epsilon_of,
-    finished,
+    labelled,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def epsilon_against_rate(
             for p in places
         ]
         drawn_line(axes, name, [float(p) for p in places], values)
-    return _labelled(axes, "sampling rate", delta)
+    return labelled(axes, "sampling rate", delta)
 
 
 def epsilon_against_clients(
@@ -166,7 +166,7 @@ def epsilon_against_clients(
     own = float(_validate.exact("local_epsilon", local_epsilon))
     axes.axhline(own, color="0.6", linewidth=0.8, label="each report alone")
     axes.set_yscale("log")
-    return _labelled(axes, "clients", delta)
+    return labelled(axes, "clients", delta)
 
 
 def epsilon_against_iterations(
@@ -250,7 +250,7 @@ def epsilon_against_iterations(
             GDPAccountant().compose(*event_of(count)).epsilon(delta) for count in places
         ]
         drawn_line(axes, name, places, values)
-    return _labelled(axes, "iterations", delta)
+    return labelled(axes, "iterations", delta)
 
 
 def _closed_form(local_epsilon: Real, clients: int, delta: float) -> float:
@@ -261,10 +261,3 @@ def _closed_form(local_epsilon: Real, clients: int, delta: float) -> float:
         return shuffled_closed_form_epsilon(local_epsilon, clients, delta)
     except ParameterError:
         return float("nan")
-
-
-def _labelled(axes: Axes, what: str, delta: float) -> Figure:
-    axes.set_xscale("log")
-    axes.set_xlabel(what)
-    axes.set_ylabel(f"epsilon at delta = {float(delta):.6g}")
-    return finished(axes)

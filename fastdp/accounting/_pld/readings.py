@@ -24,8 +24,8 @@ from fastdp.accounting._pld.distribution import (
 from fastdp.accounting._pld.export import grid_step, law_of
 from fastdp.accounting._pld.inverse import inverse_above, inverse_below
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.trade_off import ProfileTradeOff, checked, trade_off_above
-from fastdp.accounting._trade_off_functions import PiecewiseTradeOff
+from fastdp.accounting._pld.trade_off import ProfileTradeOff, trade_off_above
+from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, nonnegative
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 State = TypeVar("State")
@@ -133,7 +133,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         DTypeError, ParameterError
             `epsilons` are not numbers, negative or not finite.
         """
-        array = checked("epsilons", epsilons)
+        array = nonnegative("epsilons", epsilons)
         profile = self._bounds_of(self._snapshot(), None)
         lower, upper = in_any_order(profile, array.ravel())
         return lower.reshape(array.shape), upper.reshape(array.shape)

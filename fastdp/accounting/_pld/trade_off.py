@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fastdp.accounting import _trade_off
-from fastdp.accounting._gdp import reals
 from fastdp.accounting._pld.losses import Floats
-from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, TradeOffFunction
-from fastdp.exceptions import ParameterError
+from fastdp.accounting._trade_off_functions import (
+    PiecewiseTradeOff,
+    TradeOffFunction,
+    nonnegative,
+)
 
 #: Takes epsilons >= 0 and returns bounds below and above of delta.
 Profile: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
@@ -135,17 +137,9 @@ class ProfileTradeOff(TradeOffFunction):
         DTypeError, ParameterError
             An epsilon is out of its domain.
         """
-        e = checked("epsilons", epsilon)
+        e = nonnegative("epsilons", epsilon)
         values = [profile(e.ravel())[1] for profile in (self._steep, self._flat)]
         return np.asarray(np.maximum(*values).reshape(e.shape))
-
-
-def checked(name: str, values: npt.ArrayLike) -> Floats:
-    """Return numbers, which must be finite and >= 0, as an array of doubles."""
-    array = reals(name, values)
-    if not np.all(np.isfinite(array) & (array >= 0)):
-        raise ParameterError(f"{name} must be finite and >= 0")
-    return array
 
 
 def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floats]:
