@@ -75,3 +75,10 @@ def test_an_optimistic_law_is_below_also_when_composed():
     )
     law = composed(response, 2).distribution(pessimistic=False, interval=0.01)
     assert law.interval == 0.01
+
+
+def test_a_sample_whose_finite_losses_are_below_doubles_keeps_its_lost_mass():
+    event = PoissonSampledEvent(HALF, PrivacyLossEvent((1,), (Fraction(1, 10**295),)))
+    bounds = composed(event).delta_bounds(0)
+    assert bounds.lower <= HALF <= bounds.upper
+    assert bounds.upper - bounds.lower < 1e-12

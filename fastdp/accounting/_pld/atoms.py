@@ -83,7 +83,7 @@ class Atoms:
         least = math.log(rest) if q > 0.5 else math.log1p(-q)
         signed = self.losses if removal else -self.losses
         losses, error = sampled_loss(rate, signed)
-        blur = float(np.max(error)) + self.blur
+        blur = float(np.max(error, initial=0.0)) + self.blur
         if not removal:  # what only P had is now seen at both datasets
             losses = -losses
             masses, lost, sure = self.masses, Fraction(0), None
