@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._calibrate import calibrate, calibrate_count
-from fastdp.accounting._ledger import Statement
+from fastdp.accounting._record import Statement
 from fastdp.accounting.approx import (
     ApproximateAccountant,
     advanced_composition,

@@ -29,8 +29,8 @@ import numpy as np
 
 from fastdp._validate import Real
 from fastdp.accounting import conversions
-from fastdp.accounting._ledger import Ledger, Statement
 from fastdp.accounting._numeric import exp_up, shortened_up
+from fastdp.accounting._record import Record, Statement
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting.events._base import Event, check_event
 from fastdp.accounting.guarantees import exact_epsilon
@@ -41,7 +41,7 @@ __all__ = ["Accountant", "Statement"]
 State = TypeVar("State")
 
 
-class Accountant(Ledger[tuple[State, Fraction | None]], Generic[State]):
+class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
     """Base of all accountants: composes events and says what they guarantee.
 
     An accountant may be shared by threads. It is not copied, pickled or written to

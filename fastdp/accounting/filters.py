@@ -20,8 +20,8 @@ from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._calibrate import calibrate_count
-from fastdp.accounting._ledger import Ledger
 from fastdp.accounting._numeric import shortened_up
+from fastdp.accounting._record import Record
 from fastdp.accounting.events import (
     Event,
     GaussianEvent,
@@ -50,7 +50,7 @@ __all__ = [
 Spent = TypeVar("Spent")
 
 
-class PrivacyFilter(Ledger[Spent], Generic[Spent]):
+class PrivacyFilter(Record[Spent], Generic[Spent]):
     """Base of all filters: spends atomically, or refuses and changes nothing."""
 
     def spend(self, event: Event, count: int = 1) -> Self:

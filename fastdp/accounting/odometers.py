@@ -14,8 +14,8 @@ from typing import Self
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
-from fastdp.accounting._ledger import Ledger
 from fastdp.accounting._numeric import log_down, root_above, shortened_up
+from fastdp.accounting._record import Record
 from fastdp.accounting.events import Event, NeighboringRelation
 from fastdp.accounting.guarantees import exact_epsilon, exact_rho
 from fastdp.exceptions import UnsupportedEventError
@@ -23,7 +23,7 @@ from fastdp.exceptions import UnsupportedEventError
 __all__ = ["PureOdometer", "ZCDPOdometer"]
 
 
-class PureOdometer(Ledger[Fraction]):
+class PureOdometer(Record[Fraction]):
     """The running sum of pure epsilons, a bound at every time with certainty.
 
     Parameters
@@ -72,7 +72,7 @@ _RATES = tuple(
 )
 
 
-class ZCDPOdometer(Ledger[_Running]):
+class ZCDPOdometer(Record[_Running]):
     """A bound on the privacy loss that holds at all times together.
 
     With probability at least 1 - delta the loss never exceeds `epsilon()`, read after

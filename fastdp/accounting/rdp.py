@@ -18,8 +18,8 @@ from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
-from fastdp.accounting._ledger import leaves
 from fastdp.accounting._numeric import exp_up, log_down
+from fastdp.accounting._record import leaves
 from fastdp.accounting._renyi.conversion import epsilon_at_order, log_delta_at_order
 from fastdp.accounting._renyi.curves import EXCESS, ConcentratedCurve, Curve
 from fastdp.accounting._renyi.mechanisms import curve_of

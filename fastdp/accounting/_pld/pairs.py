@@ -16,7 +16,6 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp.accounting import _laplace, _response
-from fastdp.accounting._ledger import leaves
 from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
@@ -32,6 +31,7 @@ from fastdp.accounting._pld.losses import Floats, U
 from fastdp.accounting._pld.memory import numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss
 from fastdp.accounting._pld.steps import Step, loosened
+from fastdp.accounting._record import leaves
 from fastdp.accounting.events import (
     ComposedEvent,
     DiscreteGaussianEvent,

@@ -116,7 +116,7 @@ def _grouped(event: Event, size: int) -> Event:
     return grouped(inner, size) or GroupEvent(inner, size)
 
 
-class Ledger(abc.ABC, Generic[State]):
+class Record(abc.ABC, Generic[State]):
     """Events in order, one neighbouring relation, one group size, and a state.
 
     Shared by threads, but not copied, pickled or written to by a forked child,
