@@ -107,7 +107,7 @@ FDP_API void fdp_stream_derive(uint8_t out[32], const uint8_t key[32],
 
 /* ---- machine ----------------------------------------------------------- */
 
-/* The level in force: "portable", "avx2" or "avx512". */
+/* The level in force: "portable", "avx2", "avx512" or "avx512vbmi". */
 FDP_API const char *fdp_cpu_level(void);
 FDP_API uint32_t fdp_cpu_mask(void);
 /* For tests: puts this mask in force, cut down to what the machine and

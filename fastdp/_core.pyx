@@ -373,8 +373,8 @@ CIPHERS = {
     "tape": FDP_CIPHER_TAPE,
 }
 
-# Masks of csrc/base/cpu.h: AVX2 1, AVX512 2, AES 4, VAES 8.
-cdef dict _LEVELS = {"portable": 0, "avx2": 0xD, "avx512": 0xF}
+# Masks of csrc/base/cpu.h: AVX2 1, AVX512 2, AES 4, VAES 8, VBMI 16.
+cdef dict _LEVELS = {"portable": 0, "avx2": 0xD, "avx512": 0xF, "avx512vbmi": 0x1F}
 
 
 def config():

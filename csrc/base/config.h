@@ -79,6 +79,9 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_FEATURES_AVX2 "avx2,fma,bmi,bmi2,popcnt,lzcnt"
 #define FDP_FEATURES_AVX512 \
     FDP_FEATURES_AVX2 ",avx512f,avx512dq,avx512bw,avx512vl,avx512cd"
+/* Whole tables of bytes in registers, compression of bytes, and counts of bits. */
+#define FDP_FEATURES_AVX512VBMI \
+    FDP_FEATURES_AVX512 ",avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq"
 
 #if FDP_X86_64
 
@@ -103,6 +106,7 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_TARGET_AVX2 FDP_TARGET_(FDP_FEATURES_AVX2)
 #define FDP_TARGET_AVX2_AES FDP_TARGET_(FDP_FEATURES_AVX2 ",aes,vaes")
 #define FDP_TARGET_AVX512 FDP_TARGET_(FDP_FEATURES_AVX512 FDP_WIDE_)
+#define FDP_TARGET_AVX512VBMI FDP_TARGET_(FDP_FEATURES_AVX512VBMI FDP_WIDE_)
 #define FDP_TARGET_AVX512_AES FDP_TARGET_(FDP_FEATURES_AVX512 ",aes,vaes" FDP_WIDE_)
 
 #endif /* FDP_X86_64 */

@@ -29,6 +29,8 @@ static uint32_t fdp_cpu_close(uint32_t mask)
 {
     if (!(mask & FDP_CPU_AVX2))
         mask &= ~(uint32_t)(FDP_CPU_AVX512 | FDP_CPU_VAES);
+    if (!(mask & FDP_CPU_AVX512))
+        mask &= ~(uint32_t)FDP_CPU_VBMI;
     if (!(mask & FDP_CPU_AES))
         mask &= ~(uint32_t)FDP_CPU_VAES;
     return mask;
@@ -93,6 +95,9 @@ static uint32_t fdp_cpu_read(void)
     if (fdp_all(xcr0, zmm) &&
         fdp_all(seven.ebx, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)))
         mask |= FDP_CPU_AVX512;
+    /* leaf 7 ecx: vbmi 1, vbmi2 6, bitalg 12, vpopcntdq 14 */
+    if (fdp_all(seven.ecx, BIT(1) | BIT(6) | BIT(12) | BIT(14)))
+        mask |= FDP_CPU_VBMI;
     if (fdp_all(seven.ecx, BIT(9)))
         mask |= FDP_CPU_VAES;
     return fdp_cpu_close(mask);
@@ -111,6 +116,8 @@ static uint32_t fdp_cpu_env(void)
         return 0;
     if (level != NULL && strcmp(level, "avx2") == 0)
         return STATE_BITS & ~(uint32_t)FDP_CPU_AVX512;
+    if (level != NULL && strcmp(level, "avx512") == 0)
+        return STATE_BITS & ~(uint32_t)FDP_CPU_VBMI;
     return STATE_BITS;
 }
 
@@ -131,6 +138,8 @@ uint32_t fdp_cpu_mask(void) { return fdp_cpu_load() & STATE_BITS; }
 const char *fdp_cpu_level(void)
 {
     const uint32_t mask = fdp_cpu_mask();
+    if (mask & FDP_CPU_VBMI)
+        return "avx512vbmi";
     return mask & FDP_CPU_AVX512 ? "avx512" : mask & FDP_CPU_AVX2 ? "avx2" : "portable";
 }
 

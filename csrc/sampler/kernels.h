@@ -102,6 +102,7 @@ typedef struct {
 extern const fdp_kernels_t fdp_kernels_portable;
 extern const fdp_kernels_t fdp_kernels_avx2;
 extern const fdp_kernels_t fdp_kernels_avx512;
+extern const fdp_kernels_t fdp_kernels_avx512vbmi;
 
 /* The best row that this CPU (and FASTDP_CPU) allows. */
 const fdp_kernels_t *fdp_kernels(void);

@@ -11,6 +11,7 @@
 #include "lanes_avx2.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
+#define FDP_LEVEL avx2
 #define FDP_LEVEL_NAME "avx2"
 #define FDP_LEVEL_MASK FDP_CPU_AVX2
 #define FDP_HAVE_SELECT

@@ -1,4 +1,6 @@
-/* kernels_avx512.c: the vector kernels for AVX-512 (F, DQ, BW, VL). */
+/* kernels_avx512.c: the vector kernels for AVX-512 (F, DQ, BW, VL), and the row of
+ * machines that look bytes up in registers, too (VBMI): what does not is the same.
+ */
 #include "../base/config.h"
 
 #if FDP_X86_64
@@ -10,6 +12,7 @@
 #include "kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512)
+#define FDP_LEVEL avx512
 #define FDP_LEVEL_NAME "avx512"
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
 #define FDP_HAVE_SELECT
@@ -115,6 +118,14 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "tally_body.inc.h"
 #include "table_body.inc.h"
 FDP_TARGET_END
+
+#undef FDP_LEVEL
+#undef FDP_LEVEL_NAME
+#undef FDP_LEVEL_MASK
+#define FDP_LEVEL avx512vbmi
+#define FDP_LEVEL_NAME "avx512vbmi"
+#define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
+#include "table_body.inc.h"
 
 #else
 typedef int fdp_no_avx512;

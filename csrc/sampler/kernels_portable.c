@@ -6,6 +6,7 @@
 #include "kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, portable)
+#define FDP_LEVEL portable
 #define FDP_LEVEL_NAME "portable"
 #define FDP_LEVEL_MASK 0
 

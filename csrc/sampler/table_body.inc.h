@@ -1,6 +1,9 @@
-/* table_body.inc.h: one level's row of the table, after all bodies. */
+/* table_body.inc.h: one level's row of the table, after all bodies. FDP_BYTE names
+ * the kernels that look bytes up: a level above may have its own. */
 
-const fdp_kernels_t FDP_K(kernels) = {
+#define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
+
+const fdp_kernels_t FDP_BYTE(kernels) = {
     .name = FDP_LEVEL_NAME,
     .required = FDP_LEVEL_MASK,
     .laplace_narrow = FDP_K(laplace_narrow),
@@ -28,3 +31,5 @@ const fdp_kernels_t FDP_K(kernels) = {
     .column7 = FDP_K(column7),
     .butterfly = FDP_K(butterfly),
 };
+
+#undef FDP_BYTE

@@ -6,7 +6,7 @@ import pytest
 
 from fastdp import _core
 
-LEVELS = ("portable", "avx2", "avx512")
+LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 @pytest.fixture

@@ -116,6 +116,7 @@ static const uint32_t masks[] = {
     FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES,
     FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_AVX512,
     FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES | FDP_CPU_AVX512,
+    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES | FDP_CPU_AVX512 | FDP_CPU_VBMI,
 };
 
 /* Puts a mask in force, or false when the machine lacks some of it. */

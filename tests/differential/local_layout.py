@@ -21,7 +21,7 @@ GROUP = 1024
 #: First chunks of the draws of one mechanism under one key.
 REGION = 1 << 30
 
-LEVELS = ("portable", "avx2", "avx512")
+LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 def each_machine(key: bytes) -> Iterator[tuple[str, _core.Call]]:

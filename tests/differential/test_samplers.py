@@ -74,7 +74,7 @@ ONE_OF_EACH = [
     Law("gaussian", Fraction(2**40)),
     Law("laplace", Fraction(10), 12),
 ]
-LEVELS = ("portable", "avx2", "avx512")
+LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 def drawn(law: Law, call: _core.Call, n: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from tests.differential.layout import laplace_steps
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c11", "-O3", "-D_DEFAULT_SOURCE", "-ffp-contract=fast"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
-MASKS = {"portable": 0, "avx2": 0xD, "avx512": 0xF}
+MASKS = {"portable": 0, "avx2": 0xD, "avx512": 0xF, "avx512vbmi": 0x1F}
 
 pytestmark = pytest.mark.slow
 
