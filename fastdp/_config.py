@@ -17,8 +17,8 @@ def show_config() -> dict[str, str]:
     -------
     dict
         Keys "fastdp", "cpu" ("portable", "avx2", "avx512" or "avx512vbmi"; the
-        environment variable FASTDP_CPU can lower it), "cipher" ("aes" or "chacha20", of the
-        secure default), "numpy", "python" and "machine".
+        environment variable FASTDP_CPU can lower it), "cipher" ("aes" or "chacha20",
+        of the secure default), "numpy", "python" and "machine".
 
     Examples
     --------
