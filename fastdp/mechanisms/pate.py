@@ -10,16 +10,22 @@ import numpy as np
 
 from fastdp import _validate
 from fastdp import random as fdp_random
-from fastdp._stream import Stream
+from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, RDPEvent
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 #: Units of the grid that rounding may add to how much neighbours differ.
 _ROUNDING = 2
+#: Noise is drawn for sigmas up to here, in units of the grid, and on this lattice:
+#: the scale is rounded up to it, far within what `smoothness` is raised by.
+_MOST_SIGMA = 2**55
+_LATTICE = 2**40
+#: What is released must be a double.
+_MOST_VALUE = Fraction(2) ** 1000
 
 
 class PATEDivergence(Mechanism):
@@ -42,18 +48,22 @@ class PATEDivergence(Mechanism):
         Standard deviation of the noise on the divergence in units of the smooth
         sensitivity, >= 2.
     granularity : int, float, Fraction or Decimal
-        Distance of the values that may be released, > 0; public.
+        Distance of the values that may be released, > 0; public. Not finer than
+        scale times the largest divergence there may be, queries order/sigma^2, over
+        2**55: noise is drawn in 64-bit steps of it.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
+        A parameter is of a wrong type or out of its domain, or `granularity` is too
+        fine for one query.
 
     Privacy
     -------
     The release costs `divergence()` at `order`, to be added to what is released, as
     one event; exact discrete noise, the bound rounded up. Datasets are neighbouring
-    when one teacher votes otherwise, in any of the queries. The released number is an
+    when one teacher votes otherwise, in any of the queries (a record that is replaced
+    changes two teachers where its teacher depends on the record). The released number is an
     estimate of the cost of the majorities, not a bound. **Not timing-safe** (no timing
     class): the scale of the noise depends on the votes, and so does the time it takes.
 
@@ -70,7 +80,7 @@ class PATEDivergence(Mechanism):
     >>> round(m.divergence(), 4) < 0.08
     True
     >>> votes = np.array([[200, 20, 30]] * 50)
-    >>> m.release(votes) < 50 * 14 / 40**2
+    >>> (m.release(votes) * 2**20).is_integer()  # whatever the noise is
     True
     """
 
@@ -116,6 +126,7 @@ class PATEDivergence(Mechanism):
             _granularity=step,
         )
         self.divergence()  # checks order and smoothness
+        self._require_room(1)
 
     def divergence(self) -> float:
         """Return the Renyi divergence of the release at its order, rounded up."""
@@ -144,7 +155,7 @@ class PATEDivergence(Mechanism):
         Parameters
         ----------
         votes : ndarray of integers, shape (queries, labels)
-            Number of teachers for each label of each query.
+            Number of teachers for each label of each query; clamped to [0, 10**12].
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -157,7 +168,8 @@ class PATEDivergence(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape.
+            A wrong dtype or shape, or `granularity` is too fine for so many queries;
+            no value of a vote raises.
         EntropyError
             The operating system gave no randomness.
 
@@ -166,12 +178,48 @@ class PATEDivergence(Mechanism):
         As of the class.
         """
         from fastdp.accounting.calculators import data_dependent_pate_smooth_sensitivity
+        from fastdp.accounting.calculators._pate import clamped_votes, vote_rows
 
+        check_stream(stream)
+        if not isinstance(votes, np.ndarray):
+            raise DTypeError(f"votes must be an ndarray, got {type(votes).__name__}")
+        rows = vote_rows(votes, 2)
+        self._require_room(len(rows))
         found = data_dependent_pate_smooth_sensitivity(
-            votes, self._sigma, self._order, smoothness=self._smoothness
+            clamped_votes(rows), self._sigma, self._order, smoothness=self._smoothness
         )
         step = self._granularity
         # Rounding to the grid moves neighbours apart by a unit at most.
         size = Fraction(found.smooth_sensitivity) / step + _ROUNDING
-        noise = fdp_random.discrete_gaussian(self._scale * size, stream=stream)
+        sigma = Fraction(math.ceil(self._scale * size * _LATTICE), _LATTICE)
+        noise = fdp_random.discrete_gaussian(sigma, stream=stream)
         return float((round(Fraction(found.divergence) / step) + int(noise)) * step)
+
+    def _require_room(self, queries: int) -> None:
+        """Refuse what some votes in so many queries could not be released with.
+
+        From public numbers alone: no smooth sensitivity exceeds the largest
+        divergence, queries order/sigma^2.
+        """
+        width = Fraction(_validate.float_down(self._sigma))
+        largest = Fraction(0)
+        if width:
+            # with room for the rounding of sums in doubles
+            largest = queries * self._order / width**2 * (1 + Fraction(1, 10**8))
+        if not width or largest > _MOST_VALUE:
+            raise ParameterError(
+                "sigma must be larger: queries order/sigma^2 must be <= 2**1000, "
+                f"got {_validate.plain(self._sigma)!r}"
+            )
+        step, room = self._granularity, (_MOST_SIGMA - 1) / self._scale - _ROUNDING
+        if room < 1:
+            raise ParameterError(
+                f"scale must be <= 2**53, got {_validate.plain(self._scale)!r}"
+            )
+        finest = largest / room
+        if step < finest or step * 2**63 > _MOST_VALUE:
+            raise ParameterError(
+                f"granularity must be in [{_validate.float_up(finest):.6g}, 2**937] "
+                f"for {queries} queries of this sigma, order and scale, "
+                f"got {_validate.plain(step)!r}"
+            )

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.stats
 from mpmath import mp
 
 from fastdp.accounting import (
@@ -18,6 +19,7 @@ from fastdp.accounting import (
 from fastdp.accounting.amplification import shuffled_delta
 from fastdp.accounting.calculators import (
     data_dependent_pate_divergence,
+    data_dependent_pate_smooth_sensitivity,
     exponential_mechanism_erm,
     matrix_mechanism,
     participation_sensitivity,
@@ -26,6 +28,7 @@ from fastdp.accounting.calculators import (
     shuffle_histogram,
     subsample_and_aggregate,
 )
+from fastdp.distributions import DiscreteLaplace
 from fastdp.exceptions import DTypeError, ParameterError
 
 # ---- matrix mechanisms ------------------------------------------------------------
@@ -162,10 +165,15 @@ def test_matrix_types():
 # ---- votes ------------------------------------------------------------
 
 
+def gaps_of_a_neighbour(votes):
+    """Return gaps after the winner has lost a vote to the second label."""
+    top, second, *others = sorted(votes, reverse=True)
+    return [top - second - 2, *[top - 1 - v for v in others]]
+
+
 def gaussian_truth(votes, sigma, order):
     """Return Papernot et al. 2018, Theorem 6, at 50 digits, None where not met."""
-    top = max(votes)
-    gaps = sorted(top - v for v in votes)[1:]
+    gaps = gaps_of_a_neighbour(votes)
     q = sum(mp.erfc(gap / (2 * mp.mpf(sigma))) for gap in gaps) / 2
     q = min(q, 1 - mp.mpf(1) / len(votes))
     mu2 = sigma * mp.sqrt(-mp.log(q))
@@ -202,9 +210,9 @@ def test_gaussian_votes(votes, sigma):
 @pytest.mark.parametrize("votes", [(200, 30, 20), (50, 45, 5)])
 @pytest.mark.parametrize("scale", [4, 20, 50])
 def test_laplace_votes(votes, scale):
-    gamma, top = 1 / mp.mpf(scale), max(votes)
+    gamma = 1 / mp.mpf(scale)
     with mp.workdps(50):
-        gaps = sorted(top - v for v in votes)[1:]
+        gaps = gaps_of_a_neighbour(votes)
         q = sum((2 + gamma * g) / (4 * mp.exp(gamma * g)) for g in gaps)
         for order in [2, 5, 20]:
             moment = order - 1
@@ -216,6 +224,127 @@ def test_laplace_votes(votes, scale):
                 best = min(plain, mp.log(value))
             found = data_dependent_pate_divergence(votes, "laplace", scale, order)
             assert best / moment <= found <= best / moment * (1 + 1e-6) + 1e-13
+
+
+def winners(votes, noise, width):
+    """Return each label's probability of winning, by a sum over a fine grid."""
+    reach = 12 * width if noise == "gaussian" else 60 * width
+    x = np.linspace(min(votes) - reach, max(votes) + reach, 2_000_001)
+    law = scipy.stats.norm if noise == "gaussian" else scipy.stats.laplace
+    below = [law.cdf(x, v, width) for v in votes]
+    wins = [
+        law.pdf(x, v, width)
+        * math.prod(b for j, b in enumerate(below) if j != i)
+        * (x[1] - x[0])
+        for i, v in enumerate(votes)
+    ]
+    return np.array([w.sum() for w in wins])
+
+
+@pytest.mark.parametrize(
+    ("votes", "noise", "width", "order"),
+    [
+        ((60, 38, 16, 25), "gaussian", 2.997, 4),
+        ((30, 10), "gaussian", 3, 6),
+        ((60, 30, 30, 30), "gaussian", 4, 8),
+        ((40, 10, 5), "laplace", 3, 4),
+        ((30, 12, 12, 12), "laplace", 1.5, 3),
+    ],
+)
+def test_votes_bound_both_directions(votes, noise, width, order):
+    claims = [data_dependent_pate_divergence(votes, noise, width, order)]
+    if noise == "gaussian":
+        smooth = data_dependent_pate_smooth_sensitivity(
+            votes, width, order, smoothness=0.1
+        )
+        claims.append(smooth.divergence)
+    p = winners(votes, noise, width)
+    assert p.sum() == pytest.approx(1, abs=1e-7)
+    worst = 0.0
+    for i, j in itertools.permutations(range(len(votes)), 2):
+        moved = list(votes)
+        moved[i] -= 1
+        moved[j] += 1
+        q = winners(moved, noise, width)
+        for a, b in ((p, q), (q, p)):
+            total = float(np.sum(a**order * b ** (1.0 - order))) - 1
+            worst = max(worst, math.log1p(total) / (order - 1))
+    assert worst <= min(claims)
+    plain = order / width**2 if noise == "gaussian" else 2 * order / width**2
+    assert max(claims) < plain  # the votes tell
+
+
+def test_a_record_that_moves_between_teachers_changes_two_votes():
+    replace = NeighboringRelation.REPLACE_ONE
+    # Three teachers of two records each, dealt by a key of the record; a teacher votes
+    # for the parity of its records. Another key and value change two votes.
+    records = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (2, 1)]
+
+    def counts(data):
+        totals = [sum(v for key, v in data if key == t) % 2 for t in range(3)]
+        return totals.count(0), totals.count(1)
+
+    def moves(assignment):
+        for place, key, value in itertools.product(range(6), range(3), range(2)):
+            new = list(records)
+            new[place] = (new[place][0] if assignment == "place" else key, value)
+            yield [a - b for a, b in zip(counts(new), counts(records), strict=True)]
+
+    for assignment, votes in (("place", 1), ("key", 2)):
+        largest = max(sum(map(abs, move)) for move in moves(assignment))
+        event = pate("laplace", 20, neighboring_relation=replace, assignment=assignment)
+        assert event == LaplaceEvent(2 * votes, 20, replace)
+        assert largest == event.sensitivity
+        square = max(sum(m * m for m in move) for move in moves(assignment))
+        gaussian = pate(
+            "gaussian", 20, neighboring_relation=replace, assignment=assignment
+        )
+        assert square <= gaussian.sensitivity**2 < square * (1 + Fraction(1, 10**12))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **options: pate("laplace", 20, **options),
+        lambda **options: pate("gaussian", 20, **options),
+        lambda **options: subsample_and_aggregate(4, 0, 1, 1, **options),
+    ],
+)
+def test_the_part_of_a_record_must_be_told_where_it_matters(call):
+    relation = NeighboringRelation
+    with pytest.raises(ParameterError, match="assignment must be given for one record"):
+        call(neighboring_relation=relation.REPLACE_ONE)
+    with pytest.raises(ParameterError, match="assignment must be 'key' for one record"):
+        call(assignment="place")
+    with pytest.raises(ParameterError, match="assignment must be 'place' or 'key'"):
+        call(assignment="hash")
+    assert call(assignment="key") == call()
+    special = relation.REPLACE_SPECIAL
+    assert call(neighboring_relation=special, assignment="place") == call(
+        neighboring_relation=special
+    )
+
+
+def test_a_record_that_moves_between_blocks_changes_two():
+    # Four blocks, the parity of a block's size: the mean moves by 1/2.
+    keys = [0, 0, 1, 1, 2, 2, 3, 3]
+
+    def mean(of):
+        return Fraction(sum(of.count(block) % 2 for block in range(4)), 4)
+
+    largest = max(
+        abs(mean([*keys[:place], key, *keys[place + 1 :]]) - mean(keys))
+        for place, key in itertools.product(range(8), range(4))
+    )
+    replace = NeighboringRelation.REPLACE_ONE
+    setting = {"neighboring_relation": replace, "assignment": "key"}
+    plan = subsample_and_aggregate(4, 0, 1, 1, **setting)
+    assert largest == plan.sensitivity == plan.event.sensitivity == Fraction(1, 2)
+    by_place = {"neighboring_relation": replace, "assignment": "place"}
+    assert subsample_and_aggregate(4, 0, 1, 1, **by_place).sensitivity == Fraction(1, 4)
+    # never more than all blocks
+    whole = subsample_and_aggregate(4, 0, 1, 1, copies=3, **setting)
+    assert whole.sensitivity == 1
 
 
 def test_whatever_the_votes():
@@ -237,8 +366,8 @@ def test_whatever_the_votes():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([5], "gaussian", 1, 2), "votes must be >= 0, for two labels"),
-        (([5, -1], "gaussian", 1, 2), "votes must be >= 0"),
+        (([5], "gaussian", 1, 2), "votes must be for one query or more of two"),
+        (([5, -1], "gaussian", 1, 2), r"votes must be in \[0, 1000000000000\]"),
         (([5, 1], "uniform", 1, 2), "noise must be one of"),
         (([5, 1], "gaussian", 0, 2), "width must be"),
         (([5, 1], "gaussian", 1, 1), "order must be > 1"),
@@ -262,16 +391,51 @@ def test_propose_test_release():
     plan = propose_test_release(0.5, 1e-6, release_epsilon=1, release_delta=1e-9)
     assert plan.event.epsilon == Fraction(3, 2)
     assert plan.event.delta == Fraction(1e-6)
-    # a distance of 0 passes with probability test_delta, or a little less
-    passes = math.exp(-0.5 * plan.threshold) / 2
+    # the bound for a distance of 0 is test_delta: integer noise may meet it
+    passes = math.exp(-0.5 * plan.threshold) / (1 + math.exp(-0.5))
     assert 1e-6 * (1 - 1e-12) <= passes <= 1e-6
     far = plan.distance_for(0.99)
-    assert math.exp(-0.5 * (far - plan.threshold)) / 2 == pytest.approx(0.01)
+    missed = math.exp(-0.5 * (far - plan.threshold)) / (1 + math.exp(-0.5))
+    assert missed == pytest.approx(0.01)
     assert ApproximateAccountant().compose(plan.event).delta(1.5) == pytest.approx(1e-6)
     with pytest.raises(ParameterError, match="test_delta must be < 1/2"):
         propose_test_release(1, 0.5, release_epsilon=1)
     with pytest.raises(ParameterError, match="probability must be >= 1/2"):
         plan.distance_for(0.4)
+
+
+@pytest.mark.parametrize("test_epsilon", [0.01, 0.5, 1, 5, 40])
+@pytest.mark.parametrize("test_delta", [0.4999999, 0.01, 1.531e-7, 1e-300])
+def test_no_noise_passes_at_distance_0_more_often_than_stated(test_epsilon, test_delta):
+    plan = propose_test_release(test_epsilon, test_delta, release_epsilon=1)
+    with mp.workdps(60):
+        e, t = mp.mpf(test_epsilon), mp.mpf(plan.threshold)
+        assert mp.exp(-e * t) / 2 <= mp.mpf(test_delta)  # continuous noise
+        for bits in (0, 1, 2, 5, 20, 40):  # discrete noise on a grid of step 2^-bits
+            step = mp.mpf(2) ** -bits
+            least = mp.floor(t / step) + 1  # the first multiple that exceeds
+            passes = mp.exp(-e * step * least) / (1 + mp.exp(-e * step))
+            assert passes <= mp.mpf(test_delta)
+            # from distance_for on it passes as often as stated
+            lost = mp.ceil((mp.ceil(plan.distance_for(0.9)) - t) / step)
+            missed = mp.exp(-e * step * lost) / (1 + mp.exp(-e * step))
+            assert missed <= 1 - mp.mpf(0.9)
+
+
+@pytest.mark.parametrize("test_epsilon", [1, 5])
+def test_the_test_at_distance_0_with_integer_noise(test_epsilon):
+    # The continuous law's threshold passed up to 1.98 times as often.
+    plan = propose_test_release(test_epsilon, 1.531e-7, release_epsilon=1)
+    law = DiscreteLaplace(Fraction(1, test_epsilon))
+    assert law.sf(math.floor(plan.threshold)) <= 1.531e-7
+    assert law.sf(math.floor(plan.threshold) - 1) > 1.531e-7  # the least that will do
+
+
+def test_extremes_of_propose_test_release():
+    tiny = propose_test_release(1, Fraction(1, 10**600), release_epsilon=1)
+    assert tiny.threshold == pytest.approx(600 * math.log(10), rel=1e-3)
+    wide = propose_test_release(Fraction(10**400), 1e-6, release_epsilon=1)
+    assert wide.threshold >= 0
 
 
 def test_attack_on_propose_test_release():

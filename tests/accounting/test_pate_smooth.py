@@ -170,6 +170,23 @@ def test_identity_and_event():
         ((0, 2), {"smoothness": 0.1, "scale": 4}, "sigma must be"),
         ((20, 8), {"smoothness": 0.1, "scale": 4}, "smoothness must be < -ln"),
         ((20, 8), {"smoothness": 0.01, "scale": 1}, "scale must be >= 2"),
+        ((20, 8), {"smoothness": 0.01, "scale": 2**54}, "scale must be <= 2"),
+        ((1e-200, 8), {"smoothness": 0.01, "scale": 4}, "sigma must be larger"),
+        (
+            (Fraction(1, 10**400), 8),
+            {"smoothness": 0.01, "scale": 4},
+            "sigma must be larger",
+        ),
+        (
+            (1, 4),
+            {"smoothness": 0.02, "scale": 13.5, "granularity": 2.0**-55},
+            r"granularity must be in \[1.4988e-15, 2\*\*937\] for 1 queries",
+        ),
+        (
+            (1, 4),
+            {"smoothness": 0.02, "scale": 13.5, "granularity": 2.0**938},
+            "granularity must be in",
+        ),
     ],
 )
 def test_refusals(arguments, options, message):
@@ -180,7 +197,60 @@ def test_refusals(arguments, options, message):
 def test_votes_of_a_wrong_kind():
     with pytest.raises(DTypeError, match="votes must be integers in one dimension or"):
         data_dependent_pate_smooth_sensitivity([[0.5, 1]], 1, 2, smoothness=0.1)
-    with pytest.raises(ParameterError, match="votes must be >= 0, for two labels"):
+    with pytest.raises(
+        ParameterError, match="votes must be for one query or more of two"
+    ):
         data_dependent_pate_smooth_sensitivity([[1]], 1, 2, smoothness=0.1)
     with pytest.raises(ParameterError, match="order must be > 1"):
         data_dependent_pate_smooth_sensitivity([2, 1], 1, 1, smoothness=0.1)
+
+
+def test_no_votes_raise_where_others_of_their_shape_do_not():
+    # Fifty tied rows have the largest smooth sensitivity, fifty clear ones hardly any.
+    # The first raised, with its sensitivity in the message.
+    m = PATEDivergence(1, 4, smoothness=0.02, scale=13.5, granularity=2.0**-45)
+    tied, clear = np.full((50, 3), 5), np.array([[10**9, 0, 0]] * 50)
+    messages = set()
+    for votes in (tied, clear):
+        with pytest.raises(ParameterError, match="for 50 queries") as raised:
+            m.release(votes)
+        messages.add(str(raised.value))
+    assert len(messages) == 1
+    assert isinstance(m.release(tied[:1]), float)  # one query has room
+
+
+@pytest.mark.parametrize("queries", [1, 50])
+def test_the_finest_granularity_that_is_taken_serves_the_worst_votes(queries):
+    setting = {"smoothness": 0.02, "scale": Fraction(27, 2) + Fraction(1, 3**700)}
+    finest = Fraction(27, 2) * queries * 4 / 2**55 * (1 + Fraction(1, 10**6))
+    m = PATEDivergence(1, 4, granularity=finest, **setting)
+    assert math.isfinite(m.release(np.zeros((queries, 3), np.int64)))
+    with pytest.raises(ParameterError, match="granularity"):
+        PATEDivergence(
+            1, 4, granularity=finest * (1 - Fraction(1, 10**5)), **setting
+        ).release(np.zeros((queries, 3), np.int64))
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        np.array([[-5, 3, 2]]),
+        np.array([[np.iinfo(np.int64).min, np.iinfo(np.int64).max]]),
+        np.array([[2**64 - 1, 0]], np.uint64),
+        np.array([[-128, 127]], np.int8),
+        np.array([[10**12 + 1, 0]]),
+    ],
+)
+def test_votes_of_any_size_are_clamped(votes):
+    m = PATEDivergence(20, 8, smoothness=0.05, scale=4)
+    inside = [[min(max(int(v), 0), 10**12) for v in row] for row in votes]
+    with pytest.warns(fastdp.exceptions.InsecureStreamWarning):
+        first, second = FixedStream(bytes(32)), FixedStream(bytes(32))
+    assert m.release(votes, stream=first) == m.release(np.array(inside), stream=second)
+
+
+def test_votes_that_are_no_array_are_refused_whatever_they_hold():
+    m = PATEDivergence(20, 8, smoothness=0.05, scale=4)
+    for votes in ([[1, 2]], [[2**70, 2]]):
+        with pytest.raises(DTypeError, match="votes must be an ndarray, got list"):
+            m.release(votes)

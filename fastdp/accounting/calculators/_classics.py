@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
+from fastdp.accounting._numeric import log_down
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import (
     ApproximateDPEvent,
@@ -34,7 +35,9 @@ class ProposeTestReleasePlan:
     Parameters
     ----------
     threshold : float
-        Release if distance + Laplace(1/test_epsilon) noise exceeds this, rounded up.
+        Release if distance + noise exceeds this; rounded up. For `DiscreteLaplace`
+        noise of scale 1/test_epsilon on the integer distance, `Laplace` noise of that
+        scale with a granularity of at most 1, and the continuous law.
     test_epsilon : Fraction
         Epsilon of the noise on the distance.
     event : ApproximateDPEvent
@@ -56,7 +59,17 @@ class ProposeTestReleasePlan:
         p = _validate.open_unit("probability", probability)
         if 2 * p < 1:
             raise ParameterError(f"probability must be >= 1/2, got {probability!r}")
-        return self.threshold - math.log(float(2 * (1 - p))) / float(self.test_epsilon)
+        return self.threshold + _rarely_reached(self.test_epsilon, 1 - p)
+
+
+def _rarely_reached(epsilon: Fraction, probability: Fraction) -> float:
+    """Return what noise of scale 1/epsilon reaches with at most this `probability`.
+
+    On a grid of step g that is e^(-epsilon t)/(1 + e^(-epsilon g)), the largest of all
+    g <= 1 at 1; continuous noise is the limit of g = 0. Rounded up.
+    """
+    shrink = Fraction(math.exp(-float_up(epsilon)) * (1 - 1e-15))
+    return float_up(Fraction(-log_down(probability * (1 + shrink))) / epsilon)
 
 
 def propose_test_release(
@@ -71,8 +84,8 @@ def propose_test_release(
 
     A bound of the local sensitivity is proposed without looking at the data; the number
     of records that would have to change before the local sensitivity exceeds it (0 if
-    it does already) is tested with Laplace noise; if the test passes, the statistic is
-    released with noise for the proposed bound.
+    it does already) is tested with Laplace noise of scale 1/test_epsilon; if the test
+    passes, the statistic is released with noise for the proposed bound.
 
     Parameters
     ----------
@@ -98,7 +111,9 @@ def propose_test_release(
     -------
     (test_epsilon + release_epsilon, max(test_delta, release_delta)): of two neighbours
     either both are at distance 0, test alike and pass with probability test_delta, or
-    one is not, and then the statistics differ by at most the proposed bound.
+    one is not, and then the statistics differ by at most the proposed bound. The
+    distance must move by at most 1 between neighbours, and the bound must not depend on
+    the data.
 
     References
     ----------
@@ -108,16 +123,42 @@ def propose_test_release(
     --------
     >>> plan = propose_test_release(0.5, 1e-6, release_epsilon=0.5)
     >>> plan.event.epsilon, round(plan.threshold, 3)
-    (Fraction(1, 1), 26.245)
+    (Fraction(1, 1), 26.683)
     """
     e1 = _validate.positive("test_epsilon", test_epsilon)
     d1 = _validate.open_unit("test_delta", test_delta)
     if 2 * d1 >= 1:
         raise ParameterError(f"test_delta must be < 1/2, got {test_delta!r}")
     e2, d2 = capped_epsilon(release_epsilon), below_one(release_delta)
-    threshold = -math.log(float(2 * d1)) / float(e1) * (1 + 4e-15)
     event = ApproximateDPEvent(e1 + e2, max(d1, d2), neighboring_relation)
-    return ProposeTestReleasePlan(threshold, e1, event)
+    return ProposeTestReleasePlan(_rarely_reached(e1, d1), e1, event)
+
+
+def parts_changed(assignment: str | None, relation: NeighboringRelation) -> int:
+    """Return how many parts of a dataset one record can change, if in one at a time.
+
+    Raises
+    ------
+    ParameterError
+        `assignment` is not known, does not suit the relation, or is left out where the
+        number depends on it.
+    """
+    if assignment is not None and assignment not in ("place", "key"):
+        raise ParameterError(f"assignment must be 'place' or 'key', got {assignment!r}")
+    if relation is NeighboringRelation.REPLACE_ONE:
+        if assignment is None:
+            raise ParameterError(
+                "assignment must be given for one record replaced: 'place' if the part "
+                "of a record depends on its public place alone, 'key' if on anything "
+                "of the record itself, which then leaves one part and enters another"
+            )
+        return 1 if assignment == "place" else 2
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE and assignment == "place":
+        raise ParameterError(
+            "assignment must be 'key' for one record more or less: the places of "
+            "other records move"
+        )
+    return 1
 
 
 @dataclass(frozen=True)
@@ -152,6 +193,7 @@ def subsample_and_aggregate(
     *,
     copies: int = 1,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    assignment: str | None = None,
 ) -> SubsampleAggregatePlan:
     """Return noise and cost of any statistic, computed on blocks and averaged.
 
@@ -168,16 +210,24 @@ def subsample_and_aggregate(
         In how many blocks one record may be, 1 ... blocks.
     neighboring_relation : NeighboringRelation
         How datasets differ; the block of a record must not depend on other records.
+    assignment : str, optional
+        What the block of a record depends on: "place" (its public place in the dataset
+        alone) or "key" (anything of the record itself, such as a hash of its user).
+        Required under `REPLACE_ONE`, where a record replaced changes one block by its
+        place, and two by its key. Under `ADD_OR_REMOVE_ONE` it is "key": a record
+        removed moves the places of others.
 
     Returns
     -------
     SubsampleAggregatePlan
-        Noise of scale copies (high - low)/(blocks epsilon).
+        Noise of scale changed (high - low)/(blocks epsilon), where `changed` blocks
+        are `copies`, or twice as many (see `assignment`), at most all.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
+        A parameter is of the wrong type or out of its domain; `assignment` is left out
+        or does not suit the relation.
 
     References
     ----------
@@ -193,7 +243,8 @@ def subsample_and_aggregate(
     if wide <= 0:
         raise ParameterError(f"low must be < high, got {low!r} and {high!r}")
     each = _validate.integer("copies", copies, 1, m)
-    size = each * wide / m
+    changed = min(m, each * parts_changed(assignment, neighboring_relation))
+    size = changed * wide / m
     scale = size / _validate.positive("epsilon", epsilon)
     return SubsampleAggregatePlan(
         m, size, LaplaceEvent(size, scale, neighboring_relation)
@@ -237,7 +288,8 @@ def exponential_mechanism_erm(
     records : int
         Number of records, >= 1; public.
     loss_range : int, float, Fraction or Decimal
-        A record's losses lie in an interval of this length, > 0.
+        A record's losses lie in an interval of this length, > 0. (Those of a gradient
+        bound G on a ball of radius R: 2 G R.)
     epsilon : int, float, Fraction or Decimal
         Pure epsilon of the exponential mechanism on mean losses, > 0.
     failure : int, float, Fraction or Decimal

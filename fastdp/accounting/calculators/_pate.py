@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fastdp import _validate
 from fastdp._validate import Real, float_down
+from fastdp.accounting.calculators._classics import parts_changed
 from fastdp.accounting.events import (
     Event,
     GaussianEvent,
@@ -20,7 +23,11 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = ["data_dependent_pate_divergence", "pate"]
 
+_Array: TypeAlias = "npt.NDArray[Any]"
+
 _NOISES = ("gaussian", "laplace")
+#: Up to here differences of votes are exact doubles, with room.
+MOST_VOTES = 10**12
 #: Relative rounding error that divergences are raised by.
 _SLOP = 1e-12
 
@@ -30,12 +37,13 @@ def pate(
     width: Real,
     *,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    assignment: str | None = None,
 ) -> Event:
     """Return the event of one noisy majority of teachers' votes, whatever the votes.
 
     Each teacher is trained on a part of the records of its own and casts one vote; the
     label with the largest noisy count is released. One record changes one vote, and so
-    two counts by 1 each.
+    two counts by 1 each; or two votes, see `assignment`.
 
     Parameters
     ----------
@@ -45,8 +53,14 @@ def pate(
     width : int, float, Fraction or Decimal
         sigma of Gaussian noise, scale of Laplace noise, > 0.
     neighboring_relation : NeighboringRelation
-        How datasets of the records differ; records must be dealt to teachers in a way
-        in which a record's place does not depend on other records.
+        How datasets of the records differ; the teacher of a record must not depend on
+        other records.
+    assignment : str, optional
+        What the teacher of a record depends on: "place" (its public place in the
+        dataset alone) or "key" (anything of the record itself). Required under
+        `REPLACE_ONE`, where a record replaced changes one vote by its place, and two
+        by its key. Under `ADD_OR_REMOVE_ONE` it is "key": a record removed moves the
+        places of others.
 
     Returns
     -------
@@ -56,12 +70,14 @@ def pate(
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
+        A parameter is of the wrong type or out of its domain; `assignment` is left out
+        or does not suit the relation.
 
     Privacy
     -------
     That of the whole noisy histogram, of which the label is a function: mu =
-    sqrt(2)/sigma, or pure 2/scale. The true votes play no part.
+    sqrt(2)/sigma, or pure 2/scale; twice that for two votes. The true votes play no
+    part.
 
     References
     ----------
@@ -76,9 +92,11 @@ def pate(
     """
     _check_noise(noise)
     size = _validate.positive("width", width)
+    votes = parts_changed(assignment, neighboring_relation)
     if noise == "gaussian":
-        return GaussianEvent(l2_sensitivity(2), size, neighboring_relation)
-    return LaplaceEvent(_validate.positive("votes", 2), size, neighboring_relation)
+        # two votes may move between the same two counts, by 2 each
+        return GaussianEvent(l2_sensitivity(2 * votes**2), size, neighboring_relation)
+    return LaplaceEvent(Fraction(2 * votes), size, neighboring_relation)
 
 
 def data_dependent_pate_divergence(
@@ -104,7 +122,8 @@ def data_dependent_pate_divergence(
     Returns
     -------
     float
-        At most what holds whatever the votes are, rounded up.
+        A bound for both directions between these votes and those after one teacher
+        votes otherwise; at most what holds whatever the votes are, rounded up.
 
     Raises
     ------
@@ -137,6 +156,11 @@ def data_dependent_pate_divergence(
             f"orders, got {order!r}"
         )
     gaps = (counts.max() - np.sort(counts)[:-1].astype(np.float64)).tolist()
+    # The theorems bound the divergence from these votes to any neighbour's. Applied to
+    # the neighbour they bound the other direction, and hold for any label in the
+    # winner's place: this one, from which one vote has gone to its nearest rival.
+    gaps = [gap - 1 for gap in gaps]
+    gaps[-1] -= 1
     if noise == "gaussian":
         return _gaussian(gaps, size, float(at)) * (1 + _SLOP)
     return _laplace(gaps, 1 / size, int(at)) * (1 + _SLOP)
@@ -144,16 +168,33 @@ def data_dependent_pate_divergence(
 
 def votes_of(votes: npt.ArrayLike, dimensions: int) -> npt.NDArray[np.int64]:
     """Return votes as rows, one for each query."""
-    counts = np.asarray(votes)
-    if counts.dtype.kind not in "iu" or not 1 <= counts.ndim <= dimensions:
+    rows = vote_rows(np.asarray(votes), dimensions)
+    if rows.min() < 0 or rows.max() > MOST_VOTES:
+        raise ParameterError(f"votes must be in [0, {MOST_VOTES}]")
+    return np.asarray(rows, dtype=np.int64)
+
+
+def vote_rows(votes: _Array, dimensions: int) -> _Array:
+    """Return votes as rows, one for each query; looks at dtype and shape alone."""
+    if votes.dtype.kind not in "iu" or not 1 <= votes.ndim <= dimensions:
         raise DTypeError(
             "votes must be integers in one dimension"
             + (" or two" if dimensions > 1 else "")
         )
-    rows = np.atleast_2d(counts)
-    if rows.shape[0] == 0 or rows.shape[1] < 2 or rows.min() < 0:
-        raise ParameterError("votes must be >= 0, for two labels or more")
-    return np.asarray(rows, dtype=np.int64)
+    rows = np.atleast_2d(votes)
+    if rows.shape[0] == 0 or rows.shape[1] < 2:
+        raise ParameterError(
+            "votes must be for one query or more of two labels or more"
+        )
+    return rows
+
+
+def clamped_votes(rows: _Array) -> npt.NDArray[np.int64]:
+    """Return votes clamped to [0, MOST_VOTES], whatever their integer dtype."""
+    if rows.dtype.kind == "u":  # in their own dtype: int64 would wrap
+        top = np.uint64(MOST_VOTES)
+        return np.minimum(rows.astype(np.uint64), top).astype(np.int64)
+    return rows.astype(np.int64).clip(0, MOST_VOTES)
 
 
 def _check_noise(noise: str) -> None:
@@ -166,17 +207,17 @@ def _check_noise(noise: str) -> None:
 def _gaussian(gaps: list[float], sigma: float, order: float) -> float:
     """Return `gaussian_bound` for these gaps to the winning label."""
     log_q = _log_sum([_log_half_erfc(gap / (2 * sigma)) for gap in gaps])
-    return gaussian_bound(log_q, len(gaps) + 1, sigma, order)
+    return gaussian_bound(log_q, sigma, order)
 
 
-def gaussian_bound(log_q: float, labels: int, sigma: float, order: float) -> float:
+def gaussian_bound(log_q: float, sigma: float, order: float) -> float:
     """Return Theorem 6's bound where its conditions hold, never above order/sigma^2.
 
     `log_q` is ln of a bound of the probability that another label wins.
     """
     plain = order / (sigma * sigma)
-    log_q = min(log_q, math.log1p(-1 / labels)) + 1e-13
-    if log_q >= 0:
+    log_q += 1e-13
+    if log_q >= -0.7:  # q >= 1/2: its conditions fail, as room < -log_q - 3/2
         return plain
     mu2 = sigma * math.sqrt(-log_q)
     mu1 = mu2 + 1
@@ -214,6 +255,8 @@ def _laplace(gaps: list[float], gamma: float, order: int) -> float:
     """
     moment = order - 1
     plain = min(2 * gamma * gamma * moment * (moment + 1), 2 * gamma * moment)
+    if min(gaps) < 0:  # Lemma 4 is for gaps to the winner
+        return plain / moment
     log_q = _log_sum([math.log((2 + gamma * g) / 4) - gamma * g for g in gaps])
     log_q += 1e-13
     if log_q >= -2 * gamma - math.log1p(math.exp(-2 * gamma)):  # q < 1/(e^(2 gamma)+1)
@@ -225,7 +268,7 @@ def _laplace(gaps: list[float], gamma: float, order: int) -> float:
 
 
 def _log_half_erfc(x: float) -> float:
-    """Return ln(erfc(x)/2) for x >= 0."""
+    """Return ln(erfc(x)/2)."""
     from scipy.special import log_ndtr
 
     return float(log_ndtr(-x * math.sqrt(2)))

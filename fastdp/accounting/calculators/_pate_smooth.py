@@ -37,7 +37,6 @@ _STEPS = 16
 _STEP = (2 + 1e-6) / _STEPS
 #: Relative rounding error of sums, which sensitivities are raised by.
 _SLOP = 1e-9
-_MOST_GAP = 10**12
 #: Where a table ends: relative to its first value, and in places.
 _NOTHING, _MOST_PLACES = 1e-15, 1 << 18
 
@@ -49,7 +48,8 @@ class DataDependentPATE:
     Parameters
     ----------
     divergence : float
-        Sum over the queries of a bound of the Renyi divergence given their votes.
+        Sum over the queries of a bound of the Renyi divergence between their votes and
+        those after one teacher votes otherwise, in both directions.
     smooth_sensitivity : float
         A bound, smooth in the votes, of how much one teacher changes `divergence`.
     smoothness : float
@@ -203,14 +203,12 @@ def _places(counts: npt.NDArray[np.int64], sigma: float) -> npt.NDArray[np.int64
     gap = -ndtri_exp(logs) * (sigma * math.sqrt(2))
     # a gap is between the least and the largest of its query's
     gap = np.clip(gap, gaps[:, 0], gaps[:, -1])
-    if gap.max() > _MOST_GAP:
-        raise ParameterError(f"votes must be <= {_MOST_GAP}")
     return np.asarray(np.floor(gap / _STEP), dtype=np.int64)
 
 
 @functools.lru_cache(maxsize=16)
 def _table(labels: int, sigma: float, order: float) -> _Floats:
-    """Return the least bound at each place of the lattice or below, none growing.
+    """Return a bound for both directions at each place of the lattice, none growing.
 
     Up to a place from where on it is next to nothing, and the last one serves.
     """
@@ -222,11 +220,13 @@ def _table(labels: int, sigma: float, order: float) -> _Floats:
         gaps = np.arange(start, max(2 * table.size, 64)) * _STEP - 1e-6
         log_q = log_ndtr(-np.maximum(gaps, 0.0) / (sigma * math.sqrt(2)))
         more = [
-            gaussian_bound(q + math.log(labels - 1), labels, sigma, order)
+            gaussian_bound(q + math.log(labels - 1), sigma, order)
             for q in log_q.tolist()
         ]
         table = np.append(table[:start], np.array(more) * (1 + 1e-12))
-    return np.minimum.accumulate(table)
+    # The bound is of the divergence from the votes to a neighbour's. A neighbour's gap
+    # is at most 2 smaller: the bound there is one of the other direction as well.
+    return np.append(np.full(_STEPS, table[0]), np.minimum.accumulate(table))
 
 
 def _changes(table: _Floats) -> _Floats:
