@@ -63,9 +63,10 @@ class PATEDivergence(Mechanism):
     The release costs `divergence()` at `order`, to be added to what is released, as
     one event; exact discrete noise, the bound rounded up. Datasets are neighbouring
     when one teacher votes otherwise, in any of the queries (a record that is replaced
-    changes two teachers where its teacher depends on the record). The released number is an
-    estimate of the cost of the majorities, not a bound. **Not timing-safe** (no timing
-    class): the scale of the noise depends on the votes, and so does the time it takes.
+    changes two teachers where its teacher depends on the record). The released number
+    is an estimate of the cost of the majorities, not a bound. **Not timing-safe** (no
+    timing class): the scale of the noise depends on the votes, and so does the time it
+    takes.
 
     References
     ----------
