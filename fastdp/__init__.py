@@ -1,58 +1,68 @@
 """fastdp: exact, cryptographically secure, timing-safe noise at hardware speed.
 
-Public names are resolved on first use, so that importing the package loads
-neither the C core nor scipy.
+A table of counts, released with differential privacy::
+
+    import fastdp
+
+    m = fastdp.DiscreteLaplace.from_epsilon(1.0, sensitivity=1)
+    m.release([1304, 2480, 961, 0])
+
+Integers: DiscreteLaplace, DiscreteGaussian, TruncatedLaplace. Real numbers: Laplace,
+Gaussian. Choices and quantiles: ExponentialMechanism, PermuteAndFlip,
+ReportNoisyMax, SparseVector, Quantiles, quantiles. Reports that users randomize
+themselves: RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse,
+ShuffledResponse, best_frequency_oracle. What releases cost together:
+`fastdp.accounting`. Pictures: `fastdp.plot`. The laws alone:
+`fastdp.distributions`, and draws from them: `fastdp.random`.
 """
 
-from importlib import import_module
-from typing import Any
+# Public names are resolved on first use, so that importing the package loads
+# neither the C core nor scipy. Checkers read the static imports instead, and no
+# `__getattr__`: a name that does not exist is an error to them.
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-_MODULES = {
-    "accounting",
-    "calibration",
-    "distributions",
-    "exceptions",
-    "mechanisms",
-    "plot",
-    "random",
-}
-_NAMES = {
-    "DiscreteGaussian": "fastdp.mechanisms",
-    "DiscreteLaplace": "fastdp.mechanisms",
-    "ExponentialMechanism": "fastdp.mechanisms",
-    "Gaussian": "fastdp.mechanisms",
-    "HadamardResponse": "fastdp.mechanisms",
-    "Laplace": "fastdp.mechanisms",
-    "LocalHashing": "fastdp.mechanisms",
-    "PermuteAndFlip": "fastdp.mechanisms",
-    "Quantiles": "fastdp.mechanisms",
-    "RandomizedResponse": "fastdp.mechanisms",
-    "ReportNoisyMax": "fastdp.mechanisms",
-    "ShuffledResponse": "fastdp.mechanisms",
-    "SparseVector": "fastdp.mechanisms",
-    "TruncatedLaplace": "fastdp.mechanisms",
-    "UnaryEncoding": "fastdp.mechanisms",
-    "best_frequency_oracle": "fastdp.mechanisms.local",
-    "noisy_argmax": "fastdp.mechanisms.noisy_max",
-    "FastDPError": "fastdp.exceptions",
-    "quantiles": "fastdp.mechanisms.quantile",
-    "show_config": "fastdp._config",
-}
+if TYPE_CHECKING:
+    # isort: off
+    from fastdp import (
+        accounting as accounting,
+        calibration as calibration,
+        distributions as distributions,
+        exceptions as exceptions,
+        mechanisms as mechanisms,
+        plot as plot,
+        random as random,
+    )
 
-__all__ = sorted(["__version__", *_MODULES, *_NAMES])
+    # isort: on
+    from fastdp._config import show_config as show_config
+    from fastdp.exceptions import FastDPError as FastDPError
+    from fastdp.mechanisms import *  # noqa: F403 - its __all__ is the list of names
+else:
+    _MODULES = (
+        *("accounting", "calibration", "distributions", "exceptions"),
+        *("mechanisms", "plot", "random"),
+    )
+    _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
 
+    def __getattr__(name):
+        from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"fastdp.{name}")
-    if name in _NAMES:
-        value = getattr(import_module(_NAMES[name]), name)
+        if name in _MODULES:
+            return import_module(f"fastdp.{name}")
+        if name in _ELSEWHERE:
+            value = getattr(import_module(f"fastdp.{_ELSEWHERE[name]}"), name)
+        elif name == "__all__":
+            listed = import_module("fastdp.mechanisms").__all__
+            value = sorted(["__version__", *_MODULES, *_ELSEWHERE, *listed])
+        elif name[:1] != "_" and name in import_module("fastdp.mechanisms").__all__:
+            value = getattr(import_module("fastdp.mechanisms"), name)
+        else:
+            raise AttributeError(f"module 'fastdp' has no attribute {name!r}")
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'fastdp' has no attribute {name!r}")
 
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__():
+        return __getattr__("__all__")

@@ -4,9 +4,9 @@ Pure Python over numpy and scipy; usable without the compiled core. The accounta
 that compute most are loaded on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fastdp import _public
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._calibrate import calibrate, calibrate_count
@@ -52,74 +52,27 @@ from fastdp.accounting.pure import PureAccountant
 from fastdp.accounting.tcdp import TCDPAccountant
 from fastdp.accounting.zcdp import ZCDPAccountant
 
-if TYPE_CHECKING:
-    from fastdp.accounting.fdp import (
-        ApproximateTradeOff,
-        FDPAccountant,
-        GaussianTradeOff,
-        GDPAccountant,
-        LaplaceTradeOff,
-        PiecewiseTradeOff,
-        TradeOffFunction,
-        compose_trade_offs,
-        gdp_delta,
-        gdp_epsilon,
-        gdp_log_delta,
-        trade_off_of,
-    )
-    from fastdp.accounting.filters import (
-        ApproximateFilter,
-        DeclaredFilter,
-        GDPFilter,
-        PrivacyFilter,
-        PureFilter,
-        RDPFilter,
-        ZCDPFilter,
-    )
-    from fastdp.accounting.pld import PLDAccountant, PrivacyLossDistribution
-    from fastdp.accounting.rdp import (
-        RDPAccountant,
-        rdp_to_delta,
-        rdp_to_epsilon,
-        renyi_divergence,
-    )
-
-__all__ = [
+__all__: list[str] = [
     "Accountant",
     "ApproximateAccountant",
     "ApproximateDPEvent",
-    "ApproximateFilter",
-    "ApproximateTradeOff",
     "ComposedEvent",
-    "DeclaredFilter",
     "DiscreteGaussianEvent",
     "DiscreteLaplaceEvent",
     "Event",
     "ExponentialMechanismEvent",
-    "FDPAccountant",
-    "GDPAccountant",
     "GDPEvent",
-    "GDPFilter",
     "GaussianEvent",
-    "GaussianTradeOff",
     "GroupEvent",
     "LaplaceEvent",
-    "LaplaceTradeOff",
     "NeighboringRelation",
-    "PLDAccountant",
     "PermuteAndFlipEvent",
-    "PiecewiseTradeOff",
     "PoissonSampledEvent",
-    "PrivacyFilter",
-    "PrivacyLossDistribution",
     "PrivacyLossEvent",
     "PureAccountant",
     "PureDPEvent",
-    "PureFilter",
     "PureOdometer",
-    "RDPAccountant",
     "RDPEvent",
-    "RDPFilter",
     "RandomizedResponseEvent",
     "SampledWithReplacementEvent",
     "SampledWithoutReplacementEvent",
@@ -128,73 +81,88 @@ __all__ = [
     "TCDPAccountant",
     "TCDPEvent",
     "TradeOffEvent",
-    "TradeOffFunction",
     "TruncatedDiscreteLaplaceEvent",
     "ZCDPAccountant",
     "ZCDPEvent",
-    "ZCDPFilter",
     "ZCDPOdometer",
     "advanced_composition",
     "basic_composition",
     "calibrate",
     "calibrate_count",
-    "compose_trade_offs",
     "conversions",
     "event_delta",
     "event_epsilon",
     "event_rho",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_log_delta",
     "group_delta",
     "group_epsilon",
     "group_rho",
     "kairouz_composition",
     "l2_sensitivity",
     "privacy_loss_from_pmf",
-    "rdp_to_delta",
-    "rdp_to_epsilon",
-    "renyi_divergence",
-    "trade_off_of",
 ]
 
-#: Where the names are that are loaded on first use.
-_LATER = {
-    "ApproximateFilter": "filters",
-    "ApproximateTradeOff": "fdp",
-    "DeclaredFilter": "filters",
-    "FDPAccountant": "fdp",
-    "GDPAccountant": "fdp",
-    "GDPFilter": "filters",
-    "GaussianTradeOff": "fdp",
-    "LaplaceTradeOff": "fdp",
-    "PLDAccountant": "pld",
-    "PiecewiseTradeOff": "fdp",
-    "PrivacyFilter": "filters",
-    "PrivacyLossDistribution": "pld",
-    "PureFilter": "filters",
-    "RDPAccountant": "rdp",
-    "RDPFilter": "filters",
-    "TradeOffFunction": "fdp",
-    "ZCDPFilter": "filters",
-    "compose_trade_offs": "fdp",
-    "gdp_delta": "fdp",
-    "gdp_epsilon": "fdp",
-    "gdp_log_delta": "fdp",
-    "rdp_to_delta": "rdp",
-    "rdp_to_epsilon": "rdp",
-    "renyi_divergence": "rdp",
-    "trade_off_of": "fdp",
-}
+_public.show(globals())
 
+# What computes most is loaded on first use; checkers see it here, and no
+# `__getattr__`: a name that does not exist is an error to them.
+if TYPE_CHECKING:
+    from fastdp.accounting import fdp, filters, rdp
+    from fastdp.accounting.fdp import *  # noqa: F403 - its __all__ lists the names
+    from fastdp.accounting.filters import *  # noqa: F403
+    from fastdp.accounting.pld import PLDAccountant, PrivacyLossDistribution
+    from fastdp.accounting.rdp import *  # noqa: F403
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __all__ += fdp.__all__
+    __all__ += filters.__all__
+    __all__ += rdp.__all__
+    __all__ += ["PLDAccountant", "PrivacyLossDistribution"]
+else:
+    _LATER = {
+        "fdp": (
+            "ApproximateTradeOff",
+            "FDPAccountant",
+            "GDPAccountant",
+            "GaussianTradeOff",
+            "LaplaceTradeOff",
+            "PiecewiseTradeOff",
+            "TradeOffFunction",
+            "compose_trade_offs",
+            "gdp_delta",
+            "gdp_epsilon",
+            "gdp_log_delta",
+            "trade_off_of",
+        ),
+        "filters": (
+            "ApproximateFilter",
+            "DeclaredFilter",
+            "GDPFilter",
+            "PrivacyFilter",
+            "PureFilter",
+            "RDPFilter",
+            "ZCDPFilter",
+        ),
+        "pld": (
+            "PLDAccountant",
+            "PrivacyLossDistribution",
+        ),
+        "rdp": (
+            "RDPAccountant",
+            "rdp_to_delta",
+            "rdp_to_epsilon",
+            "renyi_divergence",
+        ),
+    }
+    __all__ += [name for names in _LATER.values() for name in names]
 
+    def __getattr__(name):
+        from importlib import import_module
 
-def __dir__() -> list[str]:
-    return __all__
+        for module, names in _LATER.items():
+            if name in names:
+                value = getattr(import_module(f"{__name__}.{module}"), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)

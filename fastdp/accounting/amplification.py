@@ -12,7 +12,7 @@ import math
 from fractions import Fraction
 from typing import TypeAlias
 
-from fastdp import _validate
+from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting._amplification import shuffling
 from fastdp.accounting._amplification.iteration import (
@@ -499,3 +499,6 @@ def _pair(
             "local_delta must be 0 where categories is given: responses are pure"
         )
     return shuffling.ShuffledPair(float_up(e0), n, categories, float_up(d0))
+
+
+_public.show(globals())

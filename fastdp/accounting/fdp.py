@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from fastdp import _validate
+from fastdp import _public, _validate
 from fastdp._validate import float_down, float_up
 from fastdp.accounting import _gaussian, _gdp, _laplace, _trade_off, conversions
 from fastdp.accounting._accountant import Accountant
@@ -52,7 +52,7 @@ from fastdp.accounting.groups import grouped
 from fastdp.accounting.guarantees import exact_epsilon, log_up, sampling_rate
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
-__all__ = [
+__all__: list[str] = [
     "ApproximateTradeOff",
     "FDPAccountant",
     "GDPAccountant",
@@ -487,3 +487,6 @@ def _composed(state: _Product) -> TradeOffFunction:
 @functools.lru_cache(maxsize=256)
 def _function_of(event: Event) -> TradeOffFunction:
     return trade_off_of(event)
+
+
+_public.show(globals())

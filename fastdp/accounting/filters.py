@@ -37,7 +37,7 @@ from fastdp.exceptions import (
     UnsupportedEventError,
 )
 
-__all__ = [
+__all__: list[str] = [
     "ApproximateFilter",
     "DeclaredFilter",
     "GDPFilter",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastdp import _validate
+from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._bounds import Bracket, Certificate
@@ -266,3 +266,6 @@ def _exponential(bracket: Bracket) -> Bracket:
     if bracket.upper == -math.inf:
         upper = 0.0
     return Bracket(lower, min(max(middle, lower), upper), upper, bracket.method)
+
+
+_public.show(globals())

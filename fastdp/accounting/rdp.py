@@ -40,7 +40,12 @@ from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 _BITS = 1023
 _UNIT = 1 << _BITS
 
-__all__ = ["RDPAccountant", "rdp_to_delta", "rdp_to_epsilon", "renyi_divergence"]
+__all__: list[str] = [
+    "RDPAccountant",
+    "rdp_to_delta",
+    "rdp_to_epsilon",
+    "renyi_divergence",
+]
 
 
 def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float64]:

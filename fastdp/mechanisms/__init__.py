@@ -1,5 +1,6 @@
 """Mechanisms: immutable objects that draw noise and know their own privacy cost."""
 
+from fastdp import _public
 from fastdp.mechanisms.integer import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -11,9 +12,10 @@ from fastdp.mechanisms.local import (
     RandomizedResponse,
     ShuffledResponse,
     UnaryEncoding,
+    best_frequency_oracle,
 )
-from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax
-from fastdp.mechanisms.quantile import Quantiles
+from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
+from fastdp.mechanisms.quantile import Quantiles, quantiles
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.sparse_vector import SparseVector
@@ -34,4 +36,9 @@ __all__ = [
     "SparseVector",
     "TruncatedLaplace",
     "UnaryEncoding",
+    "best_frequency_oracle",
+    "noisy_argmax",
+    "quantiles",
 ]
+
+_public.show(globals())

@@ -7,6 +7,7 @@ In pictures of accounting every number is an accountant's, hence a bound. What i
 bound is given apart, drawn dashed, and called an approximation in the legend.
 """
 
+from fastdp import _public
 from fastdp.plot._accounting import epsilon_against_count, overview, profile, trade_off
 from fastdp.plot._amplification import (
     epsilon_against_clients,
@@ -26,3 +27,5 @@ __all__ = [
     "profile",
     "trade_off",
 ]
+
+_public.show(globals())

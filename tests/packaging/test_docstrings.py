@@ -16,7 +16,8 @@ MODULES = sorted(
     if not info.name.endswith(("__main__", "_core"))
 )
 
-MECHANISMS = [getattr(fastdp.mechanisms, name) for name in fastdp.mechanisms.__all__]
+LISTED = [getattr(fastdp.mechanisms, name) for name in fastdp.mechanisms.__all__]
+MECHANISMS = [thing for thing in LISTED if inspect.isclass(thing)]
 DRAWING = [
     *(getattr(fastdp.random, name) for name in fastdp.random.__all__),
     *(
@@ -41,8 +42,8 @@ SOURCES = [
         "fastdp.testing",
     )
 ]
-LISTED = [getattr(module, name) for module in SOURCES for name in module.__all__]
-PUBLIC = list({id(thing): thing for thing in LISTED if callable(thing)}.values())
+NAMED = [getattr(module, name) for module in SOURCES for name in module.__all__]
+PUBLIC = list({id(thing): thing for thing in NAMED if callable(thing)}.values())
 
 
 def sections(thing):
@@ -106,10 +107,22 @@ def test_some_functions_have_a_parameters_section():
 
 
 def examples():
+    """Yield each docstring's examples once: a class shows its public module alone."""
     finder = doctest.DocTestFinder(exclude_empty=True)
+    seen = set()
     for name in MODULES:
         module = importlib.import_module(name)
-        yield from (test for test in finder.find(module) if test.examples)
+        found = finder.find(module)
+        for thing in vars(module).values():
+            if inspect.isclass(thing) and thing.__module__.startswith("fastdp"):
+                whole = f"{thing.__module__}.{thing.__name__}"
+                found += finder.find(
+                    thing, whole, module=False, globs=dict(vars(module))
+                )
+        for test in found:
+            if test.examples and test.docstring not in seen:
+                seen.add(test.docstring)
+                yield test
 
 
 @pytest.mark.parametrize("test", list(examples()), ids=lambda test: test.name)

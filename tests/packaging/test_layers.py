@@ -66,11 +66,12 @@ def test_c_keeps_away_from_stdio_and_python(path):
 
 # ---- Python --------------------------------------------------------------------
 
-_FLOOR = {"exceptions", "_validate"}
+_FLOOR = {"exceptions", "_public", "_validate"}
 
 #: What each module or subpackage may import of the package. `fastdp` itself is lazy.
 MAY_IMPORT = {
     "exceptions": set(),
+    "_public": set(),
     "_validate": {"exceptions"},
     "_threads": {"exceptions"},
     "_stream": {"exceptions"},
@@ -119,13 +120,24 @@ def python_files():
     return sorted(p for p in paths if p.suffix in (".py", ".pyx"))
 
 
+def executed(node):
+    """Yield the nodes that run: not what is there for type checkers alone."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            if child in node.orelse:
+                yield from executed(child)
+        else:
+            yield from executed(child)
+
+
 def imported(text, suffix):
     """Return the modules of the package that a source imports, by their first name."""
     if suffix == ".pyx":
         found = re.findall(r"^\s*from fastdp\.(\w+) c?import", text, re.M)
         return set(found)
     names = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in executed(ast.parse(text)):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "fastdp":
@@ -177,8 +189,10 @@ def test_every_kind_of_import_is_seen():
         "import fastdp.random as r\n"
         "from fastdp import _core, testing\n"
         "def f():\n    from fastdp.accounting.events import Event\n"
+        "if TYPE_CHECKING:\n    from fastdp import cli\n"
+        "else:\n    from fastdp import plot\n"
     )
-    seen = {"fastdp", "random", "_core", "testing", "accounting"}
+    seen = {"fastdp", "random", "_core", "testing", "accounting", "plot"}
     assert imported(text, ".py") == seen
     assert imported("from fastdp._fdp cimport *\n", ".pyx") == {"_fdp"}
 

@@ -1,15 +1,18 @@
 """Public names: they resolve, they are listed, and importing them stays light."""
 
+import ast
 import importlib
+import pickle
 import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 import fastdp
-from fastdp import exceptions
+from fastdp import accounting, exceptions
 from tools import import_time
 
 MODULES = sorted(
@@ -49,6 +52,52 @@ def test_the_package_lists_its_modules_and_names():
         "random",
         "show_config",
     } <= set(fastdp.__all__)
+
+
+def public_things():
+    """Yield each class and function that a public module lists, and the module."""
+    for name in PUBLIC:
+        module = importlib.import_module(name)
+        for entry in getattr(module, "__all__", ()):
+            thing = getattr(module, entry)
+            if isinstance(thing, type | FunctionType):
+                yield module, entry, thing
+
+
+def test_what_is_public_shows_a_public_module():
+    things = list(public_things())
+    assert len(things) > 150
+    for _, entry, thing in things:
+        shown = sys.modules[thing.__module__]
+        assert "._" not in thing.__module__, thing
+        assert getattr(shown, entry) is thing
+
+
+def test_pickle_finds_public_classes_where_they_say_that_they_are():
+    for _, _, thing in public_things():
+        assert pickle.loads(pickle.dumps(thing)) is thing
+
+
+def statically_imported(module):
+    """Return the names that a package's imports for type checkers alone bind."""
+    tree = ast.parse(Path(module.__file__).read_text())
+    blocks = [n for n in tree.body if isinstance(n, ast.If)]
+    names = set()
+    for node in blocks[0].body:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        for alias in node.names:
+            if alias.name == "*":
+                names |= set(importlib.import_module(node.module).__all__)
+            else:
+                names.add(alias.name)
+    return names
+
+
+def test_type_checkers_see_the_names_that_there_are():
+    assert statically_imported(fastdp) == set(fastdp.__all__) - {"__version__"}
+    later = {name for names in accounting._LATER.values() for name in names}
+    assert statically_imported(accounting) - {"fdp", "filters", "rdp"} == later
 
 
 def test_testing_is_not_a_public_name():

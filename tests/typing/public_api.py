@@ -1,4 +1,7 @@
-"""What a type checker must know of the public interface; mypy reads it."""
+"""What type checkers must know of the public interface: mypy and pyright read it.
+
+A comment that ignores an error is itself an error where there is none.
+"""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -8,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp import accounting, calibration, distributions, exceptions, mechanisms
+from fastdp import accounting, calibration, distributions, exceptions
 from fastdp import random as fdp_random
 from fastdp.testing import FixedStream
 
 
 def mechanisms_have_their_types(counts: npt.NDArray[np.int64]) -> None:
-    laplace = mechanisms.DiscreteLaplace.from_epsilon(Decimal("0.1"), sensitivity=1)
-    assert_type(laplace, mechanisms.DiscreteLaplace)
+    laplace = fastdp.DiscreteLaplace.from_epsilon(Decimal("0.1"), sensitivity=1)
+    assert_type(laplace, fastdp.DiscreteLaplace)
     assert_type(laplace.scale, int | float | Fraction)
     assert_type(laplace.std, float)
     assert_type(laplace.epsilon(2, delta=Fraction(1, 10**6)), float)
@@ -26,43 +29,55 @@ def mechanisms_have_their_types(counts: npt.NDArray[np.int64]) -> None:
     laplace.release(5, stream=FixedStream("typing"))
     laplace.release(counts, stream=7)  # type: ignore[arg-type]
     laplace.release(counts, counts)  # type: ignore[call-arg]
-    mechanisms.DiscreteLaplace("10")  # type: ignore[arg-type]
-    mechanisms.DiscreteGaussian.from_epsilon(1)  # type: ignore[attr-defined]
+    fastdp.DiscreteLaplace("10")  # type: ignore[arg-type]
+    fastdp.DiscreteGaussian.from_epsilon(1)  # type: ignore[attr-defined]
 
-    gaussian = mechanisms.Gaussian.from_epsilon_delta(1.0, 1e-6, 2.5, coordinates=3)
-    assert_type(gaussian, mechanisms.Gaussian)
+    gaussian = fastdp.Gaussian.from_epsilon_delta(1.0, 1e-6, 2.5, coordinates=3)
+    assert_type(gaussian, fastdp.Gaussian)
     assert_type(gaussian.coordinates, int)
     assert_type(gaussian.bounds, tuple[float, float] | None)
-    mechanisms.Gaussian(1.0, 3)  # type: ignore[call-arg]
+    fastdp.Gaussian(1.0, 3)  # type: ignore[call-arg]
 
-    truncated = mechanisms.TruncatedLaplace.from_epsilon_delta(1, 1e-6)
+    truncated = fastdp.TruncatedLaplace.from_epsilon_delta(1, 1e-6)
     assert_type(truncated.bound, int)
 
 
+def unknown_names_are_errors(laplace: fastdp.DiscreteLaplace) -> None:
+    assert_type(fastdp.DiscreteLaplace(3), fastdp.DiscreteLaplace)
+    kind: type[fastdp.DiscreteLaplace] = fastdp.DiscreteLaplace
+    laplace.relase(3)  # type: ignore[attr-defined]
+    print(fastdp.NoSuchThing)  # type: ignore[attr-defined]
+    print(fastdp.accounting.NoSuchThing)  # type: ignore[attr-defined]
+    accountant = fastdp.accounting.PLDAccountant().compose(kind(2).event())
+    assert_type(accountant, accounting.PLDAccountant)
+    accountant.epsilons_at(1e-6)  # type: ignore[attr-defined]
+    assert_type(accounting.ZCDPFilter(1).remaining, Fraction)
+
+
 def local_mechanisms_have_their_types(labels: npt.NDArray[np.int64]) -> None:
-    oracle = mechanisms.LocalHashing.from_epsilon(1, 100, buckets=2)
-    assert_type(oracle, mechanisms.LocalHashing)
+    oracle = fastdp.LocalHashing.from_epsilon(1, 100, buckets=2)
+    assert_type(oracle, fastdp.LocalHashing)
     assert_type(oracle.p, Fraction)
     estimate = oracle.estimate(oracle.release(labels, workers=2))
     assert_type(estimate.users, int)
     oracle.aggregator().add(labels).merge(oracle.aggregator())
-    mechanisms.HadamardResponse.from_epsilon(1)  # type: ignore[call-arg]
+    fastdp.HadamardResponse.from_epsilon(1)  # type: ignore[call-arg]
 
 
 def selections_have_their_types(scores: npt.NDArray[np.float64]) -> None:
-    choice = mechanisms.ExponentialMechanism(1.0, Fraction(1, 2), monotonic=True)
+    choice = fastdp.ExponentialMechanism(1.0, Fraction(1, 2), monotonic=True)
     choice.select(scores, k=3, method="gumbel", workers=2)
     choice.select(scores, method="softmax")  # type: ignore[arg-type]
-    mechanisms.ExponentialMechanism(1.0, 1, True)  # type: ignore[call-arg]
+    fastdp.ExponentialMechanism(1.0, 1, True)  # type: ignore[call-arg]
 
 
 def functions_have_their_types() -> None:
     assert_type(fdp_random.bytes(4), bytes)
-    assert_type(fdp_random.permutation(4), "np.ndarray[Any, Any]")
+    assert_type(fdp_random.permutation(4), np.ndarray[Any, Any])
     fdp_random.discrete_laplace(Fraction(1, 3), (2, 3), workers=2)
     fdp_random.discrete_gaussian(2.5, stream=np.random.default_rng())  # type: ignore[arg-type]
     assert_type(calibration.laplace_scale(1, 2), Fraction)
-    assert_type(fastdp.show_config(), Any)
+    assert_type(fastdp.show_config(), dict[str, str])
 
 
 def errors_are_what_they_replace() -> None:

@@ -4,6 +4,7 @@ Each takes the plain parameters of a known algorithm, checks the conditions of i
 analysis and returns a plan with its event, for the accountants, and its guarantee.
 """
 
+from fastdp import _public
 from fastdp.accounting.calculators._classics import (
     ERMPlan,
     ProposeTestReleasePlan,
@@ -49,3 +50,5 @@ __all__ = [
     "smooth_sensitivity_divergence",
     "subsample_and_aggregate",
 ]
+
+_public.show(globals())

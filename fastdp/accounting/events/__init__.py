@@ -6,6 +6,7 @@ combined. It holds no data and no noise, so it may be stored, compared and publi
 (`to_json`). Accountants and `fastdp.accounting.conversions` read guarantees off it.
 """
 
+from fastdp import _public
 from fastdp.accounting.events._base import Event, NeighboringRelation, relation_of
 from fastdp.accounting.events._choices import (
     ExponentialMechanismEvent,
@@ -71,3 +72,5 @@ __all__ = [
     "privacy_loss_from_pmf",
     "relation_of",
 ]
+
+_public.show(globals())

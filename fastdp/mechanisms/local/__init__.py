@@ -1,5 +1,6 @@
 """Local mechanisms: every user privatises one category; counts are estimated."""
 
+from fastdp import _public
 from fastdp.mechanisms.local._base import FrequencyOracle
 from fastdp.mechanisms.local.aggregation import Aggregator
 from fastdp.mechanisms.local.estimates import ConsistentEstimate, FrequencyEstimate
@@ -22,3 +23,5 @@ __all__ = [
     "UnaryEncoding",
     "best_frequency_oracle",
 ]
+
+_public.show(globals())
