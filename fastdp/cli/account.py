@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import decimal
 import json
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +21,9 @@ from fastdp.exceptions import ParameterError
 if TYPE_CHECKING:
     from fastdp.cli._account_file import Account, Unknown
     from fastdp.cli._account_notions import Counted, Reading
+
+#: Longest reason of a refusal in the table, in characters; JSON has all of it.
+_LONGEST_REASON = 72
 
 _DESCRIPTION = """\
 Add up the privacy that the events of a file cost, and print epsilon at --delta (or
@@ -221,7 +225,7 @@ def _as_table(
     width = max(len(r.notion) for r in readings)
     for r in readings:
         if r.value is None:
-            lines.append(f"  {r.notion:<{width}}  {'-':<16}  refused: {r.what}")
+            lines.append(f"  {r.notion:<{width}}  {'-':<16}  refused: {_short(r.what)}")
             continue
         # Ten digits would hide the difference of the two bounds.
         lower = "" if r.lower is None else f"; lower {r.lower!r}, upper {r.value!r}"
@@ -232,6 +236,12 @@ def _as_table(
         name = "epsilon" if question.asks_epsilon else "delta"
         lines.append(f"target {name} {_shown(met[0])}: {verdict}")
     return "\n".join(" ".join(line.splitlines()) for line in lines)
+
+
+def _short(reason: str) -> str:
+    """Return the first clause of a refusal, events by their names alone."""
+    text = re.sub(r"(\w+Event)\(.*\)", r"\1", reason.partition(";")[0])
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 
 
 def _heading(account: Account) -> str:
@@ -307,4 +317,5 @@ def _picture(
         limits["central limit"] = limit
     delta = question.delta if question.asks_epsilon else None
     at = float(delta) if delta else 1e-6
-    return plot.overview(event, makers, at, count, limits=limits)
+    target = None if question.epsilon is None else float(question.epsilon)
+    return plot.overview(event, makers, at, count, target=target, limits=limits)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fastdp import _validate
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 from fastdp.plot._figure import figure_of
+from fastdp.plot._titles import events_title, guarantee, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +28,17 @@ _LINES = np.concatenate([np.logspace(-9, -2, 15), np.linspace(0.015, 0.995, 50)]
 
 #: Points of a trade-off curve.
 _RATES = np.linspace(0, 1, 501)
+
+
+#: The same in an overview, which has a second for all its pictures.
+_OVERVIEW = np.concatenate([np.logspace(-12, -2, 11), [0.02, 0.05, 0.1]])
+
+#: How marks of what was asked look.
+_MARK: dict[str, Any] = {"color": "0.3", "linestyle": ":", "linewidth": 1.0}
+_AIM = {**_MARK, "linestyle": "-."}
+
+#: How far above the asked epsilon, or the target, an overview shows curves.
+_REACH = 4.0
 
 
 class Accountant(Protocol):
@@ -45,6 +57,7 @@ def epsilon_against_count(
     delta: float,
     counts: Iterable[int],
     *,
+    target: float | None = None,
     approximations: Mapping[str, Callable[[int], float]] | None = None,
     axes: Axes = None,
 ) -> Figure:
@@ -61,6 +74,8 @@ def epsilon_against_count(
         >= 0 and < 1.
     counts : iterable of int
         Numbers of compositions, each >= 1.
+    target : float, optional
+        An epsilon to mark.
     approximations : mapping of str to callable, optional
         Take a count and return an epsilon that is no bound.
     axes : matplotlib.axes.Axes, optional
@@ -103,13 +118,18 @@ def epsilon_against_count(
         )
     for name, estimate in (approximations or {}).items():
         drawn_line(axes, name, places, [estimate(k) for k in places], dashed=True)
+    _mark(axes, target=target)
+    relation = getattr(event, "neighboring_relation", None)
+    axes.set_title(events_title([(event, 1)], relation), fontsize="medium")
     return labelled(axes, "compositions", delta)
 
 
 def profile(
-    accountants: Mapping[str, Accountant],
+    accountants: Accountant | Mapping[str, Accountant],
     deltas: npt.ArrayLike | None = None,
     *,
+    delta: float | None = None,
+    target: float | None = None,
     approximations: Mapping[str, Callable[[float], float]] | None = None,
     axes: Axes = None,
 ) -> Figure:
@@ -117,10 +137,14 @@ def profile(
 
     Parameters
     ----------
-    accountants : mapping of str to Accountant
-        What to call each, and the accountant that has composed the events.
+    accountants : Accountant, or mapping of str to Accountant
+        The accountant that has composed the events, or several and what to call each.
     deltas : array_like of float, optional
         > 0 and < 1 each; default 1e-12 to 0.1.
+    delta : float, optional
+        A delta to mark.
+    target : float, optional
+        An epsilon to mark.
     approximations : mapping of str to callable, optional
         Take a delta and return an epsilon that is no bound.
     axes : matplotlib.axes.Axes, optional
@@ -152,8 +176,9 @@ def profile(
     [3.058, 2.419, 1.546]
     """
     places = _PROFILE if deltas is None else _open_units("deltas", deltas)
+    named = _named(accountants)
     axes = drawn_axes(axes)
-    for name, accountant in accountants.items():
+    for name, accountant in named.items():
         drawn_line(axes, name, places, _epsilons(accountant, places))
     for name, estimate in (approximations or {}).items():
         values = [estimate(delta) for delta in places.tolist()]
@@ -161,6 +186,8 @@ def profile(
     axes.set_xscale("log")
     axes.set_xlabel("delta")
     axes.set_ylabel("epsilon")
+    _mark(axes, delta=delta, target=target)
+    _entitle(axes, named, delta)
     return finished(axes)
 
 
@@ -172,8 +199,10 @@ class TradeOff(Protocol):
 
 
 def trade_off(
-    accountants: Mapping[str, Accountant | TradeOff],
+    accountants: Accountant | TradeOff | Mapping[str, Accountant | TradeOff],
     *,
+    delta: float | None = None,
+    target: float | None = None,
     approximations: Mapping[str, Callable[[float], float]] | None = None,
     axes: Axes = None,
 ) -> Figure:
@@ -185,9 +214,14 @@ def trade_off(
 
     Parameters
     ----------
-    accountants : mapping of str to Accountant or TradeOffFunction
-        What to call each, and the accountant that has composed the events, or the
-        function itself.
+    accountants : Accountant or TradeOffFunction, or mapping of str to them
+        The accountant that has composed the events, or the function itself; or
+        several and what to call each.
+    delta : float, optional
+        Where the title states epsilon, and what belongs to `target`; default 0.
+    target : float, optional
+        An epsilon: the curve of (target, delta) privacy is marked. A line that is
+        nowhere below it meets the target.
     approximations : mapping of str to callable, optional
         Take a delta and return an epsilon that is no bound.
     axes : matplotlib.axes.Axes, optional
@@ -217,19 +251,24 @@ def trade_off(
     >>> from fastdp import plot
     >>> from fastdp.accounting import LaplaceEvent, PureAccountant
     >>> accountant = PureAccountant().compose(LaplaceEvent(1, 1))
-    >>> figure = plot.trade_off({"pure": accountant})
-    >>> len(figure.axes[0].lines)
-    2
+    >>> figure = plot.trade_off(accountant)
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['PureAccountant', 'perfect privacy']
     """
+    named = _named(accountants)
     axes = drawn_axes(axes)
-    for name, accountant in accountants.items():
+    for name, accountant in named.items():
         drawn_line(axes, name, _RATES, _curve(accountant))
     for name, estimate in (approximations or {}).items():
         values = np.array([estimate(delta) for delta in _LINES.tolist()])
         drawn_line(axes, name, _RATES, _least_misses(values), dashed=True)
     axes.plot([0, 1], [1, 0], color="0.6", linewidth=0.8, label="perfect privacy")
+    if target is not None:
+        curve = _line_of(float(target), float(delta or 0))
+        axes.plot(_RATES, curve, **_AIM, label=f"target epsilon {target:.6g}")
     axes.set_xlabel("false-positive rate")
     axes.set_ylabel("least false-negative rate")
+    _entitle(axes, named, delta)
     return finished(axes)
 
 
@@ -239,9 +278,13 @@ def overview(
     delta: float,
     count: int,
     *,
+    target: float | None = None,
     limits: Mapping[str, Callable[[int, float], float]] | None = None,
 ) -> Figure:
-    """Draw what several notions say of a composition: all three pictures in one.
+    """Draw what several notions say of a composition: all pictures in one.
+
+    The asked delta and count, and the target, are marked. What lies far above them
+    is left out: it says nothing about what was asked.
 
     Parameters
     ----------
@@ -253,14 +296,17 @@ def overview(
     delta : float
         > 0 and < 1: where epsilon is drawn against the number of compositions.
     count : int
-        Number of compositions for the other two, >= 1.
+        Number of compositions, >= 1.
+    target : float, optional
+        An epsilon to mark.
     limits : mapping of str to callable, optional
         Take a count and a delta and return an epsilon that is no bound.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Three pictures side by side.
+        Three pictures side by side; for a single event two, without that of epsilon
+        against the number of compositions.
 
     Raises
     ------
@@ -293,19 +339,73 @@ def overview(
     given = limits or {}
     by_delta = {name: _with_count(limit, times) for name, limit in given.items()}
     by_count = {name: _with_delta(limit, at) for name, limit in given.items()}
+    known = {name: _epsilon_or_nan(a, at) for name, a in composed.items()}
+    least = min((e for e in known.values() if e == e), default=float("nan"))
+    top = _REACH * max(least, target or 0.0) or 1.0
+    near = {name: a for name, a in composed.items() if not known[name] > top}
+    makers = {name: accountants[name] for name in near}
     figure = figure_of(14)
-    first, second, third = figure.subplots(1, 3)
-    profile(composed, approximations=by_delta, axes=first)
-    epsilon_against_count(
-        event,
-        accountants,
-        at,
-        _counts_up_to(max(times, 100)),
-        approximations=by_count,
-        axes=second,
+    panels = list(figure.subplots(1, 3 if times > 1 else 2))
+    profile(
+        near,
+        _OVERVIEW,
+        delta=at,
+        target=target,
+        approximations=by_delta,
+        axes=panels[0],
     )
-    trade_off(composed, approximations=by_delta, axes=third)
+    if times > 1:
+        epsilon_against_count(
+            event,
+            makers,
+            at,
+            _counts_up_to(times),
+            target=target,
+            approximations=by_count,
+            axes=panels[1],
+        )
+    curves = {name: _quick_curve(a, known[name]) for name, a in near.items()}
+    trade_off(curves, delta=at, target=target, approximations=by_delta, axes=panels[-1])
+    for axes in panels[:-1]:
+        if np.isfinite(top):
+            axes.set_ylim(0, min(axes.get_ylim()[1], top))
+    return _together(figure, panels, event, times, (least, at))
+
+
+def _together(
+    figure: Figure,
+    panels: list[Axes],
+    event: object,
+    count: int,
+    reading: tuple[float, float],
+) -> Figure:
+    """Give pictures of one composition one title and one legend, below them all."""
+    shown: dict[str, Any] = {}
+    for axes in panels:
+        axes.get_legend().remove()
+        axes.set_title("")
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    figure.legend(
+        shown.values(),
+        shown.keys(),
+        loc="outside lower center",
+        ncols=min(6, len(shown)),
+        fontsize="small",
+    )
+    relation = getattr(event, "neighboring_relation", None)
+    title = events_title([(event, count)], relation)
+    if np.isfinite(reading[0]):
+        title += f": {guarantee(*reading)}"
+    figure.suptitle(title.replace("$", r"\$"), fontsize="medium")
     return figure
+
+
+def _epsilon_or_nan(accountant: Accountant, delta: float) -> float:
+    try:
+        return accountant.epsilon(delta)
+    except UnsupportedEventError:
+        return float("nan")
 
 
 def _with_count(
@@ -338,9 +438,9 @@ def epsilon_of(
     accountant = make()
     try:
         accountant.compose(event, count)
-        return accountant.epsilon(delta)
     except UnsupportedEventError:
         return float("nan")
+    return _epsilon_or_nan(accountant, delta)
 
 
 def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
@@ -353,13 +453,7 @@ def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
     if together is not None:  # one search for all of them
         with contextlib.suppress(UnsupportedEventError):
             return np.asarray(together(deltas))
-    values = []
-    for delta in deltas.tolist():
-        try:
-            values.append(accountant.epsilon(delta))
-        except UnsupportedEventError:
-            values.append(float("nan"))
-    return np.array(values)
+    return np.array([_epsilon_or_nan(accountant, d) for d in deltas.tolist()])
 
 
 def _curve(subject: Accountant | TradeOff) -> Floats:
@@ -370,6 +464,26 @@ def _curve(subject: Accountant | TradeOff) -> Floats:
     if bounds is not None:  # which knows the exact function
         return np.asarray(bounds(points=8).lower(_RATES))
     return _least_misses(_epsilons(subject, _LINES))
+
+
+def _quick_curve(subject: Any, largest: float) -> Any:
+    """Return what `trade_off` draws fast: lines of a few epsilons, up to `largest`."""
+    deltas_at = getattr(subject, "delta_profile", None)
+    if deltas_at is None or not np.isfinite(largest):
+        return subject
+    epsilons = np.linspace(0, largest, 40)
+    deltas = np.asarray(deltas_at(epsilons)[1])
+    curve = np.zeros(_RATES.size)
+    for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
+        curve = np.maximum(curve, _line_of(epsilon, delta))
+    return lambda rates: curve
+
+
+def _line_of(epsilon: float, delta: float) -> Floats:
+    """Return the trade-off function of (epsilon, delta) privacy at `_RATES`."""
+    grown = np.exp(min(epsilon, 700))
+    either = np.maximum(1 - delta - grown * _RATES, (1 - delta - _RATES) / grown)
+    return np.asarray(np.maximum(either, 0.0))
 
 
 def _least_misses(epsilons: Floats) -> Floats:
@@ -392,20 +506,46 @@ def drawn_line(
         x,
         np.asarray(y, dtype=np.float64),
         linestyle="--" if dashed else "-",
-        linewidth=1.4,
+        linewidth=max(1.2, 3.2 - 0.5 * len(axes.lines)),  # equal curves all show
         label=label.replace("$", r"\$"),
     )
 
 
 def drawn_axes(axes: Axes) -> Axes:
     """Return the axes, or those of a new figure."""
-    return figure_of(6).subplots() if axes is None else axes
+    return figure_of(8).subplots() if axes is None else axes
+
+
+def _named(subjects: Any) -> Mapping[str, Any]:
+    """Return what to draw by its name; one alone is called by its class."""
+    if isinstance(subjects, Mapping):
+        return subjects
+    return {type(subjects).__name__: subjects}
+
+
+def _mark(
+    axes: Axes, *, delta: float | None = None, target: float | None = None
+) -> None:
+    """Mark what was asked: a delta on the abscissa, an epsilon on the ordinate."""
+    if delta is not None:
+        axes.axvline(delta, **_MARK, label=f"delta {float(delta):.6g}")
+    if target is not None:
+        axes.axhline(target, **_AIM, label=f"target epsilon {float(target):.6g}")
+
+
+def _entitle(axes: Axes, subjects: Mapping[str, Any], delta: float | None) -> None:
+    """Give a picture of one composition its title; several have their names."""
+    titles = {title_of(subject) for subject in subjects.values()}
+    if len(titles) == 1:
+        one = next(iter(subjects.values()))
+        title = title_of(one, delta) if len(subjects) == 1 else titles.pop()
+        axes.set_title(title.replace("$", r"\$"), fontsize="medium")
 
 
 def finished(axes: Axes) -> Figure:
-    """Return the figure of the axes, with a legend."""
+    """Return the figure of the axes, with a legend beside the data."""
     if axes.lines:
-        axes.legend(fontsize="small")
+        axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure: Figure = axes.figure
     return figure
 

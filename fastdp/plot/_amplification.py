@@ -17,6 +17,7 @@ from fastdp.plot._accounting import (
     epsilon_of,
     labelled,
 )
+from fastdp.plot._titles import events_title, words_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,6 +96,8 @@ def epsilon_against_rate(
             for p in places
         ]
         drawn_line(axes, name, [float(p) for p in places], values)
+    counted = [(event, times)]
+    axes.set_title(events_title(counted, event.neighboring_relation), fontsize="medium")
     return labelled(axes, "sampling rate", delta)
 
 
@@ -166,6 +169,7 @@ def epsilon_against_clients(
     own = float(_validate.exact("local_epsilon", local_epsilon))
     axes.axhline(own, color="0.6", linewidth=0.8, label="each report alone")
     axes.set_yscale("log")
+    axes.set_title(f"shuffled reports, each of epsilon {own:.6g}", fontsize="medium")
     return labelled(axes, "clients", delta)
 
 
@@ -250,6 +254,8 @@ def epsilon_against_iterations(
             GDPAccountant().compose(*event_of(count)).epsilon(delta) for count in places
         ]
         drawn_line(axes, name, places, values)
+    title = f"noisy gradient descent, {words_of(one.neighboring_relation)}"
+    axes.set_title(title, fontsize="medium")
     return labelled(axes, "iterations", delta)
 
 

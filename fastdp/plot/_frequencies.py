@@ -118,7 +118,7 @@ def frequencies(
     axes.axhline(0, color="0.6", linewidth=0.8)
     axes.set_ylabel("frequency")
     axes.set_title(f"{estimate.users:,} reports")
-    axes.legend()
+    axes.legend(fontsize="small", loc="upper right", bbox_to_anchor=(1, -0.12))
     return figure
 
 

@@ -297,3 +297,100 @@ def test_overview_has_three_pictures_and_marks_what_is_no_bound() -> None:
 def test_refusals_of_pictures_of_accounting(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+# ---- what a picture says of itself -------------------------------------------------
+
+
+def boxes_overlap(figure: Any) -> bool:
+    """Tell whether a legend lies on axes."""
+    figure.canvas.draw()
+    legends = [axes.get_legend() for axes in figure.axes] + figure.legends
+    return any(
+        legend.get_window_extent().overlaps(axes.get_window_extent())
+        for legend in legends
+        if legend is not None
+        for axes in figure.axes
+    )
+
+
+EXACT = PLDAccountant().compose(GaussianEvent(1, Fraction(41, 2)), 100)
+
+
+def test_one_accountant_needs_no_name() -> None:
+    figure = plot.trade_off(EXACT, delta=1e-6, target=3)
+    assert list(lines(figure)) == [
+        "PLDAccountant",
+        "perfect privacy",
+        "target epsilon 3",
+    ]
+    # What meets the target is nowhere below the curve of (3, 1e-6) privacy.
+    shown = lines(figure)
+    above = np.array(shown["PLDAccountant"][1]) - np.array(shown["target epsilon 3"][1])
+    assert above.min() >= -1e-12
+    assert list(lines(plot.trade_off(GaussianTradeOff(1)))) == [
+        "GaussianTradeOff",
+        "perfect privacy",
+    ]
+    assert list(lines(plot.profile(EXACT, [1e-6]))) == ["PLDAccountant"]
+
+
+def test_titles_state_mechanism_epsilon_and_relation() -> None:
+    figure = plot.trade_off(EXACT, delta=1e-6)
+    bound = EXACT.epsilon(1e-6)
+    assert bound == pytest.approx(2.1937832)
+    assert figure.axes[0].get_title() == (
+        "100 x Gaussian(sensitivity=1, sigma=20.5), add or remove one\n"
+        "epsilon 2.194 at delta 1e-06"
+    )
+    figure = plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, [1, 2])
+    title = "Laplace(sensitivity=1, scale=20), add or remove one"
+    assert figure.axes[0].get_title() == title
+    figure = plot.overview(LAPLACE, NOTIONS, 1e-6, 10)
+    assert figure.get_suptitle().startswith(f"10 x {title}: epsilon 0.4992 at")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plot.trade_off(EXACT, delta=1e-6, target=3),
+        lambda: plot.profile(EXACT, delta=1e-6, target=3),
+        lambda: plot.overview(LAPLACE, NOTIONS, 1e-6, 10, target=1),
+        lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, [1, 9], target=1),
+        lambda: plot.frequencies(COUNTS, ["a", "b", "c", "d"]),
+    ],
+)
+def test_legends_cover_no_data(draw: Any) -> None:
+    assert not boxes_overlap(draw())
+
+
+def test_the_asked_delta_and_the_target_are_marked() -> None:
+    shown = lines(plot.profile(EXACT, [1e-9, 1e-3], delta=1e-6, target=3))
+    assert shown["delta 1e-06"][0] == [1e-6, 1e-6]
+    assert shown["target epsilon 3"][1] == [3, 3]
+    figure = plot.overview(LAPLACE, NOTIONS, 1e-6, 10, target=1)
+    for axes, marks in zip(figure.axes, (2, 1, 1), strict=True):
+        labels = [line.get_label() for line in axes.lines]
+        assert sum(name.startswith(("delta", "target")) for name in labels) == marks
+
+
+def test_an_overview_draws_no_more_than_was_asked() -> None:
+    # Of one event no composition; and no notion whose epsilon is far above the least.
+    once = plot.overview(LAPLACE, NOTIONS, 1e-6, 1)
+    assert [axes.get_xlabel() for axes in once.axes] == [
+        "delta",
+        "false-positive rate",
+    ]
+    often = plot.overview(
+        LaplaceEvent(1, 1),
+        {"tight": RDPAccountant, "sum": PureAccountant},
+        1e-6,
+        300,
+    )
+    assert PureAccountant().compose(LaplaceEvent(1, 1), 300).epsilon(0) == 300
+    by_count = often.axes[1]
+    assert max(by_count.lines[0].get_xdata()) == 300
+    for axes in often.axes[:2]:
+        assert axes.get_ylim()[1] <= 4 * RDPAccountant().compose(
+            LaplaceEvent(1, 1), 300
+        ).epsilon(1e-6)
