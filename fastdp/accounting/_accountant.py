@@ -6,7 +6,7 @@ immutable, and the hooks are functions of it without side effects:
 * `_start()` gives the state of an accountant that has seen nothing;
 * `_charge(state, event, count)` gives the state after `count` times `event`, which is
   no `ComposedEvent` or `SelfComposedEvent` (the base takes them apart), and a
-  `GroupEvent` only around what `groups.grouped` has no rule for; or raises
+  `GroupEvent` only around what `_facts.grouped` has no rule for; or raises
   `UnsupportedEventError`;
 * `_epsilon_at(state, delta)` for an exact delta in [0, 1), rounded up, or infinity or
   `UnsupportedEventError` where the notion gives no finite one;
@@ -29,11 +29,11 @@ import numpy as np
 
 from fastdp._validate import Real
 from fastdp.accounting import conversions
+from fastdp.accounting._facts import facts_of
 from fastdp.accounting._numeric import exp_up, shortened_up
 from fastdp.accounting._record import Record, Statement
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting.events._base import Event, check_event
-from fastdp.accounting.guarantees import exact_epsilon
 from fastdp.exceptions import DTypeError, UnsupportedEventError
 
 __all__ = ["Accountant", "Statement"]
@@ -139,7 +139,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         own = self._charge(state[0], event, count)
         pure, one = state[1], None
         if pure is not None:
-            one = exact_epsilon(event)
+            one = facts_of(event).pure()
         if pure is None or one is None:
             return own, None
         return own, shortened_up(pure + count * one)
@@ -161,6 +161,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         UnsupportedEventError
             No finite epsilon is proved at this delta.
         """
+        self._require_one("delta", delta, "epsilon_profile")
         d = conversions.below_one(delta)
         state, pure = self._snapshot()
         if pure == 0:
@@ -192,6 +193,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         UnsupportedEventError
             No delta below 1 is proved at any epsilon.
         """
+        self._require_one("epsilon", epsilon, "delta_profile")
         e = conversions.capped_epsilon(epsilon)
         state, pure = self._snapshot()
         if pure is not None and e >= pure:
@@ -217,6 +219,11 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
             No delta below 1 is proved at any epsilon.
         """
         return exp_up(self.log_delta(epsilon))
+
+    def _require_one(self, name: str, value: object, profile: str) -> None:
+        """Refuse many numbers, and name the reading that takes them."""
+        if isinstance(value, list | tuple | np.ndarray) and hasattr(self, profile):
+            raise DTypeError(f"{name} must be one number; {profile} takes many")
 
     @classmethod
     def from_statement(cls, statement: Statement) -> Self:

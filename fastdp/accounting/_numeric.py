@@ -53,6 +53,13 @@ def log_down(value: Fraction) -> float:
     return result - 1e-15 * abs(result)
 
 
+def log_up(probability: float) -> float:
+    """Return ln(probability) rounded up; -inf for 0."""
+    if probability <= 0:
+        return -math.inf
+    return min(0.0, math.nextafter(math.log(probability), math.inf))
+
+
 def sqrt_up(square: Fraction, bits: int = 80) -> Fraction:
     """Return a rational >= sqrt(square): the root if rational, else within 2^-bits."""
     numerator, denominator = square.numerator, square.denominator

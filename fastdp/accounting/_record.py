@@ -10,11 +10,11 @@ import abc
 import json
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, NoReturn, Self, TypeVar
 
 from fastdp import _validate
+from fastdp.accounting._facts import leaves
 from fastdp.accounting.events._base import (
     Event,
     NeighboringRelation,
@@ -25,12 +25,6 @@ from fastdp.accounting.events._base import (
     unwrapped,
     wrapped,
 )
-from fastdp.accounting.events._composite import (
-    ComposedEvent,
-    GroupEvent,
-    SelfComposedEvent,
-)
-from fastdp.accounting.groups import grouped
 from fastdp.exceptions import (
     BudgetExceededError,
     DTypeError,
@@ -87,33 +81,6 @@ def _counted(entry: object) -> tuple[Event, int]:
     if not isinstance(entry, dict) or set(entry) != {"event", "count"}:
         raise ParameterError("each of events must have event and count")
     return event_of(entry["event"]), _validate.integer("count", entry["count"], 1)
-
-
-def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yield the events that `count` times `event` composes, with their counts.
-
-    Groups go inward: what holds of a composition for a group is the composition of
-    what holds of its parts for that group. Nested groups become one.
-    """
-    match event:
-        case ComposedEvent(events=events):
-            for part in events:
-                yield from leaves(part, count)
-        case SelfComposedEvent(event=inner, count=times):
-            yield from leaves(inner, count * times)
-        case GroupEvent(event=inner, size=size):
-            for part, times in leaves(inner, count):
-                yield (_grouped(part, size), times)
-        case _:
-            yield event, count
-
-
-def _grouped(event: Event, size: int) -> Event:
-    """Return the group's event, as one about single individuals where a rule says."""
-    inner = event
-    if isinstance(event, GroupEvent):
-        inner, size = event.event, size * event.size
-    return grouped(inner, size) or GroupEvent(inner, size)
 
 
 class Record(abc.ABC, Generic[State]):

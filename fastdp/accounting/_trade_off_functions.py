@@ -499,3 +499,24 @@ def _after(outer: _trade_off.Knots, inner: _trade_off.Knots) -> _trade_off.Knots
     xs = np.union1d(place, inner[0])
     fs = np.interp(1 - np.interp(xs, *inner), *outer)
     return _trade_off.lowered(xs, fs, 6e-16)
+
+
+def from_points(x: npt.ArrayLike, f: npt.ArrayLike) -> PiecewiseTradeOff:
+    """Return the function of knots that were rounded to doubles, lowered for it."""
+    knots = np.asarray(x, np.float64), np.asarray(f, np.float64)
+    return PiecewiseTradeOff.of_knots(_trade_off.lowered(*knots, 4e-16))
+
+
+def discrete_laplace(shift: int, rate: float) -> PiecewiseTradeOff:
+    """Return the function of one coordinate moved by all of the budget."""
+    j = np.arange(shift + 1)
+    mass = np.exp(-rate * j) * -np.expm1(-rate)
+    mass[[0, -1]] = np.exp(-rate * j[[0, -1]])
+    mass /= 1 + np.exp(-rate)
+    # Q(j) = mass falls with the distance from Q's center; P is its mirror image.
+    x = np.concatenate([[0.0], np.cumsum(mass[::-1])])
+    f = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])
+    x[-1] = 1.0
+    return PiecewiseTradeOff.of_knots(
+        _trade_off.lowered(x, np.minimum(f, 1.0), 1e-15 * shift)
+    )

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from fastdp import _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._facts import facts_of
 from fastdp.accounting._numeric import (
     inflate,
     log_fraction,
@@ -28,7 +29,6 @@ from fastdp.accounting._numeric import (
 from fastdp.accounting._two_point import log_stick, rough_log_stick, stick_near
 from fastdp.accounting.conversions import below_one, invert
 from fastdp.accounting.events import Event
-from fastdp.accounting.guarantees import exact_pair
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = [
@@ -194,7 +194,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
         return _Pairs()
 
     def _charge(self, state: _Pairs, event: Event, count: int) -> _Pairs:
-        pair = exact_pair(event)
+        pair = facts_of(event).stated()
         if pair is None:
             raise UnsupportedEventError(
                 f"no (epsilon, delta) is stated by {event!r}; state one by an "

@@ -396,6 +396,13 @@ def pure_to_rho(epsilon: Real) -> float:
     )
 
 
+def rho_of_pure(epsilon: Fraction) -> Fraction:
+    """Return the rational rho of pure privacy, rounded up; 0 for 0."""
+    if epsilon == 0:
+        return epsilon
+    return min(Fraction(pure_to_rho(epsilon)), epsilon)
+
+
 def pure_to_mu(epsilon: Real) -> float:
     """Return mu of the Gaussian privacy that pure epsilon implies, rounded up.
 

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from fastdp import _public, _validate
 from fastdp._validate import float_down, float_up
-from fastdp.accounting import _gaussian, _gdp, _laplace, _trade_off, conversions
+from fastdp.accounting import _gaussian, _gdp, _trade_off, conversions
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._facts import facts_of
 from fastdp.accounting._gdp import reals
-from fastdp.accounting._numeric import log_down, shortened_up, sqrt_up
+from fastdp.accounting._numeric import log_down, log_up, shortened_up, sqrt_up
 from fastdp.accounting._series import Floats
 from fastdp.accounting._trade_off_functions import (
     ApproximateTradeOff,
@@ -32,24 +33,7 @@ from fastdp.accounting._trade_off_functions import (
     PiecewiseTradeOff,
     TradeOffFunction,
 )
-from fastdp.accounting.events import (
-    ApproximateDPEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    Event,
-    GaussianEvent,
-    GDPEvent,
-    GroupEvent,
-    LaplaceEvent,
-    NeighboringRelation,
-    PoissonSampledEvent,
-    RandomizedResponseEvent,
-    SampledWithoutReplacementEvent,
-    TradeOffEvent,
-    TruncatedDiscreteLaplaceEvent,
-)
-from fastdp.accounting.groups import grouped
-from fastdp.accounting.guarantees import exact_epsilon, log_up, sampling_rate
+from fastdp.accounting.events import Event, NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 __all__: list[str] = [
@@ -68,8 +52,6 @@ __all__: list[str] = [
 ]
 
 _LARGEST_COUNT = 10**9
-#: Discrete Laplace shifts up to this are followed atom by atom.
-_MOST_ATOMS = 2000
 
 
 # ---- the Gaussian profile for arrays ------------------------------------------------
@@ -280,7 +262,14 @@ class GDPAccountant(Accountant[Fraction]):
         return Fraction(0)
 
     def _charge(self, state: Fraction, event: Event, count: int) -> Fraction:
-        return shortened_up(state + count * _mu_of(event) ** 2)
+        mu = facts_of(event).mu()
+        if mu is None:
+            raise UnsupportedEventError(
+                f"no mu is known for {event!r}: only continuous Gaussian noise, such "
+                "noise on a fine grid and stated Gaussian privacy have one (the delta "
+                "of discrete Gaussian noise exceeds the Gaussian's)"
+            )
+        return shortened_up(state + count * mu**2)
 
     def _epsilon_at(self, state: Fraction, delta: Fraction) -> float:
         if delta == 0:
@@ -304,24 +293,6 @@ class GDPAccountant(Accountant[Fraction]):
         return _gaussian.log_delta(epsilon, sqrt_up(state))
 
 
-def _mu_of(event: Event) -> Fraction:
-    match event:
-        case GaussianEvent(sensitivity=s, sigma=width):
-            return s / width
-        case GDPEvent(mu=mu):
-            return mu
-        case GroupEvent(event=inner, size=size):
-            same = grouped(inner, size)
-            if same is not None:
-                return _mu_of(same)
-        case DiscreteGaussianEvent():
-            raise UnsupportedEventError(
-                "discrete Gaussian noise is not Gaussian private: its delta exceeds "
-                f"the Gaussian's; got {event!r}"
-            )
-    raise UnsupportedEventError(f"no mu is known for {event!r}")
-
-
 def trade_off_of(event: Event) -> TradeOffFunction:
     """Return a trade-off function on or below that of one event.
 
@@ -338,61 +309,7 @@ def trade_off_of(event: Event) -> TradeOffFunction:
     UnsupportedEventError
         No trade-off function is known for the event.
     """
-    match event:
-        case GaussianEvent() | GDPEvent() if (mu := _mu_of(event)) > 0:
-            return GaussianTradeOff(mu)
-        case LaplaceEvent(sensitivity=s, scale=b):
-            return LaplaceTradeOff(s / b)
-        case DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            if _laplace.whole(s) <= _MOST_ATOMS:
-                return _discrete_laplace(_laplace.whole(s), float_up(1 / b))
-        case RandomizedResponseEvent(p=p, q=q):
-            first, last = float_down(q), float_up(p)
-            x = np.array([0.0, first, 1 - last, 1.0])
-            return _from_points(x, np.array([1.0, 1 - last, first, 0.0]))
-        case TruncatedDiscreteLaplaceEvent(sensitivity=s, scale=b, bound=bound):
-            shift = _laplace.whole(s)
-            lost = Fraction(_laplace.truncated_tail(shift, b, bound))
-            return ApproximateTradeOff(shift / b, lost)
-        case ApproximateDPEvent(epsilon=e, delta=d):
-            return ApproximateTradeOff(e, d)
-        case TradeOffEvent(false_positive_rates=x, false_negative_rates=f):
-            rates = np.array([float(v) for v in x]), np.array([float(v) for v in f])
-            return _from_points(*rates).symmetrized()
-        case PoissonSampledEvent(event=inner) if sampling_rate(event) is not None:
-            return trade_off_of(inner).sampled(event.sampling_probability)
-        case SampledWithoutReplacementEvent(event=inner):
-            rate = sampling_rate(event)
-            if rate is not None:
-                return trade_off_of(inner).amplified(rate)
-        case GroupEvent(event=inner, size=size):
-            same = grouped(inner, size)
-            if same is not None:
-                return trade_off_of(same)
-    pure = exact_epsilon(event)
-    if pure is not None:
-        return ApproximateTradeOff(pure)
-    raise UnsupportedEventError(f"no trade-off function is known for {event!r}")
-
-
-def _from_points(x: Floats, f: Floats) -> PiecewiseTradeOff:
-    """Return the function of knots that were rounded to doubles, lowered for it."""
-    return PiecewiseTradeOff.of_knots(_trade_off.lowered(x, f, 4e-16))
-
-
-def _discrete_laplace(shift: int, rate: float) -> PiecewiseTradeOff:
-    """Return the function of one coordinate moved by all of the budget."""
-    j = np.arange(shift + 1)
-    mass = np.exp(-rate * j) * -np.expm1(-rate)
-    mass[[0, -1]] = np.exp(-rate * j[[0, -1]])
-    mass /= 1 + np.exp(-rate)
-    # Q(j) = mass falls with the distance from Q's centre; P is its mirror image.
-    x = np.concatenate([[0.0], np.cumsum(mass[::-1])])
-    f = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])
-    x[-1] = 1.0
-    return PiecewiseTradeOff.of_knots(
-        _trade_off.lowered(x, np.minimum(f, 1.0), 1e-15 * shift)
-    )
+    return facts_of(event).trade_off()
 
 
 @dataclass(frozen=True)
@@ -448,8 +365,9 @@ class FDPAccountant(Accountant[_Product]):
         return _Product()
 
     def _charge(self, state: _Product, event: Event, count: int) -> _Product:
-        if isinstance(event, GaussianEvent | GDPEvent):
-            square = shortened_up(state.square + count * _mu_of(event) ** 2)
+        mu = facts_of(event).mu()
+        if mu is not None:
+            square = shortened_up(state.square + count * mu**2)
             return _Product(square, state.counts)
         trade_off_of(event)
         return state.plus(event, count)

@@ -20,6 +20,7 @@ from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._calibrate import calibrate_count
+from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import shortened_up
 from fastdp.accounting._record import Record
 from fastdp.accounting.events import (
@@ -29,7 +30,6 @@ from fastdp.accounting.events import (
     NeighboringRelation,
 )
 from fastdp.accounting.events._base import check_event, relation_of
-from fastdp.accounting.guarantees import exact_epsilon, exact_pair, exact_rho
 from fastdp.accounting.rdp import renyi_divergence
 from fastdp.exceptions import (
     BudgetExceededError,
@@ -171,7 +171,7 @@ class PureFilter(_SumFilter):
         super().__init__(neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
-        epsilon = exact_epsilon(event)
+        epsilon = facts_of(event).pure()
         if epsilon is None:
             raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
         return epsilon
@@ -207,7 +207,7 @@ class ZCDPFilter(_SumFilter):
         super().__init__(neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
-        return exact_rho(event)
+        return require_rho(event)
 
     def _budget(self) -> str:
         return f"rho {float_up(self._limit)!r}"
@@ -438,7 +438,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         return _Broken()
 
     def _step(self, state: _Broken, event: Event, count: int) -> _Broken:
-        pair = exact_pair(event)
+        pair = facts_of(event).stated()
         if pair is None:
             raise UnsupportedEventError(f"no (epsilon, delta) is stated by {event!r}")
         epsilon, delta = pair

@@ -14,10 +14,10 @@ from typing import Self
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
+from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import log_down, root_above, shortened_up
 from fastdp.accounting._record import Record
 from fastdp.accounting.events import Event, NeighboringRelation
-from fastdp.accounting.guarantees import exact_epsilon, exact_rho
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["PureOdometer", "ZCDPOdometer"]
@@ -50,7 +50,7 @@ class PureOdometer(Record[Fraction]):
         return Fraction(0)
 
     def _step(self, state: Fraction, event: Event, count: int) -> Fraction:
-        epsilon = exact_epsilon(event)
+        epsilon = facts_of(event).pure()
         if epsilon is None:
             raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
         return shortened_up(state + count * epsilon)
@@ -150,7 +150,7 @@ class ZCDPOdometer(Record[_Running]):
         return _Running()
 
     def _step(self, state: _Running, event: Event, count: int) -> _Running:
-        rho, pure = exact_rho(event), None
-        if state.pure is not None and (one := exact_epsilon(event)) is not None:
+        rho, pure = require_rho(event), None
+        if state.pure is not None and (one := facts_of(event).pure()) is not None:
             pure = shortened_up(state.pure + count * one)
         return _Running(shortened_up(state.rho + count * rho), pure)

@@ -19,15 +19,16 @@ from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._bounds import Bracket, Certificate
-from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
-from fastdp.accounting._pld.pairs import step_of
-from fastdp.accounting._pld.readings import (
+from fastdp.accounting._curve_readings import (
     CurveReadings,
     LogProfile,
     TradeOffBounds,
     require_bool,
 )
+from fastdp.accounting._facts import facts_of
+from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld.state import State, log_delta_at
+from fastdp.accounting._pld.steps import Step
 from fastdp.accounting._pld.trade_off import ProfileTradeOff
 from fastdp.accounting.events import Event
 from fastdp.exceptions import UnsupportedEventError
@@ -127,7 +128,7 @@ class PLDAccountant(CurveReadings[State]):
         return State()
 
     def _charge(self, state: State, event: Event, count: int) -> State:
-        return state.plus(step_of(event), count)
+        return state.plus(_step_of(event), count)
 
     # ---- what all accountants have -------------------------------------------------
 
@@ -231,7 +232,7 @@ class PLDAccountant(CurveReadings[State]):
             found.method,
         )
 
-    # ---- whole curves (_pld/readings.py) ---------------------------------------------
+    # ---- whole curves (_curve_readings.py) -------------------------------------------
 
     def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
         return functools.partial(state.bounds, removal=removal)
@@ -248,6 +249,11 @@ class PLDAccountant(CurveReadings[State]):
 
     def _lost(self, state: State) -> float:
         return state.lost
+
+
+@functools.lru_cache(maxsize=16)
+def _step_of(event: Event) -> Step:
+    return facts_of(event).step()
 
 
 def _shown(bracket: Bracket, aim: float, relative: bool = True) -> Bounds:

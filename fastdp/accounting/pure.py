@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._facts import facts_of
 from fastdp.accounting._numeric import shortened_up
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting.events import Event
-from fastdp.accounting.guarantees import exact_epsilon
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["PureAccountant"]
@@ -41,7 +41,7 @@ class PureAccountant(Accountant[Fraction]):
         return Fraction(0)
 
     def _charge(self, state: Fraction, event: Event, count: int) -> Fraction:
-        epsilon = exact_epsilon(event)
+        epsilon = facts_of(event).pure()
         if epsilon is None:
             raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
         return shortened_up(state + count * epsilon)

@@ -18,11 +18,10 @@ from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._facts import facts_of, leaves
 from fastdp.accounting._numeric import exp_up, log_down
-from fastdp.accounting._record import leaves
 from fastdp.accounting._renyi.conversion import epsilon_at_order, log_delta_at_order
 from fastdp.accounting._renyi.curves import EXCESS, ConcentratedCurve, Curve
-from fastdp.accounting._renyi.mechanisms import curve_of
 from fastdp.accounting._renyi.search import (
     ANYWHERE,
     Objective,
@@ -95,7 +94,7 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
     gap = _orders(order) - 1
     total = np.zeros(gap.size)
     for part, count in leaves(event):
-        curve, lost = curve_of(part)
+        curve, lost = facts_of(part).curve()
         if lost:
             raise UnsupportedEventError(
                 f"the Renyi divergence of {part!r} is infinite: it has a delta"
@@ -199,7 +198,7 @@ class _Part(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def _part_of(event: Event) -> _Part:
     """Return what an event adds, or refuse it."""
-    curve, lost = curve_of(event)
+    curve, lost = facts_of(event).curve()
     if lost >= 1 or curve.largest_gap <= 0:
         raise UnsupportedEventError(f"no Renyi curve is known for {event!r}")
     line = None

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 from fastdp.accounting import _zcdp
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._facts import require_rho
 from fastdp.accounting._numeric import log_down, shortened_up
 from fastdp.accounting.events import Event, TCDPEvent
-from fastdp.accounting.guarantees import exact_rho
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["TCDPAccountant"]
@@ -63,7 +63,7 @@ class TCDPAccountant(Accountant[_Segment]):
             rho = event.rho
             omega = event.omega if omega is None else min(event.omega, omega)
         else:
-            rho = exact_rho(event)
+            rho = require_rho(event)
         return _Segment(shortened_up(state.rho + count * rho), omega)
 
     def _epsilon_at(self, state: _Segment, delta: Fraction) -> float:

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 from fastdp.accounting import _zcdp
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._facts import require_rho
 from fastdp.accounting._numeric import log_down, shortened_up
 from fastdp.accounting.events import Event, ZCDPEvent
-from fastdp.accounting.guarantees import exact_rho
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["ZCDPAccountant"]
@@ -67,7 +67,7 @@ class ZCDPAccountant(Accountant[_Line]):
         if isinstance(event, ZCDPEvent):
             rho, xi = event.rho, event.xi
         else:
-            rho = exact_rho(event)
+            rho = require_rho(event)
         return _Line(
             shortened_up(state.rho + count * rho), shortened_up(state.xi + count * xi)
         )

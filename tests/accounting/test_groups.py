@@ -30,7 +30,8 @@ from fastdp.accounting import (
     event_epsilon,
     event_rho,
 )
-from fastdp.accounting.groups import group_delta, group_epsilon, group_rho, grouped
+from fastdp.accounting._facts import grouped
+from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 mp.mp.dps = 60

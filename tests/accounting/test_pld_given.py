@@ -411,7 +411,8 @@ def test_groups_and_stated_pairs_stand_for_themselves():
 
 
 def test_a_step_of_which_rho_is_known_leaves_the_bounds_of_the_others():
-    wide = DiscreteGaussianEvent(5, 9)  # several coordinates: only rho is used
+    # several coordinates and little noise: only rho is used
+    wide = DiscreteGaussianEvent(Fraction(3, 2), Fraction(9, 5))
     other = (PoissonSampledEvent(0.02, GaussianEvent(1, 1)), 100)
     alone = accountant(other).epsilon_bounds(1e-6)
     bounds = accountant(other, (wide, 1)).epsilon_bounds(1e-6)

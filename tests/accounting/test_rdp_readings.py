@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastdp.accounting._renyi.mechanisms import curve_of
+from fastdp.accounting._facts import facts_of
 from fastdp.accounting._renyi.window import Window
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
@@ -44,7 +44,7 @@ def test_epsilon_asked_after_every_event(part, delta):
 
 
 def test_a_window_bounds_its_sum_from_both_sides():
-    curve = curve_of(STEP)[0]
+    curve = facts_of(STEP).curve()[0]
     window = Window.around(2.0, 3.0)
     for count in (1000, 500):
         window = window.plus(curve, count)
@@ -57,7 +57,7 @@ def test_a_window_bounds_its_sum_from_both_sides():
 
 
 def test_a_window_is_not_believed_where_it_is_coarse():
-    curve = curve_of(LaplaceEvent(1, 1))[0]
+    curve = facts_of(LaplaceEvent(1, 1)).curve()[0]
     window = Window.around(1.0, 400.0).plus(curve, 1000)
     gaps = np.linspace(2.0, 390.0, 50)
     low, high = window.bounds(gaps, np.zeros_like(window.gaps))
@@ -73,5 +73,5 @@ def test_curves_that_err_more_are_not_interpolated():
         accountant.compose(coarse).epsilon(1e-5)
     assert accountant._reader._kept is None
     far = PoissonSampledEvent(Fraction(1, 10**6), GaussianEvent(1, 3))
-    assert curve_of(far)[0].trusted_gap < 150
-    assert curve_of(coarse)[0].trusted_gap == 0
+    assert facts_of(far).curve()[0].trusted_gap < 150
+    assert facts_of(coarse).curve()[0].trusted_gap == 0

@@ -171,6 +171,134 @@ def test_imports_go_down(path):
         assert names - MAY_IMPORT[unit] == set()
 
 
+# ---- the accounting wing ---------------------------------------------------------
+
+#: Floors of `fastdp.accounting`, from the bottom up, by the first name below it: a
+#: module imports from its own floor and those below, and no imports go in a circle.
+FLOORS = {
+    "numbers and events": (
+        *("_bounds", "_discrete_gaussian", "_gaussian", "_gdp", "_grid_noise"),
+        *("_laplace", "_numeric", "_response", "_sampling", "_series", "_zcdp"),
+        *("conversions", "events", "groups"),
+    ),
+    "laws and engines": (
+        *("_pld", "_renyi", "_trade_off", "_trade_off_functions"),
+        *("_two_point", "_two_point_grid"),
+    ),
+    "facts": ("_facts",),
+    "accountants": (
+        *("_accountant", "_curve_readings", "_record"),
+        *("approx", "fdp", "pld", "pure", "rdp", "tcdp", "zcdp"),
+    ),
+    "readings": (
+        *("_amplification", "_calibrate", "amplification", "calculators"),
+        *("filters", "guarantees", "limits", "odometers", "readings", ""),
+    ),
+}
+FLOOR_OF = {name: i for i, names in enumerate(FLOORS.values()) for name in names}
+WING = "fastdp.accounting"
+
+
+def wing():
+    """Return the paths of the wing's modules by name."""
+    found = {}
+    for path in (ROOT / "fastdp" / "accounting").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def inner_imports(text, modules):
+    """Return the wing's modules that a source imports when it runs."""
+    tree = ast.parse(text)
+    only_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    names = set()
+    for node in ast.walk(tree):
+        if id(node) in only_types:
+            continue
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= (full & set(modules)) or {node.module}
+    return names & set(modules)
+
+
+def floor_of(module):
+    return FLOOR_OF[module.removeprefix(WING).lstrip(".").partition(".")[0]]
+
+
+def circles(arrows):
+    """Return the modules that are left when those without open imports are taken."""
+    left = dict(arrows)
+    while ready := [m for m, below in left.items() if not below & set(left)]:
+        for module in ready:
+            del left[module]
+    return left
+
+
+def heights(arrows):
+    """Return on which floor each module stands, counted from its own imports."""
+    found = {}
+    while len(found) < len(arrows):
+        for module, below in arrows.items():
+            if module not in found and below <= set(found):
+                found[module] = 1 + max((found[b] for b in below), default=0)
+    return found
+
+
+def wing_arrows():
+    modules = wing()
+    return {
+        name: inner_imports(path.read_text(), modules) - {name, WING}
+        for name, path in modules.items()
+        if name != WING
+    }
+
+
+def test_the_wing_has_floors_and_no_circle():
+    arrows = wing_arrows()
+    assert len(arrows) > 50
+    upward = [
+        (module, other)
+        for module, below in arrows.items()
+        for other in below
+        if floor_of(other) > floor_of(module)
+    ]
+    assert upward == []
+    assert circles(arrows) == {}
+
+
+def test_the_wing_is_counted():
+    """Prints (with -s) the rooms and floors of the wing and of its engine."""
+    arrows = wing_arrows()
+    engine = {
+        name: {b for b in below if "._pld." in b}
+        for name, below in arrows.items()
+        if "._pld." in name
+    }
+    for title, part in (("wing", arrows), ("engine", engine)):
+        lines = sum(len(wing()[name].read_text().splitlines()) for name in part)
+        floors = max(heights(part).values())
+        print(f"{title}: {len(part)} rooms, {floors} floors, {lines} lines, 0 circles")
+        assert floors > 1
+
+
+def test_an_upward_import_and_a_circle_are_seen():
+    modules = {"fastdp.accounting.pld": None, "fastdp.accounting._pld.atoms": None}
+    text = "def f():\n    from fastdp.accounting.pld import X\n"
+    assert inner_imports(text, modules) == {"fastdp.accounting.pld"}
+    typed = "if TYPE_CHECKING:\n    from fastdp.accounting.pld import X\n"
+    assert inner_imports(typed, modules) == set()
+    assert floor_of("fastdp.accounting.pld") > floor_of("fastdp.accounting._pld.atoms")
+    assert set(circles({"a": {"b"}, "b": {"a"}, "c": {"a"}, "d": set()})) == {*"abc"}
+
+
 def test_the_layers_have_no_cycle():
     done = set()
     while len(done) < len(MAY_IMPORT):

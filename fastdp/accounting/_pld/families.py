@@ -23,7 +23,7 @@ from fastdp.accounting._pld.interval_profile import IntervalProfile
 from fastdp.accounting._pld.losses import GaussianLoss, Loss
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.simple_losses import LaplaceLoss
-from fastdp.accounting._pld.steps import Sided, Step, bounded, symmetric
+from fastdp.accounting._pld.steps import Sided, Step, between, bounded, symmetric
 from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
 
@@ -55,16 +55,26 @@ class Family(ABC):
 
 @dataclass(frozen=True)
 class GaussianFamily(Family):
-    """Gaussian noise: the squared ratio of sensitivity and standard deviation."""
+    """Gaussian noise, or what lies between two such laws.
+
+    Parameters
+    ----------
+    square : Fraction
+        The squared ratio of sensitivity and standard deviation.
+    least : Fraction, optional
+        That of a law for lower bounds, where `square` is only for upper ones.
+    """
 
     square: Fraction
+    least: Fraction | None = None
 
     def step(self) -> Step:
         """Return the Gaussian loss."""
         if self.square == 0:
             return symmetric(None, Fraction(0))
         loss, closed = GaussianLoss(float(self.square)), GaussianProfile(self.square)
-        return symmetric(loss, self.square / 2, closed)
+        found = symmetric(loss, self.square / 2, closed)
+        return self._between(found, lambda family: family.step())
 
     def sampled(self, rate: Fraction) -> Step:
         """Return both directions of a sample."""
@@ -76,14 +86,23 @@ class GaussianFamily(Family):
             Sided(SampledGaussianLoss(float(rate), float(noise), removal, exact))
             for removal in (True, False)
         )
-        return Step(removal, addition, rho, GaussianProfile(self.square, rate))
+        found = Step(removal, addition, rho, GaussianProfile(self.square, rate))
+        return self._between(found, lambda family: family.sampled(rate))
 
     def subset(self, rate: Fraction) -> Step:
         """Return the law for both directions."""
         rho, noise = self.square / 2, self._noise(rate)
         if noise is None:
             return bounded(rho)
-        return symmetric(SubsetGaussianLoss(float(rate), float(noise)), rho)
+        found = symmetric(SubsetGaussianLoss(float(rate), float(noise)), rho)
+        return self._between(found, lambda family: family.subset(rate))
+
+    def _between(self, step: Step, make: Callable[[GaussianFamily], Step]) -> Step:
+        """Return the step with the laws of the lower bounds, if doubles tell them."""
+        least = self.least
+        if least is None or float(least) == float(self.square):
+            return step
+        return between(step, make(GaussianFamily(least)))
 
     def _noise(self, rate: Fraction) -> Fraction | None:
         if self.square == 0:
@@ -185,20 +204,24 @@ class IntervalFamily(Family):
         Largest loss.
     rho : Fraction
         Bound of zero-concentrated privacy of the mechanism.
-    least : AtomFamily, optional
-        What serves lower bounds; None for the loss itself, which then has atoms.
+    ends : bool
+        Whether there are atoms.
+    least : Family, optional
+        What serves lower bounds; None for the loss itself.
     """
 
     epsilon: Fraction
     rho: Fraction
-    least: AtomFamily | None = None
+    ends: bool = True
+    least: Family | None = None
 
     def step(self) -> Step:
         """Return the losses themselves."""
-        loss = LaplaceLoss(self.epsilon, ends=self.least is None)
+        loss = LaplaceLoss(self.epsilon, ends=self.ends)
         least = None if self.least is None else self.least.step()
-        closed = IntervalProfile(self.epsilon, ends=self.least is None)
-        return replace(self._step(loss, loss, least), closed=closed)
+        closed = IntervalProfile(self.epsilon, ends=self.ends)
+        exact = least is None or not self.ends  # of one step the profile is attained
+        return replace(self._step(loss, loss, least), closed=closed if exact else None)
 
     def sampled(self, rate: Fraction) -> Step:
         """Return both directions of a sample."""
@@ -213,24 +236,30 @@ class IntervalFamily(Family):
         return self._step(loss, loss, least)
 
     def _seen(self, rate: Fraction, view: View) -> Loss:
-        return IntervalLoss(self.epsilon, self.least is None, rate, view)
+        return IntervalLoss(self.epsilon, self.ends, rate, view)
 
     def _step(self, removal: Loss, addition: Loss, least: Step | None) -> Step:
-        if least is None:
-            return Step(Sided(removal), Sided(addition), self.rho)
-        one, other = (
-            Sided(loss, exact=False, least=below.loss)
-            for loss, below in ((removal, least.removal), (addition, least.addition))
-        )
-        return Step(one, other, self.rho)
+        found = Step(Sided(removal), Sided(addition), self.rho)
+        return found if least is None else between(found, least)
 
 
 @dataclass(frozen=True)
 class DiscreteGaussianFamily(Family):
-    """Discrete Gaussian noise on one coordinate."""
+    """Discrete Gaussian noise on one coordinate.
+
+    Parameters
+    ----------
+    loss : DiscreteGaussianLoss
+        The exact law.
+    rho : Fraction
+        Bound of zero-concentrated privacy.
+    around : GaussianFamily, optional
+        What samples of it lie between, where the list of its losses is too long.
+    """
 
     loss: DiscreteGaussianLoss
     rho: Fraction
+    around: GaussianFamily | None = None
 
     def step(self) -> Step:
         """Return the losses themselves."""
@@ -239,10 +268,14 @@ class DiscreteGaussianFamily(Family):
 
     def sampled(self, rate: Fraction) -> Step:
         """Return both directions of a sample, from a law without far tails."""
+        if self.around is not None:
+            return self.around.sampled(rate)
         return self._with_atoms(lambda family: family.sampled(rate))
 
     def subset(self, rate: Fraction) -> Step:
         """Return the law for both directions, from a law without far tails."""
+        if self.around is not None:
+            return self.around.subset(rate)
         return self._with_atoms(lambda family: family.subset(rate))
 
     def _with_atoms(self, sample: Callable[[AtomFamily], Step]) -> Step:

@@ -1,21 +1,20 @@
-"""Which privacy losses belong to an event: its dominating pair in both directions.
+"""Dominating pairs, in both directions, from the numbers that facts state.
 
-For events that are known by a guarantee only, the pair is one that every mechanism
-with that guarantee is dominated by (docs/proofs/numerical_accounting.md, section 1).
+Where only a guarantee is known, the pair is one that every mechanism with it is
+dominated by (docs/proofs/numerical_accounting.md, section 1).
 """
 
 from __future__ import annotations
 
 import bisect
-import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from fastdp.accounting import _laplace, _response
+from fastdp.accounting import _grid_noise, conversions
 from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
@@ -31,37 +30,16 @@ from fastdp.accounting._pld.losses import Floats, U
 from fastdp.accounting._pld.memory import numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss
 from fastdp.accounting._pld.steps import Step, loosened
-from fastdp.accounting._record import leaves
-from fastdp.accounting.events import (
-    ComposedEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    Event,
-    ExponentialMechanismEvent,
-    GaussianEvent,
-    GDPEvent,
-    LaplaceEvent,
-    NeighboringRelation,
-    PermuteAndFlipEvent,
-    PoissonSampledEvent,
-    PrivacyLossEvent,
-    PureDPEvent,
-    RandomizedResponseEvent,
-    SampledWithoutReplacementEvent,
-    SelfComposedEvent,
-    TradeOffEvent,
-    TruncatedDiscreteLaplaceEvent,
-    relation_of,
-)
 from fastdp.accounting.events._privacy_loss import total
-from fastdp.accounting.guarantees import exact_pair, exact_rho
-from fastdp.exceptions import UnsupportedEventError
 
 #: Largest losses beyond these are left to the bound by rho.
 _PURE = (Fraction(1, 10**9), Fraction(500))
 
 #: Sampling rates below this likewise.
 _LEAST_RATE = Fraction(1, 10**12)
+
+#: Standard deviations from which on discrete noise is read by the laws around it.
+_EXACT = 1 << 20
 
 #: Most atoms of one law.
 _MOST_ATOMS = numbers(512)
@@ -70,25 +48,14 @@ _MOST_ATOMS = numbers(512)
 _FINEST = 1 << 22
 
 
-@functools.lru_cache(maxsize=16)
-def step_of(event: Event) -> Step:
-    """Return what one event adds to a composition.
+def poisson(family: Family, rate: Fraction) -> Step:
+    """Return the step of a Poisson sample."""
+    return family.step() if rate == 1 else _sampled(family.sampled, rate)
 
-    Raises
-    ------
-    UnsupportedEventError
-        No pair of laws is known that dominates the event.
-    """
-    match event:
-        case PoissonSampledEvent():
-            rate, inner = _poisson(event)
-            family = _family_of(inner)
-            return family.step() if rate == 1 else _sampled(family.sampled, rate)
-        case SampledWithoutReplacementEvent(source_dataset_size=n, sample_size=m):
-            _needs(event, NeighboringRelation.REPLACE_ONE, "a subset of fixed size")
-            family = _family_of(event.event)
-            return family.step() if m == n else _sampled(family.subset, Fraction(m, n))
-    return _family_of(event).step()
+
+def subset(family: Family, rate: Fraction) -> Step:
+    """Return the step of a subset of fixed size, one record replaced."""
+    return family.step() if rate == 1 else _sampled(family.subset, rate)
 
 
 def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:
@@ -99,86 +66,19 @@ def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:
     return Step(loosened(step.removal), loosened(step.addition), step.rho)
 
 
-def _poisson(event: PoissonSampledEvent) -> tuple[Fraction, Event]:
-    """Return the rate of a sample, perhaps of a sample, and what is done with it."""
-    _needs(event, NeighboringRelation.ADD_OR_REMOVE_ONE, "a Poisson sample")
-    rate, inner = event.sampling_probability, event.event
-    while isinstance(inner, PoissonSampledEvent):
-        rate, inner = rate * inner.sampling_probability, inner.event
-    return rate, inner
-
-
-def _needs(event: Event, relation: NeighboringRelation, what: str) -> None:
-    if relation_of(event) is not relation:
-        raise UnsupportedEventError(
-            f"{what} needs the neighboring_relation {relation.name} here, got "
-            f"{relation_of(event)!r}"
-        )
-    if event.group_size > 1:
-        raise UnsupportedEventError(
-            f"{what} is accounted for single individuals, got a group_size of "
-            f"{event.group_size}"
-        )
-
-
-def _family_of(event: Event) -> Family:
-    """Return the pair of an event that is no sample."""
-    match event:
-        case GaussianEvent(sensitivity=s, sigma=width):
-            return GaussianFamily((s / width) ** 2)
-        case GDPEvent(mu=mu):
-            return GaussianFamily(mu * mu)
-        case DiscreteGaussianEvent():
-            return _discrete_gaussian(event)
-        case LaplaceEvent(sensitivity=s, scale=b):
-            return _interval(s / b, exact_rho(event), ends=True)
-        case ExponentialMechanismEvent(epsilon=e):
-            return _interval(e, exact_rho(event), ends=False)
-        case DiscreteLaplaceEvent(sensitivity=s, scale=b):
-            return _discrete_laplace(event, _laplace.whole(s), 1 / b)
-        case TruncatedDiscreteLaplaceEvent():
-            return _truncated(event)
-        case RandomizedResponseEvent(p=p, q=q):
-            return _three_points(event, p, q)
-        case TradeOffEvent():
-            return _trade_off(event)
-        case PrivacyLossEvent():
-            return _given(event)
-        case PureDPEvent(epsilon=e) | PermuteAndFlipEvent(epsilon=e):
-            return _two_points(e)
-        case ComposedEvent() | SelfComposedEvent():
-            return _composed(event)
-    pair = exact_pair(event)
-    if pair is None:
-        raise UnsupportedEventError(
-            f"no pair of laws is known that dominates {event!r}"
-        )
-    return _two_points(*pair)
-
-
-def _composed(event: Event) -> Family:
-    """Return the family of a composition within a sample: of one step, or Gaussian."""
-    parts = list(leaves(event))
-    if len(parts) == 1 and parts[0][1] == 1:
-        return _family_of(parts[0][0])
+def gaussians(parts: Sequence[tuple[Family, int]]) -> Family | None:
+    """Return the family of a composition of Gaussian ones, None if others are in it."""
     square = Fraction(0)
-    for part, count in parts:
-        match part:
-            case GaussianEvent(sensitivity=s, sigma=width):
-                square += count * (s / width) ** 2
-            case GDPEvent(mu=mu):
-                square += count * mu * mu
-            case _:
-                raise UnsupportedEventError(
-                    "a composition within a sample must be of Gaussian noise alone, or "
-                    f"a single step, got {event!r}"
-                )
+    for family, count in parts:
+        if not isinstance(family, GaussianFamily):
+            return None
+        square += count * family.square
     return GaussianFamily(square)
 
 
-def _two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
+def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
     """Randomized response dominates all that is epsilon-private."""
-    rho = exact_rho(PureDPEvent(epsilon))
+    rho = conversions.rho_of_pure(epsilon)
     if epsilon > 0 and not _PURE[0] <= epsilon <= _PURE[1] and lost == 0:
         return BoundedFamily(rho)
     e = float(epsilon)
@@ -190,9 +90,8 @@ def _two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
     return AtomFamily(law, law, rho, loss)
 
 
-def _three_points(event: Event, p: Fraction, q: Fraction) -> Family:
-    rho = exact_rho(event)
-    unit = Fraction(_response.log_ratio(p, q))  # a double, rounded up
+def three_points(p: Fraction, q: Fraction, unit: Fraction, rho: Fraction) -> Family:
+    """Return losses ln(p/q), 0 and -ln(p/q); `unit` is that logarithm, rounded up."""
     if p > q and not _PURE[0] <= unit <= _PURE[1]:
         return BoundedFamily(rho)
     rest = 1 - p - q
@@ -204,26 +103,40 @@ def _three_points(event: Event, p: Fraction, q: Fraction) -> Family:
     return AtomFamily(law, law, rho, loss)
 
 
-def _interval(epsilon: Fraction, rho: Fraction, ends: bool) -> Family:
+def interval(epsilon: Fraction, rho: Fraction, ends: bool) -> Family:
+    """Return the pair of Laplace noise (with ends), or what dominates bounded range."""
     if not _PURE[0] <= epsilon <= _PURE[1]:
         return BoundedFamily(rho)
     if ends:
         return IntervalFamily(epsilon, rho)
-    half = _two_points(epsilon / 2)
-    return IntervalFamily(epsilon, rho, half if isinstance(half, AtomFamily) else None)
+    half = two_points(epsilon / 2)
+    if not isinstance(half, AtomFamily):
+        return BoundedFamily(rho)
+    return IntervalFamily(epsilon, rho, False, half)
 
 
-def _discrete_gaussian(event: DiscreteGaussianEvent) -> Family:
-    """Return the pair where one coordinate moves; else only rho is used."""
-    norm = max(1, int(event.sensitivity * event.sensitivity))
-    variance = event.sigma * event.sigma
-    rho = norm / (2 * variance)
-    if event.coordinates == 1 or norm == 1:
+def discrete_gaussian(
+    norm: int,
+    variance: Fraction,
+    moved: int,
+    mus: tuple[Fraction, Fraction] | None,
+) -> Family:
+    """Return the exact pair where one coordinate moves, else Gaussian ones around it.
+
+    `norm` is the largest squared shift, `moved` the number of coordinates that move at
+    most, and `mus` are of Gaussian laws below and above, if they are known.
+    """
+    around = None
+    if mus is not None:
+        around = GaussianFamily(mus[1] ** 2, mus[0] ** 2)
+    if moved == 1 and variance < _EXACT**2:
         shift = math.isqrt(norm)
         rho = shift * shift / (2 * variance)
-        if _PURE[0] <= shift / event.sigma <= _PURE[1]:
-            return DiscreteGaussianFamily(DiscreteGaussianLoss(shift, variance), rho)
-    return BoundedFamily(rho)
+        if _PURE[0] ** 2 <= shift * shift / variance <= _PURE[1] ** 2:
+            loss = DiscreteGaussianLoss(shift, variance)
+            fine = variance >= _grid_noise.FINE**2
+            return DiscreteGaussianFamily(loss, rho, around if fine else None)
+    return BoundedFamily(norm / (2 * variance)) if around is None else around
 
 
 def _response_masses(shift: int, rate: float) -> Floats:
@@ -235,11 +148,16 @@ def _response_masses(shift: int, rate: float) -> Floats:
     return np.concatenate([[1 / total], inner, [math.exp(-rate * shift) / total]])
 
 
-def _discrete_laplace(event: Event, shift: int, rate: Fraction) -> Family:
+def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
     """Losses rate (shift - 2x) for x in 0..shift, all noise beyond at the ends."""
-    rho = exact_rho(event)
-    if shift > _MOST_ATOMS or not _PURE[0] <= rate * shift <= _PURE[1]:
+    if not _PURE[0] <= rate * shift <= _PURE[1]:
         return BoundedFamily(rho)
+    if shift > _MOST_ATOMS:
+        below, above = rate * shift, _grid_noise.laplace_epsilon(shift, rate)
+        least = IntervalFamily(below, rho)
+        if float(above) == float(below):
+            return least
+        return IntervalFamily(above, rho, least=least)
     masses = np.maximum(_response_masses(shift, float(rate))[::-1], 5e-324)
     return _lattice(shift, rate, masses, Fraction(0), rho)
 
@@ -253,33 +171,34 @@ def _lattice(
     return AtomFamily(law, law, rho, unit=rate)
 
 
-def _truncated(event: TruncatedDiscreteLaplaceEvent) -> Family:
-    """Losses rate (shift - 2x) where both laws have mass, else infinite ones."""
-    shift, rate = _laplace.whole(event.sensitivity), 1 / event.scale
-    lost = Fraction(_laplace.truncated_tail(shift, event.scale, event.bound))
+def truncated(
+    shift: int, rate: Fraction, bound: int, lost: Fraction, rho: Fraction
+) -> Family | None:
+    """Losses rate (shift - 2x) where both laws have mass, else infinite ones.
+
+    None where there are too many.
+    """
     if shift > _MOST_ATOMS or not _PURE[0] <= rate * shift <= _PURE[1]:
-        return _two_points(rate * shift, lost)
+        return None
     a = float(rate)
     masses = _response_masses(shift, a)[::-1]
-    # Both laws reach bound - shift integers beyond the two centres.
-    masses[[0, -1]] *= -math.expm1(-a * (event.bound - shift + 1))
+    # Both laws reach bound - shift integers beyond the two centers.
+    masses[[0, -1]] *= -math.expm1(-a * (bound - shift + 1))
     masses = np.maximum(masses * float(1 - lost) / masses.sum(), 5e-324)
-    return _lattice(shift, rate, masses, lost, exact_rho(PureDPEvent(rate * shift)))
+    return _lattice(shift, rate, masses, lost, rho)
 
 
-def _given(event: PrivacyLossEvent) -> Family:
-    """Return the laws of the event; that of addition, if left out, follows."""
-    removal = _atoms_of(event.losses, event.probabilities)
-    if event.addition_losses:
-        addition = _atoms_of(event.addition_losses, event.addition_probabilities)
-    else:
+Law = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
+
+
+def given(one: Law, other: Law | None) -> Family:
+    """Return laws by their losses and masses; that of addition, if None, follows."""
+    removal = _atoms_of(*one)
+    if other is None:
         addition = removal.exchanged()
-    if (event.losses, event.probabilities) == (
-        event.addition_losses,
-        event.addition_probabilities,
-    ):
-        addition = removal
-    unit = _unit([*event.losses, *event.addition_losses])
+    else:
+        addition = removal if one == other else _atoms_of(*other)
+    unit = _unit([*one[0], *(() if other is None else other[0])])
     return AtomFamily(removal, addition, unit=unit)
 
 
@@ -303,13 +222,13 @@ def _unit(losses: list[Fraction]) -> Fraction | None:
     return unit if 0 < max(map(abs, losses)) < _FINEST * unit else None
 
 
-def _trade_off(event: TradeOffEvent) -> Family:
+def trade_off(x: tuple[Fraction, ...], f: tuple[Fraction, ...]) -> Family:
     """Return the pair of max(f, f^-1), which is tested no worse in either order.
 
     A linear piece over a rate p under which f falls by q has the mass p under Q, q
     under P; f(0) < 1 and f = 0 are masses that only one of them has.
     """
-    knots = _symmetrized(event.false_positive_rates, event.false_negative_rates)
+    knots = _symmetrized(x, f)
     pieces = [(x1 - x0, f0 - f1) for (x0, f0), (x1, f1) in itertools.pairwise(knots)]
     both = [(p, q) for p, q in pieces if q > 0]
     lost = 1 - knots[0][1]

@@ -29,6 +29,9 @@ from fastdp.accounting._pld.steps import Sided, Step
 
 _NOTHING = Fraction(0)
 
+#: Readings look at orders and nodes where doubles overflow, and give these up.
+_quiet = np.errstate(all="ignore")
+
 #: More than this is lost where no double is as small as what is kept.
 _ALL = 1 - Fraction(1, 10**300)
 
@@ -186,6 +189,7 @@ class State:
 
     # ---- readings ------------------------------------------------------------------
 
+    @_quiet
     def epsilon(self, delta: Fraction, check: bool = False) -> Bracket:
         """Bound the least epsilon at `delta`, of both directions."""
         found: list[Bracket] = []
@@ -215,6 +219,7 @@ class State:
             return found
         return Bracket(min(found.lower, known), known, known, "chernoff")
 
+    @_quiet
     def log_deltas(
         self, epsilons: Floats, removal: bool | None = None, check: bool = False
     ) -> list[Bracket]:
@@ -232,6 +237,7 @@ class State:
             columns.append(found)
         return [_largest(list(row)) for row in zip(*columns, strict=True)]
 
+    @_quiet
     def bounds(self, epsilons: Floats, removal: bool | None = None) -> Floats:
         """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
         result = np.full((2, epsilons.size), -np.inf)
@@ -246,6 +252,7 @@ class State:
             result = np.maximum(result, rows)
         return result
 
+    @_quiet
     def end(self, log_delta: float) -> float:
         """Return an epsilon where ln delta, of what is not lost, is below that."""
         both = (log_delta, log_delta)

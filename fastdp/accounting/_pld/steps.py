@@ -80,6 +80,24 @@ def loosened(sided: Sided) -> Sided:
     return Sided(sided.loss, sided.lost, exact=False)
 
 
+def between(step: Step, least: Step) -> Step:
+    """Return a step for upper bounds with the losses of another for lower ones."""
+    removal, addition = (
+        Sided(
+            above.loss,
+            above.lost,
+            exact=False,
+            least=below.loss if below.exact else None,
+        )
+        for above, below in (
+            (step.removal, least.removal),
+            (step.addition, least.addition),
+        )
+    )
+    same = step.removal is step.addition and least.removal is least.addition
+    return Step(removal, removal if same else addition, step.rho)
+
+
 def symmetric(
     loss: Loss | None, rho: Fraction | None, closed: ClosedForm | None = None
 ) -> Step:

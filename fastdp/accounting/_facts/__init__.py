@@ -1,0 +1,21 @@
+"""What is known of events: `facts_of(event)`; one entry for every kind.
+
+Below every accountant and every reading (tests/packaging/test_layers.py).
+"""
+
+from fastdp.accounting._facts import choices, composite, noise, stated
+from fastdp.accounting._facts.base import Facts, Reader, facts_of, require_rho
+from fastdp.accounting._facts.composite import grouped, leaves
+
+__all__ = [
+    "Facts",
+    "Reader",
+    "choices",
+    "composite",
+    "facts_of",
+    "grouped",
+    "leaves",
+    "noise",
+    "require_rho",
+    "stated",
+]

@@ -1,0 +1,177 @@
+"""What is known of one event: the base of all entries, and the table of them.
+
+Every kind of event has one entry, a subclass of `Facts`, in this folder, and nothing
+else in the package asks what kind an event is. An entry states what it knows and
+leaves the rest to the base: a pure epsilon alone already gives a pair, rho, a Renyi
+curve and a trade-off function. What is not known is None or refused, never free.
+
+Laws are imported by the methods that make them: an accountant that only adds up
+numbers loads none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from fastdp.accounting import conversions
+from fastdp.accounting.events import Event
+from fastdp.exceptions import UnsupportedEventError
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.families import Family
+    from fastdp.accounting._pld.steps import Step
+    from fastdp.accounting._renyi.curves import Curve
+    from fastdp.accounting._trade_off_functions import TradeOffFunction
+
+ZERO = Fraction(0)
+
+Kind = TypeVar("Kind", bound=Event)
+
+_ENTRIES: dict[type[Event], type[Facts[Event]]] = {}
+
+
+class Reader(Protocol):
+    """How the profile of an event within another is read."""
+
+    def epsilon(self, event: Event, delta: Fraction) -> float:
+        """Return an epsilon at `delta`, rounded up."""
+
+    def log_delta(self, event: Event, epsilon: Fraction) -> float:
+        """Return ln(delta) at `epsilon`, rounded up."""
+
+
+class Facts(Generic[Kind]):
+    """What is known of one event.
+
+    Parameters
+    ----------
+    event : Event
+        What was done.
+    """
+
+    #: Whether accountants are asked where there is no profile here: for whole curves
+    #: and functions, and for combinations.
+    left_to_accountants = False
+
+    def __init__(self, event: Kind) -> None:
+        self.event = event
+
+    # ---- numbers ---------------------------------------------------------------------
+
+    def pure(self) -> Fraction | None:
+        """Return the pure epsilon: exact where it is rational, else rounded up."""
+        return None
+
+    def stated(self) -> tuple[Fraction, Fraction] | None:
+        """Return the (epsilon, delta) that the event states."""
+        pure = self.pure()
+        return None if pure is None else (pure, ZERO)
+
+    def rho(self) -> Fraction | None:
+        """Return rho under zero-concentrated privacy, rounded up."""
+        pure = self.pure()
+        return None if pure is None else conversions.rho_of_pure(pure)
+
+    def mu(self) -> Fraction | None:
+        """Return mu under Gaussian privacy, rounded up."""
+        return None
+
+    def sampling_rate(self) -> Fraction | None:
+        """Return the rate at which a sample amplifies what is done with it."""
+        return None
+
+    def grouped(self, size: int) -> Event | None:
+        """Return an event for individuals that says what holds for groups of `size`.
+
+        None where no rule is proved but those of a pure epsilon and of rho.
+        """
+        return None
+
+    # ---- the profile -----------------------------------------------------------------
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
+        """Return an epsilon at `delta` in [0, 1), rounded up."""
+        return None
+
+    def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
+        """Return ln(delta) at `epsilon`, rounded up."""
+        return None
+
+    def delta(self, epsilon: Fraction) -> float | None:
+        """Return delta where it is at hand rather than its logarithm."""
+        return None
+
+    # ---- laws ------------------------------------------------------------------------
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return a Renyi curve, and the delta that is set aside for it.
+
+        An (epsilon, delta) event has no curve of its own: with probability 1 - delta
+        it is a pure one (Kairouz, Oh and Viswanath 2015), and such deltas add up.
+        """
+        from fastdp.accounting._renyi.curves import PureCurve
+
+        pair = self.stated()
+        if pair is None:
+            raise self.refusal("no Renyi divergence is known for")
+        return PureCurve(pair[0]), pair[1]
+
+    def family(self) -> Family:
+        """Return the pairs of laws that dominate the event and samples of it."""
+        from fastdp.accounting._pld import pairs
+
+        pair = self.stated()
+        if pair is None:
+            raise self.refusal("no pair of laws is known that dominates")
+        return pairs.two_points(*pair)
+
+    def step(self) -> Step:
+        """Return what the event adds to a composition of privacy losses."""
+        return self.family().step()
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return a trade-off function on or below that of the event."""
+        from fastdp.accounting._trade_off_functions import ApproximateTradeOff
+
+        pair = self.stated()
+        if pair is None:
+            raise self.refusal("no trade-off function is known for")
+        return ApproximateTradeOff(*pair)
+
+    def refusal(self, what: str) -> UnsupportedEventError:
+        """Return the error that says what is not known."""
+        return UnsupportedEventError(f"{what} {self.event!r}")
+
+
+Entry = TypeVar("Entry", bound="type[Facts[Event]]")
+
+
+def entry(*kinds: type[Event]) -> Callable[[type[Facts[Kind]]], type[Facts[Kind]]]:
+    """Enter a class of facts in the table, for the kinds of events it knows."""
+
+    def enter(facts: type[Facts[Kind]]) -> type[Facts[Kind]]:
+        for kind in kinds:
+            _ENTRIES[kind] = facts  # type: ignore[assignment]
+        return facts
+
+    return enter
+
+
+@functools.lru_cache(maxsize=64)
+def facts_of(event: Event) -> Facts[Event]:
+    """Return what is known of an event; an unknown kind is refused, never free."""
+    facts = _ENTRIES.get(type(event))
+    if facts is None:
+        raise UnsupportedEventError(f"no facts are known of {event!r}")
+    return facts(event)
+
+
+def require_rho(event: Event) -> Fraction:
+    """Return rho of an event, which must have a finite one."""
+    rho = facts_of(event).rho()
+    if rho is None:
+        raise UnsupportedEventError(f"no finite rho is known for {event!r}")
+    return rho

@@ -1,0 +1,321 @@
+"""Facts of additive noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from fastdp._validate import float_up
+from fastdp.accounting import _grid_noise, _laplace, conversions
+from fastdp.accounting._facts.base import ZERO, Facts, Reader, entry
+from fastdp.accounting._laplace import whole
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    GDPEvent,
+    LaplaceEvent,
+    TruncatedDiscreteLaplaceEvent,
+)
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.families import Family
+    from fastdp.accounting._renyi.curves import Curve
+    from fastdp.accounting._trade_off_functions import TradeOffFunction
+
+#: Discrete Laplace shifts up to this are followed atom by atom in trade-offs.
+_MOST_ATOMS = 2000
+
+
+@entry(LaplaceEvent)
+class LaplaceFacts(Facts[LaplaceEvent]):
+    """Continuous Laplace noise: one coordinate moved by all is the worst case."""
+
+    def pure(self) -> Fraction:
+        """Return sensitivity/scale."""
+        return self.event.sensitivity / self.event.scale
+
+    def rho(self) -> Fraction:
+        """Return the KL divergence, which is the largest slope."""
+        return Fraction(
+            conversions.laplace_rho(
+                sensitivity=self.event.sensitivity, scale=self.event.scale
+            )
+        )
+
+    def grouped(self, size: int) -> LaplaceEvent:
+        """Return the same noise under `size` times the sensitivity."""
+        return replace(self.event, sensitivity=size * self.event.sensitivity)
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float:
+        """Invert the closed profile."""
+        e = self.pure()
+        return conversions.invert(
+            lambda x: _laplace.continuous_log_delta(x, e), delta, float_up(e)
+        )
+
+    def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
+        """Return the closed profile."""
+        return _laplace.continuous_log_delta(epsilon, self.pure())
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the exact curve."""
+        from fastdp.accounting._renyi.curves import LaplaceCurve
+
+        return LaplaceCurve(self.pure()), ZERO
+
+    def family(self) -> Family:
+        """Return the exact pair."""
+        from fastdp.accounting._pld import pairs
+
+        return pairs.interval(self.pure(), self.rho(), ends=True)
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the exact function."""
+        from fastdp.accounting._trade_off_functions import LaplaceTradeOff
+
+        return LaplaceTradeOff(self.pure())
+
+
+@entry(DiscreteLaplaceEvent)
+class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
+    """Discrete Laplace noise: integers move by integers."""
+
+    def pure(self) -> Fraction:
+        """Return sensitivity/scale."""
+        return self.event.sensitivity / self.event.scale
+
+    def rho(self) -> Fraction:
+        """Return the KL divergence, which is the largest slope."""
+        return Fraction(
+            conversions.discrete_laplace_rho(
+                sensitivity=self.event.sensitivity, scale=self.event.scale
+            )
+        )
+
+    def grouped(self, size: int) -> DiscreteLaplaceEvent:
+        """Return the same noise under `size` times the sensitivity."""
+        return replace(self.event, sensitivity=size * self.event.sensitivity)
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float:
+        """Invert the closed profile."""
+        return conversions.discrete_laplace_epsilon(
+            delta=delta, sensitivity=self.event.sensitivity, scale=self.event.scale
+        )
+
+    def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
+        """Return the closed profile."""
+        return _laplace.log_delta(epsilon, self.event.sensitivity, self.event.scale)
+
+    def _shift(self) -> int:
+        return whole(self.event.sensitivity)
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the exact curve."""
+        from fastdp.accounting._renyi.curves import DiscreteLaplaceCurve
+
+        return DiscreteLaplaceCurve(self._shift(), 1 / self.event.scale), ZERO
+
+    def family(self) -> Family:
+        """Return the exact pair, or on a fine grid the continuous ones around it."""
+        from fastdp.accounting._pld import pairs
+
+        return pairs.discrete_laplace(self._shift(), 1 / self.event.scale, self.rho())
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the exact function, or on a fine grid the continuous one below it."""
+        from fastdp.accounting import _trade_off_functions as functions
+
+        shift, rate = self._shift(), 1 / self.event.scale
+        if shift <= _MOST_ATOMS:
+            return functions.discrete_laplace(shift, float_up(rate))
+        return functions.LaplaceTradeOff(_grid_noise.laplace_epsilon(shift, rate))
+
+
+@entry(TruncatedDiscreteLaplaceEvent)
+class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
+    """Discrete Laplace noise redrawn within a bound."""
+
+    def stated(self) -> tuple[Fraction, Fraction]:
+        """Return the epsilon inside, and the delta of the ends."""
+        shift, scale = whole(self.event.sensitivity), self.event.scale
+        lost = _laplace.truncated_tail(shift, scale, self.event.bound)
+        return shift / scale, Fraction(lost)
+
+    def grouped(self, size: int) -> TruncatedDiscreteLaplaceEvent | None:
+        """Return the same noise while the group does not outreach the bound."""
+        wide = size * self.event.sensitivity
+        return (
+            replace(self.event, sensitivity=wide) if self.event.bound >= wide else None
+        )
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float:
+        """Return the epsilon inside where delta covers the ends."""
+        e = self.stated()[0]
+        if self.delta(e) <= delta:
+            return float_up(e)
+        raise self.refusal(
+            f"delta {float_up(delta)!r} is below that at every epsilon of"
+        )
+
+    def delta(self, epsilon: Fraction) -> float:
+        """Return the exact sum."""
+        return conversions.truncated_laplace_delta(
+            epsilon,
+            sensitivity=self.event.sensitivity,
+            scale=self.event.scale,
+            bound=self.event.bound,
+        )
+
+    def family(self) -> Family:
+        """Return the exact pair, or where it is too long that of what is stated."""
+        from fastdp.accounting._pld import pairs
+
+        shift, rate = whole(self.event.sensitivity), 1 / self.event.scale
+        e, lost = self.stated()
+        found = pairs.truncated(
+            shift, rate, self.event.bound, lost, conversions.rho_of_pure(e)
+        )
+        return pairs.two_points(e, lost) if found is None else found
+
+
+@entry(GaussianEvent, GDPEvent)
+class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
+    """Continuous Gaussian noise, and what is as hard to test."""
+
+    def mu(self) -> Fraction:
+        """Return sensitivity/sigma."""
+        if isinstance(self.event, GDPEvent):
+            return self.event.mu
+        return self.event.sensitivity / self.event.sigma
+
+    def pure(self) -> Fraction | None:
+        """Return 0 where nothing is told."""
+        return ZERO if self.mu() == 0 else None
+
+    def rho(self) -> Fraction:
+        """Return mu^2/2, which is exact."""
+        return self.mu() ** 2 / 2
+
+    def grouped(self, size: int) -> GaussianEvent | GDPEvent:
+        """Return the same noise under `size` times the sensitivity."""
+        if isinstance(self.event, GDPEvent):
+            return replace(self.event, mu=size * self.event.mu)
+        return replace(self.event, sensitivity=size * self.event.sensitivity)
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
+        """Invert the closed profile."""
+        mu = self.mu()
+        if delta == 0:
+            return None
+        if mu == 0:
+            return 0.0
+        return conversions.gaussian_epsilon(delta=delta, sensitivity=mu, sigma=1)
+
+    def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
+        """Return the closed profile."""
+        mu = self.mu()
+        if mu == 0:
+            return -math.inf
+        return conversions.gaussian_log_delta(epsilon, sensitivity=mu, sigma=1)
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the exact line."""
+        from fastdp.accounting._renyi.curves import ConcentratedCurve
+
+        return ConcentratedCurve(self.rho(), symmetric=True), ZERO
+
+    def family(self) -> Family:
+        """Return the exact pair."""
+        from fastdp.accounting._pld.families import GaussianFamily
+
+        return GaussianFamily(self.mu() ** 2)
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the exact function."""
+        from fastdp.accounting._trade_off_functions import GaussianTradeOff
+
+        return super().trade_off() if self.mu() == 0 else GaussianTradeOff(self.mu())
+
+
+@entry(DiscreteGaussianEvent)
+class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
+    """Discrete Gaussian noise: exact on one coordinate, else by continuous laws."""
+
+    def mu(self) -> Fraction | None:
+        """Return a mu that is proved on fine grids; coarser noise is not Gaussian."""
+        if self.event.sigma < _grid_noise.FINE:
+            return None
+        found = _grid_noise.gaussian_mus(self._norm(), self.event.sigma, self._moved())
+        return None if found is None else found[1]
+
+    def rho(self) -> Fraction:
+        """Return sensitivity^2/(2 sigma^2), which is proved for the discrete law."""
+        return conversions.gaussian_rho(
+            sensitivity=self.event.sensitivity, sigma=self.event.sigma
+        )
+
+    def grouped(self, size: int) -> DiscreteGaussianEvent:
+        """Return the same noise under `size` times the sensitivity."""
+        n = self.event.coordinates
+        wide = None if n is None else size * n
+        s = size * self.event.sensitivity
+        return replace(self.event, sensitivity=s, coordinates=wide)
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
+        """Invert the profile."""
+        if delta == 0:
+            return None
+        return conversions.discrete_gaussian_epsilon(
+            delta=delta,
+            sensitivity=self.event.sensitivity,
+            sigma=self.event.sigma,
+            coordinates=self.event.coordinates,
+        )
+
+    def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
+        """Return the profile."""
+        return conversions.discrete_gaussian_log_delta(
+            epsilon,
+            sensitivity=self.event.sensitivity,
+            sigma=self.event.sigma,
+            coordinates=self.event.coordinates,
+        )
+
+    def _norm(self) -> int:
+        """Return the largest squared norm of an integer shift."""
+        return max(1, int(self.event.sensitivity * self.event.sensitivity))
+
+    def _moved(self) -> int:
+        """Return how many coordinates move at most."""
+        n = self.event.coordinates
+        return self._norm() if n is None else min(n, self._norm())
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the exact curve of one coordinate, or the line of rho."""
+        from fastdp.accounting._renyi.curves import (
+            ConcentratedCurve,
+            DiscreteGaussianCurve,
+        )
+
+        norm, sigma = self._norm(), self.event.sigma
+        if self._moved() == 1:
+            return DiscreteGaussianCurve(math.isqrt(norm), sigma), ZERO
+        return ConcentratedCurve(norm / (2 * sigma * sigma), symmetric=True), ZERO
+
+    def family(self) -> Family:
+        """Return the exact pair of one coordinate, or continuous ones around it."""
+        from fastdp.accounting._pld import pairs
+
+        norm, sigma, moved = self._norm(), self.event.sigma, self._moved()
+        mus = _grid_noise.gaussian_mus(norm, sigma, moved)
+        return pairs.discrete_gaussian(norm, sigma * sigma, moved, mus)
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the Gaussian function that is proved on fine grids."""
+        from fastdp.accounting._trade_off_functions import GaussianTradeOff
+
+        mu = self.mu()
+        return super().trade_off() if mu is None else GaussianTradeOff(mu)
