@@ -390,6 +390,54 @@ FDP_API FDP_NODISCARD fdp_status_t
 fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
               const fdp_candidates_t *from, uint64_t first, double *low, double *high);
 
+/* ---- clipped sums --------------------------------------------------------- */
+
+typedef enum { FDP_NORM_L1 = 1, FDP_NORM_L2 = 2, FDP_NORM_MAX = 3 } fdp_norm_t;
+
+/* Rows of `dimension` floats as integers, multiples of the grid's step, of a norm that
+ * is checked in integers. docs/proofs/sums.md */
+typedef struct {
+    size_t dimension; /* in [1, 2^32)                                              */
+    fdp_norm_t norm;
+    double radius;    /* nearest to the radius, in [2^-900, 2^900]                 */
+    int32_t step;     /* the grid's step is 2^step, |step| <= 1000                 */
+    double most;      /* floor(radius / step), an integer below 2^30               */
+    uint64_t limit;   /* floor((radius / step)^2) for L2, else `most`; at most 2^60 */
+    size_t changed;   /* MAX: entries other than 0 that a row keeps, from its start */
+} fdp_clip_t;
+
+/* The integers of n rows. x has n * dimension floats of type FDP_F32 or FDP_F64, out as
+ * many integers. NaN counts as 0, infinities as the largest double.
+ * ensures: every row of out has the norm's sum (of squares, of magnitudes, or each
+ * magnitude) at most `limit`, whatever x holds. exact: yes. @timing T0 */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_clip_rows(const fdp_clip_t *clip, size_t n, const void *x, fdp_dtype_t type,
+              int64_t *out);
+
+/* Adds the integers of n < 2^32 rows to total[block * dimension + ...] and 1 to
+ * rows[block]. `block` has a number for each row, those outside [0, blocks) are passed
+ * over; NULL: all rows are of block 0. Sums of 2^33 rows fit. @timing T0 */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_clip_sums(const fdp_clip_t *clip, size_t n, const void *x, fdp_dtype_t type,
+              size_t blocks, const int64_t *block, int64_t *rows, int64_t *total);
+
+/* A column of numbers between public bounds, as integers
+ *     u = floor((x - center)/half * 2^bits + 1/2) in [-2^bits, 2^bits]. */
+typedef struct {
+    double low, high;    /* finite, low < high */
+    double center, half; /* of the bounds, half > 0 */
+    uint32_t bits;       /* in [1, 30] */
+} fdp_column_t;
+
+/* Adds 1, u and round(u^2 / 2^bits) of n < 2^32 values to count, sum and square of the
+ * value's group; x is FDP_F64, FDP_F32 or FDP_I64. NaN adds nothing, and neither does a
+ * value whose group lies outside [0, groups); group NULL: all are of group 0.
+ * exact: yes. @timing T0 */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_column_moments(const fdp_column_t *column, size_t n, const void *x, fdp_dtype_t type,
+                   size_t groups, const int64_t *group, int64_t *count, int64_t *sum,
+                   int64_t *square);
+
 #ifdef __cplusplus
 }
 #endif

@@ -66,6 +66,31 @@ class Selection:
         fine: tuple[int, int, int] | None = None,
     ) -> None: ...
 
+@final
+class Clip:
+    def __init__(
+        self,
+        dimension: int,
+        norm: str,
+        radius: float,
+        step: int,
+        most: float,
+        limit: int,
+        changed: int,
+    ) -> None: ...
+    def rows(self, x: _Array, out: _Array) -> None: ...
+    def sums(
+        self, x: _Array, block: _Array | None, rows: _Array, total: _Array
+    ) -> None: ...
+
+def column_moments(
+    column: tuple[float, float, float, float, int],
+    x: _Array,
+    group: _Array | None,
+    count: _Array,
+    total: _Array,
+    square: _Array,
+) -> None: ...
 def dtype_supported(dtype: np.dtype[Any]) -> bool: ...
 def fill(
     call: Call,

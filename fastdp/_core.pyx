@@ -784,3 +784,99 @@ def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
     with nogil:
         status = fdp_race_keys(&call.c, &law.c, &candidates, draw, lower, upper)
     _check(status, call)
+
+
+# ---- sums of records ---------------------------------------------------------
+
+NORMS = {"l1": FDP_NORM_L1, "l2": FDP_NORM_L2, "max": FDP_NORM_MAX}
+
+# Rows (or values) between two looks at pending signals: some milliseconds.
+DEF ROWS = 65536
+
+
+cdef size_t _rows_slab(size_t dimension):
+    return 1 + ROWS // dimension
+
+
+@cython.final
+cdef class Clip:
+    """How rows become integers of a bounded norm: fdp_clip_t."""
+
+    cdef fdp_clip_t c
+
+    def __cinit__(self, size_t dimension, norm, double radius, int step, double most,
+                  uint64_t limit, size_t changed):
+        self.c.dimension = dimension
+        self.c.norm = <fdp_norm_t> <int> NORMS[norm]
+        self.c.radius, self.c.step, self.c.most = radius, step, most
+        self.c.limit, self.c.changed = limit, changed
+
+    def rows(self, cnp.ndarray x, cnp.ndarray out):
+        """Write the integers of the rows x into an int64 array of x's shape."""
+        cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
+        cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
+        cdef fdp_dtype_t dtype = _dtype_code(x)
+        cdef size_t d = self.c.dimension, n = cnp.PyArray_DIM(x, 0), done = 0, part
+        cdef size_t stride = d * x.itemsize, slab = _rows_slab(d)
+        cdef fdp_status_t status
+        while done < n:
+            part = n - done if n - done < slab else slab
+            with nogil:
+                status = fdp_clip_rows(&self.c, part, data + done * stride, dtype,
+                                       to + done * d)
+            done += part
+            _pause(None, status)
+
+    def sums(self, cnp.ndarray x, block, cnp.ndarray rows, cnp.ndarray total):
+        """Add the integers of the rows x to the int64 array total[block], and the
+        number of rows to rows[block]; `block` is None or an int64 array."""
+        cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
+        cdef const int64_t *label = NULL
+        cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(rows)
+        cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(total)
+        cdef fdp_dtype_t dtype = _dtype_code(x)
+        cdef size_t d = self.c.dimension, n = cnp.PyArray_DIM(x, 0), done = 0, part
+        cdef size_t blocks = cnp.PyArray_SIZE(rows)
+        cdef size_t stride = d * x.itemsize, slab = _rows_slab(d)
+        cdef fdp_status_t status
+        if block is not None:
+            label = <const int64_t *> cnp.PyArray_DATA(<cnp.ndarray> block)
+        while done < n:
+            part = n - done if n - done < slab else slab
+            with nogil:
+                status = fdp_clip_sums(&self.c, part, data + done * stride, dtype, blocks,
+                                       label, count, to)
+            done += part
+            if label != NULL:
+                label += part
+            _pause(None, status)
+
+
+def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray total,
+                   cnp.ndarray square):
+    """Add 1, u and u^2 of each value to the int64 arrays of its group.
+
+    `column` is (low, high, center, half, bits), `group` None or an int64 array.
+    """
+    cdef fdp_column_t c
+    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
+    cdef const int64_t *label = NULL
+    cdef int64_t *ones = <int64_t *> cnp.PyArray_DATA(count)
+    cdef int64_t *sums = <int64_t *> cnp.PyArray_DATA(total)
+    cdef int64_t *squares = <int64_t *> cnp.PyArray_DATA(square)
+    cdef fdp_dtype_t dtype = _dtype_code(x)
+    cdef size_t n = cnp.PyArray_SIZE(x), done = 0, part, item = x.itemsize
+    cdef size_t groups = cnp.PyArray_SIZE(count)
+    cdef fdp_status_t status
+    c.low, c.high, c.center, c.half, c.bits = column
+    if group is not None:
+        label = <const int64_t *> cnp.PyArray_DATA(<cnp.ndarray> group)
+    while done < n:
+        part = n - done if n - done < (ROWS << 4) else (ROWS << 4)
+        with nogil:
+            status = fdp_column_moments(&c, part, data + done * item, dtype, groups,
+                                        label, ones, sums, squares)
+        done += part
+        if label != NULL:
+            label += part
+        _pause(None, status)

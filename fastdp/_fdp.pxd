@@ -222,3 +222,35 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
                                const fdp_candidates_t *candidates, uint64_t first,
                                double *low, double *high)
+
+    ctypedef enum fdp_norm_t:
+        FDP_NORM_L1
+        FDP_NORM_L2
+        FDP_NORM_MAX
+
+    ctypedef struct fdp_clip_t:
+        size_t dimension
+        fdp_norm_t norm
+        double radius
+        int32_t step
+        double most
+        uint64_t limit
+        size_t changed
+
+    fdp_status_t fdp_clip_rows(const fdp_clip_t *clip, size_t n, const void *x,
+                               fdp_dtype_t type, int64_t *out)
+    fdp_status_t fdp_clip_sums(const fdp_clip_t *clip, size_t n, const void *x,
+                               fdp_dtype_t type, size_t blocks, const int64_t *block,
+                               int64_t *rows, int64_t *total)
+
+    ctypedef struct fdp_column_t:
+        double low
+        double high
+        double center
+        double half
+        uint32_t bits
+
+    fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void *x,
+                                    fdp_dtype_t type, size_t groups,
+                                    const int64_t *group, int64_t *count, int64_t *sum,
+                                    int64_t *square)

@@ -97,6 +97,17 @@ typedef struct {
                      size_t n);
     void (*column7)(const uint8_t *row, size_t stride, uint64_t *count, size_t n);
     void (*butterfly)(int64_t *a, size_t n, size_t half);
+
+    /* One row of a clipped sum, n a multiple of 8 (but for rows_add), and a column's
+     * values: see rows_body.inc.h. */
+    double (*rows_measure)(const double *y, int squares, size_t n);
+    double (*rows_widen)(const float *x, double *y, int squares, size_t n);
+    double (*rows_round)(const double *y, double r, int nearest, int squares, int32_t *z,
+                         size_t n);
+    void (*rows_add)(const int32_t *z, int64_t *total, size_t n);
+    void (*column)(const fdp_column_t *c, const double *x, int32_t *present, int32_t *u,
+                   int32_t *square, size_t n);
+    int64_t (*column_sum)(const int32_t *z, size_t n);
 } fdp_kernels_t;
 
 extern const fdp_kernels_t fdp_kernels_portable;

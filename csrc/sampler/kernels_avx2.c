@@ -12,6 +12,7 @@
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
 #define FDP_LEVEL avx2
+#define FDP_VECTOR 32
 #define FDP_LEVEL_NAME "avx2"
 #define FDP_LEVEL_MASK FDP_CPU_AVX2
 #define FDP_HAVE_SELECT
@@ -133,6 +134,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "bits_body.inc.h"
 #include "response_body.inc.h"
 #include "tally_body.inc.h"
+#include "rows_body.inc.h"
 #include "table_body.inc.h"
 FDP_TARGET_END
 

@@ -1,12 +1,20 @@
 /* kernels_portable.c: the vector kernels for any machine; gcc and clang turn
  * them into the baseline's vectors (SSE2, NEON). */
 #include "../base/config.h"
+
+#include <math.h>
+#include <string.h>
+#if FDP_X86_64
+#include <emmintrin.h>
+#endif
+
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, portable)
 #define FDP_LEVEL portable
+#define FDP_VECTOR 16
 #define FDP_LEVEL_NAME "portable"
 #define FDP_LEVEL_MASK 0
 
@@ -16,4 +24,5 @@
 #include "bits_body.inc.h"
 #include "response_body.inc.h"
 #include "tally_body.inc.h"
+#include "rows_body.inc.h"
 #include "table_body.inc.h"

@@ -30,6 +30,12 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .support4 = FDP_K(support4),
     .column7 = FDP_K(column7),
     .butterfly = FDP_K(butterfly),
+    .rows_measure = FDP_K(rows_measure),
+    .rows_widen = FDP_K(rows_widen),
+    .rows_round = FDP_K(rows_round),
+    .rows_add = FDP_K(rows_add),
+    .column = FDP_K(column),
+    .column_sum = FDP_K(column_sum),
 };
 
 #undef FDP_BYTE

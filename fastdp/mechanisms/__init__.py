@@ -1,6 +1,7 @@
 """Mechanisms: immutable objects that draw noise and know their own privacy cost."""
 
 from fastdp import _public
+from fastdp.mechanisms.clipped_sum import ClippedSum
 from fastdp.mechanisms.integer import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -21,6 +22,7 @@ from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
+    "ClippedSum",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExponentialMechanism",

@@ -1,0 +1,149 @@
+/* rows_body.inc.h: the passes over one row of a clipped sum, and over a column, compiled
+ * once per level. Rows lie in buffers of n doubles, n a multiple of 8, zeros behind the
+ * row's end.
+ *
+ * Every level gives the same integers: eight lanes are added in one order whatever the
+ * vectors' width, every product that is added to something is exact or shows in no
+ * result, so that contraction changes nothing, and rounding is the conversion's own.
+ * docs/proofs/sums.md. Timing class T0: what a row holds decides what is done with it. */
+
+#define FDP_LANES (FDP_VECTOR / 8)
+#define FDP_ACROSS (8 / FDP_LANES) /* vectors that hold eight lanes */
+
+typedef double FDP_K(reals) __attribute__((vector_size(FDP_VECTOR)));
+typedef int64_t FDP_K(longs) __attribute__((vector_size(FDP_VECTOR)));
+typedef int32_t FDP_K(ints) __attribute__((vector_size(FDP_VECTOR / 2)));
+typedef float FDP_K(floats) __attribute__((vector_size(FDP_VECTOR / 2)));
+
+/* Doubles to the nearest integers (ties to even), or to those towards 0. Beyond 31 bits
+ * the result is some integer of more than 30. */
+static inline FDP_K(ints) FDP_K(to_ints)(FDP_K(reals) v, int nearest)
+{
+#if FDP_VECTOR == 64
+    return (FDP_K(ints))(nearest ? _mm512_cvtpd_epi32((__m512d)v)
+                                 : _mm512_cvttpd_epi32((__m512d)v));
+#elif FDP_VECTOR == 32
+    return (FDP_K(ints))(nearest ? _mm256_cvtpd_epi32((__m256d)v)
+                                 : _mm256_cvttpd_epi32((__m256d)v));
+#elif FDP_X86_64
+    const __m128i whole =
+        nearest ? _mm_cvtpd_epi32((__m128d)v) : _mm_cvttpd_epi32((__m128d)v);
+    FDP_K(ints) result;
+    memcpy(&result, &whole, sizeof result);
+    return result;
+#else
+    FDP_K(ints) result;
+    for (int l = 0; l < FDP_LANES; l++) {
+        const double held = v[l] < -0x1p31 ? -0x1p31 : v[l] > 0x1p30 ? 0x1p30 : v[l];
+        result[l] = (int32_t)(nearest ? rint(held) : held);
+    }
+    return result;
+#endif
+}
+
+static inline double FDP_K(fold)(const FDP_K(reals) *sum)
+{
+    double s[8];
+    memcpy(s, sum, sizeof s);
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/* Sum of squares of the row (or of magnitudes) but for (d + 8) 2^-53 of it. A square is
+ * that of head + rest, of 24 and 29 bits: both products are exact; rest^2 is left out.
+ * Exact products need entries above 2^-100: those below show in no sum of 2^-150 or
+ * more, and a smaller one, or one that is not finite, the caller does not use. */
+static double FDP_K(rows_measure)(const double *y, int squares, size_t n)
+{
+    FDP_K(reals) sum[FDP_ACROSS] = {0}, cross[FDP_ACROSS] = {0};
+    for (size_t i = 0; i < n; i += 8) {
+        for (int k = 0; k < FDP_ACROSS; k++) {
+            FDP_K(reals) v;
+            memcpy(&v, y + i + FDP_LANES * k, sizeof v);
+            if (squares) {
+                const FDP_K(reals) head = __builtin_convertvector(
+                    __builtin_convertvector(v, FDP_K(floats)), FDP_K(reals));
+                sum[k] += head * head;
+                cross[k] += head * (v - head);
+            } else {
+                sum[k] += (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+            }
+        }
+    }
+    return FDP_K(fold)(sum) + 2 * FDP_K(fold)(cross);
+}
+
+/* The same, of floats, on the way to doubles. */
+static double FDP_K(rows_widen)(const float *x, double *y, int squares, size_t n)
+{
+    FDP_K(reals) sum[FDP_ACROSS] = {0};
+    for (size_t i = 0; i < n; i += 8) {
+        for (int k = 0; k < FDP_ACROSS; k++) {
+            FDP_K(floats) f;
+            memcpy(&f, x + i + FDP_LANES * k, sizeof f);
+            const FDP_K(reals) v = __builtin_convertvector(f, FDP_K(reals));
+            memcpy(y + i + FDP_LANES * k, &v, sizeof v);
+            sum[k] += squares ? v * v : (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+        }
+    }
+    return FDP_K(fold)(sum);
+}
+
+/* z = y r in integers; returns the sum of their squares (or magnitudes) as a double,
+ * exact up to 2^53 and else but for n 2^-53 of it. */
+static double FDP_K(rows_round)(const double *y, double r, int nearest, int squares,
+                                int32_t *z, size_t n)
+{
+    FDP_K(reals) sum[FDP_ACROSS] = {0};
+    for (size_t i = 0; i < n; i += 8) {
+        for (int k = 0; k < FDP_ACROSS; k++) {
+            FDP_K(reals) v;
+            memcpy(&v, y + i + FDP_LANES * k, sizeof v);
+            const FDP_K(ints) whole = FDP_K(to_ints)(v * r, nearest);
+            memcpy(z + i + FDP_LANES * k, &whole, sizeof whole);
+            v = __builtin_convertvector(whole, FDP_K(reals));
+            sum[k] += squares ? v * v : (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+        }
+    }
+    return FDP_K(fold)(sum);
+}
+
+static void FDP_K(rows_add)(const int32_t *z, int64_t *total, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        total[i] += z[i];
+    }
+}
+
+/* u = floor((x - center)/half * 2^bits + 1/2), held to [-2^bits, 2^bits], and
+ * round(u^2 / 2^bits), halves up; 0 for NaN, which is not `present`. The product by a
+ * power of two is exact. */
+static void FDP_K(column)(const fdp_column_t *c, const double *x, int32_t *present,
+                          int32_t *u, int32_t *square, size_t n)
+{
+    const double steps = (double)(INT64_C(1) << c->bits);
+    const int64_t half = (INT64_C(1) << c->bits) / 2;
+    for (size_t i = 0; i < n; i++) {
+        const double above = x[i] > c->low ? x[i] : c->low;
+        const double held = above < c->high ? above : c->high;
+        const double v = (held - c->center) / c->half * steps + 0.5;
+        const double low = v > -steps ? v : -steps;
+        const double last = low < steps ? low : steps;
+        const int32_t whole = (int32_t)last; /* towards 0: one too many below it */
+        const int32_t floored = whole - (last < (double)whole);
+        present[i] = x[i] == x[i];
+        u[i] = present[i] ? floored : 0;
+        square[i] = (int32_t)(((int64_t)u[i] * u[i] + half) >> c->bits);
+    }
+}
+
+static int64_t FDP_K(column_sum)(const int32_t *z, size_t n)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += z[i];
+    }
+    return sum;
+}
+
+#undef FDP_LANES
+#undef FDP_ACROSS

@@ -1,0 +1,624 @@
+"""Sums of rows that no single row can move further than its bound."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate, calibration
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    NeighboringRelation,
+    l2_sensitivity,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._totals import MOST, Totals
+from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.real import power_of_two
+
+_A = NeighboringRelation.ADD_OR_REMOVE_ONE
+_R = NeighboringRelation.REPLACE_ONE
+
+#: Radii whose kernels' doubles neither overflow nor vanish.
+_RADII = (Fraction(1, 2**900), Fraction(2**900))
+
+#: A coordinate has fewer steps than this, so that squares fit in 60 bits.
+_MOST_STEPS = 2**30
+
+#: Rows that one worker takes at least.
+_ROWS = 4096
+
+
+class ClippedSum(Mechanism):
+    """Noisy sum of rows (vectors, one a record) whose norm is bounded in integers.
+
+    A row outside the ball of `radius` is scaled down to it. Every row is then rounded
+    to multiples of the granularity, and its norm is checked in integers: whatever the
+    floats did, no row moves the sum further than the bound. Sums are exact, so that
+    the order of the rows, chunks and threads do not show.
+
+    Parameters
+    ----------
+    sigma : int, float, Fraction or Decimal, optional
+        Standard deviation of discrete Gaussian noise, in the data's unit, > 0.
+    scale : int, float, Fraction or Decimal, optional
+        Scale of discrete Laplace noise instead. Exactly one of the two.
+    radius : int, float, Fraction or Decimal
+        Bound of a row's norm, in the data's unit, in [2**-900, 2**900].
+    dimension : int
+        Entries of a row, in [1, 2**32).
+    norm : {1, 2, "inf"}
+        L1 goes with `scale`, L2 with `sigma`, "inf" (each entry is clamped) with
+        either.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid, a power of two above radius/2**30; None takes a step of at
+        most 2**-29 of the noise where the radius allows.
+    changed : int, optional
+        For norm "inf": number of nonzero entries that a row keeps, the first ones;
+        None keeps all.
+    blocks : int, optional
+        Number of blocks (labels, clusters) that rows are summed in.
+    constant : int, float, Fraction or Decimal, optional
+        A multiple of the granularity that leads every row, outside the clipping: with
+        1 the first entry of the sum is the noisy number of rows.
+    neighboring_relation : NeighboringRelation
+        Under `REPLACE_ONE` a row may become any other.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type, out of its range, or does not go with another.
+
+    Privacy
+    -------
+    That of `event()`: the discrete law on the grid for the exact integer sensitivity.
+    With K = floor((radius/g)**2) steps (L2) it is sqrt(K) for a row added or removed
+    and 2 sqrt(K) for one replaced; with blocks and a constant c, max(sqrt(2) B, 2
+    sqrt(K)), B**2 = K + (c/g)**2, for one replaced. Exact. Timing class T0.
+
+    References
+    ----------
+    Casacuberta, Shoemate, Vadhan, Wagaman, "Widespread underestimation of sensitivity
+    in differentially private libraries and how to fix it", CCS 2022 (what goes wrong
+    with sums of floats). docs/proofs/sums.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.ClippedSum.from_rho(0.1, radius=1.0, dimension=3)
+    >>> m.release(np.zeros((1000, 3))).shape
+    (3,)
+    >>> m.rho() <= 0.1
+    True
+    """
+
+    __slots__ = ("_clip", "_constant", "_limit", "_noise", "_parameter", "_step")
+
+    _clip: _core.Clip
+    _constant: int  # in steps; 0: none
+    _limit: int  # of a row's squares (L2) or magnitudes, in steps
+    _noise: DiscreteGaussian | DiscreteLaplace  # in steps
+    _parameter: Fraction
+    _step: Fraction
+
+    def __init__(
+        self,
+        *,
+        sigma: Real | None = None,
+        scale: Real | None = None,
+        radius: Real,
+        dimension: int,
+        norm: int | str,
+        granularity: Real | None = None,
+        changed: int | None = None,
+        blocks: int | None = None,
+        constant: Real | None = None,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> None:
+        name, parameter = _one_noise(sigma, scale)
+        _check_shape(dimension, norm, changed, blocks, neighboring_relation)
+        if norm == 1 and name == "sigma":
+            raise ParameterError('norm must be 2 or "inf" for sigma, got 1: use scale=')
+        if norm == 2 and name == "scale":
+            raise ParameterError('norm must be 1 or "inf" for scale, got 2: use sigma=')
+        length = _validate.between("radius", radius, *_RADII)
+        step = _step_of(parameter, length, granularity, constant)
+        lead = _steps_of_constant(constant, step)
+        reach = length / step
+        most = reach.numerator // reach.denominator
+        limit = int(reach * reach) if norm == 2 else most
+        noise = (DiscreteGaussian if name == "sigma" else DiscreteLaplace)(
+            parameter / step
+        )
+        arguments: dict[str, Any] = {
+            name: _validate.plain(parameter),
+            "radius": _validate.plain(length),
+            "dimension": dimension,
+            "norm": norm,
+            "granularity": _validate.plain(step),
+            "changed": changed,
+            "blocks": blocks,
+            "constant": None if constant is None else _validate.plain(lead * step),
+            "neighboring_relation": neighboring_relation,
+        }
+        unsaid = {"changed": None, "blocks": None, "constant": None}
+        unsaid["neighboring_relation"] = _A  # type: ignore[assignment]
+        self._freeze(
+            _arguments=tuple(
+                (key, value)
+                for key, value in arguments.items()
+                if key not in unsaid or value != unsaid[key]
+            ),
+            _clip=_core.Clip(
+                dimension,
+                {1: "l1", 2: "l2", "inf": "max"}[norm],
+                float(length),
+                _exponent(step),
+                float(most),
+                limit,
+                changed or dimension,
+            ),
+            _constant=lead,
+            _limit=limit,
+            _noise=noise,
+            _parameter=parameter,
+            _step=step,
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        *,
+        radius: Real,
+        dimension: int,
+        norm: int | str = 1,
+        **options: Any,
+    ) -> ClippedSum:
+        """Return the mechanism with the least Laplace noise for pure `epsilon`.
+
+        `options` are granularity, changed, blocks, constant and neighboring_relation
+        of the constructor.
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter, or the scale that it needs, is out of range.
+        """
+        moved = _moved(radius, dimension, norm, squared=False, **options)
+        scale = _validate.positive("epsilon", epsilon)
+        return cls(
+            scale=moved / scale,
+            radius=radius,
+            dimension=dimension,
+            norm=norm,
+            **options,
+        )
+
+    @classmethod
+    def from_rho(
+        cls,
+        rho: Real,
+        *,
+        radius: Real,
+        dimension: int,
+        norm: int | str = 2,
+        **options: Any,
+    ) -> ClippedSum:
+        """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
+
+        Options and errors are those of `from_epsilon`.
+        """
+        square = _moved(radius, dimension, norm, squared=True, **options)
+        sigma = calibration.gaussian_sigma_from_rho(
+            rho, sensitivity=l2_sensitivity(square)
+        )
+        return cls(
+            sigma=sigma, radius=radius, dimension=dimension, norm=norm, **options
+        )
+
+    @classmethod
+    def from_epsilon_delta(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        *,
+        radius: Real,
+        dimension: int,
+        norm: int | str = 2,
+        **options: Any,
+    ) -> ClippedSum:
+        """Return the mechanism with the least Gaussian noise for (epsilon, delta).
+
+        From a proved bound on the discrete law on the grid. Options and errors are
+        those of `from_epsilon`.
+        """
+        square = _moved(radius, dimension, norm, squared=True, **options)
+        sigma = calibration.grid_gaussian_sigma(
+            epsilon,
+            delta,
+            sensitivity=l2_sensitivity(square),
+            coordinates=_coordinates(dimension, **options),
+            granularity=options.get("granularity"),
+        )
+        return cls(
+            sigma=sigma, radius=radius, dimension=dimension, norm=norm, **options
+        )
+
+    # ---- what is public ------------------------------------------------------
+
+    @property
+    def granularity(self) -> int | float | Fraction:
+        """Step of the grid, in the data's unit: a power of two."""
+        return _validate.plain(self._step)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise on each entry, in the data's unit."""
+        return self._noise.std * float(self._step)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a release."""
+        said = dict(self._arguments)
+        width = said["dimension"] + ("constant" in said)
+        return (width,) if "blocks" not in said else (said["blocks"], width)
+
+    def event(
+        self, *, neighboring_relation: NeighboringRelation | None = None
+    ) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
+        """Return the event of one release, in steps of the grid.
+
+        `neighboring_relation` asks for another relation than the mechanism's own.
+        """
+        said = dict(self._arguments)
+        relation = neighboring_relation or said.get("neighboring_relation", _A)
+        if not isinstance(relation, NeighboringRelation):
+            raise DTypeError("neighboring_relation must be a NeighboringRelation")
+        gaussian = isinstance(self._noise, DiscreteGaussian)
+        entry = self._limit**2 if gaussian and said["norm"] != 2 else self._limit
+        kept = said.get("changed", said["dimension"]) if said["norm"] == "inf" else 1
+        lead = self._constant**2 if gaussian else self._constant
+        moved = _distance(
+            Fraction(entry * kept),
+            Fraction(lead),
+            squared=gaussian,
+            blocks="blocks" in said,
+            relation=relation,
+        )
+        steps = self._parameter / self._step
+        if not gaussian:
+            return DiscreteLaplaceEvent(moved, steps, neighboring_relation=relation)
+        options = {**said, "neighboring_relation": relation}
+        return DiscreteGaussianEvent(
+            l2_sensitivity(moved),
+            steps,
+            coordinates=_coordinates(
+                **{
+                    key: options[key]
+                    for key in ("dimension", "blocks", "constant")
+                    if key in options
+                },
+                neighboring_relation=relation,
+            ),
+            neighboring_relation=relation,
+        )
+
+    # ---- data ----------------------------------------------------------------
+
+    def release(
+        self,
+        rows: Any,
+        *,
+        labels: Any = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return the noisy sum of the rows.
+
+        Parameters
+        ----------
+        rows : ndarray of float64 or float32, shape (n, dimension)
+            NaN counts as 0, infinities as the largest double.
+        labels : ndarray of integers, shape (n,)
+            For a mechanism with blocks: the block of each row. Rows of no block,
+            outside [0, blocks), contribute nothing.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        ndarray of float64, shape `self.shape`
+            In the data's unit: multiples of the granularity, rounded once.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or shape. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. The number of rows is public under `REPLACE_ONE` only, and
+        only for a mechanism without blocks. Timing class T0.
+        """
+        check_stream(stream)
+        return (
+            self.accumulator()
+            .add(rows, labels=labels, workers=workers)
+            .release(stream=stream, workers=workers)
+        )
+
+    def accumulator(self) -> SumAccumulator:
+        """Return an empty accumulator, for rows that come in parts."""
+        return SumAccumulator(self)
+
+    def clip(self, rows: Any) -> np.ndarray[Any, Any]:
+        """Return the integers of each row, in steps: private, for tests and backends.
+
+        Shape (n, dimension), int64, without the constant. Errors are those of
+        `release`.
+        """
+        x = self._rows(rows)
+        out = np.zeros(x.shape, np.int64)
+        self._clip.rows(x, out)
+        return out
+
+    def _rows(self, rows: Any) -> np.ndarray[Any, Any]:
+        x = _arrays.data("rows", rows, real=True)
+        dimension = dict(self._arguments)["dimension"]
+        if x.ndim != 2 or x.shape[1] != dimension:
+            raise ParameterError(
+                f"rows must have shape (n, {dimension}), got {x.shape}"
+            )
+        return x
+
+
+class SumAccumulator:
+    """Exact sums of rows on their way to one release of a `ClippedSum`.
+
+    Holds private numbers and shows none. `add` and `merge` return the accumulator, so
+    that parts from chunks, threads or machines come together in any order; `release`
+    draws the noise once and clears it. Pickling carries the private sums.
+    """
+
+    __slots__ = ("_mechanism", "_rows", "_sums")
+
+    def __init__(self, mechanism: ClippedSum) -> None:
+        if not isinstance(mechanism, ClippedSum):
+            raise DTypeError(
+                f"mechanism must be a ClippedSum, got {type(mechanism).__name__}"
+            )
+        said = dict(mechanism._arguments)
+        blocks = said.get("blocks", 1)
+        self._mechanism = mechanism
+        self._rows = Totals((blocks, 1))
+        self._sums = Totals((blocks, said["dimension"]))
+
+    def __repr__(self) -> str:
+        return f"SumAccumulator({self._mechanism!r})"
+
+    @property
+    def mechanism(self) -> ClippedSum:
+        """The mechanism that it accumulates for."""
+        return self._mechanism
+
+    def add(self, rows: Any, *, labels: Any = None, workers: int = 1) -> SumAccumulator:
+        """Add rows; parameters and errors are those of `ClippedSum.release`."""
+        x = self._mechanism._rows(rows)
+        blocks = dict(self._mechanism._arguments).get("blocks")
+        block = _labels(labels, len(x), blocks)
+        workers = _validate.integer("workers", workers, 1)
+        lock = threading.Lock()
+
+        def part(start: int, stop: int, _: int) -> None:
+            count, total = (
+                np.zeros_like(self._rows._low),
+                np.zeros_like(self._sums._low),
+            )
+            own = None if block is None else block[start:stop]
+            self._mechanism._clip.sums(x[start:stop], own, count, total)
+            with lock:
+                self._rows.add(count)
+                self._sums.add(total)
+
+        _arrays.in_parallel(part, len(x), _ROWS, workers)
+        return self
+
+    def merge(self, other: SumAccumulator) -> SumAccumulator:
+        """Add what another accumulator of an equal mechanism holds.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `other` is no accumulator, or of another mechanism.
+        """
+        if not isinstance(other, SumAccumulator):
+            raise DTypeError(
+                f"other must be a SumAccumulator, got {type(other).__name__}"
+            )
+        if other._mechanism != self._mechanism:
+            raise ParameterError("other must accumulate for an equal mechanism")
+        self._rows.merge(other._rows)
+        self._sums.merge(other._sums)
+        return self
+
+    def release(self, *, stream: Stream | None = None, workers: int = 1) -> Any:
+        """Return the noisy sum and clear the accumulator; see `ClippedSum.release`."""
+        m = self._mechanism
+        check_stream(stream)
+        _validate.integer("workers", workers, 1)
+        totals = self._sums.clamped()
+        if m._constant:
+            lead = self._rows.clamped(MOST // m._constant) * m._constant
+            totals = np.concatenate([lead, totals], axis=1)
+        noisy = m._noise.release(totals, stream=stream, workers=workers)
+        _core.zero(totals)
+        self._rows.clear()
+        self._sums.clear()
+        return (noisy * float(m._step)).reshape(m.shape)
+
+
+# ---- parameters --------------------------------------------------------------------
+
+
+def _one_noise(sigma: Real | None, scale: Real | None) -> tuple[str, Fraction]:
+    if (sigma is None) == (scale is None):
+        raise ParameterError("exactly one of sigma and scale must be given")
+    if sigma is not None:
+        return "sigma", _validate.positive("sigma", sigma)
+    return "scale", _validate.positive("scale", scale)
+
+
+def _check_shape(
+    dimension: object,
+    norm: object,
+    changed: object = None,
+    blocks: object = None,
+    neighboring_relation: object = _A,
+) -> None:
+    most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
+    if isinstance(norm, bool) or norm not in (1, 2, "inf"):
+        raise ParameterError(f'norm must be 1, 2 or "inf", got {norm!r}')
+    if changed is not None:
+        _validate.integer("changed", changed, 1, most)
+        if norm != "inf":
+            raise ParameterError('changed goes with norm="inf" only')
+    if blocks is not None:
+        _validate.integer("blocks", blocks, 1, 2**32)
+    if not isinstance(neighboring_relation, NeighboringRelation):
+        raise DTypeError(
+            "neighboring_relation must be a NeighboringRelation, "
+            f"got {type(neighboring_relation).__name__}"
+        )
+
+
+def _step_of(
+    parameter: Fraction,
+    radius: Fraction,
+    granularity: Real | None,
+    constant: Real | None,
+) -> Fraction:
+    if granularity is not None:
+        step = power_of_two(granularity)
+        if radius / step >= _MOST_STEPS:
+            raise ParameterError(
+                f"granularity must be above radius/2**30, got {float(step)!r}"
+            )
+        return step
+    largest = radius
+    if constant is not None:
+        largest = max(radius, _validate.positive("constant", constant))
+    step = calibration.grid_granularity(parameter)
+    while largest / step >= _MOST_STEPS:
+        step *= 2
+    return step
+
+
+def _exponent(step: Fraction) -> int:
+    return step.numerator.bit_length() - step.denominator.bit_length()
+
+
+def _steps_of_constant(constant: Real | None, step: Fraction) -> int:
+    if constant is None:
+        return 0
+    steps = _validate.positive("constant", constant) / step
+    if steps.denominator != 1 or steps >= _MOST_STEPS:
+        raise ParameterError(
+            "constant must be a multiple of the granularity, below 2**30 times it, "
+            f"got {constant!r} at granularity {float(step)!r}"
+        )
+    return steps.numerator
+
+
+def _moved(
+    radius: Real,
+    dimension: int,
+    norm: int | str,
+    *,
+    squared: bool,
+    granularity: Real | None = None,
+    changed: int | None = None,
+    blocks: int | None = None,
+    constant: Real | None = None,
+    neighboring_relation: NeighboringRelation = _A,
+) -> Fraction:
+    """Return the (squared) sensitivity in the data's unit; integers have no more."""
+    _check_shape(dimension, norm, changed, blocks, neighboring_relation)
+    if norm == (1 if squared else 2):
+        raise ParameterError(f'norm must be {3 - norm} or "inf" for this noise')
+    entry = _validate.between("radius", radius, *_RADII)
+    lead = Fraction(0)
+    if constant is not None:
+        lead = _validate.positive("constant", constant)
+    if squared:
+        entry, lead = entry**2, lead**2
+    kept = (changed or dimension) if norm == "inf" else 1
+    return _distance(
+        entry * kept,
+        lead,
+        squared=squared,
+        blocks=blocks is not None,
+        relation=neighboring_relation,
+    )
+
+
+def _distance(
+    row: Fraction,
+    lead: Fraction,
+    *,
+    squared: bool,
+    blocks: bool,
+    relation: NeighboringRelation,
+) -> Fraction:
+    """Return how far one record moves the sums: an L1 norm or a squared L2 norm.
+
+    `row` bounds what is clipped and `lead` is the constant's part, in the same norm. A
+    replaced row moves by two rows within a block, and two whole rows, orthogonal to
+    each other, where the block changes as well.
+    """
+    if relation is not _R:
+        return row + lead
+    within = (4 if squared else 2) * row
+    return max(within, 2 * (row + lead)) if blocks else within
+
+
+def _coordinates(
+    dimension: int,
+    *,
+    blocks: int | None = None,
+    constant: Real | None = None,
+    neighboring_relation: NeighboringRelation = _A,
+    **_: Any,
+) -> int:
+    """Return the number of entries of the release that one record can move."""
+    width = dimension + (constant is not None)
+    return width * (2 if blocks is not None and neighboring_relation is _R else 1)
+
+
+# ---- data --------------------------------------------------------------------------
+
+
+def _labels(labels: Any, n: int, blocks: int | None) -> np.ndarray[Any, Any] | None:
+    if blocks is None:
+        if labels is not None:
+            raise ParameterError("labels go with a mechanism that has blocks=")
+        return None
+    if labels is None:
+        raise ParameterError(f"labels must be given: the mechanism has {blocks} blocks")
+    block = _arrays.data("labels", labels, real=False)
+    if block.shape != (n,):
+        raise ParameterError(f"labels must have shape ({n},), got {block.shape}")
+    return block.astype(np.int64, copy=False)
