@@ -788,7 +788,7 @@ def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
 
 # ---- sums of records ---------------------------------------------------------
 
-NORMS = {"l1": FDP_NORM_L1, "l2": FDP_NORM_L2, "max": FDP_NORM_MAX}
+cdef dict _NORMS = {"l1": FDP_NORM_L1, "l2": FDP_NORM_L2, "max": FDP_NORM_MAX}
 
 # Rows (or values) between two looks at pending signals: some milliseconds.
 DEF ROWS = 65536
@@ -807,7 +807,7 @@ cdef class Clip:
     def __cinit__(self, size_t dimension, norm, double radius, int step, double most,
                   uint64_t limit, size_t changed):
         self.c.dimension = dimension
-        self.c.norm = <fdp_norm_t> <int> NORMS[norm]
+        self.c.norm = <fdp_norm_t> <int> _NORMS[norm]
         self.c.radius, self.c.step, self.c.most = radius, step, most
         self.c.limit, self.c.changed = limit, changed
 
