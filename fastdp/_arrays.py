@@ -34,6 +34,8 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
     DTypeError
         `x` is not a plain array of numbers of the kind asked for.
     """
+    if _core.plain(x, real):
+        return x
     rule = _REALS if real else _INTEGERS
     if not isinstance(x, np.ndarray) or hasattr(x, "mask"):
         raise DTypeError(f"{name} must be {rule}, got {type(x).__name__}")
@@ -59,6 +61,12 @@ def output(
     ParameterError
         Of a wrong shape.
     """
+    if (
+        _core.plain(out, dtype is not None and dtype.kind == "f", True)
+        and (dtype is None or out.dtype == dtype)
+        and out.shape == shape
+    ):
+        return out
     if not isinstance(out, np.ndarray) or hasattr(out, "mask"):
         raise DTypeError(f"{name} must be an ndarray, got {type(out).__name__}")
     if dtype is None:
@@ -93,21 +101,17 @@ def fill(
     workers: int,
     grid: Grid | None = None,
 ) -> None:
-    """Write x + noise into the checked array `out`, zeros if anything fails."""
+    """Write x + noise into the checked array `out`."""
     workers = _validate.integer("workers", workers, 1)
-    try:
-        if x is not None and x is not out and np.may_share_memory(x, out):
-            # Chunks are written before later ones are read: the same memory or none.
-            same = _address(x) == _address(out) and x.dtype == out.dtype
-            x = x if same else x.copy()
-        call = _core.Call(stream)
-        if workers == 1:
-            _core.fill(call, sampler, x, out, 0, grid)
-        else:
-            _fill_parts(call, sampler, x, out, workers, grid)
-    except BaseException:
-        _core.zero(out)
-        raise
+    if x is not None and x is not out and np.may_share_memory(x, out):
+        # Chunks are written before later ones are read: the same memory or none.
+        same = _address(x) == _address(out) and x.dtype == out.dtype
+        x = x if same else x.copy()
+    if workers == 1:
+        _core.fill(stream, sampler, x, out, 0, grid)
+        return
+    with _core.Call(stream, out) as call:
+        _fill_parts(call, sampler, x, out, workers, grid)
 
 
 def _address(x: np.ndarray[Any, Any]) -> int:
@@ -143,4 +147,4 @@ def in_parallel(
     def task(start: int, stop: int, first: int) -> Callable[[], None]:
         return lambda: part(start, stop, first)
 
-    _threads.run([task(*run) for run in _threads.plan(n, chunk, workers)])
+    _core.run([task(*run) for run in _threads.plan(n, chunk, workers)])

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypeGuard, TypeVar, final
 
 import numpy as np
 
@@ -21,9 +21,18 @@ SELECT_MOST: int
 RACES: dict[str, int]
 CIPHERS: dict[str, int]
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def zero_on_failure(function: _F, name: str = "out") -> _F: ...
+def run(tasks: list[Callable[[], None]]) -> None: ...
+
 @final
 class Call:
-    def __init__(self, stream: Stream | None = None) -> None: ...
+    def __init__(
+        self, stream: Stream | None = None, out: _Array | None = None
+    ) -> None: ...
+    def __enter__(self) -> Call: ...
+    def __exit__(self, *failure: object) -> None: ...
     def keystream(self, chunk: int, offset: int, n: int) -> bytes: ...
     def extension(self, chunk: int, trial: int, block: int) -> bytes: ...
 
@@ -92,8 +101,9 @@ def column_moments(
     square: _Array,
 ) -> None: ...
 def dtype_supported(dtype: np.dtype[Any]) -> bool: ...
+def plain(x: object, real: bool, writeable: bool = False) -> TypeGuard[_Array]: ...
 def fill(
-    call: Call,
+    source: Call | Stream | None,
     sampler: Sampler,
     x: _Array | None,
     out: _Array,

@@ -9,10 +9,15 @@ cimport cython
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject, PyObject_Call
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from fastdp._fdp cimport *
+
+import _thread
+from functools import update_wrapper as _update_wrapper
 
 import numpy as np
 
@@ -39,38 +44,94 @@ cdef dict _DTYPES = {
 }
 
 
+# ---- failure ---------------------------------------------------------------
+
+def zero(cnp.ndarray out):
+    """Fill an array with zeros; one of objects, or read-only, stays as it is.
+
+    Nothing here runs Python code, so that no signal cuts in.
+    """
+    cdef object dtype = <object> <PyObject *> cnp.PyArray_DESCR(out)
+    if dtype.hasobject or not cnp.PyArray_ISWRITEABLE(out):
+        return
+    if cnp.PyArray_ISONESEGMENT(out):
+        memset(cnp.PyArray_DATA(out), 0, cnp.PyArray_NBYTES(out))
+    else:
+        cnp.PyArray_CopyInto(out, _zeros((), dtype))
+
+
+cdef object _zeros = np.zeros
+
+
+def zero_on_failure(function, str name="out"):
+    """Return `function`, made to leave zeros in its argument `name` if it raises.
+
+    From the call on: this is C, where no signal and no tracer cuts in.
+    """
+    cdef Py_ssize_t place = function.__code__.co_varnames.index(name)
+    cdef bint by_place = place < function.__code__.co_argcount
+
+    def guarded(*args, **kwargs):
+        try:
+            return PyObject_Call(function, args, kwargs)
+        except BaseException:
+            out = kwargs.get(name)
+            if by_place and len(args) > place:
+                out = args[place]
+            if cnp.PyArray_Check(out):
+                zero(out)
+            raise
+
+    return _update_wrapper(guarded, function)
+
+
 # ---- calls -----------------------------------------------------------------
+
+# A key, and the exception (owned) that a resolver raised under it.
+cdef struct Keyed:
+    fdp_call_t c
+    PyObject *error
+
+
+cdef int _open(Keyed *keyed) except -1:
+    """A fresh key from the operating system."""
+    keyed.error = NULL
+    _check(fdp_call_open(&keyed.c), NULL)
+    keyed.c.resolve = _resolve
+    keyed.c.context = keyed
+    return 0
+
 
 @cython.final
 cdef class Call:
-    """The key of one call; wiped when the object goes.
+    """The key of one call. As a context it ends the call: the key is wiped and, after
+    a failure, `out` filled with zeros.
 
     `stream` is None for a fresh key from the operating system, or an object whose
     `_next_call()` gives (cipher, key, tape) of a fixed stream.
     """
 
-    cdef fdp_call_t c
+    cdef Keyed keyed
     cdef fdp_tape_t tape
     cdef object tape_owner
-    cdef object error
+    cdef cnp.ndarray out
 
-    def __cinit__(self, stream=None):
-        memset(&self.c, 0, sizeof(fdp_call_t))
+    def __cinit__(self, stream=None, out=None):
+        self.out = out
         if stream is None:
-            _check(fdp_call_open(&self.c), self)
+            _open(&self.keyed)
         else:
             cipher, key, self.tape_owner = stream._next_call()
             self._fix(cipher, key)
-        self.c.resolve = _resolve
-        self.c.context = <void *> self
 
     cdef _fix(self, uint32_t cipher, bytes key):
+        cdef fdp_call_t *c = &self.keyed.c
         if not fdp_cipher_available(cipher):
             raise ParameterError("cipher must be one that this machine can run")
         if len(key) != 32:
             raise ParameterError("key must have 32 bytes")
-        self.c.stream.cipher = cipher
-        memcpy(self.c.stream.key, PyBytes_AsString(key), 32)
+        c.stream.cipher = cipher
+        memcpy(c.stream.key, PyBytes_AsString(key), 32)
         if self.tape_owner is not None:
             main, extension = self.tape_owner
             self.tape.chunks = main.shape[0]
@@ -78,33 +139,68 @@ cdef class Call:
             self.tape.main_stride = main.shape[1]
             self.tape.ext = <const uint8_t *> cnp.PyArray_DATA(extension)
             self.tape.ext_stride = extension.shape[1]
-            self.c.stream.tape = &self.tape
+            c.stream.tape = &self.tape
+        c.resolve = _resolve
+        c.context = &self.keyed
+
+    cdef fdp_call_t *key(self) except NULL:
+        """The open call; one that has ended is refused."""
+        if self.keyed.c.context == NULL:
+            raise FastDPError("the call has ended")
+        return &self.keyed.c
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        fdp_call_close(&self.keyed.c)
+        if kind is not None and self.out is not None:
+            zero(self.out)
 
     def __dealloc__(self):
-        fdp_call_close(&self.c)
+        fdp_call_close(&self.keyed.c)
+        if self.keyed.error != NULL:
+            Py_DECREF(<object> self.keyed.error)
 
     def keystream(self, uint64_t chunk, uint64_t offset, Py_ssize_t n):
         """Return n bytes of a chunk's main stream from a multiple of 1024 on."""
         out = PyBytes_FromStringAndSize(NULL, n)
-        fdp_call_main(&self.c, chunk, offset, <uint8_t *> PyBytes_AsString(out), n)
+        fdp_call_main(self.key(), chunk, offset, <uint8_t *> PyBytes_AsString(out), n)
         return out
 
     def extension(self, uint64_t chunk, uint32_t trial, uint32_t block):
         """Return extension block `block` of a trial, 16 bytes."""
         out = PyBytes_FromStringAndSize(NULL, 16)
-        fdp_call_extend(&self.c, chunk, trial, block, <uint8_t *> PyBytes_AsString(out))
+        fdp_call_extend(self.key(), chunk, trial, block,
+                        <uint8_t *> PyBytes_AsString(out))
+        return out
+
+
+@cython.final
+cdef class _Blocks:
+    """Extension blocks of a pending trial, by number, while its resolver runs."""
+
+    cdef fdp_call_t *c
+    cdef uint64_t chunk
+    cdef uint32_t trial
+
+    def __call__(self, uint32_t block):
+        if self.c == NULL:
+            raise FastDPError("the call has ended")
+        out = PyBytes_FromStringAndSize(NULL, 16)
+        fdp_call_extend(self.c, self.chunk, self.trial, block,
+                        <uint8_t *> PyBytes_AsString(out))
         return out
 
 
 cdef int _resolve(void *context, const fdp_pending_t *pending,
                   int64_t *value) noexcept with gil:
-    cdef Call call = <Call> context
-    cdef uint64_t chunk = pending.chunk
-    cdef uint32_t trial = pending.trial
+    cdef Keyed *keyed = <Keyed *> context
+    cdef _Blocks blocks = _Blocks.__new__(_Blocks)
+    blocks.c, blocks.chunk, blocks.trial = &keyed.c, pending.chunk, pending.trial
     try:
         words = (pending.word[0], pending.word[1], pending.word[2])
-        resolver = <object> pending.owner
-        exact = resolver(words, lambda block: call.extension(chunk, trial, block))
+        exact = (<object> pending.owner)(words, blocks)
         if exact is None:
             return 0
         value[0] = max(min(exact, INT64_MAX), INT64_MIN)
@@ -112,20 +208,166 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
         value[1] = max(min(exact, INT64_MAX), INT64_MIN)
         return 1
     except BaseException as error:
-        call.error = error
+        if keyed.error == NULL:
+            Py_INCREF(error)
+            keyed.error = <PyObject *> error
         return -1
+    finally:
+        blocks.c = NULL
 
 
-cdef int _check(fdp_status_t status, Call call) except -1:
+cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
+    """Raise what a status says, or what the resolver raised under the key."""
     if status == FDP_OK:
         return 0
     if status == FDP_ERR_ENTROPY:
         raise EntropyError("the operating system gave no randomness")
     if status == FDP_ERR_MEMORY:
         raise MemoryError("scratch memory for the noise kernels")
-    if status == FDP_ERR_RESOLVER and call.error is not None:
-        raise call.error
+    if status == FDP_ERR_RESOLVER and keyed.error != NULL:
+        error = <object> keyed.error
+        Py_DECREF(error)
+        keyed.error = NULL
+        raise error
     raise FastDPError(f"the C core failed with status {<int> status}")
+
+
+# ---- the driver ------------------------------------------------------------
+
+# What a kernel takes beside a place: `x` may be NULL, items are bytes of an element.
+cdef struct Job:
+    const fdp_call_t *call
+    const void *law
+    const uint8_t *x
+    uint8_t *out
+    size_t x_item, out_item, out_bytes
+    fdp_dtype_t x_type, out_type
+    const fdp_grid_t *grid
+    int64_t other
+    uint64_t span
+    size_t width, columns
+    const int64_t *label
+    int64_t *count
+    int64_t *square
+
+# Draws, or counts, n elements from `at` on; their first chunk is `chunk`.
+ctypedef fdp_status_t (*Kernel)(const Job *job, uint64_t chunk, size_t at,
+                                size_t n) noexcept nogil
+
+
+cdef int _drive(Kernel kernel, Job *job, size_t n, size_t chunk, size_t together,
+                Keyed *keyed, uint64_t first_chunk) except -1:
+    """Run a kernel over n elements, with a look at pending signals after every
+    `together` chunks, some milliseconds."""
+    cdef size_t done = 0, part, slab = together * chunk
+    cdef fdp_status_t status
+    while done < n:
+        part = n - done if n - done < slab else slab
+        with nogil:
+            status = kernel(job, first_chunk + done // chunk, done, part)
+        _check(status, keyed)
+        done += part
+        if done < n:
+            PyErr_CheckSignals()
+    return 0
+
+
+cdef int _draw(Kernel kernel, Job *job, size_t n, size_t chunk, source,
+               uint64_t first_chunk=0) except -1:
+    """Drive a kernel that draws: under a Call, or a stream (or None) that makes one
+    of its own, which ends here."""
+    cdef Keyed keyed
+    cdef Call call
+    if type(source) is Call:
+        call = source
+        job.call = call.key()
+        return _drive(kernel, job, n, chunk, SLAB, &call.keyed, first_chunk)
+    try:
+        if source is not None:
+            call = Call(source)
+            job.call = call.key()
+            return _drive(kernel, job, n, chunk, SLAB, &call.keyed, first_chunk)
+        _open(&keyed)
+        job.call = &keyed.c
+        try:
+            return _drive(kernel, job, n, chunk, SLAB, &keyed, first_chunk)
+        finally:
+            fdp_call_close(&keyed.c)
+    except BaseException:
+        memset(job.out, 0, job.out_bytes)
+        raise
+
+
+cdef Job _job(cnp.ndarray x, cnp.ndarray out) except *:
+    """The arrays of a job."""
+    cdef Job job
+    memset(&job, 0, sizeof(job))
+    if x is not None:
+        job.x = <const uint8_t *> cnp.PyArray_DATA(x)
+        job.x_item = x.itemsize
+        job.x_type = _dtype_code(x)
+    job.out = <uint8_t *> cnp.PyArray_DATA(out)
+    job.out_item = out.itemsize
+    job.out_bytes = cnp.PyArray_NBYTES(out)
+    job.out_type = _dtype_code(out)
+    return job
+
+
+cdef const uint8_t *_data(const Job *job, size_t at) noexcept nogil:
+    if job.x == NULL:
+        return NULL
+    return job.x + at
+
+
+@cython.final
+cdef class _Seat:
+    """A task on a thread of its own."""
+
+    cdef object task
+    cdef list errors
+    cdef object done
+
+    def __cinit__(self, task, list errors):
+        self.task, self.errors = task, errors
+        self.done = _thread.allocate_lock()
+        self.done.acquire()
+
+    def __call__(self):
+        try:
+            self.task()
+        except BaseException as error:
+            self.errors.append(error)
+        self.done.release()
+
+    cdef _wait(self):
+        while True:  # a signal's handler may raise instead of waiting
+            try:
+                self.done.acquire()
+                return
+            except BaseException as error:
+                self.errors.append(error)
+
+
+def run(list tasks):
+    """Run the tasks, the first here and the others on threads of their own.
+
+    No task runs any more when this returns or raises, even if a signal cuts in, so
+    that the caller can clean up memory that no task touches.
+    """
+    cdef list errors = [], seats = []
+    cdef _Seat seat
+    try:
+        for task in tasks[1:]:
+            seat = _Seat(task, errors)
+            _thread.start_new_thread(seat, ())
+            seats.append(seat)
+        tasks[0]()
+    except BaseException as error:
+        errors.append(error)
+    for seat in seats:
+        seat._wait()
+    if errors:
+        raise errors[0]
 
 
 # ---- samplers --------------------------------------------------------------
@@ -172,7 +414,7 @@ cdef class Sampler:
         law.inverse_w0 = table.inv_w0
         law.inverse_w1 = table.inv_w1
         law.inverse_scale = table.inv_t
-        _check(fdp_sampler_prepare(&self.c), None)
+        _check(fdp_sampler_prepare(&self.c), NULL)
         return self
 
     @staticmethod
@@ -191,7 +433,7 @@ cdef class Sampler:
         law.unit = table.c
         law.inverse_2var = table.i2
         law.tail = table.tail
-        _check(fdp_sampler_prepare(&self.c), None)
+        _check(fdp_sampler_prepare(&self.c), NULL)
         return self
 
     @property
@@ -236,45 +478,46 @@ def dtype_supported(dtype):
     return dtype in _DTYPES
 
 
-def fill(Call call, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
+def plain(x, bint real, bint writeable=False):
+    """Whether the kernels take an array of floats, or of integers, as it is."""
+    cdef int kind
+    if not cnp.PyArray_CheckExact(x) or not cnp.PyArray_ISCARRAY_RO(x):
+        return False
+    kind = cnp.PyArray_TYPE(x)
+    if real:
+        known = kind == cnp.NPY_FLOAT or kind == cnp.NPY_DOUBLE
+    else:
+        known = kind == cnp.NPY_LONG or (cnp.NPY_BYTE <= kind <= cnp.NPY_UINT)
+    return known and (not writeable or cnp.PyArray_ISWRITEABLE(x))
+
+
+cdef fdp_status_t _release(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    cdef fdp_target_t target
+    target.x = _data(job, at * job.x_item)
+    target.x_type = job.x_type
+    target.out = job.out + at * job.out_item
+    target.out_type = job.out_type
+    target.grid = job.grid
+    return fdp_release(job.call, <const fdp_sampler_t *> job.law, chunk, n, &target)
+
+
+def fill(source, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
          uint64_t first_chunk=0, grid=None):
-    """Write x + noise (noise alone when x is None) into `out`.
+    """Write x + noise (noise alone when x is None) into `out`, under a call, or for a
+    stream or None under one of its own.
 
     Both are C-contiguous, native and of one size. `grid` is (step, low, high,
-    nan) for float data. On any failure `out` is filled with zeros.
+    nan) for float data.
     """
-    cdef fdp_target_t target
+    cdef Job job = _job(x, out)
     cdef fdp_grid_t c_grid
-    cdef size_t left = cnp.PyArray_SIZE(out)
-    cdef size_t slab = <size_t> SLAB * sampler.c.chunk_outputs
-    cdef size_t n, x_item = 0, out_item = out.itemsize
-    cdef fdp_status_t status
-    memset(&target, 0, sizeof(target))
-    target.out = cnp.PyArray_DATA(out)
-    target.out_type = _dtype_code(out)
-    if x is not None:
-        target.x = cnp.PyArray_DATA(x)
-        target.x_type = _dtype_code(x)
-        x_item = x.itemsize
     if grid is not None:
         c_grid.step, c_grid.low, c_grid.high, c_grid.nan = grid
-        target.grid = &c_grid
-    try:
-        while left > 0:
-            n = left if left < slab else slab
-            with nogil:
-                status = fdp_release(&call.c, &sampler.c, first_chunk, n, &target)
-            _check(status, call)
-            left -= n
-            first_chunk += SLAB
-            target.out = <uint8_t *> target.out + n * out_item
-            if target.x != NULL:
-                target.x = <const uint8_t *> target.x + n * x_item
-            if left > 0:
-                PyErr_CheckSignals()
-    except BaseException:
-        zero(out)
-        raise
+        job.grid = &c_grid
+    job.law = &sampler.c
+    _draw(_release, &job, cnp.PyArray_SIZE(out), sampler.c.chunk_outputs, source,
+          first_chunk)
 
 
 cdef object _INT64 = np.int64
@@ -283,11 +526,19 @@ cdef cnp.dtype _FLOAT64_DTYPE = np.dtype(np.float64)
 
 
 cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target) except -1:
-    cdef Call call = Call.__new__(Call, stream)
+    """One value: without a Call, and without the cost of leaving the interpreter."""
+    cdef Keyed keyed
     cdef fdp_status_t status
-    with nogil:
-        status = fdp_release(&call.c, &sampler.c, 0, 1, target)
-    return _check(status, call)
+    cdef Call call
+    if stream is None:
+        _open(&keyed)
+        status = fdp_release(&keyed.c, &sampler.c, 0, 1, target)
+        fdp_call_close(&keyed.c)
+        return _check(status, &keyed)
+    call = Call.__new__(Call, stream)
+    status = fdp_release(call.key(), &sampler.c, 0, 1, target)
+    fdp_call_close(&call.keyed.c)
+    return _check(status, &call.keyed)
 
 
 def fill_one(Sampler sampler, x, stream=None):
@@ -326,42 +577,53 @@ def fill_one_real(Sampler sampler, double x, grid, stream=None):
     return PyArray_Scalar(&x, _FLOAT64_DTYPE, None)
 
 
-def zero(cnp.ndarray out):
-    """Fill a contiguous array with zeros."""
-    memset(cnp.PyArray_DATA(out), 0, cnp.PyArray_NBYTES(out))
+cdef fdp_status_t _bytes(const Job *job, uint64_t chunk, size_t at,
+                         size_t n) noexcept nogil:
+    return fdp_fill_bytes(job.call, chunk, n, job.out + at)
 
 
 def fill_bytes(Call call, Py_ssize_t n):
     """Return n uniformly random bytes."""
     out = PyBytes_FromStringAndSize(NULL, n)
-    cdef uint8_t *data = <uint8_t *> PyBytes_AsString(out)
-    cdef fdp_status_t status
-    with nogil:
-        status = fdp_fill_bytes(&call.c, 0, n, data)
-    _check(status, call)
+    cdef Job job
+    memset(&job, 0, sizeof(job))
+    job.out = <uint8_t *> PyBytes_AsString(out)
+    _draw(_bytes, &job, n, FDP_BYTES_CHUNK, call)
     return out
+
+
+def fill_bytes_into(Call call, cnp.ndarray out, uint64_t first_chunk=0):
+    """Fill a contiguous array of any dtype with uniformly random bytes."""
+    cdef Job job
+    memset(&job, 0, sizeof(job))
+    job.out = <uint8_t *> cnp.PyArray_DATA(out)
+    _draw(_bytes, &job, cnp.PyArray_NBYTES(out), FDP_BYTES_CHUNK, call, first_chunk)
+
+
+cdef fdp_status_t _integers(const Job *job, uint64_t chunk, size_t at,
+                            size_t n) noexcept nogil:
+    return fdp_fill_integers(job.call, <uint64_t> job.other, job.span, chunk, n,
+                             <int64_t *> job.out + at)
 
 
 def fill_integers(Call call, int64_t low, uint64_t span, cnp.ndarray out,
                   uint64_t first_chunk=0):
     """Fill an int64 array with uniform integers low ... low + span - 1; span 0
     means 2**64."""
-    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
-    cdef size_t n = cnp.PyArray_SIZE(out)
-    cdef fdp_status_t status
-    with nogil:
-        status = fdp_fill_integers(&call.c, <uint64_t> low, span, first_chunk, n, data)
-    _check(status, call)
+    cdef Job job = _job(None, out)
+    job.other, job.span = low, span
+    _draw(_integers, &job, cnp.PyArray_SIZE(out), FDP_INTEGERS_CHUNK, call, first_chunk)
 
 
 def fill_permutation(Call call, cnp.ndarray out):
     """Fill an int64 array with a uniform permutation of 0 ... n - 1."""
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
     cdef size_t n = cnp.PyArray_SIZE(out)
+    cdef const fdp_call_t *c = call.key()
     cdef fdp_status_t status
     with nogil:
-        status = fdp_fill_permutation(&call.c, n, data)
-    _check(status, call)
+        status = fdp_fill_permutation(c, n, data)
+    _check(status, &call.keyed)
 
 
 # ---- machine ---------------------------------------------------------------
@@ -452,95 +714,49 @@ cdef class Response:
         self.c.owner = <void *> resolver
 
 
-cdef int _pause(Call call, fdp_status_t status) except -1:
-    """Look at the status of a slab, and at signals."""
-    _check(status, call)
-    PyErr_CheckSignals()
-    return 0
+cdef fdp_status_t _flip_bits(const Job *job, uint64_t chunk, size_t at,
+                             size_t n) noexcept nogil:
+    return fdp_flip_bits(job.call, <const fdp_bernoulli_t *> job.law, chunk, n,
+                         _data(job, at // 8),
+                         job.out + at // 8)
 
 
 def flip_bits(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, size_t n,
               uint64_t first_chunk=0):
     """Write x xor n Bernoulli bits, packed, into `out`; x None counts as zeros."""
-    cdef uint8_t *data = NULL
-    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
-    cdef size_t done = 0, part, slab = <size_t> SLAB * FDP_BITS_CHUNK
-    cdef fdp_status_t status
-    if x is not None:
-        data = <uint8_t *> cnp.PyArray_DATA(x)
-    try:
-        while done < n:
-            part = n - done if n - done < slab else slab
-            with nogil:
-                status = fdp_flip_bits(
-                    &call.c, &law.c, first_chunk + done // FDP_BITS_CHUNK, part,
-                    NULL if data == NULL else data + done // 8, to + done // 8)
-            done += part
-            _pause(call, status)
-    except BaseException:
-        zero(out)
-        raise
+    cdef Job job = _job(x, out)
+    job.law = &law.c
+    _draw(_flip_bits, &job, n, FDP_BITS_CHUNK, call, first_chunk)
+
+
+cdef fdp_status_t _flip_bytes(const Job *job, uint64_t chunk, size_t at,
+                              size_t n) noexcept nogil:
+    return fdp_flip_bytes(job.call, <const fdp_bernoulli_t *> job.law, chunk, n,
+                          _data(job, at * job.x_item),
+                          job.x_type, <int> job.other, job.out + at)
 
 
 def flip_bytes(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, int other=-1,
                uint64_t first_chunk=0):
     """Write the answers x, 0 or 1, flipped by Bernoulli bits, into bytes."""
-    cdef const uint8_t *data = NULL
-    cdef fdp_dtype_t x_type = FDP_NONE
-    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
-    cdef size_t n = cnp.PyArray_SIZE(out), done = 0, part, item = 0
-    cdef size_t slab = <size_t> SLAB * FDP_BITS_CHUNK
-    cdef fdp_status_t status
-    if x is not None:
-        data = <const uint8_t *> cnp.PyArray_DATA(x)
-        x_type = _dtype_code(x)
-        item = x.itemsize
-    try:
-        while done < n:
-            part = n - done if n - done < slab else slab
-            with nogil:
-                status = fdp_flip_bytes(
-                    &call.c, &law.c, first_chunk + done // FDP_BITS_CHUNK, part,
-                    data + done * item, x_type, other, to + done)
-            done += part
-            _pause(call, status)
-    except BaseException:
-        zero(out)
-        raise
+    cdef Job job = _job(x, out)
+    job.law, job.other = &law.c, other
+    _draw(_flip_bytes, &job, cnp.PyArray_SIZE(out), FDP_BITS_CHUNK, call, first_chunk)
+
+
+cdef fdp_status_t _respond(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    return fdp_respond(job.call, <const fdp_response_t *> job.law, chunk, n,
+                       job.x + at * job.x_item, job.x_type, job.other,
+                       job.out + at * job.out_item, job.out_type)
 
 
 def respond(Call call, Response law, cnp.ndarray x, cnp.ndarray out,
             int64_t other=-1, uint64_t first_chunk=0):
     """Write the reports of integer labels x into an unsigned array of one size."""
-    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
-    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
-    cdef fdp_dtype_t x_type = _dtype_code(x), out_type = _dtype_code(out)
-    cdef size_t n = cnp.PyArray_SIZE(out), done = 0, part
-    cdef size_t x_item = x.itemsize, out_item = out.itemsize
-    cdef size_t slab = <size_t> SLAB * FDP_RESPONSE_CHUNK
-    cdef fdp_status_t status
-    try:
-        while done < n:
-            part = n - done if n - done < slab else slab
-            with nogil:
-                status = fdp_respond(
-                    &call.c, &law.c, first_chunk + done // FDP_RESPONSE_CHUNK, part,
-                    data + done * x_item, x_type, other, to + done * out_item, out_type)
-            done += part
-            _pause(call, status)
-    except BaseException:
-        zero(out)
-        raise
-
-
-def fill_bytes_into(Call call, cnp.ndarray out, uint64_t first_chunk=0):
-    """Fill a contiguous array of any dtype with uniformly random bytes."""
-    cdef uint8_t *data = <uint8_t *> cnp.PyArray_DATA(out)
-    cdef size_t n = cnp.PyArray_NBYTES(out)
-    cdef fdp_status_t status
-    with nogil:
-        status = fdp_fill_bytes(&call.c, first_chunk, n, data)
-    _check(status, call)
+    cdef Job job = _job(x, out)
+    job.law, job.other = &law.c, other
+    _draw(_respond, &job, cnp.PyArray_SIZE(out), FDP_RESPONSE_CHUNK, call, first_chunk)
 
 
 def insert_bits(cnp.ndarray rows, size_t row_bytes, cnp.ndarray labels,
@@ -593,55 +809,49 @@ def hadamard_encode(cnp.ndarray labels, cnp.ndarray words, cnp.ndarray flips,
 DEF TALLY = 65536
 
 
+cdef fdp_status_t _columns(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    return fdp_count_columns(n, job.width, job.x + at * job.width, job.columns,
+                             <int64_t *> job.out)
+
+
 def column_sums(cnp.ndarray rows, size_t row_bytes, cnp.ndarray out):
     """Add the number of set bits of each column of packed rows to an int64 array."""
-    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(rows)
-    cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(out)
-    cdef size_t columns = cnp.PyArray_SIZE(out)
-    cdef size_t n = cnp.PyArray_SIZE(rows) // row_bytes, done = 0, part
-    cdef fdp_status_t status
-    while done < n:
-        part = n - done if n - done < TALLY else TALLY
-        with nogil:
-            status = fdp_count_columns(part, row_bytes, data + done * row_bytes, columns,
-                                       count)
-        done += part
-        _pause(None, status)
+    cdef Job job = _job(rows, out)
+    job.width, job.columns = row_bytes, cnp.PyArray_SIZE(out)
+    _drive(_columns, &job, cnp.PyArray_SIZE(rows) // row_bytes, TALLY, 1, NULL, 0)
+
+
+cdef fdp_status_t _values(const Job *job, uint64_t chunk, size_t at,
+                          size_t n) noexcept nogil:
+    return fdp_count_values(n, job.x + at * job.x_item, job.x_type, job.columns,
+                            <int64_t *> job.out)
 
 
 def histogram(cnp.ndarray reports, cnp.ndarray out):
     """Add the number of reports of each value to an int64 array; values beyond it are
     passed over."""
-    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(reports)
-    cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(out)
-    cdef size_t k = cnp.PyArray_SIZE(out), n = cnp.PyArray_SIZE(reports), done = 0, part
-    cdef size_t item = reports.itemsize
-    cdef fdp_dtype_t dtype = _dtype_code(reports)
-    cdef fdp_status_t status
-    while done < n:
-        part = n - done if n - done < (TALLY << 8) else (TALLY << 8)
-        with nogil:
-            status = fdp_count_values(part, data + done * item, dtype, k, count)
-        done += part
-        _pause(None, status)
+    cdef Job job = _job(reports, out)
+    job.columns = cnp.PyArray_SIZE(out)
+    _drive(_values, &job, cnp.PyArray_SIZE(reports), TALLY, 256, NULL, 0)
+
+
+cdef fdp_status_t _support(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    return fdp_count_support(n, <const fdp_hashed_t *> job.x + at, <uint32_t> job.width,
+                             _hash_bits(job.columns), job.columns,
+                             <int64_t *> job.out)
 
 
 def hash_support(cnp.ndarray reports, size_t categories, uint32_t buckets,
                  cnp.ndarray out):
     """Add to an int64 array how many hashed reports support each category."""
-    cdef const fdp_hashed_t *data = <const fdp_hashed_t *> cnp.PyArray_DATA(reports)
-    cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(out)
-    cdef size_t n = cnp.PyArray_SIZE(reports), done = 0, part
-    # slabs of some milliseconds, whole blocks of the kernel's
-    cdef size_t slab = 1024 * (1 + (1 << 15) // (categories + 1))
-    cdef fdp_status_t status
-    while done < n:
-        part = n - done if n - done < slab else slab
-        with nogil:
-            status = fdp_count_support(part, data + done, buckets,
-                                       _hash_bits(categories), categories, count)
-        done += part
-        _pause(None, status)
+    cdef Job job = _job(None, out)
+    job.x = <const uint8_t *> cnp.PyArray_DATA(reports)
+    job.width, job.columns = buckets, categories
+    # whole blocks of the kernel's
+    _drive(_support, &job, cnp.PyArray_SIZE(reports), 1024,
+           1 + (1 << 15) // (categories + 1), NULL, 0)
 
 
 def walsh_hadamard(cnp.ndarray a):
@@ -711,6 +921,7 @@ def select_one(Selection law, list tolerances, scores, resolver, stream=None):
     scores, words, block)` settles the choice.
     """
     cdef Call call
+    cdef Keyed keyed
     cdef fdp_candidates_t candidates
     cdef fdp_selection_t c
     cdef fdp_status_t status
@@ -729,12 +940,18 @@ def select_one(Selection law, list tolerances, scores, resolver, stream=None):
     candidates.weight_stride = 0
     c = law.c
     c.tolerance = tolerances[(<object> candidates.n).bit_length()]
-    call = Call.__new__(Call, stream)
     settle = lambda words, block: resolver(array, words, block)
     c.owner = <void *> settle
-    with nogil:
-        status = fdp_select_inverse(&call.c, &c, &candidates, 0, 1, &chosen)
-    _check(status, call)
+    if stream is None:
+        _open(&keyed)
+        with nogil:
+            status = fdp_select_inverse(&keyed.c, &c, &candidates, 0, 1, &chosen)
+        fdp_call_close(&keyed.c)
+        _check(status, &keyed)
+    else:
+        with Call(stream) as call:
+            status = fdp_select_inverse(call.key(), &c, &candidates, 0, 1, &chosen)
+            _check(status, &call.keyed)
     return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
 
 
@@ -748,11 +965,12 @@ def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out
     cdef size_t k = cnp.PyArray_DIM(out, 1)
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
     cdef fdp_selection_t c = law.c
+    cdef const fdp_call_t *key = call.key()
     cdef fdp_status_t status
     c.owner = <void *> resolver
     with nogil:
-        status = fdp_select_inverse(&call.c, &c, &candidates, first_row, k, data)
-    _check(status, call)
+        status = fdp_select_inverse(key, &c, &candidates, first_row, k, data)
+    _check(status, &call.keyed)
 
 
 def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out, resolver,
@@ -766,11 +984,12 @@ def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out, r
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
     cdef uint64_t draw = first + first_row * candidates.n
     cdef fdp_selection_t c = law.c
+    cdef const fdp_call_t *key = call.key()
     cdef fdp_status_t status
     c.owner = <void *> resolver
     with nogil:
-        status = fdp_select_race(&call.c, &c, &candidates, draw, data)
-    _check(status, call)
+        status = fdp_select_race(key, &c, &candidates, draw, data)
+    _check(status, &call.keyed)
 
 
 def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
@@ -780,10 +999,11 @@ def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
     cdef double *lower = <double *> cnp.PyArray_DATA(low)
     cdef double *upper = <double *> cnp.PyArray_DATA(high)
     cdef uint64_t draw = first_row * candidates.n
+    cdef const fdp_call_t *key = call.key()
     cdef fdp_status_t status
     with nogil:
-        status = fdp_race_keys(&call.c, &law.c, &candidates, draw, lower, upper)
-    _check(status, call)
+        status = fdp_race_keys(key, &law.c, &candidates, draw, lower, upper)
+    _check(status, &call.keyed)
 
 
 # ---- sums of records ---------------------------------------------------------
@@ -796,6 +1016,33 @@ DEF ROWS = 65536
 
 cdef size_t _rows_slab(size_t dimension):
     return 1 + ROWS // dimension
+
+
+cdef const int64_t *_labels(object labels) except *:
+    """None, or an int64 array."""
+    if labels is None:
+        return NULL
+    return <const int64_t *> cnp.PyArray_DATA(<cnp.ndarray> labels)
+
+
+cdef const int64_t *_labels_from(const Job *job, size_t at) noexcept nogil:
+    if job.label == NULL:
+        return NULL
+    return job.label + at
+
+
+cdef fdp_status_t _clip_rows(const Job *job, uint64_t chunk, size_t at,
+                             size_t n) noexcept nogil:
+    return fdp_clip_rows(<const fdp_clip_t *> job.law, n,
+                         job.x + at * job.width * job.x_item, job.x_type,
+                         <int64_t *> job.out + at * job.width)
+
+
+cdef fdp_status_t _clip_sums(const Job *job, uint64_t chunk, size_t at,
+                             size_t n) noexcept nogil:
+    return fdp_clip_sums(<const fdp_clip_t *> job.law, n,
+                         job.x + at * job.width * job.x_item, job.x_type, job.columns,
+                         _labels_from(job, at), job.count, <int64_t *> job.out)
 
 
 @cython.final
@@ -813,43 +1060,26 @@ cdef class Clip:
 
     def rows(self, cnp.ndarray x, cnp.ndarray out):
         """Write the integers of the rows x into an int64 array of x's shape."""
-        cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
-        cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
-        cdef fdp_dtype_t dtype = _dtype_code(x)
-        cdef size_t d = self.c.dimension, n = cnp.PyArray_DIM(x, 0), done = 0, part
-        cdef size_t stride = d * x.itemsize, slab = _rows_slab(d)
-        cdef fdp_status_t status
-        while done < n:
-            part = n - done if n - done < slab else slab
-            with nogil:
-                status = fdp_clip_rows(&self.c, part, data + done * stride, dtype,
-                                       to + done * d)
-            done += part
-            _pause(None, status)
+        cdef Job job = _job(x, out)
+        job.law, job.width = &self.c, self.c.dimension
+        _drive(_clip_rows, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
 
     def sums(self, cnp.ndarray x, block, cnp.ndarray rows, cnp.ndarray total):
         """Add the integers of the rows x to the int64 array total[block], and the
         number of rows to rows[block]; `block` is None or an int64 array."""
-        cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
-        cdef const int64_t *label = NULL
-        cdef int64_t *count = <int64_t *> cnp.PyArray_DATA(rows)
-        cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(total)
-        cdef fdp_dtype_t dtype = _dtype_code(x)
-        cdef size_t d = self.c.dimension, n = cnp.PyArray_DIM(x, 0), done = 0, part
-        cdef size_t blocks = cnp.PyArray_SIZE(rows)
-        cdef size_t stride = d * x.itemsize, slab = _rows_slab(d)
-        cdef fdp_status_t status
-        if block is not None:
-            label = <const int64_t *> cnp.PyArray_DATA(<cnp.ndarray> block)
-        while done < n:
-            part = n - done if n - done < slab else slab
-            with nogil:
-                status = fdp_clip_sums(&self.c, part, data + done * stride, dtype, blocks,
-                                       label, count, to)
-            done += part
-            if label != NULL:
-                label += part
-            _pause(None, status)
+        cdef Job job = _job(x, total)
+        job.law, job.width = &self.c, self.c.dimension
+        job.columns, job.label = cnp.PyArray_SIZE(rows), _labels(block)
+        job.count = <int64_t *> cnp.PyArray_DATA(rows)
+        _drive(_clip_sums, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
+
+
+cdef fdp_status_t _moments(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    return fdp_column_moments(<const fdp_column_t *> job.law, n,
+                              job.x + at * job.x_item, job.x_type, job.columns,
+                              _labels_from(job, at), job.count, <int64_t *> job.out,
+                              job.square)
 
 
 def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray total,
@@ -859,24 +1089,9 @@ def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray 
     `column` is (low, high, center, half, bits), `group` None or an int64 array.
     """
     cdef fdp_column_t c
-    cdef const uint8_t *data = <const uint8_t *> cnp.PyArray_DATA(x)
-    cdef const int64_t *label = NULL
-    cdef int64_t *ones = <int64_t *> cnp.PyArray_DATA(count)
-    cdef int64_t *sums = <int64_t *> cnp.PyArray_DATA(total)
-    cdef int64_t *squares = <int64_t *> cnp.PyArray_DATA(square)
-    cdef fdp_dtype_t dtype = _dtype_code(x)
-    cdef size_t n = cnp.PyArray_SIZE(x), done = 0, part, item = x.itemsize
-    cdef size_t groups = cnp.PyArray_SIZE(count)
-    cdef fdp_status_t status
+    cdef Job job = _job(x, total)
     c.low, c.high, c.center, c.half, c.bits = column
-    if group is not None:
-        label = <const int64_t *> cnp.PyArray_DATA(<cnp.ndarray> group)
-    while done < n:
-        part = n - done if n - done < (ROWS << 4) else (ROWS << 4)
-        with nogil:
-            status = fdp_column_moments(&c, part, data + done * item, dtype, groups,
-                                        label, ones, sums, squares)
-        done += part
-        if label != NULL:
-            label += part
-        _pause(None, status)
+    job.law, job.columns, job.label = &c, cnp.PyArray_SIZE(count), _labels(group)
+    job.count = <int64_t *> cnp.PyArray_DATA(count)
+    job.square = <int64_t *> cnp.PyArray_DATA(square)
+    _drive(_moments, &job, cnp.PyArray_SIZE(x), ROWS, 16, NULL, 0)

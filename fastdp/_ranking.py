@@ -39,16 +39,12 @@ def ranking(choice: Choice, k: int, stream: Stream | None) -> _Array:
     """
     rows, n = choice.scores.shape
     out = np.zeros((rows, k), np.int64)
-    call = _core.Call(stream)
     mixed = np.zeros(n, np.int64)
-    try:
+    with _core.Call(stream, out) as call, _core.Call() as mixing:
         # The time of a sort tells how its input was arranged: at random, here.
-        _core.fill_permutation(_core.Call(), mixed)
+        _core.fill_permutation(mixing, mixed)
         for row in range(rows):
             out[row] = _rank(choice, row, k, mixed, call)
-    except BaseException:
-        _core.zero(out)
-        raise
     return out
 
 
@@ -128,11 +124,11 @@ def _settle(
 class LongRace:
     """A race whose candidates come in pieces: the one ahead is kept."""
 
-    def __init__(self, rate: Fraction, noise: Noise, stream: Stream | None) -> None:
+    def __init__(self, rate: Fraction, noise: Noise, call: _core.Call) -> None:
         self._rate = rate
         self._noise: Noise = noise
         self._law = _core.Selection(nearest(rate), race_tolerance(), noise)
-        self._call = _core.Call(stream)
+        self._call = call
         self._seen = 0
         self._ahead: Runner | None = None
         self._ahead_has_weight = False

@@ -275,14 +275,14 @@ def inverse(choice: Choice, k: int, stream: Stream | None, workers: int) -> _Arr
     law = choice.law(inverse_tolerance(n, choice.spread))
     out = np.zeros((rows, k), np.int64)
     resolver = inverse_resolver(choice, out)
-    call = _core.Call(stream)
 
     def part(first: int, last: int) -> None:
         _core.select_inverse(
             call, law, choice.scores[first:last], out[first:last], resolver, first
         )
 
-    _by_rows(part, rows, n, workers, out)
+    with _core.Call(stream, out) as call:
+        _by_rows(part, rows, n, workers)
     return out
 
 
@@ -326,15 +326,15 @@ def race(
     rows, n = choice.scores.shape
     law = choice.law(race_tolerance(choice.spread), noise)
     out = np.zeros(rows, np.int64)
-    call = _core.Call(stream)
-    resolver = race_resolver(choice, noise, call)
 
     def part(first: int, last: int) -> None:
         _core.select_race(
             call, law, choice.scores[first:last], out[first:last], resolver, first
         )
 
-    _by_rows(part, rows, n, workers, out)
+    with _core.Call(stream, out) as call:
+        resolver = race_resolver(choice, noise, call)
+        _by_rows(part, rows, n, workers)
     return out
 
 
@@ -409,18 +409,12 @@ def word_of(call: _core.Call, draw: int) -> int:
 # --- rows -------------------------------------------------------------------------
 
 
-def _by_rows(
-    part: Callable[[int, int], None], rows: int, n: int, workers: int, out: _Array
-) -> None:
-    """Run part(first, last) over rows on threads; zeros in `out` if anything fails."""
+def _by_rows(part: Callable[[int, int], None], rows: int, n: int, workers: int) -> None:
+    """Run part(first, last) over rows on threads."""
     slab = max(_SLAB // n, 1)
 
     def run(start: int, stop: int, _: int) -> None:
         for first in range(start, stop, slab):
             part(first, min(first + slab, stop))
 
-    try:
-        _arrays.in_parallel(run, rows, max(4096 // n, 1), workers)
-    except BaseException:
-        _core.zero(out)
-        raise
+    _arrays.in_parallel(run, rows, max(4096 // n, 1), workers)

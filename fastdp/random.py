@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,6 +98,7 @@ def response_law(truth: Fraction, categories: int) -> _core.Response:
 # --- noise ----------------------------------------------------------------------
 
 
+@_core.zero_on_failure
 def discrete_laplace(
     scale: Real | _Array,
     size: _Size = None,
@@ -160,6 +161,7 @@ def discrete_laplace(
     return _noise("scale", scale, laplace_sampler, size, out, stream, workers)
 
 
+@_core.zero_on_failure
 def discrete_gaussian(
     sigma: Real | _Array,
     size: _Size = None,
@@ -208,6 +210,26 @@ def discrete_gaussian(
     return _noise("sigma", sigma, gaussian_sampler, size, out, stream, workers)
 
 
+#: Laws of ints and floats that were asked for: before any exact rational is made.
+_LAWS: dict[tuple[Any, type, int | float], _core.Sampler] = {}
+
+
+def _law(
+    name: str, parameter: Any, sampler: Callable[[Fraction], _core.Sampler]
+) -> _core.Sampler:
+    kind = type(parameter)
+    if kind is not int and kind is not float:
+        return sampler(_validate.positive(name, parameter))
+    key = (sampler, kind, parameter)
+    law = _LAWS.get(key)
+    if law is None:
+        law = sampler(_validate.positive(name, parameter))
+        if len(_LAWS) >= 512:
+            _LAWS.clear()
+        _LAWS[key] = law
+    return law
+
+
 def _noise(
     name: str,
     parameter: Any,
@@ -220,7 +242,7 @@ def _noise(
     check_stream(stream)
     if isinstance(parameter, np.ndarray):
         return _noise_each(name, parameter, sampler, size, out, stream, workers)
-    law = sampler(_validate.positive(name, parameter))
+    law = _law(name, parameter, sampler)
     if size is None and out is None:
         _validate.integer("workers", workers, 1)
         return _core.fill_one(law, 0, stream)
@@ -283,9 +305,6 @@ def _noise_each(
             _arrays.fill(sampler(law), None, part, stream, workers)
             start += count
         out.reshape(-1)[order] = noise
-    except BaseException:
-        _core.zero(out)
-        raise
     finally:
         _core.zero(noise)
     return out
@@ -294,6 +313,7 @@ def _noise_each(
 # --- bits -------------------------------------------------------------------------
 
 
+@_core.zero_on_failure
 def bernoulli(
     p: Real,
     size: _Size = None,
@@ -370,12 +390,8 @@ def bernoulli(
     def part(start: int, stop: int, chunk: int) -> None:
         _core.flip_bytes(call, law, None, flat[start:stop], -1, chunk)
 
-    try:
-        call = _core.Call(stream)
+    with _core.Call(stream, out) as call:
         _arrays.in_parallel(part, flat.size, _core.BITS_CHUNK, workers)
-    except BaseException:
-        _core.zero(out)
-        raise
     return out[()] if scalar else out
 
 
@@ -409,14 +425,10 @@ def _packed_bits(
         piece = flat[start:stop]
         _core.flip_bits(call, law, None, piece, 8 * piece.size, chunk)
 
-    try:
-        call = _core.Call(stream)
+    with _core.Call(stream, out) as call:
         _arrays.in_parallel(part, flat.size, _core.BITS_CHUNK // 8, workers)
         if columns % 8:
             out[..., -1] &= np.uint8(0xFF00 >> (columns % 8) & 0xFF)
-    except BaseException:
-        _core.zero(out)
-        raise
     return out
 
 
@@ -534,6 +546,7 @@ def exponential_race(
 # --- uniform ----------------------------------------------------------------------
 
 
+@_core.zero_on_failure
 def integers(
     low: int,
     high: int | None = None,
@@ -592,16 +605,11 @@ def integers(
         out = np.zeros(() if size is None else _arrays.shape_of(size), np.int64)
     flat = out.reshape(-1)
 
-    try:
-        call = _core.Call(stream)
+    def part(start: int, stop: int, chunk: int) -> None:
+        _core.fill_integers(call, low, span, flat[start:stop], chunk)
 
-        def part(start: int, stop: int, chunk: int) -> None:
-            _core.fill_integers(call, low, span, flat[start:stop], chunk)
-
+    with _core.Call(stream, out) as call:
         _arrays.in_parallel(part, flat.size, _core.INTEGERS_CHUNK, workers)
-    except BaseException:
-        _core.zero(out)
-        raise
     return out[()] if scalar else out
 
 
@@ -626,7 +634,8 @@ def bytes(n: int, *, stream: Stream | None = None) -> _builtin_bytes:
     5
     """
     n = _validate.integer("n", n, 0, _arrays.MOST)
-    result: _builtin_bytes = _core.fill_bytes(_core.Call(check_stream(stream)), n)
+    with _core.Call(check_stream(stream)) as call:
+        result: _builtin_bytes = _core.fill_bytes(call, n)
     return result
 
 
@@ -666,10 +675,12 @@ def permutation(n: int, *, stream: Stream | None = None) -> _Array:
     """
     check_stream(stream)
     out = np.zeros(_validate.integer("n", n, 0, _arrays.MOST), np.int64)
-    _core.fill_permutation(_core.Call(stream), out)
+    with _core.Call(stream, out) as call:
+        _core.fill_permutation(call, out)
     return out
 
 
+@partial(_core.zero_on_failure, name="x")
 def shuffle(x: _Array, *, stream: Stream | None = None) -> None:
     """Put the rows of an array in an exactly uniform random order, in place.
 
@@ -685,7 +696,7 @@ def shuffle(x: _Array, *, stream: Stream | None = None) -> None:
     DTypeError
         `x` is not a writeable array with a first axis, or holds objects.
     EntropyError
-        The operating system gave no randomness; `x` is as it was.
+        The operating system gave no randomness; `x` is filled with zeros.
 
     Privacy
     -------

@@ -25,6 +25,7 @@ class _Integer(Additive):
 
     __slots__ = ()
 
+    @_core.zero_on_failure
     def release(
         self,
         x: Any,
@@ -67,7 +68,8 @@ class _Integer(Additive):
         Timing class T2: independent of data and noise (Python ints apart, whose
         conversion is the interpreter's).
         """
-        check_stream(stream)
+        if stream is not None:
+            check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)

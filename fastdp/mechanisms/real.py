@@ -92,6 +92,7 @@ class _Grid(Additive):
         """What entries are clamped to before anything else, if anything."""
         return dict(self._arguments).get("bounds")
 
+    @_core.zero_on_failure
     def release(
         self,
         x: Any,
@@ -134,7 +135,8 @@ class _Grid(Additive):
         for rounding to it; the final rounding to a float is post-processing. Exact.
         Timing class T2: independent of data and noise.
         """
-        check_stream(stream)
+        if stream is not None:
+            check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)

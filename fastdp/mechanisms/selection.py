@@ -338,13 +338,14 @@ class ExponentialMechanism(Selection):
         candidates are compared by exact integers, whose time depends on their scores.
         """
         check_stream(stream)
-        race = _ranking.LongRace(self._rate, "gumbel", stream)
-        for chunk in chunks:
-            if not isinstance(chunk, np.ndarray) or chunk.ndim != 1:
-                raise DTypeError("chunks must be one-dimensional arrays")
-            if chunk.size:
-                race.enter(_selection.scores_of("chunks", chunk)[0])
-        return np.int64(race.winner())
+        with _core.Call(stream) as call:
+            race = _ranking.LongRace(self._rate, "gumbel", call)
+            for chunk in chunks:
+                if not isinstance(chunk, np.ndarray) or chunk.ndim != 1:
+                    raise DTypeError("chunks must be one-dimensional arrays")
+                if chunk.size:
+                    race.enter(_selection.scores_of("chunks", chunk)[0])
+            return np.int64(race.winner())
 
 
 def choice_of(

@@ -458,7 +458,7 @@ def test_a_stream_of_pieces_gives_the_choice_of_the_whole(
 ) -> None:
     scores = np.random.default_rng(sum(sizes)).normal(0, 2, sum(sizes))
     for rate in (Fraction(1), Fraction(1, 50)):
-        race = _ranking.LongRace(rate, "gumbel", Keyed(KEY))
+        race = _ranking.LongRace(rate, "gumbel", _core.Call(Keyed(KEY)))
         for piece in np.split(scores, np.cumsum(sizes)[:-1]):
             race.enter(piece.reshape(1, -1))
         whole = _selection.race(

@@ -66,7 +66,7 @@ R, ints, reals = fastdp.random, np.full(9000, 7340193), np.full(9000, 7340193.5)
 m, w = fastdp.DiscreteLaplace(10), fastdp.DiscreteGaussian(2**40)
 t, l, g = fastdp.TruncatedLaplace(10, 50), fastdp.Laplace(1), fastdp.Gaussian(1)
 out, small, real_out = np.full(9000, 77), np.full(3, 77, np.int8), np.full(9000, 7.0)
-deck = np.arange(50)
+deck = np.arange(50) + 1
 calls = {
     "laplace": lambda: R.discrete_laplace(10),
     "laplace size": lambda: R.discrete_laplace(10, 5),
@@ -105,7 +105,7 @@ for name, call in calls.items():
     if name == "laplace each" or name == "laplace workers":
         assert not (small if "each" in name else out).any(), name
 assert not ints.any() and not reals.any()
-assert (deck == np.arange(50)).all()
+assert not deck.any()
 del os.environ["FAULT"]
 assert m.release(np.zeros(100, int)).any()
 print("ok")

@@ -184,7 +184,7 @@ def test_parameter_is_refused(
             draw(value, stream=stream, **arguments)
         assert type(caught.value) is error
     assert stream.calls == 0
-    assert (out == 77).all()
+    assert not out.any()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0, 1e-300, 2.0**56])
@@ -196,7 +196,7 @@ def test_one_bad_element_of_a_parameter_array(
     with pytest.raises(ParameterError, match=rf"^{name} must "):
         draw(np.array([1.0, bad, 2.0]), out=out, stream=stream)
     assert stream.calls == 0
-    assert (out == 77).all()
+    assert not out.any()
 
 
 NOT_STREAMS: list[Any] = [

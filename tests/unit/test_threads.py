@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp import _threads
+from fastdp import _core, _threads
 
 
 @settings(deadline=None)
@@ -35,7 +35,7 @@ def test_run_does_every_task_on_threads_of_its_own() -> None:
         barrier.wait()
         seen.append(threading.get_ident())
 
-    _threads.run([task, task, task])
+    _core.run([task, task, task])
     assert len(set(seen)) == 3
 
 
@@ -50,7 +50,7 @@ def test_no_task_runs_after_run_has_raised(failing: int) -> None:
         done.append(i)
 
     with pytest.raises(KeyError):
-        _threads.run([lambda i=i: task(i) for i in range(3)])  # type: ignore[misc]
+        _core.run([lambda i=i: task(i) for i in range(3)])  # type: ignore[misc]
     # Tasks that had begun have ended; those that had not are dropped.
     ended = list(done)
     assert set(ended) <= {i for i in range(3) if i != failing}

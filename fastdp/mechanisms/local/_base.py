@@ -108,6 +108,7 @@ class FrequencyOracle(Mechanism):
 
     # --- release ------------------------------------------------------------------
 
+    @_core.zero_on_failure
     def release(
         self,
         values: Any,
@@ -177,14 +178,10 @@ class FrequencyOracle(Mechanism):
             check_size(shape, dtype)
             reports = np.zeros(shape, dtype) if out is None else out
             _arrays.output(reports, shape, dtype)
-            try:
-                if out is not None and self._shares(checked, reports):
-                    checked, copied = checked.copy(), True
-                flat = reports.reshape(-1, *self._row)
-                draw(checked.reshape(-1), flat, stream, workers)
-            except BaseException:
-                _core.zero(reports)
-                raise
+            if out is not None and self._shares(checked, reports):
+                checked, copied = checked.copy(), True
+            flat = reports.reshape(-1, *self._row)
+            draw(checked.reshape(-1), flat, stream, workers)
         finally:
             if copied:
                 _core.zero(checked)

@@ -130,7 +130,6 @@ class HadamardResponse(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        call = _core.Call(stream)
         law, bits = self._law, self._order.bit_length() - 1
         block = _core.BITS_CHUNK
         word_chunk, label_chunk = _core.BYTES_CHUNK // 4, _core.RESPONSE_CHUNK
@@ -150,7 +149,8 @@ class HadamardResponse(FrequencyOracle):
                 for low in range(start, stop, block):
                     draw(low, *(array[: stop - low] for array in arrays))
 
-        _arrays.in_parallel(part, len(x), block, workers)
+        with _core.Call(stream, reports) as call:
+            _arrays.in_parallel(part, len(x), block, workers)
 
     @property
     def _tally_size(self) -> int:

@@ -186,8 +186,6 @@ class LocalHashing(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        # Seeds are published: the key behind them has nothing else to hide.
-        public, secret = _core.Call(stream), _core.Call(stream)
         law, block = self._law, _core.RESPONSE_CHUNK
         seed_chunks = 8 * block // _core.BYTES_CHUNK
 
@@ -206,7 +204,9 @@ class LocalHashing(FrequencyOracle):
                 for low in range(start, stop, block):
                     draw(low, *(array[: stop - low] for array in arrays))
 
-        _arrays.in_parallel(part, len(x), block, workers)
+        # Seeds are published: the key behind them has nothing else to hide.
+        with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
+            _arrays.in_parallel(part, len(x), block, workers)
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         _core.hash_support(reports, self._categories, self._buckets, tally)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -143,6 +142,7 @@ class RandomizedResponse(FrequencyOracle):
         """Return the event of one report."""
         return RandomizedResponseEvent(self._support.own, self._support.cross)
 
+    @_core.zero_on_failure
     def release(
         self,
         values: Any,
@@ -268,28 +268,29 @@ class RandomizedResponse(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        call, law, other = _core.Call(stream), self._law, self._stand_in
-        if isinstance(law, _core.Bernoulli):
-            draw, chunk = functools.partial(_core.flip_bytes, call, law), _BITS
-        else:
-            draw, chunk = functools.partial(_core.respond, call, law), _RESPONSES
+        law, other = self._law, self._stand_in
+        flips = isinstance(law, _core.Bernoulli)
+        draw: Any = _core.flip_bytes if flips else _core.respond
 
         def part(start: int, stop: int, first_chunk: int) -> None:
-            draw(x[start:stop], reports[start:stop], other, first_chunk)
+            draw(call, law, x[start:stop], reports[start:stop], other, first_chunk)
 
-        _arrays.in_parallel(part, len(x), chunk, workers)
+        with _core.Call(stream, reports) as call:
+            chunk = _BITS if flips else _RESPONSES
+            _arrays.in_parallel(part, len(x), chunk, workers)
 
     def _draw_packed(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        call, law = _core.Call(stream), self._law
+        law = self._law
         assert isinstance(law, _core.Bernoulli)
 
         def part(start: int, stop: int, chunk: int) -> None:
             y = reports[start:stop]
             _core.flip_bits(call, law, x[start:stop], y, 8 * len(y), chunk)
 
-        _arrays.in_parallel(part, len(x), _BITS // 8, workers)
+        with _core.Call(stream, reports) as call:
+            _arrays.in_parallel(part, len(x), _BITS // 8, workers)
 
     def _tally(
         self, reports: Any, workers: int, packed: bool, count: int | None

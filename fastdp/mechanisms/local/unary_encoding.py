@@ -184,9 +184,11 @@ class UnaryEncoding(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        call = _core.Call(stream)
         block, n = _core.RESPONSE_CHUNK, len(x)
-        with scratch(-(-n // 8), np.uint8) as (own,):
+        with (
+            scratch(-(-n // 8), np.uint8) as (own,),
+            _core.Call(stream, reports) as call,
+        ):
 
             def flip(start: int, stop: int, chunk: int) -> None:
                 bits = own[start // 8 : -(-stop // 8)]
