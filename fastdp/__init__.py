@@ -13,7 +13,8 @@ ReportNoisyMax, SparseVector, Quantiles, quantiles. Reports that users randomize
 themselves: RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse,
 ShuffledResponse, best_frequency_oracle. What releases cost together:
 `fastdp.accounting`. Pictures: `fastdp.plot`. The laws alone:
-`fastdp.distributions`, and draws from them: `fastdp.random`.
+`fastdp.distributions`, and draws from them: `fastdp.random`. A durable budget:
+`fastdp.ledger`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         calibration as calibration,
         distributions as distributions,
         exceptions as exceptions,
+        ledger as ledger,
         mechanisms as mechanisms,
         plot as plot,
         random as random,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = (
         *("accounting", "calibration", "distributions", "exceptions"),
-        *("mechanisms", "plot", "random"),
+        *("ledger", "mechanisms", "plot", "random"),
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
 

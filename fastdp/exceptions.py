@@ -13,6 +13,10 @@ __all__ = [
     "EntropyError",
     "FastDPError",
     "InsecureStreamWarning",
+    "LabelConflictError",
+    "LabelUsedError",
+    "LedgerError",
+    "LedgerRolledBackError",
     "ParameterError",
     "UnsupportedEventError",
 ]
@@ -48,6 +52,22 @@ class UnsupportedEventError(FastDPError, NotImplementedError):
 
 class BudgetExceededError(FastDPError, RuntimeError):
     """The privacy budget does not cover the request; nothing was released."""
+
+
+class LedgerError(FastDPError, OSError):
+    """The ledger is missing, damaged or out of reach; nothing was released."""
+
+
+class LabelConflictError(LedgerError):
+    """The label stands for another transaction already; nothing was spent."""
+
+
+class LabelUsedError(LedgerError):
+    """The label was spent already, and what came of it is unknown here."""
+
+
+class LedgerRolledBackError(LedgerError):
+    """The ledger has forgotten entries that a witness or a receipt proves."""
 
 
 class InsecureStreamWarning(UserWarning):

@@ -309,7 +309,17 @@ class DeclaredFilter(_SumFilter):
         check_event("event", event)
         self._declared = event
         self._limit = Fraction(calibrate_count(event, target, accountant))
+        self._target = tuple(_validate.exact("target", part) for part in target)
+        self._accountant = getattr(accountant, "__name__", type(accountant).__name__)
         super().__init__(relation_of(event))
+
+    @classmethod
+    def _of(cls, event: Event, events: Fraction) -> Self:
+        """Return the filter of a count that was calibrated before."""
+        made = cls.__new__(cls)
+        made._declared, made._limit = event, events
+        _SumFilter.__init__(made, relation_of(event))
+        return made
 
     def _price(self, event: Event) -> Fraction:
         return Fraction(1)
@@ -420,7 +430,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         part = whole / 2 if slack is None else _validate.exact("slack", slack)
         part = _validate.between("slack", part, Fraction(0), whole)
         part = _validate.positive("slack", part)
-        self._delta = whole - part
+        self._delta, self._slack = whole - part, part
         self._rho = Fraction(conversions.zcdp_to_rho(self._epsilon, part))
         super().__init__(neighboring_relation)
 

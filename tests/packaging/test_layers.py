@@ -105,6 +105,7 @@ MAY_IMPORT = {
         *("accounting", "calibration", "distributions", "random"),
     },
     "plot": _FLOOR | {"accounting"},
+    "ledger": _FLOOR | {"fastdp", "accounting", "mechanisms"},
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
 }
 

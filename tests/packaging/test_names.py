@@ -139,7 +139,10 @@ ERRORS = {
     "CertificateError": ArithmeticError,
     "UnsupportedEventError": NotImplementedError,
     "BudgetExceededError": RuntimeError,
+    "LedgerError": OSError,
 }
+#: What a ledger refuses by name; each is a LedgerError.
+LEDGER_ERRORS = {"LabelConflictError", "LabelUsedError", "LedgerRolledBackError"}
 
 
 @pytest.mark.parametrize(("name", "builtin"), ERRORS.items())
@@ -155,7 +158,12 @@ def test_the_error_tree_is_whole():
         if issubclass(getattr(exceptions, name), Exception)
         and not issubclass(getattr(exceptions, name), Warning)
     }
-    assert found == {*ERRORS, "FastDPError"}
+    assert found == {*ERRORS, *LEDGER_ERRORS, "FastDPError"}
+
+
+@pytest.mark.parametrize("name", sorted(LEDGER_ERRORS))
+def test_errors_of_a_ledger_are_ledger_errors(name):
+    assert getattr(exceptions, name).__bases__ == (exceptions.LedgerError,)
 
 
 # ---- imports -----------------------------------------------------------------

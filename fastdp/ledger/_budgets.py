@@ -1,0 +1,340 @@
+"""Budgets as rows: a filter as text, its state as exact rationals, one step of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from fastdp._validate import float_up
+from fastdp.accounting.events import Event, NeighboringRelation, relation_of
+from fastdp.accounting.events._base import as_json, event_of
+from fastdp.accounting.filters import (
+    ApproximateFilter,
+    DeclaredFilter,
+    GDPFilter,
+    PrivacyFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+    _Broken,
+)
+from fastdp.exceptions import (
+    BudgetExceededError,
+    DTypeError,
+    LedgerError,
+    ParameterError,
+)
+from fastdp.ledger._terms import canonical
+
+VERSION = 1
+
+#: Largest distance that free second attempts may add to one budget, in all.
+RETRY_DISTANCE = Fraction(1, 2**30)
+
+#: Names of the sums that a filter keeps.
+_SUMS = {
+    "PureFilter": ("epsilon",),
+    "ZCDPFilter": ("rho",),
+    "RDPFilter": ("divergence",),
+    "GDPFilter": ("mu_squared",),
+    "DeclaredFilter": ("events",),
+    "ApproximateFilter": ("epsilon", "rho", "delta"),
+}
+
+
+@dataclass(frozen=True)
+class BudgetState:
+    """What a budget allows and what has been spent of it; all numbers are exact.
+
+    Attributes
+    ----------
+    name : str
+        The budget's name.
+    filter : str
+        Class of the filter under `fastdp.accounting`.
+    guarantee : dict
+        The filter's parameters: what holds of all releases of the budget together.
+    unit : str
+        Whom the guarantee is about.
+    neighboring_relation : NeighboringRelation or None
+        Of all events; None until the first where the filter leaves it open.
+    group_size : int
+        Number of units that the guarantee is about.
+    block_of : str or None
+        The data set of which the budget's units are a block.
+    limit, spent : dict of str to Fraction
+        The filter's sums. An `ApproximateFilter` needs epsilon or rho within its
+        limit, and delta.
+    retry_distance : Fraction
+        Total variation distance that free second attempts have added: it adds
+        (1 + exp(epsilon)) times itself to delta at every epsilon. 0 without crashes.
+    entries : int
+        Entries in the budget's chain.
+    is_open : bool
+        Whether it can still be charged; a forfeited budget cannot.
+    """
+
+    name: str
+    filter: str
+    guarantee: dict[str, Any]
+    unit: str
+    neighboring_relation: NeighboringRelation | None
+    group_size: int
+    block_of: str | None
+    limit: dict[str, Fraction]
+    spent: dict[str, Fraction]
+    retry_distance: Fraction
+    entries: int
+    is_open: bool
+
+    @property
+    def used(self) -> float:
+        """Share of the budget that is spent, 0 to 1, rounded up."""
+
+        def share(name: str) -> Fraction:
+            spent, limit = self.spent[name], self.limit[name]
+            if limit == 0:
+                return Fraction(int(spent > 0))
+            return spent / limit
+
+        if self.filter == "ApproximateFilter":
+            covered = min(share("epsilon"), share("rho"))
+            return float_up(max(covered, share("delta")))
+        return max(float_up(share(name)) for name in self.spent)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A row of the table of budgets."""
+
+    name: str
+    rule: str
+    unit: str
+    block_of: str | None
+    state: str
+    seq: int
+    head: bytes
+    is_open: bool
+
+    def charged(self, event: Event, count: int) -> str:
+        """Return the state after `count` times `event`, as text; refuse what exceeds.
+
+        Raises
+        ------
+        BudgetExceededError, ParameterError, UnsupportedEventError
+            The budget does not cover the event, or cannot price it.
+        """
+        if not self.is_open:
+            raise BudgetExceededError(
+                f"budget {self.name!r} is closed; nothing was spent"
+            )
+        admission, distance = _loaded(self.rule, self.state)
+        relation = relation_of(event)
+        if admission._relation not in (None, relation):
+            raise ParameterError(
+                f"the event's neighboring_relation must be that of budget "
+                f"{self.name!r}, {admission._relation!r}, got {relation!r}"
+            )
+        if admission._group_size not in (None, event.group_size):
+            raise ParameterError(
+                f"the event's group_size must be that of budget {self.name!r}, "
+                f"{admission._group_size}, got {event.group_size}"
+            )
+        after = admission._after(event, count)
+        if not admission._within(after):
+            raise BudgetExceededError(
+                f"budget {self.name!r} ({admission._budget()}) does not cover the "
+                "event; nothing was spent"
+            )
+        return _state_text(after, relation, event.group_size, distance)
+
+    def retried(self, distance: Fraction) -> str | None:
+        """Return the state after a free second attempt; None where it must pay."""
+        state = json.loads(self.state)
+        total = Fraction(state["retry_distance"]) + distance
+        if total > RETRY_DISTANCE or not self.is_open:
+            return None
+        return canonical({**state, "retry_distance": str(total)})
+
+    def to_state(self) -> BudgetState:
+        """Return what the row says, for people."""
+        rule, state = json.loads(self.rule), json.loads(self.state)
+        admission, distance = _loaded(self.rule, self.state)
+        names = _SUMS[rule["filter"]]
+        relation = state["neighboring_relation"]
+        return BudgetState(
+            name=self.name,
+            filter=rule["filter"],
+            guarantee=rule["guarantee"],
+            unit=self.unit,
+            neighboring_relation=relation and NeighboringRelation[relation],
+            group_size=state["group_size"] or 1,
+            block_of=self.block_of,
+            limit=dict(zip(names, _limits(admission), strict=True)),
+            spent=dict(zip(names, map(Fraction, state["spent"]), strict=True)),
+            retry_distance=distance,
+            entries=self.seq + 1,
+            is_open=self.is_open,
+        )
+
+
+def opened(name: str, admission: object, unit: str, block_of: str | None) -> Budget:
+    """Return the row of a new budget."""
+    if not isinstance(admission, PrivacyFilter):
+        raise DTypeError(
+            "filter must be a filter of fastdp.accounting such as ZCDPFilter, got "
+            f"{type(admission).__name__}"
+        )
+    if type(admission).__name__ not in _SUMS:
+        raise ParameterError(
+            f"filter must be one of {', '.join(_SUMS)}, got {type(admission).__name__}"
+        )
+    if admission.statement().events:
+        raise ParameterError("filter must be new, got one that has spent something")
+    if block_of is not None and (
+        admission._relation is not NeighboringRelation.ADD_OR_REMOVE_ONE
+    ):
+        raise ParameterError(
+            "block_of must be left out unless the filter has neighboring_relation="
+            "ADD_OR_REMOVE_ONE: a replaced record may move from one block to another, "
+            "which neither block's budget covers"
+        )
+    rule = canonical(
+        {
+            "version": VERSION,
+            "filter": type(admission).__name__,
+            "guarantee": _guarantee(admission),
+            "neighboring_relation": as_json(admission._relation),
+        }
+    )
+    state = _state_text(admission._begin(), admission._relation, None, Fraction(0))
+    return Budget(name, rule, unit, block_of, state, -1, bytes(32), True)
+
+
+def _guarantee(admission: PrivacyFilter[Any]) -> dict[str, Any]:
+    """Return the arguments that make the filter again, exact."""
+    match admission:
+        case PureFilter():
+            return {"epsilon": str(admission._limit)}
+        case ZCDPFilter():
+            return {"rho": str(admission._limit)}
+        case RDPFilter():
+            order = str(Fraction(admission._order))
+            return {"order": order, "epsilon": str(admission._limit)}
+        case GDPFilter():
+            limit = admission._limit  # the square of an exact rational
+            mu = Fraction(math.isqrt(limit.numerator), math.isqrt(limit.denominator))
+            assert mu * mu == limit
+            return {"mu": str(mu)}
+        case ApproximateFilter():
+            return {
+                "epsilon": str(admission._epsilon),
+                "delta": str(admission._delta + admission._slack),
+                "slack": str(admission._slack),
+            }
+        case DeclaredFilter():
+            return {
+                "event": as_json(admission._declared),
+                "events": str(admission._limit),
+                "epsilon": str(admission._target[0]),
+                "delta": str(admission._target[1]),
+                "accountant": admission._accountant,
+            }
+    raise AssertionError(type(admission).__name__)
+
+
+@functools.lru_cache(maxsize=256)
+def _made(rule: str) -> PrivacyFilter[Any]:
+    """Return the filter of a rule, with nothing spent."""
+    found = json.loads(rule)
+    name = found["filter"]
+    if found["version"] != VERSION or name not in _SUMS:
+        raise LedgerError(
+            f"a budget's rule must have version {VERSION} and a known filter, got "
+            f"{found['version']!r} and {name!r}"
+        )
+    relation = found["neighboring_relation"]
+    relation = relation and NeighboringRelation[relation]
+    given = found["guarantee"]
+    if name == "DeclaredFilter":
+        return DeclaredFilter._of(event_of(given["event"]), Fraction(given["events"]))
+    numbers = {key: Fraction(value) for key, value in given.items()}
+    kind: Any = {
+        "PureFilter": PureFilter,
+        "ZCDPFilter": ZCDPFilter,
+        "RDPFilter": RDPFilter,
+        "GDPFilter": GDPFilter,
+        "ApproximateFilter": ApproximateFilter,
+    }[name]
+    made: PrivacyFilter[Any] = kind(**numbers, neighboring_relation=relation)
+    return made
+
+
+def _loaded(rule: str, state: str) -> tuple[PrivacyFilter[Any], Fraction]:
+    """Return a filter of its own in the given state, and the state's distance."""
+    model = _made(rule)
+    found = json.loads(state)
+    own = object.__new__(type(model))
+    own.__dict__.update(model.__dict__)
+    sums = [Fraction(part) for part in found["spent"]]
+    own._state = _Broken(*sums) if isinstance(own, ApproximateFilter) else sums[0]
+    relation = found["neighboring_relation"]
+    own._relation = relation and NeighboringRelation[relation]
+    own._group_size = found["group_size"]
+    return own, Fraction(found["retry_distance"])
+
+
+def _state_text(
+    state: object,
+    relation: NeighboringRelation | None,
+    group_size: int | None,
+    distance: Fraction,
+) -> str:
+    sums = [state]
+    if isinstance(state, _Broken):
+        sums = [state.epsilon, state.rho, state.delta]
+    return canonical(
+        {
+            "spent": [str(part) for part in sums],
+            "neighboring_relation": as_json(relation),
+            "group_size": group_size,
+            "retry_distance": str(distance),
+        }
+    )
+
+
+def _limits(admission: PrivacyFilter[Any]) -> tuple[Fraction, ...]:
+    if isinstance(admission, ApproximateFilter):
+        return admission._epsilon, admission._rho, admission._delta
+    limit: Fraction = admission._limit  # type: ignore[attr-defined]
+    return (limit,)
+
+
+def closed(budget: Budget) -> Budget:
+    """Return the row of the budget, closed for good."""
+    return replace(budget, is_open=False)
+
+
+def as_json_state(state: BudgetState) -> Mapping[str, Any]:
+    """Return a budget's state as JSON knows it."""
+    relation = state.neighboring_relation
+    return {
+        "name": state.name,
+        "filter": state.filter,
+        "guarantee": state.guarantee,
+        "unit": state.unit,
+        "neighboring_relation": relation and relation.name,
+        "group_size": state.group_size,
+        "block_of": state.block_of,
+        "limit": {name: str(value) for name, value in state.limit.items()},
+        "spent": {name: str(value) for name, value in state.spent.items()},
+        "used": state.used,
+        "retry_distance": str(state.retry_distance),
+        "entries": state.entries,
+        "open": state.is_open,
+    }

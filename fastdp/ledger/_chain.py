@@ -1,0 +1,334 @@
+"""The chain of entries, receipts of them, the witness, and the audit.
+
+link(n) = BLAKE2b-256(link(n-1), seq, what, label, detail, state after), framed
+injectively, for each budget; entry 0 binds the ledger's uuid and the budget's rule. An
+edit breaks the chain; a whole ledger that is older or rewritten shows against a
+receipt, which travels with what was released, or against a witness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fastdp.exceptions import DTypeError, LedgerError, ParameterError
+from fastdp.ledger._budgets import Budget, _loaded
+from fastdp.ledger._store import Store
+from fastdp.ledger._terms import canonical, digest, event_from
+
+__all__ = ["Audit", "Receipt"]
+
+_FORMAT = "fastdp receipts"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Proof that a ledger held an entry: it travels with what was released.
+
+    Attributes
+    ----------
+    ledger : str
+        The ledger's uuid.
+    budget : str
+        Name of the budget.
+    seq : int
+        Number of the entry in the budget's chain.
+    link : str
+        The chain's digest up to this entry, in hexadecimal.
+    """
+
+    ledger: str
+    budget: str
+    seq: int
+    link: str
+
+
+def receipts_json(receipts: Iterable[Receipt]) -> str:
+    """Return receipts as JSON text."""
+    return canonical(
+        {
+            "format": _FORMAT,
+            "version": 1,
+            "receipts": [asdict(receipt) for receipt in receipts],
+        }
+    )
+
+
+def receipts_from(text: object) -> tuple[Receipt, ...]:
+    """Return the receipts that `receipts_json` wrote.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        The text is no such JSON.
+    """
+    if not isinstance(text, (str, bytes)):
+        raise DTypeError(f"receipts must be text, got {type(text).__name__}")
+    try:
+        found = json.loads(text)
+        made = tuple(Receipt(**entry) for entry in found["receipts"])
+        known = (found["format"], found["version"]) == (_FORMAT, 1)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        known, made = False, ()
+    kinds = {(type(r.ledger), type(r.budget), type(r.seq), type(r.link)) for r in made}
+    if not known or kinds - {(str, str, int, str)}:
+        raise ParameterError(
+            f"receipts must be JSON of the form {_FORMAT!r}, version 1"
+        )
+    return made
+
+
+def link(
+    previous: bytes, seq: int, what: str, label: str | None, detail: str, state: str
+) -> bytes:
+    """Return the link of an entry."""
+    return digest(
+        previous,
+        str(seq).encode(),
+        what.encode(),
+        (label or "").encode(),
+        detail.encode(),
+        state.encode(),
+    )
+
+
+def genesis(uuid: str, budget: Budget) -> str:
+    """Return the detail of a budget's first entry."""
+    return canonical(
+        {
+            "ledger": uuid,
+            "budget": budget.name,
+            "rule": json.loads(budget.rule),
+            "unit": budget.unit,
+            "block_of": budget.block_of,
+        }
+    )
+
+
+# ---- the witness -------------------------------------------------------------------
+
+
+class Witness:
+    """A small file elsewhere that knows the last entry of every budget."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        file = os.open(
+            f"{self.path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+    def create(self) -> None:
+        """Make the file, which must not exist."""
+        with self._errors(), self._lock():
+            if self.path.exists():
+                raise LedgerError(f"the witness {self.path} must not exist yet")
+            self._write(())
+
+    def read(self) -> tuple[Receipt, ...]:
+        """Return the last entries that were seen."""
+        with self._errors():
+            try:
+                return receipts_from(self.path.read_text())
+            except (ParameterError, UnicodeDecodeError):
+                raise LedgerError(f"the witness {self.path} is damaged") from None
+
+    def saw(self, receipts: Iterable[Receipt]) -> None:
+        """Write down entries, durably; a later one is never replaced by an earlier."""
+        with self._errors(), self._lock():
+            known = {entry.budget: entry for entry in self.read()}
+            for entry in receipts:
+                if entry.seq > getattr(known.get(entry.budget), "seq", -1):
+                    known[entry.budget] = entry
+            self._write(known.values())
+
+    def _write(self, receipts: Iterable[Receipt]) -> None:
+        part = self.path.with_name(f".{self.path.name}.part")
+        with part.open("w") as file:
+            file.write(receipts_json(receipts) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, LedgerError):
+                raise
+            raise LedgerError(
+                f"the witness {self.path} cannot be used: "
+                f"{os.strerror(error.errno or 0)}; nothing was released"
+            ) from None
+
+
+# ---- the audit ---------------------------------------------------------------------
+
+
+@dataclass
+class Audit:
+    """What an audit found.
+
+    Attributes
+    ----------
+    entries, labels, answers : int
+        Entries of all chains, labels charged, answers stored.
+    pending : int
+        Labels that were charged and have no answer yet: the next attempt continues.
+    heads : dict of str to str
+        The last link of each budget, in hexadecimal: to be kept elsewhere.
+    problems : list of str
+        What is wrong, by name; empty when nothing is.
+    """
+
+    entries: int = 0
+    labels: int = 0
+    answers: int = 0
+    pending: int = 0
+    heads: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+_ENTRIES = """
+    SELECT e.budget, e.seq, e.what, e.label, e.detail, e.state, e.link, c.terms
+    FROM entry e LEFT JOIN charge c ON c.label = e.label ORDER BY e.budget, e.seq"""
+
+
+def audited(
+    store: Store,
+    uuid: str,
+    budgets: Mapping[str, Budget],
+    receipts: Iterable[Receipt],
+) -> Audit:
+    """Read everything once, in constant memory, and compare it with itself."""
+    audit = Audit()
+    say = audit.problems.append
+    audit.problems += store.check()
+    wanted: dict[tuple[str, int], str] = {}
+    for receipt in receipts:
+        if receipt.ledger != uuid:
+            say(
+                f"the receipt of entry {receipt.seq} of budget {receipt.budget!r} is "
+                "of another ledger"
+            )
+        else:
+            wanted[receipt.budget, receipt.seq] = receipt.link
+    for name, budget in budgets.items():
+        _audit_chain(store, uuid, budget, audit, wanted)
+        audit.heads[name] = budget.head.hex()
+    for name, seq in wanted:
+        say(f"entry {seq} of budget {name!r}, which a receipt proves, is not there")
+    _audit_labels(store, audit)
+    return audit
+
+
+def _audit_chain(
+    store: Store,
+    uuid: str,
+    budget: Budget,
+    audit: Audit,
+    wanted: dict[tuple[str, int], str],
+) -> None:
+    """Check links, order and the fold of the states of one budget."""
+    name, previous, state, count = budget.name, bytes(32), "", 0
+    detail_seen = ""
+    for _, seq, what, label, detail, after, found, terms in store.rows(
+        _ENTRIES.replace("ORDER BY", "WHERE e.budget = ? ORDER BY"), name
+    ):
+        problem = ""
+        if seq != count:
+            problem = f"entry {count} is missing"
+        elif link(previous, seq, what, label, detail, after) != bytes(found):
+            problem = f"entry {seq} was altered: its link is wrong"
+        elif seq == 0 and (what != "open" or detail != genesis(uuid, budget)):
+            problem = "its rule, unit or ledger is not that of its first entry"
+        elif seq > 0:
+            problem = _step_problem(budget, what, detail, terms, state, after)
+        expected = wanted.pop((name, seq), None)
+        if expected is not None and expected != bytes(found).hex():
+            problem = problem or f"entry {seq} is not the one that a receipt proves"
+        if problem:
+            audit.problems.append(f"budget {name!r}: {problem}")
+            return
+        previous, state, count, detail_seen = bytes(found), after, seq + 1, what
+        audit.entries += 1
+    if (count - 1, previous, state) != (budget.seq, budget.head, budget.state):
+        audit.problems.append(
+            f"budget {name!r}: its row is not what its last entry says"
+        )
+    if budget.is_open == (detail_seen == "forfeit"):
+        audit.problems.append(f"budget {name!r}: it was forfeited, or it was not")
+
+
+def _step_problem(
+    budget: Budget, what: str, detail: str, terms: str | None, before: str, after: str
+) -> str:
+    """Return what is wrong with a state, given the one before."""
+    if what in ("charge", "again"):
+        if terms is None or json.loads(detail)["terms"] != digest(terms.encode()).hex():
+            return "a charge is not that of its label's terms"
+        event, count, names = event_from(terms)
+        if budget.name not in names:
+            return "a charge names other budgets"
+        admission, distance = _loaded(budget.rule, before)
+        spent = admission._after(event, count)
+        own, kept = _loaded(budget.rule, after)
+        if own._state != spent or distance != kept:
+            return "a charge spent something else than its event costs"
+        if not admission._within(spent):
+            return "a charge exceeds the budget"
+    elif what == "retry":
+        was, now = json.loads(before), json.loads(after)
+        if {**was, "retry_distance": now["retry_distance"]} != now:
+            return "a free attempt changed what was spent"
+    elif before != after:
+        return f"an entry of kind {what!r} changed what was spent"
+    return ""
+
+
+def _audit_labels(store: Store, audit: Audit) -> None:
+    """Check that answers are whole and charged, and charges entered."""
+    for label, form, body, found, stored in store.rows(
+        "SELECT r.label, r.form, r.body, r.digest, (SELECT MIN(e.detail) FROM entry e "
+        "WHERE e.label = r.label AND e.what = 'store') FROM result r"
+    ):
+        audit.answers += 1
+        own = digest(form.encode(), bytes(body))
+        entered = json.loads(stored)["digest"] if stored else ""
+        if own != bytes(found) or own.hex() != entered:
+            audit.problems.append(f"the answer of label {label!r} was altered")
+    for label, kind, terms, found, answered, entered, last in store.rows(
+        "SELECT c.label, c.kind, c.terms, c.digest, "
+        "(SELECT COUNT(*) FROM result r WHERE r.label = c.label), "
+        "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label AND e.what = 'charge'), "
+        "(SELECT MAX(number) FROM attempt a WHERE a.label = c.label) FROM charge c"
+    ):
+        audit.labels += 1
+        audit.pending += kind != "spend" and not answered
+        if digest(terms.encode()) != bytes(found):
+            audit.problems.append(f"the terms of label {label!r} were altered")
+        elif entered != len(event_from(terms)[2]) or not last:
+            audit.problems.append(f"label {label!r} is not charged to all its budgets")

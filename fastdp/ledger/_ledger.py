@@ -1,0 +1,649 @@
+"""`Ledger`: budgets, releases by label, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp.accounting.events import ComposedEvent, Event
+from fastdp.accounting.filters import PrivacyFilter
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.ledger import _budgets, _chain, _protocol, _terms
+from fastdp.ledger._budgets import BudgetState
+from fastdp.ledger._chain import Audit, Receipt, Witness
+from fastdp.ledger._store import Store
+from fastdp.ledger._terms import Terms
+from fastdp.mechanisms._base import Mechanism
+
+__all__ = ["Answer", "Ledger"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was drawn once for a label.
+
+    Attributes
+    ----------
+    value : numpy array or scalar, or dict of str to array
+        The private answer.
+    replayed : bool
+        Whether it was there before: nothing was drawn or spent now.
+    attempt : int
+        Number of the attempt that drew it now, 1 unless one before it crashed; 0 if
+        replayed.
+    receipts_json : str
+        The receipts as JSON text, for a file's metadata or beside it.
+    """
+
+    value: Any
+    replayed: bool
+    attempt: int
+    receipts_json: str
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Proof of the entries, one for each budget: publish them with the answer."""
+        return _chain.receipts_from(self.receipts_json)
+
+
+class Ledger:
+    """Budgets and answers that outlive the process; made by `open` and `create`.
+
+    May be shared by threads. It must not be copied or pickled, and a forked process
+    opens its own. It closes at the end of a `with` block.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        uuid: str,
+        witness: Witness | None,
+        watcher: Callable[[Sequence[Receipt]], object] | None,
+    ) -> None:
+        self._store = store
+        self._uuid = uuid
+        self._file = witness
+        self._watcher = watcher
+
+    # ---- budgets -----------------------------------------------------------------
+
+    def add_budget(
+        self,
+        name: str,
+        filter: PrivacyFilter[Any],
+        *,
+        unit: str,
+        block_of: str | None = None,
+    ) -> BudgetState:
+        """Make a budget, once; it is never refilled.
+
+        Parameters
+        ----------
+        name : str
+            1 to 200 printable ASCII characters, new to the ledger.
+        filter : PrivacyFilter
+            One of `fastdp.accounting`, with nothing spent: what all releases of the
+            budget together will meet, however each was chosen.
+        unit : str
+            Whom the guarantee is about, such as "person" or "household": a name like
+            `name`. All sensitivities charged here must be those of this unit.
+        block_of : str, optional
+            The data set whose units this budget's block holds some of. A unit must
+            lie in one block alone.
+
+        Returns
+        -------
+        BudgetState
+            The budget.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain; the name is taken;
+            `block_of` with a relation other than ADD_OR_REMOVE_ONE.
+        LedgerError
+            The ledger cannot be used.
+        """
+        _terms.check_name("name", name)
+        _terms.check_name("unit", unit)
+        if block_of is not None:
+            _terms.check_name("block_of", block_of)
+        made = _budgets.opened(name, filter, unit, block_of)
+        with self._store.transaction() as run:
+            _protocol.locked(run, self._store, self._uuid, ())
+            receipt = _protocol.found_budget(run, self._uuid, made)
+        self._witness([receipt])
+        return self.budget(name)
+
+    def budget(self, name: str) -> BudgetState:
+        """Return what a budget allows and what was spent.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such budget.
+        LedgerError
+            The ledger cannot be used.
+        """
+        _terms.check_name("name", name)
+        found = self.budgets().get(name)
+        if found is None:
+            raise ParameterError(f"name must be that of a budget, got {name!r}")
+        return found
+
+    def budgets(self) -> dict[str, BudgetState]:
+        """Return all budgets by name.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be used.
+        """
+        with self._store.reading() as run:
+            found = _protocol.all_budgets(run)
+        return {name: budget.to_state() for name, budget in found.items()}
+
+    def preview(
+        self, event: Event | Mechanism, *, budgets: str | Iterable[str], count: int = 1
+    ) -> dict[str, BudgetState]:
+        """Return the budgets as a charge would leave them; nothing is written.
+
+        Parameters
+        ----------
+        event : Event or mechanism
+            What would be charged; a mechanism stands for its `event()`.
+        budgets : str or iterable of str
+            The budgets that would be charged.
+        count : int
+            How often, >= 1.
+
+        Raises
+        ------
+        BudgetExceededError, UnsupportedEventError
+            A budget does not cover the event, or cannot price it.
+        DTypeError, ParameterError, LedgerError
+            As for `spend`.
+        """
+        wanted = _terms.terms(
+            "preview", "spend", budgets, _terms.event_of_cost(event), {}, count=count
+        )
+        with self._store.transaction() as run:
+            found = _protocol.locked(run, self._store, self._uuid, wanted.budgets)
+        _, states = _protocol.admitted(found, wanted, 1)
+        return {
+            budget.name: replace(budget, state=state).to_state()
+            for budget, state in zip(found, states, strict=True)
+        }
+
+    def covers(
+        self, event: Event | Mechanism, *, budgets: str | Iterable[str], count: int = 1
+    ) -> bool:
+        """Return whether all budgets cover `count` times `event` now.
+
+        Parameters and errors are those of `preview`, but that a budget which does not
+        cover the event gives False.
+        """
+        from fastdp.exceptions import BudgetExceededError
+
+        try:
+            self.preview(event, budgets=budgets, count=count)
+        except BudgetExceededError:
+            return False
+        return True
+
+    # ---- transactions ------------------------------------------------------------
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        x: Any,
+        *,
+        label: str,
+        budgets: str | Iterable[str],
+        source: str | None = None,
+    ) -> Answer:
+        """Return `mechanism.release(x)`, drawn once and charged once for the label.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            One that has `release`; its remembered sensitivity is what is charged.
+        x : ndarray, numpy scalar or number
+            As `mechanism.release` takes it. All attempts of a label must see the same
+            values: sum integers, not floats, and read a snapshot.
+        label : str
+            Public name of this transaction: 1 to 200 printable ASCII characters. The
+            query, the window of the data and the run belong into it.
+        budgets : str or iterable of str
+            All of them are charged, or none.
+        source : str, optional
+            Public name of the snapshot that `x` was computed from.
+
+        Returns
+        -------
+        Answer
+            Its `value` is as `mechanism.release` returns it.
+
+        Raises
+        ------
+        BudgetExceededError, UnsupportedEventError
+            A budget does not cover the mechanism, or cannot price it.
+        LabelConflictError
+            The label stands for another mechanism, shape, dtype or other budgets.
+        DTypeError, ParameterError
+            As for the mechanism, before anything is charged.
+        LedgerError
+            The ledger cannot be used.
+
+        Privacy
+        -------
+        That of `mechanism.event()`, for whatever number of attempts, crashes and
+        readers (docs/proofs/ledger.md); a second attempt after a crash adds a distance
+        that the budget states, or pays again. Timing class T0.
+        """
+        m = _terms.check_mechanism(mechanism, "release")
+        data = _terms.check_data("x", x)
+        wanted = _terms.terms_of_call(
+            label, "release", budgets, m.event(), m, data, source
+        )
+        return self._called(wanted, m, m.release, data)
+
+    def select(
+        self,
+        mechanism: Mechanism,
+        scores: Any,
+        *,
+        label: str,
+        budgets: str | Iterable[str],
+        k: int = 1,
+        axis: int = -1,
+        source: str | None = None,
+    ) -> Answer:
+        """Return `mechanism.select(scores)`, drawn once and charged for every attempt.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            One that has `select`, such as `ExponentialMechanism`.
+        scores : ndarray
+            As `mechanism.select` takes it.
+        label, budgets, source
+            As for `release`.
+        k : int
+            Choices from each set of candidates, where the mechanism takes it.
+        axis : int
+            Axis of the candidates.
+
+        Returns
+        -------
+        Answer
+            Its `value` is the index or indices.
+
+        Raises
+        ------
+        BudgetExceededError, LabelConflictError, DTypeError, ParameterError, LedgerError
+            As for `release`.
+
+        Privacy
+        -------
+        That of `mechanism.event(k=k, rows=...)`, once for each attempt that draws: the
+        time of a selection may depend on the choice. Timing class T0.
+        """
+        m = _terms.check_mechanism(mechanism, "select")
+        data = _terms.check_data("scores", scores)
+        many = {"k": _validate.integer("k", k, 1)} if k != 1 else {}
+        place = _validate.integer("axis", axis, -64, 63)
+
+        def call(values: Any) -> Any:
+            return m.select(values, axis=place, **many)
+
+        rows = max(1, _terms.rehearsed(call, data).size // k)
+        event = m.event(**many, rows=rows)
+        wanted = _terms.terms_of_call(
+            label, "select", budgets, event, m, data, source, k=str(k), axis=place
+        )
+        return self._called(wanted, m, call, data)
+
+    def _called(
+        self, wanted: Terms, mechanism: Mechanism, call: Callable[[Any], Any], data: Any
+    ) -> Answer:
+        """Answer by one call with one array; rehearse it where it must be drawn."""
+        found = _protocol.stored(self._store, wanted)
+        if found is not None:
+            return self._answered(found, _terms.unpacked)
+        trial = _terms.rehearsed(call, data)
+        _require_size(trial.nbytes)
+        rare = _terms.rare_step(mechanism) if wanted.kind == "release" else None
+        if rare is not None:
+            wanted = replace(wanted, distance=rare * max(1, trial.size))
+
+        def draw(_: int) -> tuple[str, bytes]:
+            return "array", _terms.packed(call(data))
+
+        return self._drawn(wanted, draw, _terms.unpacked)
+
+    def table(
+        self,
+        columns: Mapping[str, tuple[Mechanism, Any]],
+        *,
+        keys: Mapping[str, Any],
+        label: str,
+        budgets: str | Iterable[str],
+        select: tuple[Mechanism, Any] | None = None,
+        most_rows: int | None = None,
+        source: str | None = None,
+    ) -> Answer:
+        """Return keys and noisy columns, drawn once and charged as one transaction.
+
+        Parameters
+        ----------
+        columns : dict of str to (mechanism, array of shape (n,))
+            Each is released by its own mechanism; all are charged together.
+        keys : dict of str to array of shape (n,)
+            Names of the rows: integers, strings or bytes of fixed width. They are
+            public, or `select` decides which are shown.
+        label, budgets, source
+            As for `release`.
+        select : (mechanism, array of shape (n,)), optional
+            A mechanism with `select` that returns a mask of n bools: the keys to show.
+        most_rows : int
+            Largest number of rows to show, needed with `select`: of more, the first in
+            the order of the keys are kept. It must not depend on the data.
+
+        Returns
+        -------
+        Answer
+            Its `value` is a dict of arrays, keys first; with `select`, rows are in the
+            order of the keys.
+
+        Raises
+        ------
+        BudgetExceededError, LabelConflictError, DTypeError, ParameterError, LedgerError
+            As for `release`.
+
+        Privacy
+        -------
+        That of the mechanisms' events composed; with `select`, once for each attempt
+        that draws. Timing class T0.
+        """
+        names, cells, rows = _checked_columns(columns, keys)
+        events = [m.event() for m, _ in cells.values()]
+        rare: Fraction | None = Fraction(0)
+        for m, values in cells.values():
+            step = _terms.rare_step(m)
+            rare = None if step is None or rare is None else rare + step * values.size
+        facts: dict[str, Any] = {
+            "columns": {
+                name: {"law": _terms.law_of(m), "dtype": values.dtype.str}
+                for name, (m, values) in cells.items()
+            },
+            "keys": {
+                name: {
+                    "dtype": column.dtype.str if select is None else column.dtype.kind
+                }
+                for name, column in names.items()
+            },
+        }
+        trials = {
+            name: _terms.rehearsed(m.release, values)
+            for name, (m, values) in cells.items()
+        }
+        if select is None:
+            if most_rows is not None:
+                raise ParameterError("most_rows must be left out without select")
+            facts["rows"] = rows
+            _require_size(
+                sum(part.nbytes for part in (*names.values(), *trials.values()))
+            )
+            chosen = None
+        else:
+            chosen = _checked_selection(select, rows)
+            limit = _validate.integer("most_rows", most_rows or 0, 1, 10**9)
+            facts["select"] = _terms.law_of(chosen[0])
+            facts["most_rows"] = limit
+            events.append(chosen[0].event())
+            rare = None
+            width = sum(trial.dtype.itemsize for trial in trials.values())
+            _require_size(limit * width)
+
+        def draw(_: int) -> tuple[str, bytes]:
+            noisy = {name: m.release(values) for name, (m, values) in cells.items()}
+            shown = names
+            if chosen is not None:
+                kept = _kept(names, chosen[0].select(chosen[1]), limit)
+                shown = {
+                    name: _narrowed(column[kept]) for name, column in names.items()
+                }
+                noisy = {name: column[kept] for name, column in noisy.items()}
+            return "table", _terms.packed_table({**shown, **noisy})
+
+        event = events[0] if len(events) == 1 else ComposedEvent(tuple(events))
+        wanted = _terms.terms(label, "table", budgets, event, facts, source=source)
+        wanted = replace(wanted, distance=rare)
+        return self._drawn(wanted, draw, _terms.unpacked_table)
+
+    def spend(
+        self,
+        event: Event | Mechanism,
+        *,
+        label: str,
+        budgets: str | Iterable[str],
+        count: int = 1,
+        source: str | None = None,
+    ) -> tuple[Receipt, ...]:
+        """Charge what is then done outside of the ledger, once for the label.
+
+        For stateful mechanisms (a `SparseVector`, a counter) and for whatever the
+        ledger cannot draw by itself: charge, then use. What came of it is not stored,
+        so the label cannot be used again.
+
+        Parameters
+        ----------
+        event : Event or mechanism
+            A mechanism stands for its `event()`.
+        label, budgets, source
+            As for `release`.
+        count : int
+            How often the event will happen, >= 1.
+
+        Returns
+        -------
+        tuple of Receipt
+            One for each budget.
+
+        Raises
+        ------
+        LabelUsedError
+            The label was spent before.
+        BudgetExceededError, LabelConflictError, DTypeError, ParameterError, LedgerError
+            As for `release`.
+        """
+        cost = _terms.event_of_cost(event)
+        wanted = _terms.terms(
+            label, "spend", budgets, cost, {}, count=count, source=source
+        )
+        with self._store.lock(wanted.label):
+            _, _, receipts = _protocol.charge(self._store, self._uuid, wanted)
+        self._witness(receipts)
+        return tuple(receipts)
+
+    def _drawn(
+        self,
+        wanted: Terms,
+        draw: Callable[[int], tuple[str, bytes]],
+        read: Callable[[bytes], Any],
+    ) -> Answer:
+        watched = self._file is not None or self._watcher is not None
+        found = _protocol.answer(
+            self._store,
+            self._uuid,
+            self._witness if watched else None,
+            wanted,
+            draw,
+        )
+        return self._answered(found, read)
+
+    def _answered(
+        self, found: _protocol.Stored, read: Callable[[bytes], Any]
+    ) -> Answer:
+        return Answer(
+            read(found.body), found.attempt == 0, found.attempt, found.receipts
+        )
+
+    def _witness(self, receipts: Sequence[Receipt]) -> None:
+        if self._file is not None:
+            self._file.saw(receipts)
+        if self._watcher is not None:
+            self._watcher(receipts)
+
+    # ---- care --------------------------------------------------------------------
+
+    def audit(self, *, receipts: Iterable[Receipt] = ()) -> Audit:
+        """Read the whole ledger and compare it with itself and with receipts.
+
+        Parameters
+        ----------
+        receipts : iterable of Receipt
+            Of published answers: entries that the ledger must hold.
+
+        Returns
+        -------
+        Audit
+            Its `problems` name what is wrong.
+
+        Raises
+        ------
+        DTypeError
+            `receipts` holds something else.
+        LedgerError
+            The ledger cannot be read.
+        """
+        proofs = tuple(receipts)
+        for proof in proofs:
+            if not isinstance(proof, Receipt):
+                raise DTypeError(
+                    f"receipts must hold Receipts, got {type(proof).__name__}"
+                )
+        with self._store.reading() as run:
+            found = _protocol.all_budgets(run)
+        return _chain.audited(self._store, self._uuid, found, proofs)
+
+    @property
+    def uuid(self) -> str:
+        """Name of the ledger that no other has."""
+        return self._uuid
+
+    def describe(self) -> dict[str, str]:
+        """Return engine, version and durability settings, for people."""
+        return {"location": self._store.where, **self._store.describe()}
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise DTypeError(
+            "a Ledger must not be copied or pickled: open it where it is used"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self._store.where!r}>"
+
+
+# ---- tables ---------------------------------------------------------------------
+
+
+def _checked_columns(
+    columns: object, keys: object
+) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]], int]:
+    """Return keys and columns with their mechanisms, and the number of rows."""
+    if not isinstance(columns, Mapping) or not isinstance(keys, Mapping):
+        raise DTypeError("columns and keys must be dicts by name")
+    names: dict[str, Any] = {}
+    for name, column in keys.items():
+        _terms.check_name("a name of keys", name)
+        if not isinstance(column, np.ndarray) or column.dtype.kind not in "iuSUb":
+            raise DTypeError(
+                f"keys {name!r} must be an array of integers, strings or bytes, "
+                f"got {getattr(column, 'dtype', type(column).__name__)}"
+            )
+        names[name] = column
+    cells: dict[str, tuple[Any, Any]] = {}
+    for name, cell in columns.items():
+        _terms.check_name("a name of columns", name)
+        if name in names:
+            raise ParameterError(
+                f"columns and keys must have different names: {name!r}"
+            )
+        if not isinstance(cell, tuple) or len(cell) != 2:
+            raise DTypeError(f"column {name!r} must be a tuple (mechanism, array)")
+        values = _terms.check_data(f"column {name!r}", cell[1])
+        if not isinstance(values, np.ndarray):
+            raise DTypeError(f"column {name!r} must be an array")
+        cells[name] = (_terms.check_mechanism(cell[0], "release"), values)
+    if not names or not cells:
+        raise ParameterError("columns and keys must each have one entry or more")
+    shapes = {column.shape for column in names.values()}
+    shapes |= {values.shape for _, values in cells.values()}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 1:
+        raise ParameterError("columns and keys must be arrays of one length")
+    return names, cells, shape[0]
+
+
+def _checked_selection(select: object, rows: int) -> tuple[Any, Any]:
+    if not isinstance(select, tuple) or len(select) != 2:
+        raise DTypeError("select must be a tuple (mechanism, array)")
+    mechanism = _terms.check_mechanism(select[0], "select")
+    values = _terms.check_data("the array of select", select[1])
+    if not isinstance(values, np.ndarray) or values.shape != (rows,):
+        raise ParameterError("the array of select must have a value for each key")
+    trial = _terms.rehearsed(mechanism.select, values)
+    if trial.dtype != np.bool_ or trial.shape != (rows,):
+        raise DTypeError(
+            f"select must be of a mechanism that returns a mask of bools, a "
+            f"{type(mechanism).__name__} does not"
+        )
+    return mechanism, values
+
+
+def _kept(keys: Mapping[str, Any], mask: Any, limit: int) -> np.ndarray[Any, Any]:
+    """Return the rows to show, in the order of the keys, the first `limit` of them."""
+    rows = np.flatnonzero(mask)
+    order = np.lexsort([column[rows] for column in reversed(list(keys.values()))])
+    kept: np.ndarray[Any, Any] = rows[order][:limit]
+    return kept
+
+
+def _narrowed(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return strings as wide as the longest of them, and not of those left out."""
+    kind = column.dtype.kind
+    if kind not in "SU":
+        return column
+    return np.array(column.tolist(), kind if column.size else f"{kind}1")
+
+
+def _require_size(size: int) -> None:
+    if size > _terms.BODY_LIMIT:
+        raise ParameterError(
+            f"an answer must have at most {_terms.BODY_LIMIT} bytes in the ledger, got "
+            f"{size}: write it to a file by `write`"
+        )

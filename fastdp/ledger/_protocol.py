@@ -1,0 +1,322 @@
+"""The protocol: charge durably, draw, store; the first stored answer wins.
+
+Everything that the guarantee of a ledger rests on is in this file, and its proof in
+docs/proofs/ledger.md. The invariants by name:
+
+I1  at most one charge of a label, I2 at most one result, I3 no result without a charge
+    (keys of the tables); I4 nothing is returned before the commit that holds it;
+I5  a budget's state is the fold of its entries and within its filter;
+I6  one drawer at a time: a lock on the label, and an attempt number that the store
+    checks; I7 the size of a body that costs nothing to draw again is fixed before;
+I8  what cannot be made level pays for every attempt that draws.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastdp.exceptions import (
+    LabelConflictError,
+    LabelUsedError,
+    LedgerError,
+    LedgerRolledBackError,
+    ParameterError,
+)
+from fastdp.ledger import _chain
+from fastdp.ledger._budgets import Budget
+from fastdp.ledger._chain import Receipt
+from fastdp.ledger._store import LostError, Run, Store, read_ledger
+from fastdp.ledger._terms import Terms, canonical, digest
+
+#: How often a lost connection, or a lost lock, is met by asking again.
+_TRIES = 8
+
+_COLUMNS = "name, rule, unit, block_of, state, seq, head, is_open"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A result as it lies in the ledger."""
+
+    form: str
+    body: bytes
+    #: As JSON text.
+    receipts: str
+    #: Number of the attempt that stored it just now; 0 for one that was there.
+    attempt: int
+
+
+def answer(
+    store: Store,
+    uuid: str,
+    witness: Callable[[Sequence[Receipt]], object] | None,
+    terms: Terms,
+    draw: Callable[[int], tuple[str, bytes]],
+) -> Stored:
+    """Return the label's result, drawn at most once among all that is ever shown.
+
+    `draw` gets the number of the attempt. Nothing of the caller runs between its end
+    and the commit of what it drew.
+    """
+    for again in range(1, _TRIES + 1):
+        try:
+            found = stored(store, terms)
+            if found is not None:
+                return found
+            with store.lock(terms.label):
+                found, attempt, receipts = charge(store, uuid, terms)  # T1
+                if found is not None:
+                    return found
+                if witness is not None:
+                    witness(receipts)
+                form, body = draw(attempt)
+                found = keep(store, uuid, terms, attempt, form, body)  # T2
+        except LostError:  # whether the commit happened is asked by the label
+            if again == _TRIES:
+                raise
+            time.sleep(0.02 * 2**again)
+            continue
+        if found is not None:
+            return found
+    raise LedgerError(
+        f"label {terms.label!r} was taken over by other attempts {_TRIES} times; ask "
+        "for it again"
+    )
+
+
+_RESULT = """
+    SELECT c.digest, r.form, r.body, r.digest, r.receipts
+    FROM charge c LEFT JOIN result r ON r.label = c.label WHERE c.label = ?"""
+
+
+def stored(store: Store, terms: Terms) -> Stored | None:
+    """Return the label's result if there is one; refuse other terms."""
+    return _result(list(store.rows(_RESULT, terms.label)), store, terms)
+
+
+def _result(rows: Sequence[Sequence[Any]], store: Store, terms: Terms) -> Stored | None:
+    if not rows:
+        return None
+    own, form, body, found, receipts = rows[0]
+    if bytes(own) != terms.digest:
+        raise LabelConflictError(
+            f"label {terms.label!r} stands for another transaction in {store.where}; "
+            "nothing was spent: the same label needs the same mechanism, budgets, "
+            "dtype and shape, and other data need another label"
+        )
+    if form is None:
+        return None
+    if digest(form.encode(), bytes(body)) != bytes(found):
+        raise LedgerError(
+            f"the stored answer of label {terms.label!r} in {store.where} was altered "
+            "or damaged; it is not drawn again, for that would be a second release: "
+            "restore the ledger from a backup and `fastdp ledger audit` it"
+        )
+    return Stored(form, bytes(body), receipts, 0)
+
+
+def charge(
+    store: Store, uuid: str, terms: Terms
+) -> tuple[Stored | None, int, list[Receipt]]:
+    """T1: return a result that is there, or charge and give out an attempt number."""
+    with store.transaction() as run:
+        found = _result(run(_RESULT, terms.label), store, terms)
+        if found is not None:
+            return found, 0, []
+        rows = run("SELECT MAX(number) FROM attempt WHERE label = ?", terms.label)
+        attempt = (rows[0][0] or 0) + 1
+        if attempt > 1 and terms.kind == "spend":
+            raise LabelUsedError(
+                f"label {terms.label!r} was spent already, and what came of it is not "
+                "known here; nothing was spent: use another label for another use"
+            )
+        budgets = locked(run, store, uuid, terms.budgets)
+        what, states = admitted(budgets, terms, attempt)
+        if attempt == 1:
+            run(
+                "INSERT INTO charge (label, kind, terms, digest) VALUES (?, ?, ?, ?)",
+                *(terms.label, terms.kind, terms.text, terms.digest),
+            )
+        run("INSERT INTO attempt (label, number) VALUES (?, ?)", terms.label, attempt)
+        detail = canonical({"terms": terms.digest.hex(), "attempt": attempt, **_note()})
+        receipts = [
+            enter(run, uuid, replace(budget, state=state), what, terms.label, detail)
+            for budget, state in zip(budgets, states, strict=True)
+        ]
+    return None, attempt, receipts
+
+
+def admitted(
+    budgets: Sequence[Budget], terms: Terms, attempt: int
+) -> tuple[str, list[str]]:
+    """Return what is entered and the states after it; refuse what is not covered.
+
+    A second attempt is free where its draw is level, up to a distance that each budget
+    adds up; else it pays like the first.
+    """
+    if attempt > 1 and terms.distance is not None:
+        free = [budget.retried(terms.distance) for budget in budgets]
+        states = [state for state in free if state is not None]
+        if len(states) == len(budgets):
+            return "retry", states
+    what = "charge" if attempt == 1 else "again"
+    return what, [budget.charged(terms.event, terms.count) for budget in budgets]
+
+
+def keep(
+    store: Store, uuid: str, terms: Terms, attempt: int, form: str, body: bytes
+) -> Stored | None:
+    """T2: store what was drawn unless something is; None: this attempt is not the last.
+
+    What is returned was read after the commit, or is what the commit held.
+    """
+    with store.transaction() as run:
+        found = _result(run(_RESULT, terms.label), store, terms)
+        if found is not None:
+            return found
+        rows = run("SELECT MAX(number) FROM attempt WHERE label = ?", terms.label)
+        if rows[0][0] != attempt:
+            return None  # it lost its lock: what it drew is thrown away
+        own = digest(form.encode(), body)
+        detail = canonical(
+            {"attempt": attempt, "form": form, "digest": own.hex(), **_note()}
+        )
+        receipts = _chain.receipts_json(
+            enter(run, uuid, budget, "store", terms.label, detail)
+            for budget in locked(run, store, uuid, terms.budgets)
+        )
+        run(
+            "INSERT INTO result (label, form, body, digest, receipts) "
+            "VALUES (?, ?, ?, ?, ?)",
+            *(terms.label, form, body, own, receipts),
+        )
+    return Stored(form, body, receipts, attempt)
+
+
+# ---- rows ----------------------------------------------------------------------
+
+
+def all_budgets(run: Run) -> dict[str, Budget]:
+    """Return all budgets by name."""
+    rows = run(f"SELECT {_COLUMNS} FROM budget ORDER BY name")
+    return {row[0]: _budget(row) for row in rows}
+
+
+def _budget(row: Sequence[Any]) -> Budget:
+    name, rule, unit, block_of, state, seq, head, is_open = row
+    return Budget(name, rule, unit, block_of, state, seq, bytes(head), bool(is_open))
+
+
+def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budget]:
+    """Return rows of budgets, locked in the order of their names."""
+    found_uuid, _, _, state = read_ledger(run, store.where)
+    if found_uuid != uuid:
+        raise LedgerError(f"{store.where} holds another ledger than when it was opened")
+    if state != "open":
+        raise LedgerError(
+            f"the ledger {store.where} is frozen: it was migrated; open the new one"
+        )
+    budgets = []
+    for name in names:
+        rows = run(
+            f"SELECT {_COLUMNS} FROM budget WHERE name = ?{store.for_update}", name
+        )
+        if not rows:
+            raise ParameterError(
+                f"budgets must name budgets of the ledger, got {name!r}: "
+                "make it by add_budget"
+            )
+        budget = _budget(rows[0])
+        require_last(run, store, budget)
+        budgets.append(budget)
+    return budgets
+
+
+def require_last(run: Run, store: Store, budget: Budget) -> None:
+    """Refuse a budget whose row is not what its last entry says."""
+    rows = run(
+        "SELECT seq, state, link, what FROM entry WHERE budget = ? "
+        "ORDER BY seq DESC LIMIT 1",
+        budget.name,
+    )
+    if (
+        not rows
+        or (rows[0][0], rows[0][1], bytes(rows[0][2]))
+        != (budget.seq, budget.state, budget.head)
+        or budget.is_open == (rows[0][3] == "forfeit")
+    ):
+        raise LedgerError(
+            f"budget {budget.name!r} in {store.where} was edited: its row is not what "
+            "its last entry says; nothing was released: `fastdp ledger audit` says more"
+        )
+
+
+def enter(
+    run: Run, uuid: str, budget: Budget, what: str, label: str | None, detail: str
+) -> Receipt:
+    """Append an entry with the budget's new state to its chain."""
+    seq = budget.seq + 1
+    head = _chain.link(budget.head, seq, what, label, detail, budget.state)
+    run(
+        "INSERT INTO entry (budget, seq, what, label, detail, state, link) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        *(budget.name, seq, what, label, detail, budget.state, head),
+    )
+    run(
+        "UPDATE budget SET state = ?, seq = ?, head = ?, is_open = ? WHERE name = ?",
+        *(budget.state, seq, head, int(budget.is_open), budget.name),
+    )
+    return Receipt(uuid, budget.name, seq, head.hex())
+
+
+def found_budget(run: Run, uuid: str, budget: Budget) -> Receipt:
+    """Insert a budget and its first entry."""
+    if run("SELECT name FROM budget WHERE name = ?", budget.name):
+        raise ParameterError(
+            f"name must be new, budget {budget.name!r} is there: a budget is never "
+            "refilled"
+        )
+    detail = _chain.genesis(uuid, budget)
+    head = _chain.link(budget.head, 0, "open", None, detail, budget.state)
+    run(
+        f"INSERT INTO budget ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *(budget.name, budget.rule, budget.unit, budget.block_of, budget.state),
+        *(0, head, 1),
+    )
+    run(
+        "INSERT INTO entry (budget, seq, what, label, detail, state, link) "
+        "VALUES (?, 0, 'open', NULL, ?, ?, ?)",
+        *(budget.name, detail, budget.state, head),
+    )
+    return Receipt(uuid, budget.name, 0, head.hex())
+
+
+def require_not_behind(
+    run: Run, store: Store, uuid: str, seen: Iterable[Receipt], who: str
+) -> None:
+    """Refuse a ledger that has forgotten or changed an entry somebody saw."""
+    for receipt in seen:
+        if receipt.ledger != uuid:
+            raise LedgerError(f"{who} is that of another ledger than {store.where}")
+        rows = run(
+            "SELECT link FROM entry WHERE budget = ? AND seq = ?",
+            *(receipt.budget, receipt.seq),
+        )
+        if not rows or bytes(rows[0][0]).hex() != receipt.link:
+            raise LedgerRolledBackError(
+                f"{store.where} is behind {who}: entry {receipt.seq} of budget "
+                f"{receipt.budget!r} is gone or another; nothing was released: "
+                "`fastdp ledger adopt --forfeit` closes what was lost"
+            )
+
+
+def _note() -> dict[str, str]:
+    """Return what an entry tells and nothing decides by: clock and version."""
+    import fastdp
+
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"at": now, "version": fastdp.__version__}

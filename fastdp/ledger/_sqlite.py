@@ -1,0 +1,321 @@
+"""A ledger in one file: SQLite, set so that a commit is on the disk when it returns.
+
+Write-ahead logging is used where the library is free of the race that could lose
+committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), else a
+rollback journal. A lock file is taken before each transaction: SQLite's own waiting
+polls, and starves some of many writers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fastdp.exceptions import FastDPError, LedgerError
+from fastdp.ledger._store import WRITE_ONCE, Run, schema
+
+#: Labels share this many lock files: two that meet wait for each other.
+_SLOTS = 64
+
+#: File systems on which locks or syncs are not what they promise.
+_NETWORK = {
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs"),
+    *("glusterfs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"),
+    *("fuse.gcsfuse", "beegfs", "davfs", "ncpfs", "pvfs2", "virtiofs"),
+}
+
+_APPLICATION = 0x66644C31  # "fdL1"
+
+
+def is_write_ahead_safe(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
+    """Return whether this version's write-ahead log never loses what was committed."""
+    mended = {(3, 44): (3, 44, 6), (3, 50): (3, 50, 7)}
+    return version >= mended.get((version[0], version[1]), (3, 51, 3))
+
+
+class SqliteStore:
+    """One file; as many connections as are in use at once, none shared with a fork."""
+
+    for_update = ""
+
+    def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
+        self._path = Path(os.path.realpath(path))
+        self.where = str(path)
+        self._timeout = timeout
+        self._process = os.getpid()
+        self._idle: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+        self._locks = Path(f"{self._path}-locks")
+        self._write_ahead = is_write_ahead_safe()
+
+    # ---- the file --------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the file, which must not exist, with the tables."""
+        with self._errors():
+            self._require_local()
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+            os.close(os.open(self._path, flags, 0o600))
+        self._locks.mkdir(exist_ok=True)
+        with self.transaction() as run:
+            run(f"PRAGMA application_id = {_APPLICATION}")
+            for statement in schema({}):
+                table = statement.startswith("CREATE TABLE")
+                run(statement + (" STRICT" if table else ""))
+            for table_name in WRITE_ONCE:
+                for verb in ("UPDATE", "DELETE"):
+                    run(
+                        f"CREATE TRIGGER {table_name}_no_{verb.lower()} BEFORE {verb} "
+                        f"ON {table_name} BEGIN SELECT RAISE(ABORT, 'write once'); END"
+                    )
+        self._sync_folder()
+
+    def open(self) -> None:
+        """Check that the file is there, local, writable and a ledger."""
+        with self._errors():
+            if not self._path.is_file():
+                raise LedgerError(
+                    f"no ledger at {self.where}: make one by fastdp.ledger.create or "
+                    "`fastdp ledger init`"
+                )
+            self._require_local()
+            with self._path.open("r+b") as file:
+                known = file.read(16) == b"SQLite format 3\0"
+            self._locks.mkdir(exist_ok=True)
+        if known:
+            with self.transaction() as run:  # it can be written to
+                known = run("PRAGMA application_id") == [(_APPLICATION,)]
+        if not known:
+            raise LedgerError(f"{self.where} is not a ledger of fastdp")
+
+    def _require_local(self) -> None:
+        kind = _file_system(self._path.parent)
+        if kind in _NETWORK:
+            raise LedgerError(
+                f"{self.where} must be on a local disk, it is on {kind}: locks and "
+                "syncs are not reliable there; use PostgreSQL for many machines"
+            )
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def place(self) -> dict[str, str]:
+        """Return machine, file system and inode."""
+        found = self._path.stat()
+        machine = Path("/etc/machine-id")
+        return {
+            "machine": machine.read_text().strip() if machine.is_file() else "",
+            "file_system": str(os.statvfs(self._path).f_fsid),
+            "inode": str(found.st_ino),
+        }
+
+    def describe(self) -> dict[str, str]:
+        """Return engine, version and journal."""
+        return {
+            "engine": f"SQLite {sqlite3.sqlite_version}",
+            "durability": "write-ahead log, synchronous=FULL"
+            if self._write_ahead
+            else "rollback journal, synchronous=EXTRA",
+        }
+
+    # ---- transactions ----------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection; it goes back unless something failed."""
+        if os.getpid() != self._process:
+            raise LedgerError(
+                f"the ledger {self.where} must be opened again in a forked process"
+            )
+        with self._guard:
+            lent = self._idle.pop() if self._idle else None
+        if lent is None:
+            lent = self._connect()
+        try:
+            yield lent
+        except BaseException:
+            lent.close()
+            raise
+        with self._guard:
+            self._idle.append(lent)
+
+    def _connect(self) -> sqlite3.Connection:
+        made = sqlite3.connect(
+            f"{self._path.as_uri()}?mode=rw",
+            uri=True,
+            isolation_level=None,
+            timeout=self._timeout,
+            check_same_thread=False,  # lent to one thread at a time
+        )
+        # A property of the file, which the first use writes.
+        wanted = "wal" if self._write_ahead else "delete"
+        if made.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
+            made.execute(f"PRAGMA journal_mode = {wanted}")
+        for setting in (
+            f"synchronous = {'FULL' if self._write_ahead else 'EXTRA'}",
+            "foreign_keys = ON",
+            "fullfsync = ON",
+            "checkpoint_fullfsync = ON",
+            "trusted_schema = OFF",
+        ):
+            made.execute(f"PRAGMA {setting}")
+        return made
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Run]:
+        """Return a transaction that is durable when the block has ended."""
+        with (
+            self._errors(),
+            self._lock_file("write"),
+            self._connection() as connection,
+        ):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield _runner(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Run]:
+        """Return a snapshot."""
+        with self._errors(), self._connection() as connection:
+            connection.execute("BEGIN")
+            yield _runner(connection)
+            connection.execute("ROLLBACK")
+
+    def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Yield rows in bounded memory."""
+        with self._errors(), self._connection() as connection:
+            cursor = connection.execute(statement, values)
+            try:
+                yield from cursor
+            finally:
+                cursor.close()
+
+    @contextlib.contextmanager
+    def lock(self, label: str) -> Iterator[None]:
+        """Hold the lock file of a label."""
+        slot = hashlib.blake2b(label.encode()).digest()[0] % _SLOTS
+        with self._lock_file(f"label-{slot:02d}"):
+            yield
+
+    @contextlib.contextmanager
+    def _lock_file(self, name: str) -> Iterator[None]:
+        """Hold a lock that the kernel drops when the process ends."""
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
+        with self._errors():
+            file = os.open(self._locks / name, flags, 0o600)
+        try:
+            deadline, pause = time.monotonic() + self._timeout, 0.0002
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if error.errno not in (errno.EAGAIN, errno.EACCES):
+                        raise
+                if time.monotonic() > deadline:
+                    raise LedgerError(
+                        f"the ledger {self.where} has been locked for more than "
+                        f"{self._timeout:g} s; nothing was released"
+                    )
+                time.sleep(pause)
+                pause = min(1.5 * pause, 0.005)
+            try:
+                yield
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)  # also where a fork has a copy
+        finally:
+            os.close(file)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn the engine's and the system's errors into one without their text."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            name = getattr(error, "sqlite_errorname", type(error).__name__)
+            raise LedgerError(
+                f"the ledger {self.where} cannot be used: SQLite says {name}; nothing "
+                "was released"
+            ) from None
+        except OSError as error:
+            if isinstance(error, FastDPError):
+                raise
+            reason = os.strerror(error.errno or 0)
+            raise LedgerError(
+                f"the ledger {self.where} cannot be used: {reason}; nothing was "
+                "released"
+            ) from None
+
+    # ---- care --------------------------------------------------------------------
+
+    def check(self) -> list[str]:
+        """Return what SQLite finds wrong with the file."""
+        found = [row[0] for row in self.rows("PRAGMA integrity_check")]
+        broken = [row[0] for row in self.rows("PRAGMA foreign_key_check")]
+        return [text for text in found if text != "ok"] + [
+            f"a row of {table} refers to none" for table in broken
+        ]
+
+    def backup(self, path: str) -> None:
+        """Copy the ledger to a new file, by SQLite's online backup."""
+        with self._errors():
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+            os.close(os.open(path, flags, 0o600))
+            target = sqlite3.connect(path)
+            try:
+                with self._connection() as connection:
+                    connection.backup(target)
+            finally:
+                target.close()
+            file = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+
+    def close(self) -> None:
+        """Close all connections; in a forked child, none is touched."""
+        if os.getpid() == self._process:
+            with self._guard:
+                while self._idle:
+                    self._idle.pop().close()
+
+
+def _runner(connection: sqlite3.Connection) -> Run:
+    def run(statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return connection.execute(statement, values).fetchall()
+
+    return run
+
+
+def _file_system(folder: Path) -> str:
+    """Return the type of the file system of a folder; "" where it is not told."""
+    table = Path("/proc/self/mountinfo")
+    if not table.is_file():
+        return ""
+    kind, longest = "", -1
+    for line in table.read_text(errors="replace").splitlines():
+        left, _, right = line.partition(" - ")
+        point = left.split()[4].encode().decode("unicode_escape")
+        inside = point == "/" or f"{folder}/".startswith(f"{point}/")
+        if inside and len(point) >= longest:
+            kind, longest = right.split()[0], len(point)
+    return kind

@@ -1,0 +1,124 @@
+"""What a ledger asks of a database: one schema, one set of statements, two engines.
+
+A statement is written with `?` for its values. Whatever a decision depends on is read
+within the transaction that acts on it, as a locked row or by a primary key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+from fastdp.exceptions import LedgerError
+
+FORMAT = 1
+
+#: Runs one statement in the transaction and returns its rows.
+Run: TypeAlias = "Callable[..., list[tuple[Any, ...]]]"
+
+#: Tables by name; TEXT, INTEGER and BLOB stand for the engine's own types.
+TABLES = {
+    "ledger": """
+        one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,
+        uuid TEXT NOT NULL, place TEXT NOT NULL, witness TEXT,
+        state TEXT NOT NULL CHECK (state IN ('open', 'frozen'))""",
+    "budget": """
+        name TEXT PRIMARY KEY, rule TEXT NOT NULL, unit TEXT NOT NULL, block_of TEXT,
+        state TEXT NOT NULL, seq INTEGER NOT NULL CHECK (seq >= 0),
+        head BLOB NOT NULL CHECK (length(head) = 32),
+        is_open INTEGER NOT NULL CHECK (is_open IN (0, 1))""",
+    "charge": """
+        label TEXT PRIMARY KEY,
+        kind TEXT NOT NULL CHECK
+            (kind IN ('release', 'select', 'table', 'write', 'spend')),
+        terms TEXT NOT NULL, digest BLOB NOT NULL CHECK (length(digest) = 32)""",
+    "attempt": """
+        label TEXT NOT NULL REFERENCES charge (label),
+        number INTEGER NOT NULL CHECK (number >= 1), PRIMARY KEY (label, number)""",
+    "entry": """
+        budget TEXT NOT NULL REFERENCES budget (name), seq INTEGER NOT NULL,
+        what TEXT NOT NULL CHECK (what IN ('open', 'charge', 'again', 'retry',
+            'store', 'adopt', 'forfeit', 'migrate')),
+        label TEXT REFERENCES charge (label), detail TEXT NOT NULL,
+        state TEXT NOT NULL, link BLOB NOT NULL CHECK (length(link) = 32),
+        PRIMARY KEY (budget, seq)""",
+    "result": """
+        label TEXT PRIMARY KEY REFERENCES charge (label),
+        form TEXT NOT NULL CHECK (form IN ('array', 'table', 'manifest')),
+        body BLOB NOT NULL, digest BLOB NOT NULL CHECK (length(digest) = 32),
+        receipts TEXT NOT NULL""",
+}
+
+#: Tables whose rows never change and never go.
+WRITE_ONCE = ("charge", "attempt", "entry", "result")
+
+
+class Store(Protocol):
+    """A database that holds one ledger."""
+
+    #: How messages name it: a path or a server's database; no password.
+    where: str
+    #: What a locking read ends with.
+    for_update: str
+
+    def create(self) -> None:
+        """Make the database's tables; refuse one that is there."""
+
+    def open(self) -> None:
+        """Check that the database is there and keeps what it commits."""
+
+    def transaction(self) -> AbstractContextManager[Run]:
+        """Return a durable transaction: it commits at the end or does nothing."""
+
+    def reading(self) -> AbstractContextManager[Run]:
+        """Return a transaction that only reads, from one snapshot."""
+
+    def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Yield rows in bounded memory, from one snapshot."""
+
+    def lock(self, label: str) -> AbstractContextManager[None]:
+        """Return a lock on a label, across threads, processes and machines."""
+
+    def place(self) -> dict[str, str]:
+        """Return where the database is: a copy of it is elsewhere."""
+
+    def describe(self) -> dict[str, str]:
+        """Return engine, version and durability, for people."""
+
+    def check(self) -> list[str]:
+        """Return what the engine itself finds wrong, empty when nothing is."""
+
+    def backup(self, path: str) -> None:
+        """Copy the database, consistently, to a new file."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+
+
+class LostError(LedgerError):
+    """The connection was lost: what it was doing may or may not have happened."""
+
+
+def schema(types: dict[str, str]) -> Iterator[str]:
+    """Yield the statements that make the tables, with the engine's types."""
+    for name, columns in TABLES.items():
+        for general, own in types.items():
+            columns = columns.replace(f" {general} ", f" {own} ")
+        yield f"CREATE TABLE {name} ({columns})"
+    yield "CREATE INDEX entry_by_label ON entry (label)"
+
+
+def read_ledger(run: Run, where: str) -> tuple[str, dict[str, str], str | None, str]:
+    """Return uuid, place, witness and state of the ledger; refuse other formats."""
+    rows = run("SELECT format, uuid, place, witness, state FROM ledger")
+    if len(rows) != 1:
+        raise LedgerError(f"{where} holds no ledger: make one by fastdp.ledger.create")
+    form, uuid, place, witness, state = rows[0]
+    if form != FORMAT:
+        raise LedgerError(
+            f"{where} must have format {FORMAT}, got {form!r}: `fastdp ledger migrate` "
+            "copies a ledger of another format that this version knows"
+        )
+    return uuid, json.loads(place), witness, state

@@ -1,0 +1,343 @@
+"""The public facts of a transaction: label, terms, mechanism, form of the answer.
+
+Terms are a versioned dictionary that has one canonical text. They hold exact rationals
+and names, never a repr, never data and never a digest of data: who retries with an
+upgraded package writes the same terms.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp.accounting.events import Event
+from fastdp.accounting.events._base import as_json, check_event, event_of
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.local import (
+    HadamardResponse,
+    LocalHashing,
+    RandomizedResponse,
+    UnaryEncoding,
+)
+from fastdp.mechanisms.real import Gaussian, Laplace
+
+VERSION = 1
+
+#: Largest body of one answer, in bytes; what is larger is written to files.
+BODY_LIMIT = 64 << 20
+
+#: Longest label or name of a budget.
+_LONGEST_NAME = 200
+
+#: Bounds on the probability that the draw of one entry takes a step that shows in
+#: time (docs/proofs/timing.md, "The third stage"; docs/proofs/ledger.md, section 3).
+_RARE_GAUSSIAN = Fraction(1, 2**40)
+_RARE_FLIP = Fraction(1, 2**70)
+
+
+# ---- canonical text ----------------------------------------------------------------
+
+
+def canonical(value: object) -> str:
+    """Return the one JSON text of a value made of dicts, lists, strings and ints."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def frame(*parts: bytes) -> bytes:
+    """Join byte strings injectively: each behind its length."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def digest(*parts: bytes) -> bytes:
+    """Return the 32-byte BLAKE2b digest of a frame."""
+    return hashlib.blake2b(frame(*parts), digest_size=32).digest()
+
+
+def check_name(name: str, value: object) -> str:
+    """Return a label or the name of a budget: 1 to 200 printable ASCII characters."""
+    if not isinstance(value, str):
+        raise DTypeError(f"{name} must be a str, got {type(value).__name__}")
+    printable = value.isascii() and value.isprintable() and value == value.strip()
+    if not printable or not 1 <= len(value) <= _LONGEST_NAME:
+        raise ParameterError(
+            f"{name} must be 1 to {_LONGEST_NAME} printable ASCII characters without "
+            f"space at either end, got {ascii(value)[: _LONGEST_NAME + 2]}"
+        )
+    return value
+
+
+def check_names(name: str, value: object) -> tuple[str, ...]:
+    """Return names of budgets, sorted, each once; one string is one name."""
+    if isinstance(value, str):
+        return (check_name(name, value),)
+    if not isinstance(value, Iterable):
+        raise DTypeError(f"{name} must be a str or strings, got {type(value).__name__}")
+    names = [check_name(name, entry) for entry in value]
+    if not names or len(set(names)) != len(names):
+        raise ParameterError(f"{name} must name one or more budgets, each once")
+    return tuple(sorted(names))
+
+
+# ---- terms -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All public facts of one transaction; equal facts have an equal digest."""
+
+    label: str
+    kind: str
+    budgets: tuple[str, ...]
+    event: Event
+    count: int
+    text: str
+    digest: bytes
+    #: Total variation distance that a free second attempt may add; None: it pays.
+    distance: Fraction | None = None
+
+
+def terms(
+    label: object,
+    kind: str,
+    budgets: object,
+    event: Event,
+    facts: Mapping[str, object],
+    *,
+    count: int = 1,
+    source: str | None = None,
+) -> Terms:
+    """Return the terms of a transaction, all arguments checked."""
+    own = check_name("label", label)
+    names = check_names("budgets", budgets)
+    check_event("event", event)
+    times = _validate.integer("count", count, 1, 10**18)
+    if source is not None:
+        check_name("source", source)
+    text = canonical(
+        {
+            "version": VERSION,
+            "kind": kind,
+            "budgets": list(names),
+            "event": event_json(event),
+            "count": times,
+            "source": source,
+            **facts,
+        }
+    )
+    return Terms(own, kind, names, event, times, text, digest(text.encode()))
+
+
+@functools.lru_cache(maxsize=256)
+def _terms_of_call(
+    kind: str,
+    budgets: tuple[str, ...],
+    event: Event,
+    mechanism: Mechanism,
+    data: tuple[str, tuple[int, ...]],
+    options: tuple[tuple[str, object], ...],
+    source: str | None,
+) -> Terms:
+    shape = {"dtype": data[0], "shape": list(data[1])}
+    facts = {"law": law_of(mechanism), "data": shape, **dict(options)}
+    return terms("label", kind, budgets, event, facts, source=source)
+
+
+def terms_of_call(
+    label: object,
+    kind: str,
+    budgets: object,
+    event: Event,
+    mechanism: Mechanism,
+    data: Any,
+    source: str | None,
+    **options: object,
+) -> Terms:
+    """Return the terms of one call of a mechanism with one array."""
+    own = check_name("label", label)
+    names = check_names("budgets", budgets)
+    shape = (type(data).__name__, ())
+    if isinstance(data, (np.ndarray, np.generic)):
+        shape = (data.dtype.str, data.shape)
+    found = _terms_of_call(
+        kind, names, event, mechanism, shape, tuple(options.items()), source
+    )
+    return replace(found, label=own)
+
+
+@functools.lru_cache(maxsize=256)
+def event_json(event: Event) -> Any:
+    """Return an event as JSON knows it."""
+    return as_json(event)
+
+
+@functools.lru_cache(maxsize=1024)
+def event_from(text: str) -> tuple[Event, int, tuple[str, ...]]:
+    """Return event, count and budgets of the terms that `text` states."""
+    found = json.loads(text)
+    return event_of(found["event"]), found["count"], tuple(found["budgets"])
+
+
+@functools.lru_cache(maxsize=256)
+def law_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return a mechanism's public parameters by name, those at their default left out.
+
+    A parameter that a later version adds therefore changes no terms.
+    """
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(type(mechanism)).parameters.items()
+    }
+    return {
+        "type": type(mechanism).__name__,
+        **{
+            name: as_term(value)
+            for name, value in mechanism._arguments
+            if name not in defaults or not _same(defaults[name], value)
+        },
+    }
+
+
+def _same(default: object, value: object) -> bool:
+    return type(default) is type(value) and default == value
+
+
+def as_term(value: object) -> Any:
+    """Return a public parameter as JSON knows it; numbers as exact rationals."""
+    match value:
+        case None | bool() | str():
+            return value
+        case enum.Enum():
+            return value.name
+        case int() | float() | Fraction() | decimal.Decimal() | np.number():
+            return str(_validate.exact("a parameter", value))
+        case Event():
+            return event_json(value)
+        case Mechanism():
+            return law_of(value)
+        case tuple() | list():
+            return [as_term(part) for part in value]
+    raise DTypeError(
+        "a parameter of a mechanism must be a number, a string or a tuple of them to "
+        f"be written down, got {type(value).__name__}: spend its event, then release"
+    )
+
+
+def event_of_cost(cost: object) -> Event:
+    """Return the event of a mechanism, or the event itself."""
+    if isinstance(cost, Mechanism):
+        return cost.event()
+    if isinstance(cost, Event):
+        return cost
+    raise DTypeError(
+        f"event must be an Event or a mechanism, got {type(cost).__name__}"
+    )
+
+
+def check_mechanism(value: object, verb: str) -> Any:
+    """Return a mechanism that has the method `verb`."""
+    if not isinstance(value, Mechanism):
+        raise DTypeError(
+            f"mechanism must be a mechanism of fastdp, got {type(value).__name__}"
+        )
+    if not hasattr(value, verb):
+        raise DTypeError(
+            f"mechanism must have the method {verb}, a {type(value).__name__} has not; "
+            "charge it by spend(event, label=...) before it is used"
+        )
+    return value
+
+
+# ---- what a draw takes and gives ---------------------------------------------------
+
+
+def rare_step(mechanism: Mechanism) -> Fraction | None:
+    """Bound the probability that drawing one entry shows in time; None: no bound.
+
+    Only laws whose draws have a fixed cost but for such steps are listed. A second
+    attempt of any other pays again.
+    """
+    kind = type(mechanism)
+    if kind is DiscreteLaplace or kind is Laplace:
+        parameter = Fraction(dict(mechanism._arguments)["scale"])
+        steps = parameter / getattr(mechanism, "_step", 1)
+        return max(Fraction(1), min(steps, Fraction(4096))) / 2**45
+    if kind is DiscreteGaussian or kind is Gaussian:
+        return _RARE_GAUSSIAN
+    if kind in (RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse):
+        return _RARE_FLIP
+    return None
+
+
+def check_data(name: str, value: object) -> Any:
+    """Return data of a type whose dtype and shape are public; nothing else is read."""
+    if isinstance(value, (np.ndarray, np.generic)) or type(value) in (int, float, bool):
+        return value
+    raise DTypeError(
+        f"{name} must be a numpy array or scalar, or a number, got "
+        f"{type(value).__name__}"
+    )
+
+
+def rehearsed(call: Callable[[Any], Any], value: Any) -> np.ndarray[Any, Any]:
+    """Return what `call` gives for zeros of the same dtype, shape and layout.
+
+    It raises what the call itself would, before anything is charged, and shows the
+    size of the answer: both are functions of public facts.
+    """
+    zeros = np.zeros_like(value) if isinstance(value, np.ndarray) else type(value)(0)
+    return np.asarray(call(zeros))
+
+
+def packed(value: Any) -> bytes:
+    """Return an array or scalar as bytes: dtype, shape and order, then the values."""
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise DTypeError(f"an answer must have no objects, got dtype {array.dtype}")
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    head = canonical([array.dtype.str, list(array.shape), order])
+    return frame(head.encode(), array.tobytes("A"))
+
+
+def unpacked(body: bytes) -> Any:
+    """Return what `packed` wrote; a scalar comes back as a numpy scalar."""
+    start = 8 + int.from_bytes(body[:8], "big")
+    dtype, shape, order = json.loads(body[8:start])
+    flat = np.frombuffer(body, dtype, offset=start + 8).copy()
+    return flat.reshape(shape, order=order)[()]
+
+
+def packed_table(columns: Mapping[str, Any]) -> bytes:
+    """Return named columns as bytes: a frame of names and arrays."""
+    return frame(
+        *(
+            part
+            for name, column in columns.items()
+            for part in (name.encode(), packed(column))
+        )
+    )
+
+
+def unpacked_table(body: bytes) -> dict[str, Any]:
+    """Return what `packed_table` wrote."""
+    parts, at = [], 0
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 8], "big")
+        parts.append(body[at + 8 : at + 8 + size])
+        at += 8 + size
+    return {
+        name.decode(): unpacked(column)
+        for name, column in zip(parts[::2], parts[1::2], strict=True)
+    }

@@ -1,0 +1,449 @@
+"""What a ledger gives, refuses and keeps; one suite over both engines."""
+
+import copy
+import json
+import os
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import accounting, ledger
+from fastdp.accounting import NeighboringRelation
+from fastdp.accounting.events import (
+    ApproximateDPEvent,
+    GaussianEvent,
+    GroupEvent,
+    PureDPEvent,
+    ZCDPEvent,
+)
+from fastdp.exceptions import (
+    BudgetExceededError,
+    DTypeError,
+    LabelConflictError,
+    LabelUsedError,
+    LedgerError,
+    ParameterError,
+    UnsupportedEventError,
+)
+from fastdp.mechanisms._base import Mechanism
+from tests.ledger.conftest import NOISE, PRICE
+
+COUNTS = np.arange(7)
+
+
+def facts(book):
+    """Everything that a refusal must leave as it was."""
+    return book.budgets(), book.audit()
+
+
+# ---- one answer, one charge -----------------------------------------------------
+
+
+def test_the_same_label_gives_the_same_answer_and_is_paid_once(book, location):
+    first = book.release(NOISE, COUNTS, label="a", budgets="all")
+    assert first.value.dtype == np.int64
+    assert first.value.shape == COUNTS.shape
+    assert (first.replayed, first.attempt) == (False, 1)
+    with ledger.open(location) as again:
+        # Other data: the same transaction, and nothing tells that they differ.
+        second = again.release(NOISE, COUNTS + 10**6, label="a", budgets="all")
+    assert second.replayed
+    assert (second.value == first.value).all()
+    assert second.receipts == first.receipts
+    assert book.budget("all").spent == {"epsilon": PRICE}
+    assert book.audit(receipts=first.receipts).problems == []
+
+
+def test_an_answer_is_what_the_mechanism_returns(book):
+    cases = [
+        (fastdp.DiscreteGaussian(3), np.int64(5), "budget"),
+        (fastdp.DiscreteLaplace(3), 5, "all"),
+        (fastdp.Laplace(3), np.zeros((2, 3), np.float32), "all"),
+        (fastdp.Laplace(3), 2.5, "all"),
+        (fastdp.DiscreteLaplace(3), np.zeros((0, 4), np.int16), "all"),
+        (fastdp.DiscreteLaplace(3), np.zeros((3, 4), np.int64, order="F"), "all"),
+        (fastdp.RandomizedResponse.from_epsilon(1, 5), np.arange(5), "local"),
+    ]
+    book.add_budget("budget", accounting.ZCDPFilter(10), unit="person")
+    book.add_budget("local", accounting.PureFilter(2), unit="person")
+    for number, (m, x, name) in enumerate(cases):
+        want = np.asarray(m.release(x))
+        got = [book.release(m, x, label=f"v{number}", budgets=name).value for _ in "12"]
+        assert type(got[0]) is type(m.release(x))
+        for value in got:
+            assert np.asarray(value).dtype == want.dtype
+            assert np.asarray(value).shape == want.shape
+        assert np.array_equal(*got)
+        if want.ndim:
+            got[1][...] = 0  # the caller's own copy
+
+
+def test_selections_and_quantiles_pay_for_their_own_event(book):
+    m = fastdp.ExponentialMechanism(Fraction(1, 4), 1)
+    scores = np.array([[0.0, 9.0, 1.0], [3.0, 0.0, 0.0]])
+    answer = book.select(m, scores, label="s", budgets="all", k=2)
+    assert answer.value.shape == (2, 2)
+    assert book.budget("all").spent == {"epsilon": Fraction(1)}  # 2 rows, 2 choices
+    again = book.select(m, scores, label="s", budgets="all", k=2)
+    assert again.replayed
+    assert (again.value == answer.value).all()
+    with pytest.raises(LabelConflictError):
+        book.select(m, scores, label="s", budgets="all")
+    q = fastdp.Quantiles(0.5, (0, 100), 1)
+    book.release(q, np.arange(50.0), label="q", budgets="all")
+    assert book.budget("all").spent["epsilon"] > 1
+
+
+def test_several_budgets_are_charged_together_or_not_at_all(book):
+    book.add_budget("week", accounting.PureFilter(Fraction(1, 4)), unit="person")
+    for number in range(2):
+        book.release(NOISE, 1, label=f"a{number}", budgets=["week", "all"])
+    before = facts(book)
+    with pytest.raises(BudgetExceededError, match="'week'"):
+        book.release(NOISE, 1, label="a2", budgets=["all", "week"])
+    assert facts(book) == before
+    assert book.budget("week").spent == book.budget("all").spent
+    answer = book.release(NOISE, 1, label="a1", budgets=["all", "week"])
+    assert answer.replayed
+    assert [receipt.budget for receipt in answer.receipts] == ["all", "week"]
+
+
+def test_spend_is_for_what_the_ledger_does_not_draw(book):
+    sparse = fastdp.SparseVector(0, 1, 1)
+    receipts = book.spend(sparse, label="sparse", budgets="all")
+    assert len(receipts) == 1
+    with pytest.raises(LabelUsedError, match="another label"):
+        book.spend(sparse, label="sparse", budgets="all")
+    book.spend(PureDPEvent(Fraction(1, 8)), label="x", budgets="all", count=4)
+    assert book.budget("all").spent == {"epsilon": Fraction(3, 2)}
+    with pytest.raises(DTypeError, match="spend"):
+        book.release(sparse, COUNTS, label="y", budgets="all")
+    assert book.audit().ok
+
+
+def test_a_preview_writes_nothing(book):
+    before = facts(book)
+    event = PureDPEvent(400)
+    assert book.preview(event, budgets="all", count=2)["all"].spent == {"epsilon": 800}
+    assert book.covers(event, budgets="all", count=2)
+    assert not book.covers(event, budgets="all", count=3)
+    with pytest.raises(BudgetExceededError):
+        book.preview(event, budgets="all", count=3)
+    with pytest.raises(ParameterError, match="add_budget"):
+        book.covers(event, budgets="other")
+    assert facts(book) == before
+
+
+# ---- tables ---------------------------------------------------------------------
+
+
+class Threshold(Mechanism):
+    """Shows each key with probability 1/2, whatever the data: a stand-in."""
+
+    def __init__(self):
+        self._freeze(_arguments=())
+
+    def event(self):
+        return ApproximateDPEvent(0, Fraction(1, 1000))
+
+    def select(self, counts):
+        return fastdp.random.bernoulli(Fraction(1, 2), counts.shape)
+
+
+def test_a_table_keeps_keys_and_columns_together(book):
+    keys = {"clinic": np.array(["b", "a", "c"]), "year": np.array([1, 2, 3])}
+    columns = {
+        "visits": (NOISE, np.array([5, 6, 7])),
+        "cost": (fastdp.Laplace(4), np.array([1.0, 2.0, 3.0])),
+    }
+    answer = book.table(columns, keys=keys, label="t", budgets="all")
+    assert list(answer.value) == ["clinic", "year", "visits", "cost"]
+    assert answer.value["clinic"].tolist() == ["b", "a", "c"]
+    shuffled = {"clinic": keys["clinic"][::-1].copy(), "year": keys["year"]}
+    again = book.table(columns, keys=shuffled, label="t", budgets="all")
+    for name, column in answer.value.items():
+        assert (again.value[name] == column).all()
+    spent = book.budget("all").spent["epsilon"]
+    assert spent == PRICE + accounting.guarantees.exact_epsilon(
+        fastdp.Laplace(4).event()
+    )
+
+
+def test_private_keys_need_a_public_number_of_rows(book):
+    book.add_budget("d", accounting.ApproximateFilter(5, 0.5), unit="person")
+    keys = {"clinic": np.array([f"clinic {i:04d}" for i in range(400)][::-1])}
+    columns = {"visits": (NOISE, np.arange(400))}
+    select = (Threshold(), np.arange(400))
+    with pytest.raises(ParameterError, match="most_rows"):
+        book.table(columns, keys=keys, label="t", budgets="d", select=select)
+    with pytest.raises(ParameterError, match="most_rows"):
+        book.table(columns, keys=keys, label="t", budgets="d", most_rows=5)
+    options = {"label": "t", "budgets": "d", "select": select, "most_rows": 20}
+    answer = book.table(columns, keys=keys, **options)
+    shown = answer.value["clinic"].tolist()
+    assert len(shown) == 20
+    assert shown == sorted(shown)
+    # Another number of keys is other data, and no other transaction.
+    fewer = {"clinic": keys["clinic"][:9]}
+    again = book.table(
+        {"visits": (NOISE, np.arange(9))},
+        keys=fewer,
+        **{**options, "select": (Threshold(), np.arange(9))},
+    )
+    assert again.value["clinic"].tolist() == shown
+    assert book.budget("d").spent["delta"] == Fraction(1, 1000)
+
+
+def test_tables_refuse_what_they_cannot_keep(book):
+    good = {"k": np.arange(3)}
+    column = {"n": (NOISE, np.arange(3))}
+    for columns, keys, error in [
+        (column, {"k": np.array([1, None, 2])}, DTypeError),
+        (column, {"k": [1, 2, 3]}, DTypeError),
+        (column, {"k": np.arange(4)}, ParameterError),
+        (column, {}, ParameterError),
+        ({}, good, ParameterError),
+        ({"k": column["n"]}, good, ParameterError),
+        ({"n": NOISE}, good, DTypeError),
+        ({"n": (NOISE, np.zeros(3))}, good, DTypeError),
+        (column, [1], DTypeError),
+    ]:
+        before = facts(book)
+        with pytest.raises(error):
+            book.table(columns, keys=keys, label="t", budgets="all")
+        assert facts(book) == before
+
+
+# ---- terms ----------------------------------------------------------------------
+
+
+def test_other_terms_under_the_same_label_are_a_conflict(book):
+    book.add_budget("other", accounting.PureFilter(5), unit="person")
+    book.release(NOISE, COUNTS, label="a", budgets="all")
+    before = facts(book)
+    for call in (
+        lambda: book.release(
+            fastdp.DiscreteLaplace(11), COUNTS, label="a", budgets="all"
+        ),
+        lambda: book.release(NOISE, COUNTS[:3], label="a", budgets="all"),
+        lambda: book.release(NOISE, COUNTS.astype("i4"), label="a", budgets="all"),
+        lambda: book.release(NOISE, COUNTS, label="a", budgets=["all", "other"]),
+        lambda: book.release(NOISE, COUNTS, label="a", budgets="all", source="s"),
+        lambda: book.spend(NOISE, label="a", budgets="all"),
+    ):
+        with pytest.raises(LabelConflictError, match="another transaction"):
+            call()
+    assert facts(book) == before
+
+
+def test_terms_are_public_parameters_without_a_version_of_the_package(
+    book, monkeypatch
+):
+    book.release(NOISE, COUNTS, label="a", budgets="all")
+    text = next(book._store.rows("SELECT terms FROM charge"))[0]
+    terms = json.loads(text)
+    assert terms["law"] == {"type": "DiscreteLaplace", "scale": "10"}
+    assert terms["event"]["scale"] == "10"
+    assert terms["data"] == {"dtype": "<i8", "shape": [7]}
+    assert (terms["version"], terms["kind"], terms["budgets"]) == (
+        1,
+        "release",
+        ["all"],
+    )
+    assert fastdp.__version__ not in text
+    # An upgraded package asks for the same transaction.
+    monkeypatch.setattr(fastdp, "__version__", "99.0")
+    assert book.release(NOISE, COUNTS, label="a", budgets="all").replayed
+
+
+def test_parameters_at_their_default_are_left_out_of_the_terms():
+    from fastdp.ledger import _terms
+
+    plain = fastdp.Laplace(2)
+    assert "bounds" not in _terms.law_of(plain)
+    bounded = fastdp.Laplace(2, bounds=(0, Fraction(1, 3)))
+    assert _terms.law_of(bounded)["bounds"][0] == "0"
+
+
+# ---- budgets --------------------------------------------------------------------
+
+FILTERS = [
+    (lambda: accounting.PureFilter(Fraction(1, 3)), PureDPEvent(Fraction(1, 9)), 3),
+    (lambda: accounting.ZCDPFilter(Fraction(1, 3)), ZCDPEvent(Fraction(1, 9)), 3),
+    (lambda: accounting.GDPFilter(3), GaussianEvent(1, 1), 9),
+    (lambda: accounting.RDPFilter(4, 10), GaussianEvent(1, 1), 4),
+    (lambda: accounting.ApproximateFilter(2, 1e-6), PureDPEvent(1), 2),
+    (
+        lambda: accounting.DeclaredFilter(
+            PureDPEvent(1), (5, 0), accounting.ApproximateAccountant
+        ),
+        PureDPEvent(1),
+        5,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("new", "event", "times"), FILTERS, ids=lambda v: "" if callable(v) else str(v)
+)
+def test_every_filter_admits_exactly_what_it_does_in_memory(
+    book, location, new, event, times
+):
+    admission = new()
+    state = book.add_budget("f", admission, unit="person")
+    assert state.filter == type(admission).__name__
+    for number in range(times):
+        with ledger.open(location) as other:
+            assert other.covers(event, budgets="f")
+            other.spend(event, label=f"e{number}", budgets="f")
+            admission.spend(event)
+            spent = next(iter(other.budget("f").spent.values()))
+            kept = getattr(admission, "spent", None)
+            assert spent == (admission.spent_epsilon if kept is None else kept)
+    assert not admission.covers(event)
+    assert not book.covers(event, budgets="f")
+    with pytest.raises(BudgetExceededError, match="'f'"):
+        book.spend(event, label="more", budgets="f")
+    assert book.budget("f").used <= 1
+    assert book.audit().ok
+
+
+def test_a_state_does_not_grow_with_the_history(book):
+    book.add_budget("z", accounting.ZCDPFilter(10**9), unit="person")
+    sizes = []
+    for number in range(60):
+        event = ZCDPEvent(Fraction(1, 10**20 + number))
+        book.spend(event, label=f"e{number}", budgets="z")
+        sizes.append(len(next(book._store.rows("SELECT state FROM budget"))[0]))
+    assert max(sizes) < 1500
+
+
+def test_budgets_refuse_what_they_cannot_mean(book):
+    new = accounting.PureFilter
+    used = new(1)
+    used.spend(PureDPEvent(Fraction(1, 2)))
+    replaced = new(1, NeighboringRelation.REPLACE_ONE)
+    before = facts(book)
+    for name, admission, options, error in [
+        ("all", new(1), {}, ParameterError),
+        ("", new(1), {}, ParameterError),
+        ("a\nb", new(1), {}, ParameterError),
+        ("ü", new(1), {}, ParameterError),
+        (" a", new(1), {}, ParameterError),
+        ("a" * 201, new(1), {}, ParameterError),
+        (3, new(1), {}, DTypeError),
+        ("n", used, {}, ParameterError),
+        ("n", accounting.PureAccountant(), {}, DTypeError),
+        ("n", 1.0, {}, DTypeError),
+        ("n", replaced, {"block_of": "clinic"}, ParameterError),
+        ("n", new(1), {"block_of": "clinic"}, ParameterError),
+        ("n", new(1), {"unit": ""}, ParameterError),
+    ]:
+        with pytest.raises(error):
+            book.add_budget(name, admission, **{"unit": "person", **options})
+    with pytest.raises(TypeError):
+        book.add_budget("n", new(1))  # whom the guarantee is about has no default
+    assert facts(book) == before
+    block = new(1, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    made = book.add_budget("n", block, unit="person", block_of="clinic")
+    assert made.block_of == "clinic"
+
+
+def test_events_that_a_budget_cannot_price_are_refused(book):
+    book.spend(NOISE, label="first", budgets="all")
+    other = PureDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    before = facts(book)
+    for event, error in [
+        (GaussianEvent(1, 1), UnsupportedEventError),
+        (other, ParameterError),
+        (GroupEvent(PureDPEvent(1), 2), ParameterError),
+        ("event", DTypeError),
+        (None, DTypeError),
+    ]:
+        with pytest.raises(error):
+            book.spend(event, label="x", budgets="all")
+    assert facts(book) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"label": ""}, ParameterError),
+        ({"label": "a" * 201}, ParameterError),
+        ({"label": "tab\t"}, ParameterError),
+        ({"label": None}, DTypeError),
+        ({"budgets": "none"}, ParameterError),
+        ({"budgets": []}, ParameterError),
+        ({"budgets": ["all", "all"]}, ParameterError),
+        ({"budgets": 3}, DTypeError),
+        ({"source": ""}, ParameterError),
+        ({"x": [1, 2]}, DTypeError),
+        ({"x": np.array([1.5])}, DTypeError),
+        ({"x": np.array([1], object)}, DTypeError),
+        ({"x": np.array([1], np.uint64)}, DTypeError),
+        ({"mechanism": 1}, DTypeError),
+        ({"mechanism": fastdp.PermuteAndFlip(1, 1)}, DTypeError),
+        ({"x": np.zeros((1 << 23) + 1, np.int8)}, ParameterError),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_before_anything_is_charged(book, options, error):
+    call = {"mechanism": NOISE, "x": COUNTS, "label": "a", "budgets": "all"}
+    call.update(options)
+    before = facts(book)
+    with pytest.raises(error):
+        book.release(call.pop("mechanism"), call.pop("x"), **call)
+    assert facts(book) == before
+
+
+def test_a_ledger_is_not_copied(book):
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(DTypeError, match="copied"):
+            copied(book)
+
+
+def test_a_fork_opens_its_own(book, location):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            try:
+                book.release(NOISE, COUNTS, label="a", budgets="all")
+            except LedgerError as error:
+                os.write(write, str(error).encode())
+            with ledger.open(location) as own:
+                own.release(NOISE, COUNTS, label="child", budgets="all")
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert b"opened again in a forked process" in os.read(read, 1000)
+    os.close(read), os.close(write)
+    assert book.release(NOISE, COUNTS, label="child", budgets="all").replayed
+    assert book.audit().ok
+
+
+def test_locations_that_are_none(tmp_path):
+    with pytest.raises(LedgerError, match=r"no ledger at .*ledger init"):
+        ledger.open(tmp_path / "none.db")
+    with pytest.raises(DTypeError, match="location"):
+        ledger.open(3)
+    with pytest.raises(ParameterError, match="timeout"):
+        ledger.open(tmp_path / "none.db", timeout=0)
+    with pytest.raises(LedgerError):
+        ledger.create(tmp_path / "folder" / "none.db")
+    text = tmp_path / "text.db"
+    text.write_text("hello")
+    with pytest.raises(LedgerError, match="not a ledger"):
+        ledger.open(text)
+    with pytest.raises(LedgerError):
+        ledger.create(text)
+    assert text.read_text() == "hello"
+
+
+def test_a_ledger_is_made_once(book, location):
+    with pytest.raises(LedgerError):
+        ledger.create(location)
+    assert book.audit().ok
