@@ -23,6 +23,7 @@ cannot widen the distance between two neighboring tables.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -55,24 +56,38 @@ _REAL = re.compile(
 )
 
 
-def require_numeric(name: str, kind: pa.DataType, *, integers: bool) -> None:
-    """Refuse a column whose declared type the mechanism cannot take.
+def require_numeric(
+    name: str, kind: pa.DataType, *, integers: bool, declared: bool
+) -> None:
+    """Refuse a column whose type the mechanism cannot take.
+
+    Parameters
+    ----------
+    declared : bool
+        Whether the file states types. If so, a column of text holds no numbers: each
+        cell might be read as 0, and no release could say so.
 
     Raises
     ------
     ParameterError
-        The type is neither a number of the right kind nor text.
+        The type is not a number of the right kind, nor text without a declared type.
     """
     from pyarrow import types
 
     if types.is_dictionary(kind):
         kind = kind.value_type
-    if types.is_integer(kind) or _is_text(kind):
+    if types.is_integer(kind) or (_is_text(kind) and not declared):
         return
     if not integers and (types.is_float32(kind) or types.is_float64(kind)):
         return
     rule = "integers" if integers else "integers or floats"
-    raise ParameterError(f"--column {name!r} must hold {rule} (or text), got {kind}")
+    raise ParameterError(
+        f"--column {name!r} must hold {rule}, got {kind}{_way_out(kind)}"
+    )
+
+
+def _way_out(kind: pa.DataType) -> str:
+    return " (cast it to numbers first)" if _is_text(kind) else ""
 
 
 def read_integers(column: pa.Array, missing: int = 0) -> Integers:
@@ -84,7 +99,7 @@ def read_integers(column: pa.Array, missing: int = 0) -> Integers:
     import pyarrow as pa
     from pyarrow import compute, types
 
-    column = _decoded(column)
+    column = decoded(column)
     if _is_text(column.type):
         return _integers_of_text(column, missing)
     if types.is_uint64(column.type):
@@ -101,7 +116,7 @@ def read_reals(column: pa.Array) -> Reals:
     """
     from pyarrow import compute, types
 
-    column = _decoded(column)
+    column = decoded(column)
     if _is_text(column.type):
         return _reals_of_text(column)
     if types.is_integer(column.type):
@@ -111,21 +126,43 @@ def read_reals(column: pa.Array) -> Reals:
     return values
 
 
-def require_labels(name: str, kind: pa.DataType, *, integers: bool) -> None:
-    """Refuse a column whose declared type cannot hold categories.
+def require_labels(
+    name: str, kind: pa.DataType, names: Sequence[str] | None, *, declared: bool
+) -> None:
+    """Refuse a column whose type cannot hold any of the categories.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        Names of the categories; None for the integers from 0.
+    declared : bool
+        Whether the file states types. If so, text is no integer.
 
     Raises
     ------
     ParameterError
-        The type is neither text nor an integer (nor, for named categories, a bool).
+        The type is none of text, integers and (with names) bools, or no category is
+        one of its values.
     """
     from pyarrow import types
 
     value = kind.value_type if types.is_dictionary(kind) else kind
-    named = not integers and types.is_boolean(value)
-    if not (types.is_integer(value) or _is_text(value) or named):
-        rule = "integers (or text)" if integers else "text, integers or bools"
+    if types.is_integer(value):
+        if names is None or any(re.fullmatch("-?[0-9]+", given) for given in names):
+            return
+        rule = "text where --categories are names that are no integers"
         raise ParameterError(f"--column {name!r} must hold {rule}, got {kind}")
+    if types.is_boolean(value) and names is not None:
+        if {"true", "false"} & set(names):
+            return
+        raise ParameterError(
+            f"--column {name!r} holds bools: --categories must have true or false"
+        )
+    if not _is_text(value) or (names is None and declared):
+        rule = "integers" if names is None else "text, integers or bools"
+        raise ParameterError(
+            f"--column {name!r} must hold {rule}, got {kind}{_way_out(value)}"
+        )
 
 
 def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
@@ -148,7 +185,7 @@ def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
 
     if categories is None:
         return read_integers(column, missing=-1)
-    column = _decoded(column)
+    column = decoded(column)
     if not _is_text(column.type):
         column = column.cast(pa.large_string())
     # What is no text is only called text: trimming looks at single bytes.
@@ -158,6 +195,59 @@ def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
     places = compute.index_in(cells, value_set=categories, skip_nulls=True)
     values: Labels = compute.fill_null(places, -1).to_numpy()
     return values
+
+
+def read_as_they_stand(
+    column: pa.Array, values: Integers | Reals
+) -> npt.NDArray[np.bool_]:
+    """Return where the cells are the numbers that they were read as.
+
+    Parameters
+    ----------
+    column : Array
+        Without a dictionary.
+    values : ndarray of int64 or float64
+        What `read_integers` or `read_reals` made of it.
+    """
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if _is_text(column.type):
+        return _text_as_it_stands(column, values)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    if types.is_floating(column.type):
+        return np.asarray(there & np.isfinite(values))
+    # Unsigned ones beyond int64 saturate there, and differ from nothing but themselves.
+    same = read_integers(column) == values.astype(np.int64)
+    if types.is_uint64(column.type):
+        beyond = compute.greater(column, pa.scalar(_INT64.max, pa.uint64()))
+        same &= ~compute.fill_null(beyond, False).to_numpy(zero_copy_only=False)
+    return np.asarray(there & same)
+
+
+def _text_as_it_stands(
+    column: pa.Array, values: Integers | Reals
+) -> npt.NDArray[np.bool_]:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    integers = values.dtype == np.int64
+    cells = compute.fill_null(column.cast(pa.large_binary()), b"")
+    plain = _PLAIN_INTEGER if integers else _PLAIN_REAL
+    good = compute.match_substring_regex(cells, plain).to_numpy(zero_copy_only=False)
+    good = good & np.isfinite(values)
+    for place in np.flatnonzero(~good):
+        cell, value = cells[int(place)].as_py(), values[place]
+        if integers:
+            match = _INTEGER.fullmatch(cell)
+            # Twenty digits are beyond int64.
+            digits = match[1].lstrip(b"+-").lstrip(b"0") if match else b"0" * 20
+            good[place] = len(digits) < 20 and abs(int(digits or b"0")) == abs(
+                int(value)
+            )
+        else:
+            good[place] = _REAL.fullmatch(cell) is not None and np.isfinite(value)
+    return np.asarray(good)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -171,7 +261,8 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def decoded(column: pa.Array) -> pa.Array:
+    """Return the values of a column that may have a dictionary."""
     from pyarrow import types
 
     if types.is_dictionary(column.type):

@@ -15,16 +15,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 
+from fastdp.cli import _rows
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Text is parsed in blocks of this size; a longer row is refused.
+#: Text is parsed in blocks of this size.
 _BLOCK_BYTES = 8 << 20
 
 _MARK = b"\xef\xbb\xbf"
@@ -42,6 +43,8 @@ class Source(Protocol):
     rows: int | None
     #: Parquet codec of the first wanted column, else None.
     codec: str | None
+    #: Whether the file states the types of its columns.
+    declared: bool
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most about `size` rows with columns as `schema`."""
@@ -210,6 +213,8 @@ def _require_once(
 class _ParquetSource:
     """A Parquet file, read page by page: a row group may be larger than memory."""
 
+    declared = True
+
     def __init__(
         self, path: Path, wanted: Sequence[tuple[str, str]], argument: str
     ) -> None:
@@ -256,7 +261,11 @@ class _CsvSource:
     of rows is public: all its wanted cells are null. The parser hands over the
     text of such a row, and fails where it is not text; so it is told that the file
     is Latin-1, in which all bytes are text, and the cells are turned back later.
+    Cells beyond `longest_cell` bytes are null: the parser needs some limit, and this
+    one depends on the file's options and on the cell alone.
     """
+
+    declared = False
 
     def __init__(
         self, path: Path, wanted: Sequence[tuple[str, str]], argument: str
@@ -267,8 +276,8 @@ class _CsvSource:
         # Numbers of the malformed rows, counted from the header as row 1. Their
         # text is dropped at once.
         self._malformed: deque[int] = deque()
-        with self._open(None, False) as probe:
-            columns = probe.schema.names
+        with self._file() as file:
+            columns = self._names(file)
         # Names of columns as users write them, beside those that the parser sees.
         names = [name.encode("latin-1").decode("utf-8", "replace") for name in columns]
         _require_once(names, wanted, argument)
@@ -278,10 +287,39 @@ class _CsvSource:
         self.rows: int | None = None
         self.codec: str | None = None
         self._malformed.clear()
+        # Together they are of one eighth of a block, and of half a block at most when
+        # each byte is a quote and no ASCII: no row is longer than a block then.
+        self.longest_cell = max(1, _BLOCK_BYTES // 8 // len(chosen))
+        places = [place for place, name in enumerate(names) if name in asked]
+        rows = _rows.ShortRows(
+            self._file(), len(names), places, self.longest_cell, _BLOCK_BYTES // 4
+        )
         # In a file of one column an empty line is a row whose cell is empty.
-        self._reader = self._open([column for _, column in chosen], len(names) == 1)
+        self._reader = self._open(
+            pa.PythonFile(rows, mode="r"),
+            [column for _, column in chosen],
+            len(names) == 1,
+        )
 
-    def _open(self, columns: list[str] | None, single: bool) -> Any:
+    def _file(self) -> BinaryIO:
+        file = self._path.open("rb")
+        # A byte order mark is not part of the first name.
+        file.seek(len(_MARK) if file.read(len(_MARK)) == _MARK else 0)
+        return file
+
+    def _names(self, file: BinaryIO) -> list[str]:
+        """Return the names of the columns, as the parser sees them."""
+        import pyarrow as pa
+
+        head = file.read(_BLOCK_BYTES // 2)
+        if len(head) == _BLOCK_BYTES // 2:
+            # A row that goes on is left out: it may be longer than a block.
+            head = head[: _rows.whole_rows(head)]
+        with self._open(pa.BufferReader(head), None, False) as probe:
+            names: list[str] = probe.schema.names
+        return names
+
+    def _open(self, file: Any, columns: list[str] | None, single: bool) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
@@ -289,9 +327,6 @@ class _CsvSource:
             self._malformed.append(row.number)
             return "skip"
 
-        file = pa.OSFile(str(self._path))
-        # A byte order mark is not part of the first name.
-        file.seek(len(_MARK) if file.read(len(_MARK)) == _MARK else 0)
         return csv.open_csv(
             file,
             read_options=csv.ReadOptions(
@@ -318,7 +353,7 @@ class _CsvSource:
         number = 1  # of the last row that was passed on; the header is row 1
         with _constant_messages(self._path):
             for batch in self._reader:
-                cells = [_original_bytes(column) for column in batch.columns]
+                cells = [self._readable(column) for column in batch.columns]
                 whole = pa.record_batch(cells, schema=self.schema)
                 whole, number = self._with_malformed(whole, number)
                 yield whole
@@ -326,6 +361,17 @@ class _CsvSource:
             nulls = pa.nulls(len(self._malformed), pa.binary())
             self._malformed.clear()
             yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
+
+    def _readable(self, cells: pa.Array) -> pa.Array:
+        """Return the bytes of cells, null where there are too many of them."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        cells = _original_bytes(cells)
+        long = compute.greater(compute.binary_length(cells), self.longest_cell)
+        if not compute.any(long).as_py():
+            return cells
+        return compute.if_else(long, pa.scalar(None, pa.binary()), cells)
 
     def _with_malformed(
         self, batch: pa.RecordBatch, number: int

@@ -18,7 +18,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _cells, _common, _files, _reports, release
+from fastdp.cli import _cells, _check, _common, _files, _reports, release
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ reports into frequencies.
 The categories are public and come from the options, never from the data. Blanks around
 a cell's text do not count. A cell that is in no category (null, unreadable, anything
 else) counts as --other says: as one of them, or as one drawn uniformly. No cell stops
-the command or shows in what it writes.
+the command or shows in what it writes: names that are spelled otherwise than the cells
+("Firefox", "firefox") give reports of noise alone. --check tells the table's owner.
 """
 
 _EPILOG = """\
@@ -111,6 +112,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="reports to write: .csv or .parquet; whole or not at all",
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
+    add("--check", action="store_true", help=_check.HELP)
     parser.set_defaults(run=run)
 
 
@@ -140,7 +142,10 @@ def run(arguments: argparse.Namespace) -> int:
     ) as source:
         _require_other_files(arguments, text=text)
         kind = source.schema.field(arguments.column).type
-        _cells.require_labels(arguments.column, kind, integers=names is None)
+        _cells.require_labels(arguments.column, kind, names, declared=source.declared)
+        if arguments.check:
+            print(_checked(arguments.column, description, source))
+            return 0
         with _outputs(arguments.output, description, text=text) as temporary:
             collection = _Collection(description, arguments.workers, text=text)
             sink = _files.open_sink(
@@ -243,6 +248,26 @@ def _outputs(
         beside.unlink(missing_ok=True)
 
 
+def _encoded(names: tuple[str, ...] | None) -> pa.Array | None:
+    """Return the names of the categories as cells are compared with them."""
+    import pyarrow as pa
+
+    if names is None:
+        return None
+    return pa.array([name.encode() for name in names], pa.large_binary())
+
+
+def _checked(
+    name: str, description: _reports.Description, source: _files.Source
+) -> str:
+    """Return which cells would be in no category. NOT PRIVATE."""
+    column, names = _check.Remapped(name), _encoded(description.names)
+    categories, other = description.mechanism.categories, _outside(description)
+    for batch in source.batches(_check.ROWS):
+        column.labels(batch.column(0), names, categories, other)
+    return _check.report([column])
+
+
 class _Collection:
     """The steps from a source to a sink, and the buffer of labels between them.
 
@@ -253,17 +278,12 @@ class _Collection:
     def __init__(
         self, description: _reports.Description, workers: int, *, text: bool
     ) -> None:
-        import pyarrow as pa
-
         self._mechanism = description.mechanism
         self._workers = workers
         self._text = text
         self.schema = _reports.schema(description, text=text)
         names = description.names
-        self._names: pa.Array | None = None
-        if names is not None:
-            encoded = [name.encode() for name in names]
-            self._names = pa.array(encoded, pa.large_binary())
+        self._names = _encoded(names)
         self._group = max(
             1, min(_GROUP_ROWS, _GROUP_BYTES // self._mechanism.report_width)
         )
@@ -294,6 +314,14 @@ class _Collection:
         sink.write(_reports.to_table(reports, self.schema, text=self._text))
 
 
+def _outside(description: _reports.Description) -> str:
+    """Say what cells in no category become."""
+    other = description.mechanism.other
+    if other is None:
+        return "drawn uniformly from the categories"
+    return f"counted as {description.labels()[other]!r}"
+
+
 def _statement(
     arguments: argparse.Namespace, description: _reports.Description, rows: int
 ) -> str:
@@ -301,9 +329,6 @@ def _statement(
     mechanism = description.mechanism
     width = mechanism.report_width
     size = "1 byte" if width == 1 else f"{width} bytes"
-    other = "drawn uniformly from the categories"
-    if mechanism.other is not None:
-        other = f"counted as {description.labels()[mechanism.other]!r}"
     output = str(arguments.output)
     if arguments.output.suffix.lower() == ".csv":
         output += f", described in {_reports.sidecar(arguments.output)}"
@@ -331,7 +356,7 @@ def _statement(
             ),
         ),
         ("released", f"{rows} reports of {arguments.column!r}, {size} each"),
-        ("outside", f"cells in no category were {other}"),
+        ("outside", f"cells in no category were {_outside(description)}"),
         ("output", output),
     ]
     return _common.statement("fastdp: private reports", lines)

@@ -21,7 +21,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _cells, _common, _files
+from fastdp.cli import _cells, _check, _common, _files
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
@@ -41,13 +41,17 @@ mechanisms, the root of the sum of their squares (L2) for the Gaussian ones.
 It must hold for the table as it is read: integers for the discrete mechanisms,
 64-bit floats for the others; nulls, empty and unreadable cells are read as 0,
 integers beyond 64 bits saturate. Nothing that a cell holds stops the release.
+For integers 3.0 is a number, and 1,000 or 1e3 or 2.5 is none: it is read as 0, and
+no release may say so. --check does, to the owner of the table.
 """
 
 _EPILOG = """\
 Privacy: exact noise from the operating system's randomness. The time that the
 command takes may depend on the data (timing class T0). The lines, separators and
 quotes of a CSV file are its public structure; where the text of a cell may break
-them, use Parquet. Each run is a release of its own and spends its budget again.
+them, use Parquet. Cells of a CSV file of more than 1 MiB, shared among the columns
+that are read, are unreadable, and empty if kept. Each run is a release of its own and
+spends its budget again.
 """
 
 
@@ -140,6 +144,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="laplace and gaussian: power of two whose multiples are released",
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
+    add("--check", action="store_true", help=_check.HELP)
     parser.set_defaults(run=run)
 
 
@@ -186,6 +191,14 @@ def run(arguments: argparse.Namespace) -> int:
     wanted += [("--keep", name) for name in arguments.keep]
     with _files.open_source(arguments.input, wanted) as source:
         _files.require_other("--output", arguments.output, "INPUT", arguments.input)
+        for name in arguments.columns:
+            type_ = source.schema.field(name).type
+            _cells.require_numeric(
+                name, type_, integers=kind.integers, declared=source.declared
+            )
+        if arguments.check:
+            print(_checked(arguments.columns, kind, source))
+            return 0
         release = _Release(arguments, kind, mechanism, source.schema)
         with _files.AtomicOutput(arguments.output) as temporary:
             sink = _files.open_sink(
@@ -195,6 +208,15 @@ def run(arguments: argparse.Namespace) -> int:
                 rows = release.copy(source, sink, advance)
     print(_statement(arguments, kind, mechanism, rows), file=sys.stderr)
     return 0
+
+
+def _checked(names: Sequence[str], kind: _Kind, source: _files.Source) -> str:
+    """Return how the named columns would be read. NOT PRIVATE."""
+    columns = {name: _check.Remapped(name) for name in names}
+    for batch in source.batches(_check.ROWS):
+        for name, column in columns.items():
+            column.numbers(batch.column(name), integers=kind.integers)
+    return _check.report(list(columns.values()))
 
 
 def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:
@@ -263,7 +285,6 @@ class _Release:
         fields = []
         for field in schema:
             if field.name in self._columns:
-                _cells.require_numeric(field.name, field.type, integers=kind.integers)
                 field = pa.field(field.name, pa.from_numpy_dtype(dtype), nullable=False)
             elif field.type == pa.binary() and arguments.input.suffix.lower() == ".csv":
                 field = pa.field(field.name, pa.string() if text else pa.binary())

@@ -77,8 +77,35 @@ class TestCells:
         assert labels(tmp_path, cells, *options) == [0, 299, 7, 7, 7, 7, 7]
         cells = [0, 2**64 - 1, None, 299]
         assert labels(tmp_path, cells, *options, kind="uint64") == [0, 7, 7, 299]
-        cells = ["0", " 299 ", "3.0", "2.5", "x", "", None, "9" * 99, "-1"]
-        assert labels(tmp_path, cells, *options) == [0, 299, 3, 7, 7, 7, 7, 7, 7]
+        cells = ["0", " 299 ", "3.0", "2.5", "x", "", "9" * 99, "-1"]
+        source = write_csv(
+            tmp_path / "in.csv", "\n".join(["c,d", *(f"{c},1" for c in cells)])
+        )
+        output = tmp_path / "out.parquet"
+        assert collect(source, output, "--column", "c", *EXACT, *options) == 0
+        assert read_parquet(output)["report"] == [0, 299, 3, 7, 7, 7, 7, 7]
+
+    @pytest.mark.parametrize(
+        ("cells", "categories", "message"),
+        [
+            (["0", "1"], "3", "must hold integers, got string (cast it to numbers"),
+            ([0, 1], "Firefox,Chrome", "must hold text where --categories are names"),
+            ([True], "yes,no", "holds bools: --categories must have true or false"),
+        ],
+    )
+    def test_categories_that_no_cell_of_a_declared_type_can_have(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        cells: list[Any],
+        categories: str,
+        message: str,
+    ) -> None:
+        source = write_parquet(tmp_path / "in.parquet", {"c": pa.array(cells)})
+        options = ["--column", "c", "--categories", categories, *EXACT]
+        assert collect(source, tmp_path / "o.parquet", *options) == 2
+        assert message in capsys.readouterr().err
+        require_only(tmp_path, "in.parquet")
 
     def test_uniform_is_any_category(self, tmp_path: Path) -> None:
         # One of four categories stays away from 300 draws with odds below 1e-36.
@@ -105,8 +132,8 @@ class TestCells:
         [
             ("float64", "a,b", "text, integers or bools"),
             ("date32", "a,b", "text, integers or bools"),
-            ("float64", "9", "integers (or text)"),
-            ("bool", "9", "integers (or text)"),
+            ("float64", "9", "integers"),
+            ("bool", "9", "integers"),
         ],
     )
     def test_types_that_hold_no_categories(

@@ -254,21 +254,33 @@ class TestParquet:
         assert release(source, output, "--column", "n", *EXACT) == 0
         assert SECRET.encode() not in output.read_bytes()
 
-    def test_unsigned_dictionary_and_text_columns(self, tmp_path: Path) -> None:
+    def test_unsigned_and_dictionary_columns(self, tmp_path: Path) -> None:
         columns = {
             "u": pa.array([2**64 - 1, None, 5], pa.uint64()),
-            "d": pa.array(["4", None, "x"]).dictionary_encode(),
-            "s": pa.array(["6", "", "9" * 30], pa.large_string()),
+            "d": pa.array([4, None, 4]).dictionary_encode(),
         }
         source = write_parquet(tmp_path / "in.parquet", columns)
         output = tmp_path / "out.parquet"
-        names = ["--column", "u", "--column", "d", "--column", "s"]
+        names = ["--column", "u", "--column", "d"]
         assert release(source, output, *names, *EXACT) == 0
-        assert read_parquet(output) == {
-            "u": [INT64.max, 0, 5],
-            "d": [4, 0, 0],
-            "s": [6, 0, INT64.max],
-        }
+        assert read_parquet(output) == {"u": [INT64.max, 0, 5], "d": [4, 0, 4]}
+
+    @pytest.mark.parametrize("setting", [EXACT, REAL])
+    @pytest.mark.parametrize("kind", ["string", "large_string", "binary", "dictionary"])
+    def test_declared_text_is_no_number(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        setting: list[str],
+        kind: str,
+    ) -> None:
+        # Each cell was read as 0 where it was none, and nothing could say so.
+        text = pa.array(["6", "1,000", None])
+        column = text.dictionary_encode() if kind == "dictionary" else text.cast(kind)
+        source = write_parquet(tmp_path / "in.parquet", {"n": column})
+        assert release(source, tmp_path / "o.parquet", "--column", "n", *setting) == 2
+        assert "(cast it to numbers first)" in capsys.readouterr().err
+        require_only(tmp_path, "in.parquet")
 
     def test_real_columns(self, tmp_path: Path) -> None:
         values = [1.5, None, float("nan"), float("inf"), -float("inf")]
@@ -335,10 +347,10 @@ class TestParquet:
     @pytest.mark.parametrize(
         ("values", "options", "rule"),
         [
-            (pa.array([1.5]), EXACT, "must hold integers (or text), got double"),
-            (pa.array([True]), EXACT, "must hold integers (or text), got bool"),
-            (pa.array([True]), REAL, "must hold integers or floats (or text), got"),
-            (pa.array([[1]]), EXACT, "must hold integers (or text), got list"),
+            (pa.array([1.5]), EXACT, "must hold integers, got double"),
+            (pa.array([True]), EXACT, "must hold integers, got bool"),
+            (pa.array([True]), REAL, "must hold integers or floats, got"),
+            (pa.array([[1]]), EXACT, "must hold integers, got list"),
         ],
     )
     def test_columns_of_other_types_are_refused(

@@ -60,15 +60,42 @@ class TestNothingLeaks:
         assert SECRET not in captured.out + captured.err
         assert "Exception" not in captured.err
 
-    def test_a_row_longer_than_a_block(
+    @pytest.mark.parametrize("quote", ["", '"'])
+    def test_a_cell_longer_than_a_block_is_unreadable(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], quote: str
+    ) -> None:
+        # It ended the release at 17 MB, with "not a valid csv table".
+        cell = quote + SECRET * (17_000_000 // len(SECRET)) + quote
+        text = f"k,n,m\na,2,3\nb,{cell},4\nc,5,6\n"
+        source, output = write_csv(tmp_path / "in.csv", text), tmp_path / "out.csv"
+        options = ["--column", "n", "--column", "m", "--keep", "k", *EXACT]
+        assert release(source, output, *options) == 0
+        assert output.read_text() == "k,n,m\na,2,3\nb,0,4\nc,5,6\n"
+        assert not self.leaks(capsys)
+
+    def test_the_reading_of_a_long_cell_does_not_depend_on_its_place(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Blocks of 256 bytes: cells of up to 32 are read, 16 where there are two.
+        monkeypatch.setattr(_files, "_BLOCK_BYTES", 256)
+        for length, value in ((32, 7), (33, 0), (200, 0), (700, 0)):
+            for before in range(0, 300, 37):
+                lines = [f"{'x' * before},1", f"{'y' * 300},{'7'.rjust(length, '0')}"]
+                source = write_csv(
+                    tmp_path / "in.csv", "\n".join(["a,n", *lines, "z,3"])
+                )
+                output = tmp_path / "out.csv"
+                assert release(source, output, "--column", "n", *EXACT) == 0
+                assert output.read_text() == f"n\n1\n{value}\n3\n"
+
+    def test_a_long_header_is_refused_and_not_shown(
         self,
         tmp_path: Path,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
-        text = "a,n\n" + "1,2\n" * 99 + SECRET * 99 + ",3\n"
-        source = write_csv(tmp_path / "in.csv", text)
+        source = write_csv(tmp_path / "in.csv", SECRET * 99 + ",n\n1,2\n")
         assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 1
         assert self.require_one_line(capsys).endswith("not a valid csv table\n")
         require_only(tmp_path, "in.csv")
@@ -98,7 +125,7 @@ class TestNothingLeaks:
     def test_a_parquet_file_that_breaks_off(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        values = [f"{SECRET}{i}" for i in range(5000)]
+        values = [int(f"{SECRET}{i}") for i in range(5000)]
         source = write_parquet(tmp_path / "in.parquet", {"n": values})
         content = bytearray(source.read_bytes())
         content[200:4000] = bytes(3800)

@@ -1,0 +1,107 @@
+"""``--check``: how a table would be read, for its owner. The only output with data.
+
+A release may not say which of its cells it could not read: that would be data. So the
+owner asks beforehand, with the same options; nothing is released then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastdp.cli import _cells
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WARNING = (
+    "fastdp: NOT PRIVATE: what --check prints is data of INPUT, for its owner alone. "
+    "Do not publish it."
+)
+
+HELP = (
+    "release nothing and write nothing; print which cells would be read as something "
+    "else, and how often. NOT PRIVATE: the output shows cells, for the table's owner"
+)
+
+#: Different cells that are told apart and, of these, shown; characters of each.
+_DISTINCT, _SHOWN, _WIDTH = 10_000, 20, 60
+
+#: Rows that are read at once.
+ROWS = 1 << 16
+
+_OTHERS = "other cells"
+
+
+class Remapped:
+    """How often which cells of one column would be read as something else."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._cells = 0
+        self._found: Counter[tuple[str, str]] = Counter()
+
+    def numbers(self, column: pa.Array, *, integers: bool) -> None:
+        """Add the cells of a column of numbers."""
+        self._cells += len(column)
+        column = _cells.decoded(column)
+        values = _cells.read_integers(column) if integers else _cells.read_reals(column)
+        for place in np.flatnonzero(~_cells.read_as_they_stand(column, values)):
+            value = values[place].item()
+            self._add(column[int(place)].as_py(), f"read as {_number(value)}")
+
+    def labels(
+        self, column: pa.Array, names: pa.Array | None, categories: int, other: str
+    ) -> None:
+        """Add the cells of a column of categories; `other` says what others become."""
+        self._cells += len(column)
+        column = _cells.decoded(column)
+        labels = _cells.read_labels(column, names)
+        for place in np.flatnonzero((labels < 0) | (labels >= categories)):
+            self._add(column[int(place)].as_py(), f"in no category: {other}")
+
+    def lines(self) -> list[str]:
+        """Return the report on this column."""
+        total = sum(self._found.values())
+        heading = (
+            f"  --column {self._column!r}: {total} of {self._cells} cells would be "
+            "read as something else"
+        )
+        common = self._found.most_common(_SHOWN)
+        lines = [heading]
+        lines += [f"  {count:>12}  {cell}  {how}" for (cell, how), count in common]
+        left = total - sum(count for _, count in common)
+        return [*lines, f"  {left:>12}  more, of other kinds"] if left else lines
+
+    def _add(self, cell: object, how: str) -> None:
+        key = (_shown(cell), how)
+        if key not in self._found and len(self._found) >= _DISTINCT:
+            key = (_OTHERS, how)
+        self._found[key] += 1
+
+
+def report(columns: Sequence[Remapped]) -> str:
+    """Return what ``--check`` prints: between two warnings, each on its own line."""
+    lines = [line for column in columns for line in column.lines()]
+    return "\n".join([WARNING, *lines, "  Nothing was released or written.", WARNING])
+
+
+def _number(value: int | float) -> str:
+    if math.isnan(value):
+        return "0"  # by the mechanism
+    if math.isinf(value):
+        return "the largest double" if value > 0 else "the lowest double"
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
+
+
+def _shown(cell: object) -> str:
+    if cell is None:
+        return "null (none, too long, or in a row of another length)"
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", "replace")
+    text = repr(cell)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."

@@ -1,0 +1,183 @@
+"""The text of a CSV file without the cells that are too long.
+
+The parser takes a file block by block and fails at a row that is longer. What a cell
+holds must not stop a release, and the reading of a cell must not depend on where
+blocks end. So rows that are longer than a piece are rewritten before the parser sees
+them: with the wanted cells alone, those beyond a limit empty. All other rows pass as
+they are, and whoever reads them applies the same limit.
+
+Rows and cells are those of the parser: a quote counts at the start of a cell alone, two
+stand for one, and what follows a closing quote belongs to the cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import BinaryIO
+
+# A cell, and as many whole rows as there are: nothing is tried twice.
+_CELL = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!"))[^,\r\n]*+'
+_ROWS = re.compile(rb"(?:(?:" + _CELL + rb",)*+" + _CELL + rb"[\r\n])*+")
+_END, _QUOTE = re.compile(rb"[,\r\n]"), re.compile(rb'"')
+
+
+class ShortRows:
+    """A CSV file as a stream in which no row is much longer than two pieces.
+
+    Parameters
+    ----------
+    file : binary file
+        At its first row, the header.
+    columns : int
+        Number of cells of a row.
+    wanted : collection of int
+        Places of the cells that will be read.
+    longest : int
+        Bytes of the longest cell that is read; those of longer rows beyond it become
+        empty.
+    piece : int
+        Bytes read at once; a row of twice as many is rewritten.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        columns: int,
+        wanted: Collection[int],
+        longest: int,
+        piece: int,
+    ) -> None:
+        self._file = file
+        self._columns = columns
+        self._wanted = frozenset(wanted)
+        self._longest = longest
+        self._size = piece
+        self._pieces = self._shortened()
+        self._ready = memoryview(b"")
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Return `size` bytes, fewer at the end alone."""
+        parts, missing = [], size
+        while missing:
+            if not self._ready:
+                self._ready = memoryview(next(self._pieces, b""))
+                if not self._ready:
+                    break
+            part = self._ready if missing < 0 else self._ready[:missing]
+            self._ready = self._ready[len(part) :]
+            parts.append(part)
+            missing -= len(part) if missing > 0 else 0
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        self.closed = True
+
+    def _shortened(self) -> Iterator[bytes]:
+        data = b""  # from the start of a row on
+        while more := self._file.read(self._size):
+            data += more
+            end = whole_rows(data)
+            while not end and len(data) > self._size:
+                row = _LongRow(self._wanted, self._longest)
+                data = row.take(data, self._file, self._size)
+                yield row.short(self._columns)
+                end = whole_rows(data)
+            if end:
+                yield data[:end]
+                data = data[end:]
+        if data:
+            yield data
+
+
+def whole_rows(data: bytes) -> int:
+    """Return where the last whole row ends in bytes that start with a row; or 0."""
+    if b'"' not in data:
+        return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    match = _ROWS.match(data)
+    return match.end() if match else 0
+
+
+class _LongRow:
+    """One row that is read piece by piece; no more of it is kept than is wanted."""
+
+    def __init__(self, wanted: frozenset[int], longest: int) -> None:
+        self._wanted = wanted
+        self._longest = longest
+        self._cells: dict[int, bytes] = {}
+        self._place = 0
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def take(self, data: bytes, file: BinaryIO, size: int) -> bytes:
+        """Read this row from `data` and `file`; return what was read beyond it."""
+        source = _Text(data, file, size)
+        end = b","
+        while end == b",":
+            if source.takes(b'"'):
+                self._quoted(source)
+            end = source.until(_END, self._add)
+            self._end_cell()
+        if end == b"\r":
+            source.takes(b"\n")
+        return source.rest()
+
+    def short(self, columns: int) -> bytes:
+        """Return the row with the wanted cells; of a wrong length if it was of one."""
+        if self._place != columns:
+            return b"," * columns + b"\n"
+        cells = (self._cells.get(place, b"") for place in range(columns))
+        return b",".join(b'"' + c.replace(b'"', b'""') + b'"' for c in cells) + b"\n"
+
+    def _quoted(self, source: _Text) -> None:
+        while source.until(_QUOTE, self._add) and source.takes(b'"'):
+            self._add(b'"')
+
+    def _add(self, part: bytes) -> None:
+        self._length += len(part)
+        if self._place in self._wanted and self._length <= self._longest:
+            self._parts.append(part)
+        else:
+            self._parts.clear()
+
+    def _end_cell(self) -> None:
+        if self._parts:
+            self._cells[self._place] = b"".join(self._parts)
+        self._parts.clear()
+        self._place, self._length = self._place + 1, 0
+
+
+class _Text:
+    """Bytes at hand, and a file that goes on behind them."""
+
+    def __init__(self, data: bytes, file: BinaryIO, size: int) -> None:
+        self._data, self._at = data, 0
+        self._file, self._size = file, size
+
+    def takes(self, byte: bytes) -> bool:
+        """Step over the next byte if it is this one."""
+        if self._at == len(self._data):
+            self._data, self._at = self._file.read(self._size), 0
+        found = self._data[self._at : self._at + 1] == byte
+        self._at += found
+        return found
+
+    def until(self, pattern: re.Pattern[bytes], add: Callable[[bytes], None]) -> bytes:
+        """Give what comes before the next match to `add`; return the match, or b""."""
+        while True:
+            match = pattern.search(self._data, self._at)
+            if match is not None:
+                add(self._data[self._at : match.start()])
+                self._at = match.end()
+                return match[0]
+            add(self._data[self._at :])
+            self._data, self._at = self._file.read(self._size), 0
+            if not self._data:
+                return b""
+
+    def rest(self) -> bytes:
+        """Return the bytes at hand that are left."""
+        return self._data[self._at :]
