@@ -64,7 +64,10 @@ def collected(
 def small(folder: Path, name: str = "in.csv", *options: str) -> Path:
     """Write reports of a few users; without options those of randomized response."""
     chosen = options or ("--mechanism", "randomized-response")
-    return collected(folder, name, *chosen, values=["a", "b", "a", "c"])
+    # Text is no integer: numbered categories take numbers.
+    numbered = chosen[-2:] == ("--categories", "5")
+    values = [0, 1, 0, 2] if numbered else ["a", "b", "a", "c"]
+    return collected(folder, name, *chosen, values=values)
 
 
 def change(path: Path, old: str, new: str) -> Path:
