@@ -13,8 +13,11 @@ readers of tables print cells in theirs.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from fastdp.exceptions import (
@@ -28,6 +31,10 @@ __all__ = ["main"]
 
 #: Exit codes: success, any failure that is not one of usage, wrong usage.
 OK, FAILED, USAGE = 0, 1, 2
+
+
+class _Terminated(BaseException):
+    """The process was asked to end: what is half done is undone first."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,20 +59,43 @@ def main(argv: Sequence[str] | None = None) -> int:
         failure. ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
     try:
-        arguments = _parser().parse_args(argv)
-        return int(arguments.run(arguments))
+        with _undone_when_terminated():
+            arguments = _parser().parse_args(argv)
+            return int(arguments.run(arguments))
     except (ParameterError, DTypeError, CalibrationError) as error:
         return _fail(str(error), USAGE)
     except FastDPError as error:
         return _fail(str(error), FAILED)
     except KeyboardInterrupt:
         return _fail("interrupted", FAILED)
+    except _Terminated:
+        return _fail("terminated", FAILED)
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody to tell.
         return FAILED
     except Exception as error:
         # Its text may hold data: only its type is named.
         return _fail(f"internal error ({type(error).__name__})", FAILED)
+
+
+@contextlib.contextmanager
+def _undone_when_terminated() -> Iterator[None]:
+    """Raise where a signal would end the process and leave temporary files behind."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise _Terminated
+
+    signals = []
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, stop)
+                signals.append(number)
+    try:
+        yield
+    finally:
+        for number in signals:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _parser() -> argparse.ArgumentParser:

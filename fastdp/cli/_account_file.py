@@ -32,6 +32,16 @@ _LONGEST = 1 << 20
 #: Longest number in quotes, in characters.
 _LONGEST_NUMBER = 1000
 
+#: Numbers but 0 lie between these, so that no square or ratio of two is beyond doubles;
+#: probabilities of failure may be smaller.
+_LEAST, _LARGEST = Fraction(1, 10**60), Fraction(10**60)
+_LEAST_DELTA = Fraction(1, 10**300)
+
+# A key of more parts than any file has: the time that the parser takes for it grows
+# with the square of their number.
+_PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_DEEP_KEY = re.compile(rf"(?:{_PART}){{8}}")
+
 _TOP = ("events", "delta", "epsilon", "neighboring_relation")
 
 #: Kinds of events by the names that files use, with and without "Event".
@@ -155,8 +165,16 @@ def number_of(name: str, value: object) -> Fraction:
     Raises
     ------
     ParameterError, DTypeError
-        `value` is no finite number.
+        `value` is no finite number, or one beyond what can be computed with.
     """
+    number = _exact(name, value)
+    least = _LEAST_DELTA if name in ("delta", "--delta", "--to") else _LEAST
+    if number and not least <= abs(number) <= _LARGEST:
+        raise ParameterError(f"{name} must be 0 or in [{float(least)}, 1e+60]")
+    return number
+
+
+def _exact(name: str, value: object) -> Fraction:
     if isinstance(value, str):
         if len(value) <= _LONGEST_NUMBER:
             try:
@@ -207,6 +225,8 @@ def _exported(
 
 
 def _toml(text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):
+        raise ParameterError("FILE must have keys of at most 8 parts")
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except RecursionError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
 import sys
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -362,6 +364,71 @@ def test_files_that_are_not_there_too_long_or_of_another_kind(
     assert "at most 1048576 bytes" in capsys.readouterr().err
     assert main(["account", write(SGD, "x.py")]) == 2
     assert "FILE must end in .toml or .json" in capsys.readouterr().err
+
+
+EXTREMES = ["1e400", "1e-400", "1e300", "1e60", "1e-60", "1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("Gaussian", ("sensitivity", "sigma")),
+        ("DiscreteGaussian", ("sensitivity", "sigma")),
+        ("Laplace", ("sensitivity", "scale")),
+        ("DiscreteLaplace", ("sensitivity", "scale")),
+        ("ApproximateDP", ("epsilon", "delta")),
+        ("PureDP", ("epsilon",)),
+        ("ZCDP", ("rho",)),
+        ("GaussianDP", ("mu",)),
+    ],
+)
+def test_no_number_ends_in_an_internal_error(
+    write: Write, capsys: pytest.CaptureFixture[str], kind: str, names: tuple[str, ...]
+) -> None:
+    for values in itertools.product(EXTREMES, repeat=len(names)):
+        for count in (1, 10**18):
+            event = ", ".join(f'"{n}": {v}' for n, v in zip(names, values, strict=True))
+            text = f'{{"events": [{{"type": "{kind}", {event}, "count": {count}}}]}}'
+            main(["account", write(text, "e.json"), "--delta", "1e-6"])
+            assert "internal" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--delta", "--epsilon"])
+@pytest.mark.parametrize("value", EXTREMES)
+def test_no_question_ends_in_an_internal_error(
+    write: Write, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    main(["account", write(MIXED), option, value])
+    assert "internal" not in capsys.readouterr().err
+
+
+def test_numbers_beyond_what_can_be_computed_with(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = '{"type": "Gaussian", "sensitivity": 1, "sigma": V}'
+    text = f'{{"delta": 1e-6, "events": [{event}]}}'
+    for value in ("1e400", "1e-400", '"1e61"', '"1/' + "9" * 90 + '"'):
+        assert main(["account", write(text.replace("V", value), "e.json")]) == 2
+        error = capsys.readouterr().err
+        assert error == "fastdp: event 1: sigma must be 0 or in [1e-60, 1e+60]\n"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "[" + "a." * 50_000 + "a]",
+        "'a' . " * 20_000 + "a = 1",
+        "x={" + "a." * 9 + "a=1}",
+    ],
+)
+def test_a_key_of_many_parts_is_refused_at_once(
+    write: Write, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    # The parser's time grows with the square of the parts: 2.7 s for 100 kB.
+    started = time.perf_counter()
+    assert main(["account", write(key + "\n" + MIXED), "--delta", "1e-6"]) == 2
+    assert time.perf_counter() - started < 1
+    assert "keys of at most 8 parts" in capsys.readouterr().err
 
 
 def test_relations_that_do_not_mix_are_refused_by_every_notion(ask: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -192,6 +193,29 @@ class TestWholeOrNotAtAll:
         assert release(source, output, "--column", "n", *EXACT) == 1
         assert output.read_text() == "old"
         require_only(tmp_path, "in.csv", "out.csv")
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_to_end_leaves_nothing(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        number: signal.Signals,
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        temporary = []
+
+        def publish(output: _files.AtomicOutput) -> None:
+            temporary.extend(tmp_path.glob("*.part") or tmp_path.glob(".*.part"))
+            os.kill(os.getpid(), number)
+
+        monkeypatch.setattr(_files.AtomicOutput, "_publish", publish)
+        assert signal.getsignal(number) is signal.SIG_DFL
+        assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
+        assert capsys.readouterr().err == "fastdp: terminated\n"
+        assert signal.getsignal(number) is signal.SIG_DFL
+        assert len(temporary) == 1
+        require_only(tmp_path, "in.csv")
 
     def test_success_replaces_an_older_output(self, tmp_path: Path) -> None:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
