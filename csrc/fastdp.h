@@ -429,7 +429,7 @@ typedef struct {
     uint32_t bits;       /* in [1, 30] */
 } fdp_column_t;
 
-/* Adds 1, u and round(u^2 / 2^bits) of n < 2^32 values to count, sum and square of the
+/* Adds 1, u and round(u^2 / 2^bits) - 2^bits/2 of n < 2^32 values to count, sum and square of the
  * value's group; x is FDP_F64, FDP_F32 or FDP_I64. NaN adds nothing, and neither does a
  * value whose group lies outside [0, groups); group NULL: all are of group 0.
  * exact: yes. @timing T0 */

@@ -1084,7 +1084,7 @@ cdef fdp_status_t _moments(const Job *job, uint64_t chunk, size_t at,
 
 def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray total,
                    cnp.ndarray square):
-    """Add 1, u and u^2 of each value to the int64 arrays of its group.
+    """Add 1, u and u^2 - 1/2 of each value to the int64 arrays of its group.
 
     `column` is (low, high, center, half, bits), `group` None or an int64 array.
     """

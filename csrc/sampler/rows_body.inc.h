@@ -115,8 +115,8 @@ static void FDP_K(rows_add)(const int32_t *z, int64_t *total, size_t n)
 }
 
 /* u = floor((x - center)/half * 2^bits + 1/2), held to [-2^bits, 2^bits], and
- * round(u^2 / 2^bits), halves up; 0 for NaN, which is not `present`. The product by a
- * power of two is exact. */
+ * round(u^2 / 2^bits) - 2^bits/2, halves up; 0 for NaN, which is not `present`. The
+ * product by a power of two is exact. */
 static void FDP_K(column)(const fdp_column_t *c, const double *x, int32_t *present,
                           int32_t *u, int32_t *square, size_t n)
 {
@@ -132,7 +132,8 @@ static void FDP_K(column)(const fdp_column_t *c, const double *x, int32_t *prese
         const int32_t floored = whole - (last < (double)whole);
         present[i] = x[i] == x[i];
         u[i] = present[i] ? floored : 0;
-        square[i] = (int32_t)(((int64_t)u[i] * u[i] + half) >> c->bits);
+        const int64_t centered = (((int64_t)u[i] * u[i] + half) >> c->bits) - half;
+        square[i] = present[i] ? (int32_t)centered : 0;
     }
 }
 

@@ -15,6 +15,7 @@ from fastdp.mechanisms.local import (
     UnaryEncoding,
     best_frequency_oracle,
 )
+from fastdp.mechanisms.moments import Moments
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
 from fastdp.mechanisms.quantile import Quantiles, quantiles
 from fastdp.mechanisms.real import Gaussian, Laplace
@@ -30,6 +31,7 @@ __all__ = [
     "HadamardResponse",
     "Laplace",
     "LocalHashing",
+    "Moments",
     "PermuteAndFlip",
     "Quantiles",
     "RandomizedResponse",

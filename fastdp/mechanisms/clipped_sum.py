@@ -79,9 +79,10 @@ class ClippedSum(Mechanism):
     Privacy
     -------
     That of `event()`: the discrete law on the grid for the exact integer sensitivity
-    under the neighboring relation. With K = floor((radius/g)**2) steps (L2) it is sqrt(K) for a row added or removed
-    and 2 sqrt(K) for one replaced; with blocks and a constant c, max(sqrt(2) B, 2
-    sqrt(K)), B**2 = K + (c/g)**2, for one replaced. Exact. Timing class T0.
+    under the neighboring relation. With K = floor((radius/g)**2) steps (L2) it is
+    sqrt(K) for a row added or removed and 2 sqrt(K) for one replaced; with blocks and a
+    constant c, max(sqrt(2) B, 2 sqrt(K)), B**2 = K + (c/g)**2, for one replaced. Exact.
+    Timing class T0.
 
     References
     ----------

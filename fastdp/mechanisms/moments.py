@@ -1,0 +1,627 @@
+"""Count, sum, mean and variance of a column between public bounds, in one release."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate, calibration
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    NeighboringRelation,
+    l2_sensitivity,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._totals import Totals
+from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+
+_A = NeighboringRelation.ADD_OR_REMOVE_ONE
+_R = NeighboringRelation.REPLACE_ONE
+
+#: Values that one worker takes at least.
+_VALUES = 65536
+
+_Array = np.ndarray[Any, Any]
+
+
+class Moments(Mechanism):
+    """Noisy count, sum, mean and variance of numbers between public bounds.
+
+    Each record contributes the row (1, u, u**2 - 1/2), u = (x - center)/half in [-1,
+    1], in exact integers: no order, no overflow, and no float decides about privacy.
+    With `moments=1` the row is (1, u): no variance, and less noise.
+
+    Parameters
+    ----------
+    sigma : int, float, Fraction or Decimal, optional
+        Standard deviation of discrete Gaussian noise on each entry of the row's sum.
+    scale : int, float, Fraction or Decimal, optional
+        Scale of discrete Laplace noise instead. Exactly one of the two, > 0.
+    bounds : tuple of two real numbers
+        Public bounds of the records, (low, high) with low < high. Records are clamped.
+    moments : {1, 2}
+        2 for the variance as well.
+    groups : int, optional
+        Number of public groups; None for the column as a whole.
+    groups_per_unit, records_per_group : int
+        Number of groups, and of records in each, that one individual has at most:
+        `fastdp.bound_contributions` makes it true.
+    neighboring_relation : NeighboringRelation
+        Under `REPLACE_ONE` without groups the number of records is public.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type, out of its range, or does not go with another.
+
+    Privacy
+    -------
+    That of `event()`. In the row's unit, for k groups of r records each and the
+    neighboring relation "add or remove": L2 sensitivity sqrt(k) r 3/2, L1 sensitivity
+    k r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of n records
+    moves (u, u**2) by 2 in both (L1: 9/4); with groups a replaced individual moves
+    twice what a removed one does. Exact. Timing class T0.
+
+    References
+    ----------
+    docs/proofs/sums.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> ages = np.array([31.0, 45.0, 27.0, float("nan"), 62.0] * 1000)
+    >>> m = fastdp.Moments.from_rho(0.05, bounds=(0, 120))
+    >>> found = m.release(ages)
+    >>> low, high = found.mean_interval(1 - 1e-9)
+    >>> low < 41.25 < high
+    True
+    """
+
+    __slots__ = ("_bits", "_column", "_noise", "_parameter")
+
+    _bits: int  # u and u**2 are multiples of 2**-bits
+    _column: tuple[float, float, float, float, int]
+    _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
+    _parameter: Fraction
+
+    def __init__(
+        self,
+        *,
+        sigma: Real | None = None,
+        scale: Real | None = None,
+        bounds: tuple[Real, Real],
+        moments: int = 2,
+        groups: int | None = None,
+        groups_per_unit: int = 1,
+        records_per_group: int = 1,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> None:
+        if (sigma is None) == (scale is None):
+            raise ParameterError("exactly one of sigma and scale must be given")
+        name = "scale" if sigma is None else "sigma"
+        parameter = _validate.positive(name, scale if sigma is None else sigma)
+        low, high = check_bounds(bounds)
+        shape = _Shape.of(
+            moments, groups, groups_per_unit, records_per_group, neighboring_relation
+        )
+        bits = 30
+        while bits > 1 and parameter * 2**bits >= 2**50:
+            bits -= 1
+        half = high / 2 - low / 2
+        law = DiscreteLaplace if sigma is None else DiscreteGaussian
+        self._freeze(
+            _arguments=(
+                (name, _validate.plain(parameter)),
+                ("bounds", (low, high)),
+                *shape.said(),
+            ),
+            _bits=bits,
+            _column=(low, high, low + half, half, bits),
+            _noise=law(parameter * 2**bits),
+            _parameter=parameter,
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls, epsilon: Real, *, bounds: tuple[Real, Real], **options: Any
+    ) -> Moments:
+        """Return the mechanism with the least Laplace noise for pure `epsilon`.
+
+        `options` are moments, groups, groups_per_unit, records_per_group and
+        neighboring_relation of the constructor.
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter, or the scale that it needs, is out of range.
+        """
+        moved = _Shape.of(**options).l1()
+        return cls(
+            scale=moved / _validate.positive("epsilon", epsilon),
+            bounds=bounds,
+            **options,
+        )
+
+    @classmethod
+    def from_rho(
+        cls, rho: Real, *, bounds: tuple[Real, Real], **options: Any
+    ) -> Moments:
+        """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
+
+        Options and errors are those of `from_epsilon`.
+        """
+        moved = l2_sensitivity(_Shape.of(**options).l2_square())
+        sigma = calibration.gaussian_sigma_from_rho(rho, sensitivity=moved)
+        return cls(sigma=sigma, bounds=bounds, **options)
+
+    @classmethod
+    def from_epsilon_delta(
+        cls, epsilon: Real, delta: Real, *, bounds: tuple[Real, Real], **options: Any
+    ) -> Moments:
+        """Return the mechanism with the least Gaussian noise for (epsilon, delta).
+
+        From a proved bound on the discrete law on the grid. Options and errors are
+        those of `from_epsilon`.
+        """
+        shape = _Shape.of(**options)
+        sigma = calibration.grid_gaussian_sigma(
+            epsilon,
+            delta,
+            sensitivity=l2_sensitivity(shape.l2_square()),
+            coordinates=shape.coordinates(),
+        )
+        return cls(sigma=sigma, bounds=bounds, **options)
+
+    # ---- what is public ------------------------------------------------------
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What records are clamped to."""
+        return self._column[0], self._column[1]
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise on the count, and on the sum of u."""
+        return self._noise.std * 2.0**-self._bits
+
+    def event(self) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
+        """Return the event of one release, in steps of 2**-bits of the row's unit."""
+        shape = self._shape
+        steps = self._parameter * 2**self._bits
+        if isinstance(self._noise, DiscreteLaplace):
+            return DiscreteLaplaceEvent(
+                shape.l1() * 2**self._bits,
+                steps,
+                neighboring_relation=shape.neighboring_relation,
+            )
+        return DiscreteGaussianEvent(
+            l2_sensitivity(shape.l2_square() * 4**self._bits),
+            steps,
+            coordinates=shape.coordinates(),
+            neighboring_relation=shape.neighboring_relation,
+        )
+
+    @property
+    def _shape(self) -> _Shape:
+        return _Shape.of(
+            **{
+                name: value
+                for name, value in self._arguments
+                if name not in ("sigma", "scale", "bounds")
+            }
+        )
+
+    # ---- data ----------------------------------------------------------------
+
+    def release(
+        self,
+        x: Any,
+        *,
+        by: Any = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> MomentsRelease:
+        """Return the noisy moments of a column.
+
+        Parameters
+        ----------
+        x : ndarray of float64, float32 or integers, shape (n,)
+            Clamped to the bounds, infinities included. NaN contributes nothing, not
+            even to the count (under `REPLACE_ONE` without groups: the center).
+        by : ndarray of integers, shape (n,)
+            The group of each record, for a mechanism with groups. Records of no group,
+            outside [0, groups), contribute nothing.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        MomentsRelease
+            Floats, or float64 arrays of shape (groups,).
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or shape. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Timing class T0.
+        """
+        check_stream(stream)
+        part = self.accumulator().add(x, by=by, workers=workers)
+        return part.release(stream=stream)
+
+    def accumulator(self) -> MomentsAccumulator:
+        """Return an empty accumulator, for a column that comes in parts."""
+        return MomentsAccumulator(self)
+
+
+class MomentsAccumulator:
+    """Exact sums on their way to one release of `Moments`; shows none of them.
+
+    As `SumAccumulator`: `add` and `merge` return it, `release` clears it, and pickling
+    carries the private sums.
+    """
+
+    __slots__ = ("_mechanism", "_totals")
+
+    def __init__(self, mechanism: Moments) -> None:
+        if not isinstance(mechanism, Moments):
+            raise DTypeError(
+                f"mechanism must be Moments, got {type(mechanism).__name__}"
+            )
+        self._mechanism = mechanism
+        # Of the records: how many, u, and u**2 - 1/2.
+        self._totals = Totals((3, mechanism._shape.groups or 1))
+
+    def __repr__(self) -> str:
+        return f"MomentsAccumulator({self._mechanism!r})"
+
+    def add(self, x: Any, *, by: Any = None, workers: int = 1) -> MomentsAccumulator:
+        """Add values; parameters and errors are those of `Moments.release`."""
+        m = self._mechanism
+        values = _column("x", x)
+        code = _codes(by, len(values), m._shape.groups)
+        workers = _validate.integer("workers", workers, 1)
+        lock = threading.Lock()
+
+        def part(start: int, stop: int, _: int) -> None:
+            sums = np.zeros_like(self._totals._low)
+            own = None if code is None else code[start:stop]
+            _core.column_moments(m._column, values[start:stop], own, *sums)
+            if m._shape.fixed_size:  # NaN counts as the center: u = 0
+                sums[2] -= (stop - start - sums[0]) * 2 ** (m._bits - 1)
+                sums[0] = stop - start
+            with lock:
+                self._totals.add(sums)
+
+        _arrays.in_parallel(part, len(values), _VALUES, workers)
+        return self
+
+    def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
+        """Add what another accumulator of an equal mechanism holds.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `other` is no accumulator, or of another mechanism.
+        """
+        if not isinstance(other, MomentsAccumulator):
+            raise DTypeError(
+                f"other must be a MomentsAccumulator, got {type(other).__name__}"
+            )
+        if other._mechanism != self._mechanism:
+            raise ParameterError("other must accumulate for an equal mechanism")
+        self._totals.merge(other._totals)
+        return self
+
+    def release(self, *, stream: Stream | None = None) -> MomentsRelease:
+        """Return the noisy moments and clear the accumulator."""
+        m, shape = self._mechanism, self._mechanism._shape
+        check_stream(stream)
+        one = 2**m._bits
+        rows = self._totals.clamped()
+        rows[0] = self._totals.clamped(2**62 // one)[0] * one
+        noisy = m._noise.release(rows[: 1 + shape.moments], stream=stream)
+        sums = noisy / np.float64(one)
+        if shape.fixed_size:
+            sums[0] = rows[0] / np.float64(one)
+        _core.zero(rows)
+        self._totals.clear()
+        return MomentsRelease(m, sums)
+
+
+class MomentsRelease:
+    """What `Moments.release` found: private no longer, intervals included.
+
+    Attributes are floats, or float64 arrays of one entry a group. Everything here
+    follows from the noisy sums; nothing costs more.
+    """
+
+    __slots__ = ("_mechanism", "_sums")
+
+    def __init__(self, mechanism: Moments, sums: _Array) -> None:
+        self._mechanism = mechanism
+        self._sums = sums  # of 1, u, and u**2 - 1/2, with noise
+
+    def __repr__(self) -> str:
+        names = ("count", "sum", "mean", "variance")[
+            : 2 + self._mechanism._shape.moments
+        ]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"MomentsRelease({shown})"
+
+    @property
+    def mechanism(self) -> Moments:
+        """The mechanism, with its event."""
+        return self._mechanism
+
+    @property
+    def count(self) -> Any:
+        """Number of records that had a number; exact where it is public."""
+        return self._plain(self._sums[0])
+
+    @property
+    def sum(self) -> Any:
+        """Sum of the clamped records."""
+        _, _, center, half, _ = self._mechanism._column
+        return self._plain(self._sums[0] * center + self._sums[1] * half)
+
+    @property
+    def mean(self) -> Any:
+        """Mean of the clamped records, within the bounds."""
+        _, _, center, half, _ = self._mechanism._column
+        unit = self._sums[1] / np.maximum(self._sums[0], 1)
+        return self._plain(center + half * np.clip(unit, -1, 1))
+
+    @property
+    def variance(self) -> Any:
+        """Variance of the clamped records (divisor n), at most the square of half.
+
+        Raises
+        ------
+        ParameterError
+            The mechanism has `moments=1`.
+        """
+        self._need_squares()
+        count = np.maximum(self._sums[0], 1)
+        unit = self._sums[2] / count + 0.5 - (self._sums[1] / count) ** 2
+        return self._plain(self._mechanism._column[3] ** 2 * np.clip(unit, 0, 1))
+
+    def count_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the true count with probability `level`."""
+        reach = 0.0 if self._exact_count else self._reach(level, 1)
+        low = np.maximum(self._sums[0] - reach, 0)
+        return self._pair(low, self._sums[0] + reach)
+
+    def sum_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the sum of the clamped records."""
+        _, _, center, half, _ = self._mechanism._column
+        weights = (0.0 if self._exact_count else abs(center), half)
+        reach = self._reach(level, *weights)
+        reach = reach + half * np.maximum(self._sums[0] + reach, 0) * self._grain
+        total = self._sums[0] * center + self._sums[1] * half
+        return self._pair(total - reach, total + reach)
+
+    def mean_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the mean of the clamped records.
+
+        The set of means m for which sum - m count is a likely noise (Fieller 1954):
+        right for any number of records, and the bounds where they are few.
+        """
+        _, _, center, half, _ = self._mechanism._column
+        low, high = self._ratio(self._sums[1], 1.0, level)
+        return self._pair(center + half * low, center + half * high)
+
+    def variance_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the variance of the clamped records.
+
+        From the sets of likely means of u and of its square, each at the level 1 - (1
+        - level)/2. Raises as `variance`.
+        """
+        self._need_squares()
+        each = 1 - (1 - _level(level)) / 2
+        low, high = self._ratio(self._sums[1], 1.0, each)
+        square_low, square_high = self._ratio(self._sums[2], 0.5, each)
+        least = np.where(low * high <= 0, 0, np.minimum(low**2, high**2))
+        most = np.maximum(low**2, high**2)
+        scale = self._mechanism._column[3] ** 2
+        return self._pair(
+            scale * np.clip(square_low + 0.5 - most, 0, 1),
+            scale * np.clip(square_high + 0.5 - least, 0, 1),
+        )
+
+    def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
+        """Return the least and largest r in [-edge, edge] with a likely sums - r count.
+
+        Gaussian: (sums - r count)**2 <= reach**2 (1 + r**2); Laplace: |sums - r count|
+        <= reach (1 + |r|), each noise within reach.
+        """
+        count, m = self._sums[0], self._mechanism
+        with np.errstate(all="ignore"):
+            if self._exact_count:
+                reach = self._reach(level, 1.0)
+                known = count > 0
+                low, high = (sums - reach) / count, (sums + reach) / count
+            elif isinstance(m._noise, DiscreteGaussian):
+                reach = self._reach(level, 1.0)
+                known = count > reach
+                rest = count**2 - reach**2
+                wide = reach * np.sqrt(np.maximum(sums**2 + rest, 0))
+                low, high = (sums * count - wide) / rest, (sums * count + wide) / rest
+            else:
+                reach = self._reach(level, 1.0, 1.0) / 2
+                known = count > reach
+                low = (sums - reach) / (count + reach * np.sign(sums - reach))
+                high = (sums + reach) / (count - reach * np.sign(sums + reach))
+        low = np.where(known, np.clip(low - self._grain, -edge, edge), -edge)
+        high = np.where(known, np.clip(high + self._grain, -edge, edge), edge)
+        return low, high
+
+    def _reach(self, level: float, *weights: float) -> float:
+        """Return what the weighted sum of independent noises stays below."""
+        outside = 1 - _level(level)
+        m = self._mechanism
+        used = [w for w in weights if w]
+        step = 2.0**-m._bits  # of the lattice: more than a tail gains by it
+        if isinstance(m._noise, DiscreteGaussian):
+            z = -NormalDist().inv_cdf(outside / 2)
+            return z * float(m._parameter) * math.hypot(*used) + step * sum(used)
+        each = float(m._parameter) * math.log(max(len(used), 1) / outside) + step
+        return each * sum(used)
+
+    @property
+    def _grain(self) -> float:
+        """More than rounding moves u or its square."""
+        return 2.0 ** (1 - self._mechanism._bits)
+
+    @property
+    def _exact_count(self) -> bool:
+        return self._mechanism._shape.fixed_size
+
+    def _need_squares(self) -> None:
+        if self._mechanism._shape.moments == 1:
+            raise ParameterError("moments must be 2 for a variance, got 1")
+
+    def _plain(self, values: _Array) -> Any:
+        return values if self._mechanism._shape.groups else float(values[0])
+
+    def _pair(self, low: _Array, high: _Array) -> tuple[Any, Any]:
+        return self._plain(low), self._plain(high)
+
+
+# ---- parameters --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the sensitivity depends on beside the bounds, which scale out of it."""
+
+    moments: int
+    groups: int | None
+    groups_per_unit: int
+    records_per_group: int
+    neighboring_relation: NeighboringRelation
+
+    @classmethod
+    def of(
+        cls,
+        moments: int = 2,
+        groups: int | None = None,
+        groups_per_unit: int = 1,
+        records_per_group: int = 1,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> _Shape:
+        _validate.integer("moments", moments, 1, 2)
+        if groups is not None:
+            _validate.integer("groups", groups, 1, 2**32)
+        _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
+        _validate.integer("records_per_group", records_per_group, 1, 2**31)
+        if not isinstance(neighboring_relation, NeighboringRelation):
+            raise DTypeError(
+                "neighboring_relation must be a NeighboringRelation, "
+                f"got {type(neighboring_relation).__name__}"
+            )
+        return cls(
+            moments, groups, groups_per_unit, records_per_group, neighboring_relation
+        )
+
+    def said(self) -> tuple[tuple[str, Any], ...]:
+        """Return what differs from the defaults, by name."""
+        usual = _Shape.of()
+        return tuple(
+            (name, getattr(self, name))
+            for name in self.__dataclass_fields__
+            if getattr(self, name) != getattr(usual, name)
+        )
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether the number of records is the same in both datasets."""
+        return (
+            self.neighboring_relation is _R
+            and self.groups is None
+            and self.records_per_group == 1
+        )
+
+    def l1(self) -> Fraction:
+        """Return the L1 sensitivity, in the row's unit."""
+        if self.fixed_size:
+            return Fraction(9, 4) if self.moments == 2 else Fraction(2)
+        row = Fraction(5, 2) if self.moments == 2 else Fraction(2)
+        return row * self.groups_per_unit * self.records_per_group * self._twice
+
+    def l2_square(self) -> Fraction:
+        """Return the square of the L2 sensitivity, in the row's unit."""
+        if self.fixed_size:
+            return Fraction(4)
+        row = Fraction(9, 4) if self.moments == 2 else Fraction(2)
+        return row * self.groups_per_unit * (self.records_per_group * self._twice) ** 2
+
+    def coordinates(self) -> int:
+        """Return the number of entries of the release that one individual can move."""
+        if self.fixed_size:
+            return self.moments
+        return (1 + self.moments) * self.groups_per_unit * self._twice
+
+    @property
+    def _twice(self) -> int:
+        """2 for a replaced individual, by the triangle inequality."""
+        return 2 if self.neighboring_relation is _R else 1
+
+
+def check_bounds(bounds: object) -> tuple[float, float]:
+    """Return public bounds of records as doubles."""
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise DTypeError("bounds must be a pair (low, high)")
+    low = float(_validate.exact("bounds", bounds[0]))
+    high = float(_validate.exact("bounds", bounds[1]))
+    if not (low < high and high / 2 - low / 2 > 0):
+        raise ParameterError(f"bounds must have low < high, got {(low, high)!r}")
+    return low, high
+
+
+def _level(level: object) -> float:
+    return float(_validate.open_unit("level", level))
+
+
+# ---- data --------------------------------------------------------------------------
+
+
+def _column(name: str, x: Any) -> _Array:
+    """Return a column as float64, float32 or int64."""
+    real = isinstance(x, np.ndarray) and x.dtype.kind == "f"
+    values = _arrays.data(name, x, real=real)
+    if values.ndim != 1:
+        raise ParameterError(f"{name} must have shape (n,), got {values.shape}")
+    return values if real else values.astype(np.int64, copy=False)
+
+
+def _codes(by: Any, n: int, groups: int | None) -> _Array | None:
+    if groups is None:
+        if by is not None:
+            raise ParameterError("by goes with a mechanism that has groups=")
+        return None
+    if by is None:
+        raise ParameterError(f"by must be given: the mechanism has {groups} groups")
+    codes = _arrays.data("by", by, real=False)
+    if codes.shape != (n,):
+        raise ParameterError(f"by must have shape ({n},), got {codes.shape}")
+    return codes.astype(np.int64, copy=False)
