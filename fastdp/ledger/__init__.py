@@ -10,18 +10,29 @@ from __future__ import annotations
 
 import os
 import uuid as _uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fastdp import _public, _validate
 from fastdp.exceptions import DTypeError, LedgerError
-from fastdp.ledger import _protocol
+from fastdp.ledger import _care, _protocol
 from fastdp.ledger._budgets import BudgetState
-from fastdp.ledger._chain import Audit, Receipt, Witness
+from fastdp.ledger._chain import Audit, Receipt, Witness, receipts_from
 from fastdp.ledger._ledger import Answer, Ledger
 from fastdp.ledger._store import FORMAT, Store, read_ledger
 from fastdp.ledger._terms import canonical
 
-__all__ = ["Answer", "Audit", "BudgetState", "Ledger", "Receipt", "create", "open"]
+__all__ = [
+    "Answer",
+    "Audit",
+    "BudgetState",
+    "Ledger",
+    "Receipt",
+    "adopt",
+    "create",
+    "migrate",
+    "open",
+    "receipts_from_json",
+]
 
 
 def create(
@@ -138,6 +149,122 @@ def open(
         store.close()
         raise
     return Ledger(store, own, watcher, witness)
+
+
+def adopt(
+    location: str | os.PathLike[str],
+    *,
+    note: str,
+    receipts: Iterable[Receipt] = (),
+    forfeit: Iterable[str] = (),
+    timeout: float = 60.0,
+) -> list[str]:
+    """Make a moved or restored copy the ledger, and say so in its chains.
+
+    The original must not be used any more: two copies would spend a budget twice.
+
+    Parameters
+    ----------
+    location : str or path
+        The copy.
+    note : str
+        Why, for the chains: 1 to 200 printable ASCII characters.
+    receipts : iterable of Receipt
+        Of published answers. A budget that lacks an entry of these, or of the witness,
+        has forgotten what it spent.
+    forfeit : iterable of str
+        Budgets to close for good: all that have forgotten entries must be named.
+    timeout : float
+        Seconds to wait for locks, > 0.
+
+    Returns
+    -------
+    list of str
+        The budgets that were closed.
+
+    Raises
+    ------
+    LedgerRolledBackError
+        A budget has forgotten entries and is not forfeited; nothing was changed.
+    DTypeError, ParameterError, LedgerError
+        As for `open`.
+    """
+    proofs = tuple(receipts)
+    for proof in proofs:
+        if not isinstance(proof, Receipt):
+            raise DTypeError(f"receipts must hold Receipts, got {type(proof).__name__}")
+    if isinstance(forfeit, str):
+        raise DTypeError("forfeit must be a list of names, got a str")
+    store = _store(location, timeout)
+    try:
+        store.open()
+        return _care.adopt(store, note=note, receipts=proofs, forfeit=forfeit)
+    finally:
+        store.close()
+
+
+def migrate(
+    location: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    note: str,
+    timeout: float = 60.0,
+) -> None:
+    """Move a ledger to a new file or server; the old one is frozen for good.
+
+    Cut short, the same call finishes what it began.
+
+    Parameters
+    ----------
+    location, target : str or path
+        From where to where, as for `create`; the target must be new.
+    note : str
+        Why, for the chains: 1 to 200 printable ASCII characters.
+    timeout : float
+        Seconds to wait for locks, > 0.
+
+    Raises
+    ------
+    LedgerError
+        An audit fails, or one of them cannot be used; the old one stays open.
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
+    if not _is_frozen(location, timeout):
+        open(location, timeout=timeout).close()  # refuses copies and what is behind
+    source, new = _store(location, timeout), _store(target, timeout)
+    try:
+        source.open()
+        _care.migrate(source, new, note)
+    finally:
+        source.close()
+        new.close()
+
+
+def _is_frozen(location: object, timeout: float) -> bool:
+    store = _store(location, timeout)
+    try:
+        store.open()
+        with store.reading() as run:
+            return read_ledger(run, store.where)[3] == "frozen"
+    finally:
+        store.close()
+
+
+def receipts_from_json(text: str) -> tuple[Receipt, ...]:
+    """Return the receipts that `Answer.receipts_json` holds.
+
+    Parameters
+    ----------
+    text : str
+        JSON text, as in the metadata of a released file.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        The text is no such JSON.
+    """
+    return receipts_from(text)
 
 
 def _store(location: object, timeout: float) -> Store:

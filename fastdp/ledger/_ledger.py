@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -15,7 +17,7 @@ from fastdp import _validate
 from fastdp.accounting.events import ComposedEvent, Event
 from fastdp.accounting.filters import PrivacyFilter
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.ledger import _budgets, _chain, _protocol, _terms
+from fastdp.ledger import _budgets, _care, _chain, _files, _protocol, _terms
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit, Receipt, Witness
 from fastdp.ledger._store import Store
@@ -117,8 +119,8 @@ class Ledger:
             _terms.check_name("block_of", block_of)
         made = _budgets.opened(name, filter, unit, block_of)
         with self._store.transaction() as run:
-            _protocol.locked(run, self._store, self._uuid, ())
             receipt = _protocol.found_budget(run, self._uuid, made)
+            _protocol.locked(run, self._store, self._uuid, [name])
         self._witness([receipt])
         return self.budget(name)
 
@@ -324,7 +326,7 @@ class Ledger:
         if rare is not None:
             wanted = replace(wanted, distance=rare * max(1, trial.size))
 
-        def draw(_: int) -> tuple[str, bytes]:
+        def draw(_: int, __: object) -> tuple[str, bytes]:
             return "array", _terms.packed(call(data))
 
         return self._drawn(wanted, draw, _terms.unpacked)
@@ -413,7 +415,7 @@ class Ledger:
             width = sum(trial.dtype.itemsize for trial in trials.values())
             _require_size(limit * width)
 
-        def draw(_: int) -> tuple[str, bytes]:
+        def draw(_: int, __: object) -> tuple[str, bytes]:
             noisy = {name: m.release(values) for name, (m, values) in cells.items()}
             shown = names
             if chosen is not None:
@@ -474,10 +476,88 @@ class Ledger:
         self._witness(receipts)
         return tuple(receipts)
 
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        draw: Callable[[Path, str], object],
+        *,
+        event: Event | Mechanism,
+        label: str,
+        budgets: str | Iterable[str],
+        facts: Mapping[str, str | int] | None = None,
+        source: str | None = None,
+    ) -> Answer:
+        """Write a released file, or folder of files, once for the label.
+
+        Parameters
+        ----------
+        path : str or path
+            What is written; it must not exist before the label is charged.
+        draw : callable
+            Called as ``draw(staging, receipts)`` when the charge is durable: draws, and
+            writes a file or a folder at `staging`, with columns of fixed width and
+            without compression. `receipts` is JSON text to put into the file.
+        event : Event or mechanism
+            What `draw` costs.
+        label, budgets, source
+            As for `release`.
+        facts : dict of str to str or int, optional
+            Public facts that make the transaction what it is: the names of columns,
+            the parameters of the mechanism.
+
+        Returns
+        -------
+        Answer
+            Its `value` is the path.
+
+        Raises
+        ------
+        LedgerError
+            Also where the file of a stored label is missing or was altered: it is not
+            drawn again.
+        BudgetExceededError, LabelConflictError, DTypeError, ParameterError
+            As for `release`; also where `path` exists already.
+
+        Privacy
+        -------
+        That of `event`, once for each attempt that draws. Timing class T0.
+        """
+        place = Path(path).absolute()
+        wanted = _terms.terms(
+            label,
+            "write",
+            budgets,
+            _terms.event_of_cost(event),
+            {"name": place.name, "facts": dict(facts or {})},
+            source=source,
+        )
+        found = _protocol.stored(self._store, wanted)
+        if found is None:
+            if place.exists():
+                raise ParameterError(
+                    f"path must not exist before its label is charged, {place} does"
+                )
+
+            def stage(attempt: int, receipts: list[Receipt]) -> tuple[str, bytes]:
+                staged = _files.staging(place, attempt)
+                draw(staged, _chain.receipts_json(receipts))
+                return "manifest", _files.manifest(place, attempt, staged)
+
+            watched = self._file is not None or self._watcher is not None
+            found = _protocol.answer(
+                self._store,
+                self._uuid,
+                self._witness if watched else None,
+                wanted,
+                stage,
+            )
+        _files.finish(place, found.body)
+        return Answer(place, found.attempt == 0, found.attempt, found.receipts)
+
     def _drawn(
         self,
         wanted: Terms,
-        draw: Callable[[int], tuple[str, bytes]],
+        draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
         read: Callable[[bytes], Any],
     ) -> Answer:
         watched = self._file is not None or self._watcher is not None
@@ -534,6 +614,59 @@ class Ledger:
         with self._store.reading() as run:
             found = _protocol.all_budgets(run)
         return _chain.audited(self._store, self._uuid, found, proofs)
+
+    def forfeit(self, name: str, *, note: str) -> BudgetState:
+        """Close a budget for good, as after a loss that nothing can prove.
+
+        Parameters
+        ----------
+        name : str
+            The budget.
+        note : str
+            Why, for its chain: 1 to 200 printable ASCII characters.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such budget, or it is closed.
+        LedgerError
+            The ledger cannot be used.
+        """
+        _terms.check_name("name", name)
+        self._witness([_care.close_budget(self._store, self._uuid, name, note)])
+        return self.budget(name)
+
+    def export(self, path: str | os.PathLike[str], *, bodies: bool = False) -> None:
+        """Write the whole ledger as lines of JSON, for `tools/check_ledger.py`.
+
+        Parameters
+        ----------
+        path : str or path
+            A new file.
+        bodies : bool
+            Whether to write the answers, too.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read, or the file not be written.
+        """
+        _care.write_lines(_care.exported(self._store, bodies=bodies), path)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy a ledger in SQLite to a new file; it opens when it is adopted.
+
+        Parameters
+        ----------
+        path : str or path
+            A new file.
+
+        Raises
+        ------
+        LedgerError
+            It cannot be written, or the ledger is in PostgreSQL (pg_basebackup).
+        """
+        self._store.backup(os.fspath(path))
 
     @property
     def uuid(self) -> str:

@@ -55,12 +55,12 @@ def answer(
     uuid: str,
     witness: Callable[[Sequence[Receipt]], object] | None,
     terms: Terms,
-    draw: Callable[[int], tuple[str, bytes]],
+    draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
 ) -> Stored:
     """Return the label's result, drawn at most once among all that is ever shown.
 
-    `draw` gets the number of the attempt. Nothing of the caller runs between its end
-    and the commit of what it drew.
+    `draw` gets the number of the attempt and the receipts of its charge. Nothing of
+    the caller runs between its end and the commit of what it drew.
     """
     for again in range(1, _TRIES + 1):
         try:
@@ -73,7 +73,7 @@ def answer(
                     return found
                 if witness is not None:
                     witness(receipts)
-                form, body = draw(attempt)
+                form, body = draw(attempt, receipts)
                 found = keep(store, uuid, terms, attempt, form, body)  # T2
         except LostError:  # whether the commit happened is asked by the label
             if again == _TRIES:
@@ -142,7 +142,7 @@ def charge(
                 *(terms.label, terms.kind, terms.text, terms.digest),
             )
         run("INSERT INTO attempt (label, number) VALUES (?, ?)", terms.label, attempt)
-        detail = canonical({"terms": terms.digest.hex(), "attempt": attempt, **_note()})
+        detail = canonical({"terms": terms.digest.hex(), "attempt": attempt, **note()})
         receipts = [
             enter(run, uuid, replace(budget, state=state), what, terms.label, detail)
             for budget, state in zip(budgets, states, strict=True)
@@ -183,7 +183,7 @@ def keep(
             return None  # it lost its lock: what it drew is thrown away
         own = digest(form.encode(), body)
         detail = canonical(
-            {"attempt": attempt, "form": form, "digest": own.hex(), **_note()}
+            {"attempt": attempt, "form": form, "digest": own.hex(), **note()}
         )
         receipts = _chain.receipts_json(
             enter(run, uuid, budget, "store", terms.label, detail)
@@ -213,13 +213,6 @@ def _budget(row: Sequence[Any]) -> Budget:
 
 def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budget]:
     """Return rows of budgets, locked in the order of their names."""
-    found_uuid, _, _, state = read_ledger(run, store.where)
-    if found_uuid != uuid:
-        raise LedgerError(f"{store.where} holds another ledger than when it was opened")
-    if state != "open":
-        raise LedgerError(
-            f"the ledger {store.where} is frozen: it was migrated; open the new one"
-        )
     budgets = []
     for name in names:
         rows = run(
@@ -233,6 +226,14 @@ def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budg
         budget = _budget(rows[0])
         require_last(run, store, budget)
         budgets.append(budget)
+    # Read when the rows are locked: whoever freezes the ledger holds them until then.
+    found_uuid, _, _, state = read_ledger(run, store.where)
+    if found_uuid != uuid:
+        raise LedgerError(f"{store.where} holds another ledger than when it was opened")
+    if state != "open":
+        raise LedgerError(
+            f"the ledger {store.where} is frozen: it was migrated; open the new one"
+        )
     return budgets
 
 
@@ -314,7 +315,7 @@ def require_not_behind(
             )
 
 
-def _note() -> dict[str, str]:
+def note() -> dict[str, str]:
     """Return what an entry tells and nothing decides by: clock and version."""
     import fastdp
 

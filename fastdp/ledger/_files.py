@@ -1,0 +1,105 @@
+"""Answers that are files: staged, entered by their digests, then put in place.
+
+A file is written under another name, synced, and its manifest (names, sizes, SHA-256
+of what was released) stored like any answer. Only then does it get its name. Whoever
+comes after a crash reads the manifest and finishes; what is missing or altered is an
+error and is never drawn again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastdp.exceptions import LedgerError
+from fastdp.ledger._terms import canonical
+
+_BLOCK = 1 << 20
+
+
+def staging(path: Path, attempt: int) -> Path:
+    """Return where an attempt writes: beside `path`, which is on the same volume."""
+    return path.with_name(f".{path.name}.staging-{attempt}")
+
+
+def manifest(path: Path, attempt: int, staged: Path) -> bytes:
+    """Sync what was written and return its manifest."""
+    if not staged.exists():
+        raise LedgerError(f"nothing was written to {staged}; nothing was released")
+    files = []
+    for name, file in _files(staged):
+        files.append({"name": name, **_facts(file)})
+        _sync(file)
+    for folder in {file.parent for _, file in _files(staged)} | {staged.parent}:
+        _sync(folder)
+    return canonical({"name": path.name, "attempt": attempt, "files": files}).encode()
+
+
+def finish(path: Path, body: bytes) -> None:
+    """Put the stored attempt's files in place, or check those that are.
+
+    Raises
+    ------
+    LedgerError
+        They are missing or were altered.
+    """
+    found = json.loads(body)
+    staged = staging(path, found["attempt"])
+    if not path.exists():
+        _check(staged, found["files"], path)
+        with contextlib.suppress(FileNotFoundError):  # another has just done it
+            staged.rename(path)
+        _sync(path.parent)
+    _check(path, found["files"], path)
+    for loser in path.parent.glob(f".{path.name}.staging-*"):
+        if loser.is_dir():
+            shutil.rmtree(loser, ignore_errors=True)
+        else:
+            loser.unlink(missing_ok=True)
+
+
+def _check(place: Path, wanted: list[dict[str, object]], path: Path) -> None:
+    """Refuse files that are not those of the manifest."""
+    try:
+        found = [{"name": name, **_facts(file)} for name, file in _files(place)]
+    except OSError:
+        found = []
+    if found != wanted:
+        state = "altered" if found else "missing"
+        raise LedgerError(
+            f"the released file {path} is {state}; it is not drawn again, for that "
+            "would be a second release: restore it from a backup"
+        )
+
+
+def _files(place: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files below a folder by relative name; of a file itself, with ""."""
+    if place.is_dir():
+        for file in sorted(place.rglob("*")):
+            if file.is_file():
+                yield file.relative_to(place).as_posix(), file
+    else:
+        yield "", place
+
+
+def _facts(file: Path) -> dict[str, object]:
+    """Return size and SHA-256 of a file."""
+    own, size = hashlib.sha256(), 0
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            own.update(block)
+            size += len(block)
+    return {"size": size, "sha256": own.hexdigest()}
+
+
+def _sync(place: Path) -> None:
+    file = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
