@@ -136,7 +136,7 @@ def test_an_edited_row_is_found(path, statement, refused):
     assert audited(path, receipts) == []
     tampered(path, statement)
     if refused:
-        with pytest.raises(LedgerError, match="edited|behind"):
+        with pytest.raises(LedgerError, match=r"edited|behind"):
             ledger.open(path)
     else:
         assert audited(path, receipts) != []
