@@ -17,12 +17,18 @@ from setuptools.command.bdist_wheel import bdist_wheel
 # the global interpreter lock do not have it yet.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
+# After those of CFLAGS: they take back what the proofs forbid. What they do not reach,
+# csrc/base/config.h and fdp_self_check refuse.
+EXACT = "fast-math unsafe-math-optimizations associative-math reciprocal-math"
 # gcc's -std=c11 alone switches contraction off, which costs up to half the speed;
 # the error bounds hold with and without it. Never -ffast-math, never -march.
 FLAGS = [
     "-std=c11",
     "-O3",
     "-D_DEFAULT_SOURCE",
+    *(f"-fno-{name}" for name in EXACT.split()),
+    "-fno-finite-math-only",
+    "-fsigned-zeros",
     "-ffp-contract=fast",
     "-fvisibility=hidden",
     "-fno-math-errno",

@@ -38,7 +38,9 @@ typedef enum {
     FDP_ERR_PARAMETER = 1, /* a public parameter is outside its domain        */
     FDP_ERR_ENTROPY = 2,   /* the operating system gave no randomness         */
     FDP_ERR_MEMORY = 3,    /* scratch memory could not be had                 */
-    FDP_ERR_RESOLVER = 4   /* the exact resolver failed (its caller knows why) */
+    FDP_ERR_RESOLVER = 4,  /* the exact resolver failed (its caller knows why) */
+    FDP_ERR_BUILD = 5,     /* this build does not compute as it must           */
+    FDP_ERR_LEVEL = 6      /* FASTDP_CPU names no level                        */
 } fdp_status_t;
 
 /* ---- randomness -------------------------------------------------------- */
@@ -90,6 +92,9 @@ typedef struct {
     void *context;
 } fdp_call_t;
 
+/* Tries the arithmetic of every level that may be used, once in a process: FDP_OK,
+ * FDP_ERR_BUILD or FDP_ERR_LEVEL. fdp_call_open asks it. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_self_check(void);
 /* A fresh key from the operating system and the default cipher. */
 FDP_API FDP_NODISCARD fdp_status_t fdp_call_open(fdp_call_t *call);
 /* Wipes the key. */

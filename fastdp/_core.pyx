@@ -125,6 +125,7 @@ cdef class Call:
             self._fix(cipher, key)
 
     cdef _fix(self, uint32_t cipher, bytes key):
+        _check(fdp_self_check(), NULL)
         cdef fdp_call_t *c = &self.keyed.c
         if not fdp_cipher_available(cipher):
             raise ParameterError("cipher must be one that this machine can run")
@@ -224,6 +225,13 @@ cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
         raise EntropyError("the operating system gave no randomness")
     if status == FDP_ERR_MEMORY:
         raise MemoryError("scratch memory for the noise kernels")
+    if status == FDP_ERR_BUILD:
+        raise FastDPError(
+            "this build of fastdp does not compute exactly: build it again without "
+            "-ffast-math and its kin in CFLAGS")
+    if status == FDP_ERR_LEVEL:
+        raise ParameterError(
+            'FASTDP_CPU must be "portable", "avx2", "avx512" or "avx512vbmi" if it is set')
     if status == FDP_ERR_RESOLVER and keyed.error != NULL:
         error = <object> keyed.error
         Py_DECREF(error)
@@ -278,6 +286,8 @@ cdef int _draw(Kernel kernel, Job *job, size_t n, size_t chunk, source,
     of its own, which ends here."""
     cdef Keyed keyed
     cdef Call call
+    if chunk == 0:
+        raise FastDPError("the sampler has no law")
     if type(source) is Call:
         call = source
         job.call = call.key()
@@ -642,6 +652,7 @@ cdef dict _LEVELS = {"portable": 0, "avx2": 0xD, "avx512": 0xF, "avx512vbmi": 0x
 def config():
     """Return the CPU level and the cipher of the secure default."""
     cdef dict names = {value: name for name, value in CIPHERS.items()}
+    _check(fdp_self_check(), NULL)
     return {
         "cpu": fdp_cpu_level().decode(),
         "cipher": names[fdp_cipher_default()],

@@ -10,6 +10,8 @@ cdef extern from "fastdp.h" nogil:
         FDP_ERR_ENTROPY
         FDP_ERR_MEMORY
         FDP_ERR_RESOLVER
+        FDP_ERR_BUILD
+        FDP_ERR_LEVEL
 
     ctypedef enum fdp_cipher_t:
         FDP_CIPHER_CHACHA20
@@ -41,6 +43,7 @@ cdef extern from "fastdp.h" nogil:
         fdp_resolve_fn resolve
         void *context
 
+    fdp_status_t fdp_self_check()
     fdp_status_t fdp_call_open(fdp_call_t *call)
     void fdp_call_close(fdp_call_t *call)
     void fdp_call_extend(const fdp_call_t *call, uint64_t chunk, uint32_t trial,

@@ -28,9 +28,19 @@
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "fastdp needs a little-endian machine"
 #endif
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#error "the exact kernels' error bounds do not hold under -ffast-math"
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+    defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||                     \
+    defined(__NO_SIGNED_ZEROS__)
+#error "the proofs do not hold under -ffast-math, -Ofast, -funsafe-math-optimizations, \
+-fassociative-math, -freciprocal-math, -ffinite-math-only or -fno-signed-zeros"
 #endif
+/* clang defines no macro for most of these: it is told here. What is left to it is
+ * tried at run time, by fdp_self_check. */
+#if defined(__clang__)
+#pragma clang fp reassociate(off)
+#endif
+_Static_assert(sizeof(1.0) == sizeof(double),
+               "fastdp needs double constants: no -fsingle-precision-constant");
 
 _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8 && sizeof(size_t) == 8,
                "fastdp needs a 64-bit machine");

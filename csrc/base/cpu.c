@@ -109,6 +109,18 @@ static uint32_t fdp_cpu_read(void) { return 0; }
 
 #endif
 
+static const char *const fdp_cpu_names[] = {"", "portable", "avx2", "avx512", "avx512vbmi"};
+
+bool fdp_cpu_named(void)
+{
+    const char *level = getenv("FASTDP_CPU");
+    for (size_t i = 0; i < sizeof fdp_cpu_names / sizeof fdp_cpu_names[0]; i++) {
+        if (level == NULL || strcmp(level, fdp_cpu_names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 static uint32_t fdp_cpu_env(void)
 {
     const char *level = getenv("FASTDP_CPU");

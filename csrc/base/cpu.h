@@ -22,12 +22,15 @@ enum {
  *
  * fdp_cpu_mask()   the mask in force. The environment variable FASTDP_CPU is
  *   read once, by the first call, and can only lower it: "portable" gives 0
- *   (hence ChaCha20), "avx2" removes AVX512, "avx512" removes VBMI. Any other
- *   value is ignored: a misspelt name costs no correctness, and the level shows.
+ *   (hence ChaCha20), "avx2" removes AVX512, "avx512" removes VBMI.
+ *   "avx512vbmi" and "" remove nothing. With any other value no call is opened.
  * fdp_cpu_level()  "avx512vbmi", "avx512", "avx2" or "portable": the widest level in
  *   the mask.
  * fdp_cpu_limit(mask)  for tests: puts `mask` in force, cut down to what the
  *   processor and FASTDP_CPU allow; UINT32_MAX restores everything. A chunk that
  *   is open keeps the level it was opened with. */
+
+/* Whether FASTDP_CPU, if set, names a level. */
+FDP_INTERNAL bool fdp_cpu_named(void);
 
 #endif

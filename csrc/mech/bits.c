@@ -102,6 +102,7 @@ static void settle_slots(draw_t *d, const uint16_t *lane, size_t used)
         }
         d->bit[block] |= (below & valid) << (lane[i] % 64);
     }
+    fdp_wipe(trial, sizeof trial);
     fdp_wipe(more, sizeof more);
 }
 
@@ -115,6 +116,7 @@ static void settle_late(draw_t *d, size_t blocks)
         settle_slots(d, lane, total - taken);
         taken += LATE_SLOTS;
     } while (FDP_UNLIKELY(taken < total));
+    fdp_lanes_close(&d->lanes, blocks, lane, LATE_SLOTS);
 }
 
 /* The bits of `n` elements of a chunk at d->bit. */

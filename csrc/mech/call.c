@@ -9,6 +9,10 @@
 fdp_status_t fdp_call_open(fdp_call_t *call)
 {
     memset(call, 0, sizeof *call);
+    const fdp_status_t checked = fdp_self_check();
+    if (checked != FDP_OK) {
+        return checked;
+    }
     call->stream.cipher = fdp_cipher_default();
     if (fdp_entropy_fill(call->stream.key, sizeof call->stream.key) != 0) {
         fdp_call_close(call);

@@ -175,6 +175,10 @@ fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
 {
     FDP_ALIGNED(64) uint8_t stack[FDP_SCRATCH_SMALL];
     const size_t per_chunk = sampler->chunk_outputs;
+    if (per_chunk == 0) { /* fdp_sampler_prepare was not called */
+        fdp_target_zero(target, n);
+        return FDP_ERR_PARAMETER;
+    }
     fdp_draw_t d = {.call = call,
                 .sampler = sampler,
                 .kernels = fdp_kernels(),

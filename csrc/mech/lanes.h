@@ -7,6 +7,7 @@
 #define FDP_MECH_LANES_H
 
 #include "../base/config.h"
+#include "../base/wipe.h"
 
 #define FDP_MASKS_MOST 512
 
@@ -66,6 +67,15 @@ static inline void fdp_lanes_take(fdp_lanes_t *l, uint16_t *lane, size_t steps,
         l->at += (size_t)fdp_choose(valid, 1 - more, 0);
         l->left = fdp_choose(more, l->left, l->mask[l->where[l->at]]);
     }
+}
+
+/* Which lanes were taken tells of their values. */
+static inline void fdp_lanes_close(fdp_lanes_t *l, size_t masks, uint16_t *lane,
+                                   size_t steps)
+{
+    fdp_wipe(l->where, (masks + 1) * sizeof l->where[0]);
+    fdp_wipe(&l->at, sizeof l->at + sizeof l->left);
+    fdp_wipe(lane, steps * sizeof *lane);
 }
 
 #endif

@@ -157,6 +157,7 @@ static void settle_slots(draw_t *d, size_t at, size_t n, const uint16_t *lane, s
             valid, fdp_choose(sum >= k, sum - k, sum), d->report[lane[i]]);
         fdp_wipe(&t, sizeof t);
     }
+    fdp_wipe(trial, sizeof trial);
     fdp_wipe(more_word, sizeof more_word);
     fdp_wipe(more_v, sizeof more_v);
 }
@@ -178,6 +179,7 @@ static void draw_chunk(draw_t *d, uint64_t number, size_t at, size_t n)
         settle_slots(d, at, n, lane, total - taken);
         taken += SLOTS;
     } while (FDP_UNLIKELY(taken < total));
+    fdp_lanes_close(&d->lanes, masks, lane, SLOTS);
     fdp_chunk_close(&d->chunk);
 }
 

@@ -293,4 +293,5 @@ void fdp_collect(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void *valu
         d->specials += total - taken < steps ? total - taken : steps;
         taken += steps;
     } while (FDP_UNLIKELY(taken < total));
+    fdp_lanes_close(&lanes, count / 64, lane, steps);
 }

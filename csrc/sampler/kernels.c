@@ -4,17 +4,21 @@
 #include "../base/config.h"
 #include "../base/cpu.h"
 
-const fdp_kernels_t *fdp_kernels(void)
-{
+static const fdp_kernels_t *const rows[] = {
 #if FDP_X86_64
-    static const fdp_kernels_t *const rows[] = {&fdp_kernels_avx512vbmi,
-                                                &fdp_kernels_avx512, &fdp_kernels_avx2};
+    &fdp_kernels_avx512vbmi, &fdp_kernels_avx512, &fdp_kernels_avx2,
+#endif
+    &fdp_kernels_portable};
+
+const fdp_kernels_t *fdp_kernels_at(size_t place)
+{
     const uint32_t mask = fdp_cpu_mask();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if ((rows[i]->required & ~mask) == 0) {
+        if ((rows[i]->required & ~mask) == 0 && place-- == 0) {
             return rows[i];
         }
     }
-#endif
-    return &fdp_kernels_portable;
+    return NULL;
 }
+
+const fdp_kernels_t *fdp_kernels(void) { return fdp_kernels_at(0); }

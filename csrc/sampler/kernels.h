@@ -117,5 +117,7 @@ extern const fdp_kernels_t fdp_kernels_avx512vbmi;
 
 /* The best row that this CPU (and FASTDP_CPU) allows. */
 const fdp_kernels_t *fdp_kernels(void);
+/* Those that it allows, the best first; NULL after the last. */
+const fdp_kernels_t *fdp_kernels_at(size_t place);
 
 #endif

@@ -2,6 +2,8 @@
 
 import os
 import runpy
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -73,8 +75,14 @@ def test_flags_that_the_proofs_forbid_are_not_there(configure):
         extension, _ = configure(free=False, **environment)
         flags = extension.extra_compile_args
         assert not [f for f in flags if f.startswith(("-march", "-mcpu", "-Ofast"))]
-        assert not [f for f in flags if "fast-math" in f or "finite-math" in f]
-        assert "-ffp-contract=fast" in flags
+        assert not [f for f in flags if f.endswith("-math") and "-fno-" not in f]
+        # They come after those of CFLAGS, the blanket ones before what they reset.
+        taken_back = ["fast-math", "unsafe-math-optimizations", "associative-math"]
+        taken_back += ["reciprocal-math", "finite-math-only"]
+        places = [flags.index(f"-fno-{name}") for name in taken_back]
+        places.append(flags.index("-fsigned-zeros"))
+        assert max(places) < flags.index("-ffp-contract=fast")
+        assert max(places) < flags.index("-fno-math-errno")
 
 
 def test_the_sanitizer_build_keeps_assertions(configure):
@@ -88,3 +96,17 @@ def test_free_threading_is_declared():
     source = (ROOT / "fastdp" / "_core.pyx").read_text()
     head = source.partition('"""')[0]
     assert "freethreading_compatible=True" in head
+
+
+@pytest.mark.parametrize("level", ["garbage", "AVX2", "avx512 "])
+def test_an_unknown_level_is_refused(level):
+    code = "import fastdp; fastdp.random.bytes(1)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "FASTDP_CPU": level},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "ParameterError: FASTDP_CPU must be" in run.stderr
+    assert level not in run.stderr

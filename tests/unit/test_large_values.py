@@ -90,3 +90,17 @@ def test_more_than_a_chunk_can_hold_fails_closed():
     with pytest.raises(FastDPError, match="status 4"):
         _core.fill(_core.Call(FixedStream("large")), law, None, out)
     assert not out.any()
+
+
+@pytest.mark.parametrize("stream", [None, FixedStream("none")])
+def test_a_sampler_without_a_law_is_refused(stream):
+    empty = _core.Sampler(lambda words, block: 1)
+    out = np.ones(N, np.int64)
+    for draw in (
+        lambda: _core.fill_one(empty, 5, stream),
+        lambda: _core.fill_one_real(empty, 5.0, (1.0, -9.0, 9.0, 0.0), stream),
+        lambda: _core.fill(_core.Call(stream), empty, None, out),
+        lambda: _core.fill(stream, empty, None, out),
+    ):
+        with pytest.raises(FastDPError, match=r"no law|status 1"):
+            draw()
