@@ -2,11 +2,13 @@
 
 from fastdp import _public
 from fastdp.mechanisms.clipped_sum import ClippedSum
+from fastdp.mechanisms.contributions import bound_contributions
 from fastdp.mechanisms.integer import (
     DiscreteGaussian,
     DiscreteLaplace,
     TruncatedLaplace,
 )
+from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
 from fastdp.mechanisms.local import (
     HadamardResponse,
     LocalHashing,
@@ -29,6 +31,7 @@ __all__ = [
     "ExponentialMechanism",
     "Gaussian",
     "HadamardResponse",
+    "KeySelection",
     "Laplace",
     "LocalHashing",
     "Moments",
@@ -40,7 +43,9 @@ __all__ = [
     "SparseVector",
     "TruncatedLaplace",
     "UnaryEncoding",
+    "UnknownHistogram",
     "best_frequency_oracle",
+    "bound_contributions",
     "noisy_argmax",
     "quantiles",
 ]

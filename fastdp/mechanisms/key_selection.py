@@ -1,0 +1,543 @@
+"""Which keys may be shown, and with which counts, when the list of keys is data."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _arrays, _exact, _validate, calibration
+from fastdp import random as fdp_random
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    Event,
+    NeighboringRelation,
+    SelfComposedEvent,
+    TruncatedDiscreteLaplaceEvent,
+    l2_sensitivity,
+)
+from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
+
+_A = NeighboringRelation.ADD_OR_REMOVE_ONE
+_R = NeighboringRelation.REPLACE_ONE
+
+#: Probabilities of a selection are multiples of 1/_ONE.
+_ONE = 2**128
+
+#: A table of more entries takes more than a second to make.
+_MOST_ENTRIES = 2**19
+
+_Array = np.ndarray[Any, Any]
+
+
+class KeySelection(Mechanism):
+    """Selection of the keys that may be shown, each by its number of users.
+
+    A key of n users is shown with the largest probability that any mechanism may give
+    it. What no user has is never shown.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        Of one key, > 0.
+    delta : int, float, Fraction or Decimal
+        Of one key, > 0 and < 1: probability that a key of one user is shown.
+    keys_per_user : int
+        Number of keys that one user has at most: `fastdp.bound_contributions` makes it
+        true.
+    neighboring_relation : NeighboringRelation
+        Under `REPLACE_ONE` a user leaves `keys_per_user` keys and enters as many.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range, or the table of
+        probabilities would have more than 2**19 entries.
+
+    Privacy
+    -------
+    For users added or removed (the neighboring relation): (epsilon, delta) for each of
+    `keys_per_user` keys. The sensitivity is one user a key. Approximate by nature,
+    and exact: probabilities are integers over 2**128, each from the rounded one below
+    it. Timing class T0: a look-up by the count.
+
+    References
+    ----------
+    Desfontaines, Voss, Gipson, Mandayam, "Differentially private partition selection",
+    PoPETs 2022. docs/proofs/keys.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.KeySelection.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> m.least_count(0.5)
+    14
+    >>> m.select(np.array([0, 100])).tolist()
+    [False, True]
+    """
+
+    __slots__ = ("_delta", "_epsilon", "_high", "_low", "_table")
+
+    _delta: Fraction
+    _epsilon: Fraction
+    _table: list[int]
+    _high: _Array  # the table's first 64 bits
+    _low: _Array  # and the next
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real,
+        delta: Real,
+        keys_per_user: int,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> None:
+        e = _validate.positive("epsilon", epsilon)
+        d = _validate.open_unit("delta", delta)
+        keys, relation = _users(keys_per_user, neighboring_relation)
+        table = selection_table(e, d)
+        self._freeze(
+            _arguments=(
+                ("epsilon", _validate.plain(e)),
+                ("delta", _validate.plain(d)),
+                ("keys_per_user", keys),
+                *_said(relation),
+            ),
+            _epsilon=e,
+            _delta=d,
+            _table=table,
+            # The last entry, 1, is not drawn for.
+            _high=np.array([p >> 64 for p in table[:-1]], np.uint64),
+            _low=np.array([p & (2**64 - 1) for p in table[:-1]], np.uint64),
+        )
+
+    @classmethod
+    def from_epsilon_delta(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        *,
+        keys_per_user: int,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> KeySelection:
+        """Return the mechanism whose selections cost (epsilon, delta) together.
+
+        Each of k keys gets epsilon/k and delta/k.
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter, or the table that it needs, is out of range.
+        """
+        keys, relation = _users(keys_per_user, neighboring_relation)
+        moved = _moved(keys, relation)
+        e = _validate.positive("epsilon", epsilon) / moved
+        return cls(
+            epsilon=e,
+            delta=_validate.open_unit("delta", delta) / moved,
+            keys_per_user=keys,
+            neighboring_relation=relation,
+        )
+
+    def event(self) -> Event:
+        """Return the event of one selection, over all keys."""
+        said = dict(self._arguments)
+        relation = said.get("neighboring_relation", _A)
+        one = ApproximateDPEvent(self._epsilon, self._delta, relation)
+        return _times(one, _moved(said["keys_per_user"], relation))
+
+    def probability(self, users: int) -> float:
+        """Return the probability that a key of so many users is shown."""
+        n = _validate.integer("users", users, 0)
+        return self._table[min(n, len(self._table) - 1)] / _ONE
+
+    def least_count(self, probability: Real) -> int:
+        """Return the least number of users for which a key is shown so often."""
+        p = _validate.between("probability", probability, Fraction(0), Fraction(1))
+        return next(n for n, found in enumerate(self._table) if found >= p * _ONE)
+
+    def select(self, users_per_key: Any, *, stream: Stream | None = None) -> _Array:
+        """Return which keys may be shown.
+
+        Parameters
+        ----------
+        users_per_key : ndarray of integers
+            Number of users of each key, not of rows; below 0 counts as 0.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        ndarray of bool
+            Of the shape of `users_per_key`. Show the selected keys sorted or shuffled,
+            never in the data's order: `UnknownHistogram.release` does.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Timing class T0: a look-up by the count.
+        """
+        check_stream(stream)
+        users = _arrays.data("users_per_key", users_per_key, real=False)
+        last = len(self._table) - 1
+        entry = np.clip(users, 0, last).astype(np.int64).reshape(-1)
+        certain = entry == last
+        entry[certain] = 0
+        words = np.frombuffer(
+            fdp_random.bytes(8 * entry.size, stream=stream), np.uint64
+        )
+        high = self._high[entry]
+        shown = (words < high) | certain
+        ties = np.flatnonzero((words == high) & ~certain)
+        if ties.size:
+            more = np.frombuffer(
+                fdp_random.bytes(8 * ties.size, stream=stream), np.uint64
+            )
+            shown[ties] = more < self._low[entry[ties]]
+        result: _Array = shown.reshape(users.shape)
+        return result
+
+
+class UnknownHistogram(Mechanism):
+    """Noisy counts of keys that nobody listed: small ones stay unseen.
+
+    Parameters
+    ----------
+    scale, bound : int, float, Fraction or Decimal; int
+        Truncated discrete Laplace noise; what is not above the bound is not shown.
+    sigma, threshold : int, float, Fraction or Decimal; int
+        Discrete Gaussian noise instead, and what a shown count must be above.
+    keys_per_user : int
+        Number of keys that one user has at most.
+    records_per_key : int
+        How far one user moves the count of each.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type, out of its range, or does not go with another.
+
+    Privacy
+    -------
+    For users added or removed (the neighboring relation), k keys of sensitivity r each.
+    Laplace: every key of the universe, present or not, gets noise; one that nobody has
+    stays at or below the bound, so that only present ones need to be looked at.
+    Gaussian: the keys that both datasets have are a Gaussian mechanism of L2
+    sensitivity sqrt(k) r, a key that only one has is shown with probability at most
+    delta. Approximate, and exact in its own terms. Timing class T0.
+
+    References
+    ----------
+    Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
+    privately", WWW 2009 (thresholds). docs/proofs/keys.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> h = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> keys, counts = h.release(["oslo", "rome", "bonn"], np.array([1, 900, 700]))
+    >>> keys
+    ['bonn', 'rome']
+    """
+
+    __slots__ = ("_least", "_noise")
+
+    _least: int  # a shown count is above it
+    _noise: TruncatedLaplace | DiscreteGaussian
+
+    def __init__(
+        self,
+        *,
+        scale: Real | None = None,
+        bound: int | None = None,
+        sigma: Real | None = None,
+        threshold: int | None = None,
+        keys_per_user: int,
+        records_per_key: int = 1,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> None:
+        keys, relation = _users(keys_per_user, neighboring_relation)
+        _validate.integer("records_per_key", records_per_key, 1, 2**40)
+        noise: TruncatedLaplace | DiscreteGaussian
+        if (
+            scale is not None
+            and bound is not None
+            and (sigma, threshold) == (None, None)
+        ):
+            noise, least = TruncatedLaplace(scale=scale, bound=bound), bound
+            if bound < records_per_key:
+                raise ParameterError(
+                    f"bound must be at least records_per_key, got {bound}"
+                )
+        elif sigma is not None and threshold is not None and scale is bound is None:
+            noise = DiscreteGaussian(sigma=sigma)
+            least = _validate.integer(
+                "threshold", threshold, records_per_key + 1, 2**62
+            )
+        else:
+            raise ParameterError(
+                "scale and bound, or sigma and threshold, must be given together"
+            )
+        law = [(n, v) for n, v in noise._arguments if n in ("scale", "bound", "sigma")]
+        if sigma is not None:
+            law.append(("threshold", least))
+        self._freeze(
+            _arguments=(
+                *law,
+                ("keys_per_user", keys),
+                ("records_per_key", records_per_key),
+                *_said(relation),
+            ),
+            _noise=noise,
+            _least=least,
+        )
+
+    @classmethod
+    def from_epsilon_delta(
+        cls,
+        epsilon: Real,
+        delta: Real,
+        *,
+        keys_per_user: int,
+        records_per_key: int = 1,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> UnknownHistogram:
+        """Return the mechanism with truncated Laplace noise for (epsilon, delta).
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter, or what it needs, is out of range.
+        """
+        keys, relation = _users(keys_per_user, neighboring_relation)
+        r = _validate.integer("records_per_key", records_per_key, 1, 2**40)
+        moved = _moved(keys, relation)
+        e = _validate.positive("epsilon", epsilon) / moved
+        d = _validate.open_unit("delta", delta) / moved
+        return cls(
+            scale=r / e,
+            bound=calibration.truncated_laplace_bound(e, d, sensitivity=r),
+            keys_per_user=keys,
+            records_per_key=r,
+            neighboring_relation=relation,
+        )
+
+    @classmethod
+    def from_rho_delta(
+        cls,
+        rho: Real,
+        delta: Real,
+        *,
+        keys_per_user: int,
+        records_per_key: int = 1,
+        neighboring_relation: NeighboringRelation = _A,
+    ) -> UnknownHistogram:
+        """Return the mechanism with Gaussian noise: rho-zCDP but for delta.
+
+        Errors are those of `from_epsilon_delta`.
+        """
+        keys, relation = _users(keys_per_user, neighboring_relation)
+        r = _validate.integer("records_per_key", records_per_key, 1, 2**40)
+        d = _validate.open_unit("delta", delta)
+        moved = _moved(keys, relation)
+        sigma = calibration.gaussian_sigma_from_rho(
+            rho, sensitivity=l2_sensitivity(moved * r**2)
+        )
+        return cls(
+            sigma=sigma,
+            threshold=_threshold(Fraction(sigma), d / moved, r),
+            keys_per_user=keys,
+            records_per_key=r,
+            neighboring_relation=relation,
+        )
+
+    def event(self) -> Event:
+        """Return the event of one release, over all keys."""
+        said = dict(self._arguments)
+        relation = said.get("neighboring_relation", _A)
+        moved, r = _moved(said["keys_per_user"], relation), said["records_per_key"]
+        if isinstance(self._noise, TruncatedLaplace):
+            one = TruncatedDiscreteLaplaceEvent(
+                sensitivity=r,
+                scale=_validate.exact("scale", self._noise.scale),
+                bound=self._noise.bound,
+                neighboring_relation=relation,
+            )
+            return _times(one, moved)
+        sigma = _validate.exact("sigma", self._noise.sigma)
+        shown = min(moved * _tail(sigma, self._least - r), Fraction(1))
+        return ComposedEvent(
+            (
+                DiscreteGaussianEvent(
+                    l2_sensitivity(moved * r**2),
+                    sigma,
+                    coordinates=moved,
+                    neighboring_relation=relation,
+                ),
+                ApproximateDPEvent(Fraction(0), shown, relation),
+            )
+        )
+
+    def release(
+        self, keys: Any, counts: Any, *, stream: Stream | None = None
+    ) -> tuple[Any, _Array]:
+        """Return the keys that may be shown, sorted, and their noisy counts.
+
+        Parameters
+        ----------
+        keys : list of str, bytes or int, or ndarray of strings or integers
+            A key that comes twice has the sum of its counts.
+        counts : ndarray of integers, shape (len(keys),)
+            Below 1 counts as absent.
+        stream : Stream, optional
+            As in `KeySelection.select`.
+
+        Returns
+        -------
+        keys : list, or ndarray of the dtype of `keys`
+            Sorted by bytes (strings) or value, never in the data's order.
+        counts : ndarray of int64
+            Each above the bound or threshold.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype or shape. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Timing class T0.
+        """
+        check_stream(stream)
+        listed, known = key_column("keys", keys)
+        exact = _arrays.data("counts", counts, real=False)
+        if exact.shape != (len(listed),):
+            raise ParameterError(
+                f"counts must have shape ({len(listed)},), got {exact.shape}"
+            )
+        listed, exact = _merged(listed, np.where(known, exact.astype(np.int64), 0))
+        noisy = self._noise.release(exact, stream=stream)
+        shown = noisy > self._least
+        found = listed[shown]
+        return (found if isinstance(keys, np.ndarray) else found.tolist()), noisy[shown]
+
+
+# ---- tables ------------------------------------------------------------------------
+
+
+def selection_table(epsilon: Fraction, delta: Fraction) -> list[int]:
+    """Return the largest P_0 = 0, P_1, ..., 2**128 that hide one user of a key.
+
+    Each entry comes from the rounded one below it, with a rational below e**epsilon.
+    docs/proofs/keys.md.
+    """
+    d = delta.numerator * _ONE // delta.denominator
+    if d == 0 or epsilon > 1 << 12:
+        raise ParameterError("delta must be at least 2**-128, and epsilon at most 4096")
+    length = 2 / epsilon * Fraction(math.log1p(float(epsilon / delta) / 2))
+    if length > _MOST_ENTRIES:
+        raise ParameterError(
+            "epsilon and delta must be large enough for a table of at most 2**19 "
+            f"probabilities, got {float(epsilon)!r} and {float(delta)!r} a key"
+        )
+    bits = 192 + 2 * int(epsilon)
+    _, above = _exact.exp_neg(epsilon.numerator, epsilon.denominator, bits)
+    table, p = [0], 0
+    while p < _ONE:
+        grown = (p << bits) // above + d
+        left = _ONE - p - d
+        p = min(grown, _ONE + (-left * above >> bits) if left > 0 else _ONE, _ONE)
+        table.append(p)
+    return table
+
+
+def _threshold(sigma: Fraction, delta: Fraction, r: int) -> int:
+    """Return the least t > r with P(r + N > t) <= delta."""
+    low, high = r, r + 1
+    while _tail(sigma, high - r) > delta:
+        low, high = high, r + 2 * (high - r)
+        if high > 2**62:
+            raise CalibrationError("threshold must be <= 2**62, but more is needed")
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _tail(sigma, middle - r) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _tail(sigma: Fraction, m: int) -> Fraction:
+    """Return a bound of P(N > m), N discrete Gaussian, m >= 1.
+
+    The normalizing sum is at least max(1, sigma sqrt(2 pi)) (Poisson's formula); terms
+    are summed up to 40 sigma or 2**16 of them, and an integral bounds the rest.
+    """
+    s = float(sigma)
+    x = np.arange(m + 1, m + 2 + min(int(40 * s) + 2, 2**16), dtype=np.float64)
+    head = math.fsum(np.exp(-((x / s) ** 2) / 2))
+    rest = s * math.sqrt(math.pi / 2) * math.erfc(float(x[-1]) / s / math.sqrt(2))
+    bound = (head + rest) / max(1.0, s * math.sqrt(2 * math.pi))
+    # Exponents are below 2**10 where a term counts: roundings cost less than 2**-38.
+    return Fraction(bound) * (1 + Fraction(1, 2**38)) + Fraction(1, 2**1050)
+
+
+# ---- parameters and data -----------------------------------------------------------
+
+
+def _users(keys: object, relation: object) -> tuple[int, NeighboringRelation]:
+    if not isinstance(relation, NeighboringRelation):
+        raise DTypeError(
+            "neighboring_relation must be a NeighboringRelation, "
+            f"got {type(relation).__name__}"
+        )
+    return _validate.integer("keys_per_user", keys, 1, 2**40), relation
+
+
+def _said(relation: NeighboringRelation) -> tuple[tuple[str, Any], ...]:
+    return () if relation is _A else (("neighboring_relation", relation),)
+
+
+def _moved(keys: int, relation: NeighboringRelation) -> int:
+    """Return the number of keys in which neighbors differ."""
+    return 2 * keys if relation is _R else keys
+
+
+def _times(event: Event, count: int) -> Event:
+    return event if count == 1 else SelfComposedEvent(event, count)
+
+
+def _merged(keys: _Array, counts: _Array) -> tuple[_Array, _Array]:
+    """Return distinct keys with a count, sorted, and the sums of their counts.
+
+    Sums are made of halves of 31 bits, carried, and clamped to 2**62 once.
+    """
+    present = counts > 0
+    distinct, place = np.unique(keys[present], return_inverse=True)
+    high = np.zeros(len(distinct), np.int64)
+    low = np.zeros(len(distinct), np.int64)
+    np.add.at(high, place, counts[present] >> 31)
+    np.add.at(low, place, counts[present] & (2**31 - 1))
+    high += low >> 31
+    whole = np.minimum(high, 2**31 - 1) * 2**31 + (low & (2**31 - 1))
+    return distinct, np.where(high < 2**31, whole, 2**62)
