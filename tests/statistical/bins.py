@@ -1,7 +1,7 @@
 """Bins with exact probabilities, and the chi-square test over them.
 
-Family-wise alpha is 1e-6 by Bonferroni: every p-value of this directory is
-compared with 1e-6 / FAMILY.
+Family-wise alpha is 1e-7 by Bonferroni: every p-value of this directory is
+compared with 1e-7 / FAMILY.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from scipy import stats
 
 #: At least as many p-values as a run of the whole directory computes.
 FAMILY = 200
-ALPHA = 1e-6 / FAMILY
+ALPHA = 1e-7 / FAMILY
 
 #: Values at most in one searchsorted pass: keeps memory at tens of megabytes.
 SLAB = 4_000_000

@@ -1,6 +1,6 @@
 """Chi-square of the secure default stream against the exact laws.
 
-n = 4e6 draws a parameter in CI, 1e8 in the slow run; alpha = 5e-9 a test (1e-6 for
+n = 4e6 draws a parameter in CI, 1e8 in the slow run; alpha = 5e-10 a test (1e-7 for
 the family); power above 0.99 against a parameter wrong by 1 % (0.2 % in the slow
 run), which every test checks for its own bins. Zero, both signs and the deep tails
 have bins of their own. The default stream has no seed: a failure repeats only if
@@ -71,7 +71,7 @@ def test_chi_square_sees_a_value_that_is_one_percent_too_frequent() -> None:
     bins = bins_of(DiscreteGaussian(3), N)
     other = bins.probability.copy()
     other[other.size // 2] *= 1.01
-    assert power(bins.probability, other / other.sum(), N) > 0.1
+    assert power(bins.probability, other / other.sum(), N) > 0.08
     assert power(bins.probability, other / other.sum(), MANY) > 0.999999
 
 

@@ -1,6 +1,6 @@
 """Outputs of one call, of neighbouring chunks and of different calls: independent.
 
-n = 4e6 a test, alpha = 5e-9 (family 1e-6). Correlations have standard deviation
+n = 4e6 a test, alpha = 5e-10 (family 1e-7). Correlations have standard deviation
 n**-0.5 = 5e-4, so the power is 0.99 against a correlation of 0.0041; tables of
 neighbours (25 cells) against one cell in 25 that is 8 % too frequent.
 """

@@ -1,6 +1,6 @@
 """Chi-square of Bernoulli bits and local reports from the secure default stream.
 
-alpha = 5e-9 a test (1e-6 for the family). n = 3.2e7 bits or 4e6 reports in CI, thirty
+alpha = 5e-10 a test (1e-7 for the family). n = 3.2e7 bits or 4e6 reports in CI, thirty
 times as many in the slow run; power above 0.99 against a probability that is wrong
 by 1 % of itself (10 % for rare bits, 2 % with 1,000 cells), or by a fifth of that in
 the slow run, which every test checks for its own cells.

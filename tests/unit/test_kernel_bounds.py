@@ -134,7 +134,8 @@ def law(t: float) -> _tables.LaplaceTable:
 def least_of(scale: float) -> int:
     """The power of prepare_laplace."""
     power = 12
-    while power < 24 and 3 * scale / 2 ** (power + 1) > 2.0 ** (power - 30):
+    strip = 0.77 * (2 * scale + 1)
+    while power < 24 and strip / 2 ** (power + 1) > 2.0 ** (power - 30):
         power += 1
     return 1 << power
 

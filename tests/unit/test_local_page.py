@@ -37,7 +37,7 @@ def test_the_tour() -> None:
     names = run(tour, {})
     truth = np.bincount(np.minimum(names["values"], 4), minlength=5)
     errors = (names["est"].counts - truth) / names["est"].standard_errors
-    assert np.max(np.abs(errors)) < 6
+    assert np.max(np.abs(errors)) < 8  # standard errors of 5: false alarm 7e-15
     assert names["est"].consistent().counts.sum() == pytest.approx(100_000)
 
 

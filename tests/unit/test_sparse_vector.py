@@ -266,8 +266,9 @@ def test_equal_parameters_are_not_the_same_vector() -> None:
 
 
 def test_two_vectors_have_their_own_noise() -> None:
-    noisy = {int(fastdp.SparseVector(100, 1)._noisy_threshold[0]) for _ in range(200)}
-    assert len(noisy) == 200
+    # Two of 50 are equal with probability below 50**2/2 / (4 * 2**40) = 3e-10.
+    noisy = {int(fastdp.SparseVector(100, 1)._noisy_threshold[0]) for _ in range(50)}
+    assert len(noisy) == 50
 
 
 def test_repr_shows_public_parameters_alone() -> None:
@@ -412,4 +413,4 @@ def test_accuracy_is_what_the_proof_says() -> None:
         values[[50, 100, 150]] = reach
         said = vector.test(values)
         wrong += said.size != 151 or np.flatnonzero(said).tolist() != [50, 100, 150]
-    assert wrong <= 5  # 0.3 expected at most; 6 or more has probability below 1e-6
+    assert wrong <= 8  # 0.3 expected at most; false alarm below 4e-11
