@@ -12,7 +12,7 @@ import contextlib
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -463,6 +463,14 @@ class AtomicOutput:
 def _cannot_write(path: Path, error: OSError) -> FastDPError:
     reason = os.strerror(error.errno) if error.errno else "writing failed"
     return FastDPError(f"cannot write {path}: {reason}")
+
+
+def with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
+    """Return the schema with more of its own metadata."""
+    if not metadata:
+        return schema
+    own = dict(schema.metadata or {})
+    return schema.with_metadata({**own, **metadata})
 
 
 def open_sink(kind: str, path: Path, schema: pa.Schema, codec: str | None) -> Sink:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _cells, _check, _common, _files, _reports, release
+from fastdp.cli import _cells, _check, _common, _files, _ledgered, _reports, release
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ fastdp estimate needs: format version, mechanism, exact probabilities, categorie
 Privacy: each report protects one row against everybody, the collector included; a
 person in several rows spends epsilon for each. Exact mechanisms on the operating
 system's randomness. Reading the cells takes a time that may depend on the data (timing
-class T0). Each run is a release of its own and spends its budget again.
+class T0). Each run is a release of its own and spends its budget again,
+but for --ledger: the same command twice gives the same file and one charge.
 """
 
 
@@ -113,6 +114,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
+    _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -136,6 +138,12 @@ def run(arguments: argparse.Namespace) -> int:
     _validate.integer("workers", arguments.workers, 1)
     text = _files.table_format("--output", arguments.output) == "csv"
     _files.table_format("INPUT", arguments.input)
+    ledgered = _ledgered.require_options(arguments)
+    if ledgered and text:
+        raise ParameterError(
+            "--output must end in .parquet with --ledger: reports in CSV need a second "
+            "file, and one is written once"
+        )
     _common.require_pyarrow("collect")
     with _files.open_source(
         arguments.input, [("--column", arguments.column)]
@@ -146,17 +154,26 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.check:
             print(_checked(arguments.column, description, source))
             return 0
-        with _outputs(arguments.output, description, text=text) as temporary:
-            collection = _Collection(description, arguments.workers, text=text)
-            sink = _files.open_sink(
-                "csv" if text else "parquet",
-                temporary,
-                collection.schema,
-                source.codec,
-            )
+        collection = _Collection(description, arguments.workers, text=text)
+
+        def write(path: Path, metadata: Mapping[str, str]) -> int:
+            schema = _files.with_metadata(collection.schema, metadata)
+            form = "csv" if text else "parquet"
+            sink = _files.open_sink(form, path, schema, source.codec)
             with contextlib.closing(sink), _common.progress(source.rows) as advance:
-                rows = collection.copy(source, sink, advance)
-    print(_statement(arguments, description, rows), file=sys.stderr)
+                return collection.copy(source, sink, advance)
+
+        rows: int | None
+        if ledgered:
+            facts = {"column": arguments.column, "reports": description.to_json()}
+            rows = _ledgered.written_once(arguments, mechanism.event(), facts, write)
+        else:
+            with _outputs(arguments.output, description, text=text) as temporary:
+                rows = write(temporary, {})
+    if rows is None:
+        print(_ledgered.replayed(arguments), file=sys.stderr)
+    else:
+        print(_statement(arguments, description, rows), file=sys.stderr)
     return 0
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import decimal
+import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _cells, _check, _common, _files
+from fastdp.cli import _cells, _check, _common, _files, _ledgered
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ command takes may depend on the data (timing class T0). The lines, separators an
 quotes of a CSV file are its public structure; where the text of a cell may break
 them, use Parquet. Cells of a CSV file of more than 1 MiB, shared among the columns
 that are read, are unreadable, and empty if kept. Each run is a release of its own and
-spends its budget again.
+spends its budget again, but for --ledger: the same command twice gives the same file
+and one charge.
 """
 
 
@@ -145,6 +147,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
+    _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -184,6 +187,7 @@ def run(arguments: argparse.Namespace) -> int:
     mechanism = _mechanism(arguments, kind)
     _validate.integer("workers", arguments.workers, 1)
     _require_distinct(arguments)
+    ledgered = _ledgered.require_options(arguments)
     output_format = _files.table_format("--output", arguments.output)
     _files.table_format("INPUT", arguments.input)
     _common.require_pyarrow("release")
@@ -200,14 +204,36 @@ def run(arguments: argparse.Namespace) -> int:
             print(_checked(arguments.columns, kind, source))
             return 0
         release = _Release(arguments, kind, mechanism, source.schema)
-        with _files.AtomicOutput(arguments.output) as temporary:
-            sink = _files.open_sink(
-                output_format, temporary, release.schema, source.codec
-            )
+
+        def write(path: Path, metadata: Mapping[str, str]) -> int:
+            schema = _files.with_metadata(release.schema, metadata)
+            sink = _files.open_sink(output_format, path, schema, source.codec)
             with contextlib.closing(sink), _common.progress(source.rows) as advance:
-                rows = release.copy(source, sink, advance)
-    print(_statement(arguments, kind, mechanism, rows), file=sys.stderr)
+                return release.copy(source, sink, advance)
+
+        rows: int | None
+        if ledgered:
+            event = mechanism.event(arguments.sensitivity)
+            rows = _ledgered.written_once(arguments, event, _facts(arguments), write)
+        else:
+            with _files.AtomicOutput(arguments.output) as temporary:
+                rows = write(temporary, {})
+    if rows is None:
+        print(_ledgered.replayed(arguments), file=sys.stderr)
+    else:
+        print(_statement(arguments, kind, mechanism, rows), file=sys.stderr)
     return 0
+
+
+def _facts(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the public facts of the release, as a ledger compares them."""
+    names = ("mechanism", "epsilon", "delta", "rho", "sensitivity", "granularity")
+    given = {name: getattr(arguments, name) for name in (*names, "coordinates")}
+    return {
+        **{name: str(value) for name, value in given.items() if value is not None},
+        "columns": json.dumps(arguments.columns),
+        "keep": json.dumps(arguments.keep),
+    }
 
 
 def _checked(names: Sequence[str], kind: _Kind, source: _files.Source) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -91,6 +90,36 @@ class BudgetState:
     retry_distance: Fraction
     entries: int
     is_open: bool
+
+    def __str__(self) -> str:
+        """Return what was spent of what, in short."""
+        sums = [
+            f"{name.replace('_', ' ')} {float(spent):.6g} of "
+            f"{float(self.limit[name]):.6g}"
+            for name, spent in self.spent.items()
+        ]
+        if self.filter == "ApproximateFilter":
+            return f"{sums[0]} (or {sums[1]}), {sums[2]}"
+        return sums[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as JSON knows it, fractions as text."""
+        relation = self.neighboring_relation
+        return {
+            "name": self.name,
+            "filter": self.filter,
+            "guarantee": self.guarantee,
+            "unit": self.unit,
+            "neighboring_relation": relation and relation.name,
+            "group_size": self.group_size,
+            "block_of": self.block_of,
+            "limit": {name: str(value) for name, value in self.limit.items()},
+            "spent": {name: str(value) for name, value in self.spent.items()},
+            "used": self.used,
+            "retry_distance": str(self.retry_distance),
+            "entries": self.entries,
+            "is_open": self.is_open,
+        }
 
     @property
     def used(self) -> float:
@@ -313,28 +342,3 @@ def _limits(admission: PrivacyFilter[Any]) -> tuple[Fraction, ...]:
         return admission._epsilon, admission._rho, admission._delta
     limit: Fraction = admission._limit  # type: ignore[attr-defined]
     return (limit,)
-
-
-def closed(budget: Budget) -> Budget:
-    """Return the row of the budget, closed for good."""
-    return replace(budget, is_open=False)
-
-
-def as_json_state(state: BudgetState) -> Mapping[str, Any]:
-    """Return a budget's state as JSON knows it."""
-    relation = state.neighboring_relation
-    return {
-        "name": state.name,
-        "filter": state.filter,
-        "guarantee": state.guarantee,
-        "unit": state.unit,
-        "neighboring_relation": relation and relation.name,
-        "group_size": state.group_size,
-        "block_of": state.block_of,
-        "limit": {name: str(value) for name, value in state.limit.items()},
-        "spent": {name: str(value) for name, value in state.spent.items()},
-        "used": state.used,
-        "retry_distance": str(state.retry_distance),
-        "entries": state.entries,
-        "open": state.is_open,
-    }

@@ -653,6 +653,21 @@ class Ledger:
         """
         _care.write_lines(_care.exported(self._store, bodies=bodies), path)
 
+    def to_html(self) -> str:
+        """Audit the ledger and return one self-contained page on it.
+
+        Budgets as bars, spending over the entries, transactions with their terms, and
+        whether the chain is verified. No answer is on it.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        from fastdp.ledger import _page
+
+        return _page.page(self._store, self._uuid, self.audit())
+
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy a ledger in SQLite to a new file; it opens when it is adopted.
 

@@ -1,0 +1,337 @@
+"""``fastdp ledger``: durable budgets, and releases that are drawn and charged once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fastdp.cli import _common, _files, _ledgered, release
+from fastdp.exceptions import FastDPError, ParameterError
+
+_DESCRIPTION = """\
+Durable budgets. A release with --ledger, --budget and --label is charged before
+anything is drawn, and drawn once: the same command again, after a crash or from another
+machine, gives the same file and spends nothing. LEDGER is a SQLite file on a local disk
+or postgresql://..., for many machines. docs/ledger.md and docs/operations.md say more.
+"""
+
+_RELATIONS = ("add-or-remove-one", "replace-one", "replace-special")
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser of ``fastdp``."""
+    parser = commands.add_parser(
+        "ledger",
+        help="durable budgets: make, charge, show, audit, back up",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verbs = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="verb", required=True
+    )
+
+    def verb(name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
+        made = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
+        made.add_argument("ledger", metavar="LEDGER", help="file or postgresql://...")
+        made.set_defaults(run=run)
+        return made.add_argument
+
+    add = verb("init", _init, "Make a new ledger.")
+    add("--witness", metavar="FILE", help="small file on another volume, made here")
+
+    add = verb("budget", _budget, "Make a budget; it is never refilled.")
+    add("name", metavar="NAME", help="name of the budget")
+    add("--epsilon", metavar="E", type=release.number, help="pure, or with --delta")
+    add("--delta", metavar="D", type=release.number, help="approximate, with --epsilon")
+    add("--zcdp-rho", metavar="R", type=release.number, help="zero-concentrated")
+    add("--gdp-mu", metavar="M", type=release.number, help="Gaussian")
+    add(
+        "--rdp-order",
+        metavar="A",
+        type=release.number,
+        help="Renyi, with --epsilon for the divergence",
+    )
+    add("--unit", metavar="NAME", required=True, help="whom it is about: person, ...")
+    add("--neighbors", choices=_RELATIONS, required=True, help="neighboring relation")
+    add("--block-of", metavar="NAME", help="data set of whose units this is a block")
+
+    add = verb("show", _show, "Show budgets and what was spent.")
+    add("--json", action="store_true", help="as JSON, with exact fractions")
+    add("--html", metavar="FILE", type=Path, help="audit, and write a page")
+
+    add = verb("spend", _spend, "Charge what is done outside of the ledger.")
+    add("--label", metavar="LABEL", required=True, help="name of this use")
+    add("--budget", metavar="NAME", action="append", required=True, dest="budgets")
+    add("--event", metavar="FILE", type=Path, help="JSON of an event (to_json)")
+    add("--epsilon", metavar="E", type=release.number, help="pure, or with --delta")
+    add("--delta", metavar="D", type=release.number, help="with --epsilon")
+    add("--rho", metavar="R", type=release.number, help="zero-concentrated")
+    add("--neighbors", choices=_RELATIONS, help="relation of a stated epsilon or rho")
+    add("--count", metavar="N", type=int, default=1, help="how often")
+    add("--dry-run", action="store_true", help="say what would be left; write nothing")
+
+    add = verb("audit", _audit, "Verify all chains, sums and answers.")
+    add(
+        "--receipt",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="released file, or its receipts: the ledger must hold them",
+    )
+
+    add = verb("export", _export, "Write all entries as lines of JSON.")
+    add("-o", "--output", metavar="FILE", type=Path, required=True)
+    add("--bodies", action="store_true", help="write the answers, too")
+
+    add = verb("backup", _backup, "Copy a ledger in SQLite, consistently.")
+    add("output", metavar="FILE", type=Path)
+
+    add = verb("adopt", _adopt, "Make a moved or restored copy the ledger.")
+    add("--note", metavar="TEXT", required=True, help="why, for the chain")
+    add("--receipt", metavar="FILE", type=Path, action="append", default=[])
+    add(
+        "--forfeit", metavar="NAME", action="append", default=[], help="budget to close"
+    )
+
+    add = verb("forfeit", _forfeit, "Close a budget for good.")
+    add("name", metavar="NAME")
+    add("--note", metavar="TEXT", required=True, help="why, for the chain")
+
+    add = verb("migrate", _migrate, "Move a ledger; the old one is frozen.")
+    add("target", metavar="TARGET", help="new file or postgresql://...")
+    add("--note", metavar="TEXT", required=True, help="why, for the chain")
+
+
+# ---- verbs -----------------------------------------------------------------------
+
+
+def _open(arguments: argparse.Namespace) -> Any:
+    import fastdp
+
+    return fastdp.ledger.open(arguments.ledger)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    import fastdp
+
+    with fastdp.ledger.create(arguments.ledger, witness=arguments.witness) as book:
+        facts = book.describe()
+    lines = [(name, text) for name, text in facts.items()]
+    print(_common.statement("fastdp: new ledger", lines), file=sys.stderr)
+    return 0
+
+
+def _relation(text: str | None) -> Any:
+    from fastdp.accounting import NeighboringRelation
+
+    if text is None:
+        raise ParameterError("--neighbors must be given with --epsilon or --rho")
+    return NeighboringRelation[text.upper().replace("-", "_")]
+
+
+def _budget(arguments: argparse.Namespace) -> int:
+    from fastdp import accounting
+
+    relation = _relation(arguments.neighbors)
+    found = (
+        arguments.epsilon,
+        arguments.delta,
+        arguments.zcdp_rho,
+        arguments.gdp_mu,
+        arguments.rdp_order,
+    )
+    admission: Any
+    match found:
+        case (epsilon, None, None, None, None) if epsilon is not None:
+            admission = accounting.PureFilter(epsilon, relation)
+        case (epsilon, delta, None, None, None) if None not in (epsilon, delta):
+            admission = accounting.ApproximateFilter(
+                epsilon, delta, neighboring_relation=relation
+            )
+        case (None, None, rho, None, None) if rho is not None:
+            admission = accounting.ZCDPFilter(rho, relation)
+        case (None, None, None, mu, None) if mu is not None:
+            admission = accounting.GDPFilter(mu, relation)
+        case (epsilon, None, None, None, order) if None not in (epsilon, order):
+            admission = accounting.RDPFilter(order, epsilon, relation)
+        case _:
+            raise ParameterError(
+                "one limit must be given: --epsilon, --epsilon and --delta, "
+                "--zcdp-rho, --gdp-mu, or --rdp-order and --epsilon"
+            )
+    with _open(arguments) as book:
+        book.add_budget(
+            arguments.name, admission, unit=arguments.unit, block_of=arguments.block_of
+        )
+        print(_table(book.budgets()))
+    return 0
+
+
+def _table(budgets: Mapping[str, Any]) -> str:
+    """Return budgets as lines of text."""
+    if not budgets:
+        return "no budget yet: fastdp ledger budget makes one"
+    lines = []
+    for state in budgets.values():
+        shut = "" if state.is_open else ", closed"
+        lines.append(
+            f"{state.name}: {state.used:.1%} spent ({state}), per {state.unit}{shut}"
+        )
+    return "\n".join(lines)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with _open(arguments) as book:
+        budgets = book.budgets()
+        if arguments.html is not None:
+            with _files.AtomicOutput(arguments.html) as temporary:
+                temporary.write_text(book.to_html(), encoding="utf-8")
+        if arguments.json:
+            print(json.dumps({n: b.to_dict() for n, b in budgets.items()}, indent=1))
+            return 0
+        print("\n".join(f"{name}: {text}" for name, text in book.describe().items()))
+    print(_table(budgets))
+    return 0
+
+
+def _spend(arguments: argparse.Namespace) -> int:
+    event = _event(arguments)
+    with _open(arguments) as book:
+        if arguments.dry_run:
+            left = book.preview(event, budgets=arguments.budgets, count=arguments.count)
+            print(_table(left))
+            return 0
+        book.spend(
+            event,
+            label=arguments.label,
+            budgets=arguments.budgets,
+            count=arguments.count,
+        )
+        budgets = book.budgets()
+    print(_table({name: budgets[name] for name in sorted(arguments.budgets)}))
+    return 0
+
+
+def _event(arguments: argparse.Namespace) -> Any:
+    from fastdp import accounting
+
+    given = tuple(
+        value is not None
+        for value in (
+            arguments.event,
+            arguments.epsilon,
+            arguments.delta,
+            arguments.rho,
+        )
+    )
+    if given == (True, False, False, False):
+        text = _files.read_text("--event", arguments.event, 1 << 24)
+        return accounting.Event.from_json(text)
+    if given not in {
+        (False, True, False, False),
+        (False, True, True, False),
+        (False, False, False, True),
+    }:
+        raise ParameterError(
+            "one of --event, --epsilon (with --delta) or --rho must be given"
+        )
+    relation = _relation(arguments.neighbors)
+    if arguments.rho is not None:
+        return accounting.ZCDPEvent(arguments.rho, neighboring_relation=relation)
+    return accounting.ApproximateDPEvent(
+        arguments.epsilon, arguments.delta or Fraction(0), neighboring_relation=relation
+    )
+
+
+def _receipts(paths: list[Path]) -> list[Any]:
+    """Return the receipts in released files."""
+    import fastdp
+
+    found: list[Any] = []
+    for path in paths:
+        found += fastdp.ledger.receipts_from_json(_receipt_text(path))
+    return found
+
+
+def _receipt_text(path: Path) -> str:
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        path = path.with_name(f"{path.name}.receipts.json")
+    if kind not in (".parquet", ".arrow", ".feather"):
+        return _files.read_text("--receipt", path, 1 << 24)
+    _common.require_pyarrow("ledger audit --receipt")
+    import pyarrow as pa
+    from pyarrow import ipc, parquet
+
+    try:
+        if kind == ".parquet":
+            metadata = parquet.read_schema(path).metadata
+        else:
+            metadata = ipc.open_file(path).schema.metadata
+    except (pa.ArrowException, OSError):
+        raise FastDPError(f"--receipt cannot read {path}") from None
+    text = (metadata or {}).get(_ledgered.RECEIPTS.encode())
+    if text is None:
+        raise ParameterError(f"--receipt must be released by a ledger, {path} is not")
+    return str(text, "utf-8", "replace")
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    receipts = _receipts(arguments.receipt)
+    with _open(arguments) as book:
+        found = book.audit(receipts=receipts)
+    print(
+        f"{found.entries} entries, {found.labels} labels, {found.answers} answers, "
+        f"{found.pending} pending; {len(receipts)} receipts"
+    )
+    for name, head in found.heads.items():
+        print(f"{name}: last link {head}")
+    for problem in found.problems:
+        print(f"PROBLEM: {problem}")
+    print("verified" if found.ok else "NOT verified")
+    return 0 if found.ok else 1
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    with _open(arguments) as book:
+        book.export(arguments.output, bodies=arguments.bodies)
+    return 0
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    with _open(arguments) as book:
+        book.backup(arguments.output)
+    return 0
+
+
+def _adopt(arguments: argparse.Namespace) -> int:
+    import fastdp
+
+    closed = fastdp.ledger.adopt(
+        arguments.ledger,
+        note=arguments.note,
+        receipts=_receipts(arguments.receipt),
+        forfeit=arguments.forfeit,
+    )
+    print("adopted; closed: " + (", ".join(closed) or "none"))
+    return 0
+
+
+def _forfeit(arguments: argparse.Namespace) -> int:
+    with _open(arguments) as book:
+        book.forfeit(arguments.name, note=arguments.note)
+    return 0
+
+
+def _migrate(arguments: argparse.Namespace) -> int:
+    import fastdp
+
+    fastdp.ledger.migrate(arguments.ledger, arguments.target, note=arguments.note)
+    return 0

@@ -1,0 +1,183 @@
+"""`fastdp ledger`, releases through it, and its page in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import fastdp
+from fastdp import accounting
+from fastdp.cli import main
+
+pytest.importorskip("pyarrow")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("clinic,visits\na,10\nb,20\nc,30\n")
+    run("ledger init budget.db --witness witness.json")
+    relation = "--unit person --neighbors"
+    run(f"ledger budget budget.db clinic --zcdp-rho 0.5 {relation} add-or-remove-one")
+    run(
+        "ledger budget budget.db analyst --epsilon 3 --delta 1e-6 "
+        f"{relation} add-or-remove-one"
+    )
+    run(f"ledger budget budget.db local --epsilon 3 {relation} replace-one")
+    return tmp_path
+
+
+def run(line, code=0):
+    assert main(line.split()) == code
+
+
+RELEASE = (
+    "release visits.csv --column visits --keep clinic --mechanism discrete-gaussian "
+    "--rho 0.01 --sensitivity 1 --ledger budget.db --budget clinic --label W47"
+)
+COLLECT = (
+    "collect visits.csv --column clinic --categories a,b,c --epsilon 1 "
+    "--ledger budget.db --budget local --label reports -o reports.parquet"
+)
+
+
+@pytest.mark.parametrize("output", ["private.parquet", "private.csv"])
+def test_the_same_command_twice_gives_the_same_file_and_one_charge(
+    here, capsys, output
+):
+    run(f"{RELEASE} -o {output}")
+    body = Path(output).read_bytes()
+    capsys.readouterr()
+    run(f"{RELEASE} -o {output}")
+    assert "nothing: the file was released before" in capsys.readouterr().err
+    assert Path(output).read_bytes() == body
+    with fastdp.ledger.open("budget.db") as book:
+        spent = book.budget("clinic").spent["rho"]
+    assert 0 < spent <= 0.01
+    run(f"ledger audit budget.db --receipt {output}")
+    assert "verified" in capsys.readouterr().out
+    Path(output).unlink()
+    run(f"{RELEASE} -o {output}", 1)
+    assert "missing; it is not drawn again" in capsys.readouterr().err
+    run(f"{RELEASE} -o {output}".replace("0.01", "0.02"), 1)
+    assert "another transaction" in capsys.readouterr().err
+
+
+def test_reports_are_collected_once(here, capsys):
+    run(COLLECT)
+    body = Path("reports.parquet").read_bytes()
+    run(COLLECT)
+    assert Path("reports.parquet").read_bytes() == body
+    run("estimate reports.parquet -o frequencies.csv")
+    run("ledger audit budget.db --receipt reports.parquet")
+    run(COLLECT.replace(".parquet", ".csv"), 2)
+    assert "must end in .parquet with --ledger" in capsys.readouterr().err
+
+
+def test_a_budget_that_does_not_cover_writes_nothing(here, capsys):
+    run(f"{RELEASE} -o big.parquet".replace("0.01", "0.7").replace("W47", "big"), 1)
+    assert "does not cover" in capsys.readouterr().err
+    assert not Path("big.parquet").exists()
+    assert list(here.glob(".big*")) == []
+    run(f"{RELEASE} -o x.parquet".replace("--label W47", ""), 2)
+    assert "must be given together" in capsys.readouterr().err
+
+
+def test_spending_showing_and_exporting(here, capsys):
+    event = accounting.PureDPEvent(0.5)
+    Path("event.json").write_text(event.to_json())
+    spend = "ledger spend budget.db --label x --budget analyst"
+    run(f"{spend} --event event.json --dry-run")
+    run(f"{spend} --event event.json")
+    run(f"{spend} --event event.json", 1)
+    assert "spent already" in capsys.readouterr().err
+    run(f"{spend} --epsilon 1", 2)
+    run(f"{spend} --rho 1 --epsilon 1 --neighbors replace-one", 2)
+    capsys.readouterr()
+    run("ledger show budget.db --json")
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["analyst"]["spent"]["epsilon"] == "1/2"
+    run("ledger export budget.db -o audit.jsonl --bodies")
+    run("ledger export budget.db -o audit.jsonl", 1)
+    run("ledger budget budget.db no --unit person --neighbors replace-one", 2)
+    assert "one limit must be given" in capsys.readouterr().err
+
+
+def test_backup_adopt_forfeit_and_migrate(here, capsys):
+    run(f"{RELEASE} -o private.parquet")
+    run("ledger backup budget.db copy.db")
+    run("ledger show copy.db", 1)
+    assert "fastdp ledger adopt" in capsys.readouterr().err
+    run("ledger adopt copy.db --note moved --receipt private.parquet")
+    run("ledger forfeit copy.db local --note lost")
+    run("ledger migrate copy.db new.db --note larger")
+    capsys.readouterr()
+    run("ledger show new.db")
+    assert "local: 0.0% spent (epsilon 0 of 3), per person, closed" in (
+        capsys.readouterr().out
+    )
+    run("ledger show none.db", 1)
+    assert "no ledger at none.db" in capsys.readouterr().err
+
+
+# ---- the page ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(here):
+    run(f"{RELEASE} -o private.parquet")
+    for number in range(8):
+        run(
+            f"ledger spend budget.db --label <b>{number}</b>&{number} --budget clinic "
+            "--rho 1/20 --neighbors add-or-remove-one"
+        )
+    run("ledger show budget.db --html page.html")
+    return here / "page.html"
+
+
+def test_the_page_is_whole_and_escapes_what_it_shows(page):
+    text = page.read_text()
+    assert not re.search(r"<script|https?://|src=|@import|url\(", text)
+    assert "&lt;b&gt;3&lt;/b&gt;&amp;3" in text
+    assert "<b>3</b>" not in text
+    assert text.count("class='bar") == 3
+    assert "Chain verified" in text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not here")
+def test_a_browser_shows_the_page(page, tmp_path):
+    picture = tmp_path / "page.png"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    command = [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}"]
+    shot = subprocess.run(
+        [*command, f"--screenshot={picture}", "--window-size=1000,1400", page.as_uri()],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert shot.returncode == 0
+    matplotlib = pytest.importorskip("matplotlib.image")
+    pixels = matplotlib.imread(picture)[..., :3]
+    assert pixels.shape[1] == 1000
+
+    def share(red, green, blue):
+        wanted = [red / 255, green / 255, blue / 255]
+        return (abs(pixels - wanted) < 0.02).all(axis=2).mean()
+
+    # The bar of the clinic at 82 % is in the color of a warning, and wide.
+    assert share(0xB4, 0x5F, 0x06) > 0.004
+    assert share(0x22, 0x71, 0x3D) > 0.0001  # verified
+    assert share(0xA6, 0x1B, 0x1B) < 0.01
+
+
+def test_a_page_of_a_broken_ledger_says_so(here, monkeypatch):
+    from fastdp.ledger import _page
+    from fastdp.ledger._chain import Audit
+
+    assert "The audit failed" in _page._verdict(Audit(problems=["<entry> 3"]))
+    assert "&lt;entry&gt; 3" in _page._verdict(Audit(problems=["<entry> 3"]))
