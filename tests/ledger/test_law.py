@@ -55,8 +55,11 @@ def check_law(labels):
     print(f"chi-square {statistic:.1f} on {len(expected) - 1}, z {product:.2f}")
     assert statistic < limit
     assert abs(product) < 9
-    # Stated: each second attempt is free at epsilon, 0 here.
-    assert book.budget("all").spent["epsilon"] == labels * Fraction(1, 2)
+    # Second attempts are free until their distances add up to 2^-30; then they pay.
+    free = min(labels, 2**45 // 2 // 2**30)
+    state = book.budget("all")
+    assert state.retry_distance == free * Fraction(2, 2**45)
+    assert state.spent["epsilon"] == (2 * labels - free) * Fraction(1, 2)
     assert book.audit().problems == []
 
 
