@@ -68,6 +68,9 @@ class ClippedSum(Mechanism):
     constant : int, float, Fraction or Decimal, optional
         A multiple of the granularity that leads every row, outside the clipping: with
         1 the first entry of the sum is the noisy number of rows.
+    rows_per_unit : int
+        Number of rows that one individual has at most: `fastdp.bound_contributions`
+        makes it true.
     neighboring_relation : NeighboringRelation
         Under `REPLACE_ONE` a row may become any other.
 
@@ -122,10 +125,13 @@ class ClippedSum(Mechanism):
         changed: int | None = None,
         blocks: int | None = None,
         constant: Real | None = None,
+        rows_per_unit: int = 1,
         neighboring_relation: NeighboringRelation = _A,
     ) -> None:
         name, parameter = _one_noise(sigma, scale)
-        _check_shape(dimension, norm, changed, blocks, neighboring_relation)
+        _check_shape(
+            dimension, norm, changed, blocks, rows_per_unit, neighboring_relation
+        )
         if norm == 1 and name == "sigma":
             raise ParameterError('norm must be 2 or "inf" for sigma, got 1: use scale=')
         if norm == 2 and name == "scale":
@@ -148,10 +154,11 @@ class ClippedSum(Mechanism):
             "changed": changed,
             "blocks": blocks,
             "constant": None if constant is None else _validate.plain(lead * step),
+            "rows_per_unit": rows_per_unit,
             "neighboring_relation": neighboring_relation,
         }
-        unsaid = {"changed": None, "blocks": None, "constant": None}
-        unsaid["neighboring_relation"] = _A  # type: ignore[assignment]
+        unsaid: dict[str, Any] = {"changed": None, "blocks": None, "constant": None}
+        unsaid.update(rows_per_unit=1, neighboring_relation=_A)
         self._freeze(
             _arguments=tuple(
                 (key, value)
@@ -186,8 +193,8 @@ class ClippedSum(Mechanism):
     ) -> ClippedSum:
         """Return the mechanism with the least Laplace noise for pure `epsilon`.
 
-        `options` are granularity, changed, blocks, constant and neighboring_relation
-        of the constructor.
+        `options` are granularity, changed, blocks, constant, rows_per_unit and
+        neighboring_relation of the constructor.
 
         Raises
         ------
@@ -293,6 +300,7 @@ class ClippedSum(Mechanism):
             Fraction(lead),
             squared=gaussian,
             blocks="blocks" in said,
+            rows=said.get("rows_per_unit", 1),
             relation=relation,
         )
         steps = self._parameter / self._step
@@ -305,7 +313,7 @@ class ClippedSum(Mechanism):
             coordinates=_coordinates(
                 **{
                     key: options[key]
-                    for key in ("dimension", "blocks", "constant")
+                    for key in ("dimension", "blocks", "constant", "rows_per_unit")
                     if key in options
                 },
                 neighboring_relation=relation,
@@ -488,6 +496,7 @@ def _check_shape(
     norm: object,
     changed: object = None,
     blocks: object = None,
+    rows_per_unit: object = 1,
     neighboring_relation: object = _A,
 ) -> None:
     most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
@@ -499,6 +508,7 @@ def _check_shape(
             raise ParameterError('changed goes with norm="inf" only')
     if blocks is not None:
         _validate.integer("blocks", blocks, 1, 2**32)
+    _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
     if not isinstance(neighboring_relation, NeighboringRelation):
         raise DTypeError(
             "neighboring_relation must be a NeighboringRelation, "
@@ -554,10 +564,11 @@ def _moved(
     changed: int | None = None,
     blocks: int | None = None,
     constant: Real | None = None,
+    rows_per_unit: int = 1,
     neighboring_relation: NeighboringRelation = _A,
 ) -> Fraction:
     """Return the (squared) sensitivity in the data's unit; integers have no more."""
-    _check_shape(dimension, norm, changed, blocks, neighboring_relation)
+    _check_shape(dimension, norm, changed, blocks, rows_per_unit, neighboring_relation)
     if norm == (1 if squared else 2):
         raise ParameterError(f'norm must be {3 - norm} or "inf" for this noise')
     entry = _validate.between("radius", radius, *_RADII)
@@ -572,6 +583,7 @@ def _moved(
         lead,
         squared=squared,
         blocks=blocks is not None,
+        rows=rows_per_unit,
         relation=neighboring_relation,
     )
 
@@ -582,17 +594,21 @@ def _distance(
     *,
     squared: bool,
     blocks: bool,
+    rows: int,
     relation: NeighboringRelation,
 ) -> Fraction:
-    """Return how far one record moves the sums: an L1 norm or a squared L2 norm.
+    """Return how far one individual moves the sums: an L1 norm or a squared L2 norm.
 
     `row` bounds what is clipped and `lead` is the constant's part, in the same norm. A
     replaced row moves by two rows within a block, and two whole rows, orthogonal to
-    each other, where the block changes as well.
+    each other, where the block changes as well. Several rows may become fewer.
     """
+    many = rows**2 if squared else rows
     if relation is not _R:
-        return row + lead
+        return many * (row + lead)
     within = (4 if squared else 2) * row
+    if rows > 1:
+        return many * max(within, (4 if squared else 2) * (row + lead))
     return max(within, 2 * (row + lead)) if blocks else within
 
 
@@ -601,12 +617,13 @@ def _coordinates(
     *,
     blocks: int | None = None,
     constant: Real | None = None,
+    rows_per_unit: int = 1,
     neighboring_relation: NeighboringRelation = _A,
     **_: Any,
 ) -> int:
-    """Return the number of entries of the release that one record can move."""
-    width = dimension + (constant is not None)
-    return width * (2 if blocks is not None and neighboring_relation is _R else 1)
+    """Return the number of entries of the release that one individual can move."""
+    moved = rows_per_unit * (2 if neighboring_relation is _R else 1)
+    return (dimension + (constant is not None)) * min(moved, blocks or 1)
 
 
 # ---- data --------------------------------------------------------------------------

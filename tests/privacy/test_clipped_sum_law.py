@@ -115,6 +115,21 @@ def test_blocks_with_a_constant(relation):
     assert float(m.event().sensitivity) ** 2 == pytest.approx(max(squares), rel=1e-9)
 
 
+@pytest.mark.parametrize("relation", [A, R])
+def test_several_rows_of_one_individual(relation):
+    m = fastdp.ClippedSum(
+        scale=1, radius=2, dimension=1, norm=1, granularity=1, blocks=2, constant=1,
+        rows_per_unit=2, neighboring_relation=relation,
+    )  # fmt: skip
+    rows = [(x, b) for x in (-9.0, 0.0, 9.0) for b in (0, 1, 2)]
+    people = [block_sums(m, np.zeros((0, 1)), [])]
+    for a, b in itertools.product(rows, repeat=2):
+        people.append(block_sums(m, np.array([[a[0]], [b[0]]]), [a[1], b[1]]))
+    others = people if relation is R else people[:1]
+    moved = max(int(np.abs(p - q).sum()) for p in people for q in others)
+    assert m.event().sensitivity == moved
+
+
 def test_clipping_row_and_constant_as_a_whole_would_be_found():
     """Rows (1, x) clipped to B = sqrt(2): (0, -+sqrt 2) are 2 sqrt(2) apart, not 2."""
     whole = fastdp.ClippedSum(
@@ -228,6 +243,7 @@ def test_accumulators_show_nothing_and_clear():
         ({"sigma": 1, "changed": 1}, "changed goes with"),
         ({"sigma": 1, "norm": "inf", "changed": 3}, "changed must be"),
         ({"sigma": 1, "blocks": 0}, "blocks must be"),
+        ({"sigma": 1, "rows_per_unit": 0}, "rows_per_unit must be"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):
