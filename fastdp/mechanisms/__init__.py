@@ -20,6 +20,14 @@ from fastdp.mechanisms.local import (
 from fastdp.mechanisms.moments import Moments
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
 from fastdp.mechanisms.quantile import Quantiles, quantiles
+from fastdp.mechanisms.quick import (
+    Estimate,
+    count,
+    histogram,
+    mean,
+    sum,
+    variance,
+)
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.sparse_vector import SparseVector
@@ -28,6 +36,7 @@ __all__ = [
     "ClippedSum",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Estimate",
     "ExponentialMechanism",
     "Gaussian",
     "HadamardResponse",
@@ -46,8 +55,13 @@ __all__ = [
     "UnknownHistogram",
     "best_frequency_oracle",
     "bound_contributions",
+    "count",
+    "histogram",
+    "mean",
     "noisy_argmax",
     "quantiles",
+    "sum",
+    "variance",
 ]
 
 _public.show(globals())

@@ -273,6 +273,11 @@ class ClippedSum(Mechanism):
         """Standard deviation of the noise on each entry, in the data's unit."""
         return self._noise.std * float(self._step)
 
+    def confidence_interval(self, level: float) -> tuple[float, float]:
+        """Return (low, high) that holds the noise on one entry at this level."""
+        low, high = self._noise.confidence_interval(level)
+        return low * float(self._step), high * float(self._step)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of a release."""
