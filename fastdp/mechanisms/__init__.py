@@ -21,7 +21,6 @@ from fastdp.mechanisms.moments import Moments
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
 from fastdp.mechanisms.quantile import Quantiles, quantiles
 from fastdp.mechanisms.quick import (
-    Estimate,
     count,
     histogram,
     mean,
@@ -36,7 +35,6 @@ __all__ = [
     "ClippedSum",
     "DiscreteGaussian",
     "DiscreteLaplace",
-    "Estimate",
     "ExponentialMechanism",
     "Gaussian",
     "HadamardResponse",

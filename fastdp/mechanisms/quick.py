@@ -178,7 +178,7 @@ def sum(
             x, (low, high), 1, epsilon, rho, user, records_per_user, _R, level, stream
         )
         interval = found.sum_interval(level)
-    return Estimate(found.sum, interval, level, found.mechanism.event(), unit)
+        return Estimate(found.sum, interval, level, found.mechanism.event(), unit)
     unit, most = _unit(user, records_per_user)
     name, budget = _budget(epsilon, rho)
     make = ClippedSum.from_epsilon if name == "epsilon" else ClippedSum.from_rho

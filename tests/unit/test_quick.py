@@ -90,7 +90,7 @@ def test_what_is_shown():
     assert repr(found).endswith("level=0.95, unit='row')")
     accountant = fastdp.accounting.PureAccountant()
     accountant.compose(found.event)
-    assert accountant.epsilon() <= 1
+    assert accountant.epsilon(0) <= 1
     text = fastdp.count(["a", "b", None], epsilon=1, level=SURE)
     assert contains(text, 2)
     assert contains(fastdp.count([], epsilon=1, level=SURE), 0)
