@@ -240,13 +240,12 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_fill_permutation(const fdp_call_t *call,
 
 /* ---- local randomizers --------------------------------------------------- */
 
-/* Bernoulli(p): [U < p'] with p' = min(p, 1 - p) = 0.digit..., the other way round if
- * `invert`. docs/proofs/bernoulli.md */
+/* Bernoulli(p), eight bits at a time: column c gives the pattern alias[c] if U < cut(c),
+ * a real number, and c itself if not. docs/proofs/bernoulli.md */
 typedef struct {
-    uint32_t invert;
-    uint32_t beyond;   /* p' has digits after these       */
-    uint64_t digit[3]; /* floor(2^192 p'), highest first  */
-    void *owner;       /* handed to the resolver          */
+    uint8_t plane[8][256]; /* byte b of min(floor(2^64 cut), 2^64 - 1), highest first */
+    uint8_t alias[256];
+    void *owner;           /* handed to the resolver */
 } fdp_bernoulli_t;
 
 #define FDP_BITS_CHUNK 32768 /* outputs of a chunk of Bernoulli bits */

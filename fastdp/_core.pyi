@@ -4,6 +4,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar, final
 
 import numpy as np
 
+from fastdp._exact_bits import Patterns
 from fastdp._stream import Stream
 from fastdp._tables import GaussianTable, LaplaceTable
 
@@ -56,7 +57,7 @@ class Sampler:
 
 @final
 class Bernoulli:
-    def __init__(self, p: Fraction, resolver: _Resolver) -> None: ...
+    def __init__(self, table: Patterns, resolver: _Resolver) -> None: ...
 
 @final
 class Response:

@@ -691,18 +691,18 @@ _DTYPES[np.dtype(np.bool_)] = FDP_BOOL
 
 @cython.final
 cdef class Bernoulli:
-    """A prepared Bernoulli law: digits of min(p, 1 - p) and the exact resolver."""
+    """A prepared Bernoulli law: the alias table of its patterns, `_exact_bits.Patterns`,
+    and the exact resolver."""
 
     cdef fdp_bernoulli_t c
     cdef object resolver
 
-    def __cinit__(self, p, resolver):
-        less = min(p, 1 - p)
-        scaled, rest = divmod(less.numerator << 192, less.denominator)
-        self.c.invert = p != less
-        self.c.beyond = rest != 0
-        for i in range(3):
-            self.c.digit[2 - i] = (scaled >> (64 * i)) & 0xFFFFFFFFFFFFFFFF
+    def __cinit__(self, table, resolver):
+        for c in range(256):
+            self.c.alias[c] = table.alias[c]
+            cut = min((table.cut[c] << 64) // table.whole, 0xFFFFFFFFFFFFFFFF)
+            for b in range(8):
+                self.c.plane[b][c] = cut >> (56 - 8 * b) & 0xFF
         self.resolver = resolver
         self.c.owner = <void *> resolver
 

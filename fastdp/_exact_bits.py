@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fastdp._exact import SECOND, Block, Enclosure, Uniform
 
@@ -35,25 +35,58 @@ def _rational(theta: Fraction) -> Enclosure:
     return bound
 
 
-def bernoulli(p: Fraction) -> Resolver:
-    """Return the resolver of late ties with the lesser of `p` and 1 - `p`.
+class Patterns(NamedTuple):
+    """An alias table of the 256 patterns of eight Bernoulli bits.
+
+    Column c yields `alias[c]` if U < cut[c]/whole, and c itself if not.
+    """
+
+    cut: tuple[int, ...]
+    alias: bytes
+    whole: int
+
+
+def patterns(p: Fraction) -> Patterns:
+    """Return the table of a probability in [0, 1], by Walker's method in integers."""
+    ones, zeros = p.numerator, p.denominator - p.numerator
+    whole = p.denominator**8
+    mass = []
+    for c in range(256):
+        count = c.bit_count()
+        mass.append(256 * ones**count * zeros ** (8 - count))
+    cut, alias = [0] * 256, bytearray(range(256))
+    small = [c for c in range(256) if mass[c] < whole]
+    large = [c for c in range(256) if mass[c] > whole]
+    while small:  # what one lacks another has, and the sum is exact
+        c, other = small.pop(), large[-1]
+        cut[c], alias[c] = whole - mass[c], other
+        mass[other] -= cut[c]
+        if mass[other] <= whole:
+            large.pop()
+            if mass[other] < whole:
+                small.append(other)
+    return Patterns(tuple(cut), bytes(alias), whole)
+
+
+def bernoulli(table: Patterns) -> Resolver:
+    """Return the resolver of ties of which 64 bits of U do not decide.
 
     Parameters
     ----------
-    p : Fraction
-        Probability in [0, 1].
+    table : Patterns
+        That of the probability.
 
     Returns
     -------
     callable
-        Of the words (number of known bits of U, these bits, 0): 1 if U is below
-        min(p, 1 - p), else 0. A larger `p` is the caller's to invert.
+        Of the words (64 bits of U, column, 0): the pattern.
     """
-    bound = _rational(min(p, 1 - p))
 
     def resolve(words: tuple[int, int, int], block: Block) -> int:
-        nbits, prefix, _ = words
-        return int(Uniform(prefix, nbits, block).below(bound))
+        prefix, column, _ = words
+        bound = _rational(Fraction(table.cut[column], table.whole))
+        below = Uniform(prefix, 64, block).below(bound)
+        return table.alias[column] if below else column
 
     return resolve
 

@@ -147,9 +147,8 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out)
 
     ctypedef struct fdp_bernoulli_t:
-        uint32_t invert
-        uint32_t beyond
-        uint64_t digit[3]
+        uint8_t plane[8][256]
+        uint8_t alias[256]
         void *owner
 
     ctypedef struct fdp_response_t:

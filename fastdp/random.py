@@ -86,7 +86,8 @@ def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
 @lru_cache(maxsize=512)
 def bernoulli_law(p: Fraction) -> _core.Bernoulli:
     """Return the prepared law of bits that are 1 with probability `p`."""
-    return _core.Bernoulli(p, _exact_bits.bernoulli(p))
+    table = _exact_bits.patterns(p)
+    return _core.Bernoulli(table, _exact_bits.bernoulli(table))
 
 
 @lru_cache(maxsize=512)

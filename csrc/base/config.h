@@ -74,6 +74,9 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #else
 #define FDP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
+/* A sum in a vector register is taken as written: gcc makes trees of long ones, whose
+ * leaves it then keeps in memory. */
+#define FDP_IN_ORDER(x) __asm__("" : "+v"(x))
 #define FDP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FDP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -1,12 +1,13 @@
 /* bits.c: Bernoulli bits, and answers flipped by them.
  *
- *   fill_group    the words of up to 8192 lanes, and the bits that 8 + 16 of them decide
- *   settle_late   further bits for the lanes that are left, a fixed number at a time
- *   draw_chunk    the bits of a chunk
+ *   draw_chunk    patterns of eight bits by the kernel, ties left out
+ *   settle_ties   the ties by 56 more bits, a fixed number at a time
  *   fdp_flip_*    bits onto the caller's data, packed or a byte each
  *
- * Element e of a chunk is lane e ^ 7, so that a block's bits, stored little-endian, are
- * bytes packed with the first element on top.
+ * A pattern is a byte of packed bits, the first element on top. Words of a chunk:
+ * blocks of 64 columns and 64 first bytes of U; from FAIR on a fair bit for each
+ * element, packed alike; from TIES on the further bits of the ties, 64 ranks a unit:
+ * seven bytes of U each, as planes, then the places of the idle steps.
  */
 #include <string.h>
 
@@ -16,21 +17,28 @@
 #include "../rng/stream.h"
 #include "../sampler/kernels.h"
 #include "labels.h"
-#include "lanes.h"
+#include "ranks.h"
 
-#define GROUP 8192 /* lanes whose words lie together: bytes, spares, fair bits */
-#define GROUP_BYTES (GROUP + 2048)
-#define BLOCKS (GROUP / 64)
-#define LATE_SLOTS 8 /* the mean is below 0.006: more have probability below 2^-64 */
+#define PATTERNS (FDP_BITS_CHUNK / 8)
+#define BLOCKS (PATTERNS / 64)
+#define GROUP 8192 /* answers whose bytes lie together */
+#define FAIR (2 * PATTERNS)
+#define TIES (FAIR + PATTERNS)
+#define UNIT 1024
+/* A pattern is a tie with probability 2^-8: more have probability below 2^-64 among the
+ * 4096 of a chunk, and below 2^-80 among 64. */
+#define SLOTS 64
+#define FEW_SLOTS 16
 
 typedef struct {
-    FDP_ALIGNED(64) uint8_t word[GROUP_BYTES];
-    FDP_ALIGNED(64) uint64_t bit[FDP_BITS_CHUNK / 64];
-    uint64_t fair[FDP_BITS_CHUNK / 64];
-    uint64_t late[FDP_BITS_CHUNK / 64 + 1];
-    uint64_t late24[FDP_BITS_CHUNK / 64];
+    FDP_ALIGNED(64) uint8_t word[2 * PATTERNS];
+    FDP_ALIGNED(64) uint8_t flip[PATTERNS];
+    FDP_ALIGNED(64) uint8_t fair[PATTERNS];
+    FDP_ALIGNED(64) uint8_t more[UNIT];
+    FDP_ALIGNED(64) uint8_t column[SLOTS];
+    FDP_ALIGNED(64) uint8_t settled[SLOTS];
+    uint64_t tie[BLOCKS];
     uint64_t answer[GROUP / 8];
-    fdp_lanes_t lanes;
     fdp_chunk_t chunk;
     const fdp_call_t *call;
     const fdp_bernoulli_t *law;
@@ -42,111 +50,81 @@ typedef struct {
 
 /* ---- bits ---------------------------------------------------------------- */
 
-static void fill_group(draw_t *d, size_t group, size_t blocks)
+/* Where the column of a pattern is; its byte of U lies 64 bytes behind. */
+static size_t word_of(size_t place) { return place / 64 * 128 + place % 64; }
+
+/* The pattern of slot i exactly, by the caller's resolver. */
+static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
 {
-    const uint64_t offset = (uint64_t)group * GROUP_BYTES;
-    const size_t first = group * BLOCKS;
-    const size_t side = (blocks * 8 + 63) & ~(size_t)63;
-    uint8_t *const spare = d->word + GROUP, *const fair = spare + 1024;
-    fdp_chunk_main(&d->chunk, offset, d->word, blocks * 64);
-    fdp_chunk_main(&d->chunk, offset + GROUP, spare, side);
-    if (d->want_fair) {
-        fdp_chunk_main(&d->chunk, offset + GROUP + 1024, fair, side);
-        memcpy(d->fair + first, fair, blocks * 8);
+    uint64_t uniform = d->word[word_of(place) + 64];
+    for (size_t b = 0; b < 7; b++) {
+        uniform = uniform << 8 | d->more[64 * b + i];
     }
-    d->kernels->bernoulli(d->law, d->word, (const uint64_t *)(const void *)spare,
-                          d->bit + first, d->late + first, d->late24 + first, blocks);
-}
-
-/* 64 bits of p' from bit `from` (< 128) on, the first of them on top. */
-static uint64_t digits_from(const fdp_bernoulli_t *law, unsigned from)
-{
-    const unsigned word = from / 64, shift = from % 64;
-    return law->digit[word] << shift | law->digit[word + 1] >> (64 - shift);
-}
-
-/* [U < p'] exactly, by the caller's resolver. */
-static uint64_t resolve(draw_t *d, uint32_t lane, unsigned known)
-{
-    fdp_pending_t pending = {.chunk = d->number, .trial = lane, .owner = d->law->owner};
-    pending.word[0] = known;
-    pending.word[1] = d->law->digit[0] >> (64 - known);
+    fdp_pending_t pending = {.chunk = d->number,
+                             .trial = place,
+                             .word = {uniform, d->column[i], 0},
+                             .owner = d->law->owner};
     int64_t value[2] = {0, 0};
     const int kept = d->call->resolve(d->call->context, &pending, value);
+    fdp_wipe(&pending, sizeof pending);
     d->failed |= kept < 0;
-    return kept > 0 && value[0] != 0;
+    return (uint8_t)value[0];
 }
 
-/* Settles LATE_SLOTS lanes, of which `used` are late; the others are written back. */
-static void settle_slots(draw_t *d, const uint16_t *lane, size_t used)
+static void settle_ties(draw_t *d, size_t blocks)
 {
-    uint32_t trial[LATE_SLOTS];
-    uint64_t more[LATE_SLOTS][2];
-    for (size_t i = 0; i < LATE_SLOTS; i++) {
-        trial[i] = lane[i];
-    }
-    fdp_chunk_extend(&d->chunk, trial, LATE_SLOTS, 0, (uint8_t *)more);
-    for (size_t i = 0; i < LATE_SLOTS; i++) {
-        const size_t block = lane[i] / 64;
-        const uint64_t valid = i < used;
-        const uint64_t has24 = (d->late24[block] >> (lane[i] % 64)) & 1;
-        const uint64_t high = fdp_choose(has24, digits_from(d->law, 24),
-                                         digits_from(d->law, 8));
-        const uint64_t low = fdp_choose(has24, digits_from(d->law, 88),
-                                        digits_from(d->law, 72));
-        uint64_t below = (more[i][0] < high) |
-                         ((more[i][0] == high) & (more[i][1] < low));
-        const uint64_t open = valid & (more[i][0] == high) & (more[i][1] == low);
-        if (FDP_UNLIKELY(open)) {
-            below = resolve(d, lane[i], has24 ? 24 : 8);
-        }
-        d->bit[block] |= (below & valid) << (lane[i] % 64);
-    }
-    fdp_wipe(trial, sizeof trial);
-    fdp_wipe(more, sizeof more);
-}
-
-static void settle_late(draw_t *d, size_t blocks)
-{
-    const size_t total = fdp_lanes_open(&d->lanes, d->late, blocks);
-    uint16_t lane[LATE_SLOTS];
-    size_t taken = 0;
+    const size_t slots = blocks == 1 ? FEW_SLOTS : SLOTS;
+    fdp_ranks_t ranks;
+    fdp_ranks_open(&ranks, d->tie, blocks);
+    uint64_t offset = TIES;
     do {
-        fdp_lanes_take(&d->lanes, lane, LATE_SLOTS, blocks * 64);
-        settle_slots(d, lane, total - taken);
-        taken += LATE_SLOTS;
-    } while (FDP_UNLIKELY(taken < total));
-    fdp_lanes_close(&d->lanes, blocks, lane, LATE_SLOTS);
+        uint16_t idle[SLOTS], place[SLOTS];
+        fdp_chunk_main(&d->chunk, offset, d->more, 9 * SLOTS);
+        offset += UNIT;
+        memcpy(idle, d->more + 7 * SLOTS, sizeof idle);
+        const uint64_t live = fdp_ranks_take(&ranks, idle, blocks * 64, place, slots);
+        for (size_t i = 0; i < slots; i++) {
+            d->column[i] = d->word[word_of(place[i])];
+        }
+        const uint64_t open =
+            d->kernels->flip_settle(d->law, d->column, d->more, d->settled, slots) & live;
+        for (size_t i = 0; FDP_UNLIKELY(open != 0) && i < slots; i++) {
+            if (open >> i & 1) {
+                d->settled[i] = resolve(d, i, place[i]);
+            }
+        }
+        for (size_t i = 0; i < slots; i++) { /* a tie's pattern is 0 so far */
+            d->flip[place[i]] ^= d->settled[i] & (uint8_t)(0 - (live >> i & 1));
+        }
+        fdp_wipe(place, sizeof place);
+    } while (FDP_UNLIKELY(ranks.left != 0));
+    fdp_wipe(&ranks, sizeof ranks);
 }
 
-/* The bits of `n` elements of a chunk at d->bit. */
+/* The bits of `n` elements of a chunk at d->flip. */
 static void draw_chunk(draw_t *d, uint64_t number, size_t n)
 {
-    const size_t blocks = (n + 63) / 64;
-    const uint64_t invert = 0 - (uint64_t)d->law->invert;
+    const size_t blocks = (n + 511) / 512;
     d->number = number;
     fdp_chunk_open(&d->chunk, &d->call->stream, number);
-    for (size_t done = 0; done < blocks; done += BLOCKS) {
-        fill_group(d, done / BLOCKS, blocks - done < BLOCKS ? blocks - done : BLOCKS);
+    fdp_chunk_main(&d->chunk, 0, d->word, blocks * 128);
+    if (d->want_fair) {
+        fdp_chunk_main(&d->chunk, FAIR, d->fair, blocks * 64);
     }
-    settle_late(d, blocks);
+    d->kernels->flip_patterns(d->law, d->word, d->flip, d->tie, blocks);
+    settle_ties(d, blocks);
     fdp_chunk_close(&d->chunk);
-    for (size_t g = 0; g < blocks; g++) {
-        d->bit[g] ^= invert;
-    }
 }
 
 /* ---- onto the data ------------------------------------------------------- */
 
-static void xor_bits(const uint8_t *x, const uint8_t *flip, size_t n, uint8_t *out)
+static void xor_bits(const draw_t *d, const uint8_t *x, size_t n, uint8_t *out)
 {
     const size_t bytes = (n + 7) / 8;
     if (x == NULL) {
-        memcpy(out, flip, bytes);
+        memcpy(out, d->flip, bytes);
     } else {
-        for (size_t i = 0; i < bytes; i++) {
-            out[i] = x[i] ^ flip[i];
-        }
+        d->kernels->xor_bytes(x, d->flip, out, bytes);
     }
     if (n % 8 != 0) {
         out[bytes - 1] &= (uint8_t)(0xff00u >> (n % 8));
@@ -159,8 +137,8 @@ static void flip_group(draw_t *d, size_t first, size_t n, const void *x,
     const size_t words = (n + 63) / 64 * 8;
     memset((uint8_t *)d->answer + n, 0, 8 * words - n);
     fdp_load_answers(x, x_type, at, n, (uint8_t *)d->answer);
-    d->kernels->flip_bytes((const uint8_t *)d->bit + first / 8,
-                           (const uint8_t *)d->fair + first / 8, other, d->answer, words);
+    d->kernels->flip_bytes(d->flip + first / 8, d->fair + first / 8, other, d->answer,
+                           words);
     memcpy(out + at, d->answer, n);
 }
 
@@ -179,17 +157,18 @@ static void draw_open(draw_t *d, const fdp_call_t *call, const fdp_bernoulli_t *
 /* Wipes what n bits have used: a small call must not pay for a chunk. */
 static void draw_close(draw_t *d, size_t n)
 {
-    if (n > 64) {
+    if (n > 512) {
         fdp_wipe(d, sizeof *d);
         return;
     }
-    fdp_wipe(d->word, 1024); /* the least unit of the stream */
-    fdp_wipe(d->word + GROUP, 2048);
-    fdp_wipe(d->bit, sizeof d->bit[0]);
-    fdp_wipe(d->fair, sizeof d->fair[0]);
-    fdp_wipe(d->late, 2 * sizeof d->late[0]);
-    fdp_wipe(d->late24, sizeof d->late24[0]);
-    fdp_wipe(d->answer, 8 * sizeof d->answer[0]);
+    fdp_wipe(d->word, UNIT); /* the least that the stream writes */
+    fdp_wipe(d->fair, UNIT);
+    fdp_wipe(d->more, UNIT);
+    fdp_wipe(d->flip, 64);
+    fdp_wipe(d->column, sizeof d->column);
+    fdp_wipe(d->settled, sizeof d->settled);
+    fdp_wipe(d->tie, sizeof d->tie[0]);
+    fdp_wipe(d->answer, 512);
 }
 
 fdp_status_t fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law,
@@ -200,8 +179,7 @@ fdp_status_t fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law,
     for (size_t done = 0; done < n && !d.failed; done += FDP_BITS_CHUNK) {
         const size_t part = n - done < FDP_BITS_CHUNK ? n - done : FDP_BITS_CHUNK;
         draw_chunk(&d, first_chunk++, part);
-        xor_bits(x == NULL ? NULL : x + done / 8, (const uint8_t *)d.bit, part,
-                 out + done / 8);
+        xor_bits(&d, x == NULL ? NULL : x + done / 8, part, out + done / 8);
     }
     const bool failed = d.failed;
     draw_close(&d, n);

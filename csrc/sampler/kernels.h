@@ -67,11 +67,13 @@ typedef struct {
     void (*add_grid)(const fdp_grid_t *grid, const double *x, const int64_t *noise,
                      double *out, size_t n);
 
-    /* Blocks of 64 lanes: bits of [U < p'], lanes that need more bits, and which of
-     * those have had 24 already. */
-    void (*bernoulli)(const fdp_bernoulli_t *law, const uint8_t *byte,
-                      const uint64_t *spare, uint64_t *bit, uint64_t *late,
-                      uint64_t *late24, size_t blocks);
+    /* Patterns of eight bits: blocks of 64 columns and first bytes of U, and the ties
+     * that these leave; then 16 or 64 ties by 56 more bits, and which stay open. */
+    void (*flip_patterns)(const fdp_bernoulli_t *law, const uint8_t *word,
+                          uint8_t *pattern, uint64_t *tie, size_t blocks);
+    uint64_t (*flip_settle)(const fdp_bernoulli_t *law, const uint8_t *column,
+                            const uint8_t *more, uint8_t *pattern, size_t n);
+    void (*xor_bytes)(const uint8_t *x, const uint8_t *flip, uint8_t *out, size_t n);
     /* 8 n answers as bytes, in place, by 8 n packed flips and fair bits; n is a
      * multiple of 8. */
     void (*flip_bytes)(const uint8_t *flip, const uint8_t *fair, int other, uint64_t *x,

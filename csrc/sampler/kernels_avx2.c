@@ -11,6 +11,7 @@
 #include "lanes_avx2.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
+#define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
 #define FDP_LEVEL avx2
 #define FDP_VECTOR 32
 #define FDP_LEVEL_NAME "avx2"
@@ -18,7 +19,6 @@
 #define FDP_HAVE_SELECT
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
-#define FDP_HAVE_COMPARE8
 #define FDP_HAVE_EXPAND
 
 FDP_TARGET_AVX2
@@ -98,22 +98,6 @@ static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict m
     }
 }
 
-static inline void FDP_K(compare8)(const uint8_t *byte, uint8_t first, uint64_t *below,
-                                   uint64_t *equal)
-{
-    const __m256i limit = _mm256_set1_epi8((char)first);
-    uint64_t b = 0, e = 0;
-    for (unsigned k = 0; k < 64; k += 32) {
-        const __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)(byte + k));
-        const __m256i least = _mm256_cmpeq_epi8(_mm256_max_epu8(w, limit), w);
-        const __m256i same = _mm256_cmpeq_epi8(w, limit);
-        b |= (uint64_t)(uint32_t)~_mm256_movemask_epi8(least) << k;
-        e |= (uint64_t)(uint32_t)_mm256_movemask_epi8(same) << k;
-    }
-    *below = b;
-    *equal = e;
-}
-
 static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
                                  size_t n)
 {
@@ -132,6 +116,8 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 
 #include "array_body.inc.h"
 #include "bits_body.inc.h"
+#include "look_avx2.inc.h"
+#include "pattern_body.inc.h"
 #include "response_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"

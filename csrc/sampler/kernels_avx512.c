@@ -12,6 +12,7 @@
 #include "kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512)
+#define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
 #define FDP_LEVEL avx512
 #define FDP_VECTOR 64
 #define FDP_LEVEL_NAME "avx512"
@@ -19,7 +20,6 @@
 #define FDP_HAVE_SELECT
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
-#define FDP_HAVE_COMPARE8
 #define FDP_HAVE_EXPAND
 
 FDP_TARGET_AVX512
@@ -88,15 +88,6 @@ static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict m
     }
 }
 
-static inline void FDP_K(compare8)(const uint8_t *byte, uint8_t first, uint64_t *below,
-                                   uint64_t *equal)
-{
-    const __m512i limit = _mm512_set1_epi8((char)first);
-    const __m512i w = _mm512_loadu_si512(byte);
-    *below = _mm512_cmplt_epu8_mask(w, limit);
-    *equal = _mm512_cmpeq_epi8_mask(w, limit);
-}
-
 static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
                                  size_t n)
 {
@@ -115,6 +106,8 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 
 #include "array_body.inc.h"
 #include "bits_body.inc.h"
+#include "look_avx512.inc.h"
+#include "pattern_body.inc.h"
 #include "response_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
@@ -127,6 +120,12 @@ FDP_TARGET_END
 #define FDP_LEVEL avx512vbmi
 #define FDP_LEVEL_NAME "avx512vbmi"
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
+
+FDP_TARGET_AVX512VBMI
+#include "look_vbmi.inc.h"
+#include "pattern_body.inc.h"
+FDP_TARGET_END
+
 #include "table_body.inc.h"
 
 #else

@@ -13,6 +13,7 @@
 #include "kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, portable)
+#define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
 #define FDP_LEVEL portable
 #define FDP_VECTOR 16
 #define FDP_LEVEL_NAME "portable"
@@ -22,6 +23,8 @@
 #include "gaussian_body.inc.h"
 #include "array_body.inc.h"
 #include "bits_body.inc.h"
+#include "look_portable.inc.h"
+#include "pattern_body.inc.h"
 #include "response_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"

@@ -1,8 +1,6 @@
 /* table_body.inc.h: one level's row of the table, after all bodies. FDP_BYTE names
  * the kernels that look bytes up: a level above may have its own. */
 
-#define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
-
 const fdp_kernels_t FDP_BYTE(kernels) = {
     .name = FDP_LEVEL_NAME,
     .required = FDP_LEVEL_MASK,
@@ -20,7 +18,9 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .add_narrow = FDP_K(add_narrow),
     .add_wide = FDP_K(add_wide),
     .add_grid = FDP_K(add_grid),
-    .bernoulli = FDP_K(bernoulli),
+    .flip_patterns = FDP_BYTE(flip_patterns),
+    .flip_settle = FDP_BYTE(flip_settle),
+    .xor_bytes = FDP_K(xor_bytes),
     .flip_bytes = FDP_K(flip_bytes),
     .respond_narrow = FDP_K(respond_narrow),
     .respond_wide = FDP_K(respond_wide),
@@ -37,5 +37,3 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .column = FDP_K(column),
     .column_sum = FDP_K(column_sum),
 };
-
-#undef FDP_BYTE

@@ -18,6 +18,9 @@ from fastdp.cli._timings import Array, Case
 EPSILON = 1
 CATEGORIES = 1024
 
+#: Random bytes of a flip: patterns of eight take two, and a chunk some for its ties.
+_FLIP = (2 * 4096 + 576) / 32768
+
 #: Elements of a block of numpy's: 1 MB of float32, or of uint32.
 _BLOCK = 2**18
 
@@ -61,7 +64,7 @@ def packed_case(size: int, generator: np.random.Generator) -> Case:
         8 * octets,
         lambda: mechanism.release(x, packed=True, out=out),
         rounded,
-        9 / 8,
+        _FLIP,
     )
 
 
@@ -78,7 +81,7 @@ def bytes_case(
         return np.bitwise_xor(x, generator.random(size) < flip, out=out)
 
     # Integers other than 0 and 1 are answered by fair bits.
-    need = 9 / 8 if dtype == np.bool_ else 10 / 8
+    need = _FLIP if dtype == np.bool_ else _FLIP + 1 / 8
     return Case(
         f"RandomizedResponse, {'0/1 bytes' if dtype != np.bool_ else 'bools'}",
         size,
@@ -135,7 +138,7 @@ def unary_case(rows: int, generator: np.random.Generator) -> Case:
         rows,
         lambda: mechanism.release(labels, out=out),
         rounded,
-        CATEGORIES * 9 / 8 + 8 + 9 / 8,
+        (CATEGORIES + 1) * _FLIP + 8,
     )
 
 
@@ -248,7 +251,7 @@ def hadamard_case(size: int, generator: np.random.Generator) -> Case:
         size,
         lambda: mechanism.release(labels, out=out),
         rounded,
-        9 / 8 + 8 + 4,
+        _FLIP + 8 + 4,
     )
 
 

@@ -1,28 +1,29 @@
 /* levels_local.h: the part of levels.c for local randomizers and tallies. Their kernels
  * compute in integers only: all levels are equal, undecided lanes included.
  *
- *   bits       Bernoulli bits, packed and on bytes, of laws with few and many ties
+ *   bits       Bernoulli bits, packed and on bytes, of any tables
  *   responses  reports of labels inside and outside the domain
  *   oracles    unary rows, hashes, Hadamard codes, and all tallies
  */
 #ifndef FDP_LEVELS_LOCAL_H
 #define FDP_LEVELS_LOCAL_H
 
-/* p' = numerator / denominator <= 1/2; the denominator is below 2^63. */
-static fdp_bernoulli_t bernoulli_of(uint64_t numerator, uint64_t denominator, uint32_t invert)
+/* Any cuts and aliases: a quarter of the cuts at the ends of their range. */
+static fdp_bernoulli_t bernoulli_of(uint64_t seed)
 {
-    fdp_bernoulli_t law = {.invert = invert};
-    uint64_t rest = numerator;
-    for (int i = 0; i < 192; i++) {
-        rest *= 2;
-        law.digit[i / 64] = law.digit[i / 64] << 1 | (rest >= denominator);
-        rest -= rest >= denominator ? denominator : 0;
+    fdp_bernoulli_t law = {.owner = NULL};
+    state = seed;
+    for (size_t c = 0; c < 256; c++) {
+        const uint64_t cut = next() % 4 == 0 ? 0 - (next() & 1) : next();
+        law.alias[c] = (uint8_t)next();
+        for (size_t b = 0; b < 8; b++) {
+            law.plane[b][c] = (uint8_t)(cut >> (56 - 8 * b));
+        }
     }
-    law.beyond = rest != 0;
     return law;
 }
 
-/* Never asked by a law with 192 digits; the answer is the same at all levels. */
+/* Hardly ever asked; the answer is the same at all levels. */
 static int answer(void *context, const fdp_pending_t *pending, int64_t value[2])
 {
     (void)context;
@@ -60,19 +61,16 @@ static size_t draw_flips(const void *context, uint8_t *out)
 
 static void check_flips(uint32_t cipher)
 {
-    static const uint64_t laws_of_bits[][2] = {{3, 10}, {1, 2}, {1, 3}, {0, 1},
-                                               {1, 1000000007}, {128, 257}, {3, 256}};
-    static const size_t lengths[] = {1, 7, 64, 65, 8191, 32768, 32769, LOCAL};
-    for (size_t k = 0; k < COUNT(laws_of_bits) * COUNT(lengths); k++) {
-        const uint64_t *p = laws_of_bits[k / COUNT(lengths)];
+    static const size_t lengths[] = {1, 7, 64, 65, 511, 513, 8191, 32768, 32769, LOCAL};
+    for (size_t k = 0; k < 7 * COUNT(lengths); k++) {
         const flips_t f = {.call = {.stream = stream_of(cipher), .resolve = answer},
-                           .law = bernoulli_of(p[0], p[1], k % 2),
+                           .law = bernoulli_of(k / COUNT(lengths)),
                            .n = lengths[k % COUNT(lengths)],
                            .other = (int)(k % 3) - 1,
                            .type = (fdp_dtype_t)(FDP_I8 + k % 7)};
         char name[80];
-        snprintf(name, sizeof name, "p %" PRIu64 "/%" PRIu64 " n %zu type %d other %d",
-                 p[0], p[1], f.n, (int)f.type, f.other);
+        snprintf(name, sizeof name, "law %zu n %zu type %d other %d",
+                 k / COUNT(lengths), f.n, (int)f.type, f.other);
         across("bits", name, cipher, draw_flips, &f, 1);
     }
 }

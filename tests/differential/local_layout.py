@@ -58,9 +58,15 @@ def further(call: _core.Call, chunk: int) -> Callable[[int], More]:
 
 
 def bit_words(call: _core.Call, chunk: int, n: int) -> bytes:
-    """Return the whole groups of words behind the first n bits of a chunk."""
-    groups = -(-n // bernoulli.LANES)
-    return call.keystream(chunk, 0, groups * bernoulli.GROUP_BYTES)
+    """Return the whole blocks of words behind the first n bits of a chunk."""
+    blocks = -(-n // (8 * bernoulli.BLOCK))
+    return call.keystream(chunk, 0, 2 * bernoulli.BLOCK * blocks)
+
+
+def unit_of(call: _core.Call, chunk: int) -> Callable[[int], bytes]:
+    """Return the units of further bits of a chunk's ties."""
+    size = bernoulli.UNIT
+    return lambda k: call.keystream(chunk, bernoulli.TIES + size * k, size)
 
 
 def flips(call: _core.Call, p: Fraction, n: int, first: int = 0) -> np.ndarray:
@@ -68,17 +74,19 @@ def flips(call: _core.Call, p: Fraction, n: int, first: int = 0) -> np.ndarray:
     parts = [np.zeros(0, bool)]
     for chunk, count in chunks(n, BITS, first):
         raw = bit_words(call, chunk, count)
-        parts.append(bernoulli.flips(p, raw, further(call, chunk))[:count])
+        units, more = unit_of(call, chunk), further(call, chunk)
+        parts.append(bernoulli.flips(p, raw, units, more)[:count])
     return np.concatenate(parts)
 
 
 def coins(call: _core.Call, n: int, first: int = 0) -> np.ndarray:
     """Return the n fair bits beside them."""
-    parts = [
-        bernoulli.fair(bit_words(call, chunk, count))[:count]
-        for chunk, count in chunks(n, BITS, first)
-    ]
-    return np.concatenate([np.zeros(0, bool), *parts])
+    parts = [np.zeros(0, np.uint8)]
+    for chunk, count in chunks(n, BITS, first):
+        size = -(-count // 512) * 64
+        raw = np.frombuffer(call.keystream(chunk, bernoulli.FAIR, size), np.uint8)
+        parts.append(np.unpackbits(raw)[:count])
+    return np.concatenate(parts).astype(bool)
 
 
 def responses(

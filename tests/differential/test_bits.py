@@ -40,7 +40,26 @@ PROBABILITIES = [
     1 - Fraction(1, 3**200),
     Fraction(1),
 ]
-LENGTHS = [1, 7, 8, 9, 63, 64, 65, 8191, 8192, 8193, 32767, 32768, 32769, 40_000]
+LENGTHS = [
+    1,
+    7,
+    8,
+    9,
+    63,
+    64,
+    65,
+    511,
+    512,
+    513,
+    1025,
+    8191,
+    8192,
+    8193,
+    32767,
+    32768,
+    32769,
+    40_000,
+]
 SOURCES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
 each_p = pytest.mark.parametrize("p", PROBABILITIES, ids=lambda p: f"{float(p):.17g}")
 
@@ -199,137 +218,147 @@ def test_values_of_every_type(p: Fraction, other: int, source: str) -> None:
             assert (own.view(np.uint8) == expected).all(), n
 
 
-# --- words made at the thresholds ---------------------------------------------------
-
-
-def tape_of(p: Fraction, chunks: int = 2) -> TapeStream:
-    """Blocks of 64 lanes with 0 to 9 ties, and 64; spares and extension blocks that
-    agree with the digits of min(p, 1 - p), or differ by one in the last place.
-    """
-    rng = np.random.default_rng(17)
-    lesser = min(p, 1 - p)
-    first = int(256 * lesser)
-    n = chunks * layout.BITS
-    byte = rng.integers(0, 256, n).astype(np.int64)
-    near = rng.random(n) < 0.3
-    byte[near] = (first + rng.choice([-1, 1], near.sum())).clip(0, 255)
-    ties = rng.choice([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 64], n // 64)
-    rank = rng.random((n // 64, 64)).argsort(axis=1)
-    tied = (rank < ties[:, None]).reshape(-1)
-    byte[tied] = first
-    byte[~tied & (byte == first)] += 1
-    spare = int(2**24 * lesser) % 2**16 + rng.choice([-1, 0, 0, 0, 1], (n // 64, 4))
-    wild = rng.random(spare.shape) < 0.1
-    spare[wild] = rng.choice([0, 1, 2**16 - 1, 2**15], wild.sum())
-    fair = rng.integers(0, 256, (n // 8192, 1024)).astype(np.uint8)
-    words = np.concatenate(
-        [
-            byte.astype(np.uint8).reshape(-1, 8192),
-            (spare % 2**16).astype("<u2").reshape(-1, 512).view(np.uint8),
-            fair,
-        ],
-        axis=1,
-    )
-    further = np.array([_blocks(lesser, known) for known in (8, 24)])
-    pick = rng.integers(0, further.shape[1], n)
-    # Ties of rank 4 and above know 8 bits; some of the others get theirs too.
-    place = np.cumsum(tied.reshape(-1, 64), axis=1).reshape(-1)
-    known = np.where(rng.random(n) < 0.95, place <= 4, place > 4).astype(int)
-    extension = further[known, pick]
-    return TapeStream(
-        np.ascontiguousarray(words.reshape(chunks, -1)),
-        np.ascontiguousarray(extension.reshape(chunks, -1)),
-    )
-
-
-def _blocks(lesser: Fraction, known: int) -> list[np.ndarray]:
-    """Extension blocks at the digits behind the first `known`, and around them."""
-    exact = int(lesser * 2 ** (known + 128)) % 2**128
-    numbers = [exact] * 4
-    numbers += [exact + off for off in (-(2**64), -2, -1, 1, 2, 2**64)]
-    numbers += [exact ^ 1 << bit for bit in (127, 96, 64, 63, 32, 0)]
-    numbers += [0, 1, 2**64, 2**128 - 1]
-    blocks = []
-    for number in numbers:
-        high, low = divmod(number % 2**128, 2**64)
-        blocks.append(np.array([high, low], "<u8").view(np.uint8))
-    return blocks
+# --- the table ----------------------------------------------------------------------
 
 
 @each_p
-def test_words_at_the_thresholds(
+def test_the_table_has_the_law_of_eight_bits(p: Fraction) -> None:
+    made, expected = _exact_bits.patterns(p), bernoulli.table(p)
+    assert [Fraction(cut, made.whole) for cut in made.cut] == expected.cut
+    assert list(made.alias) == expected.alias
+    assert bernoulli.law(expected) == [bernoulli.probability(p, c) for c in range(256)]
+
+
+@pytest.mark.usefixtures("level")
+@each_p
+def test_every_column_with_every_byte(p: Fraction) -> None:
+    """All 2**16 cases of the first stage, and the ties among them."""
+    pairs = np.arange(2**16).reshape(16, -1, 64)
+    words = np.stack([pairs // 256, pairs % 256], axis=2).astype(np.uint8)
+    tape = words.reshape(16, -1)
+    call = _core.Call(TapeStream(tape, np.zeros((16, 0), np.uint8)))
+    n = 16 * layout.BITS
+    expected = np.packbits(layout.flips(call, p, n))
+    assert (packed(call, fdp_random.bernoulli_law(p), n) == expected).all()
+
+
+# --- words made at the thresholds ---------------------------------------------------
+
+#: Ties of the chunks: none, a few, as many as one unit serves and one beside, and all.
+TIES = [0, 1, 16, 17, 63, 64, 65, 200, 4096]
+
+
+@lru_cache(maxsize=2)
+def tape_of(p: Fraction) -> TapeStream:
+    """First bytes beside those of the cuts, ties, and further bits that agree with the
+    cuts or differ by one in the last place, in one byte, or in one bit.
+    """
+    rng = np.random.default_rng(17)
+    cuts = bernoulli.table(p).cut
+    first = np.array([min(int(256 * cut), 255) for cut in cuts])
+    n, size = layout.BITS // 8, bernoulli.TIES + bernoulli.UNIT * (layout.BITS // 512)
+    main = rng.integers(0, 256, (len(TIES), size), np.uint8)
+    blocks = rng.integers(0, 2**64, (len(TIES), n, 2), np.uint64)
+    for chunk, ties in enumerate(TIES):
+        column = rng.integers(0, 256, n)
+        apart = rng.choice([1, 255, 1, 255, 7, 128], n)
+        u = (first[column] + apart) % 256
+        where = np.sort(rng.choice(n, ties, replace=False))
+        u[where] = first[column[where]]
+        words = np.stack([column.reshape(-1, 64), u.reshape(-1, 64)], axis=1)
+        main[chunk, : 2 * n] = words.reshape(-1)
+        units = main[chunk, bernoulli.TIES :].reshape(-1, bernoulli.UNIT)
+        for rank, place in enumerate(where.tolist()):
+            near, block = _near(cuts[int(column[place])], rng)
+            planes = np.frombuffer(near.to_bytes(7, "big"), np.uint8)
+            units[rank // 64, rank % 64 : 448 : 64] = planes
+            blocks[chunk, place] = block
+    extension = blocks.astype("<u8").view(np.uint8).reshape(len(TIES), -1)
+    return TapeStream(main, np.ascontiguousarray(extension))
+
+
+def _near(cut: Fraction, rng: np.random.Generator) -> tuple[int, tuple[int, int]]:
+    """Return 56 further bits of U and an extension block, at the cut or beside it."""
+    exact = min(int(cut * 2**64), 2**64 - 1) % 2**56
+    offset = int(rng.choice([0, 0, 0, 1, -1, 2**8, -(2**8), 2**48, -(2**48)]))
+    near = (exact + offset) % 2**56
+    if rng.random() < 0.2:
+        near ^= 1 << int(rng.integers(56))
+    beyond = int(cut * 2**192) % 2**128
+    beyond = (beyond + int(rng.choice([0, 1, -1, 2**64, -(2**64)]))) % 2**128
+    return near, divmod(beyond, 2**64)
+
+
+@each_p
+def test_words_at_the_cuts(
     p: Fraction, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte ties, further 16 bits, 128 bits, and the resolver: all have cases."""
+    """One byte, 56 more bits, and the resolver: all have cases."""
     asked: list[int] = []
     made = _exact_bits.bernoulli
 
-    def counting(q: Fraction) -> Callable[..., int]:
-        resolve = made(q)
+    def counting(table: _exact_bits.Patterns) -> Callable[..., int]:
+        resolve = made(table)
 
         def settle(words: tuple[int, int, int], block: Callable[[int], bytes]) -> int:
-            asked.append(words[0])
+            asked.append(words[1])
             return resolve(words, block)
 
         return settle
 
     monkeypatch.setattr(_exact_bits, "bernoulli", counting)
     law = fdp_random.bernoulli_law.__wrapped__(p)
-    stream = tape_of(p)
-    call, n = _core.Call(stream), 2 * layout.BITS - 9
+    call, n = _core.Call(tape_of(p)), len(TIES) * layout.BITS - 9
     expected = tape_answers(p)
     bits = as_bytes(call, law, n)
     wrong = np.flatnonzero(bits != expected[:n])
     assert wrong.size == 0, f"{level}: {wrong[:5]}"
-    endless = p.denominator & (p.denominator - 1) != 0
-    digits = 10**6 if endless else p.denominator.bit_length() - 1
-    # Kernels compare 128 bits behind the 8 or 24 that are known.
-    must, may = (
-        {known for known in (8, 24) if digits > known + more} for more in (128, 0)
-    )
-    assert must <= set(asked) <= may
+    assert len(set(asked)) > 100
     assert (packed(call, law, n) == np.packbits(expected[:n])).all()
 
 
 @lru_cache(maxsize=2)
 def tape_answers(p: Fraction) -> np.ndarray:
-    return layout.flips(_core.Call(tape_of(p)), p, 2 * layout.BITS)
+    return layout.flips(_core.Call(tape_of(p)), p, len(TIES) * layout.BITS)
 
 
 @pytest.mark.usefixtures("level")
 def test_a_failure_of_the_resolver_leaves_zeros() -> None:
     p = Fraction(1, 3)
-    law, call = _core.Bernoulli(p, layout.lost), _core.Call(tape_of(p))
-    out = np.full(40_000, 7, np.uint8)
+    table, call = _exact_bits.patterns(p), _core.Call(tape_of(p))
+    law = _core.Bernoulli(table, layout.lost)
+    n = len(TIES) * layout.BITS
+    out = np.full(n, 7, np.uint8)
     with pytest.raises(layout.LostError):
         _core.flip_bytes(call, law, None, out)
     assert not out.any()
     out[:] = 7
     with pytest.raises(layout.LostError):
-        _core.flip_bits(call, law, out[:5000], out[:5000], 40_000)
-    assert not out[:5000].any()
-    assert (out[5000:] == 7).all()
+        _core.flip_bits(call, law, out[: n // 8], out[: n // 8], n)
+    assert not out[: n // 8].any()
+    assert (out[n // 8 :] == 7).all()
 
 
 def test_tapes_decide_at_every_stage() -> None:
-    """Both answers come from 8, 24, 152 and more bits, by the reference."""
+    """Both answers come from 8, 64, 192 and more bits, by the reference."""
     p = Fraction(1, 3)
-    call = _core.Call(tape_of(p))
+    call, table = _core.Call(tape_of(p)), bernoulli.table(p)
     stages: dict[tuple[int, int], set[bool]] = {}
-    for chunk in range(2):
+    for chunk in range(len(TIES)):
         raw = layout.bit_words(call, chunk, layout.BITS)
-        read = np.zeros(layout.BITS, int)
+        read = np.zeros(layout.BITS // 8, int)
 
-        def more(lane: int, chunk: int = chunk, read: np.ndarray = read):  # type: ignore[no-untyped-def]
+        def more(place: int, chunk: int = chunk, read: np.ndarray = read):  # type: ignore[no-untyped-def]
             def block(k: int) -> bytes:
-                read[lane] = k + 1
-                return call.extension(chunk, lane, k)
+                read[place] = k + 1
+                return call.extension(chunk, place, k)
 
             return block
 
-        hit = bernoulli.lanes(p, raw, more)
-        byte = bernoulli._parts(raw)[0]
-        for b, r, h in zip(byte == 85, read.tolist(), hit.tolist(), strict=True):
-            stages.setdefault((int(b), min(r, 2)), set()).add(h)
+        got = bernoulli.patterns(table, raw, layout.unit_of(call, chunk), more)
+        column, u = bernoulli.places(raw)
+        for c, first, r, pattern in zip(column, u, read.tolist(), got, strict=True):
+            tie = int(first == int(256 * table.cut[c]))
+            stages.setdefault((tie, min(r, 2)), set()).add(bool(pattern == c))
     both = {False, True}
     assert stages == {(0, 0): both, (1, 0): both, (1, 1): both, (1, 2): both}

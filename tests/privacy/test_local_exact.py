@@ -336,31 +336,19 @@ def test_event_of_hashing_is_that_of_the_lemma(
 # --- the law of the kernels ---------------------------------------------------------
 
 
-def test_bits_of_eight_digits_by_all_bytes() -> None:
-    """Each byte once: exactly 256 p of 256 bits are 1, for each p of 8 digits."""
-    group = np.zeros((1, bernoulli.GROUP_BYTES), np.uint8)
-    group[0, :256] = np.random.default_rng(1).permutation(256)
-    stream = TapeStream(group)
-    for ones in range(257):
-        law = fdp_random.bernoulli_law(Fraction(ones, 256))
-        out = np.zeros(256, np.uint8)
-        _core.flip_bytes(_core.Call(stream), law, None, out)
-        assert out.sum() == ones
-
-
-@pytest.mark.parametrize("p", [Fraction(7, 2**24), Fraction(5592405, 2**24)], ids=str)
-def test_bits_of_24_digits_by_all_pieces(p: Fraction) -> None:
-    """All 16-bit pieces behind the one byte that they decide: four ties a block."""
-    first, rest = divmod(int(p * 2**24), 2**16)
-    group = np.full((128, bernoulli.GROUP_BYTES), 255, np.uint8)
-    lanes = group[:, :8192].reshape(128, 128, 64)
-    lanes[:, :, [3, 17, 40, 63]] = first
-    pieces = np.random.default_rng(1).permutation(2**16).reshape(128, 512)
-    group[:, 8192:9216] = pieces.astype("<u2").view(np.uint8)
-    stream = TapeStream(group.reshape(32, -1))
-    out = np.zeros(32 * 32768, np.uint8)
-    _core.flip_bytes(_core.Call(stream), fdp_random.bernoulli_law(p), None, out)
-    assert out.sum() == rest
+@pytest.mark.parametrize("quarters", range(5))
+def test_patterns_by_all_columns_and_bytes(quarters: int) -> None:
+    """Cuts of quarters are bytes: of all pairs of a column and a byte, exactly 2**16 P(x)
+    give the pattern x."""
+    p = Fraction(quarters, 4)
+    pairs = np.arange(2**16).reshape(16, -1, 64)
+    words = np.stack([pairs // 256, pairs % 256], axis=2).astype(np.uint8)
+    stream = TapeStream(words.reshape(16, -1), np.zeros((16, 0), np.uint8))
+    out = np.zeros(2**16, np.uint8)
+    law = fdp_random.bernoulli_law(p)
+    _core.flip_bits(_core.Call(stream), law, None, out, 8 * 2**16)
+    expected = [int(2**16 * bernoulli.probability(p, x)) for x in range(256)]
+    assert np.bincount(out, minlength=256).tolist() == expected
 
 
 @pytest.mark.parametrize("k", [3, 4, 17, 1000])

@@ -1,20 +1,24 @@
-"""Bernoulli bits from given words: U < p, with as many bits of U as that takes.
+"""Bernoulli bits from given words, eight at a time, by an alias table with exact cuts.
 
-A chunk has groups of 8192 lanes. A group's words are a byte for each lane, the
-first 8 bits of its U; a spare word of 64 bits for each 64 lanes; and a word of
-fair bits for each 64 lanes. Element e is lane e ^ 7.
+A chunk has blocks of 64 patterns. A block's words are 64 columns and then 64 bytes, the
+first ones of each pattern's U; behind all blocks of a chunk lies a byte of fair bits for
+each pattern, and behind these the further bits of ties, a unit for each 64 ranks.
+A pattern is a byte of packed bits, the first element on top.
 """
 
-import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from tests.reference.interval import More, less
 
-LANES = 8192
-GROUP_BYTES = LANES + 2 * LANES // 8
+PATTERNS = 4096
+BLOCK = 64
+FAIR = 2 * PATTERNS
+TIES = 3 * PATTERNS
+UNIT = 1024
 
 
 def scaled(theta: Fraction) -> Callable[[int], tuple[int, int]]:
@@ -25,52 +29,86 @@ def scaled(theta: Fraction) -> Callable[[int], tuple[int, int]]:
     )
 
 
-def _parts(raw: bytes) -> list[np.ndarray]:
-    groups = np.frombuffer(raw, np.uint8).reshape(-1, GROUP_BYTES)
-    ends = (0, LANES, LANES + LANES // 8, GROUP_BYTES)
-    return [
-        np.ascontiguousarray(groups[:, a:b]).reshape(-1)
-        for a, b in itertools.pairwise(ends)
-    ]
+class Table(NamedTuple):
+    """Column c yields alias[c] if U < cut[c], else c."""
+
+    cut: list[Fraction]
+    alias: list[int]
 
 
-def lanes(p: Fraction, raw: bytes, more: Callable[[int], More]) -> np.ndarray:
-    """Return [U < min(p, 1 - p)] for the lanes of whole groups.
+def probability(p: Fraction, pattern: int) -> Fraction:
+    """Return the probability of eight independent bits."""
+    ones = pattern.bit_count()
+    return p**ones * (1 - p) ** (8 - ones)
 
-    A lane whose byte does not decide is a tie. The first four ties of 64 lanes
-    take the next 16 bits from their spare word, lowest first; then all read on.
+
+def table(p: Fraction) -> Table:
+    """Give each column of width 1 its own pattern and what another has too much.
+
+    The last of the columns that lack something takes from the last that has more.
     """
-    lesser = min(p, 1 - p)
-    first = int(256 * lesser)
-    byte, spare = _parts(raw)[:2]
-    spares = spare.view("<u8").tolist()
-    hit = byte < first
-    ties = np.flatnonzero(byte == first).tolist() if 256 * lesser > first else []
-    block, rank = -1, 0
-    for lane in ties:
-        rank = rank + 1 if lane // 64 == block else 0
-        block = lane // 64
-        prefix, nbits = first, 8
-        if rank < 4:
-            prefix = first << 16 | spares[block] >> (16 * rank) & 0xFFFF
-            nbits = 24
-        hit[lane] = less(prefix, nbits, more(lane), scaled(lesser))
-    return hit
+    mass = [256 * probability(p, c) for c in range(256)]
+    lacking = [c for c in range(256) if mass[c] < 1]
+    giving = [c for c in range(256) if mass[c] > 1]
+    cut, alias = [Fraction(0)] * 256, list(range(256))
+    while lacking:
+        c, giver = lacking.pop(), giving[-1]
+        cut[c], alias[c] = 1 - mass[c], giver
+        mass[giver] -= cut[c]
+        if mass[giver] <= 1:
+            giving.pop()
+        if mass[giver] < 1:
+            lacking.append(giver)
+    return Table(cut, alias)
 
 
-def elements(lane: np.ndarray) -> np.ndarray:
-    """Put lanes in the order of the elements."""
-    return lane.reshape(-1, 8)[:, ::-1].reshape(-1)
+def law(of: Table) -> list[Fraction]:
+    """Return the probability of each pattern, a uniform column and a uniform real U."""
+    total = [Fraction(0)] * 256
+    for c in range(256):
+        total[c] += (1 - of.cut[c]) / 256
+        total[of.alias[c]] += of.cut[c] / 256
+    return total
 
 
-def flips(p: Fraction, raw: bytes, more: Callable[[int], More]) -> np.ndarray:
-    """Return the bits of the elements of whole groups: 1 with probability p."""
-    return elements(lanes(p, raw, more)) ^ (p > Fraction(1, 2))
+def places(raw: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and the first bytes of U of whole blocks."""
+    blocks = np.frombuffer(raw, np.uint8).reshape(-1, 2, BLOCK)
+    return blocks[:, 0].reshape(-1), blocks[:, 1].reshape(-1)
 
 
-def fair(raw: bytes) -> np.ndarray:
-    """Return the fair bits of the elements of whole groups."""
-    return elements(np.unpackbits(_parts(raw)[2], bitorder="little")).astype(bool)
+def rank_bits(unit: bytes, rank: int) -> int:
+    """Return the 56 further bits of a tie: seven planes of 64 bytes in its unit."""
+    return int.from_bytes(unit[rank % 64 : 448 : 64], "big")
+
+
+def patterns(
+    of: Table, raw: bytes, unit: Callable[[int], bytes], more: Callable[[int], More]
+) -> np.ndarray:
+    """Return the patterns of whole blocks.
+
+    Where the first byte of U is that of the cut, the pattern is a tie. Ties are counted
+    through the chunk; that of rank r has 56 bits of unit r // 64, and then those of the
+    extension blocks of its place.
+    """
+    column, u = places(raw)
+    first = np.array([min(int(256 * cut), 255) for cut in of.cut])
+    out = np.where(u < first[column], np.array(of.alias)[column], column)
+    for rank, i in enumerate(np.flatnonzero(u == first[column]).tolist()):
+        c = int(column[i])
+        prefix = int(u[i]) << 56 | rank_bits(unit(rank // 64), rank)
+        if less(prefix, 64, more(i), scaled(of.cut[c])):
+            out[i] = of.alias[c]
+        else:
+            out[i] = c
+    return out.astype(np.uint8)
+
+
+def flips(
+    p: Fraction, raw: bytes, unit: Callable[[int], bytes], more: Callable[[int], More]
+) -> np.ndarray:
+    """Return the bits of the elements of whole blocks: 1 with probability p."""
+    return np.unpackbits(patterns(table(p), raw, unit, more)).astype(bool)
 
 
 def answers(

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp._exact_bits import patterns
 from fastdp.testing import TapeStream
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,8 +28,9 @@ import two_class as tc
 ENTRIES = 64
 BOOL, U8, U16, U32 = 10, 5, 6, 7
 LANES, TRIALS, USERS = 8192, 1024, 256
+PATTERNS = LANES // 8
 
-#: Probability of a flip by bytes, and one so small that ties alone decide.
+#: Probability of a flip, and one so small that patterns of two ones are always ties.
 FLIPS = {
     "often": 1 - fastdp.RandomizedResponse.from_epsilon(1).p,
     "rare": Fraction(1, 1000),
@@ -66,18 +68,22 @@ def apart(
 # --- words of flips and responses ----------------------------------------------------
 
 
-def flip_words(p: Fraction, rng: np.random.Generator, c: int) -> np.ndarray:
-    """Return the words of 8192 lanes of which hardly any (class 0) or all flip.
+def flip_words(p: Fraction, ties: bool, rng: np.random.Generator, c: int) -> np.ndarray:
+    """Return the words of 1024 patterns, few bits of which flip (class 0) or many.
 
-    Where no byte is low enough to flip its lane, the lanes that tie do.
+    With `ties`, class 1 has one where class 0 has none, at their usual rate.
     """
-    first, second = int(p * 2**8), int(p * 2**24) % 2**16
-    ties = rng.random(LANES) < 1 / 256
-    fair, honest = rng.bytes(1024), rng.integers(first + 1, 256, LANES)
-    byte = apart(rng, first, 8, c, LANES) if first > 0 else honest
-    spare = apart(rng, second, 16, c, 4 * (LANES // 64))
-    parts = np.where(ties, first, byte).astype("u1"), spare.astype("<u2")
-    return np.frombuffer(b"".join((*(x.tobytes() for x in parts), fair)), np.uint8)
+    table = patterns(p)
+    first = np.array([(cut << 8) // table.whole for cut in table.cut]).clip(0, 255)
+    column = rng.integers(0, 256, PATTERNS)
+    if not ties:
+        order = sorted(range(256), key=lambda x: (x.bit_count(), x))
+        column = np.array(order)[rng.integers(128 * c, 128 * c + 128, PATTERNS)]
+    u = (first[column] + rng.integers(1, 256, PATTERNS)) % 256
+    tied = rng.random(PATTERNS) < (c if ties else 1) / 256
+    u = np.where(tied, first[column], u)
+    blocks = np.stack([column.reshape(-1, 64), u.reshape(-1, 64)], axis=1)
+    return blocks.astype(np.uint8).reshape(-1)
 
 
 def response_words(
@@ -96,9 +102,9 @@ def response_words(
     )
 
 
-def flip_noise(harness: CDLL, kernel: str, name: str, n: int) -> Run:
+def flip_noise(harness: CDLL, kernel: str, name: str, ties: bool, n: int) -> Run:
     p = FLIPS[name]
-    pool = blocks(partial(flip_words, p))
+    pool = blocks(partial(flip_words, p, ties))
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
     x = np.random.default_rng(2).integers(0, 2, n, np.uint8)
     law = tc.Bernoulli.of(p)
@@ -120,11 +126,11 @@ def response_noise(harness: CDLL, k: int, shifted: bool, n: int) -> Run:
 
 NOISE: dict[str, Callable[[CDLL], Run]] = {
     **{
-        f"{kernel}, {name}, n = {n}": partial(
-            flip_noise, kernel=kernel, name=name, n=n
-        )
+        f"{kernel}, {name}, {'ties / none' if ties else 'few / many'}, n = {n}":
+        partial(flip_noise, kernel=kernel, name=name, ties=ties, n=n)
         for kernel in ("flip_bits", "flip_bytes")
         for name in FLIPS
+        for ties in (False, True)
         for n in (LANES, 1)
     },
     **{

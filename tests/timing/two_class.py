@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 from fastdp import _core, _tables
+from fastdp._exact_bits import patterns
 
 ROOT = Path(__file__).resolve().parents[2]
 PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
@@ -248,17 +249,20 @@ class Bernoulli(ctypes.Structure):
     """fdp_bernoulli_t of an exact p, as the extension fills it."""
 
     _fields_ = (
-        ("invert", ctypes.c_uint32),
-        ("beyond", ctypes.c_uint32),
-        ("digit", ctypes.c_uint64 * 3),
+        ("plane", (ctypes.c_uint8 * 256) * 8),
+        ("alias", ctypes.c_uint8 * 256),
+        ("owner", ctypes.c_void_p),
     )
 
     @classmethod
     def of(cls, p: Fraction) -> Bernoulli:
-        less = min(p, 1 - p)
-        scaled, rest = divmod(less.numerator << 192, less.denominator)
-        digits = (scaled >> 64 * (2 - i) & (2**64 - 1) for i in range(3))
-        return cls(p != less, rest != 0, (ctypes.c_uint64 * 3)(*digits))
+        table = patterns(p)
+        law = cls(alias=(ctypes.c_uint8 * 256)(*table.alias))
+        for c, cut in enumerate(table.cut):
+            whole = min((cut << 64) // table.whole, 2**64 - 1)
+            for b, byte in enumerate(whole.to_bytes(8, "big")):
+                law.plane[b][c] = byte
+        return law
 
 
 class Response(ctypes.Structure):

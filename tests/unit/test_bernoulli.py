@@ -141,12 +141,6 @@ def test_share_of_ones(p: Any) -> None:
     assert abs(ones - n * p) < 7 * float(n * p * (1 - p)) ** 0.5
 
 
-def test_a_law_and_its_opposite_are_each_others_complement() -> None:
-    p = Fraction(1, 7)
-    ones = bernoulli(p, 10**5, stream=KeyStream(KEY))
-    assert (ones != bernoulli(1 - p, 10**5, stream=KeyStream(KEY))).all()
-
-
 @pytest.mark.parametrize(
     ("p", "error"),
     [

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from fastdp._exact import SECOND
-from fastdp._exact_bits import UNIFORM, bernoulli, response
+from fastdp._exact_bits import UNIFORM, bernoulli, patterns, response
 from tests.reference.boundary import blocks, near, real, spelled
 
 PROBABILITIES = [
@@ -37,68 +37,36 @@ def no_more(k: int) -> bytes:
 
 
 @pytest.mark.parametrize("p", PROBABILITIES, ids=float)
-def test_bit_on_either_side_of_the_threshold(p: Fraction) -> None:
-    lesser, resolve = min(p, 1 - p), bernoulli(p)
-    seen = set()
-    for offset, word, nbits, block, known in near(lambda: real(lesser), (8, 24), 9):
-        answer = resolve((nbits, word, 0), block)
-        cut = known // 128 * 128 + 256  # far enough for the random bits
-        full = word
-        for k in range(cut // 128):
-            raw = block(k)
-            full = full << 64 | int.from_bytes(raw[:8], "little")
-            full = full << 64 | int.from_bytes(raw[8:], "little")
-        u = Fraction(full, 1 << (nbits + cut))
-        assert answer == (u < lesser)
-        assert offset >= 0 or answer == 1
-        assert offset <= 0 or answer == 0
-        seen.add(answer)
-    assert seen == {0, 1}
-
-
-@pytest.mark.parametrize("digits", [8, 24, 24 + 1, 24 + 64, 24 + 128, 24 + 300])
-@pytest.mark.parametrize("nbits", [8, 24])
-def test_equality_through_the_last_digit_is_no_hit(digits: int, nbits: int) -> None:
-    p = Fraction(2 ** (digits - 2) | 1, 2**digits)
-    count = max(-(-(digits - nbits) // 128), 0)
-    known = nbits + 128 * count
-    word, block = spelled(int(p * 2**known), known, nbits)
-    # Each time as many blocks are read as before: 1, 2, 4.
-    limit = 1 << (count - 1).bit_length() if count else 0
-
-    def bounded(k: int) -> bytes:
-        return block(k) if k < limit else no_more(k)
-
-    assert bernoulli(p)((nbits, word, 0), bounded) == 0
-    assert bernoulli(1 - p)((nbits, word, 0), bounded) == 0
-    word, block = spelled(int(p * 2**known) - 1, known, nbits)
-    assert bernoulli(p)((nbits, word, 0), block) == 1
+def test_pattern_on_either_side_of_the_cut(p: Fraction) -> None:
+    table = patterns(p)
+    resolve = bernoulli(table)
+    for column in (0, 1, 7, 128, 254, 255):
+        cut = Fraction(table.cut[column], table.whole)
+        if cut in (0, 1):
+            continue
+        for offset, word, _, block, _ in near(lambda c=cut: real(c), (64,), 9):
+            answer = resolve((word, column, 0), block)
+            assert answer in (column, table.alias[column])
+            if offset:
+                below = offset < 0
+                assert answer == (table.alias[column] if below else column)
 
 
 @pytest.mark.parametrize("p", [Fraction(0), Fraction(1)])
 def test_a_certain_answer_needs_no_bits(p: Fraction) -> None:
-    assert bernoulli(p)((8, 0, 0), no_more) == 0
+    resolve = bernoulli(patterns(p))
+    for column in range(256):
+        assert resolve((2**64 - 1, column, 0), no_more) == 255 * p
 
 
-@pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(3, 10), Fraction(5, 64)])
-def test_bits_have_their_law_by_enumeration_of_prefixes(p: Fraction) -> None:
-    nbits, ones, undecided = 12, 0, 0
-    for prefix in range(1 << nbits):
-        try:
-            ones += bernoulli(p)((nbits, prefix, 0), no_more)
-        except UndecidedError:
-            undecided += 1
-    assert undecided == (p != Fraction(5, 64))
-    assert Fraction(ones, 1 << nbits) <= p <= Fraction(ones + undecided, 1 << nbits)
-
-
-def test_the_order_of_the_bits_is_that_of_the_other_resolvers() -> None:
-    def one(k: int) -> bytes:
-        return bytes(7) + b"\x80" + bytes(8) if k == 0 else bytes(16)
-
-    # U = 0.00000001|1000...: 384 * 2**-16
-    assert bernoulli(Fraction(385, 2**16))((8, 1, 0), one) == 1
-    assert bernoulli(Fraction(384, 2**16))((8, 1, 0), one) == 0
+def test_a_dyadic_cut_is_not_below_itself() -> None:
+    table = patterns(Fraction(1, 2))
+    assert set(table.cut) == {0}
+    assert bernoulli(table)((0, 77, 0), no_more) == 77
+    table = patterns(Fraction(1, 4))  # of 255 the mass is 2**-8
+    word = int(Fraction(table.cut[255], table.whole) * 2**64)
+    assert bernoulli(table)((word, 255, 0), no_more) == 255
+    assert bernoulli(table)((word - 1, 255, 0), no_more) == table.alias[255]
 
 
 # --- k-ary response -----------------------------------------------------------------
