@@ -338,8 +338,8 @@ def test_event_of_hashing_is_that_of_the_lemma(
 
 @pytest.mark.parametrize("quarters", range(5))
 def test_patterns_by_all_columns_and_bytes(quarters: int) -> None:
-    """Cuts of quarters are bytes: of all pairs of a column and a byte, exactly 2**16 P(x)
-    give the pattern x."""
+    """Cuts of quarters are bytes: of all pairs of a column and a byte, exactly
+    2**16 P(x) give the pattern x."""
     p = Fraction(quarters, 4)
     pairs = np.arange(2**16).reshape(16, -1, 64)
     words = np.stack([pairs // 256, pairs % 256], axis=2).astype(np.uint8)

@@ -1,8 +1,8 @@
 """Bernoulli bits from given words, eight at a time, by an alias table with exact cuts.
 
-A chunk has blocks of 64 patterns. A block's words are 64 columns and then 64 bytes, the
-first ones of each pattern's U; behind all blocks of a chunk lies a byte of fair bits for
-each pattern, and behind these the further bits of ties, a unit for each 64 ranks.
+A chunk has blocks of 64 patterns. A block's words are 64 columns and then 64 bytes,
+the first ones of each pattern's U; behind all blocks of a chunk lies a byte of fair
+bits for each pattern, and behind these the further bits of ties, a unit for 64 ranks.
 A pattern is a byte of packed bits, the first element on top.
 """
 
