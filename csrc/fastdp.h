@@ -77,10 +77,10 @@ typedef struct {
     void *owner; /* the law's */
 } fdp_pending_t;
 
-/* Settles one pending trial exactly. Returns 1 and the value as the sum of two
- * integers of one sign (the second is 0 unless the first is at the limit of
- * int64; sums beyond 2^64 - 2 may stop there), 0 for a rejected trial, -1 on
- * failure. Must not depend on anything but the pending trial, its extension blocks
+/* Settles one pending trial exactly. Returns 1 and the value, below 2^100 in
+ * magnitude, as 128 bits in two's complement, the low 64 first (of a value that is
+ * not negative the second is 0 but for the noise of a law), 0 for a rejected trial,
+ * -1 on failure. Must not depend on anything but the pending trial, its extension blocks
  * (fdp_call_extend) and the public parameters of the law, whose `owner` the pending
  * trial has: threads may draw from several laws under one call. */
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,

@@ -11,7 +11,7 @@ from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject, PyObject_Call
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from fastdp._fdp cimport *
@@ -194,6 +194,9 @@ cdef class _Blocks:
         return out
 
 
+cdef object _FAR = 1 << 100
+
+
 cdef int _resolve(void *context, const fdp_pending_t *pending,
                   int64_t *value) noexcept with gil:
     cdef Keyed *keyed = <Keyed *> context
@@ -204,9 +207,10 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
         exact = (<object> pending.owner)(words, blocks)
         if exact is None:
             return 0
-        value[0] = max(min(exact, INT64_MAX), INT64_MIN)
-        exact -= value[0]
-        value[1] = max(min(exact, INT64_MAX), INT64_MIN)
+        if not -_FAR < exact < _FAR:  # more bits than a trial has say so
+            raise FastDPError("the resolver gave no value")
+        value[0] = <int64_t> <uint64_t> (exact & 0xFFFFFFFFFFFFFFFF)
+        value[1] = exact >> 64
         return 1
     except BaseException as error:
         if keyed.error == NULL:

@@ -9,6 +9,7 @@
 #include "config.h"
 
 __extension__ typedef unsigned __int128 fdp_u128_t;
+__extension__ typedef __int128 fdp_i128_t;
 
 /* floor(a * b / 2^128) */
 static inline fdp_u128_t fdp_mul_high_u128(fdp_u128_t a, fdp_u128_t b)

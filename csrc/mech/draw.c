@@ -150,7 +150,7 @@ static void store_chunk(fdp_draw_t *d, const fdp_target_t *target, size_t done, 
 {
     const bool narrow = d->shape.value_bytes == 4;
     size_t at[FDP_FAR_MOST] = {need, need, need, need}; /* not among the outputs */
-    int64_t x[FDP_FAR_MOST] = {0};
+    fdp_datum_t x[FDP_FAR_MOST] = {{0}};
     for (size_t i = 0; d->far_count != 0 && i < need; i++) {
         const int64_t v = narrow ? ((const int32_t *)d->scratch.noise)[i]
                                  : ((const int64_t *)d->scratch.noise)[i];
@@ -163,8 +163,7 @@ static void store_chunk(fdp_draw_t *d, const fdp_target_t *target, size_t done, 
                      d->scratch.wide);
     for (size_t k = 0; k < d->far_count; k++) {
         if (at[k] < need) {
-            fdp_target_write(target, done + at[k], x[k], d->far[k].value,
-                             d->far[k].excess);
+            fdp_target_write(target, d->kernels, done + at[k], x[k], d->far[k]);
         }
     }
     fdp_wipe(x, sizeof x);

@@ -3,16 +3,12 @@
 #ifndef FDP_MECH_DRAW_H
 #define FDP_MECH_DRAW_H
 
+#include "../base/mul128.h"
 #include "../fastdp.h"
 #include "../rng/stream.h"
 #include "../sampler/kernels.h"
 #include "law.h"
 #include "scratch.h"
-
-/* A value of the resolver that the value array cannot hold: value + excess. */
-typedef struct {
-    int64_t value, excess;
-} fdp_far_t;
 
 #define FDP_FAR_MOST 4 /* of a chunk; one alone has probability below 2^-90 */
 
@@ -28,7 +24,7 @@ typedef struct {
     size_t slots;      /* lanes of one second-stage pass of the batch */
     bool any_rejected; /* of the batch (Laplace) */
     bool on_grid;      /* the noise must convert to double exactly */
-    fdp_far_t far[FDP_FAR_MOST];
+    fdp_i128_t far[FDP_FAR_MOST]; /* values that the value array cannot hold */
     size_t far_count;
     bool failed;       /* the resolver failed */
 } fdp_draw_t;

@@ -3,6 +3,7 @@
 #include "target.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "../base/config.h"
@@ -153,27 +154,65 @@ void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
     store_real_sum(target, kernels, at, n, noise);
 }
 
-int64_t fdp_target_read(const fdp_target_t *target, size_t at)
+fdp_datum_t fdp_target_read(const fdp_target_t *target, size_t at)
 {
-    int64_t x;
-    load_integers(target->x, target->x_type, at, 1, &x);
+    fdp_datum_t x;
+    if (target->grid == NULL) {
+        load_integers(target->x, target->x_type, at, 1, &x.integer);
+    } else if (target->x_type == FDP_F64) {
+        x.real = ((const double *)target->x)[at];
+    } else {
+        x.real = (double)((const float *)target->x)[at];
+    }
     return x;
 }
 
-static int64_t add_saturate(int64_t a, int64_t b)
+/* Doublings of a double's mantissa that stay exact in 128 bits beside the noise. */
+#define DOUBLINGS 70
+
+/* base + noise * step rounded once; base is a multiple of the step. In integers: a
+ * base so large that they do not hold it exceeds the noise by far, of which the low
+ * bits count as one bit that is set if any is. */
+static double add_far(double base, double step, fdp_i128_t noise)
 {
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum)) {
-        return b < 0 ? INT64_MIN : INT64_MAX;
+    int above, unit;
+    (void)frexp(step, &unit); /* step = 2^(unit - 1) */
+    int64_t whole = (int64_t)ldexp(frexp(base, &above), 53);
+    int doublings = whole == 0 ? 0 : above - 53 - (unit - 1), dropped = 0;
+    for (; doublings < 0; doublings++) {
+        whole /= 2;
     }
-    return sum;
+    if (doublings > DOUBLINGS) {
+        dropped = doublings - DOUBLINGS < 120 ? doublings - DOUBLINGS : 120;
+        const bool rest = (noise & (((fdp_i128_t)1 << dropped) - 1)) != 0;
+        noise = (noise >> dropped) | rest;
+        dropped = doublings - DOUBLINGS;
+        doublings = DOUBLINGS;
+    }
+    const fdp_i128_t sum = whole * ((fdp_i128_t)1 << doublings) + noise;
+    return clamp(ldexp((double)sum, unit - 1 + dropped), DBL_MAX);
 }
 
-void fdp_target_write(const fdp_target_t *target, size_t at, int64_t x, int64_t value,
-                      int64_t excess)
+void fdp_target_write(const fdp_target_t *target, const fdp_kernels_t *kernels, size_t at,
+                      fdp_datum_t x, fdp_i128_t noise)
 {
-    const int64_t sum = add_saturate(add_saturate(x, value), excess);
-    store_integers(target->out, target->out_type, at, 1, &sum);
+    if (target->grid == NULL) {
+        const fdp_i128_t whole = x.integer + noise;
+        const int64_t sum = whole < INT64_MIN   ? INT64_MIN
+                            : whole > INT64_MAX ? INT64_MAX
+                                                : (int64_t)whole;
+        store_integers(target->out, target->out_type, at, 1, &sum);
+        return;
+    }
+    const int64_t none = 0;
+    double y;
+    kernels->add_grid(target->grid, &x.real, &none, &y, 1);
+    y = add_far(y, target->grid->step, noise);
+    if (target->out_type == FDP_F64) {
+        ((double *)target->out)[at] = y;
+    } else {
+        ((float *)target->out)[at] = (float)clamp(y, (double)FLT_MAX);
+    }
 }
 
 void fdp_target_zero(const fdp_target_t *target, size_t n)

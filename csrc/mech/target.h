@@ -2,6 +2,7 @@
 #ifndef FDP_MECH_TARGET_H
 #define FDP_MECH_TARGET_H
 
+#include "../base/mul128.h"
 #include "../fastdp.h"
 #include "../sampler/kernels.h"
 
@@ -11,11 +12,16 @@ void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
                       size_t at, size_t n, const void *noise, int narrow,
                       int64_t *wide);
 
-/* The same for one integer, in two steps: x[at], then out[at] = x + value + excess,
- * value and excess of one sign. */
-int64_t fdp_target_read(const fdp_target_t *target, size_t at);
-void fdp_target_write(const fdp_target_t *target, size_t at, int64_t x, int64_t value,
-                      int64_t excess);
+/* The same for one element and any noise below 2^100, in two steps: x[at], then
+ * out[at] = x + noise, exactly, rounded once. */
+typedef union {
+    int64_t integer;
+    double real;
+} fdp_datum_t;
+
+fdp_datum_t fdp_target_read(const fdp_target_t *target, size_t at);
+void fdp_target_write(const fdp_target_t *target, const fdp_kernels_t *kernels, size_t at,
+                      fdp_datum_t x, fdp_i128_t noise);
 
 /* Fills n elements of out with zeros. */
 void fdp_target_zero(const fdp_target_t *target, size_t n);

@@ -33,8 +33,6 @@ static int64_t load_value(const fdp_draw_t *d, const void *values, size_t index)
                                      : ((const int32_t *)values)[index];
 }
 
-static int64_t magnitude_of(int64_t v) { return v < 0 ? -v : v; }
-
 /* What a rejected trial leaves in the value array. */
 static int64_t rejected_value(const fdp_draw_t *d)
 {
@@ -55,22 +53,20 @@ static int64_t resolve(fdp_draw_t *d, const fdp_special_t *s)
     const int kept = d->call->resolve(d->call->context, &pending, exact);
     fdp_wipe(&pending, sizeof pending);
     d->failed |= kept < 0;
-    /* magnitudes that int64 holds on either side */
-    int64_t value = exact[0] == INT64_MIN ? -INT64_MAX : exact[0];
-    const int64_t excess =
-        exact[1] <= -INT64_MAX ? -INT64_MAX : exact[1] + (exact[0] - value);
-    if (kept <= 0 || (bound != 0 && (magnitude_of(value) > bound || excess != 0))) {
+    const fdp_i128_t whole =
+        (fdp_i128_t)((fdp_u128_t)(uint64_t)exact[1] << 64 | (uint64_t)exact[0]);
+    const fdp_i128_t magnitude = whole < 0 ? -whole : whole;
+    if (kept <= 0 || (bound != 0 && magnitude > bound)) {
         return rejected_value(d);
     }
-    if (d->on_grid) { /* what a double holds exactly: docs/proofs/grid.md */
-        value = value > FDP_GRID_MOST ? FDP_GRID_MOST : value;
-        value = value < -FDP_GRID_MOST ? -FDP_GRID_MOST : value;
-    } else if (magnitude_of(value) >= fdp_far_from(d)) {
+    int64_t value = exact[0];
+    /* on a grid: what a double holds exactly, docs/proofs/grid.md */
+    if (magnitude >= fdp_far_from(d) || (d->on_grid && magnitude > FDP_GRID_MOST)) {
         if (d->far_count == FDP_FAR_MOST) {
             d->failed = true;
             return rejected_value(d);
         }
-        d->far[d->far_count] = (fdp_far_t){value, excess};
+        d->far[d->far_count] = whole;
         value = fdp_far_from(d) + (int64_t)d->far_count++;
     }
     return d->shape.tagged ? 2 * value + 1 : value;

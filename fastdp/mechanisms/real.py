@@ -9,7 +9,6 @@ entry by at most g/2 on either side, which is charged to the sensitivity.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +23,8 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Additive
 
 _FLOAT_MAX = float(np.finfo(np.float64).max)
+#: Largest magnitude up to which every integer is a double.
+_EXACT_DOUBLE = 2**53
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 #: Granularities whose multiples and anchors are finite doubles.
@@ -108,7 +109,8 @@ class _Grid(Additive):
         x : float, int, numpy float, or ndarray of float64 or float32
             The answers. NaN counts as 0, or as the lower bound if there are bounds;
             infinities count as the largest finite double or as the bounds, Python
-            ints as the nearest double. The sensitivity must hold after this mapping.
+            ints beyond 2**53 as that (nearest doubles can lie further apart than the
+            ints). The sensitivity must hold after this mapping.
         out : ndarray, optional
             Array of x's dtype and shape, C-contiguous; may be `x` itself.
         stream : Stream, optional
@@ -165,9 +167,15 @@ def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
         raise DTypeError(
             f"x must be a float or a float64 or float32 array, got {type(x).__name__}"
         )
-    if isinstance(x, int) and abs(x) > 2**1023:
-        return math.copysign(_FLOAT_MAX, x > 0 or -1), np.float64
-    return float(x), np.float64
+    return (saturated(x) if isinstance(x, int) else float(x)), np.float64
+
+
+def saturated(x: int) -> float:
+    """Return an int as a double, cut to what doubles hold exactly.
+
+    The nearest doubles of two ints can lie further apart than the ints.
+    """
+    return float(min(max(x, -_EXACT_DOUBLE), _EXACT_DOUBLE))
 
 
 def _to_float32(y: float) -> np.float32:

@@ -25,7 +25,7 @@ from fastdp.accounting.events import NeighboringRelation, PureDPEvent
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.integer import DiscreteLaplace
-from fastdp.mechanisms.real import Laplace, power_of_two
+from fastdp.mechanisms.real import Laplace, power_of_two, saturated
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -268,9 +268,9 @@ class SparseVector(Mechanism):
         ----------
         values : float, int, or ndarray of float64, float32 or integers (not uint64)
             The queries' exact answers: one, or a one-dimensional array that is gone
-            through in order. Integers count as the nearest double, NaN as 0, and what
-            is beyond 2**60 steps of the grid, infinities with it, as that; the
-            sensitivity must hold after this mapping.
+            through in order. Integers beyond 2**53 count as that, NaN as 0, and what is
+            beyond 2**60 steps of the grid, infinities with it, as that; the sensitivity
+            must hold after this mapping.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -443,11 +443,12 @@ def _queries(values: Any) -> _Array:
             "values must be a number or an array of floats or of integers (not "
             f"uint64), got {type(values).__name__}"
         )
-    largest = 2**1023
-    return np.array(float(min(max(int(values), -largest), largest)), np.float64)
+    return np.array(saturated(int(values)), np.float64)
 
 
 def _as_float64(values: _Array) -> _Array:
+    if values.dtype == np.int64:
+        values = np.clip(values, -(2**53), 2**53)
     # The host may have asked numpy to raise: a signalling NaN would.
     with np.errstate(all="ignore"):
         return values.astype(np.float64)

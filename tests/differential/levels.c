@@ -566,7 +566,9 @@ static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
     fdp_call_extend(&r->call, pending->chunk, pending->trial, UINT32_C(1) << 20,
                     (uint8_t *)second);
     ++*r->resolved;
-    return exact(r->law, pending->word, more, second, value);
+    const int kept = exact(r->law, pending->word, more, second, value);
+    value[1] = value[0] < 0 ? -1 : 0;
+    return kept;
 }
 
 static void some_data(fdp_dtype_t type, size_t size, size_t n, uint8_t *out)
