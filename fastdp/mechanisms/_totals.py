@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,10 @@ from fastdp import _core
 
 #: Totals are clamped here, entry by entry, before the noise.
 MOST = 2**62
+
+#: Held while totals change: threads may add to the same ones. One for all, since it is
+#: held for microseconds and totals are pickled.
+_LOCK = threading.Lock()
 
 
 class Totals:
@@ -27,14 +32,16 @@ class Totals:
 
     def add(self, part: np.ndarray[Any, Any]) -> None:
         """Add int64 sums of magnitude below 2**62."""
-        self._low += part
-        self._carry()
+        with _LOCK:
+            self._low += part
+            self._carry()
 
     def merge(self, other: Totals) -> None:
         """Add what another object of the same shape holds."""
-        self._low += other._low
-        self._high += other._high
-        self._carry()
+        with _LOCK:
+            self._low += other._low
+            self._high += other._high
+            self._carry()
 
     def _carry(self) -> None:
         self._high += self._low >> 32
@@ -43,10 +50,14 @@ class Totals:
     def clamped(self, most: int = MOST) -> np.ndarray[Any, Any]:
         """Return the totals as int64, clamped to [-most, most], most <= 2**62."""
         edge = MOST >> 32
-        total: np.ndarray[Any, Any] = np.clip(self._high, -edge, edge - 1) << 32
-        total += self._low
-        total[self._high >= edge] = MOST
-        total[self._high < -edge] = -MOST
+        with _LOCK:
+            high, low = self._high.copy(), self._low.copy()
+        total: np.ndarray[Any, Any] = np.clip(high, -edge, edge - 1) << 32
+        total += low
+        total[high >= edge] = MOST
+        total[high < -edge] = -MOST
+        _core.zero(high)
+        _core.zero(low)
         held: np.ndarray[Any, Any] = np.clip(total, -most, most)
         return held
 
@@ -56,5 +67,6 @@ class Totals:
 
     def clear(self) -> None:
         """Overwrite the totals with zeros."""
-        _core.zero(self._high)
-        _core.zero(self._low)
+        with _LOCK:
+            _core.zero(self._high)
+            _core.zero(self._low)

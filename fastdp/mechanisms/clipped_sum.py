@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from fractions import Fraction
 from typing import Any
 
@@ -435,7 +434,6 @@ class SumAccumulator:
         blocks = dict(self._mechanism._arguments).get("blocks")
         block = _labels(labels, len(x), blocks)
         workers = _validate.integer("workers", workers, 1)
-        lock = threading.Lock()
 
         def part(start: int, stop: int, _: int) -> None:
             count, total = (
@@ -444,9 +442,8 @@ class SumAccumulator:
             )
             own = None if block is None else block[start:stop]
             self._mechanism._clip.sums(x[start:stop], own, count, total)
-            with lock:
-                self._rows.add(count)
-                self._sums.add(total)
+            self._rows.add(count)
+            self._sums.add(total)
 
         _arrays.in_parallel(part, len(x), _ROWS, workers)
         return self
@@ -457,12 +454,14 @@ class SumAccumulator:
         Raises
         ------
         DTypeError, ParameterError
-            `other` is no accumulator, or of another mechanism.
+            `other` is no accumulator, this one, or one of another mechanism.
         """
         if not isinstance(other, SumAccumulator):
             raise DTypeError(
                 f"other must be a SumAccumulator, got {type(other).__name__}"
             )
+        if other is self:
+            raise ParameterError("other must be another one: rows would count twice")
         if other._mechanism != self._mechanism:
             raise ParameterError("other must accumulate for an equal mechanism")
         self._rows.merge(other._rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -300,7 +299,6 @@ class MomentsAccumulator:
         values = _column("x", x)
         code = _codes(by, len(values), m._shape.groups)
         workers = _validate.integer("workers", workers, 1)
-        lock = threading.Lock()
 
         def part(start: int, stop: int, _: int) -> None:
             sums = np.zeros_like(self._totals._low)
@@ -309,8 +307,7 @@ class MomentsAccumulator:
             if m._shape.fixed_size:  # NaN counts as the center: u = 0
                 sums[2] -= (stop - start - sums[0]) * 2 ** (m._bits - 1)
                 sums[0] = stop - start
-            with lock:
-                self._totals.add(sums)
+            self._totals.add(sums)
 
         _arrays.in_parallel(part, len(values), _VALUES, workers)
         return self
@@ -321,12 +318,14 @@ class MomentsAccumulator:
         Raises
         ------
         DTypeError, ParameterError
-            `other` is no accumulator, or of another mechanism.
+            `other` is no accumulator, this one, or one of another mechanism.
         """
         if not isinstance(other, MomentsAccumulator):
             raise DTypeError(
                 f"other must be a MomentsAccumulator, got {type(other).__name__}"
             )
+        if other is self:
+            raise ParameterError("other must be another one: records would count twice")
         if other._mechanism != self._mechanism:
             raise ParameterError("other must accumulate for an equal mechanism")
         self._totals.merge(other._totals)
