@@ -53,7 +53,9 @@ Case = tuple[float, float, int, float]
 def ours(case: Case) -> tuple[float, float]:
     """Return both proved bounds of epsilon."""
     rate, sigma, count, delta = case
-    step = PoissonSampledEvent(rate, GaussianEvent(1, sigma * next(TINY)))
+    step = PoissonSampledEvent(
+        rate, GaussianEvent(sensitivity=1, sigma=sigma * next(TINY))
+    )
     bounds = PLDAccountant().compose(step, count).epsilon_bounds(delta)
     return bounds.lower, bounds.upper
 
@@ -149,11 +151,15 @@ def event(step: Step) -> Event:
     """Return a step as an event."""
     kind, a, b, _ = step
     if kind == "s":
-        return PoissonSampledEvent(a, GaussianEvent(1, b))
+        return PoissonSampledEvent(a, GaussianEvent(sensitivity=1, sigma=b))
     if kind == "r":
         both = NeighboringRelation.ADD_OR_REMOVE_ONE
-        return RandomizedResponseEvent(a, 1 - a, both)
-    return LaplaceEvent(1, a) if kind == "l" else GaussianEvent(1, a)
+        return RandomizedResponseEvent(p=a, q=1 - a, neighboring_relation=both)
+    return (
+        LaplaceEvent(sensitivity=1, scale=a)
+        if kind == "l"
+        else GaussianEvent(sensitivity=1, sigma=a)
+    )
 
 
 def ours_many(steps: list[Step]) -> Callable[[], PLDAccountant]:
@@ -198,9 +204,12 @@ def ours_calibration() -> float:
     """Return the sigma of DP-SGD with epsilon 3."""
     rate = 0.01 * next(TINY)
     return calibrate(
-        lambda sigma: PoissonSampledEvent(rate, GaussianEvent(1, sigma)),
-        (3, 1e-5),
-        PLDAccountant,
+        lambda sigma: PoissonSampledEvent(
+            rate, GaussianEvent(sensitivity=1, sigma=sigma)
+        ),
+        epsilon=3,
+        delta=1e-5,
+        accountant=PLDAccountant,
         low=0.5,
         high=10,
         count=10_000,
@@ -246,7 +255,7 @@ EPSILONS = np.linspace(0, 12, 10_000)
 
 def ours_profile() -> None:
     """Compose and read 10,000 points, each bracketed."""
-    step = PoissonSampledEvent(0.01, GaussianEvent(1, next(TINY)))
+    step = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=next(TINY)))
     PLDAccountant().compose(step, 10_000).ln_delta_profile(EPSILONS)
 
 

@@ -85,7 +85,7 @@ def streams() -> Iterator[tuple[str, list[Setting]]]:
 def event_of(setting: Setting) -> Any:
     """Return our event."""
     rate, sigma = setting
-    noise = GaussianEvent(1, sigma)
+    noise = GaussianEvent(sensitivity=1, sigma=sigma)
     return noise if rate is None else PoissonSampledEvent(rate, noise)
 
 
@@ -168,7 +168,7 @@ def profiles() -> Iterator[Line]:
         near = norm.cdf(-epsilon / mu + mu / 2)
         return near - np.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
 
-    ours = least(lambda: gdp_delta(epsilon, mu), 7)
+    ours = least(lambda: gdp_delta(epsilon=epsilon, mu=mu), 7)
     remark = "ours is rounded up and holds for tiny deltas"
     yield Line("a million GDP deltas", ours, "riskcal", least(formula, 7), remark)
 

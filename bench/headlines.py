@@ -109,7 +109,9 @@ CLONES = (0.1675385583317841, 0.172790550755978, 0.5378040242374512)
 def training() -> Iterator[Row]:
     """Yield the figures of training with sampled Gaussian noise."""
     for source, rate, count, sigma, published, why in TRAINING:
-        event = PoissonSampledEvent(rate, GaussianEvent(1, Fraction(sigma)))
+        event = PoissonSampledEvent(
+            rate, GaussianEvent(sensitivity=1, sigma=Fraction(sigma))
+        )
         accountant = RDPAccountant().compose(event, count)
         yield Row(
             source,
@@ -129,7 +131,10 @@ def calibration() -> Iterator[Row]:
         low, high = classic / 100, classic
         for _ in range(60):
             middle = (low + high) / 2
-            met = conversions.gaussian_delta(epsilon, 1, middle) <= delta
+            met = (
+                conversions.gaussian_delta(epsilon=epsilon, sensitivity=1, sigma=middle)
+                <= delta
+            )
             low, high = (low, middle) if met else (middle, high)
         yield Row(
             "Balle and Wang 2018",
@@ -149,11 +154,15 @@ def composition() -> Iterator[Row]:
     e = 0.1
     older = e * math.sqrt(2 * count * math.log(1 / slack)) + count * e * math.expm1(e)
     for source, formula, got in (
-        ("Dwork et al. 2010", older, advanced_composition(epsilon, count, slack)),
+        (
+            "Dwork et al. 2010",
+            older,
+            advanced_composition(epsilon=epsilon, count=count, slack=slack),
+        ),
         (
             "Kairouz et al. 2017, 3.4",
             5.756105519,
-            kairouz_composition({epsilon: 100}, slack),
+            kairouz_composition({epsilon: 100}, slack=slack),
         ),
         ("Kairouz et al. 2017, 3.3", 4.774567588, optimum.epsilon(slack)),
     ):
@@ -179,9 +188,13 @@ def curves() -> Iterator[Row]:
         a - 1
     )
     for name, formula, event in (
-        ("Gaussian, sigma = 2", a / 8, GaussianEvent(1, 2)),
-        ("Laplace, scale = 1", laplace, LaplaceEvent(1, 1)),
-        ("randomized response, p = 3/4", response, RandomizedResponseEvent(0.75, 0.25)),
+        ("Gaussian, sigma = 2", a / 8, GaussianEvent(sensitivity=1, sigma=2)),
+        ("Laplace, scale = 1", laplace, LaplaceEvent(sensitivity=1, scale=1)),
+        (
+            "randomized response, p = 3/4",
+            response,
+            RandomizedResponseEvent(p=0.75, q=0.25),
+        ),
     ):
         got = float(renyi_divergence(event, [a])[0])
         yield Row(
@@ -202,8 +215,12 @@ def shuffling() -> Iterator[Row]:
     rest = 8 * math.sqrt(grown * math.log(4 / delta) / clients) + 8 * grown / clients
     first = math.log1p(rest)
     theirs = math.log1p((1 - 1 / grown) / (1 + math.exp(-local - first)) * rest)
-    ours = amplification.shuffled_closed_form_epsilon(local, clients, delta)
-    exact = amplification.shuffled_epsilon(local, clients, delta)
+    ours = amplification.shuffled_closed_form_epsilon(
+        local_epsilon=local, clients=clients, delta=delta
+    )
+    exact = amplification.shuffled_epsilon(
+        local_epsilon=local, clients=clients, delta=delta
+    )
     what = "100,000 reports, local epsilon 4, delta = 1e-6"
     yield Row(
         "Feldman et al. 2021, code",
@@ -242,8 +259,12 @@ def limits() -> Iterator[tuple[str, int, float, float, float, float]]:
     for sigma, epochs, printed in LIMITS:
         width, steps = float(sigma), epochs * 60_000 / 256
         mu = float(_BATCH) * math.sqrt(steps * math.expm1(width**-2))
-        limit = conversions.gaussian_epsilon(1e-5, Fraction(mu), 1)
-        event = PoissonSampledEvent(_BATCH, GaussianEvent(1, Fraction(sigma)))
+        limit = conversions.gaussian_epsilon(
+            delta=1e-5, sensitivity=Fraction(mu), sigma=1
+        )
+        event = PoissonSampledEvent(
+            _BATCH, GaussianEvent(sensitivity=1, sigma=Fraction(sigma))
+        )
         accountant = PLDAccountant().compose(event, int(steps))
         yield sigma, epochs, printed, mu, limit, accountant.epsilon(1e-5)
 
@@ -256,7 +277,7 @@ def uniform_limit(sigma: float, epochs: int) -> float:
 
     factor = math.exp(sigma**-2) * phi(1.5 / sigma) + 3 * phi(-0.5 / sigma) - 2
     mu = float(_BATCH) * math.sqrt(2 * epochs * 60_000 / 256 * factor)
-    return conversions.gaussian_epsilon(1e-5, Fraction(mu), 1)
+    return conversions.gaussian_epsilon(delta=1e-5, sensitivity=Fraction(mu), sigma=1)
 
 
 def sampled_curve() -> Iterator[tuple[int, float, float, float]]:
@@ -267,7 +288,7 @@ def sampled_curve() -> Iterator[tuple[int, float, float, float]]:
     figures of their plots could not be checked: no table of them is printed.
     """
     rate, sigma = 0.01, 4.0
-    event = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 4))
+    event = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=4))
     for order in range(2, 9):
         total = math.fsum(
             math.comb(order, k)
@@ -287,12 +308,17 @@ def pictures() -> Iterator[tuple[int, float, float, float, float]]:
     sigma = Fraction(200)
     for k in (1, 10, 100, 1000, 10_000, 100_000):
         each = delta / (2 * k)
-        one = conversions.gaussian_epsilon(each, 1, sigma)
-        advanced = advanced_composition(one, k, delta / 2)
-        rho = ZCDPAccountant().compose(GaussianEvent(1, sigma), k)
-        divergence = float(renyi_divergence(GaussianEvent(1, sigma), [32])[0]) * k
+        one = conversions.gaussian_epsilon(delta=each, sensitivity=1, sigma=sigma)
+        advanced = advanced_composition(epsilon=one, count=k, slack=delta / 2)
+        rho = ZCDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=sigma), k)
+        divergence = (
+            float(renyi_divergence(GaussianEvent(sensitivity=1, sigma=sigma), [32])[0])
+            * k
+        )
         at_order = divergence + math.log(1 / delta) / 31
-        exact = conversions.gaussian_epsilon(delta, 1, float(sigma) / math.sqrt(k))
+        exact = conversions.gaussian_epsilon(
+            delta=delta, sensitivity=1, sigma=float(sigma) / math.sqrt(k)
+        )
         yield k, advanced, rho.epsilon(delta), at_order, exact
 
 

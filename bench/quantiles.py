@@ -105,7 +105,7 @@ def one_quantile(
     values: Column, q: Fraction, bounds: tuple[int, int], epsilon: Fraction, runs: int
 ) -> Result:
     """Release one quantile again and again; compare with the law by its definition."""
-    mechanism = fastdp.Quantiles(q, bounds, epsilon)
+    mechanism = fastdp.Quantiles(q, bounds=bounds, epsilon=epsilon)
     points = np.arange(bounds[0], bounds[1] + 1)
     cost = costs(values, points, q)
     rate = float(epsilon / (2 * max(q, 1 - q)))
@@ -137,7 +137,7 @@ def together(
     runs: int,
 ) -> list[Result]:
     """Release all quantiles at once, again and again; compare with the bound."""
-    mechanism = fastdp.Quantiles(targets, bounds, epsilon)
+    mechanism = fastdp.Quantiles(targets, bounds=bounds, epsilon=epsilon)
     points = np.arange(bounds[0], bounds[1] + 1)
     found = np.array([mechanism.release(values) for _ in range(runs)]) - bounds[0]
     levels, places = mechanism.levels, 2**20

@@ -118,7 +118,10 @@ def measure(mechanism: Any, probabilities: Shares, users: int, workers: int) -> 
     server += time.perf_counter() - start
     errors = estimate.counts - truth
     predicted = np.array(
-        [mechanism.standard_error(users, Fraction(int(n), users)) for n in truth]
+        [
+            mechanism.standard_error(users, frequency=Fraction(int(n), users))
+            for n in truth
+        ]
     )
     low, high = estimate.confidence_interval(0.95)
     return Result(
@@ -206,13 +209,14 @@ def main(argv: list[str] | None = None) -> int:
         probabilities = shares(arguments.file, arguments.column)
         origin = f"{arguments.file.name}, drawn again"
     categories = len(probabilities)
-    best = fastdp.best_frequency_oracle(epsilon, categories, users)
+    best = fastdp.best_frequency_oracle(epsilon, categories=categories, users=users)
     if arguments.oracle == "best":
         mechanisms = [best]
     else:
         wanted = ORACLES if arguments.oracle == "all" else [arguments.oracle]
         mechanisms = [
-            ORACLES[name].from_epsilon(epsilon, categories) for name in wanted
+            ORACLES[name].from_epsilon(epsilon, categories=categories)
+            for name in wanted
         ]
     print(
         f"{users:,} users, {categories:,} categories from {origin}, epsilon = "

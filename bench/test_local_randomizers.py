@@ -35,9 +35,13 @@ def test_line(measure: Callable[..., None], line: int, size: int, side: str) -> 
 
 
 MECHANISMS = {
-    "RandomizedResponse, k=16": fastdp.RandomizedResponse.from_epsilon(1, 16),
-    "HadamardResponse, d=1024": fastdp.HadamardResponse.from_epsilon(1, 1024),
-    "LocalHashing, d=1024": fastdp.LocalHashing.from_epsilon(1, 1024),
+    "RandomizedResponse, k=16": fastdp.RandomizedResponse.from_epsilon(
+        1, categories=16
+    ),
+    "HadamardResponse, d=1024": fastdp.HadamardResponse.from_epsilon(
+        1, categories=1024
+    ),
+    "LocalHashing, d=1024": fastdp.LocalHashing.from_epsilon(1, categories=1024),
 }
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "charged_l2",
     "discrete_gaussian_sigma",
     "gaussian_sigma_from_rho",
+    "grid_coordinates",
     "grid_gaussian_sigma",
     "grid_gaussian_sigma_from_rho",
     "grid_granularity",
@@ -44,6 +45,8 @@ __all__ = [
 
 #: Parameters of noise on a power-of-two grid, in the data's unit.
 GRID_RANGE = (Fraction(2) ** -900, Fraction(2) ** 900)
+#: Entries whose rounding the default grid is charged for, where nothing is said.
+UNKNOWN_COORDINATES = 2**20
 #: The grid is at least this much finer than the noise parameter, at most twice.
 _GRID_BITS = 39
 #: Ratios beyond 2^950 are not searched.
@@ -53,7 +56,7 @@ _TINY = Fraction(2) ** -950
 # Integer answers
 
 
-def laplace_scale(epsilon: Real, sensitivity: Real = 1) -> Fraction:
+def laplace_scale(*, epsilon: Real, sensitivity: Real) -> Fraction:
     """Return the exact scale sensitivity/epsilon of discrete Laplace noise.
 
     Parameters
@@ -75,7 +78,7 @@ def laplace_scale(epsilon: Real, sensitivity: Real = 1) -> Fraction:
     return _within("scale", s / e, SCALE_RANGE)
 
 
-def laplace_scale_from_rho(rho: Real, sensitivity: Real = 1) -> Fraction:
+def laplace_scale_from_rho(*, rho: Real, sensitivity: Real) -> Fraction:
     """Return the least scale (to 1e-13) of discrete Laplace noise that is rho-zCDP.
 
     From the discrete law's exact rho; the result is a double, given as a Fraction.
@@ -100,7 +103,7 @@ def laplace_scale_from_rho(rho: Real, sensitivity: Real = 1) -> Fraction:
     return _within("scale", scale, SCALE_RANGE)
 
 
-def truncated_laplace_bound(epsilon: Real, delta: Real, sensitivity: Real = 1) -> int:
+def truncated_laplace_bound(*, epsilon: Real, delta: Real, sensitivity: Real) -> int:
     """Return the least bound A of truncated Laplace noise for (epsilon, delta).
 
     The noise has scale sensitivity/epsilon and is redrawn while outside {-A..A}. A
@@ -129,7 +132,7 @@ def truncated_laplace_bound(epsilon: Real, delta: Real, sensitivity: Real = 1) -
     Approximate Differential Privacy" (2020), for the continuous law.
     """
     d = _validate.open_unit("delta", delta)
-    scale = laplace_scale(epsilon, sensitivity)
+    scale = laplace_scale(epsilon=epsilon, sensitivity=sensitivity)
     shift = _laplace.whole(_validate.exact("sensitivity", sensitivity))
     # The bound is at least the sensitivity, and epsilon is their ratio to the scale.
     if shift <= MAX_BOUND and shift / scale <= 10**15:
@@ -141,7 +144,7 @@ def truncated_laplace_bound(epsilon: Real, delta: Real, sensitivity: Real = 1) -
     )
 
 
-def gaussian_sigma_from_rho(rho: Real, sensitivity: Real = 1) -> float:
+def gaussian_sigma_from_rho(*, rho: Real, sensitivity: Real) -> float:
     """Return sensitivity/sqrt(2 rho) rounded up: sigma of rho-zCDP Gaussian noise.
 
     The root is taken in integers. Holds for the discrete and the continuous law.
@@ -168,10 +171,10 @@ def gaussian_sigma_from_rho(rho: Real, sensitivity: Real = 1) -> float:
 
 
 def discrete_gaussian_sigma(
+    *,
     epsilon: Real,
     delta: Real,
-    sensitivity: Real = 1,
-    *,
+    sensitivity: Real,
     coordinates: int | None = None,
 ) -> float:
     """Return a least sigma of discrete Gaussian noise for (epsilon, delta).
@@ -202,7 +205,12 @@ def discrete_gaussian_sigma(
     s = _validate.positive("sensitivity", sensitivity)
 
     def excess(sigma: float) -> float:
-        return discrete_gaussian_log_delta(e, s, Fraction(sigma), coordinates) - target
+        return (
+            discrete_gaussian_log_delta(
+                epsilon=e, sensitivity=s, sigma=Fraction(sigma), coordinates=coordinates
+            )
+            - target
+        )
 
     guess = _analytic_sigma(e, target, max(s, Fraction(1)), SIGMA_RANGE)
     return search("sigma", excess, guess, SIGMA_RANGE)
@@ -231,7 +239,30 @@ def grid_granularity(parameter: Real) -> Fraction:
     return Fraction(2) ** (exponent - _GRID_BITS)
 
 
-def charged_l1(sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
+def grid_coordinates(*, coordinates: int | None, granularity: Real | None) -> int:
+    """Return the number of entries for which rounding to the grid is charged.
+
+    Rounding moves every entry, also those that one individual hardly changes. On the
+    default grid, 2**-39 of the noise or finer, 2**20 entries are charged where
+    nothing is said; on a grid of one's own the charge can be large, and is asked for.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `coordinates` is not an int >= 1, or missing with a granularity.
+    """
+    if coordinates is not None:
+        return _validate.integer("coordinates", coordinates, 1, 2**63 - 1)
+    if granularity is not None:
+        raise ParameterError(
+            "coordinates must be given with granularity: the maximum number of entries "
+            "that one individual can change (1 for a single number), each of which "
+            "rounding moves by up to one step"
+        )
+    return UNKNOWN_COORDINATES
+
+
+def charged_l1(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
     """Return sensitivity + coordinates * granularity, exactly.
 
     Rounding to the grid moves each entry by at most half a step on either side, so
@@ -247,7 +278,7 @@ def charged_l1(sensitivity: Real, coordinates: int, granularity: Real) -> Fracti
     return s + n * _power_of_two(granularity)
 
 
-def charged_l2(sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
+def charged_l2(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
     """Return sensitivity + sqrt(coordinates) * granularity, rounded up.
 
     The root is replaced by a rational that is not smaller (by less than 2^-80).
@@ -263,10 +294,10 @@ def charged_l2(sensitivity: Real, coordinates: int, granularity: Real) -> Fracti
 
 
 def grid_laplace_scale(
-    epsilon: Real,
-    sensitivity: Real = 1,
     *,
-    coordinates: int = 1,
+    epsilon: Real,
+    sensitivity: Real,
+    coordinates: int | None = None,
     granularity: Real | None = None,
 ) -> Fraction:
     """Return the exact scale of Laplace noise on the grid for pure epsilon.
@@ -280,8 +311,9 @@ def grid_laplace_scale(
         > 0.
     sensitivity : int, float, Fraction or Decimal
         L1 sensitivity over all coordinates, > 0, in the data's unit.
-    coordinates : int
-        Most entries that one individual can change.
+    coordinates : int, optional
+        Maximum number of entries that one individual can change: required with
+        `granularity`, 2**20 without either.
     granularity : int, float, Fraction or Decimal, optional
         A power of two in the data's unit.
 
@@ -293,19 +325,20 @@ def grid_laplace_scale(
         No scale in the supported range, or no grid fits.
     """
     e = _validate.positive("epsilon", epsilon)
+    n = grid_coordinates(coordinates=coordinates, granularity=granularity)
 
     def least(g: Fraction) -> Fraction:
-        return charged_l1(sensitivity, coordinates, g) / e
+        return charged_l1(sensitivity=sensitivity, coordinates=n, granularity=g) / e
 
     rough = _validate.positive("sensitivity", sensitivity) / e
     return _on_grid("scale", least, rough, granularity, SCALE_RANGE[0])
 
 
 def grid_laplace_scale_from_rho(
-    rho: Real,
-    sensitivity: Real = 1,
     *,
-    coordinates: int = 1,
+    rho: Real,
+    sensitivity: Real,
+    coordinates: int | None = None,
     granularity: Real | None = None,
 ) -> Fraction:
     """Return the least scale (to 1e-13) of rho-zCDP Laplace noise on the grid.
@@ -314,20 +347,23 @@ def grid_laplace_scale_from_rho(
     those of `grid_laplace_scale`, with `rho` > 0 in place of epsilon.
     """
     r = _validate.positive("rho", rho)
+    n = grid_coordinates(coordinates=coordinates, granularity=granularity)
     s = _validate.positive("sensitivity", sensitivity)
 
     def least(g: Fraction) -> Fraction:
-        return _least_laplace_scale(r, charged_l1(s, coordinates, g), g)
+        return _least_laplace_scale(
+            r, charged_l1(sensitivity=s, coordinates=n, granularity=g), g
+        )
 
     rough = s / Fraction(_pure_guess(r))
     return _on_grid("scale", least, rough, granularity, SCALE_RANGE[0])
 
 
 def grid_gaussian_sigma_from_rho(
-    rho: Real,
-    sensitivity: Real = 1,
     *,
-    coordinates: int = 1,
+    rho: Real,
+    sensitivity: Real,
+    coordinates: int | None = None,
     granularity: Real | None = None,
 ) -> float:
     """Return sigma of rho-zCDP Gaussian noise on the grid, rounded up.
@@ -336,9 +372,10 @@ def grid_gaussian_sigma_from_rho(
     of `grid_gaussian_sigma`, with `rho` > 0 in place of epsilon and delta.
     """
     r = _validate.positive("rho", rho)
+    n = grid_coordinates(coordinates=coordinates, granularity=granularity)
 
     def least(g: Fraction) -> Fraction:
-        charged = charged_l2(sensitivity, coordinates, g)
+        charged = charged_l2(sensitivity=sensitivity, coordinates=n, granularity=g)
         return Fraction(sqrt_float_up(charged * charged / (2 * r)))
 
     s = _validate.positive("sensitivity", sensitivity)
@@ -347,11 +384,11 @@ def grid_gaussian_sigma_from_rho(
 
 
 def grid_gaussian_sigma(
+    *,
     epsilon: Real,
     delta: Real,
-    sensitivity: Real = 1,
-    *,
-    coordinates: int = 1,
+    sensitivity: Real,
+    coordinates: int | None = None,
     granularity: Real | None = None,
 ) -> float:
     """Return a least sigma of Gaussian noise on the grid for (epsilon, delta).
@@ -367,8 +404,9 @@ def grid_gaussian_sigma(
         > 0 and < 1.
     sensitivity : int, float, Fraction or Decimal
         L2 sensitivity over all coordinates, > 0, in the data's unit.
-    coordinates : int
-        Most entries that one individual can change.
+    coordinates : int, optional
+        Maximum number of entries that one individual can change: required with
+        `granularity`, 2**20 without either.
     granularity : int, float, Fraction or Decimal, optional
         A power of two in the data's unit; None takes `grid_granularity` of the
         result.
@@ -382,16 +420,17 @@ def grid_gaussian_sigma(
     """
     target = log_down(_validate.open_unit("delta", delta))
     e = _validate.nonnegative("epsilon", epsilon)
+    n = grid_coordinates(coordinates=coordinates, granularity=granularity)
     s = _validate.positive("sensitivity", sensitivity)
 
     def least(g: Fraction) -> Fraction:
-        charged = charged_l2(s, coordinates, g)
+        charged = charged_l2(sensitivity=s, coordinates=n, granularity=g)
 
         def excess(sigma: float) -> float:
             width = Fraction(sigma) / g
-            return discrete_gaussian_log_delta(e, charged / g, width, coordinates) - (
-                target
-            )
+            return discrete_gaussian_log_delta(
+                epsilon=e, sensitivity=charged / g, sigma=width, coordinates=n
+            ) - (target)
 
         limits = max(GRID_RANGE[0], SIGMA_RANGE[0] * g), GRID_RANGE[1]
         guess = _analytic_sigma(e, target, charged, limits)
@@ -452,7 +491,8 @@ def _on_grid(
         g = grid_granularity(result)
     raise CalibrationError(
         f"no grid of 2^-{_GRID_BITS} {name} keeps the rounding of this many "
-        "coordinates within the budget; give a finer granularity"
+        "coordinates within the budget; give coordinates=, the maximum number of "
+        "entries that one individual can change, or a finer granularity"
     )
 
 
@@ -469,7 +509,10 @@ def _least_laplace_scale(rho: Fraction, sensitivity: Fraction, g: Fraction) -> F
     limit = _validate.float_down(rho)
 
     def excess(scale: float) -> float:
-        return discrete_laplace_rho(sensitivity / g, Fraction(scale) / g) - limit
+        return (
+            discrete_laplace_rho(sensitivity=sensitivity / g, scale=Fraction(scale) / g)
+            - limit
+        )
 
     guess = float(min(sensitivity / Fraction(_pure_guess(rho)), GRID_RANGE[1]))
     return Fraction(search("scale", excess, guess, GRID_RANGE))
@@ -487,7 +530,12 @@ def _analytic_sigma(
     """
 
     def excess(mu_inverse: float) -> float:
-        return gaussian_log_delta(epsilon, 1, Fraction(mu_inverse)) - target
+        return (
+            gaussian_log_delta(
+                epsilon=epsilon, sensitivity=1, sigma=Fraction(mu_inverse)
+            )
+            - target
+        )
 
     low, high = (min(max(x / sensitivity, _TINY), 1 / _TINY) for x in limits)
     if excess(float(high)) > 0:

@@ -273,7 +273,7 @@ class TruncatedDiscreteLaplace(_SymmetricLaw):
 
     __slots__ = ("_bound", "_rate", "_scale")
 
-    def __init__(self, scale: _validate.Real, bound: int) -> None:
+    def __init__(self, scale: _validate.Real, *, bound: int) -> None:
         self._scale = _validate.between("scale", scale, *SCALE_RANGE)
         self._bound = _validate.integer("bound", bound, 0, MAX_BOUND)
         self._rate = pair_of(1 / self._scale)

@@ -102,8 +102,8 @@ def response_law(truth: Fraction, categories: int) -> _core.Response:
 @_core.zero_on_failure
 def discrete_laplace(
     scale: Real | _Array,
-    size: _Size = None,
     *,
+    size: _Size = None,
     out: _Array | None = None,
     stream: Stream | None = None,
     workers: int = 1,
@@ -165,8 +165,8 @@ def discrete_laplace(
 @_core.zero_on_failure
 def discrete_gaussian(
     sigma: Real | _Array,
-    size: _Size = None,
     *,
+    size: _Size = None,
     out: _Array | None = None,
     stream: Stream | None = None,
     workers: int = 1,
@@ -317,8 +317,8 @@ def _noise_each(
 @_core.zero_on_failure
 def bernoulli(
     p: Real,
-    size: _Size = None,
     *,
+    size: _Size = None,
     packed: bool = False,
     out: _Array | None = None,
     stream: Stream | None = None,
@@ -551,8 +551,8 @@ def exponential_race(
 def integers(
     low: int,
     high: int | None = None,
-    size: _Size = None,
     *,
+    size: _Size = None,
     out: _Array | None = None,
     stream: Stream | None = None,
     workers: int = 1,

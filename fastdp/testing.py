@@ -64,8 +64,8 @@ class FixedStream(Stream):
     >>> import fastdp
     >>> from fastdp.testing import FixedStream
     >>> warnings.simplefilter("ignore")
-    >>> first = fastdp.random.discrete_laplace(10, 3, stream=FixedStream("a"))
-    >>> again = fastdp.random.discrete_laplace(10, 3, stream=FixedStream("a"))
+    >>> first = fastdp.random.discrete_laplace(10, size=3, stream=FixedStream("a"))
+    >>> again = fastdp.random.discrete_laplace(10, size=3, stream=FixedStream("a"))
     >>> bool((first == again).all())
     True
     """

@@ -34,11 +34,13 @@ def main() -> int:
 
     counts = np.arange(1000)
     mechanisms = (
-        fastdp.DiscreteLaplace.from_epsilon(1),
-        fastdp.DiscreteGaussian.from_rho(0.5),
-        fastdp.TruncatedLaplace.from_epsilon_delta(1, 1e-6),
-        fastdp.Laplace.from_epsilon(1),
-        fastdp.Gaussian.from_epsilon_delta(1, 1e-6),
+        fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1),
+        fastdp.DiscreteGaussian.from_rho(0.5, sensitivity=1),
+        fastdp.TruncatedLaplace.from_epsilon_delta(
+            epsilon=1, delta=1e-6, sensitivity=1
+        ),
+        fastdp.Laplace.from_epsilon(1, sensitivity=1),
+        fastdp.Gaussian.from_epsilon_delta(epsilon=1, delta=1e-6, sensitivity=1),
     )
     for mechanism in mechanisms:
         x = counts.astype(float) if hasattr(mechanism, "granularity") else counts
@@ -50,7 +52,8 @@ def main() -> int:
     digest = hashlib.sha256()
     for parameter in PARAMETERS:
         for draw in (fastdp.random.discrete_laplace, fastdp.random.discrete_gaussian):
-            digest.update(draw(parameter, 5000, stream=FixedStream("smoke")).tobytes())
+            drawn = draw(parameter, size=5000, stream=FixedStream("smoke"))
+            digest.update(drawn.tobytes())
     config = fastdp.show_config()
     print(
         f"python {platform.python_version()}, numpy {config['numpy']}, "

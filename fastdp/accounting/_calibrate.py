@@ -31,9 +31,10 @@ _LEAST = math.ulp(0.0)
 
 def calibrate(
     family: Callable[[float], Event],
-    target: tuple[Real, Real],
-    accountant: Callable[[], Accountant[Any]],
     *,
+    epsilon: Real,
+    delta: Real,
+    accountant: Callable[[], Accountant[Any]],
     low: Real,
     high: Real,
     count: int = 1,
@@ -45,8 +46,10 @@ def calibrate(
     family : callable
         Takes the parameter, a float > 0, and returns the event it makes; the privacy
         loss rises or falls with the parameter over the whole interval.
-    target : (epsilon, delta)
-        epsilon >= 0 and 0 <= delta < 1.
+    epsilon : int, float, Fraction or Decimal
+        >= 0.
+    delta : int, float, Fraction or Decimal
+        >= 0 and < 1.
     accountant : callable
         Makes an empty accountant: a class such as `ZCDPAccountant`.
     low, high : int, float, Fraction or Decimal
@@ -77,14 +80,23 @@ def calibrate(
     >>> from fastdp.accounting import GaussianEvent, PoissonSampledEvent, PureDPEvent
     >>> from fastdp.accounting import PureAccountant, ZCDPAccountant, calibrate
     >>> sigma = calibrate(
-    ...     lambda sigma: GaussianEvent(1, sigma),
-    ...     (1, 1e-6), ZCDPAccountant, low=1, high=1e4, count=100,
+    ...     lambda sigma: GaussianEvent(sensitivity=1, sigma=sigma),
+    ...     epsilon=1,
+    ...     delta=1e-6,
+    ...     accountant=ZCDPAccountant,
+    ...     low=1,
+    ...     high=1e4,
+    ...     count=100,
     ... )
     >>> round(sigma, 4)
     45.3088
     >>> rate = calibrate(
     ...     lambda rate: PoissonSampledEvent(rate, PureDPEvent(1)),
-    ...     (0.5, 0), PureAccountant, low=1e-6, high=1,
+    ...     epsilon=0.5,
+    ...     delta=0,
+    ...     accountant=PureAccountant,
+    ...     low=1e-6,
+    ...     high=1,
     ... )
     >>> round(rate, 4)
     0.3775
@@ -93,7 +105,7 @@ def calibrate(
     largest = float_down(_validate.positive("high", high))
     _validate.between("low", smallest, Fraction(0), Fraction(largest))
     times = _validate.integer("count", count, 1)
-    goal = _Target(target)
+    goal = _Target(epsilon, delta)
 
     @functools.cache
     def composed(parameter: float) -> Accountant[Any]:
@@ -128,7 +140,9 @@ def calibrate(
 
 def calibrate_count(
     event: Event,
-    target: tuple[Real, Real],
+    *,
+    epsilon: Real,
+    delta: Real,
     accountant: Callable[[], Accountant[Any]],
 ) -> int:
     """Return the largest number of `event` that meets a target.
@@ -137,8 +151,10 @@ def calibrate_count(
     ----------
     event : Event
         What is repeated.
-    target : (epsilon, delta)
-        epsilon >= 0 and 0 <= delta < 1.
+    epsilon : int, float, Fraction or Decimal
+        >= 0.
+    delta : int, float, Fraction or Decimal
+        >= 0 and < 1.
     accountant : callable
         Makes an empty accountant: a class such as `ZCDPAccountant`.
 
@@ -158,12 +174,22 @@ def calibrate_count(
     --------
     >>> from fastdp.accounting import LaplaceEvent, ApproximateAccountant
     >>> from fastdp.accounting import calibrate_count
-    >>> calibrate_count(LaplaceEvent(1, 100), (1, 0), ApproximateAccountant)
+    >>> calibrate_count(
+    ...     LaplaceEvent(sensitivity=1, scale=100),
+    ...     epsilon=1,
+    ...     delta=0,
+    ...     accountant=ApproximateAccountant,
+    ... )
     100
-    >>> calibrate_count(LaplaceEvent(1, 100), (1, 1e-6), ApproximateAccountant)
+    >>> calibrate_count(
+    ...     LaplaceEvent(sensitivity=1, scale=100),
+    ...     epsilon=1,
+    ...     delta=1e-6,
+    ...     accountant=ApproximateAccountant,
+    ... )
     562
     """
-    goal = _Target(target)
+    goal = _Target(epsilon, delta)
 
     def met(count: int) -> bool:
         composed = accountant().compose(event, count)
@@ -186,8 +212,8 @@ def calibrate_count(
 class _Target:
     """An epsilon and a delta, and whether an accountant finds them met."""
 
-    def __init__(self, target: tuple[Real, Real]) -> None:
-        self.epsilon, self.delta = capped_epsilon(target[0]), below_one(target[1])
+    def __init__(self, epsilon: Real, delta: Real) -> None:
+        self.epsilon, self.delta = capped_epsilon(epsilon), below_one(delta)
 
     def excess(self, composed: Accountant[Any]) -> float:
         """Return how far what was composed exceeds the target, <= 0 if not.

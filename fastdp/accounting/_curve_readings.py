@@ -159,7 +159,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         Examples
         --------
         >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
+        >>> accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
         >>> lower, upper = accountant.delta_profile([0, 1, 2])
         >>> upper.round(6).tolist(), bool((lower <= upper).all())
         ([0.382925, 0.126937, 0.020924], True)
@@ -189,7 +189,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         Examples
         --------
         >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
+        >>> accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
         >>> lower, upper = accountant.epsilon_profile([1e-9, 1e-6, 1e-3])
         >>> upper.round(6).tolist(), bool((lower <= upper).all())
         ([6.173935, 4.886554, 3.138671], True)
@@ -300,7 +300,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         Examples
         --------
         >>> from fastdp.accounting import LaplaceEvent, PLDAccountant
-        >>> accountant = PLDAccountant().compose(LaplaceEvent(1, 1))
+        >>> accountant = PLDAccountant().compose(LaplaceEvent(sensitivity=1, scale=1))
         >>> accountant.distribution(interval=0.25)
         <PrivacyLossDistribution: pessimistic, 9 losses, interval 0.25>
         """
@@ -376,7 +376,9 @@ class CurveReadings(Accountant[State], Generic[State]):
         Examples
         --------
         >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 2), count=4)
+        >>> accountant = PLDAccountant().compose(
+        ...     GaussianEvent(sensitivity=1, sigma=2), count=4
+        ... )
         >>> f = accountant.trade_off()
         >>> f([0.01, 0.05, 0.5]).round(9).tolist()
         [0.907637752, 0.740488977, 0.158655254]
@@ -411,7 +413,9 @@ class CurveReadings(Accountant[State], Generic[State]):
         Examples
         --------
         >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 2), count=4)
+        >>> accountant = PLDAccountant().compose(
+        ...     GaussianEvent(sensitivity=1, sigma=2), count=4
+        ... )
         >>> lower, upper = accountant.trade_off_bounds()
         >>> bool(0 <= upper(0.05) - lower(0.05) < 1e-4)
         True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -330,6 +330,7 @@ class ApproximateTradeOff(TradeOffFunction):
     """
 
     epsilon: Fraction
+    _: KW_ONLY
     own_delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -387,6 +388,7 @@ class PiecewiseTradeOff(TradeOffFunction):
 
     def __init__(
         self,
+        *,
         false_positive_rates: npt.ArrayLike,
         false_negative_rates: npt.ArrayLike,
     ) -> None:

@@ -55,10 +55,10 @@ _MOST_CATEGORIES = 2**31 - 1
 
 
 def shuffled_log_delta(
+    *,
     local_epsilon: Real,
     clients: int,
     epsilon: Real,
-    *,
     categories: int | None = None,
     local_delta: Real = 0,
 ) -> float:
@@ -79,10 +79,10 @@ def shuffled_log_delta(
 
 
 def shuffled_delta(
+    *,
     local_epsilon: Real,
     clients: int,
     epsilon: Real,
-    *,
     categories: int | None = None,
     local_delta: Real = 0,
 ) -> float:
@@ -138,16 +138,17 @@ def shuffled_delta(
 
     Examples
     --------
-    >>> f"{shuffled_delta(1, 10_000, 0.05):.4g}"
+    >>> setting = {"local_epsilon": 1, "clients": 10_000, "epsilon": 0.05}
+    >>> f"{shuffled_delta(**setting):.4g}"
     '2.141e-06'
-    >>> f"{shuffled_delta(1, 10_000, 0.05, categories=2):.4g}"
+    >>> f"{shuffled_delta(**setting, categories=2):.4g}"
     '1.068e-07'
     """
     return exp_up(
         shuffled_log_delta(
-            local_epsilon,
-            clients,
-            epsilon,
+            local_epsilon=local_epsilon,
+            clients=clients,
+            epsilon=epsilon,
             categories=categories,
             local_delta=local_delta,
         )
@@ -155,10 +156,10 @@ def shuffled_delta(
 
 
 def shuffled_epsilon(
+    *,
     local_epsilon: Real,
     clients: int,
     delta: Real,
-    *,
     categories: int | None = None,
     local_delta: Real = 0,
 ) -> float:
@@ -178,7 +179,7 @@ def shuffled_epsilon(
 
     Examples
     --------
-    >>> round(shuffled_epsilon(1, 1_000_000, 1e-6), 6)
+    >>> round(shuffled_epsilon(local_epsilon=1, clients=1_000_000, delta=1e-6), 6)
     0.004335
     """
     pair = _pair(local_epsilon, clients, categories, local_delta)
@@ -193,7 +194,7 @@ def shuffled_epsilon(
 
 
 def shuffled_epsilon_bounds(
-    local_epsilon: Real, clients: int, delta: Real, *, categories: int | None = None
+    *, local_epsilon: Real, clients: int, delta: Real, categories: int | None = None
 ) -> tuple[float, float]:
     """Return bounds from below and above of the theorem's exact epsilon.
 
@@ -218,7 +219,9 @@ def shuffled_epsilon_bounds(
 
     Examples
     --------
-    >>> lower, upper = shuffled_epsilon_bounds(2, 1000, 1e-6)
+    >>> lower, upper = shuffled_epsilon_bounds(
+    ...     local_epsilon=2, clients=1000, delta=1e-6
+    ... )
     >>> 0 <= upper / lower - 1 < 1e-6
     True
     """
@@ -238,7 +241,7 @@ def shuffled_epsilon_bounds(
 
 
 def shuffled_closed_form_epsilon(
-    local_epsilon: Real, clients: int, delta: Real
+    *, local_epsilon: Real, clients: int, delta: Real
 ) -> float:
     """Return the closed form for shuffled reports of any randomizer, rounded up.
 
@@ -266,7 +269,12 @@ def shuffled_closed_form_epsilon(
 
     Examples
     --------
-    >>> round(shuffled_closed_form_epsilon(1, 1_000_000, 1e-6), 4)
+    >>> round(
+    ...     shuffled_closed_form_epsilon(
+    ...         local_epsilon=1, clients=1_000_000, delta=1e-6
+    ...     ),
+    ...     4,
+    ... )
     0.0235
     """
     pair = _pair(local_epsilon, clients, None)
@@ -285,7 +293,7 @@ def shuffled_closed_form_epsilon(
 
 
 def shuffled_local_epsilon(
-    epsilon: Real, delta: Real, clients: int, *, categories: int | None = None
+    *, epsilon: Real, delta: Real, clients: int, categories: int | None = None
 ) -> float:
     """Return the largest local epsilon whose shuffled reports meet a central target.
 
@@ -310,7 +318,7 @@ def shuffled_local_epsilon(
 
     Examples
     --------
-    >>> round(shuffled_local_epsilon(1, 1e-6, 10_000), 3)
+    >>> round(shuffled_local_epsilon(epsilon=1, delta=1e-6, clients=10_000), 3)
     4.797
     """
     target = float_down(_validate.between("epsilon", epsilon, *_LOCAL))
@@ -335,7 +343,7 @@ def shuffled_local_epsilon(
 
 
 def shuffled_clients(
-    epsilon: Real, delta: Real, local_epsilon: Real, *, categories: int | None = None
+    *, epsilon: Real, delta: Real, local_epsilon: Real, categories: int | None = None
 ) -> int:
     """Return the least number of clients whose shuffled reports meet a central target.
 
@@ -363,7 +371,9 @@ def shuffled_clients(
 
     Examples
     --------
-    >>> shuffled_clients(1, 1e-6, 4) < 10_000 < shuffled_clients(1, 1e-6, 5)
+    >>> shuffled_clients(
+    ...     epsilon=1, delta=1e-6, local_epsilon=4
+    ... ) < 10_000 < shuffled_clients(epsilon=1, delta=1e-6, local_epsilon=5)
     True
     """
     e = float_down(capped_epsilon(epsilon))
@@ -389,9 +399,9 @@ def shuffled_clients(
 
 
 def shuffled_event(
+    *,
     local_epsilon: Real,
     clients: int,
-    *,
     categories: int | None = None,
     local_delta: Real = 0,
     points: int = 48,
@@ -421,7 +431,7 @@ def shuffled_event(
 
     Examples
     --------
-    >>> event = shuffled_event(1, 1000, points=16)
+    >>> event = shuffled_event(local_epsilon=1, clients=1000, points=16)
     >>> event.neighboring_relation
     NeighboringRelation.REPLACE_ONE
     >>> event.false_positive_rates[0], event.false_negative_rates[0]
@@ -434,8 +444,11 @@ def shuffled_event(
     grid = [end * i / (count - 1) for i in range(count)]
     lines = [(e, exp_up(shuffling.log_delta(pair, e))) for e in grid]
     lines.append((pair.local_epsilon, pair.local_delta))
+    false_positives, false_negatives = _trade_off(lines)
     return TradeOffEvent(
-        *_trade_off(lines), neighboring_relation=NeighboringRelation.REPLACE_ONE
+        false_positive_rates=false_positives,
+        false_negative_rates=false_negatives,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
     )
 
 

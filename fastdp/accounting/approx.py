@@ -61,7 +61,7 @@ def basic_composition(pairs: Iterable[tuple[Real, Real]]) -> tuple[Fraction, Fra
     return total, 1 - kept
 
 
-def advanced_composition(epsilon: Real, count: int, slack: Real) -> float:
+def advanced_composition(*, epsilon: Real, count: int, slack: Real) -> float:
     """Return epsilon of `count` mechanisms by advanced composition, rounded up.
 
     epsilon sqrt(2 count ln(1/slack)) + count epsilon (e^epsilon - 1), but not above
@@ -98,7 +98,7 @@ def advanced_composition(epsilon: Real, count: int, slack: Real) -> float:
     return min(float_up(k * e), _up(total))
 
 
-def kairouz_composition(epsilons: Mapping[Fraction, int], slack: Real) -> float:
+def kairouz_composition(epsilons: Mapping[Fraction, int], *, slack: Real) -> float:
     """Return epsilon of many mechanisms by the tighter closed form, rounded up.
 
     The least of the sum S of epsilons, A + sqrt(2 B ln(1/slack)) and
@@ -215,7 +215,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
         if slack == 0 or whole == 0:
             return float_up(whole)
         groups = tuple(state.epsilons.items())
-        high = kairouz_composition(state.epsilons, slack)
+        high = kairouz_composition(state.epsilons, slack=slack)
         if high == math.inf:
             return high
         rough = invert(lambda e: rough_log_stick(groups, e), slack, high)

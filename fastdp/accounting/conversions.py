@@ -74,7 +74,7 @@ def capped_epsilon(epsilon: Real) -> Fraction:
 # Laplace laws
 
 
-def pure_epsilon(sensitivity: Real, scale: Real) -> Fraction:
+def pure_epsilon(*, sensitivity: Real, scale: Real) -> Fraction:
     """Return the exact pure epsilon sensitivity/scale of (discrete) Laplace noise.
 
     Parameters
@@ -99,7 +99,9 @@ def pure_epsilon(sensitivity: Real, scale: Real) -> Fraction:
     )
 
 
-def discrete_laplace_log_delta(epsilon: Real, sensitivity: Real, scale: Real) -> float:
+def discrete_laplace_log_delta(
+    *, epsilon: Real, sensitivity: Real, scale: Real
+) -> float:
     """Return ln of the exact delta(epsilon) of discrete Laplace noise, rounded up.
 
     Holds for any number of coordinates under an L1 `sensitivity`: one coordinate
@@ -125,12 +127,16 @@ def discrete_laplace_log_delta(epsilon: Real, sensitivity: Real, scale: Real) ->
     )
 
 
-def discrete_laplace_delta(epsilon: Real, sensitivity: Real, scale: Real) -> float:
+def discrete_laplace_delta(*, epsilon: Real, sensitivity: Real, scale: Real) -> float:
     """Return delta(epsilon) of discrete Laplace noise (see the log form)."""
-    return exp_up(discrete_laplace_log_delta(epsilon, sensitivity, scale))
+    return exp_up(
+        discrete_laplace_log_delta(
+            epsilon=epsilon, sensitivity=sensitivity, scale=scale
+        )
+    )
 
 
-def discrete_laplace_epsilon(delta: Real, sensitivity: Real, scale: Real) -> float:
+def discrete_laplace_epsilon(*, delta: Real, sensitivity: Real, scale: Real) -> float:
     """Return the least epsilon of discrete Laplace noise at `delta`, rounded up.
 
     Parameters
@@ -154,7 +160,7 @@ def discrete_laplace_epsilon(delta: Real, sensitivity: Real, scale: Real) -> flo
     return invert(lambda e: _laplace.log_delta(e, s, b), d, pure)
 
 
-def discrete_laplace_rho(sensitivity: Real, scale: Real) -> float:
+def discrete_laplace_rho(*, sensitivity: Real, scale: Real) -> float:
     """Return the exact rho of discrete Laplace noise under zCDP, rounded up.
 
     rho = a (s - 2 q (1 - q^s)/(1 - q^2)) with a = 1/scale, q = exp(-a), s the L1
@@ -172,7 +178,7 @@ def discrete_laplace_rho(sensitivity: Real, scale: Real) -> float:
     )
 
 
-def laplace_delta(epsilon: Real, sensitivity: Real, scale: Real) -> float:
+def laplace_delta(*, epsilon: Real, sensitivity: Real, scale: Real) -> float:
     """Return delta(epsilon) of continuous Laplace noise, rounded up.
 
     1 - exp((epsilon - sensitivity/scale)/2), for any number of coordinates.
@@ -182,11 +188,11 @@ def laplace_delta(epsilon: Real, sensitivity: Real, scale: Real) -> float:
     DTypeError, ParameterError
         A parameter is out of its domain.
     """
-    pure = pure_epsilon(sensitivity, scale)
+    pure = pure_epsilon(sensitivity=sensitivity, scale=scale)
     return exp_up(_laplace.continuous_log_delta(capped_epsilon(epsilon), pure))
 
 
-def laplace_rho(sensitivity: Real, scale: Real) -> float:
+def laplace_rho(*, sensitivity: Real, scale: Real) -> float:
     """Return e + exp(-e) - 1, e = sensitivity/scale, of continuous Laplace noise.
 
     Rounded up. It is not a bound for the discrete law.
@@ -196,11 +202,11 @@ def laplace_rho(sensitivity: Real, scale: Real) -> float:
     DTypeError, ParameterError
         A parameter is not a finite positive real.
     """
-    return _laplace.continuous_rho(pure_epsilon(sensitivity, scale))
+    return _laplace.continuous_rho(pure_epsilon(sensitivity=sensitivity, scale=scale))
 
 
 def truncated_laplace_delta(
-    epsilon: Real, sensitivity: Real, scale: Real, bound: int
+    *, epsilon: Real, sensitivity: Real, scale: Real, bound: int
 ) -> float:
     """Return delta of discrete Laplace noise redrawn while outside {-bound..bound}.
 
@@ -238,7 +244,7 @@ def truncated_laplace_delta(
 # Gaussian laws
 
 
-def gaussian_rho(sensitivity: Real, sigma: Real) -> Fraction:
+def gaussian_rho(*, sensitivity: Real, sigma: Real) -> Fraction:
     """Return the exact rho = sensitivity^2/(2 sigma^2) of (discrete) Gaussian noise.
 
     Parameters
@@ -256,7 +262,7 @@ def gaussian_rho(sensitivity: Real, sigma: Real) -> Fraction:
     return s * s / (2 * width * width)
 
 
-def gaussian_log_delta(epsilon: Real, sensitivity: Real, sigma: Real) -> float:
+def gaussian_log_delta(*, epsilon: Real, sensitivity: Real, sigma: Real) -> float:
     """Return ln delta(epsilon) of continuous Gaussian noise, rounded up.
 
     The analytic profile (Balle and Wang 2018, Theorem 8); exact up to 1e-12. It is
@@ -280,12 +286,14 @@ def gaussian_log_delta(epsilon: Real, sensitivity: Real, sigma: Real) -> float:
     )
 
 
-def gaussian_delta(epsilon: Real, sensitivity: Real, sigma: Real) -> float:
+def gaussian_delta(*, epsilon: Real, sensitivity: Real, sigma: Real) -> float:
     """Return delta(epsilon) of continuous Gaussian noise (see the log form)."""
-    return exp_up(gaussian_log_delta(epsilon, sensitivity, sigma))
+    return exp_up(
+        gaussian_log_delta(epsilon=epsilon, sensitivity=sensitivity, sigma=sigma)
+    )
 
 
-def gaussian_epsilon(delta: Real, sensitivity: Real, sigma: Real) -> float:
+def gaussian_epsilon(*, delta: Real, sensitivity: Real, sigma: Real) -> float:
     """Return the least epsilon of continuous Gaussian noise at `delta`, rounded up.
 
     Parameters
@@ -301,14 +309,14 @@ def gaussian_epsilon(delta: Real, sensitivity: Real, sigma: Real) -> float:
         A parameter is out of its domain.
     """
     d = _validate.open_unit("delta", delta)
-    rho = gaussian_rho(sensitivity, sigma)
+    rho = gaussian_rho(sensitivity=sensitivity, sigma=sigma)
     mu = _validate.exact("sensitivity", sensitivity) / _validate.exact("sigma", sigma)
     high = _zcdp.epsilon(log_down(d), rho)
     return invert(lambda e: _gaussian.log_delta(e, mu), d, high)
 
 
 def discrete_gaussian_log_delta(
-    epsilon: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
+    *, epsilon: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
 ) -> float:
     """Return an upper bound of ln delta(epsilon) of discrete Gaussian noise.
 
@@ -342,14 +350,21 @@ def discrete_gaussian_log_delta(
 
 
 def discrete_gaussian_delta(
-    epsilon: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
+    *, epsilon: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
 ) -> float:
     """Return a bound of delta(epsilon) of discrete Gaussian noise (see log form)."""
-    return exp_up(discrete_gaussian_log_delta(epsilon, sensitivity, sigma, coordinates))
+    return exp_up(
+        discrete_gaussian_log_delta(
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            sigma=sigma,
+            coordinates=coordinates,
+        )
+    )
 
 
 def discrete_gaussian_epsilon(
-    delta: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
+    *, delta: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
 ) -> float:
     """Return an epsilon that discrete Gaussian noise meets at `delta`, rounded up.
 
@@ -428,7 +443,7 @@ def pure_to_mu(epsilon: Real) -> float:
     return min(limit, 2 * half * (1 + 4e-15))
 
 
-def zcdp_log_delta(epsilon: Real, rho: Real) -> float:
+def zcdp_log_delta(*, epsilon: Real, rho: Real) -> float:
     """Return ln delta at `epsilon` that rho-zCDP implies, at the best order.
 
     Parameters
@@ -451,12 +466,12 @@ def zcdp_log_delta(epsilon: Real, rho: Real) -> float:
     return _zcdp.log_delta(capped_epsilon(epsilon), _validate.positive("rho", rho))
 
 
-def zcdp_delta(epsilon: Real, rho: Real) -> float:
+def zcdp_delta(*, epsilon: Real, rho: Real) -> float:
     """Return delta at `epsilon` that rho-zCDP implies (see the log form)."""
-    return exp_up(zcdp_log_delta(epsilon, rho))
+    return exp_up(zcdp_log_delta(epsilon=epsilon, rho=rho))
 
 
-def zcdp_epsilon(delta: Real, rho: Real) -> float:
+def zcdp_epsilon(*, delta: Real, rho: Real) -> float:
     """Return epsilon at `delta` that rho-zCDP implies, at the best order, rounded up.
 
     Raises
@@ -468,7 +483,7 @@ def zcdp_epsilon(delta: Real, rho: Real) -> float:
     return _zcdp.epsilon(log_down(d), _validate.positive("rho", rho))
 
 
-def zcdp_to_rho(epsilon: Real, delta: Real) -> float:
+def zcdp_to_rho(*, epsilon: Real, delta: Real) -> float:
     """Return the largest rho that implies (epsilon, delta), rounded down.
 
     0.0 when it is below 1e-100.

@@ -57,7 +57,7 @@ _LARGEST_COUNT = 10**9
 # ---- the Gaussian profile for arrays ------------------------------------------------
 
 
-def gdp_log_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
+def gdp_log_delta(*, epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     """Return ln delta(epsilon) of mu-Gaussian privacy for arrays, rounded up.
 
     Parameters
@@ -84,7 +84,7 @@ def gdp_log_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> gdp_log_delta([1, 100], 1).round(6).tolist()
+    >>> gdp_log_delta(epsilon=[1, 100], mu=1).round(6).tolist()
     [-2.064066, -4960.254554]
     """
     e, m, shape = _profile_arguments(epsilon, mu)
@@ -104,13 +104,13 @@ def _profile_arguments(
     return flat, m.ravel() if m.size == 1 else np.broadcast_to(m, shape).ravel(), shape
 
 
-def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
+def gdp_delta(*, epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     """Return delta(epsilon) of mu-Gaussian privacy for arrays (see the log form)."""
     e, m, shape = _profile_arguments(epsilon, mu)
     return np.asarray(_gdp.delta(e, m).reshape(shape))
 
 
-def gdp_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
+def gdp_epsilon(*, delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     """Return the least epsilon of mu-Gaussian privacy at each delta, rounded up.
 
     Parameters
@@ -127,7 +127,7 @@ def gdp_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> gdp_epsilon([1e-5, 1e-300], 1).round(6).tolist()
+    >>> gdp_epsilon(delta=[1e-5, 1e-300], mu=1).round(6).tolist()
     [4.377178, 37.448848]
     """
     d, m = np.broadcast_arrays(reals("delta", delta), reals("mu", mu))
@@ -231,7 +231,9 @@ class GDPAccountant(Accountant[Fraction]):
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent
-    >>> accountant = GDPAccountant().compose(GaussianEvent(1, 1000), count=10**6)
+    >>> accountant = GDPAccountant().compose(
+    ...     GaussianEvent(sensitivity=1, sigma=1000), count=10**6
+    ... )
     >>> accountant.mu
     Fraction(1, 1)
     >>> round(accountant.epsilon(1e-5), 6)
@@ -286,7 +288,7 @@ class GDPAccountant(Accountant[Fraction]):
         return conversions.invert(
             lambda e: _gaussian.log_delta(e, mu),
             delta,
-            conversions.zcdp_epsilon(delta, mu * mu / 2),
+            conversions.zcdp_epsilon(delta=delta, rho=mu * mu / 2),
         )
 
     def _log_delta_at(self, state: Fraction, epsilon: Fraction) -> float:
@@ -345,8 +347,10 @@ class FDPAccountant(Accountant[_Product]):
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, LaplaceEvent
-    >>> accountant = FDPAccountant().compose(LaplaceEvent(1, 2), count=3)
-    >>> accountant = accountant.compose(GaussianEvent(1, 2))
+    >>> accountant = FDPAccountant().compose(
+    ...     LaplaceEvent(sensitivity=1, scale=2), count=3
+    ... )
+    >>> accountant = accountant.compose(GaussianEvent(sensitivity=1, sigma=2))
     >>> round(accountant.epsilon(1e-5), 2)
     3.25
     """
@@ -376,7 +380,9 @@ class FDPAccountant(Accountant[_Product]):
         if delta == 0:
             raise UnsupportedEventError("delta must be > 0 for a trade-off function")
         if not state.counts:
-            return conversions.gaussian_epsilon(delta, sqrt_up(state.square), 1)
+            return conversions.gaussian_epsilon(
+                delta=delta, sensitivity=sqrt_up(state.square), sigma=1
+            )
         high = 1.0
         while self._log_delta_at(state, Fraction(high)) > log_down(delta):
             high *= 2

@@ -157,10 +157,10 @@ class PureFilter(_SumFilter):
     Examples
     --------
     >>> from fastdp.accounting import LaplaceEvent, PureFilter
-    >>> budget = PureFilter(1).spend(LaplaceEvent(1, 4), count=3)
+    >>> budget = PureFilter(1).spend(LaplaceEvent(sensitivity=1, scale=4), count=3)
     >>> budget.remaining
     Fraction(1, 4)
-    >>> budget.covers(LaplaceEvent(1, 2))
+    >>> budget.covers(LaplaceEvent(sensitivity=1, scale=2))
     False
     """
 
@@ -237,14 +237,15 @@ class RDPFilter(_SumFilter):
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PoissonSampledEvent, RDPFilter
-    >>> budget = RDPFilter(8, 0.5)
-    >>> step = PoissonSampledEvent(0.01, GaussianEvent(1, 1))
+    >>> budget = RDPFilter(order=8, epsilon=0.5)
+    >>> step = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1))
     >>> budget.covers(step, 100), budget.covers(step, 1000)
     (True, False)
     """
 
     def __init__(
         self,
+        *,
         order: Real,
         epsilon: Real,
         neighboring_relation: NeighboringRelation | None = None,
@@ -280,7 +281,7 @@ class DeclaredFilter(_SumFilter):
     ----------
     event : Event
         The only event that will be spent.
-    target : (epsilon, delta)
+    epsilon, delta : int, float, Fraction or Decimal
         The budget; epsilon >= 0 and 0 <= delta < 1.
     accountant : callable
         Makes an empty accountant: a class such as `ApproximateAccountant`.
@@ -296,20 +297,32 @@ class DeclaredFilter(_SumFilter):
     --------
     >>> from fastdp.accounting import ApproximateAccountant, DeclaredFilter
     >>> from fastdp.accounting import LaplaceEvent
-    >>> DeclaredFilter(LaplaceEvent(1, 100), (1, 1e-6), ApproximateAccountant).remaining
+    >>> DeclaredFilter(
+    ...     LaplaceEvent(sensitivity=1, scale=100),
+    ...     epsilon=1,
+    ...     delta=1e-6,
+    ...     accountant=ApproximateAccountant,
+    ... ).remaining
     Fraction(562, 1)
     """
 
     def __init__(
         self,
         event: Event,
-        target: tuple[Real, Real],
+        *,
+        epsilon: Real,
+        delta: Real,
         accountant: Callable[[], Accountant[Any]],
     ) -> None:
         check_event("event", event)
         self._declared = event
-        self._limit = Fraction(calibrate_count(event, target, accountant))
-        self._target = tuple(_validate.exact("target", part) for part in target)
+        self._limit = Fraction(
+            calibrate_count(event, epsilon=epsilon, delta=delta, accountant=accountant)
+        )
+        self._target = (
+            _validate.exact("epsilon", epsilon),
+            _validate.exact("delta", delta),
+        )
         self._accountant = getattr(accountant, "__name__", type(accountant).__name__)
         super().__init__(relation_of(event))
 
@@ -419,9 +432,9 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
 
     def __init__(
         self,
+        *,
         epsilon: Real,
         delta: Real,
-        *,
         slack: Real | None = None,
         neighboring_relation: NeighboringRelation | None = None,
     ) -> None:
@@ -431,7 +444,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         part = _validate.between("slack", part, Fraction(0), whole)
         part = _validate.positive("slack", part)
         self._delta, self._slack = whole - part, part
-        self._rho = Fraction(conversions.zcdp_to_rho(self._epsilon, part))
+        self._rho = Fraction(conversions.zcdp_to_rho(epsilon=self._epsilon, delta=part))
         super().__init__(neighboring_relation)
 
     @property

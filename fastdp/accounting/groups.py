@@ -15,7 +15,7 @@ from fastdp.accounting.conversions import below_one, capped_epsilon
 __all__ = ["group_delta", "group_epsilon", "group_rho"]
 
 
-def group_epsilon(epsilon: Real, size: int) -> Fraction:
+def group_epsilon(*, epsilon: Real, size: int) -> Fraction:
     """Return the exact pure epsilon of a group of `size` individuals.
 
     Raises
@@ -27,7 +27,7 @@ def group_epsilon(epsilon: Real, size: int) -> Fraction:
     return k * _validate.nonnegative("epsilon", epsilon)
 
 
-def group_delta(epsilon: Real, delta: Real, size: int) -> float:
+def group_delta(*, epsilon: Real, delta: Real, size: int) -> float:
     """Return delta of a group at `size` * epsilon, for an (epsilon, delta) guarantee.
 
     delta (exp(size epsilon) - 1)/(exp(epsilon) - 1), at most 1, rounded up.
@@ -49,7 +49,7 @@ def group_delta(epsilon: Real, delta: Real, size: int) -> float:
     return 1.0 if log_result + slop >= 0 else exp_up(log_result + slop)
 
 
-def group_rho(rho: Real, size: int) -> Fraction:
+def group_rho(*, rho: Real, size: int) -> Fraction:
     """Return the exact rho of a group, size^2 rho (Bun and Steinke 2016, Prop 1.9).
 
     Raises

@@ -60,7 +60,7 @@ class GaussianLimit:
         return np.asarray(found.reshape(d.shape))
 
 
-def clt_poisson(sigma: Real, probability: Real, steps: int) -> GaussianLimit:
+def clt_poisson(*, sigma: Real, probability: Real, steps: int) -> GaussianLimit:
     """Return q sqrt(T (exp(1/sigma^2) - 1)): Poisson-sampled Gaussian noise, T large.
 
     Parameters
@@ -84,14 +84,16 @@ def clt_poisson(sigma: Real, probability: Real, steps: int) -> GaussianLimit:
 
     Examples
     --------
-    >>> clt_poisson(1, 0.01, 10_000).epsilon_estimate(1e-5).round(3).tolist()
+    >>> clt_poisson(sigma=1, probability=0.01, steps=10_000).epsilon_estimate(
+    ...     1e-5
+    ... ).round(3).tolist()
     6.007
     """
     s, q, t = _sampling(sigma, probability, steps)
     return GaussianLimit(q * math.sqrt(t * _expm1(1 / (s * s))))
 
 
-def clt_fixed_size(sigma: Real, rate: Real, steps: int) -> GaussianLimit:
+def clt_fixed_size(*, sigma: Real, rate: Real, steps: int) -> GaussianLimit:
     """Return the limit for batches of fixed size, one record replaced.
 
     mu = sqrt(2) c sqrt(exp(1/sigma^2) Phi(3/(2 sigma)) + 3 Phi(-1/(2 sigma)) - 2) with
@@ -136,7 +138,7 @@ def _expm1(x: float) -> float:
     return math.expm1(x) if x < 700 else math.inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BerryEsseenBand:
     """A band around a Gaussian trade-off function in which a composition lies.
 
@@ -186,7 +188,9 @@ def berry_esseen(function: TradeOffFunction, count: int) -> BerryEsseenBand:
         raise ParameterError(
             f"gamma must be < 1/2 for the theorem, got {gamma:.3g}: too few steps"
         )
-    return BerryEsseenBand(2 * math.sqrt(k) * abs(mean) / math.sqrt(spread), gamma)
+    return BerryEsseenBand(
+        mu=2 * math.sqrt(k) * abs(mean) / math.sqrt(spread), gamma=gamma
+    )
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class ZCDPOdometer(Record[_Running]):
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, ZCDPAccountant, ZCDPOdometer
-    >>> event = GaussianEvent(1, 10)
+    >>> event = GaussianEvent(sensitivity=1, sigma=10)
     >>> round(ZCDPOdometer(1e-5).record(event, count=100).epsilon(), 2)
     5.51
     >>> round(ZCDPAccountant().compose(event, count=100).epsilon(1e-5), 2)

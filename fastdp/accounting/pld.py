@@ -115,7 +115,7 @@ class PLDAccountant(CurveReadings[State]):
     Ten thousand steps of stochastic gradient descent:
 
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant, PoissonSampledEvent
-    >>> step = PoissonSampledEvent(0.01, GaussianEvent(1, 1))
+    >>> step = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1))
     >>> accountant = PLDAccountant().compose(step, count=10_000)
     >>> bounds = accountant.epsilon_bounds(1e-5)
     >>> round(bounds.estimate, 9), bounds.certificate
@@ -170,7 +170,9 @@ class PLDAccountant(CurveReadings[State]):
         Examples
         --------
         >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-        >>> accountant = PLDAccountant().compose(GaussianEvent(1, 10), count=100)
+        >>> accountant = PLDAccountant().compose(
+        ...     GaussianEvent(sensitivity=1, sigma=10), count=100
+        ... )
         >>> accountant.epsilon_bounds(1e-6, check=True).certificate
         'closed form, checked by contour'
         """

@@ -28,7 +28,9 @@ class PureAccountant(Accountant[Fraction]):
     Examples
     --------
     >>> from fastdp.accounting import LaplaceEvent, PureAccountant
-    >>> PureAccountant().compose(LaplaceEvent(1, 10), count=5).epsilon(0)
+    >>> PureAccountant().compose(
+    ...     LaplaceEvent(sensitivity=1, scale=10), count=5
+    ... ).epsilon(0)
     0.5
     """
 

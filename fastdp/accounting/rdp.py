@@ -88,7 +88,9 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent
-    >>> renyi_divergence(GaussianEvent(1, 2), [2, 8]).round(9).tolist()
+    >>> renyi_divergence(GaussianEvent(sensitivity=1, sigma=2), [2, 8]).round(
+    ...     9
+    ... ).tolist()
     [0.25, 1.0]
     """
     gap = _orders(order) - 1
@@ -103,7 +105,7 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
     return np.asarray((total / gap.ravel() * (1 + 4e-16)).reshape(gap.shape))
 
 
-def rdp_to_epsilon(order: Real, divergence: Real, delta: Real) -> float:
+def rdp_to_epsilon(*, order: Real, divergence: Real, delta: Real) -> float:
     """Return the least epsilon that one Renyi bound implies at `delta`, rounded up.
 
     Parameters
@@ -128,7 +130,7 @@ def rdp_to_epsilon(order: Real, divergence: Real, delta: Real) -> float:
 
     Examples
     --------
-    >>> round(rdp_to_epsilon(8, 0.5, 1e-5), 4)
+    >>> round(rdp_to_epsilon(order=8, divergence=0.5, delta=1e-5), 4)
     1.7097
     """
     gap, moment = _one_order(order, divergence)
@@ -136,7 +138,7 @@ def rdp_to_epsilon(order: Real, divergence: Real, delta: Real) -> float:
     return epsilon_at_order(gap, moment, log_delta)[0]
 
 
-def rdp_to_delta(order: Real, divergence: Real, epsilon: Real) -> float:
+def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
     """Return the least delta that one Renyi bound implies at `epsilon`, rounded up.
 
     Parameters
@@ -155,7 +157,9 @@ def rdp_to_delta(order: Real, divergence: Real, epsilon: Real) -> float:
 
     Examples
     --------
-    >>> rdp_to_delta(8, 0.5, 1.7098) < 1e-5 < rdp_to_delta(8, 0.5, 1.7096)
+    >>> rdp_to_delta(order=8, divergence=0.5, epsilon=1.7098) < 1e-5 < rdp_to_delta(
+    ...     order=8, divergence=0.5, epsilon=1.7096
+    ... )
     True
     """
     gap, moment = _one_order(order, divergence)
@@ -318,7 +322,7 @@ class RDPAccountant(Accountant[_Sum]):
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PoissonSampledEvent
-    >>> step = PoissonSampledEvent(0.01, GaussianEvent(1, 1))
+    >>> step = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1))
     >>> accountant = RDPAccountant().compose(step, count=10_000)
     >>> round(accountant.epsilon(1e-5), 5)
     6.71227

@@ -44,7 +44,7 @@ _DIGITS = 60
 _ERROR = Fraction(1, 10**40)
 
 
-def largest_power(epsilon: Real, delta: Real, false_positive_rate: Real) -> float:
+def largest_power(*, epsilon: Real, delta: Real, false_positive_rate: Real) -> float:
     """Return the largest power of a test whether an individual is in the data.
 
     Of all tests with this false-positive rate, against any (epsilon, delta) mechanism:
@@ -74,9 +74,9 @@ def largest_power(epsilon: Real, delta: Real, false_positive_rate: Real) -> floa
 
     Examples
     --------
-    >>> largest_power(0, 0, 0.05)
+    >>> largest_power(epsilon=0, delta=0, false_positive_rate=0.05)
     0.05
-    >>> round(largest_power(1, 1e-6, 0.05), 6)
+    >>> round(largest_power(epsilon=1, delta=1e-6, false_positive_rate=0.05), 6)
     0.135915
     """
     e, d = capped_epsilon(epsilon), below_one(delta)
@@ -92,7 +92,7 @@ def largest_power(epsilon: Real, delta: Real, false_positive_rate: Real) -> floa
     return min(1.0, float_up(min(first, second)))
 
 
-def largest_advantage(epsilon: Real, delta: Real) -> float:
+def largest_advantage(*, epsilon: Real, delta: Real) -> float:
     """Return the largest advantage: power minus false-positive rate, over all tests.
 
     (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), which is also the largest total variation
@@ -110,7 +110,7 @@ def largest_advantage(epsilon: Real, delta: Real) -> float:
 
     Examples
     --------
-    >>> round(largest_advantage(1, 0), 6)
+    >>> round(largest_advantage(epsilon=1, delta=0), 6)
     0.462117
     """
     e, d = capped_epsilon(epsilon), below_one(delta)
@@ -124,7 +124,7 @@ def largest_advantage(epsilon: Real, delta: Real) -> float:
     return min(1.0, float_up(value))
 
 
-def largest_posterior(epsilon: Real, prior: Real) -> float:
+def largest_posterior(*, epsilon: Real, prior: Real) -> float:
     """Return the largest posterior probability that a pure guarantee allows.
 
     An adversary who gives a fact about one individual the probability `prior` gives it,
@@ -146,7 +146,7 @@ def largest_posterior(epsilon: Real, prior: Real) -> float:
 
     Examples
     --------
-    >>> round(largest_posterior(1, 0.5), 6)
+    >>> round(largest_posterior(epsilon=1, prior=0.5), 6)
     0.731059
     """
     e = capped_epsilon(epsilon)
@@ -195,7 +195,14 @@ def largest_power_of_profile(
         epsilon = 0.0 if i == 0 else 1e-3 * math.pow(5e4, (i - 1) / (count - 1))
         delta = math.exp(min(0.0, log_delta(epsilon))) * (1 + 1e-15)
         if delta < 1:
-            best = min(best, largest_power(epsilon, delta, false_positive_rate))
+            best = min(
+                best,
+                largest_power(
+                    epsilon=epsilon,
+                    delta=delta,
+                    false_positive_rate=false_positive_rate,
+                ),
+            )
     return best
 
 
@@ -227,7 +234,7 @@ def largest_power_of_trade_off(
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-    >>> f = PLDAccountant().compose(GaussianEvent(1, 1)).trade_off()
+    >>> f = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1)).trade_off()
     >>> largest_power_of_trade_off(f, [0.01, 0.05]).round(6).tolist()
     [0.092362, 0.259511]
     """
@@ -253,7 +260,7 @@ def largest_advantage_of_trade_off(trade_off: TradeOffFunction) -> float:
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-    >>> f = PLDAccountant().compose(GaussianEvent(1, 1)).trade_off()
+    >>> f = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1)).trade_off()
     >>> round(largest_advantage_of_trade_off(f), 6)
     0.382925
     """
@@ -261,7 +268,7 @@ def largest_advantage_of_trade_off(trade_off: TradeOffFunction) -> float:
 
 
 def largest_posterior_of_trade_off(
-    trade_off: TradeOffFunction, prior: Real, false_positive_rate: Real
+    trade_off: TradeOffFunction, *, prior: Real, false_positive_rate: Real
 ) -> float:
     """Return the largest posterior of membership after a test says "member".
 
@@ -293,8 +300,10 @@ def largest_posterior_of_trade_off(
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-    >>> f = PLDAccountant().compose(GaussianEvent(1, 1)).trade_off()
-    >>> round(largest_posterior_of_trade_off(f, 0.01, 0.001), 6)
+    >>> f = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1)).trade_off()
+    >>> round(
+    ...     largest_posterior_of_trade_off(f, prior=0.01, false_positive_rate=0.001), 6
+    ... )
     0.155999
     """
     p = _validate.between("prior", prior, *_UNIT)

@@ -40,7 +40,7 @@ class TCDPAccountant(Accountant[_Segment]):
     Examples
     --------
     >>> from fastdp.accounting import TCDPAccountant, TCDPEvent
-    >>> round(TCDPAccountant().compose(TCDPEvent(0.5, 5)).epsilon(1e-5), 3)
+    >>> round(TCDPAccountant().compose(TCDPEvent(rho=0.5, omega=5)).epsilon(1e-5), 3)
     4.753
     """
 

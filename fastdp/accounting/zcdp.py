@@ -42,7 +42,9 @@ class ZCDPAccountant(Accountant[_Line]):
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, ZCDPAccountant
-    >>> accountant = ZCDPAccountant().compose(GaussianEvent(1, 10), count=100)
+    >>> accountant = ZCDPAccountant().compose(
+    ...     GaussianEvent(sensitivity=1, sigma=10), count=100
+    ... )
     >>> accountant.rho
     Fraction(1, 2)
     >>> round(accountant.epsilon(1e-5), 3)

@@ -182,7 +182,9 @@ def central_limit(parts: Sequence[Counted]) -> GaussianLimit | None:
                 sampling_probability=rate, event=GaussianEvent(sensitivity=s, sigma=w)
             ):
                 sampled = True
-                square += clt_poisson(w / s, rate, count).mu ** 2
+                square += (
+                    clt_poisson(sigma=w / s, probability=rate, steps=count).mu ** 2
+                )
             case GaussianEvent(sensitivity=s, sigma=w):
                 square += count * float(s / w) ** 2
             case _:
@@ -239,7 +241,9 @@ def _solution(
         if rest:
             _require_room(start(), target)
         if unknown.name == "count":
-            count = calibrate_count(entry.event, target, start)
+            count = calibrate_count(
+                entry.event, epsilon=target[0], delta=target[1], accountant=start
+            )
             return Reading(notion.name, float(count), notion.what)
         value = _first_solution(family, target, start, unknown.name, entry.count)
     except (UnsupportedEventError, CalibrationError) as error:
@@ -254,11 +258,22 @@ def _first_solution(
     name: str,
     count: int,
 ) -> float:
+    def solution(low: Fraction, high: Fraction) -> float:
+        return calibrate(
+            family,
+            epsilon=target[0],
+            delta=target[1],
+            accountant=start,
+            low=low,
+            high=high,
+            count=count,
+        )
+
     *wider, last = INTERVALS[name]
     for low, high in wider:
         with contextlib.suppress(CalibrationError):
-            return calibrate(family, target, start, low=low, high=high, count=count)
-    return calibrate(family, target, start, low=last[0], high=last[1], count=count)
+            return solution(low, high)
+    return solution(*last)
 
 
 def _require_room(

@@ -93,7 +93,7 @@ def bytes_case(
 
 def response_case(k: int, size: int, generator: np.random.Generator) -> Case:
     """Return k-ary randomized response of int64 labels."""
-    mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON, k)
+    mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON, categories=k)
     p = float(mechanism.p)
     x = generator.integers(0, k, size)
     out = np.zeros(size, mechanism.report_dtype)
@@ -116,7 +116,7 @@ def response_case(k: int, size: int, generator: np.random.Generator) -> Case:
 
 def unary_case(rows: int, generator: np.random.Generator) -> Case:
     """Return optimized unary encoding; a sample is a user's row."""
-    mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, categories=CATEGORIES)
     p, q = np.float32(mechanism.p), np.float32(mechanism.q)
     labels = generator.integers(0, CATEGORIES, rows)
     out = np.zeros((rows, CATEGORIES // 8), np.uint8)
@@ -144,7 +144,7 @@ def unary_case(rows: int, generator: np.random.Generator) -> Case:
 
 def unary_sums_case(rows: int, generator: np.random.Generator) -> Case:
     """Return the sums of the columns of packed rows."""
-    mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, categories=CATEGORIES)
     reports = mechanism.release(generator.integers(0, CATEGORIES, rows))
     return Case(
         f"UnaryEncoding, d={CATEGORIES}, aggregation",
@@ -177,7 +177,7 @@ def hashed(seeds: Array, labels: Array, buckets: int) -> Array:
 
 def hashing_case(size: int, generator: np.random.Generator) -> Case:
     """Return optimal local hashing; a sample is a user."""
-    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, categories=CATEGORIES)
     p, g = float(mechanism.p), mechanism.buckets
     labels = generator.integers(0, CATEGORIES, size)
     out = np.zeros(size, mechanism.report_dtype)
@@ -203,7 +203,7 @@ def hashing_case(size: int, generator: np.random.Generator) -> Case:
 
 def hashing_counts_case(users: int, generator: np.random.Generator) -> Case:
     """Return the numbers of users whose report supports each category."""
-    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, categories=CATEGORIES)
     g = mechanism.buckets
     reports = mechanism.release(generator.integers(0, CATEGORIES, users))
     domain = np.arange(CATEGORIES, dtype=np.uint32)
@@ -230,7 +230,7 @@ def hashing_counts_case(users: int, generator: np.random.Generator) -> Case:
 
 def hadamard_case(size: int, generator: np.random.Generator) -> Case:
     """Return Hadamard response; a sample is a user."""
-    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, categories=CATEGORIES)
     flip, order = float(1 - mechanism.p), 2 * CATEGORIES
     labels = generator.integers(0, CATEGORIES, size)
     out = np.zeros(size, mechanism.report_dtype)
@@ -267,7 +267,7 @@ def transformed(a: Array) -> Array:
 
 def hadamard_counts_case(size: int, generator: np.random.Generator) -> Case:
     """Return unbiased counts from Hadamard reports."""
-    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, categories=CATEGORIES)
     gap = float(mechanism.p) - 0.5
     reports = mechanism.release(generator.integers(0, CATEGORIES, size))
 

@@ -99,13 +99,13 @@ def _packed(bits: Array) -> Call:
 
 
 def _count_hashed(labels: Array) -> Call:
-    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.LocalHashing.from_epsilon(EPSILON, categories=CATEGORIES)
     reports = mechanism.release(labels)
     return lambda: mechanism.estimate(reports).counts
 
 
 def _count_hadamard(labels: Array) -> Call:
-    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)
+    mechanism = fastdp.HadamardResponse.from_epsilon(EPSILON, categories=CATEGORIES)
     reports = mechanism.release(labels)
     return lambda: mechanism.estimate(reports).counts
 
@@ -114,7 +114,7 @@ def _response(k: int) -> Task:
     return Task(
         f"randomized response, k={k}",
         _labels(k),
-        _release(lambda: fastdp.RandomizedResponse.from_epsilon(EPSILON, k)),
+        _release(lambda: fastdp.RandomizedResponse.from_epsilon(EPSILON, categories=k)),
         scale=10,
     )
 
@@ -135,13 +135,13 @@ RESPONSES = (_response(16), _response(1024))
 UNARY = Task(
     f"optimized unary encoding, d={CATEGORIES}",
     _labels(CATEGORIES),
-    _release(lambda: fastdp.UnaryEncoding.from_epsilon(EPSILON, CATEGORIES)),
+    _release(lambda: fastdp.UnaryEncoding.from_epsilon(EPSILON, categories=CATEGORIES)),
     scale=0.1,
 )
 HASHING = Task(
     f"optimized local hashing, d={CATEGORIES}, client",
     _labels(CATEGORIES),
-    _release(lambda: fastdp.LocalHashing.from_epsilon(EPSILON, CATEGORIES)),
+    _release(lambda: fastdp.LocalHashing.from_epsilon(EPSILON, categories=CATEGORIES)),
 )
 HASHING_COUNTS = Task(
     f"optimized local hashing, d={CATEGORIES}, decoding",
@@ -152,7 +152,9 @@ HASHING_COUNTS = Task(
 HADAMARD = Task(
     f"Hadamard response, d={CATEGORIES}, client",
     _labels(CATEGORIES),
-    _release(lambda: fastdp.HadamardResponse.from_epsilon(EPSILON, CATEGORIES)),
+    _release(
+        lambda: fastdp.HadamardResponse.from_epsilon(EPSILON, categories=CATEGORIES)
+    ),
 )
 HADAMARD_COUNTS = Task(
     f"Hadamard response, d={CATEGORIES}, decoding",
@@ -195,7 +197,7 @@ def _opendp_response(k: int) -> Callable[[Array], Call]:
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
-        p = float(fastdp.RandomizedResponse.from_epsilon(EPSILON, k).p)
+        p = float(fastdp.RandomizedResponse.from_epsilon(EPSILON, categories=k).p)
         measurement = dp.m.make_randomized_response(list(range(k)), prob=p)
         return _each(measurement, labels.tolist())
 

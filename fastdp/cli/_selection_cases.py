@@ -28,8 +28,8 @@ _LONG = 10**6
 def cases(size: int) -> Iterator[Case]:
     """Yield the lines of the table, with at most `size` candidates in all."""
     generator = np.random.Generator(np.random.PCG64())
-    mechanism = fastdp.ExponentialMechanism(EPSILON, 1)
-    flip = fastdp.PermuteAndFlip(EPSILON, 1)
+    mechanism = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
+    flip = fastdp.PermuteAndFlip(EPSILON, sensitivity=1)
     for n in (min(size, 10**4), min(size, 10**6)):
         scores = _scores((n,), generator)
         noisy = _noisy(scores, generator)
@@ -56,7 +56,7 @@ def cases(size: int) -> Iterator[Case]:
 
 def top_case(scores: Array, generator: np.random.Generator) -> Case:
     """Return the choice of several candidates, none of them twice."""
-    mechanism = fastdp.ExponentialMechanism(EPSILON, 1)
+    mechanism = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
     k = min(_TOP, scores.size)
 
     def rounded() -> Array:

@@ -318,4 +318,6 @@ def _picture(
     delta = question.delta if question.asks_epsilon else None
     at = float(delta) if delta else 1e-6
     target = None if question.epsilon is None else float(question.epsilon)
-    return plot.overview(event, makers, at, count, target=target, limits=limits)
+    return plot.overview(
+        event, makers, delta=at, count=count, target=target, limits=limits
+    )

@@ -209,9 +209,11 @@ def _mechanism(
     other = _other(arguments.other, names, categories)
     epsilon = arguments.epsilon
     if arguments.mechanism == "best":
-        return fastdp.best_frequency_oracle(epsilon, categories, _USERS, other=other)
+        return fastdp.best_frequency_oracle(
+            epsilon, categories=categories, users=_USERS, other=other
+        )
     factory = getattr(fastdp, _reports.ORACLES[arguments.mechanism].type_name)
-    return factory.from_epsilon(epsilon, categories, other=other)
+    return factory.from_epsilon(epsilon, categories=categories, other=other)
 
 
 def _other(

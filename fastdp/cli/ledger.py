@@ -153,14 +153,16 @@ def _budget(arguments: argparse.Namespace) -> int:
             admission = accounting.PureFilter(epsilon, relation)
         case (epsilon, delta, None, None, None) if None not in (epsilon, delta):
             admission = accounting.ApproximateFilter(
-                epsilon, delta, neighboring_relation=relation
+                epsilon=epsilon, delta=delta, neighboring_relation=relation
             )
         case (None, None, rho, None, None) if rho is not None:
             admission = accounting.ZCDPFilter(rho, relation)
         case (None, None, None, mu, None) if mu is not None:
             admission = accounting.GDPFilter(mu, relation)
         case (epsilon, None, None, None, order) if None not in (epsilon, order):
-            admission = accounting.RDPFilter(order, epsilon, relation)
+            admission = accounting.RDPFilter(
+                order=order, epsilon=epsilon, neighboring_relation=relation
+            )
         case _:
             raise ParameterError(
                 "one limit must be given: --epsilon, --epsilon and --delta, "
@@ -246,7 +248,9 @@ def _event(arguments: argparse.Namespace) -> Any:
     if arguments.rho is not None:
         return accounting.ZCDPEvent(arguments.rho, neighboring_relation=relation)
     return accounting.ApproximateDPEvent(
-        arguments.epsilon, arguments.delta or Fraction(0), neighboring_relation=relation
+        epsilon=arguments.epsilon,
+        delta=arguments.delta or Fraction(0),
+        neighboring_relation=relation,
     )
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import fastdp
-from fastdp import _validate
+from fastdp import _validate, calibration
 from fastdp.cli import _cells, _check, _common, _files, _ledgered
 from fastdp.exceptions import FastDPError, ParameterError
 
@@ -137,7 +137,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         type=int,
         help="laplace and gaussian: how many cells one individual can change "
-        "(default: one in each named column)",
+        "(default: 2**20, or required with --granularity)",
     )
     add(
         "--granularity",
@@ -213,7 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         rows: int | None
         if ledgered:
-            event = mechanism.event(arguments.sensitivity)
+            event = mechanism.event()
             rows = _ledgered.written_once(arguments, event, _facts(arguments), write)
         else:
             with _files.AtomicOutput(arguments.output) as temporary:
@@ -248,13 +248,9 @@ def _checked(names: Sequence[str], kind: _Kind, source: _files.Source) -> str:
 def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:
     """Make the mechanism from the public parameters, before any file is opened."""
     epsilon, delta, rho = arguments.epsilon, arguments.delta, arguments.rho
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"sensitivity": arguments.sensitivity}
     if not kind.integers:
-        options["coordinates"] = (
-            len(arguments.columns)
-            if arguments.coordinates is None
-            else arguments.coordinates
-        )
+        options["coordinates"] = _coordinates(arguments)
         options["granularity"] = arguments.granularity
     elif arguments.coordinates is not None or arguments.granularity is not None:
         raise ParameterError(
@@ -266,15 +262,25 @@ def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:
     if not kind.gaussian:
         if given != (True, False, False):
             raise ParameterError(f"{arguments.mechanism} must get --epsilon alone")
-        return factory.from_epsilon(epsilon, arguments.sensitivity, **options)
+        return factory.from_epsilon(epsilon, **options)
     if given == (False, False, True):
-        return factory.from_rho(rho, arguments.sensitivity, **options)
+        return factory.from_rho(rho, **options)
     if given == (True, True, False):
-        return factory.from_epsilon_delta(
-            epsilon, delta, arguments.sensitivity, **options
-        )
+        return factory.from_epsilon_delta(epsilon=epsilon, delta=delta, **options)
     raise ParameterError(
         f"{arguments.mechanism} must get --rho, or --epsilon and --delta"
+    )
+
+
+def _coordinates(arguments: argparse.Namespace) -> int:
+    """Return how many cells are charged for rounding; a grid of one's own asks."""
+    if arguments.coordinates is None and arguments.granularity is not None:
+        raise ParameterError(
+            "--coordinates must be given with --granularity: how many cells one "
+            "individual can change, each of which rounding moves by up to one step"
+        )
+    return calibration.grid_coordinates(
+        coordinates=arguments.coordinates, granularity=None
     )
 
 
@@ -405,7 +411,7 @@ def _statement(
         guarantee = f"{budget['epsilon']}-differential privacy (epsilon)"
     cells = ""
     if not kind.integers:
-        count = arguments.coordinates or len(arguments.columns)
+        count = mechanism.coordinates
         cells = f", in at most {count} cell{'s' if count > 1 else ''}"
     kept = _names(arguments.keep) if arguments.keep else "none"
     lines = [

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, Generic, Never, NoReturn, TypeVar
 
 import numpy as np
 
 from fastdp import _arrays, _core, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
-from fastdp.accounting.events import Event
-from fastdp.exceptions import DTypeError
+from fastdp.accounting.events import Event, NeighboringRelation, check_relation
+from fastdp.exceptions import DTypeError, ParameterError
+
+ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+#: The event of a kind of noise.
+Noise = TypeVar("Noise", bound=Event, covariant=True)
 
 _INT64 = np.iinfo(np.int64)
 
@@ -98,14 +103,40 @@ class Mechanism(ABC):
         return event_rho(self.event())
 
 
-class Additive(Mechanism):
+class Additive(Mechanism, Generic[Noise]):
     """Base of the mechanisms that add noise; their cost depends on a sensitivity."""
 
-    __slots__ = ("_law", "_sampler", "_step")
+    __slots__ = ("_law", "_relation", "_sampler", "_sensitivity", "_step")
 
     _law: Any  # distribution of the noise in steps
-    _step: Fraction  # unit of the noise: 1 for integers
+    _relation: NeighboringRelation
     _sampler: _core.Sampler
+    _sensitivity: Fraction | None
+    _step: Fraction  # unit of the noise: 1 for integers
+
+    def _calibrated_for(
+        self, sensitivity: Real | None, relation: NeighboringRelation
+    ) -> list[tuple[str, Any]]:
+        """Freeze what the noise was made for; return the arguments that say it."""
+        exact = None
+        shown: list[tuple[str, Any]] = []
+        if sensitivity is not None:
+            exact = _validate.positive("sensitivity", sensitivity)
+            shown.append(("sensitivity", _validate.plain(exact)))
+        if check_relation(relation) is not ADD:
+            shown.append(("neighboring_relation", relation))
+        self._freeze(_sensitivity=exact, _relation=relation)
+        return shown
+
+    @property
+    def sensitivity(self) -> int | float | Fraction | None:
+        """Sensitivity that the mechanism was calibrated for, exact; None if unknown."""
+        return None if self._sensitivity is None else _validate.plain(self._sensitivity)
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """The relation for which the sensitivity holds."""
+        return self._relation
 
     @property
     def std(self) -> float:
@@ -146,48 +177,83 @@ class Additive(Mechanism):
         low, high = self._law.interval(float(exact))
         return float(low) * float(self._step), float(high) * float(self._step)
 
-    @abstractmethod
-    def event(self, sensitivity: Real = 1) -> Event:
-        """Return the public facts of one release, for an accountant."""
-
-    def epsilon(self, sensitivity: Real = 1, *, delta: Real = 0) -> float:
-        """Return an epsilon that one release meets at `delta`, rounded up.
+    def event(
+        self,
+        *,
+        sensitivity: Real | None = None,
+        neighboring_relation: NeighboringRelation | None = None,
+    ) -> Noise:
+        """Return the public facts of one release, for an accountant.
 
         Parameters
         ----------
-        sensitivity : int, float, Fraction or Decimal
-            > 0, of the mechanism's norm, in the data's unit.
-        delta : int, float, Fraction or Decimal
-            >= 0 and < 1; 0 asks for pure differential privacy.
+        sensitivity : int, float, Fraction or Decimal, optional
+            > 0, of the mechanism's norm over all entries together, in the data's
+            unit; None takes the one the mechanism was calibrated for.
+        neighboring_relation : NeighboringRelation, optional
+            The relation for which it holds; None takes the mechanism's own.
 
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is out of its domain.
+            A parameter is out of its domain, or no sensitivity is known.
+        """
+        if sensitivity is not None:
+            moved = _validate.positive("sensitivity", sensitivity)
+        elif self._sensitivity is not None:
+            moved = self._sensitivity
+        else:
+            raise ParameterError(
+                "sensitivity must be given, for this mechanism was made from its "
+                "noise alone: m.event(sensitivity=1), or sensitivity= in the "
+                "constructor"
+            )
+        if neighboring_relation is None:
+            return self._event(moved, self._relation)
+        return self._event(moved, check_relation(neighboring_relation))
+
+    @abstractmethod
+    def _event(self, sensitivity: Fraction, relation: NeighboringRelation) -> Noise:
+        """Return the event of one release with this sensitivity."""
+
+    def epsilon(self, *, delta: Real = 0, sensitivity: Real | None = None) -> float:
+        """Return an epsilon that one release meets at `delta`, rounded up.
+
+        Parameters
+        ----------
+        delta : int, float, Fraction or Decimal
+            >= 0 and < 1; 0 asks for pure differential privacy.
+        sensitivity : int, float, Fraction or Decimal, optional
+            As in `event`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain, or no sensitivity is known.
         UnsupportedEventError
             No finite epsilon holds at this delta.
         """
         from fastdp.accounting.guarantees import event_epsilon
 
-        return event_epsilon(self.event(sensitivity), delta)
+        return event_epsilon(self.event(sensitivity=sensitivity), delta)
 
-    def delta(self, epsilon: Real, sensitivity: Real = 1) -> float:
+    def delta(self, epsilon: Real, *, sensitivity: Real | None = None) -> float:
         """Return a delta that one release meets at `epsilon`, rounded up.
 
         Parameters and errors are those of `epsilon`.
         """
         from fastdp.accounting.guarantees import event_delta
 
-        return event_delta(self.event(sensitivity), epsilon)
+        return event_delta(self.event(sensitivity=sensitivity), epsilon)
 
-    def rho(self, sensitivity: Real = 1) -> float:
+    def rho(self, *, sensitivity: Real | None = None) -> float:
         """Return rho of one release (zero-concentrated privacy), rounded up.
 
         Parameters and errors are those of `epsilon`.
         """
         from fastdp.accounting.guarantees import event_rho
 
-        return event_rho(self.event(sensitivity))
+        return event_rho(self.event(sensitivity=sensitivity))
 
     @abstractmethod
     def release(
@@ -197,12 +263,26 @@ class Additive(Mechanism):
         out: np.ndarray[Any, Any] | None = None,
         stream: Stream | None = None,
         workers: int = 1,
+        **unknown: Never,
     ) -> Any:
         """Return `x` with noise added to every entry."""
 
 
 def _rebuild(kind: type[Mechanism], arguments: dict[str, Any]) -> Mechanism:
     return kind(**arguments)
+
+
+def refuse(unknown: Mapping[str, object]) -> None:
+    """Raise for keyword arguments that no mechanism of added noise takes."""
+    if "bounds" in unknown:
+        raise DTypeError(
+            "bounds is not an argument of added noise: it means bounds of records. "
+            "Clamp each record before the answer is computed (np.clip), and state the "
+            "sensitivity that follows; Laplace and Gaussian take answer_bounds=, to "
+            "which the true answer is clamped before the noise"
+        )
+    for name in unknown:
+        raise DTypeError(f"got an unexpected keyword argument {name!r}")
 
 
 def int64_scalar(name: str, x: Any) -> np.int64:

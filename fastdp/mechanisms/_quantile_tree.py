@@ -61,7 +61,7 @@ def tree(
     return Node(
         index=middle,
         target=target,
-        mechanism=ExponentialMechanism(share.epsilon, sensitivity),
+        mechanism=ExponentialMechanism(share.epsilon, sensitivity=sensitivity),
         below=tree(targets, first, middle, lower, share, root=False),
         above=tree(targets, middle + 1, last, upper, share, root=False),
     )

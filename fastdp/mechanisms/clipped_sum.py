@@ -226,7 +226,7 @@ class ClippedSum(Mechanism):
         """
         square = _moved(radius, dimension, norm, squared=True, **options)
         sigma = calibration.gaussian_sigma_from_rho(
-            rho, sensitivity=l2_sensitivity(square)
+            rho=rho, sensitivity=l2_sensitivity(square)
         )
         return cls(
             sigma=sigma, radius=radius, dimension=dimension, norm=norm, **options
@@ -235,9 +235,9 @@ class ClippedSum(Mechanism):
     @classmethod
     def from_epsilon_delta(
         cls,
+        *,
         epsilon: Real,
         delta: Real,
-        *,
         radius: Real,
         dimension: int,
         norm: int | str = 2,
@@ -250,8 +250,8 @@ class ClippedSum(Mechanism):
         """
         square = _moved(radius, dimension, norm, squared=True, **options)
         sigma = calibration.grid_gaussian_sigma(
-            epsilon,
-            delta,
+            epsilon=epsilon,
+            delta=delta,
             sensitivity=l2_sensitivity(square),
             coordinates=_coordinates(dimension, **options),
             granularity=options.get("granularity"),
@@ -309,11 +309,13 @@ class ClippedSum(Mechanism):
         )
         steps = self._parameter / self._step
         if not gaussian:
-            return DiscreteLaplaceEvent(moved, steps, neighboring_relation=relation)
+            return DiscreteLaplaceEvent(
+                sensitivity=moved, scale=steps, neighboring_relation=relation
+            )
         options = {**said, "neighboring_relation": relation}
         return DiscreteGaussianEvent(
-            l2_sensitivity(moved),
-            steps,
+            sensitivity=l2_sensitivity(moved),
+            sigma=steps,
             coordinates=_coordinates(
                 **{
                     key: options[key]

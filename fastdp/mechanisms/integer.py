@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from fastdp._validate import Real
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
+    NeighboringRelation,
     TruncatedDiscreteLaplaceEvent,
 )
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms._base import Additive, int64_scalar
+from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
 
 
-class _Integer(Additive):
+class _Integer(Additive[Noise]):
     """Release of integers: int64 out, saturating."""
 
     __slots__ = ()
@@ -33,6 +34,7 @@ class _Integer(Additive):
         out: np.ndarray[Any, Any] | None = None,
         stream: Stream | None = None,
         workers: int = 1,
+        **unknown: Never,
     ) -> Any:
         """Return `x` with independent noise added to every entry.
 
@@ -64,10 +66,12 @@ class _Integer(Additive):
 
         Privacy
         -------
-        That of `event(sensitivity)`, with saturation as post-processing. Exact.
+        That of `event()`, with saturation as post-processing. Exact.
         Timing class T2: independent of data and noise (Python ints apart, whose
         conversion is the interpreter's).
         """
+        if unknown:
+            refuse(unknown)
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
@@ -86,7 +90,7 @@ class _Integer(Additive):
         return out
 
 
-class DiscreteLaplace(_Integer):
+class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
     """Discrete Laplace noise: pure differential privacy for integers.
 
     Parameters
@@ -94,16 +98,21 @@ class DiscreteLaplace(_Integer):
     scale : int, float, Fraction or Decimal
         Scale of the law in [1e-6, 2**55], taken at its exact value: the noise x has
         probability proportional to exp(-|x|/scale).
+    sensitivity : int, float, Fraction or Decimal, optional
+        L1 sensitivity over all entries together that the noise is for, > 0; without
+        it the mechanism has no cost until `event` is told one.
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds.
 
     Raises
     ------
     DTypeError, ParameterError
-        `scale` is not a real number in its range.
+        A parameter is of a wrong type or out of its range.
 
     Privacy
     -------
     For an answer of L1 sensitivity s over all entries together: pure epsilon =
-    s/scale, under whatever neighbouring relation the sensitivity holds for. Exact.
+    s/scale, under the neighboring relation the sensitivity holds for. Exact.
 
     References
     ----------
@@ -115,7 +124,7 @@ class DiscreteLaplace(_Integer):
     >>> import fastdp
     >>> m = fastdp.DiscreteLaplace.from_epsilon(0.5, sensitivity=1)
     >>> m
-    DiscreteLaplace(scale=2)
+    DiscreteLaplace(scale=2, sensitivity=1)
     >>> m.epsilon()
     0.5
     >>> m.release(np.array([10, 20, 30])).shape
@@ -126,10 +135,19 @@ class DiscreteLaplace(_Integer):
 
     _scale: Fraction
 
-    def __init__(self, scale: Real) -> None:
+    def __init__(
+        self,
+        scale: Real,
+        *,
+        sensitivity: Real | None = None,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
+    ) -> None:
+        refuse(unknown)
         exact = _validate.positive("scale", scale)
+        made_for = self._calibrated_for(sensitivity, neighboring_relation)
         self._freeze(
-            _arguments=(("scale", _validate.plain(exact)),),
+            _arguments=(("scale", _validate.plain(exact)), *made_for),
             _scale=exact,
             _step=Fraction(1),
             _sampler=fdp_random.laplace_sampler(exact),
@@ -137,7 +155,14 @@ class DiscreteLaplace(_Integer):
         )
 
     @classmethod
-    def from_epsilon(cls, epsilon: Real, sensitivity: Real = 1) -> DiscreteLaplace:
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        *,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
+    ) -> DiscreteLaplace:
         """Return the mechanism with the least noise for pure `epsilon`.
 
         `sensitivity` is of the L1 norm over all entries. The scale is exactly
@@ -148,29 +173,49 @@ class DiscreteLaplace(_Integer):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
-        return cls(calibration.laplace_scale(epsilon, sensitivity))
+        refuse(unknown)
+        return cls(
+            calibration.laplace_scale(epsilon=epsilon, sensitivity=sensitivity),
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+        )
 
     @classmethod
-    def from_rho(cls, rho: Real, sensitivity: Real = 1) -> DiscreteLaplace:
+    def from_rho(
+        cls,
+        rho: Real,
+        *,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
+    ) -> DiscreteLaplace:
         """Return the mechanism with the least noise for rho-zCDP; see `from_epsilon`.
 
         From the discrete law's own rho; the scale is rounded up.
         """
-        return cls(calibration.laplace_scale_from_rho(rho, sensitivity))
+        refuse(unknown)
+        return cls(
+            calibration.laplace_scale_from_rho(rho=rho, sensitivity=sensitivity),
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+        )
 
     @property
     def scale(self) -> int | float | Fraction:
         """Scale of the law, exact."""
         return _validate.plain(self._scale)
 
-    def event(self, sensitivity: Real = 1) -> DiscreteLaplaceEvent:
-        """Return the event of one release with this L1 sensitivity."""
+    def _event(
+        self, sensitivity: Fraction, relation: NeighboringRelation
+    ) -> DiscreteLaplaceEvent:
         return DiscreteLaplaceEvent(
-            _validate.positive("sensitivity", sensitivity), self._scale
+            sensitivity=sensitivity,
+            scale=self._scale,
+            neighboring_relation=relation,
         )
 
 
-class DiscreteGaussian(_Integer):
+class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     """Discrete Gaussian noise: concentrated and approximate privacy for integers.
 
     Parameters
@@ -178,17 +223,22 @@ class DiscreteGaussian(_Integer):
     sigma : int, float, Fraction or Decimal
         Parameter of the law in [1e-3, 2**55], taken at its exact value: the noise x
         has probability proportional to exp(-x**2/(2 sigma**2)).
+    sensitivity : int, float, Fraction or Decimal, optional
+        L2 sensitivity over all entries together that the noise is for, > 0; without
+        it the mechanism has no cost until `event` is told one.
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds.
 
     Raises
     ------
     DTypeError, ParameterError
-        `sigma` is not a real number in its range.
+        A parameter is of a wrong type or out of its range.
 
     Privacy
     -------
     For an answer of L2 sensitivity s over all entries together: rho = s**2/(2
     sigma**2) zero-concentrated privacy, and (epsilon, delta) from the discrete law's
-    own profile, under whatever neighbouring relation the sensitivity holds for.
+    own profile, under the neighboring relation the sensitivity holds for.
     Exact.
 
     References
@@ -200,8 +250,8 @@ class DiscreteGaussian(_Integer):
     >>> import fastdp
     >>> m = fastdp.DiscreteGaussian.from_rho(0.5, sensitivity=2)
     >>> m
-    DiscreteGaussian(sigma=2)
-    >>> m.rho(sensitivity=2)
+    DiscreteGaussian(sigma=2, sensitivity=2)
+    >>> m.rho()
     0.5
     """
 
@@ -209,10 +259,19 @@ class DiscreteGaussian(_Integer):
 
     _sigma: Fraction
 
-    def __init__(self, sigma: Real) -> None:
+    def __init__(
+        self,
+        sigma: Real,
+        *,
+        sensitivity: Real | None = None,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
+    ) -> None:
+        refuse(unknown)
         exact = _validate.positive("sigma", sigma)
+        made_for = self._calibrated_for(sensitivity, neighboring_relation)
         self._freeze(
-            _arguments=(("sigma", _validate.plain(exact)),),
+            _arguments=(("sigma", _validate.plain(exact)), *made_for),
             _sigma=exact,
             _step=Fraction(1),
             _sampler=fdp_random.gaussian_sampler(exact),
@@ -220,7 +279,14 @@ class DiscreteGaussian(_Integer):
         )
 
     @classmethod
-    def from_rho(cls, rho: Real, sensitivity: Real = 1) -> DiscreteGaussian:
+    def from_rho(
+        cls,
+        rho: Real,
+        *,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
+    ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
 
         `sensitivity` is of the L2 norm over all entries.
@@ -230,11 +296,22 @@ class DiscreteGaussian(_Integer):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the sigma that it needs, is out of range.
         """
-        return cls(calibration.gaussian_sigma_from_rho(rho, sensitivity))
+        refuse(unknown)
+        return cls(
+            calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=sensitivity),
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+        )
 
     @classmethod
     def from_epsilon_delta(
-        cls, epsilon: Real, delta: Real, sensitivity: Real = 1
+        cls,
+        *,
+        epsilon: Real,
+        delta: Real,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for (epsilon, delta).
 
@@ -242,21 +319,31 @@ class DiscreteGaussian(_Integer):
         shift of L2 norm `sensitivity`; sigma is rounded up. `epsilon` may be 0.
         Errors are those of `from_rho`.
         """
-        return cls(calibration.discrete_gaussian_sigma(epsilon, delta, sensitivity))
+        refuse(unknown)
+        return cls(
+            calibration.discrete_gaussian_sigma(
+                epsilon=epsilon, delta=delta, sensitivity=sensitivity
+            ),
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+        )
 
     @property
     def sigma(self) -> int | float | Fraction:
         """Parameter of the law, exact."""
         return _validate.plain(self._sigma)
 
-    def event(self, sensitivity: Real = 1) -> DiscreteGaussianEvent:
-        """Return the event of one release with this L2 sensitivity."""
+    def _event(
+        self, sensitivity: Fraction, relation: NeighboringRelation
+    ) -> DiscreteGaussianEvent:
         return DiscreteGaussianEvent(
-            _validate.positive("sensitivity", sensitivity), self._sigma
+            sensitivity=sensitivity,
+            sigma=self._sigma,
+            neighboring_relation=relation,
         )
 
 
-class TruncatedLaplace(_Integer):
+class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
     """Discrete Laplace noise on {-bound, ..., bound}, redrawn while outside.
 
     Parameters
@@ -266,6 +353,11 @@ class TruncatedLaplace(_Integer):
     bound : int
         Largest absolute value of the noise, in [1, 2**62] and at least scale/100:
         with less, nearly every draw would have to be redrawn.
+    sensitivity : int, float, Fraction or Decimal, optional
+        L1 sensitivity over all entries together that the noise is for, > 0 and
+        at most `bound`; without it the mechanism has no cost until `event` is told one.
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds.
 
     Raises
     ------
@@ -275,8 +367,8 @@ class TruncatedLaplace(_Integer):
     Privacy
     -------
     Approximate: epsilon = s/scale with delta the exact mass of the s outermost
-    outcomes, s the integer L1 sensitivity, under whatever neighbouring relation it
-    holds for. Exact.
+    outcomes, s the integer L1 sensitivity, under the neighboring relation it holds
+    for. Exact.
 
     References
     ----------
@@ -286,7 +378,9 @@ class TruncatedLaplace(_Integer):
     Examples
     --------
     >>> import fastdp
-    >>> m = fastdp.TruncatedLaplace.from_epsilon_delta(1, 1e-6)
+    >>> m = fastdp.TruncatedLaplace.from_epsilon_delta(
+    ...     epsilon=1, delta=1e-6, sensitivity=1
+    ... )
     >>> abs(m.release(100) - 100) <= m.bound
     np.True_
     """
@@ -296,23 +390,45 @@ class TruncatedLaplace(_Integer):
     _bound: int
     _scale: Fraction
 
-    def __init__(self, scale: Real, bound: int) -> None:
+    def __init__(
+        self,
+        scale: Real,
+        *,
+        bound: int,
+        sensitivity: Real | None = None,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
+    ) -> None:
+        refuse(unknown)
         exact = _validate.positive("scale", scale)
         bound = _validate.integer("bound", bound, 1, 2**62)
         if 100 * bound < exact:
             raise ParameterError(f"bound must be at least scale/100, got {bound}")
+        made_for = self._calibrated_for(sensitivity, neighboring_relation)
         self._freeze(
-            _arguments=(("scale", _validate.plain(exact)), ("bound", bound)),
+            _arguments=(
+                ("scale", _validate.plain(exact)),
+                ("bound", bound),
+                *made_for,
+            ),
             _scale=exact,
             _bound=bound,
             _step=Fraction(1),
             _sampler=fdp_random.laplace_sampler(exact, bound),
-            _law=distributions.TruncatedDiscreteLaplace(exact, bound),
+            _law=distributions.TruncatedDiscreteLaplace(exact, bound=bound),
         )
+        if sensitivity is not None:
+            self.event()  # refuses a sensitivity above the bound
 
     @classmethod
     def from_epsilon_delta(
-        cls, epsilon: Real, delta: Real, sensitivity: Real = 1
+        cls,
+        *,
+        epsilon: Real,
+        delta: Real,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        **unknown: Never,
     ) -> TruncatedLaplace:
         """Return the mechanism for (epsilon, delta): the least bound whose tail fits.
 
@@ -323,9 +439,17 @@ class TruncatedLaplace(_Integer):
         DTypeError, ParameterError, CalibrationError
             A parameter, or what it needs, is out of range.
         """
-        scale = calibration.laplace_scale(epsilon, sensitivity)
-        bound = calibration.truncated_laplace_bound(epsilon, delta, sensitivity)
-        return cls(scale, bound)
+        refuse(unknown)
+        scale = calibration.laplace_scale(epsilon=epsilon, sensitivity=sensitivity)
+        bound = calibration.truncated_laplace_bound(
+            epsilon=epsilon, delta=delta, sensitivity=sensitivity
+        )
+        return cls(
+            scale,
+            bound=bound,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+        )
 
     @property
     def scale(self) -> int | float | Fraction:
@@ -337,8 +461,12 @@ class TruncatedLaplace(_Integer):
         """Largest absolute value of the noise."""
         return self._bound
 
-    def event(self, sensitivity: Real = 1) -> TruncatedDiscreteLaplaceEvent:
-        """Return the event of one release with this L1 sensitivity."""
+    def _event(
+        self, sensitivity: Fraction, relation: NeighboringRelation
+    ) -> TruncatedDiscreteLaplaceEvent:
         return TruncatedDiscreteLaplaceEvent(
-            _validate.positive("sensitivity", sensitivity), self._scale, self._bound
+            sensitivity=sensitivity,
+            scale=self._scale,
+            bound=self._bound,
+            neighboring_relation=relation,
         )

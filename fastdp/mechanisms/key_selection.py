@@ -79,7 +79,9 @@ class KeySelection(Mechanism):
     --------
     >>> import numpy as np
     >>> import fastdp
-    >>> m = fastdp.KeySelection.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> m = fastdp.KeySelection.from_epsilon_delta(
+    ...     epsilon=1, delta=1e-6, keys_per_user=1
+    ... )
     >>> m.least_count(0.5)
     14
     >>> m.select(np.array([0, 100])).tolist()
@@ -124,9 +126,9 @@ class KeySelection(Mechanism):
     @classmethod
     def from_epsilon_delta(
         cls,
+        *,
         epsilon: Real,
         delta: Real,
-        *,
         keys_per_user: int,
         neighboring_relation: NeighboringRelation = _A,
     ) -> KeySelection:
@@ -153,7 +155,9 @@ class KeySelection(Mechanism):
         """Return the event of one selection, over all keys."""
         said = dict(self._arguments)
         relation = said.get("neighboring_relation", _A)
-        one = ApproximateDPEvent(self._epsilon, self._delta, relation)
+        one = ApproximateDPEvent(
+            epsilon=self._epsilon, delta=self._delta, neighboring_relation=relation
+        )
         return _times(one, _moved(said["keys_per_user"], relation))
 
     def probability(self, users: int) -> float:
@@ -252,7 +256,9 @@ class UnknownHistogram(Mechanism):
     --------
     >>> import numpy as np
     >>> import fastdp
-    >>> h = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> h = fastdp.UnknownHistogram.from_epsilon_delta(
+    ...     epsilon=1, delta=1e-6, keys_per_user=1
+    ... )
     >>> keys, counts = h.release(["oslo", "rome", "bonn"], np.array([1, 900, 700]))
     >>> keys
     ['bonn', 'rome']
@@ -313,9 +319,9 @@ class UnknownHistogram(Mechanism):
     @classmethod
     def from_epsilon_delta(
         cls,
+        *,
         epsilon: Real,
         delta: Real,
-        *,
         keys_per_user: int,
         records_per_key: int = 1,
         neighboring_relation: NeighboringRelation = _A,
@@ -334,7 +340,9 @@ class UnknownHistogram(Mechanism):
         d = _validate.open_unit("delta", delta) / moved
         return cls(
             scale=r / e,
-            bound=calibration.truncated_laplace_bound(e, d, sensitivity=r),
+            bound=calibration.truncated_laplace_bound(
+                epsilon=e, delta=d, sensitivity=r
+            ),
             keys_per_user=keys,
             records_per_key=r,
             neighboring_relation=relation,
@@ -343,9 +351,9 @@ class UnknownHistogram(Mechanism):
     @classmethod
     def from_rho_delta(
         cls,
+        *,
         rho: Real,
         delta: Real,
-        *,
         keys_per_user: int,
         records_per_key: int = 1,
         neighboring_relation: NeighboringRelation = _A,
@@ -359,7 +367,7 @@ class UnknownHistogram(Mechanism):
         d = _validate.open_unit("delta", delta)
         moved = _moved(keys, relation)
         sigma = calibration.gaussian_sigma_from_rho(
-            rho, sensitivity=l2_sensitivity(moved * r**2)
+            rho=rho, sensitivity=l2_sensitivity(moved * r**2)
         )
         return cls(
             sigma=sigma,
@@ -387,12 +395,14 @@ class UnknownHistogram(Mechanism):
         return ComposedEvent(
             (
                 DiscreteGaussianEvent(
-                    l2_sensitivity(moved * r**2),
-                    sigma,
+                    sensitivity=l2_sensitivity(moved * r**2),
+                    sigma=sigma,
                     coordinates=moved,
                     neighboring_relation=relation,
                 ),
-                ApproximateDPEvent(Fraction(0), shown, relation),
+                ApproximateDPEvent(
+                    epsilon=Fraction(0), delta=shown, neighboring_relation=relation
+                ),
             )
         )
 

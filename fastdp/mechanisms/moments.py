@@ -161,12 +161,12 @@ class Moments(Mechanism):
         Options and errors are those of `from_epsilon`.
         """
         moved = l2_sensitivity(_Shape.of(**options).l2_square())
-        sigma = calibration.gaussian_sigma_from_rho(rho, sensitivity=moved)
+        sigma = calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved)
         return cls(sigma=sigma, bounds=bounds, **options)
 
     @classmethod
     def from_epsilon_delta(
-        cls, epsilon: Real, delta: Real, *, bounds: tuple[Real, Real], **options: Any
+        cls, *, epsilon: Real, delta: Real, bounds: tuple[Real, Real], **options: Any
     ) -> Moments:
         """Return the mechanism with the least Gaussian noise for (epsilon, delta).
 
@@ -175,8 +175,8 @@ class Moments(Mechanism):
         """
         shape = _Shape.of(**options)
         sigma = calibration.grid_gaussian_sigma(
-            epsilon,
-            delta,
+            epsilon=epsilon,
+            delta=delta,
             sensitivity=l2_sensitivity(shape.l2_square()),
             coordinates=shape.coordinates(),
         )
@@ -200,13 +200,13 @@ class Moments(Mechanism):
         steps = self._parameter * 2**self._bits
         if isinstance(self._noise, DiscreteLaplace):
             return DiscreteLaplaceEvent(
-                shape.l1() * 2**self._bits,
-                steps,
+                sensitivity=shape.l1() * 2**self._bits,
+                scale=steps,
                 neighboring_relation=shape.neighboring_relation,
             )
         return DiscreteGaussianEvent(
-            l2_sensitivity(shape.l2_square() * 4**self._bits),
-            steps,
+            sensitivity=l2_sensitivity(shape.l2_square() * 4**self._bits),
+            sigma=steps,
             coordinates=shape.coordinates(),
             neighboring_relation=shape.neighboring_relation,
         )

@@ -17,7 +17,7 @@ from fastdp.accounting.events import (
     PureDPEvent,
 )
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms.selection import Selection, choice_of
+from fastdp.mechanisms.selection import ADD, Selection, choice_of
 
 
 class _Race(Selection):
@@ -48,7 +48,7 @@ class PermuteAndFlip(_Race):
 
     Parameters
     ----------
-    epsilon, sensitivity, monotonic
+    epsilon, sensitivity, monotonic, neighboring_relation
         As in `ExponentialMechanism`.
 
     Raises
@@ -58,7 +58,7 @@ class PermuteAndFlip(_Race):
 
     Privacy
     -------
-    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
+    One choice: pure epsilon, under the neighboring relation the sensitivity
     holds for (with `monotonic` for adding or removing one record only). Not of
     bounded range: concentrated privacy follows from pure epsilon alone. Exact.
 
@@ -80,16 +80,21 @@ class PermuteAndFlip(_Race):
     __slots__ = ()
 
     def __init__(
-        self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
+        self,
+        epsilon: Real,
+        *,
+        sensitivity: Real,
+        monotonic: bool = False,
+        neighboring_relation: NeighboringRelation = ADD,
     ) -> None:
-        self._freeze_selection(epsilon, sensitivity, monotonic)
+        self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
 
     @property
     def _noise(self) -> Noise:
         return "exponential"
 
     def _single(self, relation: NeighboringRelation) -> Event:
-        return PermuteAndFlipEvent(self._epsilon, relation)
+        return PermuteAndFlipEvent(self._epsilon, neighboring_relation=relation)
 
     def select(
         self,
@@ -129,7 +134,7 @@ class ReportNoisyMax(_Race):
 
     Parameters
     ----------
-    epsilon, sensitivity, monotonic
+    epsilon, sensitivity, monotonic, neighboring_relation
         As in `ExponentialMechanism`.
     noise : {"exponential", "laplace", "gumbel"}
         Law of the noise, real-valued, of scale 1/c: (2) sensitivity/epsilon.
@@ -141,7 +146,7 @@ class ReportNoisyMax(_Race):
 
     Privacy
     -------
-    One choice: pure epsilon, under whatever neighbouring relation the sensitivity
+    One choice: pure epsilon, under the neighboring relation the sensitivity
     holds for (with `monotonic` for adding or removing one record only). Gumbel noise
     makes it the exponential mechanism, of bounded range (rho = epsilon**2/8);
     exponential noise makes it permute-and-flip; for these and for Laplace noise
@@ -166,16 +171,19 @@ class ReportNoisyMax(_Race):
     def __init__(
         self,
         epsilon: Real,
-        sensitivity: Real,
         *,
+        sensitivity: Real,
         noise: Literal["exponential", "laplace", "gumbel"] = "exponential",
         monotonic: bool = False,
+        neighboring_relation: NeighboringRelation = ADD,
     ) -> None:
         if noise not in ("exponential", "laplace", "gumbel"):
             raise ParameterError(
                 f'noise must be "exponential", "laplace" or "gumbel", got {noise!r}'
             )
-        self._freeze_selection(epsilon, sensitivity, monotonic, noise=noise)
+        self._freeze_selection(
+            epsilon, sensitivity, monotonic, neighboring_relation, noise=noise
+        )
         self._freeze(_kind=noise)
 
     @property
@@ -188,7 +196,7 @@ class ReportNoisyMax(_Race):
             "gumbel": ExponentialMechanismEvent,
             "laplace": PureDPEvent,
         }[self._kind]
-        return event(self._epsilon, relation)
+        return event(self._epsilon, neighboring_relation=relation)
 
     def select(
         self,

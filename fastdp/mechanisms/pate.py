@@ -77,7 +77,7 @@ class PATEDivergence(Mechanism):
     --------
     >>> import numpy as np
     >>> from fastdp.mechanisms.pate import PATEDivergence
-    >>> m = PATEDivergence(40, 14, smoothness=0.02, scale=20)
+    >>> m = PATEDivergence(sigma=40, order=14, smoothness=0.02, scale=20)
     >>> round(m.divergence(), 4) < 0.08
     True
     >>> votes = np.array([[200, 20, 30]] * 50)
@@ -95,9 +95,9 @@ class PATEDivergence(Mechanism):
 
     def __init__(
         self,
+        *,
         sigma: Real,
         order: Real,
-        *,
         smoothness: Real,
         scale: Real,
         granularity: Real = Fraction(1, 2**20),
@@ -134,7 +134,7 @@ class PATEDivergence(Mechanism):
         from fastdp.accounting.calculators import smooth_sensitivity_divergence
 
         value = smooth_sensitivity_divergence(
-            self._order, self._scale, self._smoothness
+            order=self._order, sigma=self._scale, smoothness=self._smoothness
         )
         # Sums over a grid exceed integrals by a factor of at most 1 + 2.1 e^(-2 pi^2
         # v), v the variance in units of the grid: >= scale^2/2 for the mixture.
@@ -145,9 +145,9 @@ class PATEDivergence(Mechanism):
     def event(self) -> RDPEvent:
         """Return the event of the release, for one teacher's votes replaced."""
         return RDPEvent(
-            (self._order,),
-            (Fraction(self.divergence()),),
-            NeighboringRelation.REPLACE_ONE,
+            orders=(self._order,),
+            epsilons=(Fraction(self.divergence()),),
+            neighboring_relation=NeighboringRelation.REPLACE_ONE,
         )
 
     def release(self, votes: _Array, *, stream: Stream | None = None) -> float:
@@ -187,7 +187,10 @@ class PATEDivergence(Mechanism):
         rows = vote_rows(votes, 2)
         self._require_room(len(rows))
         found = data_dependent_pate_smooth_sensitivity(
-            clamped_votes(rows), self._sigma, self._order, smoothness=self._smoothness
+            clamped_votes(rows),
+            sigma=self._sigma,
+            order=self._order,
+            smoothness=self._smoothness,
         )
         step = self._granularity
         # Rounding to the grid moves neighbours apart by a unit at most.

@@ -123,9 +123,9 @@ class Quantiles(Mechanism):
     def __init__(
         self,
         q: Any,
+        *,
         bounds: tuple[Real, Real],
         epsilon: Real,
-        *,
         granularity: Real | None = None,
         neighboring_relation: NeighboringRelation = _ADD,
     ) -> None:
@@ -137,7 +137,9 @@ class Quantiles(Mechanism):
         shortened = [one.limit_denominator(DENOMINATOR) for one in given]
         targets = sorted(set(shortened))
         levels = len(targets).bit_length()
-        share = ExponentialMechanismEvent(total / levels, neighboring_relation)
+        share = ExponentialMechanismEvent(
+            total / levels, neighboring_relation=neighboring_relation
+        )
         root = tree(targets, 0, len(targets), (Fraction(0), Fraction(1)), share)
         assert root is not None
         order = [targets.index(one) for one in shortened]
@@ -174,7 +176,9 @@ class Quantiles(Mechanism):
 
     def event(self) -> Event:
         """Return the event of one release: a selection for each level."""
-        one = ExponentialMechanismEvent(self._total / self._levels, self._relation)
+        one = ExponentialMechanismEvent(
+            self._total / self._levels, neighboring_relation=self._relation
+        )
         return one if self._levels == 1 else SelfComposedEvent(one, self._levels)
 
     def epsilon(self, *, delta: Real = 0) -> float:
@@ -212,7 +216,7 @@ class Quantiles(Mechanism):
     def _pure(self) -> Event:
         if self._levels == 1:
             return self.event()
-        return PureDPEvent(self._total, self._relation)
+        return PureDPEvent(self._total, neighboring_relation=self._relation)
 
     # ---- release ---------------------------------------------------------------------
 
@@ -349,8 +353,8 @@ def quantiles(
     """
     mechanism = Quantiles(
         q,
-        bounds,
-        epsilon,
+        bounds=bounds,
+        epsilon=epsilon,
         granularity=granularity,
         neighboring_relation=neighboring_relation,
     )

@@ -10,7 +10,7 @@ entry by at most g/2 on either side, which is charged to the sensitivity.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from fastdp import _arrays, _core, _validate, calibration, distributions
 from fastdp import random as fdp_random
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
-from fastdp.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    NeighboringRelation,
+)
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._base import Additive
+from fastdp.mechanisms._base import ADD, Additive, Noise, refuse
 
 _FLOAT_MAX = float(np.finfo(np.float64).max)
 #: Largest magnitude up to which every integer is a double.
@@ -34,12 +38,13 @@ _GRANULARITY = (Fraction(1, 2**1000), Fraction(2**900))
 _MOST_STEPS = 2**40
 
 
-class _Grid(Additive):
+class _Grid(Additive[Noise]):
     """Release of floats on the grid."""
 
-    __slots__ = ("_coordinates", "_grid", "_parameter")
+    __slots__ = ("_coordinates", "_grid", "_most", "_parameter")
 
     _coordinates: int
+    _most: int  # entries of one release
     _grid: _arrays.Grid
     _parameter: Fraction
 
@@ -47,34 +52,41 @@ class _Grid(Additive):
         self,
         name: str,
         parameter: Real,
-        coordinates: int,
+        sensitivity: Real | None,
+        neighboring_relation: NeighboringRelation,
+        coordinates: int | None,
         granularity: Real | None,
-        bounds: tuple[Real, Real] | None,
+        answer_bounds: tuple[Real, Real] | None,
     ) -> Fraction:
         """Check and freeze the arguments; return the parameter in steps."""
         exact = _validate.positive(name, parameter)
-        coordinates = _validate.integer("coordinates", coordinates, 1, 2**63 - 1)
-        if granularity is None:
-            granularity = calibration.grid_granularity(exact)
-        step = power_of_two(granularity)
+        charged = calibration.grid_coordinates(
+            coordinates=coordinates, granularity=granularity
+        )
+        step = power_of_two(
+            calibration.grid_granularity(exact) if granularity is None else granularity
+        )
         if exact / step >= _MOST_STEPS:
             raise ParameterError(
                 f"granularity must be above {name}/2**40, got {float(step)!r}"
             )
         arguments: list[tuple[str, Any]] = [
             (name, _validate.plain(exact)),
-            ("coordinates", coordinates),
-            ("granularity", _validate.plain(step)),
+            *self._calibrated_for(sensitivity, neighboring_relation),
         ]
-        low, high = _check_bounds(bounds)
-        if bounds is not None:
-            arguments.append(("bounds", (low, high)))
+        if coordinates is not None:
+            arguments.append(("coordinates", charged))
+            arguments.append(("granularity", _validate.plain(step)))
+        low, high = _check_bounds(answer_bounds)
+        if answer_bounds is not None:
+            arguments.append(("answer_bounds", (low, high)))
         self._freeze(
             _arguments=tuple(arguments),
             _parameter=exact,
             _step=step,
-            _coordinates=coordinates,
-            _grid=(float(step), low, high, 0.0 if bounds is None else low),
+            _coordinates=charged,
+            _most=_arrays.MOST if coordinates is not None else charged,
+            _grid=(float(step), low, high, 0.0 if answer_bounds is None else low),
         )
         return exact / step
 
@@ -85,13 +97,13 @@ class _Grid(Additive):
 
     @property
     def coordinates(self) -> int:
-        """Most entries that one individual can change."""
+        """Maximum number of entries that one individual can change."""
         return self._coordinates
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
-        """What entries are clamped to before anything else, if anything."""
-        return dict(self._arguments).get("bounds")
+    def answer_bounds(self) -> tuple[float, float] | None:
+        """What the true answers are clamped to before the noise, if anything."""
+        return dict(self._arguments).get("answer_bounds")
 
     @_core.zero_on_failure
     def release(
@@ -101,6 +113,7 @@ class _Grid(Additive):
         out: np.ndarray[Any, Any] | None = None,
         stream: Stream | None = None,
         workers: int = 1,
+        **unknown: Never,
     ) -> Any:
         """Return `x` with independent noise added to every entry.
 
@@ -133,10 +146,12 @@ class _Grid(Additive):
 
         Privacy
         -------
-        That of `event(sensitivity)`: the discrete law on the grid, with the charge
+        That of `event()`: the discrete law on the grid, with the charge
         for rounding to it; the final rounding to a float is post-processing. Exact.
         Timing class T2: independent of data and noise.
         """
+        if unknown:
+            refuse(unknown)
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
@@ -149,6 +164,11 @@ class _Grid(Additive):
             value, kind = _as_float(x)
             x = np.asarray(value, kind)
         x = _arrays.data("x", x, real=True)
+        if x.size > self._most:
+            raise ParameterError(
+                f"x must have at most {self._most} entries where coordinates is not "
+                f"given, got {x.size}: state how many of them one individual can change"
+            )
         if out is None:
             out = np.zeros(x.shape, x.dtype)
         else:
@@ -198,28 +218,38 @@ def _check_bounds(bounds: tuple[Real, Real] | None) -> tuple[float, float]:
     if bounds is None:
         return -_FLOAT_MAX, _FLOAT_MAX
     if not isinstance(bounds, tuple) or len(bounds) != 2:
-        raise DTypeError("bounds must be a tuple (low, high)")
+        raise DTypeError("answer_bounds must be a tuple (low, high)")
     # Rounded inward, so that clamping never allows more than was asked for.
-    low = _validate.float_up(_validate.exact("bounds", bounds[0]))
-    high = _validate.float_down(_validate.exact("bounds", bounds[1]))
+    low = _validate.float_up(_validate.exact("answer_bounds", bounds[0]))
+    high = _validate.float_down(_validate.exact("answer_bounds", bounds[1]))
     if not -_FLOAT_MAX <= low <= high <= _FLOAT_MAX:
-        raise ParameterError(f"bounds must be finite with low <= high, got {bounds!r}")
+        raise ParameterError(
+            f"answer_bounds must be finite with low <= high, got {bounds!r}"
+        )
     return low, high
 
 
-class Laplace(_Grid):
+class Laplace(_Grid[DiscreteLaplaceEvent]):
     """Laplace noise for floats: pure differential privacy.
 
     Parameters
     ----------
     scale : int, float, Fraction or Decimal
         Scale of the noise, in the data's unit, > 0.
-    coordinates : int
-        Most entries that one individual can change: each is charged one step.
+    sensitivity : int, float, Fraction or Decimal, optional
+        L1 sensitivity over all entries together that the noise is for, > 0; without
+        it the mechanism has no cost until `event` is told one.
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds.
+    coordinates : int, optional
+        Maximum number of entries that one individual can change: each is charged one
+        step of the grid. Required with `granularity`; None charges for 2**20 entries,
+        and `release` refuses larger arrays.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two above scale/2**40; None takes the least.
-    bounds : tuple of two real numbers, optional
-        Entries are clamped to [low, high] first.
+    answer_bounds : tuple of two real numbers, optional
+        The true answers are clamped to [low, high] before the noise; what is
+        released may lie outside. No bounds of records: clamp these yourself.
 
     Raises
     ------
@@ -229,7 +259,7 @@ class Laplace(_Grid):
     Privacy
     -------
     For an answer of L1 sensitivity s over all entries together: pure epsilon =
-    (s + coordinates * granularity)/scale, under whatever neighbouring relation the
+    (s + coordinates * granularity)/scale, under the neighboring relation the
     sensitivity holds for. Exact: the noise is discrete Laplace on the grid.
 
     References
@@ -241,7 +271,7 @@ class Laplace(_Grid):
     --------
     >>> import fastdp
     >>> m = fastdp.Laplace.from_epsilon(0.5, sensitivity=3.0)
-    >>> m.epsilon(sensitivity=3.0)
+    >>> m.epsilon()
     0.5
     >>> y = m.release(17.25)
     >>> y == round(y / m.granularity) * m.granularity
@@ -254,11 +284,23 @@ class Laplace(_Grid):
         self,
         scale: Real,
         *,
-        coordinates: int = 1,
+        sensitivity: Real | None = None,
+        neighboring_relation: NeighboringRelation = ADD,
+        coordinates: int | None = None,
         granularity: Real | None = None,
-        bounds: tuple[Real, Real] | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
     ) -> None:
-        steps = self._set_up("scale", scale, coordinates, granularity, bounds)
+        refuse(unknown)
+        steps = self._set_up(
+            "scale",
+            scale,
+            sensitivity,
+            neighboring_relation,
+            coordinates,
+            granularity,
+            answer_bounds,
+        )
         self._freeze(
             _sampler=fdp_random.laplace_sampler(steps),
             _law=distributions.DiscreteLaplace(steps),
@@ -268,11 +310,13 @@ class Laplace(_Grid):
     def from_epsilon(
         cls,
         epsilon: Real,
-        sensitivity: Real = 1,
         *,
-        coordinates: int = 1,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        coordinates: int | None = None,
         granularity: Real | None = None,
-        bounds: tuple[Real, Real] | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
     ) -> Laplace:
         """Return the mechanism with the least noise for pure `epsilon`.
 
@@ -284,32 +328,52 @@ class Laplace(_Grid):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
+        refuse(unknown)
         scale = calibration.grid_laplace_scale(
-            epsilon, sensitivity, coordinates=coordinates, granularity=granularity
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            coordinates=coordinates,
+            granularity=granularity,
         )
         return cls(
-            scale, coordinates=coordinates, granularity=granularity, bounds=bounds
+            scale,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            coordinates=coordinates,
+            granularity=granularity,
+            answer_bounds=answer_bounds,
         )
 
     @classmethod
     def from_rho(
         cls,
         rho: Real,
-        sensitivity: Real = 1,
         *,
-        coordinates: int = 1,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        coordinates: int | None = None,
         granularity: Real | None = None,
-        bounds: tuple[Real, Real] | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
     ) -> Laplace:
         """Return the mechanism with the least noise for rho-zCDP; see `from_epsilon`.
 
         From the discrete law's own rho; the scale is rounded up.
         """
+        refuse(unknown)
         scale = calibration.grid_laplace_scale_from_rho(
-            rho, sensitivity, coordinates=coordinates, granularity=granularity
+            rho=rho,
+            sensitivity=sensitivity,
+            coordinates=coordinates,
+            granularity=granularity,
         )
         return cls(
-            scale, coordinates=coordinates, granularity=granularity, bounds=bounds
+            scale,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            coordinates=coordinates,
+            granularity=granularity,
+            answer_bounds=answer_bounds,
         )
 
     @property
@@ -317,26 +381,41 @@ class Laplace(_Grid):
         """Scale of the noise, in the data's unit, exact."""
         return _validate.plain(self._parameter)
 
-    def event(self, sensitivity: Real = 1) -> DiscreteLaplaceEvent:
-        """Return the event of one release with this L1 sensitivity, in steps."""
-        charged = calibration.charged_l1(sensitivity, self._coordinates, self._step)
-        return DiscreteLaplaceEvent(charged / self._step, self._parameter / self._step)
+    def _event(
+        self, sensitivity: Fraction, relation: NeighboringRelation
+    ) -> DiscreteLaplaceEvent:
+        charged = calibration.charged_l1(
+            sensitivity=sensitivity,
+            coordinates=self._coordinates,
+            granularity=self._step,
+        )
+        return DiscreteLaplaceEvent(
+            sensitivity=charged / self._step,
+            scale=self._parameter / self._step,
+            neighboring_relation=relation,
+        )
 
 
-class Gaussian(_Grid):
+class Gaussian(_Grid[DiscreteGaussianEvent]):
     """Gaussian noise for floats: concentrated and approximate privacy.
 
     Parameters
     ----------
     sigma : int, float, Fraction or Decimal
         Standard deviation of the noise, in the data's unit, > 0.
-    coordinates : int
-        Most entries that one individual can change: together they are charged
-        sqrt(coordinates) steps.
+    sensitivity : int, float, Fraction or Decimal, optional
+        L2 sensitivity over all entries together that the noise is for, > 0; without
+        it the mechanism has no cost until `event` is told one.
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds.
+    coordinates : int, optional
+        Maximum number of entries that one individual can change: together they are
+        charged sqrt(coordinates) steps of the grid. Required with `granularity`; None
+        charges for 2**20 entries, and `release` refuses larger arrays.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two above sigma/2**40; None takes the least.
-    bounds : tuple of two real numbers, optional
-        Entries are clamped to [low, high] first.
+    answer_bounds : tuple of two real numbers, optional
+        As in `Laplace`.
 
     Raises
     ------
@@ -348,7 +427,7 @@ class Gaussian(_Grid):
     For an answer of L2 sensitivity s over all entries together: rho = (s +
     sqrt(coordinates) * granularity)**2/(2 sigma**2) zero-concentrated privacy, and
     (epsilon, delta) from a proved bound on the discrete law on the grid, under
-    whatever neighbouring relation the sensitivity holds for. Exact.
+    the neighboring relation the sensitivity holds for. Exact.
 
     References
     ----------
@@ -359,8 +438,8 @@ class Gaussian(_Grid):
     --------
     >>> import numpy as np
     >>> import fastdp
-    >>> m = fastdp.Gaussian.from_epsilon_delta(1.0, 1e-6, sensitivity=2.5)
-    >>> m.epsilon(sensitivity=2.5, delta=1e-6) <= 1.0
+    >>> m = fastdp.Gaussian.from_epsilon_delta(epsilon=1.0, delta=1e-6, sensitivity=2.5)
+    >>> m.epsilon(delta=1e-6) <= 1.0
     True
     >>> m.release(np.zeros(3, np.float32)).dtype
     dtype('float32')
@@ -372,11 +451,23 @@ class Gaussian(_Grid):
         self,
         sigma: Real,
         *,
-        coordinates: int = 1,
+        sensitivity: Real | None = None,
+        neighboring_relation: NeighboringRelation = ADD,
+        coordinates: int | None = None,
         granularity: Real | None = None,
-        bounds: tuple[Real, Real] | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
     ) -> None:
-        steps = self._set_up("sigma", sigma, coordinates, granularity, bounds)
+        refuse(unknown)
+        steps = self._set_up(
+            "sigma",
+            sigma,
+            sensitivity,
+            neighboring_relation,
+            coordinates,
+            granularity,
+            answer_bounds,
+        )
         self._freeze(
             _sampler=fdp_random.gaussian_sampler(steps),
             _law=distributions.DiscreteGaussian(steps),
@@ -386,11 +477,13 @@ class Gaussian(_Grid):
     def from_rho(
         cls,
         rho: Real,
-        sensitivity: Real = 1,
         *,
-        coordinates: int = 1,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        coordinates: int | None = None,
         granularity: Real | None = None,
-        bounds: tuple[Real, Real] | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
     ) -> Gaussian:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
 
@@ -402,38 +495,55 @@ class Gaussian(_Grid):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the sigma that it needs, is out of range.
         """
+        refuse(unknown)
         sigma = calibration.grid_gaussian_sigma_from_rho(
-            rho, sensitivity, coordinates=coordinates, granularity=granularity
+            rho=rho,
+            sensitivity=sensitivity,
+            coordinates=coordinates,
+            granularity=granularity,
         )
         return cls(
-            sigma, coordinates=coordinates, granularity=granularity, bounds=bounds
+            sigma,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            coordinates=coordinates,
+            granularity=granularity,
+            answer_bounds=answer_bounds,
         )
 
     @classmethod
     def from_epsilon_delta(
         cls,
+        *,
         epsilon: Real,
         delta: Real,
-        sensitivity: Real = 1,
-        *,
-        coordinates: int = 1,
+        sensitivity: Real,
+        neighboring_relation: NeighboringRelation = ADD,
+        coordinates: int | None = None,
         granularity: Real | None = None,
-        bounds: tuple[Real, Real] | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
     ) -> Gaussian:
         """Return the mechanism with the least noise for (epsilon, delta).
 
         From a proved bound on the discrete law on the grid; `epsilon` may be 0.
         Otherwise as `from_rho`.
         """
+        refuse(unknown)
         sigma = calibration.grid_gaussian_sigma(
-            epsilon,
-            delta,
-            sensitivity,
+            epsilon=epsilon,
+            delta=delta,
+            sensitivity=sensitivity,
             coordinates=coordinates,
             granularity=granularity,
         )
         return cls(
-            sigma, coordinates=coordinates, granularity=granularity, bounds=bounds
+            sigma,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            coordinates=coordinates,
+            granularity=granularity,
+            answer_bounds=answer_bounds,
         )
 
     @property
@@ -441,9 +551,17 @@ class Gaussian(_Grid):
         """Standard deviation of the noise, in the data's unit, exact."""
         return _validate.plain(self._parameter)
 
-    def event(self, sensitivity: Real = 1) -> DiscreteGaussianEvent:
-        """Return the event of one release with this L2 sensitivity, in steps."""
-        charged = calibration.charged_l2(sensitivity, self._coordinates, self._step)
+    def _event(
+        self, sensitivity: Fraction, relation: NeighboringRelation
+    ) -> DiscreteGaussianEvent:
+        charged = calibration.charged_l2(
+            sensitivity=sensitivity,
+            coordinates=self._coordinates,
+            granularity=self._step,
+        )
         return DiscreteGaussianEvent(
-            charged / self._step, self._parameter / self._step, self._coordinates
+            sensitivity=charged / self._step,
+            sigma=self._parameter / self._step,
+            coordinates=self._coordinates,
+            neighboring_relation=relation,
         )

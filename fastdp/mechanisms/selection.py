@@ -18,6 +18,7 @@ from fastdp.accounting.events import (
     ExponentialMechanismEvent,
     NeighboringRelation,
     SelfComposedEvent,
+    check_relation,
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
@@ -29,15 +30,21 @@ ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 class Selection(Mechanism):
     """What selections share: parameters, the rate c, composition."""
 
-    __slots__ = ("_epsilon", "_monotonic", "_rate", "_sensitivity")
+    __slots__ = ("_epsilon", "_monotonic", "_rate", "_relation", "_sensitivity")
 
     _epsilon: Fraction
     _sensitivity: Fraction
     _monotonic: bool
     _rate: Fraction
+    _relation: NeighboringRelation
 
     def _freeze_selection(
-        self, epsilon: Real, sensitivity: Real, monotonic: bool, **more: Any
+        self,
+        epsilon: Real,
+        sensitivity: Real,
+        monotonic: bool,
+        relation: NeighboringRelation,
+        **more: Any,
     ) -> None:
         exact = _validate.positive("epsilon", epsilon)
         reach = _validate.positive("sensitivity", sensitivity)
@@ -50,6 +57,7 @@ class Selection(Mechanism):
             ("sensitivity", _validate.plain(reach)),
             *more.items(),
             *((("monotonic", True),) if monotonic else ()),
+            *((("neighboring_relation", relation),) if relation is not ADD else ()),
         )
         self._freeze(
             _arguments=arguments,
@@ -57,6 +65,7 @@ class Selection(Mechanism):
             _sensitivity=reach,
             _monotonic=bool(monotonic),
             _rate=_selection.rate_of(exact, reach, monotonic=bool(monotonic)),
+            _relation=require_monotonic_relation(bool(monotonic), relation),
         )
 
     @property
@@ -69,6 +78,11 @@ class Selection(Mechanism):
         """Whether adding a record is stated to move all scores the same way."""
         return self._monotonic
 
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """The relation for which the sensitivity holds."""
+        return self._relation
+
     @abstractmethod
     def _single(self, relation: NeighboringRelation) -> Event:
         """Return the event of one choice from one set of candidates."""
@@ -77,7 +91,7 @@ class Selection(Mechanism):
         self,
         *,
         rows: int = 1,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: NeighboringRelation | None = None,
     ) -> Event:
         """Return the event of a call with that many sets of candidates.
 
@@ -85,9 +99,9 @@ class Selection(Mechanism):
         ----------
         rows : int
             Sets of candidates of the call, one choice from each, >= 1.
-        neighboring_relation : NeighboringRelation
-            The relation for which the sensitivity holds; with `monotonic` it can
-            only be ADD_OR_REMOVE_ONE.
+        neighboring_relation : NeighboringRelation, optional
+            The relation for which the sensitivity holds; None takes the mechanism's
+            own, and with `monotonic` it can only be ADD_OR_REMOVE_ONE.
 
         Raises
         ------
@@ -96,14 +110,23 @@ class Selection(Mechanism):
         """
         return self._composed(_validate.integer("rows", rows, 1), neighboring_relation)
 
-    def _composed(self, count: int, relation: NeighboringRelation) -> Event:
-        if self._monotonic and relation is not ADD:
-            raise ParameterError(
-                "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
-                f"got {relation!r}"
-            )
-        event = self._single(relation)
+    def _composed(self, count: int, relation: NeighboringRelation | None) -> Event:
+        if relation is None:
+            relation = self._relation
+        event = self._single(require_monotonic_relation(self._monotonic, relation))
         return event if count == 1 else SelfComposedEvent(event, count)
+
+
+def require_monotonic_relation(
+    monotonic: bool, relation: NeighboringRelation
+) -> NeighboringRelation:
+    """Return the relation, which must allow scores that all move the same way."""
+    if check_relation(relation) is not ADD and monotonic:
+        raise ParameterError(
+            "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
+            f"got {relation!r}"
+        )
+    return relation
 
 
 class ExponentialMechanism(Selection):
@@ -118,6 +141,9 @@ class ExponentialMechanism(Selection):
     monotonic : bool
         Whether adding a record moves all scores the same way (counts, for example).
         Then c = epsilon/sensitivity, else c = epsilon/(2 sensitivity).
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds; with `monotonic` it can only be
+        ADD_OR_REMOVE_ONE.
 
     Raises
     ------
@@ -128,8 +154,8 @@ class ExponentialMechanism(Selection):
     Privacy
     -------
     One choice: pure epsilon, and more: the privacy losses of all outcomes lie in an
-    interval of length epsilon (bounded range). Under whatever neighbouring relation
-    the sensitivity holds for; with `monotonic` for adding or removing one record
+    interval of length epsilon (bounded range). Under the neighboring relation the
+    sensitivity holds for; with `monotonic` for adding or removing one record
     only. k choices, or several rows, compose: `event(k=..., rows=...)`. Exact: no
     gap between scores gives a probability of 0.
 
@@ -156,21 +182,26 @@ class ExponentialMechanism(Selection):
     _law: _core.Selection
 
     def __init__(
-        self, epsilon: Real, sensitivity: Real, *, monotonic: bool = False
+        self,
+        epsilon: Real,
+        *,
+        sensitivity: Real,
+        monotonic: bool = False,
+        neighboring_relation: NeighboringRelation = ADD,
     ) -> None:
-        self._freeze_selection(epsilon, sensitivity, monotonic)
+        self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
         rate, fine = _selection.nearest(self._rate), _selection.fine(self._rate)
         self._freeze(_law=_core.Selection(rate, 0.0, None, None, fine))
 
     def _single(self, relation: NeighboringRelation) -> Event:
-        return ExponentialMechanismEvent(self._epsilon, relation)
+        return ExponentialMechanismEvent(self._epsilon, neighboring_relation=relation)
 
     def event(
         self,
         *,
         k: int = 1,
         rows: int = 1,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: NeighboringRelation | None = None,
     ) -> Event:
         """Return the event of a call: k choices from each of `rows` sets.
 
@@ -180,9 +211,9 @@ class ExponentialMechanism(Selection):
             Choices from each set of candidates, >= 1.
         rows : int
             Sets of candidates of the call, >= 1.
-        neighboring_relation : NeighboringRelation
-            The relation for which the sensitivity holds; with `monotonic` it can
-            only be ADD_OR_REMOVE_ONE.
+        neighboring_relation : NeighboringRelation, optional
+            The relation for which the sensitivity holds; None takes the mechanism's
+            own, and with `monotonic` it can only be ADD_OR_REMOVE_ONE.
 
         Raises
         ------

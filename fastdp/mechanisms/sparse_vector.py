@@ -26,10 +26,9 @@ from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.integer import DiscreteLaplace
 from fastdp.mechanisms.real import Laplace, power_of_two, saturated
+from fastdp.mechanisms.selection import ADD, require_monotonic_relation
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
-_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
-
 #: Values count as at most this many steps, so that no sum leaves int64.
 _MOST_STEPS = 2**60
 
@@ -78,6 +77,9 @@ class SparseVector(Mechanism):
     monotonic : bool
         One individual moves all queries in the same direction, as with counts. Half
         the noise suffices.
+    neighboring_relation : NeighboringRelation
+        The relation for which the sensitivity holds; with `monotonic` it can only be
+        ADD_OR_REMOVE_ONE.
     numeric_epsilon : int, float, Fraction or Decimal, optional
         Pure epsilon, > 0, for the noisy values that `answer` gives; charged on top.
     granularity : int, float, Fraction or Decimal, optional
@@ -96,7 +98,7 @@ class SparseVector(Mechanism):
     Privacy
     -------
     Pure epsilon + numeric_epsilon for all that one object ever answers, to queries
-    that may be chosen with the earlier answers in view, under whatever neighbouring
+    that may be chosen with the earlier answers in view, under the neighboring
     relation the sensitivity holds for; with `monotonic` for adding or removing one
     record only. `event` states it, whether or not the answers are used up.
     Exact: discrete noise on a public grid, and the sensitivity pays for rounding to
@@ -112,7 +114,9 @@ class SparseVector(Mechanism):
     --------
     >>> import numpy as np
     >>> import fastdp
-    >>> vector = fastdp.SparseVector(threshold=1000, epsilon=1, answers=2)
+    >>> vector = fastdp.SparseVector(
+    ...     threshold=1000, epsilon=1, sensitivity=1, answers=2
+    ... )
     >>> vector.test(5)
     np.False_
     >>> vector.test(np.array([10, 5000, 20, 7000, 9000])).tolist()
@@ -129,6 +133,7 @@ class SparseVector(Mechanism):
         "_noisy_threshold",
         "_numeric",
         "_query_noise",
+        "_relation",
         "_remaining",
         "_step",
         "_threshold_scale",
@@ -141,6 +146,7 @@ class SparseVector(Mechanism):
     _noisy_threshold: _Array
     _numeric: Laplace | None
     _query_noise: DiscreteLaplace
+    _relation: NeighboringRelation
     _remaining: int
     _step: Fraction
     _threshold_scale: Fraction
@@ -149,11 +155,12 @@ class SparseVector(Mechanism):
     def __init__(
         self,
         threshold: Real,
-        epsilon: Real,
-        sensitivity: Real = 1,
         *,
+        epsilon: Real,
+        sensitivity: Real,
         answers: int = 1,
         monotonic: bool = False,
+        neighboring_relation: NeighboringRelation = ADD,
         numeric_epsilon: Real | None = None,
         granularity: Real | None = None,
         stream: Stream | None = None,
@@ -167,6 +174,7 @@ class SparseVector(Mechanism):
             raise DTypeError(
                 f"monotonic must be a bool, got {type(monotonic).__name__}"
             )
+        relation = require_monotonic_relation(monotonic, neighboring_relation)
         first, second, factor = _shares(total, answers, monotonic)
         step = _grid_of(exact_threshold, exact_sensitivity / first, granularity)
         # Rounding to the grid moves two values apart by at most one more step.
@@ -182,7 +190,9 @@ class SparseVector(Mechanism):
             extra = _validate.positive("numeric_epsilon", numeric_epsilon)
             total += extra
             numeric_epsilon = _validate.plain(extra)
-            numeric = Laplace.from_epsilon(extra / answers, exact_sensitivity)
+            numeric = Laplace.from_epsilon(
+                extra / answers, sensitivity=exact_sensitivity, coordinates=1
+            )
         arguments: list[tuple[str, Any]] = [
             ("threshold", _validate.plain(exact_threshold)),
             ("epsilon", _validate.plain(_validate.exact("epsilon", epsilon))),
@@ -192,6 +202,8 @@ class SparseVector(Mechanism):
             ("numeric_epsilon", numeric_epsilon),
             ("granularity", _validate.plain(step)),
         ]
+        if relation is not ADD:
+            arguments.append(("neighboring_relation", relation))
         noisy = np.zeros(1, np.int64)
         noisy[0] = round(exact_threshold / step)
         sampler = fdp_random.laplace_sampler(scales[0])
@@ -204,6 +216,7 @@ class SparseVector(Mechanism):
             _noisy_threshold=noisy,
             _numeric=numeric,
             _query_noise=DiscreteLaplace(scales[1]),
+            _relation=relation,
             _remaining=answers,
             _step=step,
             _threshold_scale=scales[0],
@@ -238,26 +251,34 @@ class SparseVector(Mechanism):
         """Laplace scale of each query's noise, in the queries' unit, exact."""
         return _validate.plain(Fraction(self._query_noise.scale) * self._step)
 
-    def event(self, *, neighboring_relation: NeighboringRelation = _ADD) -> PureDPEvent:
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """The relation for which the sensitivity holds."""
+        return self._relation
+
+    def event(
+        self, *, neighboring_relation: NeighboringRelation | None = None
+    ) -> PureDPEvent:
         """Return the event of all that this object ever answers.
 
         Parameters
         ----------
-        neighboring_relation : NeighboringRelation
-            The relation for which `sensitivity` holds; with `monotonic` it can only
-            be ADD_OR_REMOVE_ONE.
+        neighboring_relation : NeighboringRelation, optional
+            The relation for which `sensitivity` holds; None takes the vector's own,
+            and with `monotonic` it can only be ADD_OR_REMOVE_ONE.
 
         Raises
         ------
         DTypeError, ParameterError
-            `neighboring_relation` is none, or not that one.
+            `neighboring_relation` is not a NeighboringRelation, or not that one.
         """
-        if self._monotonic and neighboring_relation is not _ADD:
-            raise ParameterError(
-                "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
-                f"got {neighboring_relation!r}"
-            )
-        return PureDPEvent(self._total, neighboring_relation)
+        relation = (
+            self._relation if neighboring_relation is None else neighboring_relation
+        )
+        return PureDPEvent(
+            self._total,
+            neighboring_relation=require_monotonic_relation(self._monotonic, relation),
+        )
 
     # ---- what is answered ------------------------------------------------------------
 

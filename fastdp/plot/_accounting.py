@@ -54,9 +54,9 @@ class Accountant(Protocol):
 def epsilon_against_count(
     event: object,
     accountants: Mapping[str, Callable[[], Accountant]],
+    *,
     delta: float,
     counts: Iterable[int],
-    *,
     target: float | None = None,
     approximations: Mapping[str, Callable[[int], float]] | None = None,
     axes: Axes = None,
@@ -103,7 +103,10 @@ def epsilon_against_count(
     >>> from fastdp.accounting import GaussianEvent, RDPAccountant, ZCDPAccountant
     >>> notions = {"Renyi": RDPAccountant, "zCDP": ZCDPAccountant}
     >>> figure = plot.epsilon_against_count(
-    ...     GaussianEvent(1, 200), notions, 1e-5, [1, 10, 100, 1000]
+    ...     GaussianEvent(sensitivity=1, sigma=200),
+    ...     notions,
+    ...     delta=1e-5,
+    ...     counts=[1, 10, 100, 1000],
     ... )
     >>> len(figure.axes[0].lines)
     2
@@ -170,7 +173,7 @@ def profile(
     --------
     >>> from fastdp import plot
     >>> from fastdp.accounting import GaussianEvent, ZCDPAccountant
-    >>> accountant = ZCDPAccountant().compose(GaussianEvent(1, 2))
+    >>> accountant = ZCDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=2))
     >>> figure = plot.profile({"zCDP": accountant}, [1e-9, 1e-6, 1e-3])
     >>> figure.axes[0].lines[0].get_ydata().round(3).tolist()
     [3.058, 2.419, 1.546]
@@ -250,7 +253,7 @@ def trade_off(
     --------
     >>> from fastdp import plot
     >>> from fastdp.accounting import LaplaceEvent, PureAccountant
-    >>> accountant = PureAccountant().compose(LaplaceEvent(1, 1))
+    >>> accountant = PureAccountant().compose(LaplaceEvent(sensitivity=1, scale=1))
     >>> figure = plot.trade_off(accountant)
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['PureAccountant', 'perfect privacy']
@@ -275,9 +278,9 @@ def trade_off(
 def overview(
     event: object,
     accountants: Mapping[str, Callable[[], Accountant]],
+    *,
     delta: float,
     count: int,
-    *,
     target: float | None = None,
     limits: Mapping[str, Callable[[int, float], float]] | None = None,
 ) -> Figure:
@@ -326,7 +329,10 @@ def overview(
     >>> from fastdp import plot
     >>> from fastdp.accounting import GaussianEvent, ZCDPAccountant
     >>> figure = plot.overview(
-    ...     GaussianEvent(1, 20), {"zCDP": ZCDPAccountant}, 1e-6, count=100
+    ...     GaussianEvent(sensitivity=1, sigma=20),
+    ...     {"zCDP": ZCDPAccountant},
+    ...     delta=1e-6,
+    ...     count=100,
     ... )
     >>> len(figure.axes)
     3
@@ -358,8 +364,8 @@ def overview(
         epsilon_against_count(
             event,
             makers,
-            at,
-            _counts_up_to(times),
+            delta=at,
+            counts=_counts_up_to(times),
             target=target,
             approximations=by_count,
             axes=panels[1],

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def epsilon_against_rate(
     event: Any,
     accountants: Mapping[str, Callable[[], Accountant]],
+    *,
     delta: float,
     rates: Iterable[Real],
-    *,
     count: int = 1,
     axes: Axes = None,
 ) -> Figure:
@@ -74,7 +74,11 @@ def epsilon_against_rate(
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant, RDPAccountant
     >>> notions = {"tight": PLDAccountant, "Renyi": RDPAccountant}
     >>> figure = plot.epsilon_against_rate(
-    ...     GaussianEvent(1, 1), notions, 1e-5, [0.01, 0.1, 1], count=100
+    ...     GaussianEvent(sensitivity=1, sigma=1),
+    ...     notions,
+    ...     delta=1e-5,
+    ...     rates=[0.01, 0.1, 1],
+    ...     count=100,
     ... )
     >>> len(figure.axes[0].lines)
     2
@@ -102,10 +106,10 @@ def epsilon_against_rate(
 
 
 def epsilon_against_clients(
+    *,
     local_epsilon: Real,
     clients: Iterable[int],
     delta: float,
-    *,
     categories: Iterable[int] = (2,),
     axes: Axes = None,
 ) -> Figure:
@@ -145,7 +149,9 @@ def epsilon_against_clients(
     Examples
     --------
     >>> from fastdp import plot
-    >>> figure = plot.epsilon_against_clients(1, [100, 10_000], 1e-6, categories=[2])
+    >>> figure = plot.epsilon_against_clients(
+    ...     local_epsilon=1, clients=[100, 10_000], delta=1e-6, categories=[2]
+    ... )
     >>> [line.get_label() for line in figure.axes[0].lines][:3]
     ['any randomizer', '2 categories', 'any randomizer, closed form']
     """
@@ -160,7 +166,9 @@ def epsilon_against_clients(
     lines += [(f"{k} categories", k) for k in known]
     for name, k in lines:
         values = [
-            amplification.shuffled_epsilon(local_epsilon, n, delta, categories=k)
+            amplification.shuffled_epsilon(
+                local_epsilon=local_epsilon, clients=n, delta=delta, categories=k
+            )
             for n in places
         ]
         drawn_line(axes, name, places, values)
@@ -175,8 +183,8 @@ def epsilon_against_clients(
 
 def epsilon_against_iterations(
     counts: Iterable[int],
-    delta: float,
     *,
+    delta: float,
     records: int,
     sigma: Real,
     step_size: Real,
@@ -219,8 +227,14 @@ def epsilon_against_iterations(
     --------
     >>> from fastdp import plot
     >>> figure = plot.epsilon_against_iterations(
-    ...     [1, 100, 10_000], 1e-6, records=100, sigma=1, step_size=1, lipschitz=1,
-    ...     smoothness=1, diameter=2,
+    ...     [1, 100, 10_000],
+    ...     delta=1e-6,
+    ...     records=100,
+    ...     sigma=1,
+    ...     step_size=1,
+    ...     lipschitz=1,
+    ...     smoothness=1,
+    ...     diameter=2,
     ... )
     >>> len(figure.axes[0].lines)
     2
@@ -230,8 +244,8 @@ def epsilon_against_iterations(
 
     def last(count: int) -> GDPEvent:
         return noisy_gradient_descent(
-            count,
-            records,
+            steps=count,
+            records=records,
             sigma=sigma,
             step_size=step_size,
             lipschitz=lipschitz,
@@ -264,6 +278,8 @@ def _closed_form(local_epsilon: Real, clients: int, delta: float) -> float:
     from fastdp.accounting.amplification import shuffled_closed_form_epsilon
 
     try:
-        return shuffled_closed_form_epsilon(local_epsilon, clients, delta)
+        return shuffled_closed_form_epsilon(
+            local_epsilon=local_epsilon, clients=clients, delta=delta
+        )
     except ParameterError:
         return float("nan")

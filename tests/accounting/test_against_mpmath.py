@@ -93,7 +93,7 @@ def test_discrete_gaussian_sum_is_exact_and_never_below(sigma, epsilons, shift):
         if not mp.mpf("1e-320") < true:
             continue
         bound = conversions.discrete_gaussian_log_delta(
-            epsilon, shift, sigma, coordinates=1
+            epsilon=epsilon, sensitivity=shift, sigma=sigma, coordinates=1
         )
         excess = float(mp.mpf(bound) - mp.log(true))
         assert 0 <= excess < 1e-9 or (bound == 0 and excess < 1e-9), (epsilon, excess)
@@ -180,7 +180,7 @@ def test_analytic_gaussian_profile(mu):
         if epsilon < 0:
             continue
         true = true_analytic(epsilon, m)
-        bound = conversions.gaussian_log_delta(epsilon, m, 1)
+        bound = conversions.gaussian_log_delta(epsilon=epsilon, sensitivity=m, sigma=1)
         excess = float(mp.mpf(bound) - mp.log(true))
         assert 0 <= excess < 1e-9, (a, excess)
 
@@ -196,7 +196,7 @@ def test_discrete_laplace_profile_and_rho(scale, shift):
         masses.append(q**shift / (1 + q))
         losses = [(shift - 2 * j) / number(t) for j in range(shift + 1)]
         divergence = mp.fsum(p * v for p, v in zip(masses, losses, strict=True))
-        rho = conversions.discrete_laplace_rho(shift, t)
+        rho = conversions.discrete_laplace_rho(sensitivity=shift, scale=t)
         # The reference itself is right to 1e-150.
         assert -mp.mpf("1e-150") <= mp.mpf(rho) / divergence - 1 < 3e-16
         for share in ["0", "1e-8", "0.3", "0.77", "0.999", "0.999999999999"]:
@@ -206,7 +206,9 @@ def test_discrete_laplace_profile_and_rho(scale, shift):
                 for p, v in zip(masses, losses, strict=True)
                 if v > number(epsilon)
             )
-            bound = conversions.discrete_laplace_log_delta(epsilon, shift, t)
+            bound = conversions.discrete_laplace_log_delta(
+                epsilon=epsilon, sensitivity=shift, scale=t
+            )
             excess = float(mp.mpf(bound) - mp.log(true))
             assert 0 <= excess < 1e-9 or bound == 0, (share, excess)
 
@@ -220,7 +222,7 @@ def test_discrete_laplace_rho_bounds_every_order(scale, shift):
         masses[0] = 1 / (1 + q)
         masses.append(q**shift / (1 + q))
         losses = [(shift - 2 * j) / mp.mpf(scale) for j in range(shift + 1)]
-        rho = conversions.discrete_laplace_rho(shift, scale)
+        rho = conversions.discrete_laplace_rho(sensitivity=shift, scale=scale)
         for z in ["1e-9", "0.01", "0.5", "1", "3", "10", "100"]:
             z = mp.mpf(z)
             moment = mp.fsum(
@@ -243,9 +245,9 @@ def test_zcdp_conversion_is_the_infimum_over_orders(rho):
         start = mp.log(mp.sqrt(-log_target / r))
         best = mp.findroot(lambda v, f=epsilon_at: mp.diff(f, v), start, verify=False)
         true = max(mp.mpf(0), epsilon_at(best))
-        got = conversions.zcdp_epsilon(Fraction(target), Fraction(rho))
+        got = conversions.zcdp_epsilon(delta=Fraction(target), rho=Fraction(rho))
         assert 0 <= got - true <= 1e-11 * abs(true)
-        back = conversions.zcdp_log_delta(got, Fraction(rho))
+        back = conversions.zcdp_log_delta(epsilon=got, rho=Fraction(rho))
         close = 1e-9 * abs(float(log_target))
         assert back < float(log_target) + close
         assert got == 0 or back > float(log_target) - close
@@ -255,7 +257,7 @@ def test_zcdp_conversion_is_the_infimum_over_orders(rho):
 @pytest.mark.parametrize("delta", ["1e-3", "1e-12", "1e-300"])
 def test_calibrated_sigma_meets_the_true_profile_and_is_least(epsilon, delta):
     d = Fraction(delta)
-    sigma = calibration.discrete_gaussian_sigma(epsilon, d)
+    sigma = calibration.discrete_gaussian_sigma(epsilon=epsilon, delta=d, sensitivity=1)
     assert true_discrete_gaussian(epsilon, 1, sigma) <= number(d)
     below = Fraction(sigma) * (1 - Fraction(1, 10**7))
     assert true_discrete_gaussian(epsilon, 1, below) > number(d)
@@ -268,7 +270,9 @@ def test_calibrated_sigma_meets_the_true_profile_and_is_least(epsilon, delta):
 def test_truncation_bound_is_least(epsilon, scale, delta):
     shift = int(scale)
     d = Fraction(delta)
-    bound = calibration.truncated_laplace_bound(epsilon, d, scale)
+    bound = calibration.truncated_laplace_bound(
+        epsilon=epsilon, delta=d, sensitivity=scale
+    )
     t = Fraction(scale) / Fraction(epsilon)
 
     def tail(a):
@@ -279,5 +283,7 @@ def test_truncation_bound_is_least(epsilon, scale, delta):
 
     assert tail(bound) <= number(d)
     assert bound == shift or tail(bound - 1) > number(d)
-    got = conversions.truncated_laplace_delta(epsilon, scale, t, bound)
+    got = conversions.truncated_laplace_delta(
+        epsilon=epsilon, sensitivity=scale, scale=t, bound=bound
+    )
     assert 0 <= mp.mpf(got) / tail(bound) - 1 < 1e-15

@@ -95,8 +95,10 @@ def test_poisson_samples_enumerated(scale, rate, others):
 @pytest.mark.parametrize(("others", "m"), [((), 1), ((1, 0, 1), 1), ((0, 0, 1), 2)])
 def test_subsets_enumerated(scale, others, m):
     n = len(others) + 1
-    inner = PureDPEvent(Fraction(1) / Fraction(scale), REPLACE)
-    event = SampledWithoutReplacementEvent(n, m, inner)
+    inner = PureDPEvent(Fraction(1) / Fraction(scale), neighboring_relation=REPLACE)
+    event = SampledWithoutReplacementEvent(
+        source_dataset_size=n, sample_size=m, event=inner
+    )
     p = noisy_count(subsets((*others, 1), m), scale)
     q = noisy_count(subsets((*others, 0), m), scale)
     for epsilon in [0.0, 0.05, 0.2, 0.5]:
@@ -108,8 +110,10 @@ def test_subsets_enumerated(scale, others, m):
 @pytest.mark.parametrize(("others", "m"), [((), 2), ((0, 1), 3), ((0, 0, 0), 4)])
 def test_draws_enumerated(scale, others, m):
     n = len(others) + 1
-    inner = PureDPEvent(Fraction(1) / Fraction(scale), REPLACE)
-    event = SampledWithReplacementEvent(n, m, inner)
+    inner = PureDPEvent(Fraction(1) / Fraction(scale), neighboring_relation=REPLACE)
+    event = SampledWithReplacementEvent(
+        source_dataset_size=n, sample_size=m, event=inner
+    )
     p = noisy_count(draws((*others, 1), m), scale)
     q = noisy_count(draws((*others, 0), m), scale)
     for epsilon in [0.0, 0.05, 0.2, 0.5]:
@@ -120,10 +124,20 @@ def test_draws_enumerated(scale, others, m):
 @pytest.mark.parametrize(
     "event",
     [
-        PoissonSampledEvent(0.1, PureDPEvent(1, REPLACE)),
-        PoissonSampledEvent(0.1, GaussianEvent(1, 1, SPECIAL)),
-        SampledWithoutReplacementEvent(10, 2, PureDPEvent(1, ADD)),
-        SampledWithReplacementEvent(10, 2, LaplaceEvent(1, 1, ADD)),
+        PoissonSampledEvent(0.1, PureDPEvent(1, neighboring_relation=REPLACE)),
+        PoissonSampledEvent(
+            0.1, GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=SPECIAL)
+        ),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=10,
+            sample_size=2,
+            event=PureDPEvent(1, neighboring_relation=ADD),
+        ),
+        SampledWithReplacementEvent(
+            source_dataset_size=10,
+            sample_size=2,
+            event=LaplaceEvent(sensitivity=1, scale=1, neighboring_relation=ADD),
+        ),
         PoissonSampledEvent(0.1, GroupEvent(PureDPEvent(1), 2)),
     ],
 )
@@ -148,20 +162,24 @@ def rounds_law(n, e0, bit, rounds):
 def test_rounds_compose_above_the_exact_attack():
     e0, n, rounds = 1.0, 8, 3
     p, q = rounds_law(n, e0, 1, rounds), rounds_law(n, e0, 0, rounds)
-    event = SelfComposedEvent(shuffled_event(e0, n, categories=2, points=64), rounds)
+    event = SelfComposedEvent(
+        shuffled_event(local_epsilon=e0, clients=n, categories=2, points=64), rounds
+    )
     accountant = FDPAccountant().compose(event)
     for epsilon in [0.0, 0.5, 1.5]:
         true = max(stick(p, q, epsilon), stick(q, p, epsilon))
         claimed = accountant.delta(epsilon)
         assert true <= claimed <= 1
     # far below three pure rounds, which forget the shuffle
-    pure = ApproximateAccountant().compose(PureDPEvent(e0, REPLACE), rounds)
+    pure = ApproximateAccountant().compose(
+        PureDPEvent(e0, neighboring_relation=REPLACE), rounds
+    )
     assert accountant.delta(0.5) < pure.delta(0.5)
 
 
 def test_groups_of_clients():
     e0, n, size = 1.0, 6, 2
-    event = GroupEvent(shuffled_event(e0, n, categories=2), size)
+    event = GroupEvent(shuffled_event(local_epsilon=e0, clients=n, categories=2), size)
     accountant = FDPAccountant().compose(event)
     p = 1 / (1 + math.exp(-e0))
 
@@ -207,13 +225,16 @@ def test_the_sharper_rate_is_for_binary_response_alone():
     # Its general theorem was withdrawn: without a named randomizer the clones of 2021
     # are used, and k-ary response has a rate of its own.
     for e0, n in [(1, 100), (4, 1000)]:
-        general = shuffled_epsilon(e0, n, 1e-6)
-        assert shuffled_epsilon(e0, n, 1e-6, categories=2) < general
+        general = shuffled_epsilon(local_epsilon=e0, clients=n, delta=1e-6)
+        assert (
+            shuffled_epsilon(local_epsilon=e0, clients=n, delta=1e-6, categories=2)
+            < general
+        )
     # alone, a report of any kind hides behind nobody
-    one = shuffled_delta(2, 1, 1)
+    one = shuffled_delta(local_epsilon=2, clients=1, epsilon=1)
     p = 1 / (1 + math.exp(-2))
     assert one >= p - math.e * (1 - p)
-    assert event_delta(RandomizedResponseEvent(p, 1 - p), 1) <= one
+    assert event_delta(RandomizedResponseEvent(p=p, q=1 - p), 1) <= one
 
 
 def test_reports_need_not_hide_as_often_as_the_withdrawn_lemma_says():
@@ -250,9 +271,19 @@ def test_a_block_of_clients_may_not_be_skipped_downwards():
 
 def test_fixed_and_poisson_samples_differ():
     # one record replaced moves a clipped sum twice as far as one added
-    poisson_one = PoissonSampledEvent(Fraction(1, 10), GaussianEvent(1, 2))
-    fixed = SampledWithoutReplacementEvent(10, 1, GaussianEvent(2, 2, REPLACE))
-    mixed = SampledWithoutReplacementEvent(10, 1, GaussianEvent(1, 2, REPLACE))
+    poisson_one = PoissonSampledEvent(
+        Fraction(1, 10), GaussianEvent(sensitivity=1, sigma=2)
+    )
+    fixed = SampledWithoutReplacementEvent(
+        source_dataset_size=10,
+        sample_size=1,
+        event=GaussianEvent(sensitivity=2, sigma=2, neighboring_relation=REPLACE),
+    )
+    mixed = SampledWithoutReplacementEvent(
+        source_dataset_size=10,
+        sample_size=1,
+        event=GaussianEvent(sensitivity=1, sigma=2, neighboring_relation=REPLACE),
+    )
     assert event_delta(fixed, 0.2) > 2 * event_delta(poisson_one, 0.2)
     # the truth of a subset of one record out of ten, values 1 or -1, others -1:
     sigma, epsilon, true = 2.0, 0.2, 0.0

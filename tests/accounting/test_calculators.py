@@ -90,7 +90,7 @@ def test_toeplitz_sensitivity_is_that_of_the_worst_pattern(strategy, n, count, g
     rows = np.linalg.norm(b, axis=1)
     assert plan.largest_row == pytest.approx(rows.max())
     assert plan.mean_row == pytest.approx(math.sqrt(np.mean(rows**2)))
-    bound = participation_sensitivity(c, count, gap)
+    bound = participation_sensitivity(c, participations=count, separation=gap)
     assert bound >= worst
     if width <= gap:
         assert bound <= worst * (1 + 1e-9)
@@ -117,9 +117,13 @@ def test_any_matrix(seed):
             for p in patterns(8, count, gap)
             for s in itertools.product([-1, 1], repeat=len(p))
         ]
-        assert max(signs) <= participation_sensitivity(c, count, gap)
+        assert max(signs) <= participation_sensitivity(
+            c, participations=count, separation=gap
+        )
     column = max(np.linalg.norm(c, axis=0))
-    assert participation_sensitivity(c, 1, 1) == pytest.approx(column)
+    assert participation_sensitivity(
+        c, participations=1, separation=1
+    ) == pytest.approx(column)
 
 
 def test_error_beside_cost():
@@ -131,9 +135,11 @@ def test_error_beside_cost():
     assert plan.mean_error < plan.largest_error
     event = plan.event(3)
     assert event == GaussianEvent(
-        Fraction(plan.sensitivity), 3, NeighboringRelation.REPLACE_SPECIAL
+        sensitivity=Fraction(plan.sensitivity),
+        sigma=3,
+        neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
     )
-    twice = plan.event(3, NeighboringRelation.REPLACE_ONE)
+    twice = plan.event(3, neighboring_relation=NeighboringRelation.REPLACE_ONE)
     assert twice.sensitivity == 2 * event.sensitivity
 
 
@@ -155,11 +161,13 @@ def test_matrix_refusals(arguments, options, message):
 
 def test_matrix_types():
     with pytest.raises(ParameterError, match="neighboring_relation must be"):
-        matrix_mechanism("tree", 4).event(1, NeighboringRelation.ADD_OR_REMOVE_ONE)
+        matrix_mechanism("tree", 4).event(
+            1, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE
+        )
     with pytest.raises(DTypeError, match="matrix must be real numbers in two"):
-        participation_sensitivity([1, 2], 1, 1)
+        participation_sensitivity([1, 2], participations=1, separation=1)
     with pytest.raises(ParameterError, match="matrix must be finite"):
-        participation_sensitivity([[math.inf]], 1, 1)
+        participation_sensitivity([[math.inf]], participations=1, separation=1)
 
 
 # ---- votes ------------------------------------------------------------
@@ -200,7 +208,9 @@ def test_gaussian_votes(votes, sigma):
             truth = gaussian_truth(votes, sigma, order)
         plain = order / sigma**2
         best = plain if truth is None else min(plain, float(truth))
-        found = data_dependent_pate_divergence(votes, "gaussian", sigma, order)
+        found = data_dependent_pate_divergence(
+            votes, noise="gaussian", width=sigma, order=order
+        )
         assert best * (1 - 1e-15) <= found <= best * (1 + 1e-6) + 1e-13
         used += truth is not None and truth < plain
     if votes == (1000, 0) and sigma == 40:
@@ -222,7 +232,9 @@ def test_laplace_votes(votes, scale):
                 ratio = (1 - q) / (1 - mp.exp(2 * gamma) * q)
                 value = (1 - q) * ratio**moment + q * mp.exp(2 * gamma * moment)
                 best = min(plain, mp.log(value))
-            found = data_dependent_pate_divergence(votes, "laplace", scale, order)
+            found = data_dependent_pate_divergence(
+                votes, noise="laplace", width=scale, order=order
+            )
             assert best / moment <= found <= best / moment * (1 + 1e-6) + 1e-13
 
 
@@ -252,10 +264,12 @@ def winners(votes, noise, width):
     ],
 )
 def test_votes_bound_both_directions(votes, noise, width, order):
-    claims = [data_dependent_pate_divergence(votes, noise, width, order)]
+    claims = [
+        data_dependent_pate_divergence(votes, noise=noise, width=width, order=order)
+    ]
     if noise == "gaussian":
         smooth = data_dependent_pate_smooth_sensitivity(
-            votes, width, order, smoothness=0.1
+            votes, sigma=width, order=order, smoothness=0.1
         )
         claims.append(smooth.divergence)
     p = winners(votes, noise, width)
@@ -293,7 +307,9 @@ def test_a_record_that_moves_between_teachers_changes_two_votes():
     for assignment, votes in (("place", 1), ("key", 2)):
         largest = max(sum(map(abs, move)) for move in moves(assignment))
         event = pate("laplace", 20, neighboring_relation=replace, assignment=assignment)
-        assert event == LaplaceEvent(2 * votes, 20, replace)
+        assert event == LaplaceEvent(
+            sensitivity=2 * votes, scale=20, neighboring_relation=replace
+        )
         assert largest == event.sensitivity
         square = max(sum(m * m for m in move) for move in moves(assignment))
         gaussian = pate(
@@ -307,7 +323,9 @@ def test_a_record_that_moves_between_teachers_changes_two_votes():
     [
         lambda **options: pate("laplace", 20, **options),
         lambda **options: pate("gaussian", 20, **options),
-        lambda **options: subsample_and_aggregate(4, 0, 1, 1, **options),
+        lambda **options: subsample_and_aggregate(
+            blocks=4, low=0, high=1, epsilon=1, **options
+        ),
     ],
 )
 def test_the_part_of_a_record_must_be_told_where_it_matters(call):
@@ -338,17 +356,21 @@ def test_a_record_that_moves_between_blocks_changes_two():
     )
     replace = NeighboringRelation.REPLACE_ONE
     setting = {"neighboring_relation": replace, "assignment": "key"}
-    plan = subsample_and_aggregate(4, 0, 1, 1, **setting)
+    plan = subsample_and_aggregate(blocks=4, low=0, high=1, epsilon=1, **setting)
     assert largest == plan.sensitivity == plan.event.sensitivity == Fraction(1, 2)
     by_place = {"neighboring_relation": replace, "assignment": "place"}
-    assert subsample_and_aggregate(4, 0, 1, 1, **by_place).sensitivity == Fraction(1, 4)
+    assert subsample_and_aggregate(
+        blocks=4, low=0, high=1, epsilon=1, **by_place
+    ).sensitivity == Fraction(1, 4)
     # never more than all blocks
-    whole = subsample_and_aggregate(4, 0, 1, 1, copies=3, **setting)
+    whole = subsample_and_aggregate(
+        blocks=4, low=0, high=1, epsilon=1, copies=3, **setting
+    )
     assert whole.sensitivity == 1
 
 
 def test_whatever_the_votes():
-    assert pate("laplace", 20) == LaplaceEvent(2, 20)
+    assert pate("laplace", 20) == LaplaceEvent(sensitivity=2, scale=20)
     gaussian = ZCDPAccountant().compose(pate("gaussian", 40))
     assert (
         Fraction(1, 1600)
@@ -356,10 +378,14 @@ def test_whatever_the_votes():
         <= Fraction(1, 1600) * (1 + Fraction(1, 2**70))
     )
     # the data-dependent number is never reported as that of the mechanism
-    clear = data_dependent_pate_divergence([500, 0], "gaussian", 40, 2)
+    clear = data_dependent_pate_divergence(
+        [500, 0], noise="gaussian", width=40, order=2
+    )
     assert clear < 2 * gaussian.rho / 100
     assert "data_dependent" in data_dependent_pate_divergence.__name__
-    other = data_dependent_pate_divergence([260, 240], "gaussian", 40, 2)
+    other = data_dependent_pate_divergence(
+        [260, 240], noise="gaussian", width=40, order=2
+    )
     assert other > 50 * clear  # two datasets, two numbers: it tells them apart
 
 
@@ -376,19 +402,23 @@ def test_whatever_the_votes():
 )
 def test_vote_refusals(arguments, message):
     with pytest.raises(ParameterError, match=message):
-        data_dependent_pate_divergence(*arguments)
+        data_dependent_pate_divergence(
+            arguments[0], noise=arguments[1], width=arguments[2], order=arguments[3]
+        )
 
 
 def test_vote_types():
     with pytest.raises(DTypeError, match="votes must be integers"):
-        data_dependent_pate_divergence([0.5, 1], "gaussian", 1, 2)
+        data_dependent_pate_divergence([0.5, 1], noise="gaussian", width=1, order=2)
 
 
 # ---- classic algorithms ------------------------------------------------------------
 
 
 def test_propose_test_release():
-    plan = propose_test_release(0.5, 1e-6, release_epsilon=1, release_delta=1e-9)
+    plan = propose_test_release(
+        test_epsilon=0.5, test_delta=1e-6, release_epsilon=1, release_delta=1e-9
+    )
     assert plan.event.epsilon == Fraction(3, 2)
     assert plan.event.delta == Fraction(1e-6)
     # the bound for a distance of 0 is test_delta: integer noise may meet it
@@ -399,7 +429,7 @@ def test_propose_test_release():
     assert missed == pytest.approx(0.01)
     assert ApproximateAccountant().compose(plan.event).delta(1.5) == pytest.approx(1e-6)
     with pytest.raises(ParameterError, match="test_delta must be < 1/2"):
-        propose_test_release(1, 0.5, release_epsilon=1)
+        propose_test_release(test_epsilon=1, test_delta=0.5, release_epsilon=1)
     with pytest.raises(ParameterError, match="probability must be >= 1/2"):
         plan.distance_for(0.4)
 
@@ -407,7 +437,9 @@ def test_propose_test_release():
 @pytest.mark.parametrize("test_epsilon", [0.01, 0.5, 1, 5, 40])
 @pytest.mark.parametrize("test_delta", [0.4999999, 0.01, 1.531e-7, 1e-300])
 def test_no_noise_passes_at_distance_0_more_often_than_stated(test_epsilon, test_delta):
-    plan = propose_test_release(test_epsilon, test_delta, release_epsilon=1)
+    plan = propose_test_release(
+        test_epsilon=test_epsilon, test_delta=test_delta, release_epsilon=1
+    )
     with mp.workdps(60):
         e, t = mp.mpf(test_epsilon), mp.mpf(plan.threshold)
         assert mp.exp(-e * t) / 2 <= mp.mpf(test_delta)  # continuous noise
@@ -425,22 +457,28 @@ def test_no_noise_passes_at_distance_0_more_often_than_stated(test_epsilon, test
 @pytest.mark.parametrize("test_epsilon", [1, 5])
 def test_the_test_at_distance_0_with_integer_noise(test_epsilon):
     # The continuous law's threshold passed up to 1.98 times as often.
-    plan = propose_test_release(test_epsilon, 1.531e-7, release_epsilon=1)
+    plan = propose_test_release(
+        test_epsilon=test_epsilon, test_delta=1.531e-7, release_epsilon=1
+    )
     law = DiscreteLaplace(Fraction(1, test_epsilon))
     assert law.sf(math.floor(plan.threshold)) <= 1.531e-7
     assert law.sf(math.floor(plan.threshold) - 1) > 1.531e-7  # the least that will do
 
 
 def test_extremes_of_propose_test_release():
-    tiny = propose_test_release(1, Fraction(1, 10**600), release_epsilon=1)
+    tiny = propose_test_release(
+        test_epsilon=1, test_delta=Fraction(1, 10**600), release_epsilon=1
+    )
     assert tiny.threshold == pytest.approx(600 * math.log(10), rel=1e-3)
-    wide = propose_test_release(Fraction(10**400), 1e-6, release_epsilon=1)
+    wide = propose_test_release(
+        test_epsilon=Fraction(10**400), test_delta=1e-6, release_epsilon=1
+    )
     assert wide.threshold >= 0
 
 
 def test_attack_on_propose_test_release():
     # Two neighbours at distances 0 and 1, a statistic that moves by the whole bound.
-    plan = propose_test_release(1, 1e-3, release_epsilon=0.5)
+    plan = propose_test_release(test_epsilon=1, test_delta=1e-3, release_epsilon=0.5)
     x = math.exp(float(plan.event.epsilon))
 
     def passes(distance):
@@ -461,14 +499,14 @@ def test_attack_on_propose_test_release():
 
 
 def test_subsample_and_aggregate():
-    plan = subsample_and_aggregate(20, -1, 3, 0.5, copies=2)
+    plan = subsample_and_aggregate(blocks=20, low=-1, high=3, epsilon=0.5, copies=2)
     assert plan.sensitivity == Fraction(2, 5)
     assert plan.scale == Fraction(4, 5)
-    assert plan.event == LaplaceEvent(Fraction(2, 5), Fraction(4, 5))
+    assert plan.event == LaplaceEvent(sensitivity=Fraction(2, 5), scale=Fraction(4, 5))
     with pytest.raises(ParameterError, match="low must be < high"):
-        subsample_and_aggregate(20, 1, 1, 0.5)
+        subsample_and_aggregate(blocks=20, low=1, high=1, epsilon=0.5)
     with pytest.raises(ParameterError, match="copies must be in"):
-        subsample_and_aggregate(20, 0, 1, 0.5, copies=21)
+        subsample_and_aggregate(blocks=20, low=0, high=1, epsilon=0.5, copies=21)
 
 
 @pytest.mark.parametrize("losses", [(0, 3, 9, 10), (0, 0, 1), (5, 5, 5, 0, 10, 2)])
@@ -476,7 +514,13 @@ def test_exponential_mechanism_excess(losses):
     # the law enumerated: mean losses out of 10 records, each loss in [0, 1]
     n, epsilon = 10, 2.0
     for failure in [0.5, 0.05, 1e-3]:
-        plan = exponential_mechanism_erm(len(losses), n, 1, epsilon, failure=failure)
+        plan = exponential_mechanism_erm(
+            models=len(losses),
+            records=n,
+            loss_range=1,
+            epsilon=epsilon,
+            failure=failure,
+        )
         weights = [math.exp(-epsilon * loss / 2) for loss in losses]
         bad = sum(
             w
@@ -493,9 +537,14 @@ def test_exponential_mechanism_excess(losses):
 
 @pytest.mark.parametrize(("k", "n"), [(2, 3000), (8, 60)])
 def test_shuffle_histogram(k, n):
-    plan = shuffle_histogram(k, n, epsilon=0.75, delta=1e-6)
+    plan = shuffle_histogram(categories=k, clients=n, epsilon=0.75, delta=1e-6)
     assert plan.epsilon <= 0.75
-    assert shuffled_delta(plan.local_epsilon, n, 0.75, categories=k) <= 1e-6
+    assert (
+        shuffled_delta(
+            local_epsilon=plan.local_epsilon, clients=n, epsilon=0.75, categories=k
+        )
+        <= 1e-6
+    )
     p = math.exp(plan.local_epsilon) / (math.exp(plan.local_epsilon) + k - 1)
     q = (1 - p) / (k - 1)
     error = math.sqrt(n * q * (1 - q)) / (p - q)

@@ -41,7 +41,11 @@ def test_known_settings():
 def test_the_central_limit_is_below_the_truth():
     plan = dp_sgd(10_000, batch=100, steps=10_000, sigma=1, **POISSON)
     mu = 0.01 * math.sqrt(10_000 * math.expm1(1))
-    central = PLDAccountant().compose(GaussianEvent(1, 1 / mu)).epsilon(1e-5)
+    central = (
+        PLDAccountant()
+        .compose(GaussianEvent(sensitivity=1, sigma=1 / mu))
+        .epsilon(1e-5)
+    )
     assert central < plan.epsilon - 0.15
 
 
@@ -98,13 +102,17 @@ def test_fixed_batches_are_for_replacement():
     assert fixed.epsilon > dp_sgd(1000, sampling="poisson", **setting).epsilon
     full = {"batch": 1000, "steps": 20, "sigma": 40, "delta": 1e-5}
     whole = dp_sgd(1000, sampling="fixed", accountant=PLDAccountant, **full)
-    exact = PLDAccountant().compose(GaussianEvent(2, 40), count=20).epsilon(1e-5)
+    exact = (
+        PLDAccountant()
+        .compose(GaussianEvent(sensitivity=2, sigma=40), count=20)
+        .epsilon(1e-5)
+    )
     assert whole.epsilon == pytest.approx(exact, rel=1e-12)
     with pytest.raises(UnsupportedEventError):  # a phase for the other relation
         dp_sgd(
             1000,
             sampling="fixed",
-            before=GaussianEvent(1, 10),
+            before=GaussianEvent(sensitivity=1, sigma=10),
             **setting,
         )
 
@@ -112,7 +120,11 @@ def test_fixed_batches_are_for_replacement():
 def test_shuffled_batches_are_charged_by_the_epoch_unless_told():
     setting = {"batch": 100, "steps": 250, "sigma": 5, "delta": 1e-5}
     honest = dp_sgd(10_000, sampling="shuffled", **setting)
-    three = PLDAccountant().compose(GaussianEvent(2, 5), count=3).epsilon(1e-5)
+    three = (
+        PLDAccountant()
+        .compose(GaussianEvent(sensitivity=2, sigma=5), count=3)
+        .epsilon(1e-5)
+    )
     assert honest.epsilon == pytest.approx(three, rel=1e-12)
     assert honest.certified
     told = dp_sgd(10_000, sampling="shuffled", assume_poisson=True, **setting)
@@ -240,7 +252,9 @@ def test_one_or_two_certified_readings_solve_for_sigma(
 @pytest.mark.parametrize(("records", "batch", "steps", "epsilon", "delta"), TRAINING)
 def test_the_estimate_is_near_the_truth(records, batch, steps, epsilon, delta):
     for sigma in [0.8, 1.3]:
-        event = PoissonSampledEvent(Fraction(batch, records), GaussianEvent(1, sigma))
+        event = PoissonSampledEvent(
+            Fraction(batch, records), GaussianEvent(sensitivity=1, sigma=sigma)
+        )
         true = PLDAccountant().compose(event, steps).log_delta(epsilon)
         found = estimated_log_delta(batch / records, sigma, steps, epsilon)
         assert found == pytest.approx(true, rel=2e-3)

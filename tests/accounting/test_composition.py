@@ -161,7 +161,7 @@ def test_many_different_epsilons_go_through_a_grid():
 def test_published_values():
     accountant = ApproximateAccountant().compose(PureDPEvent(Fraction(1, 10)), 100)
     assert accountant.epsilon(1e-6) == pytest.approx(4.774567588, abs=1e-9)
-    assert kairouz_composition({Fraction(1, 10): 100}, 1e-6) == pytest.approx(
+    assert kairouz_composition({Fraction(1, 10): 100}, slack=1e-6) == pytest.approx(
         5.756105519, abs=1e-9
     )
     mixed = ApproximateAccountant()
@@ -195,8 +195,8 @@ def test_closed_forms_are_in_order_and_rounded_up(epsilon, count, slack):
         drift
         + x * mp.sqrt(2 * count * mp.log(mp.e + mp.sqrt(count * x * x) / number(d))),
     )
-    older = advanced_composition(e, count, d)
-    closed = kairouz_composition({e: count}, d)
+    older = advanced_composition(epsilon=e, count=count, slack=d)
+    closed = kairouz_composition({e: count}, slack=d)
     for got, true in ((older, drv), (closed, kov)):
         true = min(true, count * x)
         assert 0 <= got - true <= 3e-16 * true
@@ -209,14 +209,14 @@ def test_heterogeneous_closed_form():
     square = sum(float(e) ** 2 * k for e, k in epsilons.items())
     drift = sum(k * float(e) * math.tanh(float(e) / 2) for e, k in epsilons.items())
     expected = drift + math.sqrt(2 * square * math.log(1e9))
-    got = kairouz_composition(epsilons, 1e-9)
+    got = kairouz_composition(epsilons, slack=1e-9)
     second = math.sqrt(2 * square * math.log(math.e + math.sqrt(square) * 1e9))
     whole = float(sum(e * k for e, k in epsilons.items()))
     assert got == pytest.approx(min(expected, drift + second, whole), rel=1e-12)
 
 
 def test_deltas_of_the_events():
-    event = ApproximateDPEvent(Fraction(1, 10), Fraction(1, 10**6))
+    event = ApproximateDPEvent(epsilon=Fraction(1, 10), delta=Fraction(1, 10**6))
     accountant = ApproximateAccountant().compose(event, 100)
     broken = 1 - (1 - mp.mpf(10) ** -6) ** 100
     assert 0 <= accountant.delta(10) / broken - 1 < 1e-11
@@ -242,13 +242,16 @@ def test_basic_composition_is_exact():
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: advanced_composition(-1, 1, 0.1), ParameterError),
-        (lambda: advanced_composition(float("inf"), 1, 0.1), ParameterError),
-        (lambda: advanced_composition(1, 0, 0.1), ParameterError),
-        (lambda: advanced_composition(1, 1.5, 0.1), DTypeError),
-        (lambda: advanced_composition(1, 1, 0), ParameterError),
-        (lambda: kairouz_composition({Fraction(1): -1}, 0.1), ParameterError),
-        (lambda: kairouz_composition({float("nan"): 1}, 0.1), ParameterError),
+        (lambda: advanced_composition(epsilon=-1, count=1, slack=0.1), ParameterError),
+        (
+            lambda: advanced_composition(epsilon=float("inf"), count=1, slack=0.1),
+            ParameterError,
+        ),
+        (lambda: advanced_composition(epsilon=1, count=0, slack=0.1), ParameterError),
+        (lambda: advanced_composition(epsilon=1, count=1.5, slack=0.1), DTypeError),
+        (lambda: advanced_composition(epsilon=1, count=1, slack=0), ParameterError),
+        (lambda: kairouz_composition({Fraction(1): -1}, slack=0.1), ParameterError),
+        (lambda: kairouz_composition({float("nan"): 1}, slack=0.1), ParameterError),
         (lambda: basic_composition([(1, 1)]), ParameterError),
     ],
 )

@@ -74,7 +74,7 @@ def test_values_are_never_above_and_close(size):
             (GaussianTradeOff(Fraction(size)), lambda x: true_gaussian(x, exact)),
             (LaplaceTradeOff(Fraction(size)), lambda x: true_laplace(x, exact)),
             (
-                ApproximateTradeOff(Fraction(size), Fraction(1, 100)),
+                ApproximateTradeOff(Fraction(size), own_delta=Fraction(1, 100)),
                 lambda x: true_approximate(x, exact, mp.mpf(1) / 100),
             ),
         ]:
@@ -102,9 +102,9 @@ def test_duality_with_epsilon_and_delta(epsilon):
     assert 0 <= laplace.delta(epsilon) - true < 2e-15
     assert laplace.conjugate(-math.exp(epsilon)) == pytest.approx(true - 1, abs=1e-14)
     gaussian = GaussianTradeOff(2)
-    assert gaussian.delta(epsilon) == gdp_delta(epsilon, 2)
+    assert gaussian.delta(epsilon) == gdp_delta(epsilon=epsilon, mu=2)
     assert 0 <= gaussian.knots().delta(epsilon) - gaussian.delta(epsilon) + 1e-13 < 1e-4
-    own = ApproximateTradeOff(1, Fraction(1, 100)).delta(epsilon)
+    own = ApproximateTradeOff(1, own_delta=Fraction(1, 100)).delta(epsilon)
     share = max(0.0, (math.e - math.exp(epsilon)) / (1 + math.e))
     assert own == pytest.approx(0.01 + 0.99 * share, abs=1e-14)
 
@@ -132,7 +132,7 @@ def test_biconjugate_gives_the_function_back():
 
 
 def test_groups_iterate_the_power():
-    function = ApproximateTradeOff(1, Fraction(1, 100))
+    function = ApproximateTradeOff(1, own_delta=Fraction(1, 100))
     tripled = function.group(3)
     grown = 0.01 * math.expm1(3) / math.expm1(1)
     assert tripled.delta(3.0) == pytest.approx(grown, rel=1e-12)
@@ -145,7 +145,9 @@ def test_groups_iterate_the_power():
 
 
 def test_inverse_and_symmetrized():
-    function = PiecewiseTradeOff([0, 0.2, 0.6, 1], [0.9, 0.4, 0.1, 0])
+    function = PiecewiseTradeOff(
+        false_positive_rates=[0, 0.2, 0.6, 1], false_negative_rates=[0.9, 0.4, 0.1, 0]
+    )
     inverse = function.inverse()
     assert inverse.false_positive_rates.tolist() == [0, 0.1, 0.4, 0.9, 1]
     assert inverse.false_negative_rates.tolist() == [1, 0.6, 0.2, 0, 0]
@@ -215,14 +217,20 @@ def test_composition_of_responses_is_the_binomial_sum():
 
 
 def test_composition_of_deltas():
-    numeric = compose_trade_offs([(ApproximateTradeOff(0, Fraction(1, 50)), 20)])
+    numeric = compose_trade_offs(
+        [(ApproximateTradeOff(0, own_delta=Fraction(1, 50)), 20)]
+    )
     assert 0 <= numeric.delta(5.0) - (1 - 0.98**20) < 1e-7
 
 
 def test_mixed_composition_against_brute_force():
     # Two small pairs: all products of pieces, sorted by their ratio.
-    one = PiecewiseTradeOff([0, 0.1, 0.5, 1], [1, 0.6, 0.15, 0])
-    two = PiecewiseTradeOff([0, 0.3, 1], [1, 0.2, 0])
+    one = PiecewiseTradeOff(
+        false_positive_rates=[0, 0.1, 0.5, 1], false_negative_rates=[1, 0.6, 0.15, 0]
+    )
+    two = PiecewiseTradeOff(
+        false_positive_rates=[0, 0.3, 1], false_negative_rates=[1, 0.2, 0]
+    )
     pieces = [
         (np.diff(f.false_positive_rates), -np.diff(f.false_negative_rates))
         for f in (one, two)
@@ -255,8 +263,10 @@ def test_functions_of_discrete_events():
     law = np.exp(-np.abs(x) / 2.5)
     law /= law.sum()
     moved = np.roll(law, 3)
-    got = trade_off_of(DiscreteLaplaceEvent(3, Fraction(5, 2)))
-    response = trade_off_of(RandomizedResponseEvent(Fraction(3, 5), Fraction(1, 10)))
+    got = trade_off_of(DiscreteLaplaceEvent(sensitivity=3, scale=Fraction(5, 2)))
+    response = trade_off_of(
+        RandomizedResponseEvent(p=Fraction(3, 5), q=Fraction(1, 10))
+    )
     for epsilon in (0.0, 0.5, 1.1):
         true = hockey_stick(law, moved, epsilon)
         assert got.delta(epsilon) == pytest.approx(true, abs=1e-12)
@@ -267,23 +277,36 @@ def test_functions_of_discrete_events():
 @pytest.mark.parametrize(
     ("event", "epsilon", "true"),
     [
-        (LaplaceEvent(1, 1), 0.5, -math.expm1(-0.25)),
+        (LaplaceEvent(sensitivity=1, scale=1), 0.5, -math.expm1(-0.25)),
         (PureDPEvent(1), 0.5, (math.e - math.exp(0.5)) / (1 + math.e)),
-        (ApproximateDPEvent(1, Fraction(1, 10)), 1, 0.1),
-        (TruncatedDiscreteLaplaceEvent(1, 1, 3), 1, 0.02364054),
-        (GroupEvent(LaplaceEvent(1, 4), 2), 0.25, -math.expm1(-0.125)),
+        (ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10)), 1, 0.1),
+        (TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=1, bound=3), 1, 0.02364054),
         (
-            PoissonSampledEvent(Fraction(1, 2), LaplaceEvent(1, 1)),
+            GroupEvent(LaplaceEvent(sensitivity=1, scale=4), 2),
+            0.25,
+            -math.expm1(-0.125),
+        ),
+        (
+            PoissonSampledEvent(Fraction(1, 2), LaplaceEvent(sensitivity=1, scale=1)),
             math.log1p(math.expm1(0.5) / 2),
             -math.expm1(-0.25) / 2,
         ),
         (
-            SampledWithoutReplacementEvent(10, 5, LaplaceEvent(1, 1, REPLACE)),
+            SampledWithoutReplacementEvent(
+                source_dataset_size=10,
+                sample_size=5,
+                event=LaplaceEvent(
+                    sensitivity=1, scale=1, neighboring_relation=REPLACE
+                ),
+            ),
             math.log1p(math.expm1(0.5) / 2),
             -math.expm1(-0.25) / 2,
         ),
         (
-            TradeOffEvent((0, Fraction(1, 4), 1), (1, Fraction(1, 4), 0)),
+            TradeOffEvent(
+                false_positive_rates=(0, Fraction(1, 4), 1),
+                false_negative_rates=(1, Fraction(1, 4), 0),
+            ),
             0,
             0.5,
         ),
@@ -295,10 +318,10 @@ def test_accountant_reads_single_events(event, epsilon, true):
 
 
 def test_accountant_merges_gaussians_and_composes_the_rest():
-    accountant = FDPAccountant().compose(GaussianEvent(1, 2), 4)
+    accountant = FDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=2), 4)
     assert accountant.trade_off() == GaussianTradeOff(1)
     assert accountant.epsilon(1e-5) == pytest.approx(4.377178096, rel=1e-9)
-    mixed = accountant.compose(LaplaceEvent(1, 10), 3)
+    mixed = accountant.compose(LaplaceEvent(sensitivity=1, scale=10), 3)
     more = mixed.epsilon(1e-5)
     assert 4.377178 < more < 4.377178 + 0.3
     assert mixed.delta(more) == pytest.approx(1e-5, rel=1e-6)
@@ -307,7 +330,7 @@ def test_accountant_merges_gaussians_and_composes_the_rest():
 
 
 def test_sampled_composition_reads_both_orders():
-    step = PoissonSampledEvent(Fraction(1, 10), LaplaceEvent(1, 1))
+    step = PoissonSampledEvent(Fraction(1, 10), LaplaceEvent(sensitivity=1, scale=1))
     accountant = FDPAccountant().compose(step, 20)
     function = accountant.trade_off()
     one, other = (
@@ -320,10 +343,14 @@ def test_sampled_composition_reads_both_orders():
 def test_accountant_refuses_what_it_cannot_bound():
     accountant = FDPAccountant()
     with pytest.raises(UnsupportedEventError):
-        accountant.compose(RDPEvent((2,), (1,)))
+        accountant.compose(RDPEvent(orders=(2,), epsilons=(1,)))
     with pytest.raises(UnsupportedEventError):
-        accountant.compose(PoissonSampledEvent(Fraction(1, 2), GDPEvent(1, REPLACE)))
-    accountant.compose(GaussianEvent(1, 1))
+        accountant.compose(
+            PoissonSampledEvent(
+                Fraction(1, 2), GDPEvent(1, neighboring_relation=REPLACE)
+            )
+        )
+    accountant.compose(GaussianEvent(sensitivity=1, sigma=1))
     with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
         accountant.epsilon(0)
 
@@ -336,11 +363,31 @@ def test_accountant_refuses_what_it_cannot_bound():
     [
         (lambda: GaussianTradeOff(0), ParameterError),
         (lambda: LaplaceTradeOff(-1), ParameterError),
-        (lambda: ApproximateTradeOff(1, 1), ParameterError),
-        (lambda: PiecewiseTradeOff([0, 1], [0.5, 0.1]), ParameterError),
-        (lambda: PiecewiseTradeOff([0, 0.5, 1], [0.4, 0.4, 0]), ParameterError),
-        (lambda: PiecewiseTradeOff([0, 0.5, 1], [1, 0.6, 0]), ParameterError),
-        (lambda: PiecewiseTradeOff(["0", "1"], [1, 0]), DTypeError),
+        (lambda: ApproximateTradeOff(1, own_delta=1), ParameterError),
+        (
+            lambda: PiecewiseTradeOff(
+                false_positive_rates=[0, 1], false_negative_rates=[0.5, 0.1]
+            ),
+            ParameterError,
+        ),
+        (
+            lambda: PiecewiseTradeOff(
+                false_positive_rates=[0, 0.5, 1], false_negative_rates=[0.4, 0.4, 0]
+            ),
+            ParameterError,
+        ),
+        (
+            lambda: PiecewiseTradeOff(
+                false_positive_rates=[0, 0.5, 1], false_negative_rates=[1, 0.6, 0]
+            ),
+            ParameterError,
+        ),
+        (
+            lambda: PiecewiseTradeOff(
+                false_positive_rates=["0", "1"], false_negative_rates=[1, 0]
+            ),
+            DTypeError,
+        ),
         (lambda: GaussianTradeOff(1)(1.5), ParameterError),
         (lambda: GaussianTradeOff(1)(math.nan), ParameterError),
         (lambda: LaplaceTradeOff(1).delta(-1), ParameterError),
@@ -370,7 +417,7 @@ def test_functions_are_immutable():
 
 
 def test_the_central_limit_theorem_is_optimistic():
-    limit = limits.clt_poisson(1, 0.01, 10_000)
+    limit = limits.clt_poisson(sigma=1, probability=0.01, steps=10_000)
     # The exact value of this setting is 6.18773.
     assert limit.epsilon_estimate(1e-5) == pytest.approx(6.0071, abs=1e-4)
     assert limit.delta_estimate(6.0071) == pytest.approx(1e-5, rel=1e-3)
@@ -387,7 +434,7 @@ def test_limits_agree_with_the_moments_of_the_function(sigma):
     mean = p @ loss
     spread = p @ (loss - mean) ** 2
     mu = 2 * math.sqrt(steps) * abs(mean) / math.sqrt(spread)
-    fixed = limits.clt_fixed_size(sigma, rate, steps).mu
+    fixed = limits.clt_fixed_size(sigma=sigma, rate=rate, steps=steps).mu
     assert mu == pytest.approx(fixed, rel=5e-3)
 
 
@@ -418,8 +465,10 @@ def test_edgeworth_is_closer_than_the_limit():
 
 def test_a_composition_that_hides_nothing_is_refused_by_name():
     # Both laws lie beyond the tails that may be given away: nothing is left to compose.
-    accountant = FDPAccountant().compose(GaussianEvent(1, Fraction(1, 2)), 1000)
-    accountant.compose(LaplaceEvent(1, 1))
+    accountant = FDPAccountant().compose(
+        GaussianEvent(sensitivity=1, sigma=Fraction(1, 2)), 1000
+    )
+    accountant.compose(LaplaceEvent(sensitivity=1, scale=1))
     assert float(accountant.delta(1)) == 1.0
     with pytest.raises(UnsupportedEventError, match="accuracy of the grid"):
         accountant.epsilon(1e-6)

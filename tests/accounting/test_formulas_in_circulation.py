@@ -54,7 +54,10 @@ def hockey_stick(p, q, epsilon):
 def test_classic_gaussian_sigma_beyond_epsilon_one(constant, epsilon):
     delta = 1e-5
     classic = math.sqrt(2 * math.log(constant / delta)) / epsilon
-    assert conversions.gaussian_delta(epsilon, 1, classic) > delta
+    assert (
+        conversions.gaussian_delta(epsilon=epsilon, sensitivity=1, sigma=classic)
+        > delta
+    )
     assert "gaussian_sigma" not in dir(calibration)  # no such formula is offered
 
 
@@ -127,8 +130,10 @@ def test_three_forms_of_advanced_composition_are_valid_and_ordered():
     half = spread + count * epsilon * math.expm1(epsilon) / 2
     tight = spread + count * epsilon * math.tanh(epsilon / 2)
     assert best < tight < half < whole
-    assert advanced_composition(epsilon, count, slack) == pytest.approx(whole)
-    got = kairouz_composition({Fraction(epsilon): count}, slack)
+    assert advanced_composition(
+        epsilon=epsilon, count=count, slack=slack
+    ) == pytest.approx(whole)
+    got = kairouz_composition({Fraction(epsilon): count}, slack=slack)
     assert got == pytest.approx(tight, rel=1e-12)
 
 
@@ -145,8 +150,8 @@ def test_the_lattice_alone_loses_up_to_two_epsilon():
 
 
 def test_never_more_than_the_sum():
-    assert advanced_composition(1, 3, 1e-6) == 3.0
-    assert kairouz_composition({Fraction(1): 3}, 1e-6) == 3.0
+    assert advanced_composition(epsilon=1, count=3, slack=1e-6) == 3.0
+    assert kairouz_composition({Fraction(1): 3}, slack=1e-6) == 3.0
 
 
 def composed(p, q, count):
@@ -189,24 +194,45 @@ def test_the_worse_direction_of_one_step_need_not_be_the_worse_of_many():
 def test_the_central_limit_is_no_bound():
     rate, sigma, epsilon = 0.01, 1, 0.5
     mu = rate * math.sqrt(math.expm1(1 / sigma**2))
-    limit = conversions.gaussian_delta(epsilon, Fraction(mu), 1)
-    true = event_delta(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), epsilon)
+    limit = conversions.gaussian_delta(
+        epsilon=epsilon, sensitivity=Fraction(mu), sigma=1
+    )
+    true = event_delta(
+        PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), epsilon
+    )
     # the exact profile, from the inner Gaussian
     inside = math.log1p(math.expm1(epsilon) / rate)
-    by_hand = rate * conversions.gaussian_delta(inside, 1, sigma)
+    by_hand = rate * conversions.gaussian_delta(
+        epsilon=inside, sensitivity=1, sigma=sigma
+    )
     assert true == pytest.approx(by_hand, rel=1e-9)
     assert limit < 1e-100 < 1e-7 < true
 
 
 def test_poisson_figures_are_not_those_of_fixed_batches():
     replace = NeighboringRelation.REPLACE_ONE
-    noise = GaussianEvent(1, 1)
+    noise = GaussianEvent(sensitivity=1, sigma=1)
     with pytest.raises(UnsupportedEventError):
-        event_delta(SampledWithoutReplacementEvent(1000, 10, noise), 1)
+        event_delta(
+            SampledWithoutReplacementEvent(
+                source_dataset_size=1000, sample_size=10, event=noise
+            ),
+            1,
+        )
     with pytest.raises(UnsupportedEventError):
-        event_delta(PoissonSampledEvent(0.01, GaussianEvent(2, 1, replace)), 1)
+        event_delta(
+            PoissonSampledEvent(
+                0.01,
+                GaussianEvent(sensitivity=2, sigma=1, neighboring_relation=replace),
+            ),
+            1,
+        )
     # One record replaced moves a clipped sum by twice its bound: not the same delta.
-    fixed = SampledWithoutReplacementEvent(1000, 10, GaussianEvent(2, 1, replace))
+    fixed = SampledWithoutReplacementEvent(
+        source_dataset_size=1000,
+        sample_size=10,
+        event=GaussianEvent(sensitivity=2, sigma=1, neighboring_relation=replace),
+    )
     poisson = PoissonSampledEvent(0.01, noise)
     assert event_delta(fixed, 1) > 10 * event_delta(poisson, 1)
 
@@ -214,7 +240,9 @@ def test_poisson_figures_are_not_those_of_fixed_batches():
 def test_relations_are_never_mixed():
     accountant = PureAccountant().compose(PureDPEvent(1))
     with pytest.raises(UnsupportedEventError, match="neighboring_relation"):
-        accountant.compose(PureDPEvent(1, NeighboringRelation.REPLACE_ONE))
+        accountant.compose(
+            PureDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_ONE)
+        )
 
 
 def test_the_closed_form_of_sampled_gaussian_noise_outside_its_conditions():
@@ -224,7 +252,9 @@ def test_the_closed_form_of_sampled_gaussian_noise_outside_its_conditions():
     exact = math.log1p(rate**2 * math.expm1(1 / sigma**2))
     closed = 2 * rate**2 * 2 / sigma**2
     assert exact > 3 * closed
-    ours = renyi_divergence(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), 2)
+    ours = renyi_divergence(
+        PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), 2
+    )
     assert float(ours) == pytest.approx(exact, rel=1e-12)
 
 
@@ -247,8 +277,10 @@ def test_shuffled_batches_are_no_event_and_reports_get_the_proved_rate():
     assert not [name for name in kinds if "huffl" in name]
     # "Stronger clones" was withdrawn in general: the rate 2/(e^e0 + 1) is what
     # binary response has, and any randomizer gets e^-e0, which hides less.
-    binary = amplification.shuffled_delta(2, 1000, 0.3, categories=2)
-    general = amplification.shuffled_delta(2, 1000, 0.3)
+    binary = amplification.shuffled_delta(
+        local_epsilon=2, clients=1000, epsilon=0.3, categories=2
+    )
+    general = amplification.shuffled_delta(local_epsilon=2, clients=1000, epsilon=0.3)
     assert general > 10 * binary
 
 
@@ -268,7 +300,9 @@ def test_a_curve_is_not_interpolated_in_epsilon():
     wrong = (1 - share) * curve(low) + share * curve(high)
     chord = (1 - share) * (low - 1) * curve(low) + share * (high - 1) * curve(high)
     assert wrong < curve(order) < chord / (order - 1)
-    table = RDPEvent((low, high), (Fraction(curve(low)), Fraction(curve(high))))
+    table = RDPEvent(
+        orders=(low, high), epsilons=(Fraction(curve(low)), Fraction(curve(high)))
+    )
     ours = float(renyi_divergence(table, order))
     assert ours == pytest.approx(chord / (order - 1), rel=1e-12)
 
@@ -285,7 +319,7 @@ def test_one_fixed_order_says_little():
     # Gaussian noise, 100 answers: epsilon at order 2 against the best order.
     rho = 100 / (2 * 10.0**2)
     at_two = 2 * rho + math.log(0.5) - math.log(2e-5)
-    best = conversions.zcdp_epsilon(1e-5, rho)
+    best = conversions.zcdp_epsilon(delta=1e-5, rho=rho)
     assert at_two > 2 * best
 
 
@@ -301,7 +335,9 @@ def test_figures_below_the_least_value_of_their_own_method(
 ):
     # The moments accountant's rule, D_a + ln(1/delta)/(a - 1), at the best order.
     accountant = RDPAccountant()
-    accountant.compose(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), steps)
+    accountant.compose(
+        PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), steps
+    )
     gaps = np.exp(np.linspace(math.log(0.5), math.log(200), 4000))
     method = accountant.divergence(1 + gaps) + math.log(1e5) / gaps
     assert published < float(method.min()) < published * 1.01
@@ -337,11 +373,14 @@ def test_whole_losses_composed_along_the_way_are_no_filter():
     assert chosen > 1.2 * d
     # So a budget of a whole accountant is for one event that was declared.
     declared = DeclaredFilter(
-        PureDPEvent(1), (epsilon, d * 1.01), ApproximateAccountant
+        PureDPEvent(1),
+        epsilon=epsilon,
+        delta=d * 1.01,
+        accountant=ApproximateAccountant,
     )
     declared.spend(PureDPEvent(1))
     with pytest.raises(UnsupportedEventError, match="declared"):
-        declared.spend(ApproximateDPEvent(0, Fraction(d)))
+        declared.spend(ApproximateDPEvent(epsilon=0, delta=Fraction(d)))
     filters = [name for name in dir(fastdp.accounting) if name.endswith("Filter")]
     assert not [name for name in filters if name.startswith(("PLD", "FDP"))]
 
@@ -349,8 +388,8 @@ def test_whole_losses_composed_along_the_way_are_no_filter():
 def test_an_epsilon_that_depends_on_the_data_reveals_it():
     # The votes of 250 teachers, and the same with one vote moved.
     votes, moved = [200, 20, 30], [199, 21, 30]
-    here = data_dependent_pate_divergence(votes, "gaussian", 40, 8)
-    there = data_dependent_pate_divergence(moved, "gaussian", 40, 8)
+    here = data_dependent_pate_divergence(votes, noise="gaussian", width=40, order=8)
+    there = data_dependent_pate_divergence(moved, noise="gaussian", width=40, order=8)
     # A figure that differs between neighbours tells them apart for certain.
     assert here != there
     # What may be stated does not know the votes, and a bare figure is no event.
@@ -370,10 +409,10 @@ def test_a_group_of_t_is_not_t_epsilon_t_delta():
         chance.append(0.01 + math.e * chance[-1])
     meets = chance[3] - math.exp(3) * chance[0]
     assert meets > 3 * 0.01
-    assert meets == pytest.approx(group_delta(1, 0.01, 3), rel=1e-12)
+    assert meets == pytest.approx(group_delta(epsilon=1, delta=0.01, size=3), rel=1e-12)
     # the bound t e^((t-1) epsilon) delta holds; without the epsilon it does not
     assert meets < 3 * math.exp(2 * 1) * 0.01
-    four = group_delta(4, 1e-9, 3)
+    four = group_delta(epsilon=4, delta=1e-9, size=3)
     assert 3 * math.exp(2) * 1e-9 < four < 3 * math.exp(2 * 4) * 1e-9
 
 
@@ -381,7 +420,9 @@ def test_a_tail_of_the_loss_is_only_sufficient():
     # Gaussian noise at its exact delta: the loss exceeds epsilon far more often.
     epsilon, delta = 1.0, 1e-5
     sigma = 3.731
-    assert conversions.gaussian_delta(epsilon, 1, sigma) <= delta
+    assert (
+        conversions.gaussian_delta(epsilon=epsilon, sensitivity=1, sigma=sigma) <= delta
+    )
     mean = 1 / (2 * sigma**2)
     tail = 0.5 * math.erfc((epsilon - mean) * sigma / math.sqrt(2))
     assert tail > 5 * delta

@@ -124,7 +124,8 @@ def test_coarse_gaussian_noise_lies_between_the_laws_of_the_lemma(seed):
             if inside < 0 or found < 1e-9:
                 continue
             below, above = (
-                rate * math.exp(gdp_log_delta(inside, mu)) for mu in (low, high)
+                rate * math.exp(gdp_log_delta(epsilon=inside, mu=mu))
+                for mu in (low, high)
             )
             assert below * (1 - 1e-9) <= found <= above * (1 + 1e-9)
 
@@ -140,7 +141,7 @@ def test_shifts_of_several_coordinates_meet_the_gaussian_bound():
     total = 3 * math.log(math.fsum(np.exp(-(z**2) / (2 * sigma**2)).tolist()))
     law = Lattice(one - total, other - total, 1, True)
     for epsilon in (0.0, 0.5, 1.5):
-        bound = math.exp(gdp_log_delta(epsilon, high))
+        bound = math.exp(gdp_log_delta(epsilon=epsilon, mu=high))
         assert float(law.delta(epsilon)) <= bound <= 1.1 * float(law.delta(epsilon))
 
 
@@ -185,7 +186,7 @@ def test_random_grid_mechanisms_beside_the_lattice_sum(seed):
     if rng.random() < 0.5:
         sigma = math.exp(rng.uniform(math.log(1), math.log(2.2 * FINE)))
         shift = max(1, round(sigma * rng.uniform(0.3, 2)))
-        event = DiscreteGaussianEvent(shift, sigma, 1)
+        event = DiscreteGaussianEvent(sensitivity=shift, sigma=sigma, coordinates=1)
 
         def lattice(rate, removal):
             return gaussian_lattice(sigma, shift, rate, removal)
@@ -193,7 +194,7 @@ def test_random_grid_mechanisms_beside_the_lattice_sum(seed):
     else:
         scale = math.exp(rng.uniform(math.log(1), math.log(1500)))
         shift = max(1, round(scale * rng.uniform(0.3, 2)))
-        event = DiscreteLaplaceEvent(shift, scale)
+        event = DiscreteLaplaceEvent(sensitivity=shift, scale=scale)
 
         def lattice(rate, removal):
             return laplace_lattice(scale, shift, rate, removal)
@@ -212,21 +213,21 @@ TRUTH = 6.187712389971539
 
 
 def test_training_with_the_librarys_own_noise():
-    event = fastdp.Gaussian(1.0).event(sensitivity=1)
+    event = fastdp.Gaussian(1.0, coordinates=1).event(sensitivity=1)
     step = PoissonSampledEvent(0.01, event)
     found = PLDAccountant().compose(step, 10_000).epsilon_bounds(1e-5)
     assert found.lower == pytest.approx(TRUTH, rel=1e-9)
     assert TRUTH <= found.upper <= TRUTH * (1 + 1e-9)
-    continuous = PoissonSampledEvent(0.01, GaussianEvent(1, 1))
+    continuous = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1))
     for kind in (RDPAccountant, FDPAccountant):
         one, other = (kind().compose(e, 1000).epsilon(1e-5) for e in (step, continuous))
         assert one == pytest.approx(other, rel=1e-6)
 
 
 def test_sampled_laplace_noise_of_the_library():
-    event = fastdp.Laplace(1.0).event(sensitivity=1)
+    event = fastdp.Laplace(1.0, coordinates=1).event(sensitivity=1)
     step = PoissonSampledEvent(0.01, event)
-    continuous = PoissonSampledEvent(0.01, LaplaceEvent(1, 1))
+    continuous = PoissonSampledEvent(0.01, LaplaceEvent(sensitivity=1, scale=1))
     for kind in (PLDAccountant, FDPAccountant, RDPAccountant):
         one, other = (kind().compose(e, 1000).epsilon(1e-5) for e in (step, continuous))
         assert one == pytest.approx(other, rel=2e-2 if kind is RDPAccountant else 1e-6)
@@ -234,9 +235,14 @@ def test_sampled_laplace_noise_of_the_library():
 
 def test_subsets_mixes_and_gaussian_accounting():
     replace = NeighboringRelation.REPLACE_ONE
-    grid = DiscreteGaussianEvent(2**30, 2**30, 1, replace)
-    plain = GaussianEvent(1, 1, replace)
-    subsets = [SampledWithoutReplacementEvent(100, 3, e) for e in (grid, plain)]
+    grid = DiscreteGaussianEvent(
+        sensitivity=2**30, sigma=2**30, coordinates=1, neighboring_relation=replace
+    )
+    plain = GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=replace)
+    subsets = [
+        SampledWithoutReplacementEvent(source_dataset_size=100, sample_size=3, event=e)
+        for e in (grid, plain)
+    ]
     one, other = (PLDAccountant().compose(e, 50).epsilon(1e-5) for e in subsets)
     assert other <= one <= other * (1 + 1e-6)
     mix = PLDAccountant(replace).compose(grid, 3).compose(plain, 2)
@@ -247,12 +253,18 @@ def test_subsets_mixes_and_gaussian_accounting():
 
 
 def test_several_coordinates_on_a_fine_grid_go_by_their_norm():
-    many = DiscreteGaussianEvent(Fraction(2**30), 2**30, 1000)
-    plain = PLDAccountant().compose(GaussianEvent(1, 1), 7).epsilon(1e-6)
-    for event in (many, DiscreteGaussianEvent(2**30, 2**30)):
+    many = DiscreteGaussianEvent(
+        sensitivity=Fraction(2**30), sigma=2**30, coordinates=1000
+    )
+    plain = (
+        PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1), 7).epsilon(1e-6)
+    )
+    for event in (many, DiscreteGaussianEvent(sensitivity=2**30, sigma=2**30)):
         found = PLDAccountant().compose(event, 7).epsilon(1e-6)
         assert plain <= found <= plain * (1 + 1e-9)
-    coarse = PLDAccountant().compose(DiscreteGaussianEvent(5, 9), 3)
+    coarse = PLDAccountant().compose(DiscreteGaussianEvent(sensitivity=5, sigma=9), 3)
     bounds = coarse.epsilon_bounds(1e-6)
-    near = PLDAccountant().compose(GaussianEvent(5, 9), 3).epsilon(1e-6)
+    near = (
+        PLDAccountant().compose(GaussianEvent(sensitivity=5, sigma=9), 3).epsilon(1e-6)
+    )
     assert bounds.lower < near < bounds.upper < 1.05 * near

@@ -37,20 +37,35 @@ from fastdp.exceptions import ParameterError, UnsupportedEventError
 mp.mp.dps = 60
 
 SCALED = [
-    (LaplaceEvent(1, 2), LaplaceEvent(3, 2)),
-    (DiscreteLaplaceEvent(2, 5), DiscreteLaplaceEvent(6, 5)),
-    (TruncatedDiscreteLaplaceEvent(1, 2, 9), TruncatedDiscreteLaplaceEvent(3, 2, 9)),
-    (GaussianEvent(1, 2), GaussianEvent(3, 2)),
-    (DiscreteGaussianEvent(1, 2, 4), DiscreteGaussianEvent(3, 2, 12)),
-    (DiscreteGaussianEvent(1, 2), DiscreteGaussianEvent(3, 2)),
+    (LaplaceEvent(sensitivity=1, scale=2), LaplaceEvent(sensitivity=3, scale=2)),
+    (
+        DiscreteLaplaceEvent(sensitivity=2, scale=5),
+        DiscreteLaplaceEvent(sensitivity=6, scale=5),
+    ),
+    (
+        TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=2, bound=9),
+        TruncatedDiscreteLaplaceEvent(sensitivity=3, scale=2, bound=9),
+    ),
+    (GaussianEvent(sensitivity=1, sigma=2), GaussianEvent(sensitivity=3, sigma=2)),
+    (
+        DiscreteGaussianEvent(sensitivity=1, sigma=2, coordinates=4),
+        DiscreteGaussianEvent(sensitivity=3, sigma=2, coordinates=12),
+    ),
+    (
+        DiscreteGaussianEvent(sensitivity=1, sigma=2),
+        DiscreteGaussianEvent(sensitivity=3, sigma=2),
+    ),
     (PureDPEvent(0.5), PureDPEvent(1.5)),
     (ExponentialMechanismEvent(0.5), ExponentialMechanismEvent(1.5)),
     (PermuteAndFlipEvent(0.5), PermuteAndFlipEvent(1.5)),
     (GDPEvent(0.5), GDPEvent(1.5)),
     (ZCDPEvent(0.5), ZCDPEvent(4.5)),
-    (ZCDPEvent(0.5, 1), ZCDPEvent(4.5, Fraction(11, 2))),
-    (TCDPEvent(0.5, 9), TCDPEvent(4.5, 3)),
-    (RDPEvent((2, 8, 16), (1, 2, 3)), RDPEvent((2, 4), (18, 27))),
+    (ZCDPEvent(0.5, xi=1), ZCDPEvent(4.5, xi=Fraction(11, 2))),
+    (TCDPEvent(rho=0.5, omega=9), TCDPEvent(rho=4.5, omega=3)),
+    (
+        RDPEvent(orders=(2, 8, 16), epsilons=(1, 2, 3)),
+        RDPEvent(orders=(2, 4), epsilons=(18, 27)),
+    ),
 ]
 
 
@@ -61,25 +76,28 @@ def test_groups_of_three(event, group):
 
 
 def test_no_rule_beyond_a_conditions():
-    assert grouped(TCDPEvent(0.5, 3), 3) is None
-    assert grouped(RDPEvent((2, 3), (1, 1)), 2) is None
-    assert grouped(TruncatedDiscreteLaplaceEvent(1, 2, 2), 3) is None
+    assert grouped(TCDPEvent(rho=0.5, omega=3), 3) is None
+    assert grouped(RDPEvent(orders=(2, 3), epsilons=(1, 1)), 2) is None
+    assert (
+        grouped(TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=2, bound=2), 3)
+        is None
+    )
     assert grouped(PoissonSampledEvent(0.1, GDPEvent(1)), 2) is None
     # the rule for Renyi curves holds where there is no other, and orders suffice
     assert event_delta(GroupEvent(PoissonSampledEvent(0.1, GDPEvent(1)), 2), 1) < 0.5
     with pytest.raises(UnsupportedEventError):
-        event_delta(GroupEvent(RDPEvent((2, 3), (1, 1)), 2), 1)
+        event_delta(GroupEvent(RDPEvent(orders=(2, 3), epsilons=(1, 1)), 2), 1)
     with pytest.raises(ParameterError, match="size"):
         grouped(GDPEvent(1), 0)
 
 
 def test_pure_epsilon_and_rho_where_there_is_no_other_rule():
-    response = RandomizedResponseEvent(Fraction(3, 4), Fraction(1, 4))
+    response = RandomizedResponseEvent(p=Fraction(3, 4), q=Fraction(1, 4))
     group = GroupEvent(response, 2)
     assert event_epsilon(group) == pytest.approx(2 * math.log(3), rel=1e-15)
     # pure 2 ln 3 says more here than 4 rho, and less for a small epsilon
     assert event_rho(group) == event_rho(PureDPEvent(2 * Fraction(math.log(3))))
-    slight = RandomizedResponseEvent(Fraction(26, 100), Fraction(25, 100))
+    slight = RandomizedResponseEvent(p=Fraction(26, 100), q=Fraction(25, 100))
     four = 4 * event_rho(slight)
     assert event_rho(GroupEvent(slight, 2)) == pytest.approx(four, rel=1e-15)
     assert event_delta(group, 1) > event_delta(response, 1)
@@ -91,13 +109,15 @@ def test_delta_of_a_group(size, epsilon):
     e, d = Fraction(epsilon), Fraction(1, 10**20)
     x = mp.mpf(e.numerator) / e.denominator
     true = mp.mpf(10) ** -20 * mp.expm1(size * x) / mp.expm1(x)
-    got = group_delta(e, d, size)
+    got = group_delta(epsilon=e, delta=d, size=size)
     assert 0 <= got / true - 1 < 1e-12
-    assert group_epsilon(e, size) == size * e
-    assert group_rho(e, size) == size * size * e
-    event = grouped(ApproximateDPEvent(e, d), size)
+    assert group_epsilon(epsilon=e, size=size) == size * e
+    assert group_rho(rho=e, size=size) == size * size * e
+    event = grouped(ApproximateDPEvent(epsilon=e, delta=d), size)
     assert (event.epsilon, event.delta) == (size * e, Fraction(got))
-    assert grouped(ApproximateDPEvent(50, d), 2) is None  # delta would be 1
+    assert (
+        grouped(ApproximateDPEvent(epsilon=50, delta=d), 2) is None
+    )  # delta would be 1
 
 
 def test_a_mechanism_that_meets_the_group_delta():
@@ -110,13 +130,18 @@ def test_a_mechanism_that_meets_the_group_delta():
         assert high - math.exp(epsilon) * low == pytest.approx(delta)
         assert (1 - low) - math.exp(epsilon) * (1 - high) <= delta
     meets = chance[-1] - math.exp(size * epsilon) * chance[0]
-    assert group_delta(epsilon, delta, size) == pytest.approx(meets, rel=1e-12)
+    assert group_delta(epsilon=epsilon, delta=delta, size=size) == pytest.approx(
+        meets, rel=1e-12
+    )
     assert meets > size * delta
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_trade_off_of_a_group_is_the_power_after_the_power(size):
-    event = TradeOffEvent((0, 0.25, 0.5, 1), (0.75, 0.25, 0.125, 0))
+    event = TradeOffEvent(
+        false_positive_rates=(0, 0.25, 0.5, 1),
+        false_negative_rates=(0.75, 0.25, 0.125, 0),
+    )
     group = grouped(event, size)
 
     def power(x):

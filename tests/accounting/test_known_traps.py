@@ -35,19 +35,31 @@ def test_the_analytic_formula_is_no_bound_for_the_discrete_gaussian(sigma, least
     ratios, ours = [], []
     for epsilon in np.linspace(0, 8 / sigma, 300).tolist():
         true = hockey_stick(p, q, epsilon)
-        ratios.append(true / conversions.gaussian_delta(epsilon, 1, sigma))
-        ours.append(true / conversions.discrete_gaussian_delta(epsilon, 1, sigma))
+        ratios.append(
+            true
+            / conversions.gaussian_delta(epsilon=epsilon, sensitivity=1, sigma=sigma)
+        )
+        ours.append(
+            true
+            / conversions.discrete_gaussian_delta(
+                epsilon=epsilon, sensitivity=1, sigma=sigma
+            )
+        )
     assert max(ratios) > least
     assert max(ours) <= 1 + 1e-9
 
 
 def test_continuous_rho_is_no_bound_for_the_discrete_laplace():
-    assert conversions.laplace_rho(1, 0.5) == pytest.approx(1.1353352832366128)
-    assert conversions.discrete_laplace_rho(1, 0.5) == pytest.approx(1.5231883119115297)
+    assert conversions.laplace_rho(sensitivity=1, scale=0.5) == pytest.approx(
+        1.1353352832366128
+    )
+    assert conversions.discrete_laplace_rho(sensitivity=1, scale=0.5) == pytest.approx(
+        1.5231883119115297
+    )
     x = np.arange(-200, 201)
     law = DiscreteLaplace(0.5)
     divergence = float(np.sum(law.pmf(x) * (law.logpmf(x) - law.logpmf(x + 1))))
-    assert divergence > 1.5 > conversions.laplace_rho(1, 0.5)
+    assert divergence > 1.5 > conversions.laplace_rho(sensitivity=1, scale=0.5)
 
 
 def test_flooring_the_continuous_cut_breaks_delta():
@@ -57,9 +69,16 @@ def test_flooring_the_continuous_cut_breaks_delta():
     weights = np.exp(-np.abs(x).astype(float))
     floored = weights[-1] / weights.sum()
     assert floored > 1.04 * delta
-    bound = calibration.truncated_laplace_bound(epsilon, delta)
+    bound = calibration.truncated_laplace_bound(
+        epsilon=epsilon, delta=delta, sensitivity=1
+    )
     assert bound == cut + 1
-    assert conversions.truncated_laplace_delta(epsilon, 1, 1, bound) <= delta
+    assert (
+        conversions.truncated_laplace_delta(
+            epsilon=epsilon, sensitivity=1, scale=1, bound=bound
+        )
+        <= delta
+    )
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
@@ -69,7 +88,9 @@ def test_one_coordinate_is_the_worst_of_an_l1_budget(scale):
     law = DiscreteLaplace(scale)
     shifted = {s: (law.pmf(x), law.pmf(x + s)) for s in range(budget + 1)}
     for epsilon in np.linspace(0, budget / scale, 13).tolist():
-        whole = conversions.discrete_laplace_delta(epsilon, budget, scale)
+        whole = conversions.discrete_laplace_delta(
+            epsilon=epsilon, sensitivity=budget, scale=scale
+        )
         for first in range(1, budget):
             p = np.outer(shifted[first][0], shifted[budget - first][0])
             q = np.outer(shifted[first][1], shifted[budget - first][1])
@@ -106,27 +127,44 @@ def test_enlarging_a_pattern_never_helps(sigma):
 def test_the_classic_gaussian_sigma_fails_beyond_epsilon_one():
     epsilon, delta = 10, 1e-5
     classic = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    assert conversions.gaussian_delta(epsilon, 1, classic) > delta
-    sigma = calibration.discrete_gaussian_sigma(epsilon, delta)
-    assert conversions.discrete_gaussian_delta(epsilon, 1, sigma) <= delta
+    assert (
+        conversions.gaussian_delta(epsilon=epsilon, sensitivity=1, sigma=classic)
+        > delta
+    )
+    sigma = calibration.discrete_gaussian_sigma(
+        epsilon=epsilon, delta=delta, sensitivity=1
+    )
+    assert (
+        conversions.discrete_gaussian_delta(epsilon=epsilon, sensitivity=1, sigma=sigma)
+        <= delta
+    )
 
 
 def test_tiny_epsilon_is_not_optimistic():
     # A difference of two normal tails loses the digits that decide here.
-    sigma = calibration.discrete_gaussian_sigma(1e-8, 1e-15)
+    sigma = calibration.discrete_gaussian_sigma(
+        epsilon=1e-8, delta=1e-15, sensitivity=1
+    )
     assert sigma == pytest.approx(458412190.43, rel=1e-10)
-    assert conversions.gaussian_delta(1e-8, 1, 458412021) > 1.000008e-15
+    assert (
+        conversions.gaussian_delta(epsilon=1e-8, sensitivity=1, sigma=458412021)
+        > 1.000008e-15
+    )
 
 
 def test_gaussian_is_better_than_its_own_rho():
-    gaussian = conversions.gaussian_epsilon(1e-5, 1, 1)
-    concentrated = conversions.zcdp_epsilon(1e-5, 0.5)
+    gaussian = conversions.gaussian_epsilon(delta=1e-5, sensitivity=1, sigma=1)
+    concentrated = conversions.zcdp_epsilon(delta=1e-5, rho=0.5)
     assert gaussian == pytest.approx(4.377178, abs=1e-6)
     assert concentrated == pytest.approx(4.728387, abs=1e-6)
-    assert gaussian < event_epsilon(DiscreteGaussianEvent(1, 1), 1e-5) < concentrated
+    assert (
+        gaussian
+        < event_epsilon(DiscreteGaussianEvent(sensitivity=1, sigma=1), 1e-5)
+        < concentrated
+    )
 
 
 def test_events_of_one_law_are_accounted_alike():
-    event = DiscreteLaplaceEvent(3, 4)
+    event = DiscreteLaplaceEvent(sensitivity=3, scale=4)
     assert event_epsilon(event) == 0.75
     assert event_epsilon(event, 1e-3) < 0.75

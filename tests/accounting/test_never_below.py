@@ -59,7 +59,7 @@ def response(rng):
     if p + q > 1:
         p, q = p / (p + q), q / (p + q)
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    event = RandomizedResponseEvent(p, q, relation)
+    event = RandomizedResponseEvent(p=p, q=q, neighboring_relation=relation)
     a, b = number(p), number(q)
     return event, [([a, b, 1 - a - b], [b, a, 1 - a - b])]
 
@@ -75,7 +75,7 @@ def broken(rng):
     kept = 1 - number(d)
     left = [kept * p[0], kept * p[1], number(d), 0]
     right = [kept * q[0], kept * q[1], 0, number(d)]
-    return ApproximateDPEvent(e, d), [(left, right)]
+    return ApproximateDPEvent(epsilon=e, delta=d), [(left, right)]
 
 
 def discrete_laplace(rng):
@@ -85,7 +85,9 @@ def discrete_laplace(rng):
     masses = [(1 - q) / (1 + q) * q**j for j in range(shift)]
     masses[0] = 1 / (1 + q)
     masses.append(q**shift / (1 + q))
-    return DiscreteLaplaceEvent(shift, scale), [(masses, masses[::-1])]
+    return DiscreteLaplaceEvent(sensitivity=shift, scale=scale), [
+        (masses, masses[::-1])
+    ]
 
 
 def bounded_range(rng):

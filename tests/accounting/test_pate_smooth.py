@@ -52,7 +52,7 @@ def neighbours(votes):
 def test_smooth_sensitivity_on_all_votes(teachers, labels, sigma, order, beta):
     found = {
         votes: data_dependent_pate_smooth_sensitivity(
-            votes, sigma, order, smoothness=beta
+            votes, sigma=sigma, order=order, smoothness=beta
         )
         for votes in histograms(teachers, labels)
     }
@@ -80,7 +80,7 @@ def test_the_divergence_bounds_that_of_two_labels(sigma, order):
     for gap in range(2, 41, 2):
         votes = (20 + gap // 2, 20 - gap // 2)
         claimed = data_dependent_pate_smooth_sensitivity(
-            votes, sigma, order, smoothness=0.1
+            votes, sigma=sigma, order=order, smoothness=0.1
         ).divergence
         for other in (gap - 2, gap + 2):
             p, q = (wins(gap), wins(-gap)), (wins(other), wins(-other))
@@ -94,16 +94,23 @@ def test_queries_add_up():
     rng = np.random.default_rng(3)
     one, two = rng.multinomial(30, [0.8, 0.1, 0.1], size=2)
     setting = {"smoothness": 0.1}
-    both = data_dependent_pate_smooth_sensitivity([one, two], 2, 3, **setting)
+    both = data_dependent_pate_smooth_sensitivity(
+        [one, two], sigma=2, order=3, **setting
+    )
     parts = [
-        data_dependent_pate_smooth_sensitivity(v, 2, 3, **setting) for v in (one, two)
+        data_dependent_pate_smooth_sensitivity(v, sigma=2, order=3, **setting)
+        for v in (one, two)
     ]
     assert both.divergence == pytest.approx(sum(part.divergence for part in parts))
     sizes = [part.smooth_sensitivity for part in parts]
     assert max(sizes) <= both.smooth_sensitivity <= sum(sizes) * (1 + 1e-12)
     # clear majorities are cheap, and are so on the lattice nearly as by the theorem
-    clear = data_dependent_pate_smooth_sensitivity([(200, 20, 30)], 20, 8, **setting)
-    exact = data_dependent_pate_divergence((200, 20, 30), "gaussian", 20, 8)
+    clear = data_dependent_pate_smooth_sensitivity(
+        [(200, 20, 30)], sigma=20, order=8, **setting
+    )
+    exact = data_dependent_pate_divergence(
+        (200, 20, 30), noise="gaussian", width=20, order=8
+    )
     assert exact <= clear.divergence * (1 + 1e-9) < exact * 1.5
 
 
@@ -113,7 +120,7 @@ def test_queries_add_up():
 def test_the_cost_of_noise_with_a_smooth_scale(order, sigma, beta):
     # Renyi divergence of normal laws with scales 1 and e^b, means as far apart as the
     # smaller scale allows, by a sum.
-    claimed = smooth_sensitivity_divergence(order, sigma, beta)
+    claimed = smooth_sensitivity_divergence(order=order, sigma=sigma, smoothness=beta)
     x = np.linspace(-40 * sigma, 40 * sigma, 200_001)
     worst = 0.0
     for b in np.linspace(-beta, beta, 9).tolist():
@@ -129,7 +136,9 @@ def test_the_cost_of_noise_with_a_smooth_scale(order, sigma, beta):
 
 def test_the_release_on_a_grid_costs_no_more():
     order, scale, beta = 3.0, 2, 0.05
-    m = PATEDivergence(1, order, smoothness=beta, scale=scale, granularity=1)
+    m = PATEDivergence(
+        sigma=1, order=order, smoothness=beta, scale=scale, granularity=1
+    )
     x = np.arange(-150, 151)
     for small in (0.3, 2.0):  # the smaller scale's sensitivity, in units of the grid
         wide = small * math.exp(beta)
@@ -144,9 +153,11 @@ def test_the_release_on_a_grid_costs_no_more():
 def test_releases_are_near_the_divergence():
     with pytest.warns(fastdp.exceptions.InsecureStreamWarning):
         stream = FixedStream(bytes(32))
-    m = PATEDivergence(20, 8, smoothness=0.05, scale=4)
+    m = PATEDivergence(sigma=20, order=8, smoothness=0.05, scale=4)
     votes = np.array([[200, 20, 30], [90, 80, 80]] * 20)
-    found = data_dependent_pate_smooth_sensitivity(votes, 20, 8, smoothness=0.05)
+    found = data_dependent_pate_smooth_sensitivity(
+        votes, sigma=20, order=8, smoothness=0.05
+    )
     drawn = [m.release(votes, stream=stream) for _ in range(400)]
     noise = 4 * found.smooth_sensitivity
     assert abs(np.mean(drawn) - found.divergence) < 5.5 * noise / 20
@@ -155,7 +166,7 @@ def test_releases_are_near_the_divergence():
 
 
 def test_identity_and_event():
-    m = PATEDivergence(20, 8, smoothness=Fraction(1, 20), scale=4)
+    m = PATEDivergence(sigma=20, order=8, smoothness=Fraction(1, 20), scale=4)
     assert pickle.loads(pickle.dumps(m)) == m
     event = m.event()
     assert event.neighboring_relation is NeighboringRelation.REPLACE_ONE
@@ -164,51 +175,52 @@ def test_identity_and_event():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+    ("change", "message"),
     [
-        ((20, 1), {"smoothness": 0.1, "scale": 4}, "order must be > 1"),
-        ((0, 2), {"smoothness": 0.1, "scale": 4}, "sigma must be"),
-        ((20, 8), {"smoothness": 0.1, "scale": 4}, "smoothness must be < -ln"),
-        ((20, 8), {"smoothness": 0.01, "scale": 1}, "scale must be >= 2"),
-        ((20, 8), {"smoothness": 0.01, "scale": 2**54}, "scale must be <= 2"),
-        ((1e-200, 8), {"smoothness": 0.01, "scale": 4}, "sigma must be larger"),
+        ({"order": 1}, "order must be > 1"),
+        ({"sigma": 0}, "sigma must be"),
+        ({"smoothness": 0.1}, "smoothness must be < -ln"),
+        ({"scale": 1}, "scale must be >= 2"),
+        ({"scale": 2**54}, "scale must be <= 2"),
+        ({"sigma": 1e-200}, "sigma must be larger"),
+        ({"sigma": Fraction(1, 10**400)}, "sigma must be larger"),
         (
-            (Fraction(1, 10**400), 8),
-            {"smoothness": 0.01, "scale": 4},
-            "sigma must be larger",
-        ),
-        (
-            (1, 4),
-            {"smoothness": 0.02, "scale": 13.5, "granularity": 2.0**-55},
+            {"sigma": 1, "order": 4, "smoothness": 0.02, "scale": 13.5}
+            | {"granularity": 2.0**-55},
             r"granularity must be in \[1.4988e-15, 2\*\*937\] for 1 queries",
         ),
         (
-            (1, 4),
-            {"smoothness": 0.02, "scale": 13.5, "granularity": 2.0**938},
+            {"sigma": 1, "order": 4, "smoothness": 0.02, "scale": 13.5}
+            | {"granularity": 2.0**938},
             "granularity must be in",
         ),
     ],
 )
-def test_refusals(arguments, options, message):
+def test_refusals(change, message):
+    arguments = {"sigma": 20, "order": 8, "smoothness": 0.01, "scale": 4, **change}
     with pytest.raises(ParameterError, match=message):
-        PATEDivergence(*arguments, **options)
+        PATEDivergence(**arguments)
 
 
 def test_votes_of_a_wrong_kind():
     with pytest.raises(DTypeError, match="votes must be integers in one dimension or"):
-        data_dependent_pate_smooth_sensitivity([[0.5, 1]], 1, 2, smoothness=0.1)
+        data_dependent_pate_smooth_sensitivity(
+            [[0.5, 1]], sigma=1, order=2, smoothness=0.1
+        )
     with pytest.raises(
         ParameterError, match="votes must be for one query or more of two"
     ):
-        data_dependent_pate_smooth_sensitivity([[1]], 1, 2, smoothness=0.1)
+        data_dependent_pate_smooth_sensitivity([[1]], sigma=1, order=2, smoothness=0.1)
     with pytest.raises(ParameterError, match="order must be > 1"):
-        data_dependent_pate_smooth_sensitivity([2, 1], 1, 1, smoothness=0.1)
+        data_dependent_pate_smooth_sensitivity([2, 1], sigma=1, order=1, smoothness=0.1)
 
 
 def test_no_votes_raise_where_others_of_their_shape_do_not():
     # Fifty tied rows have the largest smooth sensitivity, fifty clear ones hardly any.
     # The first raised, with its sensitivity in the message.
-    m = PATEDivergence(1, 4, smoothness=0.02, scale=13.5, granularity=2.0**-45)
+    m = PATEDivergence(
+        sigma=1, order=4, smoothness=0.02, scale=13.5, granularity=2.0**-45
+    )
     tied, clear = np.full((50, 3), 5), np.array([[10**9, 0, 0]] * 50)
     messages = set()
     for votes in (tied, clear):
@@ -223,11 +235,11 @@ def test_no_votes_raise_where_others_of_their_shape_do_not():
 def test_the_finest_granularity_that_is_taken_serves_the_worst_votes(queries):
     setting = {"smoothness": 0.02, "scale": Fraction(27, 2) + Fraction(1, 3**700)}
     finest = Fraction(27, 2) * queries * 4 / 2**55 * (1 + Fraction(1, 10**6))
-    m = PATEDivergence(1, 4, granularity=finest, **setting)
+    m = PATEDivergence(sigma=1, order=4, granularity=finest, **setting)
     assert math.isfinite(m.release(np.zeros((queries, 3), np.int64)))
     with pytest.raises(ParameterError, match="granularity"):
         PATEDivergence(
-            1, 4, granularity=finest * (1 - Fraction(1, 10**5)), **setting
+            sigma=1, order=4, granularity=finest * (1 - Fraction(1, 10**5)), **setting
         ).release(np.zeros((queries, 3), np.int64))
 
 
@@ -242,7 +254,7 @@ def test_the_finest_granularity_that_is_taken_serves_the_worst_votes(queries):
     ],
 )
 def test_votes_of_any_size_are_clamped(votes):
-    m = PATEDivergence(20, 8, smoothness=0.05, scale=4)
+    m = PATEDivergence(sigma=20, order=8, smoothness=0.05, scale=4)
     inside = [[min(max(int(v), 0), 10**12) for v in row] for row in votes]
     with pytest.warns(fastdp.exceptions.InsecureStreamWarning):
         first, second = FixedStream(bytes(32)), FixedStream(bytes(32))
@@ -250,7 +262,7 @@ def test_votes_of_any_size_are_clamped(votes):
 
 
 def test_votes_that_are_no_array_are_refused_whatever_they_hold():
-    m = PATEDivergence(20, 8, smoothness=0.05, scale=4)
+    m = PATEDivergence(sigma=20, order=8, smoothness=0.05, scale=4)
     for votes in ([[1, 2]], [[2**70, 2]]):
         with pytest.raises(DTypeError, match="votes must be an ndarray, got list"):
             m.release(votes)

@@ -54,7 +54,7 @@ def test_renyi_accountant_of_sampled_noise(rate, sigma, steps):
     event = peer.PoissonSampledDpEvent(rate, peer.GaussianDpEvent(sigma))
     theirs.compose(peer.SelfComposedDpEvent(event, steps))
     ours = RDPAccountant().compose(
-        PoissonSampledEvent(rate, GaussianEvent(1, sigma)), steps
+        PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), steps
     )
     for delta in (1e-5, 1e-9):
         peer_epsilon = theirs.get_epsilon(delta)
@@ -70,7 +70,7 @@ def test_renyi_curve_of_laplace_noise_at_small_epsilon():
     with mp.workdps(60):
         e = mp.mpf("1e-6")
         true = mp.log(mp.exp(e) * 2 / 3 + mp.exp(-2 * e) / 3)
-    ours = float(renyi_divergence(LaplaceEvent(1, 10**6), [2.0])[0])
+    ours = float(renyi_divergence(LaplaceEvent(sensitivity=1, scale=10**6), [2.0])[0])
     assert 0 <= ours / true - 1 < 1e-12
     assert abs(accountant._rdp[0] / float(true) - 1) > 1e-12  # digits lost
 
@@ -81,11 +81,11 @@ def test_profiles_of_single_mechanisms(scale):
     laplace = losses.from_laplace_mechanism(scale, value_discretization_interval=1e-4)
     gaussian = losses.from_gaussian_mechanism(scale, value_discretization_interval=1e-4)
     for epsilon in (0.01, 0.1, 0.5):
-        ours = event_delta(LaplaceEvent(1, scale), epsilon)
+        ours = event_delta(LaplaceEvent(sensitivity=1, scale=scale), epsilon)
         theirs = laplace.get_delta_for_epsilon(epsilon)
         assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-8)
         assert ours <= theirs * (1 + 1e-9) + 1e-12
-        ours = event_delta(GaussianEvent(1, scale), epsilon)
+        ours = event_delta(GaussianEvent(sensitivity=1, sigma=scale), epsilon)
         assert ours == pytest.approx(
             gaussian.get_delta_for_epsilon(epsilon), rel=1e-3, abs=1e-8
         )
@@ -97,7 +97,7 @@ def test_discrete_laws():
         theirs = losses.from_discrete_laplace_mechanism(
             a, sensitivity=2, value_discretization_interval=1e-4
         )
-        event = DiscreteLaplaceEvent(2, Fraction(1) / Fraction(a))
+        event = DiscreteLaplaceEvent(sensitivity=2, scale=Fraction(1) / Fraction(a))
         for epsilon in (0.1, a):
             ours = event_delta(event, epsilon)
             assert ours == pytest.approx(
@@ -108,7 +108,10 @@ def test_discrete_laws():
             sigma, value_discretization_interval=1e-4
         )
         for epsilon in (0.1, 1.0):
-            ours = event_delta(DiscreteGaussianEvent(1, sigma, 1), epsilon)
+            ours = event_delta(
+                DiscreteGaussianEvent(sensitivity=1, sigma=sigma, coordinates=1),
+                epsilon,
+            )
             assert ours == pytest.approx(
                 theirs.get_delta_for_epsilon(epsilon), rel=1e-3, abs=1e-9
             )
@@ -120,7 +123,7 @@ def test_optimal_composition_between_lattice_points():
     parameters = common.DifferentialPrivacyParameters(0.1, 0)
     accountant = ApproximateAccountant().compose(PureDPEvent(Fraction(1, 10)), 100)
     for delta in (1e-3, 1e-6):
-        theirs = module.advanced_composition(parameters, 100, delta)
+        theirs = module.advanced_composition(epsilon=parameters, count=100, slack=delta)
         ours = accountant.epsilon(delta)
         assert ours <= theirs < ours + 0.2 + 1e-9  # only multiples of the lattice
 
@@ -131,10 +134,10 @@ def test_calibrated_noise_at_tiny_epsilon():
     common = imported("dp_accounting.pld.common")
     parameters = common.DifferentialPrivacyParameters(1e-8, 1e-15)
     theirs = module.get_smallest_gaussian_noise(parameters, 1, 1)
-    delta = conversions.gaussian_delta(1e-8, 1, theirs)
+    delta = conversions.gaussian_delta(epsilon=1e-8, sensitivity=1, sigma=theirs)
     assert delta > 1e-15 * (1 + 1e-6)
     sigma = theirs * (1 + 3e-6)  # what is needed, up to the width of the claim
-    assert conversions.gaussian_delta(1e-8, 1, sigma) < 1e-15
+    assert conversions.gaussian_delta(epsilon=1e-8, sensitivity=1, sigma=sigma) < 1e-15
 
 
 # ---- opendp ------------------------------------------------------------------------
@@ -150,7 +153,11 @@ def test_conversion_from_zero_concentrated(rho):
     profile = measurement.map(1.0)
     for delta in (1e-3, 1e-9):
         theirs = profile.epsilon(delta)
-        ours = ZCDPAccountant().compose(GaussianEvent(1, scale)).epsilon(delta)
+        ours = (
+            ZCDPAccountant()
+            .compose(GaussianEvent(sensitivity=1, sigma=scale))
+            .epsilon(delta)
+        )
         assert ours == pytest.approx(theirs, rel=1e-9)
 
 
@@ -162,10 +169,14 @@ def test_readings_of_a_pair():
     analysis = imported("riskcal.analysis")
     for epsilon, delta in ((0.1, 1e-6), (1.0, 0.01), (4.0, 0)):
         theirs = analysis.get_advantage_for_epsilon_delta(epsilon, delta)
-        assert readings.largest_advantage(epsilon, delta) == pytest.approx(theirs)
+        assert readings.largest_advantage(
+            epsilon=epsilon, delta=delta
+        ) == pytest.approx(theirs)
         for rate in (0.01, 0.3):
             beta = analysis.get_beta_for_epsilon_delta(epsilon, delta, rate)
-            power = readings.largest_power(epsilon, delta, rate)
+            power = readings.largest_power(
+                epsilon=epsilon, delta=delta, false_positive_rate=rate
+            )
             assert power == pytest.approx(1 - float(beta), abs=1e-12)
 
 
@@ -176,6 +187,6 @@ def test_analytic_gaussian():
     utils = imported("autodp.dp_bank")
     for sigma in (1.0, 5.0):
         theirs = float(np.squeeze(utils.get_eps_ana_gaussian(sigma, 1e-6)))
-        assert event_epsilon(GaussianEvent(1, sigma), 1e-6) == pytest.approx(
-            theirs, rel=1e-6
-        )
+        assert event_epsilon(
+            GaussianEvent(sensitivity=1, sigma=sigma), 1e-6
+        ) == pytest.approx(theirs, rel=1e-6)

@@ -26,7 +26,7 @@ from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 
 def sampled(rate, sigma):
-    return PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+    return PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma))
 
 
 def accountant(*steps):
@@ -52,7 +52,9 @@ def test_known_values(rate, sigma, count, delta, epsilon):
 
 
 def test_epsilon_and_delta_are_inverse():
-    known = accountant((sampled(Fraction(1, 50), 2), 500), (GaussianEvent(1, 9), 3))
+    known = accountant(
+        (sampled(Fraction(1, 50), 2), 500), (GaussianEvent(sensitivity=1, sigma=9), 3)
+    )
     for epsilon in (0.1, 1, 3):
         delta = known.delta_bounds(epsilon)
         back = known.epsilon_bounds(delta.estimate)
@@ -63,9 +65,9 @@ def test_epsilon_and_delta_are_inverse():
 
 
 def test_gaussian_noise_alone_is_one_mechanism():
-    many = accountant((GaussianEvent(1, 10), 100), (GDPEvent(0.5), 4))
+    many = accountant((GaussianEvent(sensitivity=1, sigma=10), 100), (GDPEvent(0.5), 4))
     bounds = many.delta_bounds(1)
-    true = conversions.gaussian_delta(1, 1, 1 / math.sqrt(2))
+    true = conversions.gaussian_delta(epsilon=1, sensitivity=1, sigma=1 / math.sqrt(2))
     assert bounds.lower <= true <= bounds.upper * (1 + 1e-12)
     assert bounds.certificate == "closed form"
     assert bounds.upper - bounds.lower < 1e-10 * true
@@ -73,8 +75,10 @@ def test_gaussian_noise_alone_is_one_mechanism():
 
 def test_the_contour_agrees_with_the_closed_form():
     """A sampled step that hardly tells anything makes the integral do the rest."""
-    mixed = accountant((GaussianEvent(1, 1), 1), (sampled(1e-9, 100), 1))
-    alone = accountant((GaussianEvent(1, 1), 1))
+    mixed = accountant(
+        (GaussianEvent(sensitivity=1, sigma=1), 1), (sampled(1e-9, 100), 1)
+    )
+    alone = accountant((GaussianEvent(sensitivity=1, sigma=1), 1))
     for epsilon in (0, 0.5, 2, 6, 30):
         a, b = mixed.ln_delta_bounds(epsilon), alone.ln_delta_bounds(epsilon)
         assert a.certificate == "contour"
@@ -88,13 +92,17 @@ def test_a_single_sampled_step_is_exact():
     bounds = one.delta_bounds(0.5)
     inner = math.log1p(math.expm1(0.5) / 0.1)
     assert bounds.estimate == pytest.approx(
-        0.1 * conversions.gaussian_delta(inner, 1, 1), rel=1e-11
+        0.1 * conversions.gaussian_delta(epsilon=inner, sensitivity=1, sigma=1),
+        rel=1e-11,
     )
 
 
 def test_sampling_with_certainty_is_no_sampling():
-    event = PoissonSampledEvent(1, GaussianEvent(1, 5))
-    a, b = accountant((event, 7)), accountant((GaussianEvent(1, 5), 7))
+    event = PoissonSampledEvent(1, GaussianEvent(sensitivity=1, sigma=5))
+    a, b = (
+        accountant((event, 7)),
+        accountant((GaussianEvent(sensitivity=1, sigma=5), 7)),
+    )
     assert a.epsilon_bounds(1e-6) == b.epsilon_bounds(1e-6)
 
 
@@ -105,7 +113,11 @@ def test_nested_samples_multiply():
 
 
 def test_order_and_grouping_do_not_matter():
-    parts = [(sampled(0.02, 1), 60), (sampled(0.01, 2), 40), (GaussianEvent(1, 8), 2)]
+    parts = [
+        (sampled(0.02, 1), 60),
+        (sampled(0.01, 2), 40),
+        (GaussianEvent(sensitivity=1, sigma=8), 2),
+    ]
     a = accountant(*parts)
     b = accountant(*parts[::-1])
     c = accountant(*[(event, 1) for event, n in parts for _ in range(n)])
@@ -117,15 +129,17 @@ def test_order_and_grouping_do_not_matter():
 
 
 def test_composing_after_reading_gives_what_composing_first_does():
-    known = accountant((sampled(0.01, 1), 1000), (GaussianEvent(1, 20), 3))
+    known = accountant(
+        (sampled(0.01, 1), 1000), (GaussianEvent(sensitivity=1, sigma=20), 3)
+    )
     known.epsilon_bounds(1e-6)
     known.compose(sampled(0.03, 2), 50)
-    known.compose(GaussianEvent(1, 30), 2)
+    known.compose(GaussianEvent(sensitivity=1, sigma=30), 2)
     fresh = accountant(
         (sampled(0.01, 1), 1000),
-        (GaussianEvent(1, 20), 3),
+        (GaussianEvent(sensitivity=1, sigma=20), 3),
         (sampled(0.03, 2), 50),
-        (GaussianEvent(1, 30), 2),
+        (GaussianEvent(sensitivity=1, sigma=30), 2),
     )
     a, b = known.epsilon_bounds(1e-6), fresh.epsilon_bounds(1e-6)
     assert a.estimate == pytest.approx(b.estimate, rel=1e-12)
@@ -182,11 +196,13 @@ def test_extreme_noise_has_the_bound_of_rho(sigma):
 @pytest.mark.parametrize(
     "event",
     [
-        LaplaceEvent(1, 1),
-        DiscreteLaplaceEvent(3, 4),
+        LaplaceEvent(sensitivity=1, scale=1),
+        DiscreteLaplaceEvent(sensitivity=3, scale=4),
         PureDPEvent(Fraction(1, 2)),
-        RandomizedResponseEvent(0.5, 0.2, NeighboringRelation.ADD_OR_REMOVE_ONE),
-        ApproximateDPEvent(Fraction(1, 2), Fraction(1, 1000)),
+        RandomizedResponseEvent(
+            p=0.5, q=0.2, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE
+        ),
+        ApproximateDPEvent(epsilon=Fraction(1, 2), delta=Fraction(1, 1000)),
     ],
 )
 def test_a_single_event_has_its_own_profile(event):
@@ -224,7 +240,7 @@ def test_pure_events_compose_to_a_binomial_law(count):
 
 
 def test_approximate_events_lose_their_deltas():
-    event = ApproximateDPEvent(Fraction(1, 10), Fraction(1, 10**7))
+    event = ApproximateDPEvent(epsilon=Fraction(1, 10), delta=Fraction(1, 10**7))
     known = accountant((event, 50))
     pure = binomial_delta(50, 0.1, 1.0)
     true = 1 - (1 - 1e-7) ** 50 * (1 - pure)
@@ -239,8 +255,8 @@ def test_approximate_events_lose_their_deltas():
 def test_mixes_of_all_kinds_are_bracketed_tightly():
     known = accountant(
         (sampled(0.05, 1), 40),
-        (LaplaceEvent(1, 5), 10),
-        (GaussianEvent(1, 6), 2),
+        (LaplaceEvent(sensitivity=1, scale=5), 10),
+        (GaussianEvent(sensitivity=1, sigma=6), 2),
         (PureDPEvent(Fraction(1, 8)), 5),
     )
     bounds = known.epsilon_bounds(1e-6)
@@ -260,7 +276,9 @@ def test_few_sampled_steps_are_bracketed_on_a_grid():
 
 def test_what_has_no_pair_is_refused():
     known = PLDAccountant()
-    other = GaussianEvent(1, 1, NeighboringRelation.REPLACE_ONE)
+    other = GaussianEvent(
+        sensitivity=1, sigma=1, neighboring_relation=NeighboringRelation.REPLACE_ONE
+    )
     with pytest.raises(UnsupportedEventError):
         known.compose(ZCDPEvent(1))
     with pytest.raises(UnsupportedEventError, match="ADD_OR_REMOVE_ONE"):

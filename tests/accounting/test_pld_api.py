@@ -49,7 +49,7 @@ def composed(event, count=1):
 
 
 def sampled(rate, sigma):
-    return PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+    return PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma))
 
 
 SGD = composed(sampled(0.01, 1), 2000)
@@ -91,7 +91,7 @@ def true_counts(x, epsilon, count):
 
 
 def test_the_trade_off_function_of_gaussian_noise_is_between_both():
-    lower, upper = composed(GaussianEvent(1, 2), 4).trade_off_bounds()
+    lower, upper = composed(GaussianEvent(sensitivity=1, sigma=2), 4).trade_off_bounds()
     for x in RATES:
         true = true_gaussian(x, 1)
         assert true - mp.mpf("1e-11") <= lower(x) <= true + mp.mpf("1e-15")
@@ -154,7 +154,9 @@ def test_the_trade_off_function_says_what_the_accountant_says(symmetric):
 
 
 def test_a_lost_mass_is_seen_at_once():
-    lower, upper = composed(ApproximateDPEvent(0.3, 1e-3), 2).trade_off_bounds()
+    lower, upper = composed(
+        ApproximateDPEvent(epsilon=0.3, delta=1e-3), 2
+    ).trade_off_bounds()
     lost = 1 - 0.999**2
     assert lower(0.0) <= 1 - lost <= upper(0.0) + 1e-16
     assert upper(0.0) - lower(0.0) < 1e-9
@@ -170,28 +172,32 @@ def test_more_points_come_closer_and_nothing_composed_tells_nothing():
 
 
 def test_readings_of_the_exact_function():
-    f = composed(GaussianEvent(1, 1)).trade_off()
+    f = composed(GaussianEvent(sensitivity=1, sigma=1)).trade_off()
     power = readings.largest_power_of_trade_off(f, [0.01, 0.05])
     true = [1 - float(true_gaussian(x, 1)) for x in (0.01, 0.05)]
     assert (power >= true).all()
     assert power == pytest.approx(true, rel=1e-10)
     assert power[1] <= readings.largest_power_of_profile(
-        composed(GaussianEvent(1, 1)).log_delta, 0.05
+        composed(GaussianEvent(sensitivity=1, sigma=1)).log_delta, 0.05
     )
     advantage = readings.largest_advantage_of_trade_off(f)
     assert advantage == pytest.approx(math.erf(0.5 / math.sqrt(2)), rel=1e-10)
-    posterior = readings.largest_posterior_of_trade_off(f, 0.1, 0.05)
+    posterior = readings.largest_posterior_of_trade_off(
+        f, prior=0.1, false_positive_rate=0.05
+    )
     likely = 0.1 * true[1]
     assert posterior == pytest.approx(likely / (likely + 0.9 * 0.05), rel=1e-10)
     # Pure privacy bounds the posterior at every rate, and response attains it.
     g = composed(PureDPEvent(1)).trade_off()
-    most = readings.largest_posterior(1, 0.3)
-    found = readings.largest_posterior_of_trade_off(g, 0.3, 1e-6)
+    most = readings.largest_posterior(epsilon=1, prior=0.3)
+    found = readings.largest_posterior_of_trade_off(
+        g, prior=0.3, false_positive_rate=1e-6
+    )
     assert found == pytest.approx(most, rel=1e-9)
     with pytest.raises(DTypeError, match="trade_off must be"):
         readings.largest_advantage_of_trade_off(1.0)
     with pytest.raises(ParameterError, match="false_positive_rate"):
-        readings.largest_posterior_of_trade_off(g, 0.3, 0)
+        readings.largest_posterior_of_trade_off(g, prior=0.3, false_positive_rate=0)
 
 
 # ---- profiles ------------------------------------------------------------------------
@@ -210,7 +216,7 @@ def test_profiles_are_their_points():
 
 @pytest.mark.parametrize("sigma", [0.05, 1, 1e4])
 def test_profiles_of_gaussian_noise_alone(sigma):
-    made = composed(GaussianEvent(1, sigma))
+    made = composed(GaussianEvent(sensitivity=1, sigma=sigma))
     epsilons = np.concatenate([[0.0], np.geomspace(1e-3 / sigma, 80 / sigma, 30)])
     lower, upper = made.ln_delta_profile(epsilons)
     assert ((upper - lower) <= 1e-11 * np.maximum(1, -upper)).all()
@@ -236,7 +242,7 @@ def test_epsilons_at_many_deltas(size):
 
 
 def test_epsilon_profiles_at_their_ends():
-    lossy = composed(ApproximateDPEvent(1, 0.01), 3)
+    lossy = composed(ApproximateDPEvent(epsilon=1, delta=0.01), 3)
     deltas = np.concatenate([np.geomspace(1e-6, 0.02, 10), np.linspace(0.04, 0.99, 9)])
     lower, upper = lossy.epsilon_profile(deltas)
     assert np.isinf(upper[deltas < 0.0297]).all()
@@ -287,8 +293,8 @@ def test_bad_points():
 
 MADE = [
     (sampled(0.01, 1), 10_000, 0.02),
-    (GaussianEvent(1, 1), 1, None),
-    (DiscreteLaplaceEvent(2, 3), 2, 0.05),
+    (GaussianEvent(sensitivity=1, sigma=1), 1, None),
+    (DiscreteLaplaceEvent(sensitivity=2, scale=3), 2, 0.05),
     (PureDPEvent(0.5), 3, None),
 ]
 
@@ -317,7 +323,7 @@ def direct(law, interval, epsilon):
 
 @pytest.mark.parametrize("interval", [0.3])
 def test_laws_of_laplace_noise_are_above_and_below_it_everywhere(interval):
-    made = composed(LaplaceEvent(1, 1))
+    made = composed(LaplaceEvent(sensitivity=1, scale=1))
     above = made.distribution(interval=interval)
     below = made.distribution(interval=interval, pessimistic=False)
     for epsilon in np.linspace(-1.3, 1.3, 101):
@@ -335,7 +341,10 @@ def test_laws_of_laplace_noise_are_above_and_below_it_everywhere(interval):
 
 
 def test_an_optimistic_law_has_no_tail_of_its_own():
-    for event, lost in ((GaussianEvent(1, 1), 0.0), (ApproximateDPEvent(1, 0.1), 0.1)):
+    for event, lost in (
+        (GaussianEvent(sensitivity=1, sigma=1), 0.0),
+        (ApproximateDPEvent(epsilon=1, delta=0.1), 0.1),
+    ):
         law = composed(event).distribution(pessimistic=False, tail_mass=1e-6)
         assert direct(law.removal, law.interval, 60.0) == pytest.approx(lost, abs=1e-10)
         assert law.removal.infinity_mass <= lost
@@ -353,30 +362,41 @@ def test_both_directions_are_exported_where_they_differ():
     assert not np.array_equal(law.removal.probabilities, law.addition.probabilities)
     for side in (law.removal, law.addition):
         assert math.fsum([*side.probabilities, side.infinity_mass]) >= 1
-    assert composed(GaussianEvent(1, 1)).distribution().addition is None
+    assert (
+        composed(GaussianEvent(sensitivity=1, sigma=1)).distribution().addition is None
+    )
 
 
 def test_an_optimistic_law_is_no_event_and_groups_are_not_exported():
-    law = composed(GaussianEvent(1, 1)).distribution(pessimistic=False)
+    law = composed(GaussianEvent(sensitivity=1, sigma=1)).distribution(
+        pessimistic=False
+    )
     with pytest.raises(UnsupportedEventError, match="pessimistic must be True"):
         law.event()
     with pytest.raises(UnsupportedEventError, match="at least one event"):
         PLDAccountant().distribution()
-    group = composed(GroupEvent(GaussianEvent(1, 1), 2))
+    group = composed(GroupEvent(GaussianEvent(sensitivity=1, sigma=1), 2))
     with pytest.raises(UnsupportedEventError, match="single individuals"):
         group.distribution()
 
 
 def test_relations_and_infinite_losses_are_kept():
     relation = NeighboringRelation.REPLACE_ONE
-    made = composed(ApproximateDPEvent(1, 0.001, relation), 2)
+    made = composed(
+        ApproximateDPEvent(epsilon=1, delta=0.001, neighboring_relation=relation), 2
+    )
     law = PrivacyLossDistribution.from_json(made.distribution().to_json())
     assert law.neighboring_relation is relation
     assert law.event().neighboring_relation is relation
     assert law.removal.infinity_mass == pytest.approx(1 - 0.999**2, rel=1e-9)
 
 
-GOOD = PrivacyLossDistribution(0.5, GridLosses(-1, np.array([0.25, 0.0, 0.75]), 0.0))
+GOOD = PrivacyLossDistribution(
+    0.5,
+    GridLosses(
+        lower_index=-1, probabilities=np.array([0.25, 0.0, 0.75]), infinity_mass=0.0
+    ),
+)
 
 
 def edited(*path_and_value):
@@ -462,7 +482,7 @@ def test_the_examples_of_the_page_run():
 # ---- the second method ------------------------------------------------------------
 
 CHECKED = [
-    (GaussianEvent(1, 1), 1, "closed form, checked by contour"),
+    (GaussianEvent(sensitivity=1, sigma=1), 1, "closed form, checked by contour"),
     (sampled(0.1, 2), 30, "contour, checked by grid"),
     (sampled(0.1, 2), 30_000, "contour, checked by another contour"),
 ]
@@ -510,7 +530,7 @@ def test_a_planted_error_of_either_method_is_found(monkeypatch):
 def test_where_there_is_no_second_method_it_is_said():
     bounds = PLDAccountant().epsilon_bounds(1e-6, check=True)
     assert bounds.upper == 0
-    made = composed(ApproximateDPEvent(1, 0.01), 3)
+    made = composed(ApproximateDPEvent(epsilon=1, delta=0.01), 3)
     assert made.epsilon_bounds(1e-6, check=True).upper == math.inf
 
 
@@ -520,10 +540,10 @@ def test_where_there_is_no_second_method_it_is_said():
 @pytest.mark.parametrize(
     ("family", "count", "low", "high"),
     [
-        (lambda s: GaussianEvent(1, s), 100, 1, 1000),
+        (lambda s: GaussianEvent(sensitivity=1, sigma=s), 100, 1, 1000),
         (lambda s: sampled(0.02, s), 200, 1, 4),
         (lambda q: sampled(q, 2), 2000, 5e-3, 0.03),
-        (lambda s: DiscreteLaplaceEvent(1, s), 20, 1, 1000),
+        (lambda s: DiscreteLaplaceEvent(sensitivity=1, scale=s), 20, 1, 1000),
         (lambda e: PureDPEvent(e), 50, 1e-4, 10),
         (lambda m: GDPEvent(m), 5, 1e-4, 10),
     ],
@@ -532,7 +552,15 @@ def test_where_there_is_no_second_method_it_is_said():
 def test_what_is_solved_for_meets_the_target_next_to_where_it_does_not(
     family, count, low, high
 ):
-    found = calibrate(family, (1, 1e-6), PLDAccountant, low=low, high=high, count=count)
+    found = calibrate(
+        family,
+        epsilon=1,
+        delta=1e-6,
+        accountant=PLDAccountant,
+        low=low,
+        high=high,
+        count=count,
+    )
     assert composed(family(found), count).epsilon(1e-6) <= 1
     assert composed(family(found), count).delta(1) <= 1e-6
     worse = min(
@@ -543,7 +571,7 @@ def test_what_is_solved_for_meets_the_target_next_to_where_it_does_not(
 
 
 def test_counts_through_the_exact_loss():
-    for event in (GaussianEvent(1, 50), PureDPEvent(Fraction(1, 20))):
-        count = calibrate_count(event, (1, 1e-6), PLDAccountant)
+    for event in (GaussianEvent(sensitivity=1, sigma=50), PureDPEvent(Fraction(1, 20))):
+        count = calibrate_count(event, epsilon=1, delta=1e-6, accountant=PLDAccountant)
         assert composed(event, count).epsilon(1e-6) <= 1
         assert composed(event, count + 1).epsilon(1e-6) > 1

@@ -124,7 +124,7 @@ def test_boxes_add_up_to_the_function():
 
 
 def bounds_of(rate, sigma, count, delta):
-    event = PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+    event = PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma))
     return PLDAccountant().compose(event, count).epsilon_bounds(delta)
 
 

@@ -154,25 +154,52 @@ def truth(directions, count, epsilon):
     return max(delta(law, count, epsilon) for law in laws)
 
 
-RESPONSE = RandomizedResponseEvent(Fraction(1, 2), Fraction(1, 5), ADD)
+RESPONSE = RandomizedResponseEvent(
+    p=Fraction(1, 2), q=Fraction(1, 5), neighboring_relation=ADD
+)
 KNOTS = (0, Fraction(1, 8), Fraction(1, 2), 1), (1, Fraction(1, 2), Fraction(1, 8), 0)
 LOSSY = (
     (0, Fraction(1, 4), Fraction(9, 10), 1),
     (Fraction(9, 10), Fraction(1, 4), 0, 0),
 )
 
+
+def stated(rates, misses):
+    return TradeOffEvent(false_positive_rates=rates, false_negative_rates=misses)
+
+
 #: An event, its laws in both directions, and counts.
 CASES = [
-    (DiscreteGaussianEvent(1, 1, 1), both(discrete_gaussian(1, 1)), (1, 2)),
     (
-        DiscreteGaussianEvent(2, Fraction(1, 2), 1),
+        DiscreteGaussianEvent(sensitivity=1, sigma=1, coordinates=1),
+        both(discrete_gaussian(1, 1)),
+        (1, 2),
+    ),
+    (
+        DiscreteGaussianEvent(sensitivity=2, sigma=Fraction(1, 2), coordinates=1),
         both(discrete_gaussian(2, 0.5)),
         (1, 2),
     ),
-    (DiscreteGaussianEvent(1, 3), both(discrete_gaussian(1, 3)), (1,)),
-    (TruncatedDiscreteLaplaceEvent(1, 2, 9), both(truncated(1, 2, 9)), (1, 3)),
-    (TruncatedDiscreteLaplaceEvent(3, 2, 9), both(truncated(3, 2, 9)), (1, 3)),
-    (TruncatedDiscreteLaplaceEvent(3, 2, 3), both(truncated(3, 2, 3)), (2,)),
+    (
+        DiscreteGaussianEvent(sensitivity=1, sigma=3),
+        both(discrete_gaussian(1, 3)),
+        (1,),
+    ),
+    (
+        TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=2, bound=9),
+        both(truncated(1, 2, 9)),
+        (1, 3),
+    ),
+    (
+        TruncatedDiscreteLaplaceEvent(sensitivity=3, scale=2, bound=9),
+        both(truncated(3, 2, 9)),
+        (1, 3),
+    ),
+    (
+        TruncatedDiscreteLaplaceEvent(sensitivity=3, scale=2, bound=3),
+        both(truncated(3, 2, 3)),
+        (2,),
+    ),
     (
         PoissonSampledEvent(0.25, RESPONSE),
         poisson(response("1/2", "1/5"), 0.25),
@@ -180,45 +207,65 @@ CASES = [
     ),
     (PoissonSampledEvent(0.75, PureDPEvent(2)), poisson(pure(2), 0.75), (1, 9)),
     (
-        PoissonSampledEvent(0.125, ApproximateDPEvent(1, Fraction(1, 1000))),
+        PoissonSampledEvent(
+            0.125, ApproximateDPEvent(epsilon=1, delta=Fraction(1, 1000))
+        ),
         poisson(pure(1, Fraction(1, 1000)), 0.125),
         (1, 5),
     ),
     (
-        PoissonSampledEvent(0.25, DiscreteLaplaceEvent(3, 2)),
+        PoissonSampledEvent(0.25, DiscreteLaplaceEvent(sensitivity=3, scale=2)),
         poisson(discrete_laplace(3, 2), 0.25),
         (1, 3),
     ),
     (
-        PoissonSampledEvent(0.25, TruncatedDiscreteLaplaceEvent(2, 2, 6)),
+        PoissonSampledEvent(
+            0.25, TruncatedDiscreteLaplaceEvent(sensitivity=2, scale=2, bound=6)
+        ),
         poisson(truncated(2, 2, 6), 0.25),
         (1, 3),
     ),
     (
-        PoissonSampledEvent(0.25, DiscreteGaussianEvent(1, 1, 1)),
+        PoissonSampledEvent(
+            0.25, DiscreteGaussianEvent(sensitivity=1, sigma=1, coordinates=1)
+        ),
         poisson(discrete_gaussian(1, 1), 0.25),
         (1, 2),
     ),
-    (TradeOffEvent(*KNOTS), both(trade_off(*KNOTS)), (1, 4)),
-    (TradeOffEvent(*LOSSY), both(trade_off(*LOSSY)), (1, 3)),
+    (stated(*KNOTS), both(trade_off(*KNOTS)), (1, 4)),
+    (stated(*LOSSY), both(trade_off(*LOSSY)), (1, 3)),
     (
-        PoissonSampledEvent(0.5, TradeOffEvent(*LOSSY)),
+        PoissonSampledEvent(0.5, stated(*LOSSY)),
         poisson(trade_off(*LOSSY), 0.5),
         (1, 3),
     ),
     (
-        SampledWithoutReplacementEvent(8, 2, PureDPEvent(1, REPLACE)),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=8,
+            sample_size=2,
+            event=PureDPEvent(1, neighboring_relation=REPLACE),
+        ),
         subset(pure(1), 0.25),
         (1, 5),
     ),
     (
-        SampledWithoutReplacementEvent(8, 2, DiscreteLaplaceEvent(2, 1, REPLACE)),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=8,
+            sample_size=2,
+            event=DiscreteLaplaceEvent(
+                sensitivity=2, scale=1, neighboring_relation=REPLACE
+            ),
+        ),
         subset(discrete_laplace(2, 1), 0.25),
         (1, 3),
     ),
     (
         SampledWithoutReplacementEvent(
-            8, 2, TruncatedDiscreteLaplaceEvent(2, 1, 5, REPLACE)
+            source_dataset_size=8,
+            sample_size=2,
+            event=TruncatedDiscreteLaplaceEvent(
+                sensitivity=2, scale=1, bound=5, neighboring_relation=REPLACE
+            ),
         ),
         subset(truncated(2, 1, 5), 0.25),
         (1, 3),
@@ -244,8 +291,12 @@ def test_bounds_contain_the_sum_over_all_outcomes(event, directions, count):
 
 def test_a_trade_off_function_and_its_inverse_say_one_thing():
     """Tests in either order: the larger of both functions holds."""
-    flat = TradeOffEvent((0, 0.25, 1), (0.75, 0.125, 0))
-    steep = TradeOffEvent((0, 0.125, 0.75, 1), (1, 0.25, 0, 0))
+    flat = TradeOffEvent(
+        false_positive_rates=(0, 0.25, 1), false_negative_rates=(0.75, 0.125, 0)
+    )
+    steep = TradeOffEvent(
+        false_positive_rates=(0, 0.125, 0.75, 1), false_negative_rates=(1, 0.25, 0, 0)
+    )
     seventh = Fraction(4, 7)
     rates = (0, seventh / 8, Fraction(3, 14), seventh, 1)  # the lines' crossings
     knots = rates, (1, seventh, Fraction(3, 14), seventh / 8, 0)
@@ -331,12 +382,19 @@ def two_steps(epsilon, e, q, removal):
     ],
 )
 def test_one_sample_of_laplace_noise(rate, scale):
-    known = PLDAccountant().compose(PoissonSampledEvent(rate, LaplaceEvent(1, scale)))
+    known = PLDAccountant().compose(
+        PoissonSampledEvent(rate, LaplaceEvent(sensitivity=1, scale=scale))
+    )
     e, q = 1 / number(scale), number(rate)
     for share in (0, 0.3, 0.9):
         epsilon = share * float(mp.log1p(q * mp.expm1(e)))
         true = max(
-            sampled_delta(lambda x: laplace_delta(x, e), mp.mpf(epsilon), q, removal)
+            sampled_delta(
+                lambda x: laplace_delta(x, e),
+                mp.mpf(epsilon),
+                q,
+                removal,
+            )
             for removal in (True, False)
         )
         found = known.delta_bounds(epsilon)
@@ -345,7 +403,9 @@ def test_one_sample_of_laplace_noise(rate, scale):
 
 
 def test_two_samples_of_laplace_noise():
-    known = PLDAccountant().compose(PoissonSampledEvent(0.25, LaplaceEvent(1, 1)), 2)
+    known = PLDAccountant().compose(
+        PoissonSampledEvent(0.25, LaplaceEvent(sensitivity=1, scale=1)), 2
+    )
     for epsilon in (0.0, 0.6):
         true = max(
             two_steps(mp.mpf(epsilon), mp.mpf(1), mp.mpf("0.25"), removal)
@@ -403,7 +463,11 @@ def two_subsets(epsilon, q, sigma):
     ],
 )
 def test_gaussian_noise_on_subsets(size, sigma, counts):
-    event = SampledWithoutReplacementEvent(10, size, GaussianEvent(1, sigma, REPLACE))
+    event = SampledWithoutReplacementEvent(
+        source_dataset_size=10,
+        sample_size=size,
+        event=GaussianEvent(sensitivity=1, sigma=sigma, neighboring_relation=REPLACE),
+    )
     q, s = mp.mpf(size) / 10, number(sigma)
     for count in counts:
         known = PLDAccountant().compose(event, count)

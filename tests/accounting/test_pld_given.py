@@ -1,5 +1,6 @@
 """Given privacy losses, bounded range, many steps, refusals, extremes and memory."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -69,7 +70,7 @@ def geometric(rate, top):
 
 def test_a_law_on_a_grid_is_composed_as_it_is():
     masses = geometric(0.25, 6)
-    event = privacy_loss_from_pmf(masses, 0.25, -6)
+    event = privacy_loss_from_pmf(masses, interval=0.25, lower_index=-6)
     assert sum(event.probabilities) <= 1
     square = np.convolve(masses, masses)
     losses = 0.25 * np.arange(-12, 13)
@@ -99,8 +100,13 @@ def cubed(losses, masses, epsilon):
 
 def test_directions_are_kept_apart():
     removal, addition = ((-0.5, 1), (0.25, 0.75)), ((-1, 0.5), (0.125, 0.625))
-    event = PrivacyLossEvent(*removal, *addition)
-    only = PrivacyLossEvent(*removal, *removal)
+    only = PrivacyLossEvent(losses=removal[0], probabilities=removal[1])
+    event = dataclasses.replace(
+        only, addition_losses=addition[0], addition_probabilities=addition[1]
+    )
+    only = dataclasses.replace(
+        only, addition_losses=removal[0], addition_probabilities=removal[1]
+    )
     assert accountant((only, 3)).delta_bounds(9).upper == 0
     for epsilon in (0, 0.4, 1):
         true = max(cubed(*removal, epsilon), cubed(*addition, epsilon))
@@ -113,7 +119,7 @@ def test_directions_are_kept_apart():
 def test_a_law_of_removal_says_what_that_of_addition_is():
     p, q = 0.75, 0.0625
     loss = Fraction(math.log(p / q))
-    event = PrivacyLossEvent((loss,), (p,))
+    event = PrivacyLossEvent(losses=(loss,), probabilities=(p,))
     for epsilon in (0, 1, 3):
         # P has 1/4 where Q has nothing, Q has 15/16 where P has nothing.
         true = max(0.25 + max(0, p - math.exp(epsilon) * q), 1 - q)
@@ -123,10 +129,14 @@ def test_a_law_of_removal_says_what_that_of_addition_is():
 
 
 def test_json_and_sparse_probabilities():
-    sparse = privacy_loss_from_pmf({3: 0.5, -3: 0.25}, Fraction(1, 10), 0, 0.25)
-    dense = privacy_loss_from_pmf([0.25, 0, 0, 0, 0, 0, 0.5], Fraction(1, 10), -3)
+    sparse = privacy_loss_from_pmf(
+        {3: 0.5, -3: 0.25}, interval=Fraction(1, 10), lower_index=0, infinity_mass=0.25
+    )
+    dense = privacy_loss_from_pmf(
+        [0.25, 0, 0, 0, 0, 0, 0.5], interval=Fraction(1, 10), lower_index=-3
+    )
     assert sparse == dense  # what is missing is infinite loss
-    both = privacy_loss_from_pmf([0.5], 1, 1, addition=dense)
+    both = privacy_loss_from_pmf([0.5], interval=1, lower_index=1, addition=dense)
     assert both.addition_losses == dense.losses
     for event in (sparse, both):
         assert Event.from_json(event.to_json()) == event
@@ -137,7 +147,7 @@ def test_rounded_probabilities_are_repaired_upward():
     masses = geometric(0.5, 9)
     for factor in (1 + 1e-13, 1 - 1e-13):
         rounded = masses * factor
-        event = privacy_loss_from_pmf(rounded, 0.5, -9)
+        event = privacy_loss_from_pmf(rounded, interval=0.5, lower_index=-9)
         values = [float(p) for p in event.probabilities]
         assert sum(event.probabilities) <= 1
         # From the second loss on nothing is taken off.
@@ -145,7 +155,7 @@ def test_rounded_probabilities_are_repaired_upward():
     losses = 0.5 * np.arange(-9, 10)
     shifted = masses * (masses @ np.exp(-losses)) ** -1 * (1 + 1e-12)
     shifted[-1] += 1 - shifted.sum() if shifted.sum() < 1 else 0
-    event = privacy_loss_from_pmf(shifted, 0.5, -9)
+    event = privacy_loss_from_pmf(shifted, interval=0.5, lower_index=-9)
     other = math.fsum(
         float(p) * math.exp(-float(x))
         for p, x in zip(event.probabilities, event.losses, strict=True)
@@ -159,12 +169,12 @@ def test_what_a_transform_leaves_is_read():
     """Numbers below 0 by rounding, and a mass of Q that rounding made too large."""
     masses = geometric(0.05, 60)
     masses[3] = -2e-18
-    event = privacy_loss_from_pmf(masses, 0.05, -60)
+    event = privacy_loss_from_pmf(masses, interval=0.05, lower_index=-60)
     assert len(event.losses) == 120
     masses = geometric(0.05, 60)
     masses *= 0.9999
     masses[:10] *= 1.004
-    event = privacy_loss_from_pmf(masses, 0.05, -60)
+    event = privacy_loss_from_pmf(masses, interval=0.05, lower_index=-60)
     losses = np.array(event.losses, float)
     other = float(np.array(event.probabilities, float) @ np.exp(-losses))
     assert masses.sum() < 1
@@ -193,7 +203,16 @@ def test_what_a_transform_leaves_is_read():
 )
 def test_bad_probabilities_are_refused(arguments, error, match):
     with pytest.raises(error, match=match):
-        privacy_loss_from_pmf(*arguments)
+        privacy_loss_from_pmf(
+            arguments[0],
+            **dict(
+                zip(
+                    ("interval", "lower_index", "infinity_mass"),
+                    arguments[1:],
+                    strict=False,
+                )
+            ),
+        )
 
 
 def test_dp_accounting_reads_the_same():
@@ -203,16 +222,22 @@ def test_dp_accounting_reads_the_same():
     theirs = pld.from_laplace_mechanism(1.0, value_discretization_interval=1e-3)
     pmf = theirs._pmf_remove.to_dense_pmf()
     event = privacy_loss_from_pmf(
-        pmf._probs, pmf._discretization, pmf._lower_loss, pmf._infinity_mass
+        pmf._probs,
+        interval=pmf._discretization,
+        lower_index=pmf._lower_loss,
+        infinity_mass=pmf._infinity_mass,
     )
     twice = PrivacyLossEvent(
-        event.losses, event.probabilities, event.losses, event.probabilities
+        losses=event.losses,
+        probabilities=event.probabilities,
+        addition_losses=event.losses,
+        addition_probabilities=event.probabilities,
     )
     ours = accountant((twice, 5)).epsilon_bounds(1e-6)
     assert ours.estimate == pytest.approx(
         theirs.self_compose(5).get_epsilon_for_delta(1e-6), rel=1e-9
     )
-    exact = accountant((LaplaceEvent(1, 1), 5)).epsilon_bounds(1e-6)
+    exact = accountant((LaplaceEvent(sensitivity=1, scale=1), 5)).epsilon_bounds(1e-6)
     assert exact.lower <= ours.upper <= exact.upper * (1 + 1e-5)
 
 
@@ -276,10 +301,14 @@ def test_wide_discrete_noise_is_summed_or_continuous():
         a, b = summed.log_delta(epsilon), wide.log_delta(epsilon)
         assert b.lower - 1e-6 <= a.lower <= a.upper <= b.upper + 1e-6
         assert b.upper - b.lower < 1e-5
-    huge = accountant((DiscreteGaussianEvent(1, 10**6, 1), 10**9))
+    huge = accountant(
+        (DiscreteGaussianEvent(sensitivity=1, sigma=10**6, coordinates=1), 10**9)
+    )
     bounds = huge.epsilon_bounds(1e-9)
     assert bounds.upper - bounds.lower < 1e-9 * bounds.upper
-    true = conversions.gaussian_epsilon(1e-9, 1, 10**6 / math.sqrt(10**9))
+    true = conversions.gaussian_epsilon(
+        delta=1e-9, sensitivity=1, sigma=10**6 / math.sqrt(10**9)
+    )
     assert bounds.estimate == pytest.approx(true, rel=1e-9)
 
 
@@ -350,20 +379,22 @@ def test_the_contour_of_sampled_laplace_noise_agrees_with_its_grid(count):
 
 
 def test_a_sample_of_one_step_is_a_sample_of_that_step():
-    inner = LaplaceEvent(1, 2)
+    inner = LaplaceEvent(sensitivity=1, scale=2)
     plain = accountant((PoissonSampledEvent(0.25, inner), 2)).delta_bounds(0.1)
     for same in (
         ComposedEvent((inner,)),
         SelfComposedEvent(inner, 1),
         PoissonSampledEvent(1, inner),
-        GroupEvent(LaplaceEvent(Fraction(1, 2), 2), 1),
+        GroupEvent(LaplaceEvent(sensitivity=Fraction(1, 2), scale=2), 1),
     ):
         event = PoissonSampledEvent(0.25, same)
         if not isinstance(same, GroupEvent):
             assert accountant((event, 2)).delta_bounds(0.1) == plain
     nested = PoissonSampledEvent(0.5, PoissonSampledEvent(0.5, inner))
     assert accountant((nested, 2)).delta_bounds(0.1) == plain
-    gaussian = ComposedEvent((GaussianEvent(3, 10), GDPEvent(Fraction(2, 5))))
+    gaussian = ComposedEvent(
+        (GaussianEvent(sensitivity=3, sigma=10), GDPEvent(Fraction(2, 5)))
+    )
     one = PoissonSampledEvent(0.01, GDPEvent(Fraction(1, 2)))
     several = PoissonSampledEvent(0.01, gaussian)
     assert accountant((several, 50)).epsilon_bounds(1e-5) == accountant(
@@ -373,18 +404,53 @@ def test_a_sample_of_one_step_is_a_sample_of_that_step():
 
 REFUSED = [
     (ZCDPEvent(1), "no pair of laws"),
-    (RDPEvent((2,), (1,)), "no pair of laws"),
-    (PoissonSampledEvent(0.5, LaplaceEvent(1, 1, REPLACE)), "ADD_OR_REMOVE_ONE"),
-    (SampledWithoutReplacementEvent(9, 3, LaplaceEvent(1, 1)), "REPLACE_ONE"),
+    (RDPEvent(orders=(2,), epsilons=(1,)), "no pair of laws"),
+    (
+        PoissonSampledEvent(
+            0.5, LaplaceEvent(sensitivity=1, scale=1, neighboring_relation=REPLACE)
+        ),
+        "ADD_OR_REMOVE_ONE",
+    ),
     (
         SampledWithoutReplacementEvent(
-            9, 3, PrivacyLossEvent((-1, 1), (0.25, 0.75), (0,), (1,), REPLACE)
+            source_dataset_size=9,
+            sample_size=3,
+            event=LaplaceEvent(sensitivity=1, scale=1),
+        ),
+        "REPLACE_ONE",
+    ),
+    (
+        SampledWithoutReplacementEvent(
+            source_dataset_size=9,
+            sample_size=3,
+            event=PrivacyLossEvent(
+                losses=(-1, 1),
+                probabilities=(0.25, 0.75),
+                addition_losses=(0,),
+                addition_probabilities=(1,),
+                neighboring_relation=REPLACE,
+            ),
         ),
         "one law",
     ),
-    (PoissonSampledEvent(0.5, GroupEvent(GaussianEvent(1, 1), 2)), "group_size"),
-    (SampledWithReplacementEvent(9, 3, GaussianEvent(1, 1, REPLACE)), "no pair"),
-    (PoissonSampledEvent(0.5, SelfComposedEvent(LaplaceEvent(1, 1), 2)), "single step"),
+    (
+        PoissonSampledEvent(0.5, GroupEvent(GaussianEvent(sensitivity=1, sigma=1), 2)),
+        "group_size",
+    ),
+    (
+        SampledWithReplacementEvent(
+            source_dataset_size=9,
+            sample_size=3,
+            event=GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=REPLACE),
+        ),
+        "no pair",
+    ),
+    (
+        PoissonSampledEvent(
+            0.5, SelfComposedEvent(LaplaceEvent(sensitivity=1, scale=1), 2)
+        ),
+        "single step",
+    ),
     (PoissonSampledEvent(0.5, ZCDPEvent(1)), "no pair"),
 ]
 
@@ -403,7 +469,11 @@ def test_groups_and_stated_pairs_stand_for_themselves():
     one = math.log1p(0.5 * math.expm1(1))
     pure = accountant((PureDPEvent(Fraction(3 * one)), 2)).epsilon_bounds(1e-6)
     assert found.estimate == pytest.approx(pure.estimate, rel=1e-12)
-    drawn = SampledWithReplacementEvent(9, 3, PureDPEvent(1, REPLACE))
+    drawn = SampledWithReplacementEvent(
+        source_dataset_size=9,
+        sample_size=3,
+        event=PureDPEvent(1, neighboring_relation=REPLACE),
+    )
     assert accountant((drawn, 2)).epsilon_bounds(1e-6).upper < 6
 
 
@@ -412,8 +482,8 @@ def test_groups_and_stated_pairs_stand_for_themselves():
 
 def test_a_step_of_which_rho_is_known_leaves_the_bounds_of_the_others():
     # several coordinates and little noise: only rho is used
-    wide = DiscreteGaussianEvent(Fraction(3, 2), Fraction(9, 5))
-    other = (PoissonSampledEvent(0.02, GaussianEvent(1, 1)), 100)
+    wide = DiscreteGaussianEvent(sensitivity=Fraction(3, 2), sigma=Fraction(9, 5))
+    other = (PoissonSampledEvent(0.02, GaussianEvent(sensitivity=1, sigma=1)), 100)
     alone = accountant(other).epsilon_bounds(1e-6)
     bounds = accountant(other, (wide, 1)).epsilon_bounds(1e-6)
     assert bounds.certificate == "chernoff"
@@ -429,34 +499,56 @@ def test_rates_below_doubles_still_cost_something():
 
 
 EXTREMES = [
-    (LaplaceEvent(1, 10**12), 10**6),
-    (LaplaceEvent(10**6, 1), 3),
-    (PoissonSampledEvent(Fraction(1, 10**15), LaplaceEvent(1, 1)), 1000),
+    (LaplaceEvent(sensitivity=1, scale=10**12), 10**6),
+    (LaplaceEvent(sensitivity=10**6, scale=1), 3),
+    (
+        PoissonSampledEvent(Fraction(1, 10**15), LaplaceEvent(sensitivity=1, scale=1)),
+        1000,
+    ),
     (PoissonSampledEvent(Fraction(1, 10**9), PureDPEvent(1)), 1000),
-    (DiscreteGaussianEvent(1, Fraction(1, 100), 1), 7),
-    (DiscreteGaussianEvent(1, 10**15, 1), 10**18),
-    (PoissonSampledEvent(0.01, DiscreteGaussianEvent(1, 10**7, 1)), 10),
-    (DiscreteLaplaceEvent(10**6, 10**6), 100),
-    (ApproximateDPEvent(1, 1 - Fraction(1, 10**30)), 2),
+    (DiscreteGaussianEvent(sensitivity=1, sigma=Fraction(1, 100), coordinates=1), 7),
+    (DiscreteGaussianEvent(sensitivity=1, sigma=10**15, coordinates=1), 10**18),
     (
         PoissonSampledEvent(
-            1 - Fraction(1, 10**30), ApproximateDPEvent(1, Fraction(1, 10**6))
+            0.01, DiscreteGaussianEvent(sensitivity=1, sigma=10**7, coordinates=1)
+        ),
+        10,
+    ),
+    (DiscreteLaplaceEvent(sensitivity=10**6, scale=10**6), 100),
+    (ApproximateDPEvent(epsilon=1, delta=1 - Fraction(1, 10**30)), 2),
+    (
+        PoissonSampledEvent(
+            1 - Fraction(1, 10**30),
+            ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10**6)),
         ),
         5,
     ),
     (PoissonSampledEvent(Fraction(1, 10**400), PureDPEvent(1)), 5),
-    (PoissonSampledEvent(Fraction(1, 10**20), GaussianEvent(1, 1)), 5),
-    (PoissonSampledEvent(1 - Fraction(1, 10**400), DiscreteLaplaceEvent(2, 1)), 5),
-    (ApproximateDPEvent(1, Fraction(1, 10**300)), 10**6),
+    (
+        PoissonSampledEvent(Fraction(1, 10**20), GaussianEvent(sensitivity=1, sigma=1)),
+        5,
+    ),
+    (
+        PoissonSampledEvent(
+            1 - Fraction(1, 10**400), DiscreteLaplaceEvent(sensitivity=2, scale=1)
+        ),
+        5,
+    ),
+    (ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10**300)), 10**6),
     (ExponentialMechanismEvent(Fraction(1, 10**12)), 100),
-    (PrivacyLossEvent((-700, 700), (Fraction(1, 10**305), Fraction(1, 2))), 3),
+    (
+        PrivacyLossEvent(
+            losses=(-700, 700), probabilities=(Fraction(1, 10**305), Fraction(1, 2))
+        ),
+        3,
+    ),
 ]
 
 
 LONG = [
     (PoissonSampledEvent(Fraction(1, 10**9), PureDPEvent(1)), 10**6),
     (PoissonSampledEvent(1 - Fraction(1, 10**15), PureDPEvent(30)), 10),
-    (DiscreteLaplaceEvent(10**5, 10**5), 10),
+    (DiscreteLaplaceEvent(sensitivity=10**5, scale=10**5), 10),
 ]
 
 
@@ -477,12 +569,24 @@ def test_extremes_get_a_valid_bracket(event, count):
 
 
 HEAVY = [
-    ((DiscreteGaussianEvent(1, 1, 1), 10**6),),
-    ((PoissonSampledEvent(0.01, DiscreteGaussianEvent(1, 300, 1)), 1000),),
-    ((PoissonSampledEvent(0.1, DiscreteLaplaceEvent(3, 2)), 10**5),),
+    ((DiscreteGaussianEvent(sensitivity=1, sigma=1, coordinates=1), 10**6),),
     (
-        (PoissonSampledEvent(0.3, GaussianEvent(1, Fraction(1, 2))), 3),
-        (PoissonSampledEvent(0.1, LaplaceEvent(1, 3)), 3),
+        (
+            PoissonSampledEvent(
+                0.01, DiscreteGaussianEvent(sensitivity=1, sigma=300, coordinates=1)
+            ),
+            1000,
+        ),
+    ),
+    ((PoissonSampledEvent(0.1, DiscreteLaplaceEvent(sensitivity=3, scale=2)), 10**5),),
+    (
+        (
+            PoissonSampledEvent(
+                0.3, GaussianEvent(sensitivity=1, sigma=Fraction(1, 2))
+            ),
+            3,
+        ),
+        (PoissonSampledEvent(0.1, LaplaceEvent(sensitivity=1, scale=3)), 3),
         (PureDPEvent(Fraction(1, 7)), 3),
     ),
 ]

@@ -72,7 +72,7 @@ def composed(mix):
         accountant.compose(PureDPEvent(Fraction(epsilon)), count)
         parts.append(two_points(epsilon, count))
     for scale in scales:
-        accountant.compose(DiscreteLaplaceEvent(1, Fraction(scale)))
+        accountant.compose(DiscreteLaplaceEvent(sensitivity=1, scale=Fraction(scale)))
         parts.append(discrete_laplace(scale))
     return accountant, parts
 
@@ -95,7 +95,9 @@ def test_brackets_hold_the_sum_over_all_losses(mix, share):
 
 def test_what_is_lost_is_added():
     accountant, parts = composed(MIXES[0])
-    accountant.compose(ApproximateDPEvent(Fraction("0.5"), Fraction(1, 10**6)), 2)
+    accountant.compose(
+        ApproximateDPEvent(epsilon=Fraction("0.5"), delta=Fraction(1, 10**6)), 2
+    )
     parts.append(two_points("0.5", 2))
     lost = 1 - (1 - mp.mpf(10) ** -6) ** 2
     truth = lost + (1 - lost) * exact_delta(parts, mp.mpf(8))
@@ -105,10 +107,10 @@ def test_what_is_lost_is_added():
 
 
 def test_too_many_terms_go_to_a_grid_of_their_own():
-    accountant = PLDAccountant().compose(LaplaceEvent(1, 3), 5)
+    accountant = PLDAccountant().compose(LaplaceEvent(sensitivity=1, scale=3), 5)
     for epsilon in ("0.31", "0.0471", "0.00911"):
         accountant.compose(PureDPEvent(Fraction(epsilon)), 1000)
-    narrow = PLDAccountant().compose(LaplaceEvent(1, 3), 5)
+    narrow = PLDAccountant().compose(LaplaceEvent(sensitivity=1, scale=3), 5)
     narrow.compose(PureDPEvent(Fraction("0.31")), 1000)
     bounds, less = accountant.epsilon_bounds(1e-6), narrow.epsilon_bounds(1e-6)
     assert bounds.upper - bounds.lower < 1e-4 * bounds.upper

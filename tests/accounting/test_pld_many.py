@@ -189,14 +189,14 @@ def test_many_gaussians_add_up_without_rounding():
 def event(source):
     kind = source.randrange(4)
     if kind == 0:
-        return LaplaceEvent(1, source.uniform(20, 200))
+        return LaplaceEvent(sensitivity=1, scale=source.uniform(20, 200))
     if kind == 1:
-        return GaussianEvent(1, source.uniform(20, 200))
+        return GaussianEvent(sensitivity=1, sigma=source.uniform(20, 200))
     if kind == 2:
         p = 0.5 + source.uniform(0.001, 0.01)
         both = NeighboringRelation.ADD_OR_REMOVE_ONE
-        return RandomizedResponseEvent(p, 1 - p, both)
-    inner = GaussianEvent(1, source.uniform(0.7, 3))
+        return RandomizedResponseEvent(p=p, q=1 - p, neighboring_relation=both)
+    inner = GaussianEvent(sensitivity=1, sigma=source.uniform(0.7, 3))
     return PoissonSampledEvent(source.uniform(0.001, 0.02), inner)
 
 
@@ -232,14 +232,18 @@ def test_reading_after_each_event_gives_what_reading_once_does(monkeypatch):
 
 def test_a_kept_contour_is_given_up_where_it_does_not_fit():
     known = PLDAccountant()
-    known.compose(PoissonSampledEvent(0.01, GaussianEvent(1, 1)), 1000)
+    known.compose(
+        PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1)), 1000
+    )
     known.epsilon_bounds(1e-6)
-    known.compose(GaussianEvent(1, Fraction(1, 3)), 4)
+    known.compose(GaussianEvent(sensitivity=1, sigma=Fraction(1, 3)), 4)
     bounds = known.epsilon_bounds(1e-6)
     assert bounds.upper - bounds.lower <= 1e-10 * bounds.upper
     fresh = PLDAccountant()
-    fresh.compose(GaussianEvent(1, Fraction(1, 3)), 4)
-    fresh.compose(PoissonSampledEvent(0.01, GaussianEvent(1, 1)), 1000)
+    fresh.compose(GaussianEvent(sensitivity=1, sigma=Fraction(1, 3)), 4)
+    fresh.compose(
+        PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1)), 1000
+    )
     other = fresh.epsilon_bounds(1e-6)
     assert max(bounds.lower, other.lower) <= min(bounds.upper, other.upper)
 
@@ -249,8 +253,12 @@ def test_a_thousand_different_steps_against_few_kinds():
     known, mean = PLDAccountant(), PLDAccountant()
     for i in range(1000):
         sigma = 1.5 * (1 + 1e-9 * (i - 499.5))
-        known.compose(PoissonSampledEvent(0.01, GaussianEvent(1, sigma)), 3)
-    mean.compose(PoissonSampledEvent(0.01, GaussianEvent(1, 1.5)), 3000)
+        known.compose(
+            PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=sigma)), 3
+        )
+    mean.compose(
+        PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1.5)), 3000
+    )
     ours, other = known.epsilon_bounds(1e-6), mean.epsilon_bounds(1e-6)
     assert ours.estimate == pytest.approx(other.estimate, rel=1e-9)
     assert ours.upper - ours.lower <= 1e-10 * ours.upper
@@ -323,15 +331,18 @@ def test_threads_may_share_an_accountant():
 
 def test_calibration_meets_its_target():
     sigma = calibrate(
-        lambda x: PoissonSampledEvent(0.01, GaussianEvent(1, x)),
-        (3, 1e-5),
-        PLDAccountant,
+        lambda x: PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=x)),
+        epsilon=3,
+        delta=1e-5,
+        accountant=PLDAccountant,
         low=0.5,
         high=10,
         count=10_000,
     )
     at = PLDAccountant()
-    at.compose(PoissonSampledEvent(0.01, GaussianEvent(1, sigma)), 10_000)
+    at.compose(
+        PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=sigma)), 10_000
+    )
     assert at.epsilon(1e-5) <= 3
     assert at.epsilon_bounds(1e-5).lower >= 3 - 1e-9
 

@@ -32,7 +32,9 @@ def case_of(steps):
 def removal(case):
     accountant = PLDAccountant()
     for rate, sigma, count in case["steps"]:
-        accountant.compose(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), count)
+        accountant.compose(
+            PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), count
+        )
     return accountant._snapshot()[0].removal.upper
 
 

@@ -101,11 +101,11 @@ def configuration(source, few):
             rate = 10 ** source.uniform(-3 if short else -1.3, -0.1)
             sigma = math.exp(source.uniform(-0.5, 1.5))
             values = (rate, sigma)
-            event = PoissonSampledEvent(rate, GaussianEvent(1, sigma))
+            event = PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma))
             widest = max(widest, (0.5 / sigma + 7.5) / sigma)
         elif kind == "laplace":
             values = (math.exp(source.uniform(-2, 1)),)
-            event = LaplaceEvent(values[0], 1)
+            event = LaplaceEvent(sensitivity=values[0], scale=1)
             widest = max(widest, values[0] * 1.01)
         else:
             values = (math.exp(source.uniform(-2, 1)),)

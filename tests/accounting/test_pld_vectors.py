@@ -31,11 +31,17 @@ TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "pld.json").read_tex
 def composed(case):
     accountant = PLDAccountant()
     for rate, sigma, count in case["steps"]:
-        accountant.compose(PoissonSampledEvent(rate, GaussianEvent(1, sigma)), count)
+        accountant.compose(
+            PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), count
+        )
     if case["square"]:
         accountant.compose(GDPEvent(math.sqrt(case["square"])))
     for kind, epsilon, count in case.get("others", ()):
-        event = LaplaceEvent(epsilon, 1) if kind == "laplace" else PureDPEvent(epsilon)
+        event = (
+            LaplaceEvent(sensitivity=epsilon, scale=1)
+            if kind == "laplace"
+            else PureDPEvent(epsilon)
+        )
         accountant.compose(event, count)
     return accountant
 
@@ -254,7 +260,7 @@ def laplace_truth(e, at):
 
 @pytest.mark.parametrize(("scale", "at"), [(1, 1.99), (4, 0.3), (Fraction(1, 3), 4)])
 def test_two_laplace_answers(scale, at):
-    accountant = PLDAccountant().compose(LaplaceEvent(1, scale), 2)
+    accountant = PLDAccountant().compose(LaplaceEvent(sensitivity=1, scale=scale), 2)
     with mp.workdps(30):
         e = mp.mpf(1) / (
             mp.mpf(Fraction(scale).numerator) / Fraction(scale).denominator
@@ -286,7 +292,9 @@ def convolution_truth(scale, shift, count, at):
     [(4, 3, 6, 1.1), (1, 1, 12, 3.3), (10, 5, 20, 2.05), (50, 8, 3, 0.4)],
 )
 def test_discrete_laplace_answers(scale, shift, count, at):
-    accountant = PLDAccountant().compose(DiscreteLaplaceEvent(shift, scale), count)
+    accountant = PLDAccountant().compose(
+        DiscreteLaplaceEvent(sensitivity=shift, scale=scale), count
+    )
     with mp.workdps(40):
         truth = convolution_truth(scale, shift, count, mp.mpf(at))
         assert width(accountant, at, truth) <= 1e-8

@@ -49,7 +49,7 @@ from fastdp.accounting.rdp import (
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 REPLACE = NeighboringRelation.REPLACE_ONE
-STEP = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1))
+STEP = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1))
 
 
 # ---- one order: against the definition -------------------------------------------
@@ -94,10 +94,10 @@ def largest_delta(order, divergence, epsilon):
 def test_one_order_gives_the_best_delta_it_can(order, divergence, epsilon):
     with mp.workdps(30):
         true = largest_delta(order, divergence, epsilon)
-    got = rdp_to_delta(order, divergence, epsilon)
+    got = rdp_to_delta(order=order, divergence=divergence, epsilon=epsilon)
     assert 0 <= mp.mpf(got) / true - 1 < 1e-9
     if epsilon > 0:
-        back = rdp_to_epsilon(order, divergence, Fraction(got))
+        back = rdp_to_epsilon(order=order, divergence=divergence, delta=Fraction(got))
         assert back == pytest.approx(epsilon, rel=1e-9)
 
 
@@ -106,16 +106,18 @@ def test_the_simpler_conversion_is_the_limit_of_small_delta():
         for delta in (1e-6, 1e-30, 1e-300):
             rest = math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
             simple = divergence + rest
-            got = rdp_to_epsilon(order, divergence, Fraction(delta))
+            got = rdp_to_epsilon(
+                order=order, divergence=divergence, delta=Fraction(delta)
+            )
             assert got <= simple * (1 + 1e-12)
             assert got == pytest.approx(simple, rel=1e-3)
 
 
 def test_no_divergence_is_no_epsilon():
-    assert rdp_to_epsilon(2, 0, Fraction(1, 10**300)) == 0
-    assert rdp_to_delta(2, 0, 1) == 0
+    assert rdp_to_epsilon(order=2, divergence=0, delta=Fraction(1, 10**300)) == 0
+    assert rdp_to_delta(order=2, divergence=0, epsilon=1) == 0
     # A divergence that is small beside delta: pure luck tells as much.
-    assert rdp_to_epsilon(2, 1e-9, 0.01) < 1e-6
+    assert rdp_to_epsilon(order=2, divergence=1e-9, delta=0.01) < 1e-6
 
 
 # ---- the best order ---------------------------------------------------------------
@@ -147,7 +149,7 @@ def test_concentrated_events_reach_the_infimum(rho, delta):
         true = best_concentrated(mp.mpf(rho), mp.log(mp.mpf(delta)))
         # Where delta is not small beside epsilon, a w0 below 1 gains a little.
         assert 1 - 1e-6 < mp.mpf(epsilon) / true < 1 + 1e-9
-    older = conversions.zcdp_epsilon(Fraction(delta), Fraction(rho))
+    older = conversions.zcdp_epsilon(delta=Fraction(delta), rho=Fraction(rho))
     assert epsilon <= older * (1 + 1e-12)
     assert accountant.log_delta(epsilon) == pytest.approx(
         math.log(float(Fraction(delta))) if delta != "1e-300" else -690.7755278982137,
@@ -178,9 +180,9 @@ def moment_at(event, gap):
 @pytest.mark.parametrize(
     ("event", "count", "delta"),
     [
-        (LaplaceEvent(1, 100), 1000, 1e-6),
-        (LaplaceEvent(1, 10**8), 10**6, 1e-300),
-        (LaplaceEvent(100, 1), 2, 1e-5),
+        (LaplaceEvent(sensitivity=1, scale=100), 1000, 1e-6),
+        (LaplaceEvent(sensitivity=1, scale=10**8), 10**6, 1e-300),
+        (LaplaceEvent(sensitivity=100, scale=1), 2, 1e-5),
         (PureDPEvent(Fraction(1, 10)), 100, 1e-15),
         (PureDPEvent(Fraction(1, 10**8)), 10**6, 1e-9),
         (PoissonSampledEvent(Fraction(1, 1000), PureDPEvent(1)), 10**6, 1e-8),
@@ -221,17 +223,21 @@ def test_figures_of_the_literature():
     assert accountant.epsilon(1e-5) == pytest.approx(6.7122694, abs=1e-6)
     # Abadi et al. 2016, E = 400: the moments accountant's optimum by Mironov's rule
     # is 2.57366; the conversion here is better than that rule, the truth is 2.03307.
-    four = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 4))
+    four = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=4))
     epsilon = RDPAccountant().compose(four, 40_000).epsilon(1e-5)
     assert 2.03307 < epsilon < 2.57366
     # A pure Gaussian: 4.728 by concentration, 4.377 in truth.
-    single = RDPAccountant().compose(GaussianEvent(1, 1)).epsilon(1e-5)
-    exact = GDPAccountant().compose(GaussianEvent(1, 1)).epsilon(1e-5)
-    assert exact < single < conversions.zcdp_epsilon(1e-5, Fraction(1, 2))
+    single = (
+        RDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=1)).epsilon(1e-5)
+    )
+    exact = GDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=1)).epsilon(1e-5)
+    assert exact < single < conversions.zcdp_epsilon(delta=1e-5, rho=Fraction(1, 2))
 
 
 def test_tiny_sampling_rates_are_not_left_to_a_list_of_orders():
-    step = PoissonSampledEvent(Fraction(1, 10**6), GaussianEvent(1, Fraction(1, 2)))
+    step = PoissonSampledEvent(
+        Fraction(1, 10**6), GaussianEvent(sensitivity=1, sigma=Fraction(1, 2))
+    )
     assert RDPAccountant().compose(step).epsilon(1e-6) <= 0.00704
 
 
@@ -239,7 +245,10 @@ def test_tiny_sampling_rates_are_not_left_to_a_list_of_orders():
 
 
 def test_parts_add_up_however_they_are_wrapped():
-    laplace, gaussian = LaplaceEvent(1, 2), GaussianEvent(1, 3)
+    laplace, gaussian = (
+        LaplaceEvent(sensitivity=1, scale=2),
+        GaussianEvent(sensitivity=1, sigma=3),
+    )
     whole = ComposedEvent((laplace, SelfComposedEvent(gaussian, 5)))
     orders = [1.01, 2, 7.5, 100]
     apart = RDPAccountant().compose(laplace).compose(gaussian, 5)
@@ -253,26 +262,39 @@ def test_parts_add_up_however_they_are_wrapped():
 @pytest.mark.parametrize(
     "event",
     [
-        GaussianEvent(1, 2),
+        GaussianEvent(sensitivity=1, sigma=2),
         GDPEvent(Fraction(1, 2)),
-        LaplaceEvent(1, 2),
-        DiscreteLaplaceEvent(3, 6),
-        DiscreteGaussianEvent(1, Fraction(1, 2)),
-        DiscreteGaussianEvent(3, 5, 4),
-        RandomizedResponseEvent(Fraction(3, 5), Fraction(1, 10)),
+        LaplaceEvent(sensitivity=1, scale=2),
+        DiscreteLaplaceEvent(sensitivity=3, scale=6),
+        DiscreteGaussianEvent(sensitivity=1, sigma=Fraction(1, 2)),
+        DiscreteGaussianEvent(sensitivity=3, sigma=5, coordinates=4),
+        RandomizedResponseEvent(p=Fraction(3, 5), q=Fraction(1, 10)),
         ExponentialMechanismEvent(1),
         PermuteAndFlipEvent(1),
-        ZCDPEvent(Fraction(1, 10), Fraction(1, 100)),
-        TCDPEvent(Fraction(1, 10), 5),
-        RDPEvent((2, 8, 32), (Fraction(1, 10), Fraction(1, 2), 3)),
-        GroupEvent(LaplaceEvent(1, 6), 3),
-        GroupEvent(PoissonSampledEvent(Fraction(1, 10), GaussianEvent(1, 4)), 2),
-        PoissonSampledEvent(Fraction(1, 10), GaussianEvent(1, 1)),
-        PoissonSampledEvent(Fraction(1, 10), LaplaceEvent(1, 1)),
-        PoissonSampledEvent(Fraction(1, 10), DiscreteLaplaceEvent(2, 1)),
+        ZCDPEvent(Fraction(1, 10), xi=Fraction(1, 100)),
+        TCDPEvent(rho=Fraction(1, 10), omega=5),
+        RDPEvent(orders=(2, 8, 32), epsilons=(Fraction(1, 10), Fraction(1, 2), 3)),
+        GroupEvent(LaplaceEvent(sensitivity=1, scale=6), 3),
+        GroupEvent(
+            PoissonSampledEvent(Fraction(1, 10), GaussianEvent(sensitivity=1, sigma=4)),
+            2,
+        ),
+        PoissonSampledEvent(Fraction(1, 10), GaussianEvent(sensitivity=1, sigma=1)),
+        PoissonSampledEvent(Fraction(1, 10), LaplaceEvent(sensitivity=1, scale=1)),
+        PoissonSampledEvent(
+            Fraction(1, 10), DiscreteLaplaceEvent(sensitivity=2, scale=1)
+        ),
         PoissonSampledEvent(Fraction(1, 10), ExponentialMechanismEvent(1)),
-        SampledWithoutReplacementEvent(100, 10, GaussianEvent(1, 2, REPLACE)),
-        SampledWithoutReplacementEvent(100, 10, LaplaceEvent(1, 2, REPLACE)),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=100,
+            sample_size=10,
+            event=GaussianEvent(sensitivity=1, sigma=2, neighboring_relation=REPLACE),
+        ),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=100,
+            sample_size=10,
+            event=LaplaceEvent(sensitivity=1, scale=2, neighboring_relation=REPLACE),
+        ),
     ],
 )
 def test_epsilon_and_delta_are_inverse_and_monotone(event):
@@ -288,8 +310,8 @@ def test_epsilon_and_delta_are_inverse_and_monotone(event):
 
 def test_sampling_never_costs():
     for inner in (
-        GaussianEvent(1, 1),
-        LaplaceEvent(1, 2),
+        GaussianEvent(sensitivity=1, sigma=1),
+        LaplaceEvent(sensitivity=1, scale=2),
         ExponentialMechanismEvent(1),
     ):
         orders = [1.3, 2, 5.5, 30]
@@ -300,7 +322,7 @@ def test_sampling_never_costs():
 
 
 def test_deltas_are_set_aside():
-    event = ApproximateDPEvent(Fraction(1, 10), Fraction(1, 10**7))
+    event = ApproximateDPEvent(epsilon=Fraction(1, 10), delta=Fraction(1, 10**7))
     accountant = RDPAccountant().compose(event, 10)
     pure = RDPAccountant().compose(PureDPEvent(Fraction(1, 10)), 10)
     lost = 1 - (1 - 1e-7) ** 10
@@ -310,7 +332,7 @@ def test_deltas_are_set_aside():
     assert total == pytest.approx(lost + (1 - lost) * pure.delta(0.5), rel=1e-8)
     with pytest.raises(UnsupportedEventError, match="delta must be >"):
         accountant.epsilon(lost / 2)
-    truncated = TruncatedDiscreteLaplaceEvent(1, 2, 40)
+    truncated = TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=2, bound=40)
     assert RDPAccountant().compose(truncated).delta(0.5) > 0
     with pytest.raises(UnsupportedEventError, match="infinite"):
         renyi_divergence(event, 2)
@@ -319,12 +341,25 @@ def test_deltas_are_set_aside():
 @pytest.mark.parametrize(
     "event",
     [
-        TradeOffEvent((0, 1), (1, 0)),
-        SampledWithReplacementEvent(10, 5, GaussianEvent(1, 1)),
-        PoissonSampledEvent(Fraction(1, 2), GaussianEvent(1, 1, REPLACE)),
-        SampledWithoutReplacementEvent(10, 5, GaussianEvent(1, 1)),
-        PoissonSampledEvent(Fraction(1, 2), GroupEvent(GaussianEvent(1, 1), 2)),
-        GroupEvent(RDPEvent((2,), (1,)), 4),
+        TradeOffEvent(false_positive_rates=(0, 1), false_negative_rates=(1, 0)),
+        SampledWithReplacementEvent(
+            source_dataset_size=10,
+            sample_size=5,
+            event=GaussianEvent(sensitivity=1, sigma=1),
+        ),
+        PoissonSampledEvent(
+            Fraction(1, 2),
+            GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=REPLACE),
+        ),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=10,
+            sample_size=5,
+            event=GaussianEvent(sensitivity=1, sigma=1),
+        ),
+        PoissonSampledEvent(
+            Fraction(1, 2), GroupEvent(GaussianEvent(sensitivity=1, sigma=1), 2)
+        ),
+        GroupEvent(RDPEvent(orders=(2,), epsilons=(1,)), 4),
     ],
 )
 def test_events_without_a_proved_curve_are_refused(event):
@@ -355,13 +390,15 @@ def test_bounded_range_and_pure_divergence_meet_their_rho():
 
 
 def test_no_answer_is_infinite_or_unknown():
-    accountant = RDPAccountant().compose(TCDPEvent(Fraction(1, 10), Fraction(3, 2)))
+    accountant = RDPAccountant().compose(
+        TCDPEvent(rho=Fraction(1, 10), omega=Fraction(3, 2))
+    )
     for delta in (0.9, 1e-5, 1e-300):
         assert math.isfinite(accountant.epsilon(Fraction(delta)))
-    huge = RDPAccountant().compose(GaussianEvent(10**6, 1), 10**6)
+    huge = RDPAccountant().compose(GaussianEvent(sensitivity=10**6, sigma=1), 10**6)
     assert math.isfinite(huge.epsilon(1e-5))
     assert huge.delta(1) == 1
-    tiny = RDPAccountant().compose(GaussianEvent(1, 10**9))
+    tiny = RDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=10**9))
     assert 0 <= tiny.epsilon(1e-300) < 1e-7
     assert tiny.delta(1e-8) < 1e-8
 
@@ -371,7 +408,7 @@ def test_threads_lose_nothing():
 
     def work():
         for _ in range(15):
-            accountant.compose(LaplaceEvent(1, 100))
+            accountant.compose(LaplaceEvent(sensitivity=1, scale=100))
             accountant.epsilon(1e-5)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -379,24 +416,38 @@ def test_threads_lose_nothing():
         thread.start()
     for thread in threads:
         thread.join()
-    once = RDPAccountant().compose(LaplaceEvent(1, 100), 60)
+    once = RDPAccountant().compose(LaplaceEvent(sensitivity=1, scale=100), 60)
     assert accountant.epsilon(1e-5) == pytest.approx(once.epsilon(1e-5), rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: renyi_divergence(LaplaceEvent(1, 1), 1), ParameterError),
-        (lambda: renyi_divergence(LaplaceEvent(1, 1), [2, math.nan]), ParameterError),
-        (lambda: renyi_divergence(LaplaceEvent(1, 1), "2"), DTypeError),
-        (lambda: rdp_to_epsilon(1, 1, 1e-5), ParameterError),
-        (lambda: rdp_to_epsilon(2, -1, 1e-5), ParameterError),
-        (lambda: rdp_to_epsilon(2, 1, 0), ParameterError),
-        (lambda: rdp_to_delta(2, math.inf, 1), ParameterError),
-        (lambda: rdp_to_delta(2, 1, -1), ParameterError),
+        (
+            lambda: renyi_divergence(LaplaceEvent(sensitivity=1, scale=1), 1),
+            ParameterError,
+        ),
+        (
+            lambda: renyi_divergence(
+                LaplaceEvent(sensitivity=1, scale=1), [2, math.nan]
+            ),
+            ParameterError,
+        ),
+        (
+            lambda: renyi_divergence(LaplaceEvent(sensitivity=1, scale=1), "2"),
+            DTypeError,
+        ),
+        (lambda: rdp_to_epsilon(order=1, divergence=1, delta=1e-5), ParameterError),
+        (lambda: rdp_to_epsilon(order=2, divergence=-1, delta=1e-5), ParameterError),
+        (lambda: rdp_to_epsilon(order=2, divergence=1, delta=0), ParameterError),
+        (lambda: rdp_to_delta(order=2, divergence=math.inf, epsilon=1), ParameterError),
+        (lambda: rdp_to_delta(order=2, divergence=1, epsilon=-1), ParameterError),
         (lambda: RDPAccountant().epsilons([0.5, 0.0]), ParameterError),
         (lambda: RDPAccountant().deltas([-1.0]), ParameterError),
-        (lambda: RDPAccountant().compose(LaplaceEvent(1, 1), -1), ParameterError),
+        (
+            lambda: RDPAccountant().compose(LaplaceEvent(sensitivity=1, scale=1), -1),
+            ParameterError,
+        ),
         (lambda: RDPAccountant().compose("event"), DTypeError),
     ],
 )
@@ -408,7 +459,7 @@ def test_bad_input(call, error):
 def test_nothing_composed_and_delta_zero():
     accountant = RDPAccountant()
     assert accountant.epsilon(0) == accountant.delta(0) == 0
-    accountant.compose(GaussianEvent(1, 1))
+    accountant.compose(GaussianEvent(sensitivity=1, sigma=1))
     with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
         accountant.epsilon(0)
 
@@ -417,17 +468,27 @@ def test_nothing_composed_and_delta_zero():
 
 MIXTURES = {
     "samples": [
-        (PoissonSampledEvent(Fraction(1, 100 + i), GaussianEvent(1, 1 + i)), 100)
+        (
+            PoissonSampledEvent(
+                Fraction(1, 100 + i), GaussianEvent(sensitivity=1, sigma=1 + i)
+            ),
+            100,
+        )
         for i in range(3)
     ],
     "noises": [
-        (LaplaceEvent(1, 20), 50),
-        (DiscreteLaplaceEvent(1, 20), 30),
-        (DiscreteGaussianEvent(1, Fraction(1, 2)), 1),
+        (LaplaceEvent(sensitivity=1, scale=20), 50),
+        (DiscreteLaplaceEvent(sensitivity=1, scale=20), 30),
+        (DiscreteGaussianEvent(sensitivity=1, sigma=Fraction(1, 2)), 1),
     ],
     "kinks": [
         (ExponentialMechanismEvent(Fraction(1, 10)), 50),
-        (RDPEvent((2, 8, 32), (Fraction(1, 100), Fraction(1, 20), 1)), 3),
+        (
+            RDPEvent(
+                orders=(2, 8, 32), epsilons=(Fraction(1, 100), Fraction(1, 20), 1)
+            ),
+            3,
+        ),
     ],
 }
 
@@ -483,11 +544,15 @@ def steep(t, r):
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 10**140), 10**40, 10**160])
 def test_extreme_noise_has_finite_bounds(sigma):
-    accountant = RDPAccountant().compose(GaussianEvent(1, sigma), 10**6)
+    accountant = RDPAccountant().compose(
+        GaussianEvent(sensitivity=1, sigma=sigma), 10**6
+    )
     for delta in (Fraction(1, 10**5), Fraction(1, 10**300)):
         epsilon = accountant.epsilon(delta)
         assert 0 <= epsilon < math.inf
-        fresh = RDPAccountant().compose(GaussianEvent(1, sigma), 10**6)
+        fresh = RDPAccountant().compose(
+            GaussianEvent(sensitivity=1, sigma=sigma), 10**6
+        )
         assert fresh.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
     assert accountant.log_delta(1) <= 0
 
@@ -496,10 +561,10 @@ def test_what_is_kept_between_readings_belongs_to_one_accountant():
     # Another delta, a mixture with lines, and a refused event in between.
     accountant, other = RDPAccountant(), RDPAccountant()
     for i in range(12):
-        event = STEP if i % 3 else GaussianEvent(1, 30)
+        event = STEP if i % 3 else GaussianEvent(sensitivity=1, sigma=30)
         accountant.compose(event)
         other.compose(STEP).epsilon(1e-3)
-        assert accountant.supports(LaplaceEvent(1, 3))
+        assert accountant.supports(LaplaceEvent(sensitivity=1, scale=3))
         for delta in (1e-5, 1e-9):
             fresh = RDPAccountant.from_statement(accountant.statement())
             expected = pytest.approx(fresh.epsilon(delta), rel=2e-9)

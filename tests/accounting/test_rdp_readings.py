@@ -16,19 +16,24 @@ from fastdp.accounting.events import (
 )
 from fastdp.accounting.rdp import RDPAccountant
 
-STEP = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1))
+STEP = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1))
 
 
 @pytest.mark.parametrize(
     "part",
     [
         lambda i: STEP,
-        lambda i: LaplaceEvent(1, 50 + i),
-        lambda i: GaussianEvent(1, 10 + i),
+        lambda i: LaplaceEvent(sensitivity=1, scale=50 + i),
+        lambda i: GaussianEvent(sensitivity=1, sigma=10 + i),
         lambda i: PoissonSampledEvent(
-            Fraction(100 + i, 10_000), GaussianEvent(1, 1 + Fraction(i, 100))
+            Fraction(100 + i, 10_000),
+            GaussianEvent(sensitivity=1, sigma=1 + Fraction(i, 100)),
         ),
-        lambda i: LaplaceEvent(1, 20) if i % 3 else ExponentialMechanismEvent(1),
+        lambda i: (
+            LaplaceEvent(sensitivity=1, scale=20)
+            if i % 3
+            else ExponentialMechanismEvent(1)
+        ),
     ],
 )
 @pytest.mark.parametrize("delta", [1e-5, 1e-12])
@@ -57,7 +62,7 @@ def test_a_window_bounds_its_sum_from_both_sides():
 
 
 def test_a_window_is_not_believed_where_it_is_coarse():
-    curve = facts_of(LaplaceEvent(1, 1)).curve()[0]
+    curve = facts_of(LaplaceEvent(sensitivity=1, scale=1)).curve()[0]
     window = Window.around(1.0, 400.0).plus(curve, 1000)
     gaps = np.linspace(2.0, 390.0, 50)
     low, high = window.bounds(gaps, np.zeros_like(window.gaps))
@@ -67,11 +72,11 @@ def test_a_window_is_not_believed_where_it_is_coarse():
 
 
 def test_curves_that_err_more_are_not_interpolated():
-    coarse = DiscreteGaussianEvent(1, Fraction(1, 2))
+    coarse = DiscreteGaussianEvent(sensitivity=1, sigma=Fraction(1, 2))
     accountant = RDPAccountant()
     for _ in range(6):
         accountant.compose(coarse).epsilon(1e-5)
     assert accountant._reader._kept is None
-    far = PoissonSampledEvent(Fraction(1, 10**6), GaussianEvent(1, 3))
+    far = PoissonSampledEvent(Fraction(1, 10**6), GaussianEvent(sensitivity=1, sigma=3))
     assert facts_of(far).curve()[0].trusted_gap < 150
     assert facts_of(coarse).curve()[0].trusted_gap == 0

@@ -36,11 +36,13 @@ def test_power_and_advantage(epsilon, delta):
             x = number(Fraction(rate))
             rest = max(mp.mpf(0), 1 - d - x)
             true = min(mp.mpf(1), d + mp.exp(e) * x, 1 - mp.exp(-e) * rest)
-            got = largest_power(epsilon, delta, Fraction(rate))
+            got = largest_power(
+                epsilon=epsilon, delta=delta, false_positive_rate=Fraction(rate)
+            )
             assert 0 <= got - true <= 3e-16 * true
             assert got >= float(rate)
         true = (mp.expm1(e) + 2 * d) / (mp.exp(e) + 1)
-        got = largest_advantage(epsilon, delta)
+        got = largest_advantage(epsilon=epsilon, delta=delta)
         assert 0 <= got - true <= 3e-16 * true
 
 
@@ -50,7 +52,7 @@ def test_posterior_and_divergence(epsilon):
     for prior in ["0", "1e-9", "0.5", "0.99", "1"]:
         p = number(Fraction(prior))
         true = p * mp.exp(e) / (1 - p + p * mp.exp(e))
-        got = largest_posterior(Fraction(epsilon), Fraction(prior))
+        got = largest_posterior(epsilon=Fraction(epsilon), prior=Fraction(prior))
         assert 0 <= got - true <= 3e-16 * true
     true = e * mp.tanh(e / 2)
     got = largest_kl_divergence(Fraction(epsilon))
@@ -60,21 +62,27 @@ def test_posterior_and_divergence(epsilon):
 def test_randomized_response_attains_them():
     p = math.e / (1 + math.e)
     # Saying "yes" when the report is yes: false positives 1 - p, power p.
-    assert largest_power(1, 0, 1 - p) == pytest.approx(p, rel=1e-15)
-    assert largest_advantage(1, 0) == pytest.approx(2 * p - 1, rel=1e-15)
-    assert largest_posterior(1, 0.5) == pytest.approx(p, rel=1e-15)
+    assert largest_power(
+        epsilon=1, delta=0, false_positive_rate=1 - p
+    ) == pytest.approx(p, rel=1e-15)
+    assert largest_advantage(epsilon=1, delta=0) == pytest.approx(2 * p - 1, rel=1e-15)
+    assert largest_posterior(epsilon=1, prior=0.5) == pytest.approx(p, rel=1e-15)
     divergence = (2 * p - 1) * math.log(p / (1 - p))
     assert largest_kl_divergence(1) == pytest.approx(divergence, rel=1e-15)
 
 
 def test_a_profile_says_more_than_one_pair():
-    accountant = ZCDPAccountant().compose(GaussianEvent(1, 1))
+    accountant = ZCDPAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
     whole = largest_power_of_profile(accountant.log_delta, 0.05)
-    pair = largest_power(accountant.epsilon(1e-5), 1e-5, 0.05)
+    pair = largest_power(
+        epsilon=accountant.epsilon(1e-5), delta=1e-5, false_positive_rate=0.05
+    )
     true = 0.5 * math.erfc((1.6448536269514722 - 1) / math.sqrt(2))
     assert true < whole < pair
     exact = largest_power_of_profile(
-        lambda e: conversions.gaussian_log_delta(e, 1, 1), 0.05, points=2000
+        lambda e: conversions.gaussian_log_delta(epsilon=e, sensitivity=1, sigma=1),
+        0.05,
+        points=2000,
     )
     assert true <= exact < true * (1 + 1e-4)
 
@@ -90,12 +98,24 @@ def test_epsilon_of_a_biased_answer(bias):
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: largest_power(-1, 0, 0.1), ParameterError),
-        (lambda: largest_power(1, 1, 0.1), ParameterError),
-        (lambda: largest_power(1, 0, 1.1), ParameterError),
-        (lambda: largest_power(1, 0, "x"), DTypeError),
-        (lambda: largest_advantage(float("inf"), 0), ParameterError),
-        (lambda: largest_posterior(1, -0.1), ParameterError),
+        (
+            lambda: largest_power(epsilon=-1, delta=0, false_positive_rate=0.1),
+            ParameterError,
+        ),
+        (
+            lambda: largest_power(epsilon=1, delta=1, false_positive_rate=0.1),
+            ParameterError,
+        ),
+        (
+            lambda: largest_power(epsilon=1, delta=0, false_positive_rate=1.1),
+            ParameterError,
+        ),
+        (
+            lambda: largest_power(epsilon=1, delta=0, false_positive_rate="x"),
+            DTypeError,
+        ),
+        (lambda: largest_advantage(epsilon=float("inf"), delta=0), ParameterError),
+        (lambda: largest_posterior(epsilon=1, prior=-0.1), ParameterError),
         (lambda: largest_kl_divergence(float("nan")), ParameterError),
         (lambda: randomized_response_epsilon(0.5), ParameterError),
         (lambda: randomized_response_epsilon(-0.1), ParameterError),

@@ -37,7 +37,7 @@ CASES = [
 @pytest.mark.parametrize(("epsilon", "share"), CASES)
 def test_profile(epsilon, share):
     p, q = response(epsilon, share)
-    event = RandomizedResponseEvent(p, q)
+    event = RandomizedResponseEvent(p=p, q=q)
     with mp.workdps(120):
         loss = mp.log(number(p) / number(q))
         pure = event_epsilon(event)
@@ -57,7 +57,7 @@ def test_profile(epsilon, share):
 @pytest.mark.parametrize(("epsilon", "share"), CASES)
 def test_rho_bounds_every_order(epsilon, share):
     p, q = response(epsilon, share)
-    rho = event_rho(RandomizedResponseEvent(p, q))
+    rho = event_rho(RandomizedResponseEvent(p=p, q=q))
     with mp.workdps(120):
         a, b = number(p), number(q)
         v = mp.log(a / b)
@@ -68,5 +68,5 @@ def test_rho_bounds_every_order(epsilon, share):
 
 
 def test_equal_probabilities_say_nothing():
-    event = RandomizedResponseEvent(0.25, 0.25)
+    event = RandomizedResponseEvent(p=0.25, q=0.25)
     assert event_epsilon(event) == event_delta(event, 0) == event_rho(event) == 0

@@ -70,7 +70,9 @@ def test_delta_is_the_sum_over_all_counts(e0, n, share, k):
     epsilon = share * e0
     with mp.workdps(50 + int(2 * e0)):
         true = mp.log(pair_delta(e0, n, epsilon, k))
-        found = shuffled_log_delta(e0, n, epsilon, categories=k)
+        found = shuffled_log_delta(
+            local_epsilon=e0, clients=n, epsilon=epsilon, categories=k
+        )
         # (at most 1e-11, or 1e-14 of large logarithms and exponents)
         assert true <= found <= true + 1e-11 + 4e-14 * (abs(true) + e0)
         pair = shuffling.ShuffledPair(float(e0), n, k)
@@ -82,7 +84,9 @@ def test_delta_of_a_hundred_clients(n, k):
     for epsilon in [0.05, 0.25]:
         with mp.workdps(50):
             true = mp.log(pair_delta(1.5, n, epsilon, k))
-        found = shuffled_log_delta(1.5, n, epsilon, categories=k)
+        found = shuffled_log_delta(
+            local_epsilon=1.5, clients=n, epsilon=epsilon, categories=k
+        )
         assert true <= found <= true + 1e-10
 
 
@@ -152,11 +156,15 @@ def test_attacks_on_shuffled_response_stay_below(k, e0, n):
     closest = 0.0
     for held in itertools.combinations_with_replacement(range(k), n - 1):
         for share in [0.0, 0.2, 0.6]:
-            claimed = shuffled_delta(e0, n, share * e0, categories=k)
+            claimed = shuffled_delta(
+                local_epsilon=e0, clients=n, epsilon=share * e0, categories=k
+            )
             true = attack(rows[0], rows[1], rows[list(held)], share * e0)
             assert true <= claimed * (1 + 1e-12)
             closest = max(closest, true / claimed)
-            assert claimed <= shuffled_delta(e0, n, share * e0) * (1 + 1e-12)
+            assert claimed <= shuffled_delta(
+                local_epsilon=e0, clients=n, epsilon=share * e0
+            ) * (1 + 1e-12)
     assert closest > 0.6  # the claim is not far above what an attack gets
 
 
@@ -173,7 +181,12 @@ def test_attacks_on_any_randomizer_stay_below(seed):
     for held in itertools.combinations_with_replacement(range(values), 4):
         for share in [0.0, 0.3, 0.7]:
             true = attack(rows[0], rows[1], rows[list(held)], share * local)
-            assert true <= shuffled_delta(local, 5, share * local) * (1 + 1e-9) + 1e-15
+            assert (
+                true
+                <= shuffled_delta(local_epsilon=local, clients=5, epsilon=share * local)
+                * (1 + 1e-9)
+                + 1e-15
+            )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -191,7 +204,9 @@ def test_attacks_on_reports_with_a_delta_stay_below(seed):
     for held in itertools.combinations_with_replacement(range(3), n - 1):
         for share in [0.0, 0.4, 0.9]:
             true = attack(rows[0], rows[1], rows[list(held)], share * local)
-            claimed = shuffled_delta(local, n, share * local, local_delta=d0)
+            claimed = shuffled_delta(
+                local_epsilon=local, clients=n, epsilon=share * local, local_delta=d0
+            )
             assert true <= claimed * (1 + 1e-9)
 
 
@@ -200,25 +215,37 @@ def test_reports_with_a_delta():
     e0, n, d0, epsilon = 2.0, 1000, 1e-9, 0.3
     grown = math.exp(e0)
     far = (n - 1) * d0 * (grown + 2) / (grown * (grown + 1)) + d0 / (grown + 1)
-    expected = shuffled_delta(e0, n, epsilon) + (1 + math.exp(epsilon)) * far
-    found = shuffled_delta(e0, n, epsilon, local_delta=d0)
+    expected = (
+        shuffled_delta(local_epsilon=e0, clients=n, epsilon=epsilon)
+        + (1 + math.exp(epsilon)) * far
+    )
+    found = shuffled_delta(local_epsilon=e0, clients=n, epsilon=epsilon, local_delta=d0)
     assert expected <= found * (1 + 1e-12)
     assert found == pytest.approx(expected, rel=1e-9)
-    assert shuffled_delta(e0, n, 2, local_delta=d0) == pytest.approx(d0)
-    more = shuffled_epsilon(e0, n, 1e-6, local_delta=d0)
-    assert shuffled_epsilon(e0, n, 1e-6) < more < e0
-    assert shuffled_delta(e0, n, more, local_delta=d0) <= 1e-6
+    assert shuffled_delta(
+        local_epsilon=e0, clients=n, epsilon=2, local_delta=d0
+    ) == pytest.approx(d0)
+    more = shuffled_epsilon(local_epsilon=e0, clients=n, delta=1e-6, local_delta=d0)
+    assert shuffled_epsilon(local_epsilon=e0, clients=n, delta=1e-6) < more < e0
+    assert (
+        shuffled_delta(local_epsilon=e0, clients=n, epsilon=more, local_delta=d0)
+        <= 1e-6
+    )
     # a delta that many clients make too large: each report's own guarantee is left
-    assert shuffled_epsilon(e0, n, 2e-9, local_delta=d0) == e0
-    event = shuffled_event(e0, 20, local_delta=0.01, points=8)
+    assert (
+        shuffled_epsilon(local_epsilon=e0, clients=n, delta=2e-9, local_delta=d0) == e0
+    )
+    event = shuffled_event(local_epsilon=e0, clients=20, local_delta=0.01, points=8)
     assert event.false_negative_rates[0] == pytest.approx(0.99)
     assert event.false_positive_rates[-1] == 1
     with pytest.raises(ParameterError, match="delta must be >= local_delta"):
-        shuffled_epsilon(1, 10, 1e-10, local_delta=1e-9)
+        shuffled_epsilon(local_epsilon=1, clients=10, delta=1e-10, local_delta=1e-9)
     with pytest.raises(ParameterError, match="local_delta must be 0 where categories"):
-        shuffled_delta(1, 10, 0.1, local_delta=1e-9, categories=3)
+        shuffled_delta(
+            local_epsilon=1, clients=10, epsilon=0.1, local_delta=1e-9, categories=3
+        )
     with pytest.raises(ParameterError, match="local_delta must be >= 0 and < 1"):
-        shuffled_delta(1, 10, 0.1, local_delta=1)
+        shuffled_delta(local_epsilon=1, clients=10, epsilon=0.1, local_delta=1)
 
 
 # ---- size, monotonicity, solving -----------------------------------------------------
@@ -229,10 +256,16 @@ def test_reports_with_a_delta():
 @pytest.mark.parametrize("k", [None, 2])
 def test_epsilon_lies_between_close_bounds(n, e0, k):
     for delta in [1e-6, 1e-15]:
-        lower, upper = shuffled_epsilon_bounds(e0, n, delta, categories=k)
+        lower, upper = shuffled_epsilon_bounds(
+            local_epsilon=e0, clients=n, delta=delta, categories=k
+        )
         assert lower <= upper <= lower * (1 + 2e-6)
-        assert upper == shuffled_epsilon(e0, n, delta, categories=k)
-        assert shuffled_delta(e0, n, upper, categories=k) <= delta * (1 + 1e-5)
+        assert upper == shuffled_epsilon(
+            local_epsilon=e0, clients=n, delta=delta, categories=k
+        )
+        assert shuffled_delta(
+            local_epsilon=e0, clients=n, epsilon=upper, categories=k
+        ) <= delta * (1 + 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -243,15 +276,27 @@ def test_epsilon_lies_between_close_bounds(n, e0, k):
     ],
 )
 def test_epsilon_of_k_ary_response_lies_between_bounds(e0, n, k):
-    lower, upper = shuffled_epsilon_bounds(e0, n, 1e-6, categories=k)
+    lower, upper = shuffled_epsilon_bounds(
+        local_epsilon=e0, clients=n, delta=1e-6, categories=k
+    )
     assert lower <= upper <= lower * (1 + 1e-6)
-    assert shuffled_delta(e0, n, upper, categories=k) <= 1e-6
+    assert (
+        shuffled_delta(local_epsilon=e0, clients=n, epsilon=upper, categories=k) <= 1e-6
+    )
 
 
 def test_far_tails_of_k_ary_response_are_bounded():
     for share in [0.9, 0.999]:
-        low = shuffled_log_delta(3, 10**6, share * 3, categories=5)
-        assert low < shuffled_log_delta(3, 10**6, share * 2.99, categories=5) < 0
+        low = shuffled_log_delta(
+            local_epsilon=3, clients=10**6, epsilon=share * 3, categories=5
+        )
+        assert (
+            low
+            < shuffled_log_delta(
+                local_epsilon=3, clients=10**6, epsilon=share * 2.99, categories=5
+            )
+            < 0
+        )
 
 
 @pytest.mark.parametrize(
@@ -283,39 +328,63 @@ def test_integrals_hold_exact_sums_between_them(share):
 
 
 def test_more_clients_never_cost_privacy():
-    values = [shuffled_log_delta(2, n, 0.1) for n in [10, 100, 10**3, 10**4, 10**5]]
+    values = [
+        shuffled_log_delta(local_epsilon=2, clients=n, epsilon=0.1)
+        for n in [10, 100, 10**3, 10**4, 10**5]
+    ]
     assert values == sorted(values, reverse=True)
     most = shuffling.MOST_CLIENTS
-    assert shuffled_delta(20, most, 1) == shuffled_delta(20, 10 * most, 1)
+    assert shuffled_delta(local_epsilon=20, clients=most, epsilon=1) == shuffled_delta(
+        local_epsilon=20, clients=10 * most, epsilon=1
+    )
 
 
 def test_ends():
-    assert shuffled_delta(1, 100, 1) == 0.0
-    assert shuffled_epsilon(1, 100, 0) == 1.0
-    assert shuffled_epsilon(1, 10**6, 0.5) == 0.0
+    assert shuffled_delta(local_epsilon=1, clients=100, epsilon=1) == 0.0
+    assert shuffled_epsilon(local_epsilon=1, clients=100, delta=0) == 1.0
+    assert shuffled_epsilon(local_epsilon=1, clients=10**6, delta=0.5) == 0.0
     # one client hides behind nobody: randomized response
-    alone = shuffled_delta(1, 1, 0.5, categories=2)
+    alone = shuffled_delta(local_epsilon=1, clients=1, epsilon=0.5, categories=2)
     p = 1 / (1 + math.exp(-1))
     assert alone == pytest.approx(p - math.exp(0.5) * (1 - p), rel=1e-11)
 
 
 @pytest.mark.parametrize(("k", "n"), [(None, 2000), (2, 2000), (16, 40)])
 def test_solving_for_the_local_epsilon_and_for_clients(k, n):
-    local = shuffled_local_epsilon(0.5, 1e-6, n, categories=k)
-    assert shuffled_delta(local, n, 0.5, categories=k) <= 1e-6
-    assert shuffled_delta(local * (1 + 1e-6), n, 0.5, categories=k) > 1e-6
-    least = shuffled_clients(0.5, 1e-6, local, categories=k)
+    local = shuffled_local_epsilon(epsilon=0.5, delta=1e-6, clients=n, categories=k)
+    assert (
+        shuffled_delta(local_epsilon=local, clients=n, epsilon=0.5, categories=k)
+        <= 1e-6
+    )
+    assert (
+        shuffled_delta(
+            local_epsilon=local * (1 + 1e-6), clients=n, epsilon=0.5, categories=k
+        )
+        > 1e-6
+    )
+    least = shuffled_clients(epsilon=0.5, delta=1e-6, local_epsilon=local, categories=k)
     assert least <= n
-    assert shuffled_delta(local, least, 0.5, categories=k) <= 1e-6
-    assert shuffled_delta(local, least - 1, 0.5, categories=k) > 1e-6
+    assert (
+        shuffled_delta(local_epsilon=local, clients=least, epsilon=0.5, categories=k)
+        <= 1e-6
+    )
+    assert (
+        shuffled_delta(
+            local_epsilon=local, clients=least - 1, epsilon=0.5, categories=k
+        )
+        > 1e-6
+    )
 
 
 def test_a_published_curve():
     # Feldman, McMillan and Talwar 2021, figures: n = 1e4 and more, delta = 1e-6: the
     # numerical bound is a fraction of the closed form, which holds under its condition.
     for n, e0 in [(10**4, 1.0), (10**5, 2.0), (10**6, 4.0), (10**7, 6.0)]:
-        exact = shuffled_epsilon(e0, n, 1e-6)
-        assert exact < shuffled_closed_form_epsilon(e0, n, 1e-6) / 2
+        exact = shuffled_epsilon(local_epsilon=e0, clients=n, delta=1e-6)
+        assert (
+            exact
+            < shuffled_closed_form_epsilon(local_epsilon=e0, clients=n, delta=1e-6) / 2
+        )
 
 
 def test_the_closed_form_holds_where_its_condition_does():
@@ -323,11 +392,13 @@ def test_the_closed_form_holds_where_its_condition_does():
         [200, 10**4, 10**6], [0.01, 0.3, 1, 3, 6], [0.5, 1e-3, 1e-9]
     ):
         if e0 <= math.log(n / (16 * math.log(2 / delta))) - 1e-9:
-            closed = shuffled_closed_form_epsilon(e0, n, delta)
-            assert shuffled_delta(e0, n, closed) <= delta
+            closed = shuffled_closed_form_epsilon(
+                local_epsilon=e0, clients=n, delta=delta
+            )
+            assert shuffled_delta(local_epsilon=e0, clients=n, epsilon=closed) <= delta
         else:
             with pytest.raises(ParameterError, match="local_epsilon must be <= ln"):
-                shuffled_closed_form_epsilon(e0, n, delta)
+                shuffled_closed_form_epsilon(local_epsilon=e0, clients=n, delta=delta)
 
 
 # ---- events --------------------------------------------------------------------------
@@ -335,14 +406,16 @@ def test_the_closed_form_holds_where_its_condition_does():
 
 @pytest.mark.parametrize("k", [None, 2, 5])
 def test_the_event_is_below_the_trade_off_of_the_pair(k):
-    event = shuffled_event(1.5, 20, categories=k, points=24)
+    event = shuffled_event(local_epsilon=1.5, clients=20, categories=k, points=24)
     knots = list(
         zip(event.false_positive_rates, event.false_negative_rates, strict=True)
     )
     for epsilon in [0.0, 0.1, 0.4, 1.0, 1.4]:
         x = math.exp(epsilon)
         read = max(1 - float(f) - x * float(rate) for rate, f in knots)
-        true = shuffled_delta(1.5, 20, epsilon, categories=k)
+        true = shuffled_delta(
+            local_epsilon=1.5, clients=20, epsilon=epsilon, categories=k
+        )
         assert true * (1 - 1e-9) - 1e-16 <= read <= 1.5 * true + 1e-9
     mirrored = {(f, rate) for rate, f in knots}
     assert mirrored == set(knots)
@@ -362,17 +435,19 @@ def test_the_event_is_below_the_trade_off_of_the_pair(k):
 )
 def test_parameters_out_of_their_domain(arguments, message):
     with pytest.raises(ParameterError, match=message):
-        shuffled_delta(*arguments)
+        shuffled_delta(
+            local_epsilon=arguments[0], clients=arguments[1], epsilon=arguments[2]
+        )
 
 
 def test_other_refusals():
     with pytest.raises(ParameterError, match="categories must be in"):
-        shuffled_delta(1, 10, 0.1, categories=1)
+        shuffled_delta(local_epsilon=1, clients=10, epsilon=0.1, categories=1)
     with pytest.raises(DTypeError, match="clients must be an int"):
-        shuffled_delta(1, 10.0, 0.1)
+        shuffled_delta(local_epsilon=1, clients=10.0, epsilon=0.1)
     with pytest.raises(ParameterError, match="delta must be"):
-        shuffled_epsilon(1, 10, 1)
+        shuffled_epsilon(local_epsilon=1, clients=10, delta=1)
     with pytest.raises(CalibrationError, match="no such number"):
-        shuffled_clients(1e-9, 1e-12, 20)
+        shuffled_clients(epsilon=1e-9, delta=1e-12, local_epsilon=20)
     with pytest.raises(ParameterError, match="points must be in"):
-        shuffled_event(1, 10, points=1)
+        shuffled_event(local_epsilon=1, clients=10, points=1)

@@ -146,15 +146,22 @@ def test_sampled_noise(rate):
     for at in ["0", "0.001", "0.5", "3"]:
         inside = mp.log1p(mp.expm1(number(at)) / number(rate))
         pure = number(rate) * -mp.expm1((inside - 1) / 2) if inside < 1 else 0
-        got = event_delta(PoissonSampledEvent(rate, LaplaceEvent(1, 1)), Fraction(at))
+        got = event_delta(
+            PoissonSampledEvent(rate, LaplaceEvent(sensitivity=1, scale=1)),
+            Fraction(at),
+        )
         assert 0 <= got - pure < 1e-11 * number(rate)
         left = mp.erfc((inside - mp.mpf(1) / 2) / mp.sqrt(2)) / 2
         right = mp.erfc((inside + mp.mpf(1) / 2) / mp.sqrt(2)) / 2
         true = number(rate) * (left - mp.exp(inside) * right)
         for event in (
-            PoissonSampledEvent(rate, GaussianEvent(1, 1)),
+            PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=1)),
             SampledWithoutReplacementEvent(
-                rate.denominator, rate.numerator, GaussianEvent(1, 1, replace)
+                source_dataset_size=rate.denominator,
+                sample_size=rate.numerator,
+                event=GaussianEvent(
+                    sensitivity=1, sigma=1, neighboring_relation=replace
+                ),
             ),
         ):
             got = event_delta(event, Fraction(at))
@@ -169,7 +176,11 @@ def test_sampled_noise(rate):
 @pytest.mark.parametrize(("source", "draws"), [(10, 3), (1000, 50), (5, 40), (1, 3)])
 def test_sampling_with_replacement(source, draws):
     replace = NeighboringRelation.REPLACE_ONE
-    event = SampledWithReplacementEvent(source, draws, GaussianEvent(1, 4, replace))
+    event = SampledWithReplacementEvent(
+        source_dataset_size=source,
+        sample_size=draws,
+        event=GaussianEvent(sensitivity=1, sigma=4, neighboring_relation=replace),
+    )
     n, m = mp.mpf(source), draws
     hit = 1 - (1 - 1 / n) ** m
     for at in ["0.001", "0.3", "2"]:
@@ -185,7 +196,11 @@ def test_sampling_with_replacement(source, draws):
         assert 0 <= got - true < 1e-9 * true + 1e-280
         back = event_epsilon(event, got)
         assert float(at) * (1 - 1e-9) < back < float(at) * (1 + 1e-9)
-    pure = SampledWithReplacementEvent(source, draws, PureDPEvent(0.1, replace))
+    pure = SampledWithReplacementEvent(
+        source_dataset_size=source,
+        sample_size=draws,
+        event=PureDPEvent(0.1, neighboring_relation=replace),
+    )
     most = mp.log1p(hit * mp.expm1(mp.mpf(0.1) * m))
     assert 0 <= event_epsilon(pure) - most < 1e-12 * most
 
@@ -193,9 +208,19 @@ def test_sampling_with_replacement(source, draws):
 def test_sampling_is_refused_where_it_is_not_proved():
     replace = NeighboringRelation.REPLACE_ONE
     for event in (
-        PoissonSampledEvent(0.5, GaussianEvent(1, 1, replace)),
-        SampledWithoutReplacementEvent(10, 1, GaussianEvent(1, 1)),
-        SampledWithReplacementEvent(10, 1, GaussianEvent(1, 1)),
+        PoissonSampledEvent(
+            0.5, GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=replace)
+        ),
+        SampledWithoutReplacementEvent(
+            source_dataset_size=10,
+            sample_size=1,
+            event=GaussianEvent(sensitivity=1, sigma=1),
+        ),
+        SampledWithReplacementEvent(
+            source_dataset_size=10,
+            sample_size=1,
+            event=GaussianEvent(sensitivity=1, sigma=1),
+        ),
     ):
         with pytest.raises(UnsupportedEventError):
             event_delta(event, 1)
@@ -232,9 +257,9 @@ def concentrated(log_delta, rho, xi, omega):
 @pytest.mark.parametrize("delta", ["1e-3", "1e-15", "1e-300"])
 def test_lines_of_divergences(rho, xi, omega, delta):
     if xi == "0":
-        event = TCDPEvent(Fraction(rho), Fraction(omega))
+        event = TCDPEvent(rho=Fraction(rho), omega=Fraction(omega))
     else:
-        event = ZCDPEvent(Fraction(rho), Fraction(xi))
+        event = ZCDPEvent(Fraction(rho), xi=Fraction(xi))
     log_delta = mp.log(number(delta))
     true = concentrated(log_delta, number(rho), number(xi), number(omega))
     got = event_epsilon(event, Fraction(delta))
@@ -245,7 +270,9 @@ def test_lines_of_divergences(rho, xi, omega, delta):
 
 def test_several_events_get_the_better_of_two_sums():
     one = ExponentialMechanismEvent(Fraction(1, 10))
-    event = SelfComposedEvent(ComposedEvent((one, LaplaceEvent(1, 20))), 50)
+    event = SelfComposedEvent(
+        ComposedEvent((one, LaplaceEvent(sensitivity=1, scale=20))), 50
+    )
     parts = ZCDPAccountant().compose(event)
     assert event_epsilon(event, 0) == 7.5
     assert event_rho(event) == float(parts.rho)
@@ -258,13 +285,16 @@ def test_several_events_get_the_better_of_two_sums():
 
 
 def test_what_has_no_profile_of_its_own_is_left_to_accountants():
-    twice = SelfComposedEvent(ApproximateDPEvent(1, Fraction(1, 10)), 2)
+    twice = SelfComposedEvent(ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10)), 2)
     optimum = ApproximateAccountant().compose(twice)
     assert event_epsilon(twice, 0.5) == pytest.approx(optimum.epsilon(0.5), rel=1e-9)
     assert event_delta(twice, 1) == pytest.approx(optimum.delta(1), rel=1e-9)
-    curve = RDPEvent((2, 8), (Fraction(1, 10), Fraction(1, 2)))
+    curve = RDPEvent(orders=(2, 8), epsilons=(Fraction(1, 10), Fraction(1, 2)))
     assert event_epsilon(curve, 1e-4) == RDPAccountant().compose(curve).epsilon(1e-4)
-    function = TradeOffEvent((0, Fraction(1, 2), 1), (1, Fraction(1, 4), 0))
+    function = TradeOffEvent(
+        false_positive_rates=(0, Fraction(1, 2), 1),
+        false_negative_rates=(1, Fraction(1, 4), 0),
+    )
     # in either order of the datasets: where the function meets its inverse
     assert event_delta(function, 0) == pytest.approx(0.2, rel=1e-12)
     with pytest.raises(UnsupportedEventError):  # no pure epsilon
@@ -276,17 +306,17 @@ def test_what_has_no_profile_of_its_own_is_left_to_accountants():
 def test_rho_of_a_wide_range_is_that_of_pure_epsilon():
     pure = event_rho(PureDPEvent(20))
     assert event_rho(ExponentialMechanismEvent(20)) == pure < 20**2 / 8
-    response = RandomizedResponseEvent(Fraction(9999, 10000), Fraction(1, 10**7))
+    response = RandomizedResponseEvent(p=Fraction(9999, 10000), q=Fraction(1, 10**7))
     group = GroupEvent(response, 9)
     assert event_rho(group) <= event_epsilon(group) < 81 * event_rho(response)
 
 
 def test_perfect_and_nearly_perfect_events():
-    for event in (PureDPEvent(0), GDPEvent(0), ZCDPEvent(0), TCDPEvent(0, 2)):
+    for event in (PureDPEvent(0), GDPEvent(0), ZCDPEvent(0), TCDPEvent(rho=0, omega=2)):
         assert event_epsilon(event, 0) == event_epsilon(event, 1e-9) == 0
         assert event_delta(event, 0) == 0
         assert event_rho(event) == 0
-    assert event_epsilon(ZCDPEvent(0, 0.5), 0) == 0.5
+    assert event_epsilon(ZCDPEvent(0, xi=0.5), 0) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -304,13 +334,15 @@ def test_pure_epsilon_as_gaussian_privacy(epsilon):
     # the trade-off of pure epsilon is nowhere below that of the Gaussian pair
     if 0.1 < e < 10:
         for x in (0.001, 0.2, 0.5, 0.9):
-            pure = 1 - readings.largest_power(Fraction(epsilon), 0, x)
+            pure = 1 - readings.largest_power(
+                epsilon=Fraction(epsilon), delta=0, false_positive_rate=x
+            )
             quantile = mp.sqrt(2) * mp.erfinv(1 - 2 * mp.mpf(x))
             assert pure >= mp.erfc((mu - quantile) / mp.sqrt(2)) / 2 - 1e-15
 
 
 def test_an_approximate_event_has_the_profile_of_its_worst_case():
-    event = ApproximateDPEvent(1, Fraction(1, 1000))
+    event = ApproximateDPEvent(epsilon=1, delta=Fraction(1, 1000))
     assert event_epsilon(event, Fraction(1, 1000)) == 1.0
     assert event_delta(event, 1) == pytest.approx(0.001, rel=1e-15)
     own = mp.mpf("0.001")

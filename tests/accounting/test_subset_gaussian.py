@@ -83,12 +83,18 @@ def test_far_below_the_bound_for_any_mechanism():
 
 
 def test_events_take_it():
-    noise = GaussianEvent(2, 3, REPLACE)
-    event = SampledWithoutReplacementEvent(1000, 10, noise)
+    noise = GaussianEvent(sensitivity=2, sigma=3, neighboring_relation=REPLACE)
+    event = SampledWithoutReplacementEvent(
+        source_dataset_size=1000, sample_size=10, event=noise
+    )
     curve = SubsetGaussianCurve(Fraction(2, 3), Fraction(1, 100))
     expected = curve.log_moment(np.array([3.0]))[0] / 3
     assert float(renyi_divergence(event, [4])[0]) == pytest.approx(expected, rel=1e-12)
-    same = SampledWithoutReplacementEvent(1000, 10, GDPEvent(Fraction(2, 3), REPLACE))
+    same = SampledWithoutReplacementEvent(
+        source_dataset_size=1000,
+        sample_size=10,
+        event=GDPEvent(Fraction(2, 3), neighboring_relation=REPLACE),
+    )
     assert RDPAccountant().compose(same, 100).epsilon(1e-6) == pytest.approx(
         RDPAccountant().compose(event, 100).epsilon(1e-6), rel=1e-12
     )

@@ -143,7 +143,7 @@ for _e, _k, _x in [("1e-8", 100, "1e-8"), ("0.1", 1000, "30"), ("1", 100, "99.5"
     @case(f"optimal composition with delta: {_k} of {_e} at {_x}", 3 * CLOSED)
     def _(e=_e, k=_k, x=_x):
         d = Fraction(1, 10**15)
-        event = ApproximateDPEvent(Fraction(e), d)
+        event = ApproximateDPEvent(epsilon=Fraction(e), delta=d)
         accountant = ApproximateAccountant().compose(event, k)
         kept = mp.exp(k * mp.log1p(-number(d)))
         true = 1 - kept + kept * homogeneous(Fraction(e), k, Fraction(x))
@@ -191,7 +191,9 @@ for _e, _k, _slack in [
     def _(e=_e, k=_k, slack=_slack):
         x = number(e)
         true = x * mp.sqrt(2 * k * -mp.log(number(slack))) + k * x * mp.expm1(x)
-        return advanced_composition(Fraction(e), k, Fraction(slack)), min(true, k * x)
+        return advanced_composition(
+            epsilon=Fraction(e), count=k, slack=Fraction(slack)
+        ), min(true, k * x)
 
     @case(f"its tighter form: {_k} of {_e}, {_slack}", CLOSED)
     def _(e=_e, k=_k, slack=_slack):
@@ -202,7 +204,7 @@ for _e, _k, _slack in [
             drift + mp.sqrt(2 * square * -mp.log(d)),
             drift + mp.sqrt(2 * square * mp.log(mp.e + mp.sqrt(square) / d)),
         ]
-        return kairouz_composition({Fraction(e): k}, Fraction(slack)), min(forms)
+        return kairouz_composition({Fraction(e): k}, slack=Fraction(slack)), min(forms)
 
 
 @case("basic composition: epsilon", CLOSED)
@@ -255,7 +257,7 @@ for _rho, _delta in CONCENTRATED:
     @case(f"zCDP with an offset: rho {_rho}, {_delta}", CLOSED)
     def _(rho=_rho, delta=_delta):
         true = best_epsilon(number(rho), mp.log(number(delta)), number("0.25"))
-        event = ZCDPEvent(Fraction(rho), Fraction(1, 4))
+        event = ZCDPEvent(Fraction(rho), xi=Fraction(1, 4))
         return ZCDPAccountant().compose(event).epsilon(Fraction(delta)), true
 
 
@@ -269,7 +271,7 @@ for _rho, _omega, _delta in [
 
     @case(f"tCDP: rho {_rho}, omega {_omega}, {_delta}", CLOSED)
     def _(rho=_rho, omega=_omega, delta=_delta):
-        event = TCDPEvent(Fraction(rho), omega)
+        event = TCDPEvent(rho=Fraction(rho), omega=omega)
         true = best_epsilon(number(rho), mp.log(number(delta)), 0, omega - 1)
         return TCDPAccountant().compose(event).epsilon(Fraction(delta)), true
 
@@ -285,7 +287,9 @@ for _e in ["1e-8", "0.01", "1", "5", "100"]:
     def _(e=_e):
         x = number(e)
         with mp.workdps(100):
-            return conversions.laplace_rho(Fraction(e), 1), mp.exp(-x) + x - 1
+            return conversions.laplace_rho(sensitivity=Fraction(e), scale=1), mp.exp(
+                -x
+            ) + x - 1
 
     @case(f"Kullback-Leibler reading of pure {_e}", CLOSED)
     def _(e=_e):
@@ -340,7 +344,7 @@ for _epsilon, _delta in [
             tol=mp.mpf("1e-40"),
         )
         said = conversions.gaussian_epsilon(
-            Fraction(delta), 1, Fraction(mp.nstr(sigma, 50))
+            delta=Fraction(delta), sensitivity=1, sigma=Fraction(mp.nstr(sigma, 50))
         )
         return said, number(epsilon) * (1 - mp.mpf("1e-25"))
 
@@ -361,7 +365,7 @@ for _order, _e in itertools.product(ORDERS, ["1e-8", "0.3", "100"]):
         x, a = number(e), mp.mpf(float(order))
         top = a / (2 * a - 1) * mp.exp((a - 1) * x)
         true = mp.log(top + (a - 1) / (2 * a - 1) * mp.exp(-a * x)) / (a - 1)
-        event = LaplaceEvent(Fraction(e), 1)
+        event = LaplaceEvent(sensitivity=Fraction(e), scale=1)
         return float(renyi_divergence(event, float(order))), true
 
     @case(f"Renyi, pure: {_e}, order {_order}", CLOSED)
@@ -392,14 +396,14 @@ for _order in ORDERS:
     @case(f"Renyi, Gaussian noise: order {_order}", CLOSED)
     def _(order=_order):
         a = mp.mpf(float(order))
-        event = GaussianEvent(3, 7)
+        event = GaussianEvent(sensitivity=3, sigma=7)
         return float(renyi_divergence(event, float(order))), a * 9 / 98
 
     @case(f"Renyi, randomized response: order {_order}", CLOSED)
     def _(order=_order):
         a, p, q = mp.mpf(float(order)), number("0.6"), number("0.1")
         true = renyi([p, q, 1 - p - q], [(p / q) ** (a - 1), (q / p) ** (a - 1), 1])
-        event = RandomizedResponseEvent(Fraction(3, 5), Fraction(1, 10))
+        event = RandomizedResponseEvent(p=Fraction(3, 5), q=Fraction(1, 10))
         return float(renyi_divergence(event, float(order))), true / (a - 1)
 
     @case(f"Renyi, exponential mechanism: order {_order}", CLOSED)
@@ -427,7 +431,7 @@ for _q, _sigma, _order in [
             * mp.exp(k * (k - 1) / (2 * s * s))
             for k in range(order + 1)
         )
-        noise = GaussianEvent(1, Fraction(sigma))
+        noise = GaussianEvent(sensitivity=1, sigma=Fraction(sigma))
         event = PoissonSampledEvent(Fraction(q), noise)
         true = mp.log(true) / (order - 1)
         return float(renyi_divergence(event, order)), true
@@ -452,7 +456,7 @@ for _q, _order in [("0.1", 2), ("0.01", 5), ("1e-4", 12)]:
             * laplace_power(x, k)
             for k in range(2, order + 1)
         )
-        event = PoissonSampledEvent(Fraction(q), LaplaceEvent(1, 1))
+        event = PoissonSampledEvent(Fraction(q), LaplaceEvent(sensitivity=1, scale=1))
         true = mp.log(true) / (order - 1)
         return float(renyi_divergence(event, order)), true
 
@@ -472,7 +476,11 @@ for _n, _m, _order in [(100, 10, 2), (1000, 10, 4), (10**6, 100, 8)]:
         total += mp.fsum(
             2 * rate**j * mp.binomial(order, j) * grown(j) for j in range(3, order + 1)
         )
-        event = SampledWithoutReplacementEvent(n, m, GaussianEvent(1, 8, REPLACE))
+        event = SampledWithoutReplacementEvent(
+            source_dataset_size=n,
+            sample_size=m,
+            event=GaussianEvent(sensitivity=1, sigma=8, neighboring_relation=REPLACE),
+        )
         bound = mp.log(total) / (order - 1)
         said = float(renyi_divergence(event, order))
         # a later, tighter bound may be in use: never above this one, and at least the
@@ -523,7 +531,9 @@ for _scale, _count, _delta in [
                 lambda t: count * mp.log(laplace_power(x, 1 + t)),
                 mp.log(number(delta)),
             )
-        accountant = RDPAccountant().compose(LaplaceEvent(1, scale), count)
+        accountant = RDPAccountant().compose(
+            LaplaceEvent(sensitivity=1, scale=scale), count
+        )
         state, _pure = accountant._snapshot()
         said = accountant._epsilon_at(state, Fraction(delta))
         # a w0 below 1 gains a little on what is true for w0 = 1
@@ -554,7 +564,7 @@ for _rate in ["1e-8", "0.05", "0.5", "0.9"]:
     def _(rate=_rate):
         a, e, d = mp.mpf(float(rate)), mp.mpf(1), number("0.01")
         lines = [0, 1 - d - mp.exp(e) * a, mp.exp(-e) * (1 - d - a)]
-        function = ApproximateTradeOff(1, Fraction(1, 100))
+        function = ApproximateTradeOff(1, own_delta=Fraction(1, 100))
         return upper(function(float(rate))), 2 - max(lines)
 
     @case(f"trade-off, Laplace at {_rate}", 4 * CLOSED)
@@ -583,7 +593,9 @@ for _epsilon in ["1e-8", "0.5", "1.9"]:
 
     @case(f"sampled Gaussian, one step: delta at {_epsilon}", 4 * CLOSED)
     def _(epsilon=_epsilon):
-        event = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1))
+        event = PoissonSampledEvent(
+            Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1)
+        )
         inner = mp.log1p(100 * mp.expm1(number(epsilon)))
         true = gaussian(Fraction(mp.nstr(inner, 70)), 1) / 100
         return event_log_delta(event, Fraction(epsilon)), mp.log(true)
@@ -591,8 +603,10 @@ for _epsilon in ["1e-8", "0.5", "1.9"]:
     @case(f"drawn with replacement: delta at {_epsilon}", 4 * CLOSED)
     def _(epsilon=_epsilon):
         n, m = 1000, 5
-        noise = GaussianEvent(1, 4, REPLACE)
-        event = SampledWithReplacementEvent(n, m, noise)
+        noise = GaussianEvent(sensitivity=1, sigma=4, neighboring_relation=REPLACE)
+        event = SampledWithReplacementEvent(
+            source_dataset_size=n, sample_size=m, event=noise
+        )
         miss = 1 - mp.mpf(1) / n
         hit = 1 - miss**m
         inner = Fraction(mp.nstr(mp.log1p(mp.expm1(number(epsilon)) / hit), 70))
@@ -612,7 +626,9 @@ for _e, _d, _size in [("1e-8", "1e-15", 1000), ("1", "1e-300", 50), ("0.5", "1e-
     def _(e=_e, d=_d, size=_size):
         x = number(e)
         true = number(d) * mp.expm1(size * x) / mp.expm1(x)
-        return mp.log(group_delta(Fraction(e), Fraction(d), size)), mp.log(true)
+        return mp.log(
+            group_delta(epsilon=Fraction(e), delta=Fraction(d), size=size)
+        ), mp.log(true)
 
 
 def test_there_are_enough_cases():

@@ -25,7 +25,7 @@ import fastdp
 
 M = fastdp.DiscreteLaplace(2**40)
 G = fastdp.DiscreteGaussian(2**40)
-L = fastdp.Laplace(2**40, granularity=2)
+L = fastdp.Laplace(2**40, granularity=2, coordinates=1)
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -41,13 +41,13 @@ def assert_no_run_repeats(draws: list[np.ndarray]) -> None:
 def draw_all(n: int = 8) -> list[np.ndarray]:
     """Draw by every road: functions, scalars and arrays, integers and reals."""
     return [
-        fastdp.random.discrete_laplace(2**40, n),
-        fastdp.random.discrete_gaussian(2**40, n, workers=2),
+        fastdp.random.discrete_laplace(2**40, size=n),
+        fastdp.random.discrete_gaussian(2**40, size=n, workers=2),
         np.array([fastdp.random.discrete_laplace(2**40) for _ in range(3)]),
         M.release(np.zeros(n, np.int64)),
         np.array([G.release(0), G.release(np.int64(0)), G.release(0)]),
         L.release(np.zeros(n)).astype(np.int64),
-        fastdp.random.integers(-(2**63), 2**63, n),
+        fastdp.random.integers(-(2**63), 2**63, size=n),
         np.frombuffer(fastdp.random.bytes(8 * n), np.int64),
         np.array([L.release(0.0), L.release(0.0)]).astype(np.int64),
     ]
@@ -58,12 +58,12 @@ def draw_some() -> list[np.ndarray]:
     return [
         M.release(np.zeros(6, np.int64)),
         np.array([G.release(0), G.release(np.int64(0)), G.release(0)]),
-        fastdp.random.discrete_laplace(2**40, 4),
+        fastdp.random.discrete_laplace(2**40, size=4),
     ]
 
 
 def test_the_check_finds_a_repeat() -> None:
-    shared = fastdp.random.discrete_laplace(2**40, 4)
+    shared = fastdp.random.discrete_laplace(2**40, size=4)
     with pytest.raises(AssertionError, match="1 runs"):
         assert_no_run_repeats([shared, np.r_[7, shared[1:3], 9]])
 
@@ -196,9 +196,8 @@ def test_seeds_elsewhere_are_ignored() -> None:
 
 
 def test_environment_does_not_seed() -> None:
-    code = (
-        "import fastdp; x = fastdp.random.discrete_laplace(2**40, 8);print(*x.tolist())"
-    )
+    code = "import fastdp; x = fastdp.random.discrete_laplace(2**40, size=8);"
+    code += "print(*x.tolist())"
     settings = {"PYTHONHASHSEED": "0", "FASTDP_SEED": "1", "FASTDP_KEY": "00" * 32}
     draws = []
     for _ in range(3):

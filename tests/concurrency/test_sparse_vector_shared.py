@@ -38,7 +38,7 @@ def together(count: int, work: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("answers", [1, 7, 40])
 def test_threads_share_the_answers(answers: int) -> None:
-    vector = fastdp.SparseVector(100, 50, answers=answers)
+    vector = fastdp.SparseVector(100, epsilon=50, answers=answers, sensitivity=1)
     said: list[bool] = []
     refused: list[int] = []
 
@@ -56,7 +56,9 @@ def test_threads_share_the_answers(answers: int) -> None:
 
 
 def test_threads_with_arrays() -> None:
-    vector = fastdp.SparseVector(100, 50, answers=30, numeric_epsilon=1)
+    vector = fastdp.SparseVector(
+        100, epsilon=50, answers=30, numeric_epsilon=1, sensitivity=1
+    )
     values = np.zeros(1000)
     values[::50] = 1e6
     above: list[int] = []
@@ -110,7 +112,9 @@ ALONE = "a sparse vector answers in the process that made it alone"
 
 @needs_fork
 def test_a_forked_child_gets_no_answer_and_no_threshold() -> None:
-    vector = fastdp.SparseVector(100, 50, answers=3, numeric_epsilon=1)
+    vector = fastdp.SparseVector(
+        100, epsilon=50, answers=3, numeric_epsilon=1, sensitivity=1
+    )
     vector.test(0)
     for _ in range(5):
         assert in_child(os.fork, lambda: attempt(vector)) == (ALONE, 3, [0])
@@ -120,7 +124,7 @@ def test_a_forked_child_gets_no_answer_and_no_threshold() -> None:
 
 @needs_fork
 def test_children_of_children() -> None:
-    vector = fastdp.SparseVector(100, 50, numeric_epsilon=1)
+    vector = fastdp.SparseVector(100, epsilon=50, numeric_epsilon=1, sensitivity=1)
     found = in_child(
         os.fork, lambda: (attempt(vector), in_child(os.fork, lambda: attempt(vector)))
     )
@@ -129,10 +133,10 @@ def test_children_of_children() -> None:
 
 @needs_fork
 def test_a_child_makes_its_own() -> None:
-    fastdp.SparseVector(100, 50)
+    fastdp.SparseVector(100, epsilon=50, sensitivity=1)
 
     def work() -> tuple[bool, bool]:
-        own = fastdp.SparseVector(100, 50)
+        own = fastdp.SparseVector(100, epsilon=50, sensitivity=1)
         return bool(own.test(1e6)), own.spent
 
     assert in_child(os.fork, work) == (True, True)
@@ -143,7 +147,7 @@ def test_the_process_number_alone_does_not_let_a_child_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As in a new namespace of processes, where the child may have the same one."""
-    vector = fastdp.SparseVector(100, 50, numeric_epsilon=1)
+    vector = fastdp.SparseVector(100, epsilon=50, numeric_epsilon=1, sensitivity=1)
     number = os.getpid()
 
     def work() -> Any:
@@ -156,7 +160,7 @@ def test_the_process_number_alone_does_not_let_a_child_in(
 @needs_fork
 def test_a_fork_that_python_does_not_see() -> None:
     """The C library's own fork runs no handler of ours: the number tells."""
-    vector = fastdp.SparseVector(100, 50, numeric_epsilon=1)
+    vector = fastdp.SparseVector(100, epsilon=50, numeric_epsilon=1, sensitivity=1)
     fork = ctypes.PyDLL(None).fork
     assert in_child(fork, lambda: attempt(vector))[0] == ALONE
     assert vector.test(1e6)
@@ -164,7 +168,7 @@ def test_a_fork_that_python_does_not_see() -> None:
 
 @needs_fork
 def test_a_fork_under_the_lock_does_not_hang_the_child() -> None:
-    vector = fastdp.SparseVector(1e9, 50, numeric_epsilon=1)
+    vector = fastdp.SparseVector(1e9, epsilon=50, numeric_epsilon=1, sensitivity=1)
     stop = threading.Event()
 
     def background() -> None:
@@ -185,7 +189,7 @@ def test_a_fork_under_the_lock_does_not_hang_the_child() -> None:
 @needs_fork
 def test_a_fork_within_a_call_gives_the_child_no_answer() -> None:
     """As from a signal's handler, which runs between any two steps of a call."""
-    vector = fastdp.SparseVector(100, 50)
+    vector = fastdp.SparseVector(100, epsilon=50, sensitivity=1)
     read, write = os.pipe()
 
     class Forking(Stream):
@@ -213,7 +217,7 @@ def _ask(vector: Any) -> bool:
 
 
 def test_no_way_to_another_process() -> None:
-    vector = fastdp.SparseVector(100, 50)
+    vector = fastdp.SparseVector(100, epsilon=50, sensitivity=1)
     with (
         multiprocessing.get_context("spawn").Pool(1) as pool,
         pytest.raises(DTypeError, match="cannot be copied or pickled"),

@@ -134,7 +134,9 @@ def test_certain_bits(p: Fraction) -> None:
 def test_lengths_and_places(p: Fraction, n: int) -> None:
     call, law = _core.Call(Keyed(KEY)), fdp_random.bernoulli_law(p)
     flip = reference_bits(p)[:n]
-    x = np.random.default_rng(n).integers(0, 256, -(-n // 8) + 3, np.uint8)[3:]
+    x = np.random.default_rng(n).integers(0, 256, size=-(-n // 8) + 3, dtype=np.uint8)[
+        3:
+    ]
     ones = np.unpackbits(x)[:n].astype(bool)
     expected = np.packbits(ones ^ flip)  # zeros up to the end of the last byte
     assert (packed(call, law, n) == np.packbits(flip)).all()

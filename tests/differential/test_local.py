@@ -352,7 +352,7 @@ def test_transform_is_the_sum_of_the_definition(bits: int) -> None:
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("bits", [13, 17, 20])
 def test_transform_twice_is_a_multiple(bits: int) -> None:
-    a = np.random.default_rng(bits).integers(-1000, 1000, 2**bits)
+    a = np.random.default_rng(bits).integers(-1000, 1000, size=2**bits)
     got = a.copy()
     _core.walsh_hadamard(got)
     assert got[0] == a.sum()
@@ -387,7 +387,7 @@ def test_column_sums_of_many_rows() -> None:
     """No narrow counter overflows: more rows of ones than 16 bits count."""
     n = 140_001
     rows = np.full(n * 3, 255, np.uint8)
-    rows[::3] = np.random.default_rng(1).integers(0, 256, n, np.uint8)
+    rows[::3] = np.random.default_rng(1).integers(0, 256, size=n, dtype=np.uint8)
     counts = np.zeros(24, np.int64)
     _core.column_sums(rows, 3, counts)
     assert (counts[8:] == n).all()

@@ -72,7 +72,7 @@ def test_two_categories(n: int, other: int | None) -> None:
 @pytest.mark.parametrize("k", [3, 300, 70_000])
 @each_other
 def test_k_ary_response(n: int, k: int, other: int | None) -> None:
-    m = fastdp.RandomizedResponse.from_epsilon(2, k, other=other)
+    m = fastdp.RandomizedResponse.from_epsilon(2, categories=k, other=other)
     x = values_of(k, n)
     stand_in = -1 if other is None else other
     check(m, x, layout.responses(_core.Call(Keyed(KEY)), m.p, k, x, stand_in))
@@ -83,7 +83,9 @@ def test_k_ary_response(n: int, k: int, other: int | None) -> None:
 @pytest.mark.parametrize("symmetric", [False, True])
 @each_other
 def test_unary_rows(n: int, d: int, symmetric: bool, other: int | None) -> None:
-    m = fastdp.UnaryEncoding.from_epsilon(1, d, symmetric=symmetric, other=other)
+    m = fastdp.UnaryEncoding.from_epsilon(
+        1, categories=d, symmetric=symmetric, other=other
+    )
     call, x = _core.Call(Keyed(KEY)), values_of(d, n)
     background = layout.flips(call, m.q, n * 8 * -(-d // 8))
     own = layout.flips(call, m.p, n, 3 * layout.REGION)
@@ -95,7 +97,7 @@ def test_unary_rows(n: int, d: int, symmetric: bool, other: int | None) -> None:
 @pytest.mark.parametrize(("d", "buckets"), [(3, None), (500, 2), (500, None)])
 @each_other
 def test_hashed_reports(n: int, d: int, buckets: int | None, other: int | None) -> None:
-    m = fastdp.LocalHashing.from_epsilon(3, d, buckets=buckets, other=other)
+    m = fastdp.LocalHashing.from_epsilon(3, categories=d, buckets=buckets, other=other)
     call, x = _core.Call(Keyed(KEY)), values_of(d, n)
     # The stream has one key for all calls, so that seeds and words share it here.
     seeds = np.frombuffer(layout.stream_bytes(call, 8 * n), "<u8")
@@ -110,7 +112,7 @@ def test_hashed_reports(n: int, d: int, buckets: int | None, other: int | None) 
 @pytest.mark.parametrize("d", [2, 3, 255, 256, 70_000])
 @each_other
 def test_hadamard_reports(n: int, d: int, other: int | None) -> None:
-    m = fastdp.HadamardResponse.from_epsilon(1, d, other=other)
+    m = fastdp.HadamardResponse.from_epsilon(1, categories=d, other=other)
     call, x = _core.Call(Keyed(KEY)), values_of(d, n)
     raw = np.frombuffer(layout.stream_bytes(call, 4 * n, layout.REGION), "<u4")
     words = raw % np.uint32(2 ** hadamard.order(d))
@@ -151,12 +153,12 @@ def probabilities(m: Any) -> tuple[Fraction, Fraction]:
 
 MECHANISMS = [
     fastdp.RandomizedResponse.from_epsilon(1),
-    fastdp.RandomizedResponse.from_epsilon(1, 7),
-    fastdp.UnaryEncoding.from_epsilon(2, 13),
-    fastdp.UnaryEncoding.from_epsilon(2, 13, symmetric=True),
-    fastdp.LocalHashing.from_epsilon(2, 40),
-    fastdp.LocalHashing.from_epsilon(2, 40, buckets=2),
-    fastdp.HadamardResponse.from_epsilon(1, 20),
+    fastdp.RandomizedResponse.from_epsilon(1, categories=7),
+    fastdp.UnaryEncoding.from_epsilon(2, categories=13),
+    fastdp.UnaryEncoding.from_epsilon(2, categories=13, symmetric=True),
+    fastdp.LocalHashing.from_epsilon(2, categories=40),
+    fastdp.LocalHashing.from_epsilon(2, categories=40, buckets=2),
+    fastdp.HadamardResponse.from_epsilon(1, categories=20),
 ]
 
 
@@ -179,7 +181,7 @@ def test_estimate_is_that_of_the_formula(m: Any) -> None:
     assert estimate.standard_errors**2 == pytest.approx(squares, rel=1e-12)
     for frequency in (Fraction(0), Fraction(1, 3), Fraction(1)):
         spread = frequency * own * (1 - own) + (1 - frequency) * cross * (1 - cross)
-        planned = m.standard_error(n, frequency)
+        planned = m.standard_error(n, frequency=frequency)
         exact = float(n * spread / (own - cross) ** 2)
         assert planned**2 == pytest.approx(exact, rel=1e-12)
 

@@ -115,7 +115,7 @@ def small_sets(rows: int, seed: int) -> list[Choice]:
 SETS = small_sets(5, 1)
 LARGE = [
     Choice(Fraction(1), np.random.default_rng(2).normal(0, 3, (2, 700))),
-    Choice(Fraction(1, 2), np.random.default_rng(3).integers(-9, 9, (2, 1100))),
+    Choice(Fraction(1, 2), np.random.default_rng(3).integers(-9, 9, size=(2, 1100))),
     Choice(Fraction(3), np.random.default_rng(4).normal(0, 9, (2, 513))),
 ]
 

@@ -81,7 +81,7 @@ class Reals(Stream):
 
     def __init__(self, reals: list[int]) -> None:
         blocks = np.random.default_rng(len(reals)).integers(
-            0, 2**64, (_core.SELECT_CHUNK, 2), np.uint64
+            0, 2**64, size=(_core.SELECT_CHUNK, 2), dtype=np.uint64
         )
         main = np.zeros((1, 8 * _core.SELECT_CHUNK), np.uint8)
         words = main.reshape(-1).view("<u8")

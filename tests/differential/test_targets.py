@@ -195,7 +195,7 @@ def test_float32_release_is_that_of_float64_rounded(
 def test_mechanism_releases_the_exact_sum(
     granularity: float | None, dtype: type
 ) -> None:
-    laplace = fastdp.Laplace(scale=2500.0, granularity=granularity)
+    laplace = fastdp.Laplace(scale=2500.0, granularity=granularity, coordinates=1)
     step = Fraction(laplace.granularity)
     law = Law("laplace", Fraction(2500) / step)
     x = float_data(float(step), dtype)

@@ -47,7 +47,7 @@ def test_integers_are_those_of_the_reference(span: int, cipher: str) -> None:
         values = (lemire(source, span) for _ in range(_core.INTEGERS_CHUNK))
         answers += [low + v for v in values]
     n = len(answers) - 100
-    got = fastdp.random.integers(low, low + span, n, stream=Keyed(KEY, cipher))
+    got = fastdp.random.integers(low, low + span, size=n, stream=Keyed(KEY, cipher))
     assert got.tolist() == answers[:n]
     assert got.min() >= low
     assert int(got.max()) < low + span
@@ -74,7 +74,7 @@ def test_words_at_the_edge_of_the_surplus(span: int) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_workers_change_no_integer(workers: int) -> None:
     one, many = (
-        fastdp.random.integers(0, 1000, 10_001, stream=Keyed(KEY), workers=w)
+        fastdp.random.integers(0, 1000, size=10_001, stream=Keyed(KEY), workers=w)
         for w in (1, workers)
     )
     assert (one == many).all()

@@ -21,7 +21,7 @@ from fastdp.ledger._terms import canonical
 POSTGRES = Path("/usr/lib/postgresql/15/bin")
 
 #: One release costs epsilon 1/10, exactly, and is free to draw again after a crash.
-NOISE = fastdp.DiscreteLaplace(10)
+NOISE = fastdp.DiscreteLaplace(10, sensitivity=1)
 PRICE = NOISE.event().sensitivity / NOISE.event().scale
 
 

@@ -315,7 +315,9 @@ def second_reader(*arguments):
 
 def test_a_second_reader_agrees(book, tmp_path):
     book.add_budget("z", accounting.ZCDPFilter(5), unit="person")
-    book.add_budget("d", accounting.ApproximateFilter(5, 0.1), unit="person")
+    book.add_budget(
+        "d", accounting.ApproximateFilter(epsilon=5, delta=0.1), unit="person"
+    )
     answer = book.release(NOISE, CELLS, label="a", budgets=["all", "z", "d"])
     book.spend(PureDPEvent(1), label="b", budgets=["all", "d"], count=2)
     export, proof = tmp_path / "audit.jsonl", tmp_path / "proof.json"

@@ -20,7 +20,7 @@ from fastdp.ledger import _terms
 from tests.ledger.conftest import NOISE, PRICE, finished, in_child
 
 CELLS = np.arange(4)
-CHOICE = fastdp.PermuteAndFlip(Fraction(1, 7), 1)
+CHOICE = fastdp.PermuteAndFlip(Fraction(1, 7), sensitivity=1)
 SCORES = np.zeros(3)
 
 

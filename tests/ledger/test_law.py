@@ -18,7 +18,7 @@ from fastdp.ledger import _protocol, _terms
 from fastdp.mechanisms._base import Mechanism
 from tests.ledger.conftest import memory_ledger
 
-LAW = fastdp.DiscreteLaplace(2)
+LAW = fastdp.DiscreteLaplace(2, sensitivity=1)
 
 
 def drawn_with_a_crash(book, label):
@@ -82,10 +82,10 @@ class Keys(Mechanism):
         self._freeze(_arguments=())
 
     def event(self):
-        return ApproximateDPEvent(1, Fraction(1, 10**6))
+        return ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10**6))
 
     def select(self, users):
-        return fastdp.random.bernoulli(Fraction(1, 2), users.shape)
+        return fastdp.random.bernoulli(Fraction(1, 2), size=users.shape)
 
 
 def raced_in_pairs(labels, *, with_invariants):
@@ -93,7 +93,9 @@ def raced_in_pairs(labels, *, with_invariants):
 
     Returns how often the key was shown, and what was charged.
     """
-    book = memory_ledger(("all", accounting.ApproximateFilter(10**6, Fraction(1, 2))))
+    book = memory_ledger(
+        ("all", accounting.ApproximateFilter(epsilon=10**6, delta=Fraction(1, 2)))
+    )
     store, uuid = book._store, book._uuid
     shown = 0
     for number in range(labels):
@@ -222,8 +224,12 @@ def test_nothing_of_the_data_is_in_any_file_row_message_or_receipt(
     path = tmp_path / "budget.db"
     messages = []
     book = ledger.create(path, witness=tmp_path / "witness")
-    book.add_budget("all", accounting.ApproximateFilter(5, 0.1), unit="person")
-    noise = fastdp.DiscreteLaplace(2**40)  # equal to the secret: below 1e-11
+    book.add_budget(
+        "all", accounting.ApproximateFilter(epsilon=5, delta=0.1), unit="person"
+    )
+    noise = fastdp.DiscreteLaplace(
+        2**40, sensitivity=1
+    )  # equal to the secret: below 1e-11
     data = np.array([SECRET, SECRET])
     answer = book.release(noise, data, label="a", budgets="all")
 

@@ -59,13 +59,21 @@ def test_the_same_label_gives_the_same_answer_and_is_paid_once(book, location):
 
 def test_an_answer_is_what_the_mechanism_returns(book):
     cases = [
-        (fastdp.DiscreteGaussian(3), np.int64(5), "budget"),
-        (fastdp.DiscreteLaplace(3), 5, "all"),
-        (fastdp.Laplace(3), np.zeros((2, 3), np.float32), "all"),
-        (fastdp.Laplace(3), 2.5, "all"),
-        (fastdp.DiscreteLaplace(3), np.zeros((0, 4), np.int16), "all"),
-        (fastdp.DiscreteLaplace(3), np.zeros((3, 4), np.int64, order="F"), "all"),
-        (fastdp.RandomizedResponse.from_epsilon(1, 5), np.arange(5), "local"),
+        (fastdp.DiscreteGaussian(3, sensitivity=1), np.int64(5), "budget"),
+        (fastdp.DiscreteLaplace(3, sensitivity=1), 5, "all"),
+        (fastdp.Laplace(3, sensitivity=1), np.zeros((2, 3), np.float32), "all"),
+        (fastdp.Laplace(3, sensitivity=1), 2.5, "all"),
+        (fastdp.DiscreteLaplace(3, sensitivity=1), np.zeros((0, 4), np.int16), "all"),
+        (
+            fastdp.DiscreteLaplace(3, sensitivity=1),
+            np.zeros((3, 4), np.int64, order="F"),
+            "all",
+        ),
+        (
+            fastdp.RandomizedResponse.from_epsilon(1, categories=5),
+            np.arange(5),
+            "local",
+        ),
     ]
     book.add_budget("budget", accounting.ZCDPFilter(10), unit="person")
     book.add_budget("local", accounting.PureFilter(2), unit="person")
@@ -82,7 +90,7 @@ def test_an_answer_is_what_the_mechanism_returns(book):
 
 
 def test_selections_and_quantiles_pay_for_their_own_event(book):
-    m = fastdp.ExponentialMechanism(Fraction(1, 4), 1)
+    m = fastdp.ExponentialMechanism(Fraction(1, 4), sensitivity=1)
     scores = np.array([[0.0, 9.0, 1.0], [3.0, 0.0, 0.0]])
     answer = book.select(m, scores, label="s", budgets="all", k=2)
     assert answer.value.shape == (2, 2)
@@ -92,7 +100,7 @@ def test_selections_and_quantiles_pay_for_their_own_event(book):
     assert (again.value == answer.value).all()
     with pytest.raises(LabelConflictError):
         book.select(m, scores, label="s", budgets="all")
-    q = fastdp.Quantiles(0.5, (0, 100), 1)
+    q = fastdp.Quantiles(0.5, bounds=(0, 100), epsilon=1)
     book.release(q, np.arange(50.0), label="q", budgets="all")
     assert book.budget("all").spent["epsilon"] > 1
 
@@ -112,7 +120,7 @@ def test_several_budgets_are_charged_together_or_not_at_all(book):
 
 
 def test_spend_is_for_what_the_ledger_does_not_draw(book):
-    sparse = fastdp.SparseVector(0, 1, 1)
+    sparse = fastdp.SparseVector(0, epsilon=1, sensitivity=1)
     receipts = book.spend(sparse, label="sparse", budgets="all")
     assert len(receipts) == 1
     with pytest.raises(LabelUsedError, match="another label"):
@@ -147,17 +155,17 @@ class Threshold(Mechanism):
         self._freeze(_arguments=())
 
     def event(self):
-        return ApproximateDPEvent(0, Fraction(1, 1000))
+        return ApproximateDPEvent(epsilon=0, delta=Fraction(1, 1000))
 
     def select(self, counts):
-        return fastdp.random.bernoulli(Fraction(1, 2), counts.shape)
+        return fastdp.random.bernoulli(Fraction(1, 2), size=counts.shape)
 
 
 def test_a_table_keeps_keys_and_columns_together(book):
     keys = {"clinic": np.array(["b", "a", "c"]), "year": np.array([1, 2, 3])}
     columns = {
         "visits": (NOISE, np.array([5, 6, 7])),
-        "cost": (fastdp.Laplace(4), np.array([1.0, 2.0, 3.0])),
+        "cost": (fastdp.Laplace(4, sensitivity=1), np.array([1.0, 2.0, 3.0])),
     }
     answer = book.table(columns, keys=keys, label="t", budgets="all")
     assert list(answer.value) == ["clinic", "year", "visits", "cost"]
@@ -167,12 +175,14 @@ def test_a_table_keeps_keys_and_columns_together(book):
     for name, column in answer.value.items():
         assert (again.value[name] == column).all()
     memory = accounting.PureFilter(10)
-    memory.spend(NOISE.event()).spend(fastdp.Laplace(4).event())
+    memory.spend(NOISE.event()).spend(fastdp.Laplace(4, sensitivity=1).event())
     assert book.budget("all").spent == {"epsilon": memory.spent}
 
 
 def test_private_keys_need_a_public_number_of_rows(book):
-    book.add_budget("d", accounting.ApproximateFilter(5, 0.5), unit="person")
+    book.add_budget(
+        "d", accounting.ApproximateFilter(epsilon=5, delta=0.5), unit="person"
+    )
     keys = {"clinic": np.array([f"clinic {i:04d}" for i in range(400)][::-1])}
     columns = {"visits": (NOISE, np.arange(400))}
     select = (Threshold(), np.arange(400))
@@ -225,7 +235,7 @@ def test_other_terms_under_the_same_label_are_a_conflict(book):
     before = facts(book)
     for call in (
         lambda: book.release(
-            fastdp.DiscreteLaplace(11), COUNTS, label="a", budgets="all"
+            fastdp.DiscreteLaplace(11, sensitivity=1), COUNTS, label="a", budgets="all"
         ),
         lambda: book.release(NOISE, COUNTS[:3], label="a", budgets="all"),
         lambda: book.release(NOISE, COUNTS.astype("i4"), label="a", budgets="all"),
@@ -244,7 +254,11 @@ def test_terms_are_public_parameters_without_a_version_of_the_package(
     book.release(NOISE, COUNTS, label="a", budgets="all")
     text = next(book._store.rows("SELECT terms FROM charge"))[0]
     terms = json.loads(text)
-    assert terms["law"] == {"type": "DiscreteLaplace", "scale": "10"}
+    assert terms["law"] == {
+        "type": "DiscreteLaplace",
+        "scale": "10",
+        "sensitivity": "1",
+    }
     assert terms["event"]["scale"] == "10"
     assert terms["data"] == {"dtype": "<i8", "shape": [7]}
     assert (terms["version"], terms["kind"], terms["budgets"]) == (
@@ -261,10 +275,10 @@ def test_terms_are_public_parameters_without_a_version_of_the_package(
 def test_parameters_at_their_default_are_left_out_of_the_terms():
     from fastdp.ledger import _terms
 
-    plain = fastdp.Laplace(2)
-    assert "bounds" not in _terms.law_of(plain)
-    bounded = fastdp.Laplace(2, bounds=(0, Fraction(1, 3)))
-    assert _terms.law_of(bounded)["bounds"][0] == "0"
+    plain = fastdp.Laplace(2, sensitivity=1)
+    assert "answer_bounds" not in _terms.law_of(plain)
+    bounded = fastdp.Laplace(2, sensitivity=1, answer_bounds=(0, Fraction(1, 3)))
+    assert _terms.law_of(bounded)["answer_bounds"][0] == "0"
 
 
 # ---- budgets --------------------------------------------------------------------
@@ -272,12 +286,19 @@ def test_parameters_at_their_default_are_left_out_of_the_terms():
 FILTERS = [
     (lambda: accounting.PureFilter(Fraction(1, 3)), PureDPEvent(Fraction(1, 9)), 3),
     (lambda: accounting.ZCDPFilter(Fraction(1, 3)), ZCDPEvent(Fraction(1, 9)), 3),
-    (lambda: accounting.GDPFilter(3), GaussianEvent(1, 1), 9),
-    (lambda: accounting.RDPFilter(4, 10), GaussianEvent(1, 1), 4),
-    (lambda: accounting.ApproximateFilter(2, 1e-6), PureDPEvent(1), 2),
+    (lambda: accounting.GDPFilter(3), GaussianEvent(sensitivity=1, sigma=1), 9),
+    (
+        lambda: accounting.RDPFilter(order=4, epsilon=10),
+        GaussianEvent(sensitivity=1, sigma=1),
+        4,
+    ),
+    (lambda: accounting.ApproximateFilter(epsilon=2, delta=1e-6), PureDPEvent(1), 2),
     (
         lambda: accounting.DeclaredFilter(
-            PureDPEvent(1), (5, 0), accounting.ApproximateAccountant
+            PureDPEvent(1),
+            epsilon=5,
+            delta=0,
+            accountant=accounting.ApproximateAccountant,
         ),
         PureDPEvent(1),
         5,
@@ -356,7 +377,7 @@ def test_events_that_a_budget_cannot_price_are_refused(book):
     other = PureDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_ONE)
     before = facts(book)
     for event, error in [
-        (GaussianEvent(1, 1), UnsupportedEventError),
+        (GaussianEvent(sensitivity=1, sigma=1), UnsupportedEventError),
         (other, ParameterError),
         (GroupEvent(PureDPEvent(1), 2), ParameterError),
         ("event", DTypeError),
@@ -384,7 +405,7 @@ def test_events_that_a_budget_cannot_price_are_refused(book):
         ({"x": np.array([1], object)}, DTypeError),
         ({"x": np.array([1], np.uint64)}, DTypeError),
         ({"mechanism": 1}, DTypeError),
-        ({"mechanism": fastdp.PermuteAndFlip(1, 1)}, DTypeError),
+        ({"mechanism": fastdp.PermuteAndFlip(1, sensitivity=1)}, DTypeError),
         ({"x": np.zeros((1 << 23) + 1, np.int8)}, ParameterError),
     ],
     ids=str,

@@ -84,7 +84,7 @@ def expected():
         for parameter in parameters:
             noise = function(parameter, COUNT, stream=FixedStream(KEY))
             lines.append(f"{draw} {parameter} {digest(noise)}")
-    numbers = fastdp.random.integers(5, 1005, COUNT, stream=FixedStream(KEY))
+    numbers = fastdp.random.integers(5, 1005, size=COUNT, stream=FixedStream(KEY))
     order = fastdp.random.permutation(COUNT, stream=FixedStream(KEY))
     assert np.array_equal(np.sort(order), np.arange(COUNT))
     return [*lines, f"integers {digest(numbers)}", f"permutation {digest(order)}"]

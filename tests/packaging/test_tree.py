@@ -127,7 +127,7 @@ def test_the_tour_is_short_and_runs():
     exec(tour, names)  # noqa: S102 - the README's own lines
     assert names["private"].shape == names["counts"].shape
     assert names["m"].epsilon() == 1.0
-    assert names["g"].epsilon(sensitivity=2, delta=1e-6) == pytest.approx(1.0, rel=1e-9)
+    assert names["g"].epsilon(delta=1e-6) == pytest.approx(1.0, rel=1e-9)
 
 
 def test_the_shell_lines_are_accepted(tmp_path, capsys):

@@ -275,6 +275,6 @@ def test_calibration_meets_its_target(relation, options):
     m = fastdp.ClippedSum.from_epsilon(0.5, radius=0.3, dimension=4, **options)
     assert 0.499 < m.epsilon() <= 0.5
     m = fastdp.ClippedSum.from_epsilon_delta(
-        1, 1e-6, radius=0.3, dimension=4, **options
+        epsilon=1, delta=1e-6, radius=0.3, dimension=4, **options
     )
     assert 0.99 < m.epsilon(delta=1e-6) <= 1

@@ -64,12 +64,12 @@ import fastdp
 
 R, ints, reals = fastdp.random, np.full(9000, 7340193), np.full(9000, 7340193.5)
 m, w = fastdp.DiscreteLaplace(10), fastdp.DiscreteGaussian(2**40)
-t, l, g = fastdp.TruncatedLaplace(10, 50), fastdp.Laplace(1), fastdp.Gaussian(1)
+t, l, g = fastdp.TruncatedLaplace(10, bound=50), fastdp.Laplace(1), fastdp.Gaussian(1)
 out, small, real_out = np.full(9000, 77), np.full(3, 77, np.int8), np.full(9000, 7.0)
 deck = np.arange(50) + 1
 calls = {
     "laplace": lambda: R.discrete_laplace(10),
-    "laplace size": lambda: R.discrete_laplace(10, 5),
+    "laplace size": lambda: R.discrete_laplace(10, size=5),
     "laplace out": lambda: R.discrete_laplace(10, out=out),
     "laplace int8": lambda: R.discrete_laplace(10, out=small),
     "laplace workers": lambda: R.discrete_laplace(10, out=out, workers=2),
@@ -123,7 +123,7 @@ for _ in range(200):
     seen.add(int(one))
     seen.add(fastdp.random.bytes(8))
 assert len(seen) == 400
-x = fastdp.random.discrete_laplace(10, 20_000, workers=2)
+x = fastdp.random.discrete_laplace(10, size=20_000, workers=2)
 assert abs(x.mean()) < 1 and 13 < x.std() < 15.5
 print("ok")
 """
@@ -137,7 +137,7 @@ count = ctypes.CDLL(None).getrandom_calls
 count.restype = ctypes.c_ulong
 m, x = fastdp.DiscreteLaplace(10), np.zeros(3, int)
 refused = [
-    lambda: fastdp.random.discrete_laplace(-1, 5),
+    lambda: fastdp.random.discrete_laplace(-1, size=5),
     lambda: fastdp.random.discrete_gaussian(float("nan")),
     lambda: fastdp.random.discrete_laplace(np.array([1.0, -1.0])),
     lambda: fastdp.random.discrete_laplace(1, stream=5),
@@ -148,14 +148,14 @@ refused = [
     lambda: fastdp.random.discrete_laplace(1, out=[0]),
     lambda: fastdp.random.discrete_laplace(1, workers=0),
     lambda: fastdp.DiscreteLaplace(0),
-    lambda: fastdp.Gaussian.from_rho(float("inf")),
+    lambda: fastdp.Gaussian.from_rho(float("inf"), sensitivity=1),
     lambda: m.release([1]),
     lambda: m.release(1.5),
     lambda: m.release(x, out=np.zeros(3)),
     lambda: m.release(x, workers=0),
     lambda: m.release(5, workers="1"),
     lambda: fastdp.Laplace(1).release(x),
-    lambda: m.epsilon(-1),
+    lambda: m.epsilon(sensitivity=-1),
 ]
 before = count()
 for call in refused:
@@ -167,7 +167,7 @@ for call in refused:
         raise SystemExit("not refused")
 assert count() == before
 for call in (lambda: m.release(x), lambda: m.release(5),
-             lambda: fastdp.random.discrete_laplace(1, 50_000, workers=2)):
+             lambda: fastdp.random.discrete_laplace(1, size=50_000, workers=2)):
     before = count()
     call()
     assert count() == before + 1

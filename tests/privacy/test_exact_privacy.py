@@ -41,7 +41,7 @@ SCALES = [Fraction(1, 10), Fraction(1, 3), Fraction(7, 10), 1, 2, Fraction(10, 3
 @pytest.mark.parametrize("sensitivity", [1, 2, 3, 7])
 def test_laplace_ratio_is_at_most_e_to_epsilon(scale: Any, sensitivity: int) -> None:
     # p(y - a) / p(y - b) = e^((|y - b| - |y - a|) / scale): exact in the exponent.
-    epsilon = fastdp.DiscreteLaplace(scale).epsilon(sensitivity)
+    epsilon = fastdp.DiscreteLaplace(scale, sensitivity=sensitivity).epsilon()
     losses = [
         Fraction(abs(y - shift) - abs(y)) / Fraction(scale)
         for shift in range(-sensitivity, sensitivity + 1)
@@ -55,7 +55,7 @@ def test_laplace_ratio_is_at_most_e_to_epsilon(scale: Any, sensitivity: int) -> 
 @pytest.mark.parametrize("epsilon", [0.1, Fraction(1, 3), 1, 1.7, 5])
 @pytest.mark.parametrize("sensitivity", [1, 3, 10])
 def test_from_epsilon_never_exceeds_it(epsilon: Any, sensitivity: int) -> None:
-    m = fastdp.DiscreteLaplace.from_epsilon(epsilon, sensitivity)
+    m = fastdp.DiscreteLaplace.from_epsilon(epsilon, sensitivity=sensitivity)
     assert Fraction(sensitivity) / Fraction(m.scale) <= Fraction(epsilon)
 
 
@@ -74,7 +74,7 @@ def test_ratio_from_the_sampler_itself() -> None:
         # 16 chunks of 4096 trials each
         chunks = np.ascontiguousarray(tape.reshape(16, 4096)).view(np.uint8)
         stream = TapeStream(chunks.reshape(16, -1))
-        values.append(fastdp.random.discrete_laplace(scale, 2**16, stream=stream))
+        values.append(fastdp.random.discrete_laplace(scale, size=2**16, stream=stream))
     certain = values[0] == values[1]
     assert certain.mean() > 0.99
     for x in range(-4, 5):
@@ -112,7 +112,7 @@ def gaussian_hockey_stick(sigma: Fraction, shift: int, epsilon: Fraction) -> mpm
 def test_gaussian_delta_covers_the_exact_profile(sigma: Fraction) -> None:
     m = fastdp.DiscreteGaussian(sigma)
     for sensitivity, epsilon in itertools.product((1, 2, 3), (0, 0.25, 1, 3, 10)):
-        claimed = m.delta(epsilon, sensitivity)
+        claimed = m.delta(epsilon, sensitivity=sensitivity)
         exact = max(
             gaussian_hockey_stick(sigma, shift, Fraction(epsilon))
             for shift in range(-sensitivity, sensitivity + 1)
@@ -124,7 +124,9 @@ def test_gaussian_delta_covers_the_exact_profile(sigma: Fraction) -> None:
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_gaussian_epsilon_covers_the_exact_profile(delta: float) -> None:
     for sigma in (Fraction(1, 2), Fraction(2), Fraction(8)):
-        epsilon = Fraction(fastdp.DiscreteGaussian(sigma).epsilon(2, delta=delta))
+        epsilon = Fraction(
+            fastdp.DiscreteGaussian(sigma, sensitivity=2).epsilon(delta=delta)
+        )
         for shift in (1, 2):
             assert gaussian_hockey_stick(sigma, shift, epsilon) <= delta
 
@@ -132,7 +134,9 @@ def test_gaussian_epsilon_covers_the_exact_profile(delta: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1, 4])
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
 def test_calibrated_gaussian_meets_its_target(epsilon: float, delta: float) -> None:
-    m = fastdp.DiscreteGaussian.from_epsilon_delta(epsilon, delta, 1)
+    m = fastdp.DiscreteGaussian.from_epsilon_delta(
+        epsilon=epsilon, delta=delta, sensitivity=1
+    )
     sigma = Fraction(m.sigma)
     assert gaussian_hockey_stick(sigma, 1, Fraction(epsilon)) <= delta
     # an individual may also move several counts, by 1 in all
@@ -144,13 +148,13 @@ def test_calibrated_gaussian_meets_its_target(epsilon: float, delta: float) -> N
 def test_truncated_laplace_covers_its_exact_profile(
     scale: Fraction, bound: int
 ) -> None:
-    m = fastdp.TruncatedLaplace(scale, bound)
+    m = fastdp.TruncatedLaplace(scale, bound=bound)
     for sensitivity in (1, 2):
         if sensitivity > bound:
             continue
         for multiple in (Fraction(1), Fraction(3, 2), Fraction(3)):
             epsilon = multiple * sensitivity / scale
-            claimed = Fraction(m.delta(epsilon, sensitivity))
+            claimed = Fraction(m.delta(epsilon, sensitivity=sensitivity))
             factor = exp_enclosure(epsilon)[0]
             weights = {
                 x: exp_enclosure(-abs(x) / scale) for x in range(-bound, bound + 1)
@@ -168,7 +172,9 @@ def test_truncated_laplace_covers_its_exact_profile(
 @pytest.mark.parametrize("epsilon", [0.5, 1, 3])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
 def test_truncated_bound_is_the_least(epsilon: Any, delta: float) -> None:
-    m = fastdp.TruncatedLaplace.from_epsilon_delta(epsilon, delta, 1)
+    m = fastdp.TruncatedLaplace.from_epsilon_delta(
+        epsilon=epsilon, delta=delta, sensitivity=1
+    )
     scale, bound = Fraction(m.scale), m.bound
 
     def outermost(b: int) -> tuple[Fraction, Fraction]:
@@ -187,7 +193,7 @@ def test_truncated_bound_is_the_least(epsilon: Any, delta: float) -> None:
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(1), Fraction(3)], ids=str)
 def test_gaussian_rho_covers_the_renyi_divergence(sigma: Fraction) -> None:
-    rho = Fraction(fastdp.DiscreteGaussian(sigma).rho())
+    rho = Fraction(fastdp.DiscreteGaussian(sigma, sensitivity=1).rho())
     with mpmath.workdps(DIGITS):
         s2 = 2 * mpmath.mpf(sigma.numerator) ** 2 / mpmath.mpf(sigma.denominator) ** 2
         span = range(-60, 61)
@@ -209,7 +215,7 @@ DATA_INDEPENDENT = [
     fastdp.DiscreteLaplace(2**40),
     fastdp.DiscreteGaussian(10),
     fastdp.DiscreteGaussian(2**40),
-    fastdp.TruncatedLaplace(10, 25),
+    fastdp.TruncatedLaplace(10, bound=25),
 ]
 
 
@@ -232,7 +238,7 @@ def test_noise_does_not_depend_on_data(m: Any, n: int) -> None:
 
 @pytest.mark.parametrize("make", [fastdp.Laplace, fastdp.Gaussian])
 def test_real_noise_does_not_depend_on_data(make: Any) -> None:
-    m, key = make(10, granularity=2.0**-10), KeyStream(bytes(32))
+    m, key = make(10, granularity=2.0**-10, coordinates=1), KeyStream(bytes(32))
     noise = m.release(np.zeros(3000), stream=key)
     for x in (np.arange(3000.0), np.arange(3000) * -1024.5, np.full(3000, 2.0**30)):
         assert (m.release(x, stream=key) - x == noise).all()

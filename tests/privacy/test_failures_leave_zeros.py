@@ -64,7 +64,7 @@ def in_place(data: Callable[[], Array]) -> Callable[[], tuple[Any, Array]]:
 INTEGER = [
     fastdp.DiscreteLaplace(10),
     fastdp.DiscreteGaussian(2**40),
-    fastdp.TruncatedLaplace(10, 50),
+    fastdp.TruncatedLaplace(10, bound=50),
 ]
 REAL = [fastdp.Laplace(1.0, granularity=2**-20), fastdp.Gaussian(1, granularity=0.5)]
 RESPONSE = fastdp.RandomizedResponse.from_epsilon(1)
@@ -78,10 +78,10 @@ RELEASES: list[tuple[Any, Callable[[], tuple[Any, Array]]]] = [
     (INTEGER[0], lambda: (5, filled(np.int64))),
     (RESPONSE, in_place(lambda: np.ones(N, np.uint8))),
     (RESPONSE, in_place(lambda: np.ones(N, bool))),
-    oracle(fastdp.RandomizedResponse.from_epsilon(1, 4)),
-    oracle(fastdp.LocalHashing.from_epsilon(1, 4)),
-    oracle(fastdp.HadamardResponse.from_epsilon(1, 4)),
-    oracle(fastdp.UnaryEncoding.from_epsilon(1, 4), 1),
+    oracle(fastdp.RandomizedResponse.from_epsilon(1, categories=4)),
+    oracle(fastdp.LocalHashing.from_epsilon(1, categories=4)),
+    oracle(fastdp.HadamardResponse.from_epsilon(1, categories=4)),
+    oracle(fastdp.UnaryEncoding.from_epsilon(1, categories=4), 1),
 ]
 
 Case = tuple[str, Callable[..., Any], Callable[[], tuple[tuple[Any, ...], Any, Array]]]

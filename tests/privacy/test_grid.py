@@ -45,7 +45,7 @@ def test_outputs_lie_on_the_grid_whatever_the_value(make: Any, scale: float) -> 
 
 @pytest.mark.parametrize("make", MAKES)
 def test_lowest_bits_are_the_same_in_both_worlds(make: Any) -> None:
-    m = make(1, granularity=2.0**-10)
+    m = make(1, granularity=2.0**-10, coordinates=1)
     seen = [
         lowest_bits(m.release(np.full(100_000, x)))
         for x in (0.0, 1.0, 2.0**-30, 1 / 3, -0.7)
@@ -67,7 +67,7 @@ def test_event_of_the_precision_attack_never_happens(make: Any, x: float) -> Non
 @pytest.mark.parametrize("make", MAKES)
 def test_an_output_is_a_function_of_the_exact_sum(make: Any) -> None:
     """The float that comes out is the exact sum of two grid points, rounded once."""
-    m = make(1000, granularity=0.25)
+    m = make(1000, granularity=0.25, coordinates=1)
     step = Fraction(1, 4)
     steps = m.release(np.zeros(3000), stream=KEY)
     for x in (0.3, -17.125, 1e9 + 0.4, 2.0**52, -1e17, 1e300):
@@ -117,43 +117,54 @@ def test_grid_distance_is_at_most_what_is_charged(
         ]
         assert all(k.denominator == 1 for k in steps)
         if make is fastdp.Laplace:
-            assert sum(steps) <= m.event(sum(moves)).sensitivity
+            assert sum(steps) <= m.event(sensitivity=sum(moves)).sensitivity
         else:
             norm = sum(d * d for d in moves)
             root = calibration.charged_l2(
-                Fraction(math.isqrt(int(norm * 2**200)) + 1, 2**100), len(pairs), step
+                sensitivity=Fraction(math.isqrt(int(norm * 2**200)) + 1, 2**100),
+                coordinates=len(pairs),
+                granularity=step,
             )
             assert sum(k * k for k in steps) <= (root / step) ** 2
-            assert m.event(1).sensitivity == (
-                calibration.charged_l2(1, len(pairs), step) / step
+            assert m.event(sensitivity=1).sensitivity == (
+                calibration.charged_l2(
+                    sensitivity=1, coordinates=len(pairs), granularity=step
+                )
+                / step
             )
 
 
 @pytest.mark.parametrize("make", MAKES)
 def test_worst_case_of_rounding_occurs_and_is_charged(make: Any) -> None:
     """Halfway points: a sensitivity next to nothing moves the answer by a step."""
-    m = make(10, granularity=1)
+    m = make(10, granularity=1, coordinates=1)
     below, above = 0.5, math.nextafter(0.5, 1)
     found = [float(m.release(v, stream=KEY)) for v in (below, above)]
     assert abs(found[0] - found[1]) == 1
-    assert m.event(Fraction(above) - Fraction(below)).sensitivity >= 1
+    assert m.event(sensitivity=Fraction(above) - Fraction(below)).sensitivity >= 1
 
 
 @pytest.mark.parametrize("make", MAKES)
 def test_guarantees_include_the_charge(make: Any) -> None:
-    coarse, fine = make(10, granularity=4), make(10)
-    assert coarse.rho(1) > fine.rho(1)
-    assert coarse.epsilon(1, delta=1e-6) > fine.epsilon(1, delta=1e-6)
-    assert make(10, granularity=4, coordinates=9).rho(1) > coarse.rho(1)
+    coarse, fine = make(10, granularity=4, coordinates=1), make(10, coordinates=1)
+    assert coarse.rho(sensitivity=1) > fine.rho(sensitivity=1)
+    assert coarse.epsilon(sensitivity=1, delta=1e-6) > fine.epsilon(
+        sensitivity=1, delta=1e-6
+    )
+    assert make(10, granularity=4, coordinates=9).rho(sensitivity=1) > coarse.rho(
+        sensitivity=1
+    )
     if make is fastdp.Laplace:
-        assert coarse.epsilon(1) == 0.5  # (1 + 1 * 4) / 10
+        assert coarse.epsilon(sensitivity=1) == 0.5  # (1 + 1 * 4) / 10
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 3.3])
 @pytest.mark.parametrize("coordinates", [1, 10])
 def test_calibration_pays_for_the_charge(epsilon: float, coordinates: int) -> None:
-    m = fastdp.Laplace.from_epsilon(epsilon, 2.5, coordinates=coordinates)
+    m = fastdp.Laplace.from_epsilon(epsilon, sensitivity=2.5, coordinates=coordinates)
     loss = (Fraction(2.5) + coordinates * Fraction(m.granularity)) / Fraction(m.scale)
     assert loss <= Fraction(epsilon)
-    coarse = fastdp.Laplace.from_epsilon(epsilon, 2.5, granularity=1)
+    coarse = fastdp.Laplace.from_epsilon(
+        epsilon, sensitivity=2.5, granularity=1, coordinates=1
+    )
     assert (Fraction(2.5) + 1) / Fraction(coarse.scale) <= Fraction(epsilon)

@@ -54,9 +54,9 @@ def draws() -> Callable[[], list[np.ndarray]]:
         for x in (ints,)
     ]
     for kind in (fastdp.Laplace, fastdp.Gaussian):
-        for m in (kind(10), kind(10, granularity=2**-3), kind(1e-250)):
+        for m in (kind(10), kind(10, granularity=2**-3, coordinates=1), kind(1e-250)):
             mechanisms += [(m, reals), (m, narrow)]
-    mechanisms.append((fastdp.TruncatedLaplace(10, 20), ints))
+    mechanisms.append((fastdp.TruncatedLaplace(10, bound=20), ints))
 
     def draw() -> list[np.ndarray]:
         return [m.release(x, stream=KEY) for m, x in mechanisms] + [
@@ -176,7 +176,7 @@ def test_failing_resolver_of_a_scalar() -> None:
 
 
 def test_failing_resolver_of_reals() -> None:
-    m = fastdp.Gaussian(10, granularity=1)
+    m = fastdp.Gaussian(10, granularity=1, coordinates=1)
     object.__setattr__(m, "_sampler", faulty("gaussian"))
     for dtype in (np.float64, np.float32):
         x = np.full(N, 7340193.5, dtype)

@@ -76,18 +76,26 @@ def test_closed_form_below_one_half():
     [(1, 1e-6, 14, 15), (0.1, 1e-5, 86, 87), (3, 1e-9, 8, 8)],
 )
 def test_least_counts_shown_half_the_time(epsilon, delta, table, laplace):
-    m = fastdp.KeySelection.from_epsilon_delta(epsilon, delta, keys_per_user=1)
+    m = fastdp.KeySelection.from_epsilon_delta(
+        epsilon=epsilon, delta=delta, keys_per_user=1
+    )
     assert m.least_count(0.5) == table
-    h = fastdp.UnknownHistogram.from_epsilon_delta(epsilon, delta, keys_per_user=1)
-    law = fastdp.distributions.TruncatedDiscreteLaplace(h._noise.scale, h._noise.bound)
+    h = fastdp.UnknownHistogram.from_epsilon_delta(
+        epsilon=epsilon, delta=delta, keys_per_user=1
+    )
+    law = fastdp.distributions.TruncatedDiscreteLaplace(
+        h._noise.scale, bound=h._noise.bound
+    )
     shown = [law.sf(h._least - n) for n in range(laplace + 1)]
     assert shown[laplace] >= 0.5 > shown[laplace - 1]
 
 
 def test_unknown_histogram_numbers():
-    h = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    h = fastdp.UnknownHistogram.from_epsilon_delta(
+        epsilon=1, delta=1e-6, keys_per_user=1
+    )
     assert (h._noise.scale, h._noise.bound) == (1, 14)
-    law = fastdp.distributions.TruncatedDiscreteLaplace(1, 14)
+    law = fastdp.distributions.TruncatedDiscreteLaplace(1, bound=14)
     want = {1: 3.84e-7, 14: 0.26894, 15: 0.73106, 16: 0.90106, 29: 1.0}
     for n, p in want.items():
         assert law.sf(14 - n) == pytest.approx(p, rel=2e-3 if n == 1 else 2e-5)
@@ -96,7 +104,9 @@ def test_unknown_histogram_numbers():
 @pytest.mark.parametrize("keys", [1, 2, 5])
 def test_the_whole_law_on_small_universes(keys):
     """Two keys, counts to 30: each neighbor within the event's (epsilon, delta)."""
-    m = fastdp.KeySelection.from_epsilon_delta(1, 0.01, keys_per_user=keys)
+    m = fastdp.KeySelection.from_epsilon_delta(
+        epsilon=1, delta=0.01, keys_per_user=keys
+    )
     said = dict(m._arguments)
     total = Fraction(1)
     for _ in range(keys):
@@ -140,7 +150,9 @@ def test_selected_shares_follow_the_table():
 
 
 def test_a_shown_order_is_not_the_datas():
-    h = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    h = fastdp.UnknownHistogram.from_epsilon_delta(
+        epsilon=1, delta=1e-6, keys_per_user=1
+    )
     keys = ["b", "é", "a", "Z", "a", None, "gone", float("nan")]
     counts = np.array([900, 900, 500, 900, 400, 900, -5, 900])
     found, noisy = h.release(keys, counts)
@@ -151,7 +163,9 @@ def test_a_shown_order_is_not_the_datas():
 
 
 def test_sums_of_equal_keys_are_clamped_once():
-    h = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    h = fastdp.UnknownHistogram.from_epsilon_delta(
+        epsilon=1, delta=1e-6, keys_per_user=1
+    )
     top = 2**63 - 1
     for counts, want in (
         ([2**61, 2**61 - 1], 2**62 - 1),
@@ -168,14 +182,16 @@ def test_sums_of_equal_keys_are_clamped_once():
 def test_events_meet_their_target(keys, relation):
     options = {"keys_per_user": keys, "neighboring_relation": relation}
     for m in (
-        fastdp.KeySelection.from_epsilon_delta(1, 1e-6, **options),
+        fastdp.KeySelection.from_epsilon_delta(epsilon=1, delta=1e-6, **options),
         fastdp.UnknownHistogram.from_epsilon_delta(
-            1, 1e-6, records_per_key=2, **options
+            epsilon=1, delta=1e-6, records_per_key=2, **options
         ),
     ):
         assert m.epsilon(delta=1e-6) <= 1 + 1e-12
         assert eval_count(m.event()) == (2 * keys if relation is R else keys)
-    g = fastdp.UnknownHistogram.from_rho_delta(0.1, 1e-6, records_per_key=2, **options)
+    g = fastdp.UnknownHistogram.from_rho_delta(
+        rho=0.1, delta=1e-6, records_per_key=2, **options
+    )
     gaussian, shown = g.event().events
     assert gaussian.sensitivity**2 / (2 * gaussian.sigma**2) <= Fraction(1, 10)
     assert shown.delta <= Fraction(1e-6)

@@ -123,12 +123,14 @@ def law_of(m: Any, x: int) -> Distribution:
 
 def made(name: str, epsilon: Any, d: int, other: int | None) -> Any:
     if name == "response":
-        return fastdp.RandomizedResponse.from_epsilon(epsilon, d, other=other)
+        return fastdp.RandomizedResponse.from_epsilon(
+            epsilon, categories=d, other=other
+        )
     if name == "hadamard":
-        return fastdp.HadamardResponse.from_epsilon(epsilon, d, other=other)
+        return fastdp.HadamardResponse.from_epsilon(epsilon, categories=d, other=other)
     symmetric = name == "symmetric"
     make = fastdp.UnaryEncoding.from_epsilon
-    return make(epsilon, d, symmetric=symmetric, other=other)
+    return make(epsilon, categories=d, symmetric=symmetric, other=other)
 
 
 DOMAINS = {
@@ -231,16 +233,19 @@ def test_delta_covers_the_exact_profile(name: str, d: int, epsilon: float) -> No
 def test_one_unit_more_would_exceed_epsilon(epsilon: Any, d: int) -> None:
     """Probabilities are rounded toward privacy, and by no more than a unit."""
     bound = exp_above(Fraction(epsilon))
-    p = fastdp.RandomizedResponse.from_epsilon(epsilon, d).p + UNIT
+    p = fastdp.RandomizedResponse.from_epsilon(epsilon, categories=d).p + UNIT
     assert p * (d - 1) / (1 - p) > bound
-    p = fastdp.HadamardResponse.from_epsilon(epsilon, d).p + UNIT
+    p = fastdp.HadamardResponse.from_epsilon(epsilon, categories=d).p + UNIT
     assert p / (1 - p) > bound
-    p = fastdp.UnaryEncoding.from_epsilon(epsilon, d, symmetric=True).p + UNIT
+    p = (
+        fastdp.UnaryEncoding.from_epsilon(epsilon, categories=d, symmetric=True).p
+        + UNIT
+    )
     assert (p / (1 - p)) ** 2 > bound
-    optimized = fastdp.UnaryEncoding.from_epsilon(epsilon, d)
+    optimized = fastdp.UnaryEncoding.from_epsilon(epsilon, categories=d)
     assert optimized.p == Fraction(1, 2)
     assert (1 - optimized.q + UNIT) / (optimized.q - UNIT) > bound
-    hashed = fastdp.LocalHashing.from_epsilon(epsilon, d)
+    hashed = fastdp.LocalHashing.from_epsilon(epsilon, categories=d)
     p = hashed.p + UNIT
     assert p * (hashed.buckets - 1) / (1 - p) > bound
     assert all((value / UNIT).denominator == 1 for value in (p, optimized.q))
@@ -321,7 +326,7 @@ def test_hashed_reports_by_all_seeds(w: int, u: int, g: int, p: Fraction) -> Non
 def test_event_of_hashing_is_that_of_the_lemma(
     epsilon: Any, d: int, buckets: int | None
 ) -> None:
-    m = fastdp.LocalHashing.from_epsilon(epsilon, d, buckets=buckets)
+    m = fastdp.LocalHashing.from_epsilon(epsilon, categories=d, buckets=buckets)
     g, c = m.buckets, hashing.collision(d, m.buckets)
     wrong = (1 - m.p) / (g - 1)
     event = m.event()
@@ -387,7 +392,7 @@ def with_outsiders(d: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("k", [2, 3, 1000, 70_000])
 def test_shifts_do_not_depend_on_data(k: int) -> None:
-    m = fastdp.RandomizedResponse.from_epsilon(1, k)
+    m = fastdp.RandomizedResponse.from_epsilon(1, categories=k)
     key = KeyStream(KEY)
     shift = m.release(np.zeros(N, np.int64), stream=key).astype(np.int64)
     for x in with_outsiders(k):
@@ -406,7 +411,7 @@ def test_flips_of_packed_bits_do_not_depend_on_data() -> None:
 
 def test_rows_differ_at_the_labels_only() -> None:
     d = 21
-    m, key = fastdp.UnaryEncoding.from_epsilon(1, d), KeyStream(KEY)
+    m, key = fastdp.UnaryEncoding.from_epsilon(1, categories=d), KeyStream(KEY)
     rows = [
         np.unpackbits(m.release(x, stream=key), axis=1)[:, :d]
         for x in with_outsiders(d)
@@ -426,7 +431,7 @@ def test_rows_differ_at_the_labels_only() -> None:
 
 def test_seeds_and_shifts_of_buckets_do_not_depend_on_data() -> None:
     d = 50
-    m, key = fastdp.LocalHashing.from_epsilon(2, d), KeyStream(KEY)
+    m, key = fastdp.LocalHashing.from_epsilon(2, categories=d), KeyStream(KEY)
     shifts = None
     for x in with_outsiders(d):
         reports = m.release(x, stream=key)
@@ -440,7 +445,7 @@ def test_seeds_and_shifts_of_buckets_do_not_depend_on_data() -> None:
 
 def test_sides_and_words_of_hadamard_do_not_depend_on_data() -> None:
     d = 50
-    m, key = fastdp.HadamardResponse.from_epsilon(1, d), KeyStream(KEY)
+    m, key = fastdp.HadamardResponse.from_epsilon(1, categories=d), KeyStream(KEY)
     sides = first = None
     for x in with_outsiders(d):
         y = m.release(x, stream=key).astype(np.int64)
@@ -458,10 +463,10 @@ def test_sides_and_words_of_hadamard_do_not_depend_on_data() -> None:
 
 def mechanisms(d: int) -> list[Any]:
     return [
-        fastdp.RandomizedResponse.from_epsilon(1, d),
-        fastdp.UnaryEncoding.from_epsilon(1, d),
-        fastdp.LocalHashing.from_epsilon(1, d),
-        fastdp.HadamardResponse.from_epsilon(1, d),
+        fastdp.RandomizedResponse.from_epsilon(1, categories=d),
+        fastdp.UnaryEncoding.from_epsilon(1, categories=d),
+        fastdp.LocalHashing.from_epsilon(1, categories=d),
+        fastdp.HadamardResponse.from_epsilon(1, categories=d),
     ]
 
 

@@ -24,12 +24,12 @@ INT_MECHANISMS = [
     fastdp.DiscreteLaplace(2**50),
     fastdp.DiscreteGaussian(10),
     fastdp.DiscreteGaussian(2**50),
-    fastdp.TruncatedLaplace(10, 30),
+    fastdp.TruncatedLaplace(10, bound=30),
 ]
 REAL_MECHANISMS = [
     fastdp.Laplace(10),
     fastdp.Gaussian(10),
-    fastdp.Laplace(1e-30, bounds=(-1, 1)),
+    fastdp.Laplace(1e-30, answer_bounds=(-1, 1)),
     fastdp.Gaussian(1e30, coordinates=5),
 ]
 INT64 = np.iinfo(np.int64)
@@ -117,8 +117,8 @@ def test_nan_is_a_constant_whatever_its_payload() -> None:
     for m, constant in (
         (fastdp.Laplace(10), 0.0),
         (fastdp.Gaussian(10), 0.0),
-        (fastdp.Laplace(10, bounds=(-3, 5)), -3.0),
-        (fastdp.Gaussian(10, bounds=(2.5, 5)), 2.5),
+        (fastdp.Laplace(10, answer_bounds=(-3, 5)), -3.0),
+        (fastdp.Gaussian(10, answer_bounds=(2.5, 5)), 2.5),
     ):
         expected = m.release(np.full(4, constant), stream=FixedStream("n"))
         assert (m.release(nans, stream=FixedStream("n")) == expected).all()
@@ -134,7 +134,7 @@ def test_infinities_saturate() -> None:
     largest = np.finfo(float).max
     for m, low, high in (
         (fastdp.Laplace(10), -largest, largest),
-        (fastdp.Gaussian(10, bounds=(-3, 5)), -3.0, 5.0),
+        (fastdp.Gaussian(10, answer_bounds=(-3, 5)), -3.0, 5.0),
     ):
         infinite = m.release(np.array([-np.inf, np.inf]), stream=FixedStream("f"))
         ends = m.release(np.array([low, high]), stream=FixedStream("f"))
@@ -237,4 +237,4 @@ def test_mechanisms_show_public_parameters_alone() -> None:
         before = repr(m), hash(m), m.__reduce__()[1:]
         m.release(x)
         assert (repr(m), hash(m), m.__reduce__()[1:]) == before
-        assert_silent(repr(m) + str(m) + repr(m.event()))
+        assert_silent(repr(m) + str(m) + repr(m.event(sensitivity=1)))

@@ -94,7 +94,9 @@ def exp_of(x: Fraction) -> mpmath.mpf:
 
 
 def make(q: Any, epsilon: Any, relation: NeighboringRelation, points: int) -> Any:
-    return fastdp.Quantiles(q, (0, points - 1), epsilon, neighboring_relation=relation)
+    return fastdp.Quantiles(
+        q, bounds=(0, points - 1), epsilon=epsilon, neighboring_relation=relation
+    )
 
 
 # ---- one quantile ----------------------------------------------------------------
@@ -154,7 +156,9 @@ def test_less_noise_would_not_do(q: Any, relation: NeighboringRelation) -> None:
     """Sensitivity 1/2 is for the median alone, and not for replaced records."""
     target = Fraction(q).limit_denominator(100)
     half = Fraction(target.denominator, 2)
-    node = _quantile_tree.Node(0, target, ExponentialMechanism(1, half), None, None)
+    node = _quantile_tree.Node(
+        0, target, ExponentialMechanism(1, sensitivity=half), None, None
+    )
     with mpmath.workdps(DIGITS):
         assert longest_range(node, 4, relation) > 1.5
     assert make(0.5, 1, ADD, 4)._root.mechanism.sensitivity == 1  # of 2 units
@@ -255,7 +259,7 @@ def test_replaced_records_need_more_than_the_root_does() -> None:
     root = make((0.1, 0.5, 0.55), 2, REPLACE, 6)._root
 
     def as_root(node: Any) -> Any:
-        mechanism = ExponentialMechanism(1, node.target.denominator)
+        mechanism = ExponentialMechanism(1, sensitivity=node.target.denominator)
         return _quantile_tree.Node(node.index, node.target, mechanism, None, None)
 
     below, above = as_root(root.below), as_root(root.above)

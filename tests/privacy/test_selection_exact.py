@@ -76,7 +76,7 @@ SETS = [
 def test_no_ratio_exceeds_e_to_epsilon(
     law: Law, epsilon: Fraction, monotonic: bool
 ) -> None:
-    m = fastdp.ExponentialMechanism(epsilon, 1, monotonic=monotonic)
+    m = fastdp.ExponentialMechanism(epsilon, sensitivity=1, monotonic=monotonic)
     c = _selection.rate_of(epsilon, Fraction(1), monotonic=monotonic)
     assert epsilon <= Fraction(m.epsilon()) <= epsilon * (1 + Fraction(1, 2**50))
     # Below e^epsilon; permute-and-flip attains it, which intervals cannot tell.
@@ -116,9 +116,9 @@ def test_permute_and_flip_is_not_of_bounded_range() -> None:
     ratios = [a[0] / b[1] for a, b in zip(one, other, strict=True)]
     spread = math.log(max(ratios) / min(ratios))
     assert spread > 1.0
-    pure = fastdp.PermuteAndFlip(1, 1)
+    pure = fastdp.PermuteAndFlip(1, sensitivity=1)
     assert pure.epsilon() == 1.0
-    assert pure.rho() > fastdp.ExponentialMechanism(1, 1).rho() == 0.125
+    assert pure.rho() > fastdp.ExponentialMechanism(1, sensitivity=1).rho() == 0.125
 
 
 # --- the law of the kernels, word by word -----------------------------------------
@@ -192,7 +192,7 @@ def test_a_candidate_far_behind_can_win_a_race(noise: Any) -> None:
 
 def test_gaps_change_the_law_beyond_what_doubles_hold() -> None:
     """Scores whose difference overflows, or whose exponential is 0 in doubles."""
-    m = fastdp.ExponentialMechanism(2, 1)
+    m = fastdp.ExponentialMechanism(2, sensitivity=1)
     for scores in ([-1.7e308, 1.7e308], [0.0, 1e5], [-np.inf, -1e300, np.nan]):
         got = [int(m.select(np.array(scores))) for _ in range(20)]
         assert got == [1] * 20
@@ -243,9 +243,9 @@ def test_one_key_gives_the_same_noise_to_any_scores() -> None:
     of a race changes no winner."""
     scores = np.random.default_rng(1).normal(0, 1, (500, 8))
     for m in (
-        fastdp.PermuteAndFlip(2, 1),
-        fastdp.ReportNoisyMax(2, 1, noise="laplace"),
-        fastdp.ReportNoisyMax(2, 1, noise="gumbel"),
+        fastdp.PermuteAndFlip(2, sensitivity=1),
+        fastdp.ReportNoisyMax(2, sensitivity=1, noise="laplace"),
+        fastdp.ReportNoisyMax(2, sensitivity=1, noise="gumbel"),
     ):
         plain = m.select(scores, stream=FixedStream("k"))
         moved = m.select(scores + 1024.0, stream=FixedStream("k"))

@@ -227,7 +227,12 @@ def test_scales_of_the_object_meet_its_epsilon(
     epsilon: Any, answers: int, monotonic: bool, granularity: Any
 ) -> None:
     vector = fastdp.SparseVector(
-        0, epsilon, answers=answers, monotonic=monotonic, granularity=granularity
+        0,
+        epsilon=epsilon,
+        answers=answers,
+        monotonic=monotonic,
+        granularity=granularity,
+        sensitivity=1,
     )
     moved = int(1 / Fraction(granularity)) + 1
     with mpmath.workdps(DIGITS):
@@ -286,7 +291,7 @@ def test_the_noise_of_the_comparison_must_not_be_shown() -> None:
 
 def test_rounding_to_the_grid_must_be_charged() -> None:
     """Values a sensitivity apart lie a step more apart on the grid."""
-    vector = fastdp.SparseVector(0, 1, sensitivity=1, granularity=1)
+    vector = fastdp.SparseVector(0, epsilon=1, sensitivity=1, granularity=1)
     assert np.rint([0.5, 1.5]).tolist() == [0, 2]
     with mpmath.workdps(DIGITS):
         r1, r2 = scales(vector)
@@ -309,7 +314,7 @@ def test_answers_have_the_computed_law(monotonic: bool) -> None:
     counts: dict[Answers, int] = {}
     for _ in range(runs):
         vector = fastdp.SparseVector(
-            1, 2, answers=2, monotonic=monotonic, granularity=1
+            1, epsilon=2, answers=2, monotonic=monotonic, granularity=1, sensitivity=1
         )
         said = tuple(vector.test(values).tolist())
         counts[said] = counts.get(said, 0) + 1

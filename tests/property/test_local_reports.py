@@ -36,11 +36,15 @@ def mechanisms(draw: Any) -> Any:
     if kind is UE:
         categories, other = min(categories, 1000), other and min(other, 999)
         symmetric = draw(st.booleans())
-        return UE.from_epsilon(epsilon, categories, symmetric=symmetric, other=other)
+        return UE.from_epsilon(
+            epsilon, categories=categories, symmetric=symmetric, other=other
+        )
     if kind is LH:
         buckets = draw(st.none() | st.integers(2, 30))
-        return LH.from_epsilon(epsilon, categories, buckets=buckets, other=other)
-    return kind.from_epsilon(epsilon, categories, other=other)
+        return LH.from_epsilon(
+            epsilon, categories=categories, buckets=buckets, other=other
+        )
+    return kind.from_epsilon(epsilon, categories=categories, other=other)
 
 
 @st.composite

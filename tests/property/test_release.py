@@ -23,13 +23,13 @@ MECHANISMS = [
     fastdp.DiscreteLaplace(2**50),
     fastdp.DiscreteGaussian(100),
     fastdp.DiscreteGaussian(2**50),
-    fastdp.TruncatedLaplace(3, 4),
+    fastdp.TruncatedLaplace(3, bound=4),
 ]
 GRIDS = [
-    fastdp.Laplace(3, granularity=0.5),
+    fastdp.Laplace(3, granularity=0.5, coordinates=1),
     fastdp.Gaussian(2**-20),
     fastdp.Laplace(1e200),
-    fastdp.Gaussian(5, granularity=1, bounds=(-7.5, 9)),
+    fastdp.Gaussian(5, granularity=1, answer_bounds=(-7.5, 9), coordinates=1),
 ]
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=9)
@@ -100,8 +100,10 @@ def test_real_release(x: np.ndarray, m: Any, key: bytes, workers: int) -> None:
     out = np.full(x.shape, 77, y.dtype)
     assert m.release(x, out=out, stream=stream, workers=workers) is out
     assert out.tobytes() == np.asarray(y).tobytes()
-    clean = np.where(np.isnan(x), 0.0 if m.bounds is None else m.bounds[0], x)
-    low, high = m.bounds or (-np.finfo(float).max, np.finfo(float).max)
+    clean = np.where(
+        np.isnan(x), 0.0 if m.answer_bounds is None else m.answer_bounds[0], x
+    )
+    low, high = m.answer_bounds or (-np.finfo(float).max, np.finfo(float).max)
     clamped = np.clip(clean.astype(float), low, high)
     wide = m.release(clamped, stream=stream)
     limit = float(np.finfo(y.dtype).max)

@@ -99,7 +99,7 @@ def test_law_at_scalars() -> None:
 @pytest.mark.parametrize("scale", [10, 10**5])
 def test_law_of_a_truncated_mechanism(scale: int) -> None:
     mechanism = fastdp.TruncatedLaplace(scale=scale, bound=2 * scale)
-    law = TruncatedDiscreteLaplace(scale, 2 * scale)
+    law = TruncatedDiscreteLaplace(scale, bound=2 * scale)
     bins = bins_of(law, N, body=15)
     zeros = np.zeros(N, np.int64)
     noise = mechanism.release(zeros)
@@ -131,7 +131,7 @@ def test_integers_are_equally_frequent(span: int) -> None:
     other = even.copy()
     other[: max(span // 10, 1)] *= 1.04
     assert power(even, other / other.sum(), N) > 0.99
-    x = fastdp.random.integers(-1, span - 1, N)
+    x = fastdp.random.integers(-1, span - 1, size=N)
     assert p_value(np.bincount(x + 1, minlength=span), even) > ALPHA
 
 
@@ -139,7 +139,7 @@ def test_integers_are_equally_frequent(span: int) -> None:
 def test_bytes_of_wide_integers_are_equally_frequent(shift: int) -> None:
     """Range 2**63 + 2**55: the upper byte has 129 equally likely values."""
     high = 2**55 if shift < 56 else 0
-    x = fastdp.random.integers(-(2**62), 2**62 + high, N)
+    x = fastdp.random.integers(-(2**62), 2**62 + high, size=N)
     places = ((x + 2**62).view(np.uint64) >> np.uint64(shift)) & np.uint64(255)
     cells = 256 if shift < 55 else 128
     counts = np.bincount(places.astype(np.int64), minlength=cells)

@@ -64,7 +64,7 @@ def check_bits(p: Fraction, n: int, error: float) -> None:
     wrong = less * (1 + error) if p == less else 1 - less * (1 + error)
 
     def draw(size: int) -> np.ndarray:
-        return fastdp.random.bernoulli(p, 8 * size, packed=True)
+        return fastdp.random.bernoulli(p, size=8 * size, packed=True)
 
     p_value = check(summed(draw, n, 256), patterns(float(p)), patterns(wrong))
     print(f"bernoulli {float(p):g}: n = {8 * n:.1e}, p = {p_value:.4f}")
@@ -87,7 +87,7 @@ def test_bits_far_apart_are_independent(p: Fraction, distance: int) -> None:
     """Pairs of bits a byte, a block, a group and a chunk apart: four cells, against
     the first being 1 % too frequent or, if rare, 5 %."""
     n = 8 * N // (2 * distance) * (2 * distance)
-    pairs = fastdp.random.bernoulli(p, n).view(np.uint8).reshape(-1, 2, distance)
+    pairs = fastdp.random.bernoulli(p, size=n).view(np.uint8).reshape(-1, 2, distance)
     counts = np.bincount((2 * pairs[:, 0] + pairs[:, 1]).reshape(-1), minlength=4)
     margin = np.array([1 - float(p), float(p)])
     law = np.outer(margin, margin).reshape(-1)
@@ -101,7 +101,7 @@ def shares(truth: float, k: int) -> np.ndarray:
 
 
 def check_shifts(k: int, epsilon: float, n: int, error: float) -> None:
-    m = fastdp.RandomizedResponse.from_epsilon(epsilon, k)
+    m = fastdp.RandomizedResponse.from_epsilon(epsilon, categories=k)
     error *= 2 if k > 100 else 1
     rng = np.random.default_rng(k)  # of the values: the guarantee is for any
 
@@ -129,7 +129,7 @@ def test_many_shifts(k: int, epsilon: float) -> None:
 def test_shifts_over_many_categories() -> None:
     """Words of 64 bits: 100 ranges of 100,000 categories."""
     k, x = 100_000, np.full(N, 77)
-    m = fastdp.RandomizedResponse.from_epsilon(9, k)
+    m = fastdp.RandomizedResponse.from_epsilon(9, categories=k)
     shift = (m.release(x).astype(np.int64) - x) % k
     cells = np.where(shift == 0, 0, 1 + (shift - 1) * 100 // (k - 1))
     counts, truth = np.bincount(cells, minlength=101), float(m.p)
@@ -142,7 +142,7 @@ def test_shifts_over_many_categories() -> None:
 @pytest.mark.parametrize("k", [2, 10, 3000])
 def test_values_outside_are_answered_uniformly(k: int) -> None:
     x = np.tile([-1, k], N // 2)
-    y = fastdp.RandomizedResponse.from_epsilon(3, k).release(x)
+    y = fastdp.RandomizedResponse.from_epsilon(3, categories=k).release(x)
     law = np.full(k, 1 / k)
     wrong = law + np.where(np.arange(k) % 2, 1, -1) * 0.05 / k
     check(np.bincount(y, minlength=k), law, wrong)
@@ -150,7 +150,7 @@ def test_values_outside_are_answered_uniformly(k: int) -> None:
 
 def test_hadamard_reports_are_uniform_on_the_halves() -> None:
     d, label = 100, 41
-    m = fastdp.HadamardResponse.from_epsilon(1, d)
+    m = fastdp.HadamardResponse.from_epsilon(1, categories=d)
     y = m.release(np.full(N, label))
     size = 2 ** hadamard.order(d)
     own = hadamard.parity(np.arange(size) & (label + 1)) == 0
@@ -164,7 +164,7 @@ def test_hadamard_reports_are_uniform_on_the_halves() -> None:
 def test_buckets_of_own_and_other_categories(buckets: int) -> None:
     """The report against the hash of the own category and that of another one."""
     d, own, other = 1000, 3, 700
-    m: Any = fastdp.LocalHashing.from_epsilon(1, d, buckets=buckets)
+    m: Any = fastdp.LocalHashing.from_epsilon(1, categories=d, buckets=buckets)
     y = m.release(np.full(N, own))
     value = y["value"].astype(np.int64)
     here, there = (

@@ -82,7 +82,7 @@ def check(
     stated = result.errors.mean(axis=0) / observed
     assert (np.abs(stated - 1) < error).all(), stated
     m = MAKERS[name]()
-    planned = [m.standard_error(USERS, int(n) / USERS) for n in result.truth]
+    planned = [m.standard_error(USERS, frequency=int(n) / USERS) for n in result.truth]
     assert (np.abs(planned / observed - 1) < error).all(), planned
     coverage = result.covered.mean(axis=0)
     assert ((coverage > 0.93) & (coverage < 0.97)).all(), coverage

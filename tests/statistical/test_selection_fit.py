@@ -78,11 +78,13 @@ def by_integral(law: Any) -> Callable[[float], np.ndarray]:
 EPSILON = 1.6  # c = 0.8
 RACES = {
     "permute and flip": (
-        lambda rows: fastdp.PermuteAndFlip(EPSILON, 1).select(rows),
+        lambda rows: fastdp.PermuteAndFlip(EPSILON, sensitivity=1).select(rows),
         permute_and_flip,
     ),
     "laplace": (
-        lambda rows: fastdp.ReportNoisyMax(EPSILON, 1, noise="laplace").select(rows),
+        lambda rows: fastdp.ReportNoisyMax(
+            EPSILON, sensitivity=1, noise="laplace"
+        ).select(rows),
         by_integral(stats.laplace),
     ),
     "gaussian": (
@@ -90,21 +92,23 @@ RACES = {
         by_integral(stats.norm),
     ),
     "gumbel": (
-        lambda rows: fastdp.ReportNoisyMax(EPSILON, 1, noise="gumbel").select(rows),
+        lambda rows: fastdp.ReportNoisyMax(
+            EPSILON, sensitivity=1, noise="gumbel"
+        ).select(rows),
         exponential,
     ),
     "inverse": (
-        lambda rows: fastdp.ExponentialMechanism(EPSILON, 1).select(rows),
+        lambda rows: fastdp.ExponentialMechanism(EPSILON, sensitivity=1).select(rows),
         exponential,
     ),
     "weights": (
-        lambda rows: fastdp.ExponentialMechanism(EPSILON, 1).select(
+        lambda rows: fastdp.ExponentialMechanism(EPSILON, sensitivity=1).select(
             rows, weights=WEIGHTS
         ),
         weighted,
     ),
     "weights, gumbel": (
-        lambda rows: fastdp.ExponentialMechanism(EPSILON, 1).select(
+        lambda rows: fastdp.ExponentialMechanism(EPSILON, sensitivity=1).select(
             rows, weights=WEIGHTS, method="gumbel"
         ),
         weighted,
@@ -144,7 +148,7 @@ def test_ordered_pairs_follow_the_law_of_two_choices(method: Any) -> None:
     n = p.size
     expected = np.outer(p, p) / (1 - p)[:, None]
     np.fill_diagonal(expected, 0)
-    rule = fastdp.ExponentialMechanism(EPSILON, 1)
+    rule = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
     total = np.zeros(n * n, np.int64)
     rows = np.tile(SCORES, (20_000, 1))
     for _ in range(1 if method == "gumbel" else 25):

@@ -52,7 +52,7 @@ def run_of(
 
 def blocks(make: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
     """Return pairs of blocks, one of each class, out of make(generator, class)."""
-    pairs = np.random.default_rng(1).integers(0, 2**62, ENTRIES).tolist()
+    pairs = np.random.default_rng(1).integers(0, 2**62, size=ENTRIES).tolist()
     one, two = ([make(np.random.default_rng(k), c) for k in pairs] for c in (0, 1))
     return tc.data_pool(one, two)
 
@@ -106,17 +106,17 @@ def flip_noise(harness: CDLL, kernel: str, name: str, ties: bool, n: int) -> Run
     p = FLIPS[name]
     pool = blocks(partial(flip_words, p, ties))
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
-    x = np.random.default_rng(2).integers(0, 2, n, np.uint8)
+    x = np.random.default_rng(2).integers(0, 2, size=n, dtype=np.uint8)
     law = tc.Bernoulli.of(p)
     work = tc.work_of(kernel, n, law=law, x=x, x_type=U8, other=-1, out=out)
     return run_of(harness, work, tape, pool, on_tape=True)
 
 
 def response_noise(harness: CDLL, k: int, shifted: bool, n: int) -> Run:
-    truth = fastdp.RandomizedResponse.from_epsilon(3, k).p
+    truth = fastdp.RandomizedResponse.from_epsilon(3, categories=k).p
     pool = blocks(partial(response_words, truth, k, shifted))
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint32)
-    x = np.random.default_rng(2).integers(0, k, n)
+    x = np.random.default_rng(2).integers(0, k, size=n)
     work = tc.work_of(
         "respond", n, law=tc.Response.of(truth, k), x=x, x_type=tc.I64, other=-1,
         out=out, out_type=U32,
@@ -181,7 +181,11 @@ def response_values(
     harness: CDLL, k: int, one: Any, two: Any, other: int, relabel: bool = False
 ) -> Run:
     n = TRIALS
-    truth = Fraction(1) if relabel else fastdp.RandomizedResponse.from_epsilon(3, k).p
+    truth = (
+        Fraction(1)
+        if relabel
+        else fastdp.RandomizedResponse.from_epsilon(3, categories=k).p
+    )
     pool = of_class(one, two, "<i8", n)
     data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint32)
     work = tc.work_of(
@@ -287,10 +291,10 @@ SCALARS: dict[str, Callable[[CDLL], Run]] = {
     )
     for mechanism in (
         fastdp.RandomizedResponse.from_epsilon(1),
-        fastdp.RandomizedResponse.from_epsilon(1, 1000),
-        fastdp.UnaryEncoding.from_epsilon(1, 1000),
-        fastdp.LocalHashing.from_epsilon(1, 1000),
-        fastdp.HadamardResponse.from_epsilon(1, 1000),
+        fastdp.RandomizedResponse.from_epsilon(1, categories=1000),
+        fastdp.UnaryEncoding.from_epsilon(1, categories=1000),
+        fastdp.LocalHashing.from_epsilon(1, categories=1000),
+        fastdp.HadamardResponse.from_epsilon(1, categories=1000),
     )
     for one, two in ((0, mechanism.categories - 1), (1, 2**62))
 }
@@ -319,7 +323,7 @@ def test_flip_words_are_of_their_class(name: str, shares: tuple[int, int]) -> No
         words = flip_words(p, np.random.default_rng(3), c)
         decided = words[:LANES] != int(p * 256)
         stream = TapeStream(np.ascontiguousarray(words.reshape(1, -1)))
-        flips = fastdp.random.bernoulli(p, LANES, stream=stream)
+        flips = fastdp.random.bernoulli(p, size=LANES, stream=stream)
         lanes = flips[np.arange(LANES) ^ 7]
         if name == "often":
             assert (lanes[decided] == share).all()
@@ -329,7 +333,7 @@ def test_flip_words_are_of_their_class(name: str, shares: tuple[int, int]) -> No
 
 @pytest.mark.parametrize("k", CATEGORIES)
 def test_response_words_are_of_their_class(k: int) -> None:
-    m = fastdp.RandomizedResponse.from_epsilon(3, k)
+    m = fastdp.RandomizedResponse.from_epsilon(3, categories=k)
     values = np.zeros(TRIALS, np.int64)
     for shifted in (False, True):
         seen = []

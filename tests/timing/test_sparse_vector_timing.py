@@ -25,7 +25,7 @@ ALARM, GATE = 20.0, 4.5
 
 def largest_t(call: Callable[[Any], Any], values: tuple[Any, Any], n: int) -> float:
     """Return Welch's t of largest size, with and without the slowest timings."""
-    order = np.random.default_rng(n).integers(0, 2, n)
+    order = np.random.default_rng(n).integers(0, 2, size=n)
     taken = np.empty(n)
     for i, c in enumerate(order.tolist()):
         value = values[c]
@@ -42,7 +42,7 @@ def largest_t(call: Callable[[Any], Any], values: tuple[Any, Any], n: int) -> fl
 
 def least_of(tries: int, limit: float, value: float, size: int, n: int) -> float:
     """Return |t| of 0 against `value`, the least of so many tries."""
-    vector = fastdp.SparseVector(THRESHOLD, 1)
+    vector = fastdp.SparseVector(THRESHOLD, epsilon=1, sensitivity=1)
     pair = np.float64(0), np.float64(value)
     if size:
         pair = np.full(size, pair[0]), np.full(size, pair[1])

@@ -21,7 +21,7 @@ def mechanisms_have_their_types(counts: npt.NDArray[np.int64]) -> None:
     assert_type(laplace, fastdp.DiscreteLaplace)
     assert_type(laplace.scale, int | float | Fraction)
     assert_type(laplace.std, float)
-    assert_type(laplace.epsilon(2, delta=Fraction(1, 10**6)), float)
+    assert_type(laplace.epsilon(sensitivity=2, delta=Fraction(1, 10**6)), float)
     assert_type(laplace.rho(), float)
     assert_type(laplace.confidence_interval(0.95), tuple[float, float])
     assert_type(laplace.event(), accounting.DiscreteLaplaceEvent)
@@ -32,13 +32,17 @@ def mechanisms_have_their_types(counts: npt.NDArray[np.int64]) -> None:
     fastdp.DiscreteLaplace("10")  # type: ignore[arg-type]
     fastdp.DiscreteGaussian.from_epsilon(1)  # type: ignore[attr-defined]
 
-    gaussian = fastdp.Gaussian.from_epsilon_delta(1.0, 1e-6, 2.5, coordinates=3)
+    gaussian = fastdp.Gaussian.from_epsilon_delta(
+        epsilon=1.0, delta=1e-6, sensitivity=2.5, coordinates=3
+    )
     assert_type(gaussian, fastdp.Gaussian)
     assert_type(gaussian.coordinates, int)
-    assert_type(gaussian.bounds, tuple[float, float] | None)
+    assert_type(gaussian.answer_bounds, tuple[float, float] | None)
     fastdp.Gaussian(1.0, 3)  # type: ignore[call-arg]
 
-    truncated = fastdp.TruncatedLaplace.from_epsilon_delta(1, 1e-6)
+    truncated = fastdp.TruncatedLaplace.from_epsilon_delta(
+        epsilon=1, delta=1e-6, sensitivity=1
+    )
     assert_type(truncated.bound, int)
 
 
@@ -55,7 +59,7 @@ def unknown_names_are_errors(laplace: fastdp.DiscreteLaplace) -> None:
 
 
 def local_mechanisms_have_their_types(labels: npt.NDArray[np.int64]) -> None:
-    oracle = fastdp.LocalHashing.from_epsilon(1, 100, buckets=2)
+    oracle = fastdp.LocalHashing.from_epsilon(1, categories=100, buckets=2)
     assert_type(oracle, fastdp.LocalHashing)
     assert_type(oracle.p, Fraction)
     estimate = oracle.estimate(oracle.release(labels, workers=2))
@@ -65,18 +69,20 @@ def local_mechanisms_have_their_types(labels: npt.NDArray[np.int64]) -> None:
 
 
 def selections_have_their_types(scores: npt.NDArray[np.float64]) -> None:
-    choice = fastdp.ExponentialMechanism(1.0, Fraction(1, 2), monotonic=True)
+    choice = fastdp.ExponentialMechanism(
+        1.0, sensitivity=Fraction(1, 2), monotonic=True
+    )
     choice.select(scores, k=3, method="gumbel", workers=2)
     choice.select(scores, method="softmax")  # type: ignore[arg-type]
-    fastdp.ExponentialMechanism(1.0, 1, True)  # type: ignore[call-arg]
+    fastdp.ExponentialMechanism(1.0, monotonic=True)  # type: ignore[call-arg]
 
 
 def functions_have_their_types() -> None:
     assert_type(fdp_random.bytes(4), bytes)
     assert_type(fdp_random.permutation(4), np.ndarray[Any, Any])
-    fdp_random.discrete_laplace(Fraction(1, 3), (2, 3), workers=2)
+    fdp_random.discrete_laplace(Fraction(1, 3), size=(2, 3), workers=2)
     fdp_random.discrete_gaussian(2.5, stream=np.random.default_rng())  # type: ignore[arg-type]
-    assert_type(calibration.laplace_scale(1, 2), Fraction)
+    assert_type(calibration.laplace_scale(epsilon=1, sensitivity=2), Fraction)
     assert_type(fastdp.show_config(), dict[str, str])
 
 

@@ -32,17 +32,29 @@ from fastdp.exceptions import FastDPError
 TINY = Fraction(1, 10**300)
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 EVENTS = [
-    *(LaplaceEvent(1, Fraction(10) ** k) for k in (-300, -6, 0, 12, 300)),
-    *(DiscreteLaplaceEvent(1, Fraction(10) ** k) for k in (-6, 0, 12)),
-    *(GaussianEvent(1, Fraction(10) ** k) for k in (-9, 0, 150)),
+    *(
+        LaplaceEvent(sensitivity=1, scale=Fraction(10) ** k)
+        for k in (-300, -6, 0, 12, 300)
+    ),
+    *(
+        DiscreteLaplaceEvent(sensitivity=1, scale=Fraction(10) ** k)
+        for k in (-6, 0, 12)
+    ),
+    *(GaussianEvent(sensitivity=1, sigma=Fraction(10) ** k) for k in (-9, 0, 150)),
     *(PureDPEvent(e) for e in (0, TINY, 1e-8, 100, 10**6)),
     *(ExponentialMechanismEvent(e) for e in (TINY, 1e-8, 10**6)),
-    *(ApproximateDPEvent(e, d) for e in (0, 100) for d in (TINY, Fraction(1, 2))),
-    *(ZCDPEvent(rho, xi) for rho in (0, TINY, 10**90) for xi in (0, 1e-8, 50)),
-    *(TCDPEvent(rho, 1 + gap) for rho in (0, 100) for gap in (1e-6, 10**12)),
-    RandomizedResponseEvent(Fraction(1, 2), Fraction(1, 2), RELATION),
-    RandomizedResponseEvent(1 - TINY, TINY, RELATION),
-    RandomizedResponseEvent(TINY, TINY * TINY, RELATION),
+    *(
+        ApproximateDPEvent(epsilon=e, delta=d)
+        for e in (0, 100)
+        for d in (TINY, Fraction(1, 2))
+    ),
+    *(ZCDPEvent(rho, xi=xi) for rho in (0, TINY, 10**90) for xi in (0, 1e-8, 50)),
+    *(TCDPEvent(rho=rho, omega=1 + gap) for rho in (0, 100) for gap in (1e-6, 10**12)),
+    RandomizedResponseEvent(
+        p=Fraction(1, 2), q=Fraction(1, 2), neighboring_relation=RELATION
+    ),
+    RandomizedResponseEvent(p=1 - TINY, q=TINY, neighboring_relation=RELATION),
+    RandomizedResponseEvent(p=TINY, q=TINY * TINY, neighboring_relation=RELATION),
     *(PoissonSampledEvent(q, PureDPEvent(e)) for q in (TINY, 1) for e in (1, 1000)),
 ]
 MAKE = [PureAccountant, ApproximateAccountant, ZCDPAccountant, TCDPAccountant]

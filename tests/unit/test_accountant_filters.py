@@ -46,16 +46,18 @@ FILTERS = [
     (lambda: PureFilter(1), PureDPEvent(Fraction(1, 10)), 10),
     (lambda: ZCDPFilter(1), ZCDPEvent(Fraction(1, 7)), 7),
     (lambda: GDPFilter(3), GDPEvent(1), 9),
-    (lambda: RDPFilter(4, 10), GaussianEvent(1, 1), 4),
+    (lambda: RDPFilter(order=4, epsilon=10), GaussianEvent(sensitivity=1, sigma=1), 4),
     (
-        lambda: DeclaredFilter(PureDPEvent(1), (5, 0), ApproximateAccountant),
+        lambda: DeclaredFilter(
+            PureDPEvent(1), epsilon=5, delta=0, accountant=ApproximateAccountant
+        ),
         PureDPEvent(1),
         5,
     ),
-    (lambda: ApproximateFilter(2, 1e-6), PureDPEvent(1), 2),
+    (lambda: ApproximateFilter(epsilon=2, delta=1e-6), PureDPEvent(1), 2),
     (
-        lambda: ApproximateFilter(100, Fraction(1, 100)),
-        ApproximateDPEvent(1, Fraction(1, 1000)),
+        lambda: ApproximateFilter(epsilon=100, delta=Fraction(1, 100)),
+        ApproximateDPEvent(epsilon=1, delta=Fraction(1, 1000)),
         5,
     ),
 ]
@@ -132,15 +134,23 @@ def test_relations_are_not_mixed(make, event, covered):
 @pytest.mark.parametrize(
     ("budget", "event"),
     [
-        (PureFilter(1), GaussianEvent(1, 100)),
-        (RDPFilter(4, 1), TCDPEvent(0.1, 3)),
+        (PureFilter(1), GaussianEvent(sensitivity=1, sigma=100)),
+        (RDPFilter(order=4, epsilon=1), TCDPEvent(rho=0.1, omega=3)),
         (
-            DeclaredFilter(PureDPEvent(1), (5, 0), ApproximateAccountant),
+            DeclaredFilter(
+                PureDPEvent(1), epsilon=5, delta=0, accountant=ApproximateAccountant
+            ),
             PureDPEvent(0.5),
         ),
-        (ZCDPFilter(1), TruncatedDiscreteLaplaceEvent(1, 100, 900)),
-        (GDPFilter(1), LaplaceEvent(1, 100)),
-        (ApproximateFilter(1, 0.1), GaussianEvent(1, 100)),
+        (
+            ZCDPFilter(1),
+            TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=100, bound=900),
+        ),
+        (GDPFilter(1), LaplaceEvent(sensitivity=1, scale=100)),
+        (
+            ApproximateFilter(epsilon=1, delta=0.1),
+            GaussianEvent(sensitivity=1, sigma=100),
+        ),
     ],
 )
 def test_events_without_a_bound_are_refused(budget, event):
@@ -155,13 +165,16 @@ def test_events_without_a_bound_are_refused(budget, event):
         (lambda: PureFilter(float("inf")), ParameterError),
         (lambda: ZCDPFilter(float("nan")), ParameterError),
         (lambda: GDPFilter("1"), DTypeError),
-        (lambda: ApproximateFilter(1, 0), ParameterError),
-        (lambda: RDPFilter(1, 1), ParameterError),
-        (lambda: RDPFilter(2, -1), ParameterError),
-        (lambda: DeclaredFilter("x", (1, 0), PureAccountant), DTypeError),
-        (lambda: ApproximateFilter(1, 1), ParameterError),
-        (lambda: ApproximateFilter(1, 0.1, slack=0), ParameterError),
-        (lambda: ApproximateFilter(1, 0.1, slack=0.2), ParameterError),
+        (lambda: ApproximateFilter(epsilon=1, delta=0), ParameterError),
+        (lambda: RDPFilter(order=1, epsilon=1), ParameterError),
+        (lambda: RDPFilter(order=2, epsilon=-1), ParameterError),
+        (
+            lambda: DeclaredFilter("x", epsilon=1, delta=0, accountant=PureAccountant),
+            DTypeError,
+        ),
+        (lambda: ApproximateFilter(epsilon=1, delta=1), ParameterError),
+        (lambda: ApproximateFilter(epsilon=1, delta=0.1, slack=0), ParameterError),
+        (lambda: ApproximateFilter(epsilon=1, delta=0.1, slack=0.2), ParameterError),
         (lambda: PureFilter(1, "replace"), DTypeError),
         (lambda: ZCDPOdometer(0), ParameterError),
     ],
@@ -172,17 +185,19 @@ def test_bad_budgets(make, error):
 
 
 def test_what_is_spent_and_remains():
-    budget = PureFilter(Fraction(1, 2)).spend(LaplaceEvent(1, 10), 3)
+    budget = PureFilter(Fraction(1, 2)).spend(LaplaceEvent(sensitivity=1, scale=10), 3)
     assert (budget.spent, budget.remaining) == (Fraction(3, 10), Fraction(1, 5))
-    split = ApproximateFilter(3, Fraction(1, 100), slack=Fraction(1, 1000))
-    split.spend(ApproximateDPEvent(1, Fraction(9, 1000)))
+    split = ApproximateFilter(
+        epsilon=3, delta=Fraction(1, 100), slack=Fraction(1, 1000)
+    )
+    split.spend(ApproximateDPEvent(epsilon=1, delta=Fraction(9, 1000)))
     assert (split.spent_epsilon, split.spent_delta) == (1, Fraction(9, 1000))
-    assert not split.covers(ApproximateDPEvent(0, Fraction(1, 10**9)))
+    assert not split.covers(ApproximateDPEvent(epsilon=0, delta=Fraction(1, 10**9)))
 
 
 def test_many_small_events_fit_into_an_approximate_budget():
     epsilon, slack = 1, 5e-7
-    budget = ApproximateFilter(epsilon, 1e-6)
+    budget = ApproximateFilter(epsilon=epsilon, delta=1e-6)
     small = PureDPEvent(Fraction(1, 1000))
     published = 0  # sqrt(2 ln(1/slack) sum e^2) + sum e^2 / 2 <= epsilon
     while True:
@@ -194,14 +209,16 @@ def test_many_small_events_fit_into_an_approximate_budget():
     assert published > 30_000
     # the better conversion covers more still
     assert budget.covers(small, published // 10)
-    rho = conversions.zcdp_to_rho(epsilon, slack)
+    rho = conversions.zcdp_to_rho(epsilon=epsilon, delta=slack)
     most = int(rho / conversions.pure_to_rho(Fraction(1, 1000)))
     assert not budget.covers(small, most - published + 1)
 
 
 def test_the_declared_budget_is_that_of_the_accountant():
-    event = LaplaceEvent(1, 50)
-    budget = DeclaredFilter(event, (1, 1e-9), ApproximateAccountant)
+    event = LaplaceEvent(sensitivity=1, scale=50)
+    budget = DeclaredFilter(
+        event, epsilon=1, delta=1e-9, accountant=ApproximateAccountant
+    )
     count = int(budget.remaining)
     assert ApproximateAccountant().compose(event, count).delta(1) <= 1e-9
     assert budget.spend(event, count - 1).covers(event)
@@ -216,7 +233,7 @@ def test_the_pure_odometer_is_a_sum():
     assert odometer.epsilon() == 0
     assert odometer.record(PureDPEvent(Fraction(1, 4)), 3).epsilon() == 0.75
     with pytest.raises(UnsupportedEventError):
-        odometer.record(GaussianEvent(1, 1))
+        odometer.record(GaussianEvent(sensitivity=1, sigma=1))
 
 
 def test_the_odometer_is_above_what_fixed_events_need_and_rises():

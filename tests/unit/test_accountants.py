@@ -49,7 +49,7 @@ from fastdp.exceptions import (
 ACCOUNTANTS = [PureAccountant, ApproximateAccountant, ZCDPAccountant, TCDPAccountant]
 REPLACE = NeighboringRelation.REPLACE_ONE
 #: No accountant here has a bound for it.
-UNBOUNDED = PoissonSampledEvent(0.5, GaussianEvent(1, 2))
+UNBOUNDED = PoissonSampledEvent(0.5, GaussianEvent(sensitivity=1, sigma=2))
 all_accountants = pytest.mark.parametrize("make", ACCOUNTANTS)
 
 
@@ -63,10 +63,10 @@ def test_nothing_composed_is_nothing_spent(make):
 
 @all_accountants
 def test_compose_returns_the_accountant_and_count_repeats(make):
-    one = make().compose(LaplaceEvent(1, 3), 4)
+    one = make().compose(LaplaceEvent(sensitivity=1, scale=3), 4)
     other = make()
     for _ in range(4):
-        assert other.compose(LaplaceEvent(1, 3)) is other
+        assert other.compose(LaplaceEvent(sensitivity=1, scale=3)) is other
     for delta in (0, 1e-9, 0.3):
         assert one.epsilon(delta) == other.epsilon(delta)
     assert one.statement().events == other.statement().events
@@ -76,13 +76,24 @@ def test_compose_returns_the_accountant_and_count_repeats(make):
 
 @all_accountants
 def test_combined_events_are_taken_apart(make):
-    parts = (LaplaceEvent(1, 3), SelfComposedEvent(DiscreteLaplaceEvent(2, 7), 5))
-    apart = make().compose(parts[0], 3).compose(DiscreteLaplaceEvent(2, 7), 15)
+    parts = (
+        LaplaceEvent(sensitivity=1, scale=3),
+        SelfComposedEvent(DiscreteLaplaceEvent(sensitivity=2, scale=7), 5),
+    )
+    apart = (
+        make()
+        .compose(parts[0], 3)
+        .compose(DiscreteLaplaceEvent(sensitivity=2, scale=7), 15)
+    )
     whole = make().compose(SelfComposedEvent(ComposedEvent(parts), 3))
     assert whole.epsilon(1e-6) == apart.epsilon(1e-6)
     assert whole.delta(0.5) == apart.delta(0.5)
     group = make().compose(GroupEvent(ComposedEvent(parts), 2))
-    doubled = make().compose(LaplaceEvent(2, 3)).compose(DiscreteLaplaceEvent(4, 7), 5)
+    doubled = (
+        make()
+        .compose(LaplaceEvent(sensitivity=2, scale=3))
+        .compose(DiscreteLaplaceEvent(sensitivity=4, scale=7), 5)
+    )
     assert group.epsilon(1e-6) == doubled.epsilon(1e-6)
     assert (group.group_size, doubled.group_size) == (2, 1)
     nested = make().compose(GroupEvent(GroupEvent(parts[0], 2), 3))
@@ -93,7 +104,7 @@ def test_combined_events_are_taken_apart(make):
 def test_relations_and_groups_are_not_mixed(make):
     accountant = make().compose(PureDPEvent(1))
     for event, match in (
-        (PureDPEvent(1, REPLACE), "neighboring_relation"),
+        (PureDPEvent(1, neighboring_relation=REPLACE), "neighboring_relation"),
         (GroupEvent(PureDPEvent(1), 2), "group_size"),
     ):
         assert not accountant.supports(event)
@@ -119,21 +130,35 @@ def test_a_refused_event_leaves_nothing_behind(make):
 @pytest.mark.parametrize(
     ("make", "good", "bad"),
     [
-        (PureAccountant, [PureDPEvent(1)], [GaussianEvent(1, 1), ZCDPEvent(1)]),
+        (
+            PureAccountant,
+            [PureDPEvent(1)],
+            [GaussianEvent(sensitivity=1, sigma=1), ZCDPEvent(1)],
+        ),
         (
             ApproximateAccountant,
-            [ApproximateDPEvent(1, 0.1), TruncatedDiscreteLaplaceEvent(1, 1, 9)],
-            [GaussianEvent(1, 1)],
+            [
+                ApproximateDPEvent(epsilon=1, delta=0.1),
+                TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=1, bound=9),
+            ],
+            [GaussianEvent(sensitivity=1, sigma=1)],
         ),
         (
             ZCDPAccountant,
-            [GaussianEvent(1, 1), DiscreteGaussianEvent(1, 1), GDPEvent(1)],
-            [TruncatedDiscreteLaplaceEvent(1, 1, 9), TCDPEvent(1, 3)],
+            [
+                GaussianEvent(sensitivity=1, sigma=1),
+                DiscreteGaussianEvent(sensitivity=1, sigma=1),
+                GDPEvent(1),
+            ],
+            [
+                TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=1, bound=9),
+                TCDPEvent(rho=1, omega=3),
+            ],
         ),
         (
             TCDPAccountant,
-            [TCDPEvent(1, 3), ExponentialMechanismEvent(1)],
-            [ApproximateDPEvent(1, 0.1), ZCDPEvent(1, 0.5)],
+            [TCDPEvent(rho=1, omega=3), ExponentialMechanismEvent(1)],
+            [ApproximateDPEvent(epsilon=1, delta=0.1), ZCDPEvent(1, xi=0.5)],
         ),
     ],
 )
@@ -176,7 +201,7 @@ def test_bad_input(make, call, error):
 def test_delta_zero_where_the_notion_has_no_pure_epsilon():
     for make in (ZCDPAccountant, TCDPAccountant):
         with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
-            make().compose(GaussianEvent(1, 1)).epsilon(0)
+            make().compose(GaussianEvent(sensitivity=1, sigma=1)).epsilon(0)
         # but a sum of pure ones has one
         assert make().compose(PureDPEvent(0.5), 3).epsilon(0) == 1.5
 
@@ -184,9 +209,9 @@ def test_delta_zero_where_the_notion_has_no_pure_epsilon():
 @all_accountants
 def test_no_notion_is_worse_than_the_sum_of_pure_epsilons(make):
     for event in (
-        LaplaceEvent(1, 0.01),
+        LaplaceEvent(sensitivity=1, scale=0.01),
         PermuteAndFlipEvent(30),
-        RandomizedResponseEvent(Fraction(99, 100), Fraction(1, 10**30)),
+        RandomizedResponseEvent(p=Fraction(99, 100), q=Fraction(1, 10**30)),
     ):
         accountant = make().compose(event)
         pure = accountant.epsilon(0)
@@ -198,7 +223,7 @@ def test_no_notion_is_worse_than_the_sum_of_pure_epsilons(make):
 
 @all_accountants
 def test_bounds_fall_and_agree_with_each_other(make):
-    accountant = make().compose(LaplaceEvent(1, 20), 100)
+    accountant = make().compose(LaplaceEvent(sensitivity=1, scale=20), 100)
     deltas = [0.1, 1e-3, 1e-9, 1e-100, 1e-300]
     epsilons = [accountant.epsilon(delta) for delta in deltas]
     assert epsilons == sorted(epsilons)
@@ -217,11 +242,13 @@ def test_sums_of_many_rationals_stay_short():
 
 
 def test_truncated_orders():
-    wide = TCDPAccountant().compose(TCDPEvent(0.5, 10**9))
+    wide = TCDPAccountant().compose(TCDPEvent(rho=0.5, omega=10**9))
     plain = ZCDPAccountant().compose(ZCDPEvent(0.5))
     assert wide.epsilon(1e-5) == plain.epsilon(1e-5)
     accountant = (
-        TCDPAccountant().compose(TCDPEvent(0.25, 7)).compose(TCDPEvent(0.25, 5))
+        TCDPAccountant()
+        .compose(TCDPEvent(rho=0.25, omega=7))
+        .compose(TCDPEvent(rho=0.25, omega=5))
     )
     assert (accountant.rho, accountant.omega) == (0.5, 5)
     # at order 5 and not beyond
@@ -231,7 +258,7 @@ def test_truncated_orders():
 
 
 def test_offsets_shift_epsilon():
-    shifted = ZCDPAccountant().compose(ZCDPEvent(0.5, 0.25))
+    shifted = ZCDPAccountant().compose(ZCDPEvent(0.5, xi=0.25))
     plain = ZCDPAccountant().compose(ZCDPEvent(0.5))
     assert shifted.epsilon(1e-6) == pytest.approx(plain.epsilon(1e-6) + 0.25, rel=1e-14)
     assert shifted.delta(1.25) == pytest.approx(plain.delta(1), rel=1e-11)
@@ -243,14 +270,22 @@ def test_sampling_is_amplified_only_where_it_is_proved():
     pure = PureDPEvent(1)
     assert PureAccountant().supports(PoissonSampledEvent(0.01, pure))
     assert not PureAccountant().supports(
-        PoissonSampledEvent(0.01, PureDPEvent(1, REPLACE))
+        PoissonSampledEvent(0.01, PureDPEvent(1, neighboring_relation=REPLACE))
     )
-    assert not PureAccountant().supports(SampledWithoutReplacementEvent(100, 1, pure))
-    sampled = SampledWithoutReplacementEvent(100, 1, PureDPEvent(1, REPLACE))
+    assert not PureAccountant().supports(
+        SampledWithoutReplacementEvent(
+            source_dataset_size=100, sample_size=1, event=pure
+        )
+    )
+    sampled = SampledWithoutReplacementEvent(
+        source_dataset_size=100,
+        sample_size=1,
+        event=PureDPEvent(1, neighboring_relation=REPLACE),
+    )
     expected = math.log1p(0.01 * math.expm1(1))
     got = PureAccountant().compose(sampled).epsilon(0)
     assert expected <= got < expected * (1 + 1e-13)
-    special = PureDPEvent(1, NeighboringRelation.REPLACE_SPECIAL)
+    special = PureDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
     assert not PureAccountant().supports(PoissonSampledEvent(0.01, special))
 
 

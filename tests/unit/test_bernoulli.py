@@ -31,15 +31,15 @@ KEY = bytes(range(32))
 )
 def test_packed_bits_are_the_others_packed(rows: int, octets: int, p: Fraction) -> None:
     size = rows, 8 * octets
-    wide = bernoulli(p, size, stream=KeyStream(KEY))
-    packed = bernoulli(p, size, packed=True, stream=KeyStream(KEY))
+    wide = bernoulli(p, size=size, stream=KeyStream(KEY))
+    packed = bernoulli(p, size=size, packed=True, stream=KeyStream(KEY))
     assert (packed == np.packbits(wide, axis=-1)).all()
 
 
 def test_one_row_of_any_length_packs_the_same_bits() -> None:
     n = 3 * _core.BITS_CHUNK + 5
-    wide = bernoulli(0.3, n, stream=KeyStream(KEY))
-    packed = bernoulli(0.3, n, packed=True, stream=KeyStream(KEY))
+    wide = bernoulli(0.3, size=n, stream=KeyStream(KEY))
+    packed = bernoulli(0.3, size=n, packed=True, stream=KeyStream(KEY))
     assert (packed == np.packbits(wide)).all()
 
 
@@ -74,12 +74,12 @@ def test_out_of_another_layout_or_shape_is_refused(packed: bool) -> None:
         with pytest.raises(DTypeError, match="out must be C-contiguous"):
             bernoulli(0.5, out=out, packed=packed)
     with pytest.raises(ParameterError, match="out must have shape"):
-        bernoulli(0.5, (3, 16), out=np.zeros((3, 3), np.uint8), packed=packed)
+        bernoulli(0.5, size=(3, 16), out=np.zeros((3, 3), np.uint8), packed=packed)
     with pytest.raises(DTypeError, match="out must be an ndarray"):
-        bernoulli(0.5, 8, out=bytearray(8), packed=packed)  # type: ignore[arg-type]
+        bernoulli(0.5, size=8, out=bytearray(8), packed=packed)  # type: ignore[arg-type]
     masked = np.ma.zeros(8, np.uint8)
     with pytest.raises(DTypeError, match="out must be an ndarray"):
-        bernoulli(0.5, 8, out=masked, packed=packed)
+        bernoulli(0.5, size=8, out=masked, packed=packed)
 
 
 # --- p -------------------------------------------------------------------------------
@@ -88,26 +88,26 @@ def test_out_of_another_layout_or_shape_is_refused(packed: bool) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("p", [0, 0.0, Fraction(0), Decimal(0)])
 def test_zero_is_never(p: Any, packed: bool) -> None:
-    assert not bernoulli(p, 10**5, packed=packed).any()
+    assert not bernoulli(p, size=10**5, packed=packed).any()
 
 
 @pytest.mark.parametrize("p", [1, 1.0, Fraction(1), Decimal(1)])
 def test_one_is_always(p: Any) -> None:
-    assert bernoulli(p, 10**5).all()
-    assert (bernoulli(p, 10**5, packed=True) == 255).all()
-    assert bernoulli(p, 10**5 - 3, packed=True)[-1] == 0b11111000
+    assert bernoulli(p, size=10**5).all()
+    assert (bernoulli(p, size=10**5, packed=True) == 255).all()
+    assert bernoulli(p, size=10**5 - 3, packed=True)[-1] == 0b11111000
 
 
 @pytest.mark.parametrize("p", [1e-300, 5e-324, Fraction(1, 10**400), Decimal("1e-600")])
 def test_tiny(p: Any) -> None:
     """All words of a long draw come from ties that never end well."""
-    assert not bernoulli(p, 10**6).any()
+    assert not bernoulli(p, size=10**6).any()
     assert not bernoulli(p)
 
 
 @pytest.mark.parametrize("p", [1 - Fraction(1, 10**400), 1 - 2.0**-53])
 def test_nearly_one(p: Any) -> None:
-    assert bernoulli(p, 10**6).all()
+    assert bernoulli(p, size=10**6).all()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_nearly_one(p: Any) -> None:
     ],
 )
 def test_one_value_of_any_type_draws_the_same(same: tuple[Any, ...]) -> None:
-    drawn = [bernoulli(p, 5000, stream=KeyStream(KEY)) for p in same]
+    drawn = [bernoulli(p, size=5000, stream=KeyStream(KEY)) for p in same]
     assert all((bits == drawn[0]).all() for bits in drawn)
 
 
@@ -137,7 +137,7 @@ def test_a_float_is_its_exact_value() -> None:
 def test_share_of_ones(p: Any) -> None:
     """Within 7 standard errors: false alarm below 4e-12 each, by the binomial law."""
     n = 4 * 10**6
-    ones = int(np.unpackbits(bernoulli(p, n, packed=True)).sum())
+    ones = int(np.unpackbits(bernoulli(p, size=n, packed=True)).sum())
     assert abs(ones - n * p) < 7 * float(n * p * (1 - p)) ** 0.5
 
 
@@ -164,7 +164,7 @@ def test_bad_p_is_refused_by_name(p: Any, error: type[FastDPError]) -> None:
     stream = CountingStream()
     for packed in (False, True):
         with pytest.raises(error, match=r"^p "):
-            bernoulli(p, 8, packed=packed, stream=stream)
+            bernoulli(p, size=8, packed=packed, stream=stream)
     assert stream.calls == 0
 
 
@@ -197,7 +197,7 @@ def test_packed_needs_a_last_axis() -> None:
     with pytest.raises(ParameterError, match="packed must come with size or out"):
         bernoulli(0.5, packed=True)
     with pytest.raises(ParameterError, match="size must have a last axis"):
-        bernoulli(0.5, (), packed=True)
+        bernoulli(0.5, size=(), packed=True)
     with pytest.raises(ParameterError, match="out"):
         bernoulli(0.5, packed=True, out=np.zeros((), np.uint8))
 
@@ -206,7 +206,7 @@ def test_packed_needs_a_last_axis() -> None:
 def test_a_call_takes_one_key_whatever_its_size(packed: bool) -> None:
     for size in (1, 8, 10**5, (3, 70_000)):
         stream = CountingStream()
-        bernoulli(0.3, size, packed=packed, stream=stream, workers=2)
+        bernoulli(0.3, size=size, packed=packed, stream=stream, workers=2)
         assert stream.calls == 1
 
 
@@ -215,7 +215,7 @@ def test_a_call_takes_one_key_whatever_its_size(packed: bool) -> None:
 def test_workers_change_nothing(workers: int, packed: bool) -> None:
     n = 5 * _core.BITS_CHUNK + 1001
     one, many = (
-        bernoulli(0.3, n, packed=packed, stream=FixedStream("w"), workers=w)
+        bernoulli(0.3, size=n, packed=packed, stream=FixedStream("w"), workers=w)
         for w in (1, workers)
     )
     assert (one == many).all()

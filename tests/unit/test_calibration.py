@@ -21,88 +21,92 @@ EPSILON_DELTA = [
     calibration.truncated_laplace_bound,
 ]
 ONE_BUDGET = [
-    calibration.laplace_scale,
-    calibration.laplace_scale_from_rho,
-    calibration.gaussian_sigma_from_rho,
-    calibration.grid_laplace_scale,
-    calibration.grid_laplace_scale_from_rho,
-    calibration.grid_gaussian_sigma_from_rho,
+    ("epsilon", calibration.laplace_scale),
+    ("rho", calibration.laplace_scale_from_rho),
+    ("rho", calibration.gaussian_sigma_from_rho),
+    ("epsilon", calibration.grid_laplace_scale),
+    ("rho", calibration.grid_laplace_scale_from_rho),
+    ("rho", calibration.grid_gaussian_sigma_from_rho),
 ]
 
 
-@pytest.mark.parametrize("function", ONE_BUDGET)
-def test_budgets_and_sensitivities_are_positive_and_finite(function):
+@pytest.mark.parametrize(("name", "function"), ONE_BUDGET)
+def test_budgets_and_sensitivities_are_positive_and_finite(name, function):
     for bad in [0, -1, math.nan, math.inf, Decimal("Infinity")]:
-        with pytest.raises(ParameterError, match=r"epsilon|rho"):
-            function(bad)
+        with pytest.raises(ParameterError, match=name):
+            function(**{name: bad}, sensitivity=1)
         with pytest.raises(ParameterError, match="sensitivity"):
-            function(1, bad)
+            function(**{name: 1}, sensitivity=bad)
     for bad in [True, "1", None]:
-        with pytest.raises(DTypeError, match=r"epsilon|rho"):
-            function(bad)
+        with pytest.raises(DTypeError, match=name):
+            function(**{name: bad}, sensitivity=1)
 
 
 @pytest.mark.parametrize("function", EPSILON_DELTA)
 def test_delta_is_strictly_between_0_and_1(function):
     for bad in [0, 1, 1.5, -1e-6, math.nan]:
         with pytest.raises(ParameterError, match="delta"):
-            function(1, bad)
+            function(epsilon=1, delta=bad, sensitivity=1)
     for bad in [-1e-9, math.inf, math.nan]:
         with pytest.raises(ParameterError, match="epsilon"):
-            function(bad, 1e-6)
+            function(epsilon=bad, delta=1e-6, sensitivity=1)
     with pytest.raises(DTypeError, match="delta"):
-        function(1, "1e-6")
+        function(epsilon=1, delta="1e-6", sensitivity=1)
 
 
 def test_epsilon_0_is_for_gaussians_only():
-    assert calibration.discrete_gaussian_sigma(0, 1e-3) == pytest.approx(
-        1 / (2e-3 * math.sqrt(math.pi / 2)), rel=1e-6
-    )
-    assert calibration.grid_gaussian_sigma(0, 1e-3) > 390
+    assert calibration.discrete_gaussian_sigma(
+        epsilon=0, delta=1e-3, sensitivity=1
+    ) == pytest.approx(1 / (2e-3 * math.sqrt(math.pi / 2)), rel=1e-6)
+    assert calibration.grid_gaussian_sigma(epsilon=0, delta=1e-3, sensitivity=1) > 390
     with pytest.raises(ParameterError, match="epsilon"):
-        calibration.truncated_laplace_bound(0, 1e-6)
+        calibration.truncated_laplace_bound(epsilon=0, delta=1e-6, sensitivity=1)
 
 
 def test_laplace_scale_is_exact_and_round_trips():
-    scale = calibration.laplace_scale(Decimal("0.1"), 3)
+    scale = calibration.laplace_scale(epsilon=Decimal("0.1"), sensitivity=3)
     assert scale == 30
-    assert conversions.pure_epsilon(3, scale) == Fraction(1, 10)
-    assert calibration.laplace_scale(0.1) == 1 / Fraction(0.1)
+    assert conversions.pure_epsilon(sensitivity=3, scale=scale) == Fraction(1, 10)
+    assert calibration.laplace_scale(epsilon=0.1, sensitivity=1) == 1 / Fraction(0.1)
 
 
 @pytest.mark.parametrize("epsilon", [1e7, 1e-17])
 def test_parameters_out_of_range_are_refused_with_the_range(epsilon):
     with pytest.raises(CalibrationError, match=r"scale must be in \[1e-06"):
-        calibration.laplace_scale(epsilon)
+        calibration.laplace_scale(epsilon=epsilon, sensitivity=1)
     with pytest.raises(CalibrationError, match=r"sigma must be in \[0.001"):
-        calibration.gaussian_sigma_from_rho(epsilon**2)
+        calibration.gaussian_sigma_from_rho(rho=epsilon**2, sensitivity=1)
     with pytest.raises(CalibrationError, match="scale must be in"):
-        calibration.laplace_scale_from_rho(epsilon**2)
+        calibration.laplace_scale_from_rho(rho=epsilon**2, sensitivity=1)
     with pytest.raises(CalibrationError, match="sigma must be in"):
-        calibration.discrete_gaussian_sigma(0, 1e-18)
+        calibration.discrete_gaussian_sigma(epsilon=0, delta=1e-18, sensitivity=1)
     with pytest.raises(CalibrationError, match="bound must be"):
-        calibration.truncated_laplace_bound(1e-16, Fraction(1, 10**300))
+        calibration.truncated_laplace_bound(
+            epsilon=1e-16, delta=Fraction(1, 10**300), sensitivity=1
+        )
 
 
 @given(st.floats(1e-25, 1e5), st.integers(1, 1000))
 @settings(max_examples=60, deadline=None)
 def test_laplace_scale_from_rho_is_met_and_least(rho, sensitivity):
-    scale = calibration.laplace_scale_from_rho(rho, sensitivity)
-    assert conversions.discrete_laplace_rho(sensitivity, scale) <= rho
+    scale = calibration.laplace_scale_from_rho(rho=rho, sensitivity=sensitivity)
+    assert conversions.discrete_laplace_rho(sensitivity=sensitivity, scale=scale) <= rho
     below = scale * (1 - Fraction(1, 10**11))
-    assert conversions.discrete_laplace_rho(sensitivity, below) > rho * (1 - 1e-14)
+    assert conversions.discrete_laplace_rho(
+        sensitivity=sensitivity, scale=below
+    ) > rho * (1 - 1e-14)
 
 
 @given(st.floats(1e-20, 1e3), st.floats(0.1, 1e4))
 @settings(max_examples=100, deadline=None)
 def test_gaussian_sigma_from_rho_is_rounded_up_once(rho, sensitivity):
-    sigma = calibration.gaussian_sigma_from_rho(rho, sensitivity)
-    exact = conversions.gaussian_rho(sensitivity, sigma)
+    sigma = calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=sensitivity)
+    exact = conversions.gaussian_rho(sensitivity=sensitivity, sigma=sigma)
     assert exact <= Fraction(rho)
     below = math.nextafter(sigma, 0)
-    assert conversions.gaussian_rho(sensitivity, below) > Fraction(rho) * (
-        1 - Fraction(1, 2**70)
-    )
+    assert conversions.gaussian_rho(sensitivity=sensitivity, sigma=below) > Fraction(
+        rho
+    ) * (1 - Fraction(1, 2**70))
 
 
 @given(
@@ -114,13 +118,17 @@ def test_gaussian_sigma_from_rho_is_rounded_up_once(rho, sensitivity):
 @settings(max_examples=60, deadline=None)
 def test_discrete_gaussian_sigma_is_met_and_tight(epsilon, delta, sensitivity, n):
     sigma = calibration.discrete_gaussian_sigma(
-        epsilon, delta, sensitivity, coordinates=n
+        epsilon=epsilon, delta=delta, sensitivity=sensitivity, coordinates=n
     )
-    log_delta = conversions.discrete_gaussian_log_delta
-    assert log_delta(epsilon, sensitivity, sigma, n) <= math.log(delta)
+
+    def log_delta(sigma):
+        return conversions.discrete_gaussian_log_delta(
+            epsilon=epsilon, sensitivity=sensitivity, sigma=sigma, coordinates=n
+        )
+
+    assert log_delta(sigma) <= math.log(delta)
     if sigma > 1e-3:
-        below = log_delta(epsilon, sensitivity, sigma * (1 - 1e-9), n)
-        assert below > math.log(delta)
+        assert log_delta(sigma * (1 - 1e-9)) > math.log(delta)
 
 
 @given(
@@ -131,17 +139,26 @@ def test_discrete_gaussian_sigma_is_met_and_tight(epsilon, delta, sensitivity, n
 )
 @settings(max_examples=60, deadline=None)
 def test_grid_gaussian_sigma_charges_the_rounding(epsilon, delta, sensitivity, n):
-    sigma = calibration.grid_gaussian_sigma(epsilon, delta, sensitivity, coordinates=n)
+    sigma = calibration.grid_gaussian_sigma(
+        epsilon=epsilon, delta=delta, sensitivity=sensitivity, coordinates=n
+    )
     g = calibration.grid_granularity(sigma)
     assert 2**39 <= Fraction(sigma) / g < 2**40
-    charged = calibration.charged_l2(sensitivity, n, g)
+    charged = calibration.charged_l2(
+        sensitivity=sensitivity, coordinates=n, granularity=g
+    )
     assert charged > Fraction(sensitivity)
     reached = conversions.discrete_gaussian_log_delta(
-        epsilon, charged / g, Fraction(sigma) / g, n
+        epsilon=epsilon,
+        sensitivity=charged / g,
+        sigma=Fraction(sigma) / g,
+        coordinates=n,
     )
     assert reached <= math.log(delta)
     # Little is lost to the grid: the continuous law needs nearly as much noise.
-    analytic = conversions.gaussian_log_delta(epsilon, sensitivity, sigma * 0.99)
+    analytic = conversions.gaussian_log_delta(
+        epsilon=epsilon, sensitivity=sensitivity, sigma=sigma * 0.99
+    )
     if Fraction(sigma) * Fraction(n) < Fraction(sensitivity) * 2**30:
         assert analytic > math.log(delta)
 
@@ -149,17 +166,34 @@ def test_grid_gaussian_sigma_charges_the_rounding(epsilon, delta, sensitivity, n
 @given(st.floats(1e-4, 60), st.floats(1e-9, 1e12), st.integers(1, 10**4))
 @settings(max_examples=60, deadline=None)
 def test_grid_laplace_and_rho_charge_the_rounding(budget, sensitivity, n):
-    scale = calibration.grid_laplace_scale(budget, sensitivity, coordinates=n)
+    scale = calibration.grid_laplace_scale(
+        epsilon=budget, sensitivity=sensitivity, coordinates=n
+    )
     g = calibration.grid_granularity(scale)
-    assert calibration.charged_l1(sensitivity, n, g) <= scale * Fraction(budget)
-    sigma = calibration.grid_gaussian_sigma_from_rho(budget, sensitivity, coordinates=n)
+    assert calibration.charged_l1(
+        sensitivity=sensitivity, coordinates=n, granularity=g
+    ) <= scale * Fraction(budget)
+    sigma = calibration.grid_gaussian_sigma_from_rho(
+        rho=budget, sensitivity=sensitivity, coordinates=n
+    )
     g = calibration.grid_granularity(sigma)
-    charged = calibration.charged_l2(sensitivity, n, g)
-    assert conversions.gaussian_rho(charged, sigma) <= Fraction(budget)
-    scale = calibration.grid_laplace_scale_from_rho(budget, sensitivity, coordinates=n)
+    charged = calibration.charged_l2(
+        sensitivity=sensitivity, coordinates=n, granularity=g
+    )
+    assert conversions.gaussian_rho(sensitivity=charged, sigma=sigma) <= Fraction(
+        budget
+    )
+    scale = calibration.grid_laplace_scale_from_rho(
+        rho=budget, sensitivity=sensitivity, coordinates=n
+    )
     g = calibration.grid_granularity(scale)
-    charged = calibration.charged_l1(sensitivity, n, g)
-    assert conversions.discrete_laplace_rho(charged / g, scale / g) <= budget
+    charged = calibration.charged_l1(
+        sensitivity=sensitivity, coordinates=n, granularity=g
+    )
+    assert (
+        conversions.discrete_laplace_rho(sensitivity=charged / g, scale=scale / g)
+        <= budget
+    )
 
 
 def test_granularity_is_a_power_of_two_and_can_be_given():
@@ -168,52 +202,69 @@ def test_granularity_is_a_power_of_two_and_can_be_given():
         1, 2**39
     )
     assert calibration.grid_granularity(1e-300) < Fraction(1, 2**1000)
-    coarse = calibration.grid_laplace_scale(1, 1, coordinates=3, granularity=0.25)
+    coarse = calibration.grid_laplace_scale(
+        epsilon=1, sensitivity=1, coordinates=3, granularity=0.25
+    )
     assert coarse == Fraction(7, 4)
-    sigma = calibration.grid_gaussian_sigma(1, 1e-6, granularity=0.25)
-    assert sigma > calibration.grid_gaussian_sigma(1, 1e-6)
+    sigma = calibration.grid_gaussian_sigma(
+        epsilon=1, delta=1e-6, granularity=0.25, sensitivity=1, coordinates=1
+    )
+    assert sigma > calibration.grid_gaussian_sigma(epsilon=1, delta=1e-6, sensitivity=1)
     for bad in [0.3, 3, 0, -1, math.nan]:
         with pytest.raises(ParameterError, match="granularity"):
-            calibration.grid_laplace_scale(1, granularity=bad)
+            calibration.grid_laplace_scale(
+                epsilon=1, granularity=bad, sensitivity=1, coordinates=1
+            )
     with pytest.raises(CalibrationError, match="granularity"):
-        calibration.grid_laplace_scale(1, granularity=2.0**-60)
+        calibration.grid_laplace_scale(
+            epsilon=1, granularity=2.0**-60, sensitivity=1, coordinates=1
+        )
     with pytest.raises(CalibrationError, match="granularity"):
-        calibration.grid_laplace_scale(1e-9, coordinates=10**6)
+        calibration.grid_laplace_scale(epsilon=1e-9, coordinates=10**6, sensitivity=1)
     with pytest.raises(ParameterError, match="coordinates"):
-        calibration.grid_gaussian_sigma(1, 1e-6, coordinates=0)
+        calibration.grid_gaussian_sigma(
+            epsilon=1, delta=1e-6, coordinates=0, sensitivity=1
+        )
 
 
 def test_charges():
-    assert calibration.charged_l1(1, 4, 0.5) == 3
-    assert calibration.charged_l2(1, 4, 0.5) == 2
-    root = calibration.charged_l2(1, 2, 1) - 1
+    assert calibration.charged_l1(sensitivity=1, coordinates=4, granularity=0.5) == 3
+    assert calibration.charged_l2(sensitivity=1, coordinates=4, granularity=0.5) == 2
+    root = calibration.charged_l2(sensitivity=1, coordinates=2, granularity=1) - 1
     assert root == l2_sensitivity(2)
     assert root * root >= 2
 
 
 def test_truncated_bound_counts_the_sensitivity():
-    assert calibration.truncated_laplace_bound(1, 1e-6) == 14
-    one = calibration.truncated_laplace_bound(1, 1e-6, 1)
-    assert calibration.truncated_laplace_bound(1, 1e-6, 10) > 9 * one
+    assert (
+        calibration.truncated_laplace_bound(epsilon=1, delta=1e-6, sensitivity=1) == 14
+    )
+    one = calibration.truncated_laplace_bound(epsilon=1, delta=1e-6, sensitivity=1)
+    assert (
+        calibration.truncated_laplace_bound(epsilon=1, delta=1e-6, sensitivity=10)
+        > 9 * one
+    )
     # A delta of more than a half still leaves room for the sensitivity.
-    assert calibration.truncated_laplace_bound(1, 0.9, 5) == 5
+    assert calibration.truncated_laplace_bound(epsilon=1, delta=0.9, sensitivity=5) == 5
 
 
 def test_absurd_targets_are_refused_by_name():
     with pytest.raises(CalibrationError, match="bound must be"):
-        calibration.truncated_laplace_bound(1e160, 0.5, 1e163)
+        calibration.truncated_laplace_bound(epsilon=1e160, delta=0.5, sensitivity=1e163)
     with pytest.raises(CalibrationError, match="bound must be"):
-        calibration.truncated_laplace_bound(1e20, 0.5, 1e15)
+        calibration.truncated_laplace_bound(epsilon=1e20, delta=0.5, sensitivity=1e15)
     with pytest.raises(CalibrationError, match="scale must be in"):
-        calibration.laplace_scale_from_rho(1e-45, 1e287)
+        calibration.laplace_scale_from_rho(rho=1e-45, sensitivity=1e287)
     with pytest.raises(CalibrationError, match="sigma must be in"):
-        calibration.grid_gaussian_sigma(0, Fraction(1, 10**600), 1e200)
+        calibration.grid_gaussian_sigma(
+            epsilon=0, delta=Fraction(1, 10**600), sensitivity=1e200
+        )
 
 
 def test_calibration_is_quick():
     start = time.perf_counter()
     for epsilon in [0.1, 0.5, 1, 3, 10]:
-        calibration.discrete_gaussian_sigma(epsilon, 1e-6)
+        calibration.discrete_gaussian_sigma(epsilon=epsilon, delta=1e-6, sensitivity=1)
     # A few milliseconds each; the limit leaves room for a busy machine.
     assert time.perf_counter() - start < 1.0
 

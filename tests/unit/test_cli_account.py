@@ -119,12 +119,25 @@ def bounds(answer: Any) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        (SGD, [(PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1)), 1000)]),
+        (
+            SGD,
+            [
+                (
+                    PoissonSampledEvent(
+                        Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1)
+                    ),
+                    1000,
+                )
+            ],
+        ),
         (
             MIXED,
-            [(DiscreteLaplaceEvent(1, 20), 100), (DiscreteGaussianEvent(1, 10), 1)],
+            [
+                (DiscreteLaplaceEvent(sensitivity=1, scale=20), 100),
+                (DiscreteGaussianEvent(sensitivity=1, sigma=10), 1),
+            ],
         ),
-        (GAUSSIANS, [(GaussianEvent(2, 10), 5)]),
+        (GAUSSIANS, [(GaussianEvent(sensitivity=2, sigma=10), 5)]),
     ],
 )
 @pytest.mark.parametrize(("option", "value"), [("delta", "1e-6"), ("epsilon", "1/2")])
@@ -169,7 +182,7 @@ def test_the_table(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1,000 events, ADD_OR_REMOVE_ONE"
     assert lines[1] == "epsilon at delta 1e-06"
-    step = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1))
+    step = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1))
     exact = PLDAccountant().compose(step, 1000).epsilon(Fraction(1, 10**6))
     name, shown, rest = re.split(r"\s{2,}", lines[2].strip(), maxsplit=2)
     assert (name, f"upper {exact!r}" in rest) == ("privacy loss", True)
@@ -223,8 +236,10 @@ def test_toml_json_and_statements_say_the_same(ask: Any) -> None:
         {"type": "DiscreteLaplace", "sensitivity": 1, "scale": 20.0, "count": 100},
         {"type": "DiscreteGaussian", "sensitivity": "2/2", "sigma": 10},
     ]
-    accountant = ZCDPAccountant().compose(DiscreteLaplaceEvent(1, 20), 100)
-    accountant.compose(DiscreteGaussianEvent(1, 10))
+    accountant = ZCDPAccountant().compose(
+        DiscreteLaplaceEvent(sensitivity=1, scale=20), 100
+    )
+    accountant.compose(DiscreteGaussianEvent(sensitivity=1, sigma=10))
     statement = accountant.statement().to_json()
     expected = ask(MIXED, "--delta", "1e-6")
     for text in (json.dumps({"events": listed}), statement):
@@ -242,7 +257,7 @@ def test_decimals_are_exact(ask: Any, write: Write) -> None:
 
 
 def test_a_single_event_that_was_exported(ask: Any) -> None:
-    event = events.SelfComposedEvent(LaplaceEvent(1, 20), 4)
+    event = events.SelfComposedEvent(LaplaceEvent(sensitivity=1, scale=20), 4)
     found = bounds(ask(event.to_json(), "--delta", "0", name="x.json"))
     assert found["pure"] == 0.2
     assert bounds(ask(REPEATED, "--delta", "0"))["pure"] == 0.2
@@ -265,7 +280,9 @@ def test_the_relation_of_the_file_is_that_of_events_without_their_own(
     """
     account, _ = _account_file.read(Path(write(text)))
     replace = NeighboringRelation.REPLACE_ONE
-    first = events.GroupEvent(LaplaceEvent(1, 3, replace), 2)
+    first = events.GroupEvent(
+        LaplaceEvent(sensitivity=1, scale=3, neighboring_relation=replace), 2
+    )
     second = events.ComposedEvent((events.PureDPEvent(1),))
     assert [entry.event for entry in account.entries] == [first, second]
 
@@ -451,8 +468,10 @@ def test_what_is_solved_for_meets_the_target_and_no_more(ask: Any) -> None:
     for name, scale in found.items():
         for factor, met in ((1, True), (1 - 1e-6, False)):
             accountant: Any = ACCOUNTANTS[name]()
-            accountant.compose(DiscreteLaplaceEvent(1, scale * factor), 100)
-            accountant.compose(DiscreteGaussianEvent(1, 10))
+            accountant.compose(
+                DiscreteLaplaceEvent(sensitivity=1, scale=scale * factor), 100
+            )
+            accountant.compose(DiscreteGaussianEvent(sensitivity=1, sigma=10))
             assert (accountant.log_delta(2) <= math.log(1e-6)) is met
 
 
@@ -462,8 +481,10 @@ def test_counts_take_the_other_events_into_account(ask: Any) -> None:
     for name, count in found.items():
         for more, met in ((0, True), (1, False)):
             accountant: Any = ACCOUNTANTS[name]()
-            accountant.compose(DiscreteLaplaceEvent(1, 20), int(count) + more)
-            accountant.compose(DiscreteGaussianEvent(1, 10))
+            accountant.compose(
+                DiscreteLaplaceEvent(sensitivity=1, scale=20), int(count) + more
+            )
+            accountant.compose(DiscreteGaussianEvent(sensitivity=1, sigma=10))
             assert (accountant.epsilon(Fraction(1, 10**6)) <= 2) is met
     assert set(found) == {"privacy loss", "Renyi", "zCDP", "tCDP"}
     refused = ask(MIXED, *options[:-1], "0.01")["readings"]
@@ -496,7 +517,9 @@ def test_a_solution_in_gaussian_noise_under_all_that_know_it(ask: Any) -> None:
     )
     assert found["Gaussian"] == pytest.approx(found["privacy loss"], rel=1e-9)
     assert found["Gaussian"] < found["Renyi"] <= found["zCDP"]
-    accountant = GDPAccountant().compose(GaussianEvent(2, found["Gaussian"]), 5)
+    accountant = GDPAccountant().compose(
+        GaussianEvent(sensitivity=2, sigma=found["Gaussian"]), 5
+    )
     assert 1 - 1e-9 < accountant.epsilon(Fraction(1, 10**6)) <= 1
 
 
@@ -554,7 +577,9 @@ def test_shuffled_reports_and_noisy_iterations_are_those_of_the_functions(
     ask: Any, write: Write
 ) -> None:
     replace = NeighboringRelation.REPLACE_ONE
-    shuffled = amplification.shuffled_event(0.5, 10_000, categories=2, points=12)
+    shuffled = amplification.shuffled_event(
+        local_epsilon=0.5, clients=10_000, categories=2, points=12
+    )
     last = amplification.noisy_sgd(
         1000,
         sigma=2,
@@ -583,8 +608,8 @@ def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
     neighboring_relation = "ADD_OR_REMOVE_ONE"
     """
     event = amplification.contractive_iteration(
-        [1, Fraction(1, 2), 0],
-        [3, 3, 3],
+        shifts=[1, Fraction(1, 2), 0],
+        sigmas=[3, 3, 3],
         last_iterate_only=True,
         neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
     )
@@ -597,7 +622,9 @@ def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
     assert list(solved) == ["privacy loss"]
     options[3:] = ["local_epsilon", "--to", "6"]
     largest = bounds(ask(SHUFFLED, *options))["privacy loss"]
-    made = amplification.shuffled_event(largest, 10_000, categories=2, points=12)
+    made = amplification.shuffled_event(
+        local_epsilon=largest, clients=10_000, categories=2, points=12
+    )
     accountant = PLDAccountant().compose(made, 3)
     last = amplification.noisy_sgd(
         1000,
@@ -639,7 +666,7 @@ def test_a_condition_that_is_not_met_is_named(
 
 
 def test_an_exported_distribution_is_read(ask: Any) -> None:
-    step = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 1))
+    step = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1))
     made = PLDAccountant().compose(step, 10_000)
     law = made.distribution(interval=0.05)
     readings = ask(law.to_json(), "--delta", "1e-6", name="x.json")["readings"]

@@ -255,7 +255,7 @@ def test_both_sides_answer_alike(k: int) -> None:
 
 def test_both_sides_make_unary_rows() -> None:
     case = _local_cases.unary_case(600, np.random.default_rng(1))
-    q = float(fastdp.UnaryEncoding.from_epsilon(1, 1024).q)
+    q = float(fastdp.UnaryEncoding.from_epsilon(1, categories=1024).q)
     for call in (case.ours, case.numpy):
         rows = np.unpackbits(np.asarray(call()), axis=1)
         assert rows.shape == (600, 1024)
@@ -276,11 +276,17 @@ def test_both_sides_count_the_same_supporters() -> None:
 def test_reports_of_either_side_decode_to_the_truth() -> None:
     n = 40_000
     for make, mechanism in (
-        (_local_cases.hashing_case, fastdp.LocalHashing.from_epsilon(1, 1024)),
-        (_local_cases.hadamard_case, fastdp.HadamardResponse.from_epsilon(1, 1024)),
+        (
+            _local_cases.hashing_case,
+            fastdp.LocalHashing.from_epsilon(1, categories=1024),
+        ),
+        (
+            _local_cases.hadamard_case,
+            fastdp.HadamardResponse.from_epsilon(1, categories=1024),
+        ),
     ):
         truth = np.bincount(
-            np.random.default_rng(1).integers(0, 1024, n), minlength=1024
+            np.random.default_rng(1).integers(0, 1024, size=n), minlength=1024
         )
         case = make(n, np.random.default_rng(1))
         for call in (case.ours, case.numpy):

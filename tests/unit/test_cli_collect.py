@@ -302,7 +302,7 @@ class TestReports:
         assert list(inside) == [b"fastdp.reports"]
         assert inside[b"fastdp.reports"].decode() == beside.rstrip("\n")
         mechanism = fastdp.UnaryEncoding.from_epsilon(
-            fastdp.cli.release.number("1/3"), 3, other=1
+            fastdp.cli.release.number("1/3"), categories=3, other=1
         )
         assert json.loads(beside) == {
             "format": "fastdp reports",
@@ -320,7 +320,7 @@ class TestReports:
         self, tmp_path: Path, mechanism: str, names: tuple[str, ...] | None
     ) -> None:
         own = getattr(fastdp, _reports.ORACLES[mechanism].type_name)
-        made = _reports.Description(own.from_epsilon(0.7, 5, other=2), names)
+        made = _reports.Description(own.from_epsilon(0.7, categories=5, other=2), names)
         read = _reports.parse(made.to_json(), tmp_path)
         assert read == made
         assert read.mechanism.epsilon() == made.mechanism.epsilon()
@@ -332,7 +332,9 @@ class TestReports:
             output = tmp_path / "out.parquet"
             options = ["--column", "c", "--categories", categories]
             assert collect(source, output, *options, "--epsilon", epsilon) == 0
-            best = fastdp.best_frequency_oracle(int(epsilon), int(categories), 10**6)
+            best = fastdp.best_frequency_oracle(
+                int(epsilon), categories=int(categories), users=10**6
+            )
             assert _reports.read_description(output).mechanism == best
 
     @pytest.mark.parametrize("rows", [0, 1])
@@ -370,7 +372,7 @@ def test_the_statement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     lines = captured.err.splitlines()
     assert lines[0] == "fastdp: private reports"
     said = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines[1:]}
-    mechanism = fastdp.HadamardResponse.from_epsilon(0.5, 3, other=1)
+    mechanism = fastdp.HadamardResponse.from_epsilon(0.5, categories=3, other=1)
     assert repr(mechanism) in said["mechanism"]
     assert "exact, timing class T0" in said["mechanism"]
     assert said["parameter"] == "epsilon = 0.5, 3 categories"

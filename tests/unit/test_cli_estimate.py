@@ -99,7 +99,7 @@ class TestEstimates:
             # 8 standard errors: 5 categories in 10 runs miss with odds of 1e-13.
             assert abs(entry["count"] - truth) < 8 * entry["standard_error"]
             frequency = max(0, min(1, entry["count"] / 20_000))
-            predicted = own.standard_error(20_000, frequency)
+            predicted = own.standard_error(20_000, frequency=frequency)
             assert entry["standard_error"] == pytest.approx(predicted, rel=1e-9)
             assert entry["frequency"] == entry["count"] / 20_000
             arm = 1.959963984540054 * entry["standard_error"]
@@ -326,7 +326,9 @@ class TestRefusals:
     ) -> None:
         path = small(tmp_path, "in.parquet", "--mechanism", "unary-encoding")
         table = parquet.read_table(path)
-        more = _reports.Description(fastdp.UnaryEncoding.from_epsilon(2, 17), None)
+        more = _reports.Description(
+            fastdp.UnaryEncoding.from_epsilon(2, categories=17), None
+        )
         metadata = {_reports.METADATA: more.to_json().encode()}
         parquet.write_table(table.replace_schema_metadata(metadata), path)
         error = self.refused(capsys, path)
@@ -494,7 +496,7 @@ def test_reports_from_elsewhere_are_estimated_alike(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file is the mechanism's own reports, so other writers can make it."""
-    mechanism = fastdp.RandomizedResponse.from_epsilon(1, 5)
+    mechanism = fastdp.RandomizedResponse.from_epsilon(1, categories=5)
     values = np.repeat(np.arange(5), TRUTH)
     reports = mechanism.release(values)
     description = _reports.Description(mechanism, NAMES)

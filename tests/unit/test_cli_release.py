@@ -452,7 +452,9 @@ class TestStatement:
         output = tmp_path / "out.csv"
         assert release(source, output, *names, *options, "--sensitivity", "3") == 0
         said = self.statement(capsys)
-        mechanism = fastdp.DiscreteLaplace.from_epsilon(number("0.1"), number("3"))
+        mechanism = fastdp.DiscreteLaplace.from_epsilon(
+            number("0.1"), sensitivity=number("3")
+        )
         assert said["mechanism"].startswith(repr(mechanism))
         assert "timing class T0" in said["mechanism"]
         assert said["parameter"] == "epsilon = 0.1, sensitivity = 3 (L1)"
@@ -471,7 +473,7 @@ class TestStatement:
         assert release(source, output, *names, *options, "--sensitivity", "1") == 0
         said = self.statement(capsys)
         assert said["guarantee"].startswith("(0.5, 1e-06)-differential privacy")
-        assert "in L2 in total, in at most 2 cells" in said["neighbors"]
+        assert "in L2 in total, in at most 1048576 cells" in said["neighbors"]
         assert said["kept"] == "none"
 
     def test_rho(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

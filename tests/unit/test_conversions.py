@@ -15,30 +15,32 @@ from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 BAD_VALUES = [0, -1, float("nan"), float("inf"), Decimal("NaN")]
 TWO_POSITIVE = [
-    conversions.pure_epsilon,
-    conversions.discrete_laplace_rho,
-    conversions.laplace_rho,
-    conversions.gaussian_rho,
+    (conversions.pure_epsilon, "scale"),
+    (conversions.discrete_laplace_rho, "scale"),
+    (conversions.laplace_rho, "scale"),
+    (conversions.gaussian_rho, "sigma"),
 ]
 
 
-@pytest.mark.parametrize("function", TWO_POSITIVE)
+@pytest.mark.parametrize(("function", "noise"), TWO_POSITIVE)
 @pytest.mark.parametrize("bad", BAD_VALUES)
-def test_parameters_must_be_finite_and_positive(function, bad):
+def test_parameters_must_be_finite_and_positive(function, noise, bad):
     with pytest.raises(ParameterError, match="sensitivity"):
-        function(bad, 1)
-    with pytest.raises(ParameterError, match=r"scale|sigma"):
-        function(1, bad)
+        function(sensitivity=bad, **{noise: 1})
+    with pytest.raises(ParameterError, match=noise):
+        function(sensitivity=1, **{noise: bad})
 
 
 @pytest.mark.parametrize("bad", [True, "1", None, 1j])
 def test_types_are_refused(bad):
     with pytest.raises(DTypeError, match="epsilon"):
-        conversions.discrete_gaussian_delta(bad, 1, 1)
+        conversions.discrete_gaussian_delta(epsilon=bad, sensitivity=1, sigma=1)
     with pytest.raises(DTypeError, match="rho"):
-        conversions.zcdp_epsilon(1e-5, bad)
+        conversions.zcdp_epsilon(delta=1e-5, rho=bad)
     with pytest.raises(DTypeError, match="coordinates"):
-        conversions.discrete_gaussian_delta(1, 1, 1, coordinates=1.5)
+        conversions.discrete_gaussian_delta(
+            epsilon=1, sensitivity=1, sigma=1, coordinates=1.5
+        )
 
 
 @pytest.mark.parametrize("delta", [0, 1, 2, -0.1, float("nan")])
@@ -48,26 +50,44 @@ def test_delta_of_gaussians_is_strictly_inside(delta):
         conversions.discrete_gaussian_epsilon,
     ):
         with pytest.raises(ParameterError, match="delta"):
-            function(delta, 1, 1)
+            function(delta=delta, sensitivity=1, sigma=1)
     with pytest.raises(ParameterError, match="delta"):
-        conversions.zcdp_epsilon(delta, 1)
+        conversions.zcdp_epsilon(delta=delta, rho=1)
 
 
 def test_pure_epsilon_is_exact():
-    assert conversions.pure_epsilon(Decimal("0.1"), 3) == Fraction(1, 30)
-    assert conversions.discrete_laplace_epsilon(0, 1, 10) == math.nextafter(0.1, 1) or (
-        conversions.discrete_laplace_epsilon(0, 1, 10) == 0.1
+    assert conversions.pure_epsilon(sensitivity=Decimal("0.1"), scale=3) == Fraction(
+        1, 30
     )
-    assert Fraction(conversions.discrete_laplace_epsilon(0, 1, 3)) >= Fraction(1, 3)
-    assert conversions.discrete_laplace_delta(Fraction(1, 10), 1, 10) == 0
+    assert conversions.discrete_laplace_epsilon(
+        delta=0, sensitivity=1, scale=10
+    ) == math.nextafter(0.1, 1) or (
+        conversions.discrete_laplace_epsilon(delta=0, sensitivity=1, scale=10) == 0.1
+    )
+    assert Fraction(
+        conversions.discrete_laplace_epsilon(delta=0, sensitivity=1, scale=3)
+    ) >= Fraction(1, 3)
+    assert (
+        conversions.discrete_laplace_delta(
+            epsilon=Fraction(1, 10), sensitivity=1, scale=10
+        )
+        == 0
+    )
 
 
 def test_sensitivity_of_integer_answers_is_whole_and_at_least_one():
-    whole = conversions.discrete_laplace_delta(0.1, 2, 3)
-    assert conversions.discrete_laplace_delta(0.1, 2.9, 3) == whole
-    one = conversions.discrete_gaussian_delta(1, 1, 2)
-    assert conversions.discrete_gaussian_delta(1, 0.3, 2) == one
-    assert conversions.discrete_gaussian_delta(1, 1.4, 2) == one
+    whole = conversions.discrete_laplace_delta(epsilon=0.1, sensitivity=2, scale=3)
+    assert (
+        conversions.discrete_laplace_delta(epsilon=0.1, sensitivity=2.9, scale=3)
+        == whole
+    )
+    one = conversions.discrete_gaussian_delta(epsilon=1, sensitivity=1, sigma=2)
+    assert (
+        conversions.discrete_gaussian_delta(epsilon=1, sensitivity=0.3, sigma=2) == one
+    )
+    assert (
+        conversions.discrete_gaussian_delta(epsilon=1, sensitivity=1.4, sigma=2) == one
+    )
 
 
 @given(
@@ -77,9 +97,15 @@ def test_sensitivity_of_integer_answers_is_whole_and_at_least_one():
 )
 @settings(max_examples=60, deadline=None)
 def test_profiles_fall_with_epsilon_and_grow_with_sensitivity(sigma, epsilon, shift):
-    here = conversions.discrete_gaussian_log_delta(epsilon, shift, sigma, 1)
-    further = conversions.discrete_gaussian_log_delta(2 * epsilon, shift, sigma, 1)
-    larger = conversions.discrete_gaussian_log_delta(epsilon, shift + 1, sigma, 1)
+    here = conversions.discrete_gaussian_log_delta(
+        epsilon=epsilon, sensitivity=shift, sigma=sigma, coordinates=1
+    )
+    further = conversions.discrete_gaussian_log_delta(
+        epsilon=2 * epsilon, sensitivity=shift, sigma=sigma, coordinates=1
+    )
+    larger = conversions.discrete_gaussian_log_delta(
+        epsilon=epsilon, sensitivity=shift + 1, sigma=sigma, coordinates=1
+    )
     assert further <= here <= 0
     # Different valid bounds may serve the two: they differ by the allowance only.
     assert larger >= here - 0.3 * abs(here) - 1e-9
@@ -88,15 +114,20 @@ def test_profiles_fall_with_epsilon_and_grow_with_sensitivity(sigma, epsilon, sh
 @given(st.floats(1e-2, 1e4), st.floats(1e-200, 0.4), st.integers(1, 30))
 @settings(max_examples=60, deadline=None)
 def test_epsilon_inverts_delta_from_the_safe_side(parameter, delta, sensitivity):
-    for epsilon_of, delta_of in [
-        (conversions.discrete_laplace_epsilon, conversions.discrete_laplace_log_delta),
-        (conversions.gaussian_epsilon, conversions.gaussian_log_delta),
+    for epsilon_of, delta_of, noise in [
+        (
+            conversions.discrete_laplace_epsilon,
+            conversions.discrete_laplace_log_delta,
+            "scale",
+        ),
+        (conversions.gaussian_epsilon, conversions.gaussian_log_delta, "sigma"),
     ]:
-        epsilon = epsilon_of(delta, sensitivity, parameter)
-        reached = delta_of(epsilon, sensitivity, parameter)
+        law = {"sensitivity": sensitivity, noise: parameter}
+        epsilon = epsilon_of(delta=delta, **law)
+        reached = delta_of(epsilon=epsilon, **law)
         assert reached <= math.log(delta) + 1e-12
         if epsilon > 0:
-            below = delta_of(epsilon * (1 - 1e-9), sensitivity, parameter)
+            below = delta_of(epsilon=epsilon * (1 - 1e-9), **law)
             assert below > math.log(delta) - 1e-9
 
 
@@ -106,13 +137,16 @@ def test_epsilon_inverts_delta_from_the_safe_side(parameter, delta, sensitivity)
 def test_discrete_gaussian_epsilon_is_met(sigma, sensitivity, coordinates):
     for delta in [1e-3, 1e-12, 1e-100]:
         epsilon = conversions.discrete_gaussian_epsilon(
-            delta, sensitivity, sigma, coordinates
+            delta=delta, sensitivity=sensitivity, sigma=sigma, coordinates=coordinates
         )
         reached = conversions.discrete_gaussian_log_delta(
-            epsilon, sensitivity, sigma, coordinates
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            sigma=sigma,
+            coordinates=coordinates,
         )
-        rho = conversions.gaussian_rho(max(1, sensitivity), sigma)
-        by_rho = conversions.zcdp_epsilon(delta, rho)
+        rho = conversions.gaussian_rho(sensitivity=max(1, sensitivity), sigma=sigma)
+        by_rho = conversions.zcdp_epsilon(delta=delta, rho=rho)
         assert reached <= math.log(delta) or epsilon == by_rho
         assert epsilon <= by_rho
 
@@ -120,7 +154,9 @@ def test_discrete_gaussian_epsilon_is_met(sigma, sensitivity, coordinates):
 def test_fewer_coordinates_never_cost_more():
     for sigma in [0.6, 2, 7.9]:
         deltas = [
-            conversions.discrete_gaussian_log_delta(1, 3, sigma, n)
+            conversions.discrete_gaussian_log_delta(
+                epsilon=1, sensitivity=3, sigma=sigma, coordinates=n
+            )
             for n in (1, 2, 4, 9, None)
         ]
         assert deltas == sorted(deltas)
@@ -129,16 +165,18 @@ def test_fewer_coordinates_never_cost_more():
 @given(st.floats(1e-6, 30), st.floats(1e-300, 0.9))
 @settings(max_examples=60, deadline=None)
 def test_rho_of_a_target_is_met_and_largest(epsilon, delta):
-    rho = conversions.zcdp_to_rho(epsilon, delta)
+    rho = conversions.zcdp_to_rho(epsilon=epsilon, delta=delta)
     assert rho > 0
-    assert conversions.zcdp_log_delta(epsilon, rho) <= math.log(delta) + 1e-15
-    above = conversions.zcdp_log_delta(epsilon, rho * (1 + 1e-6))
+    assert (
+        conversions.zcdp_log_delta(epsilon=epsilon, rho=rho) <= math.log(delta) + 1e-15
+    )
+    above = conversions.zcdp_log_delta(epsilon=epsilon, rho=rho * (1 + 1e-6))
     assert above > math.log(delta) - 1e-4 * abs(math.log(delta))
 
 
 def test_rho_too_small_for_anything_is_0():
-    assert conversions.zcdp_to_rho(0, 1e-300) == 0.0
-    assert 0 < conversions.zcdp_to_rho(0, 1e-40) < 1e-79
+    assert conversions.zcdp_to_rho(epsilon=0, delta=1e-300) == 0.0
+    assert 0 < conversions.zcdp_to_rho(epsilon=0, delta=1e-40) < 1e-79
 
 
 def test_pure_to_rho_is_the_exact_characterization():
@@ -148,29 +186,35 @@ def test_pure_to_rho_is_the_exact_characterization():
 
 
 def test_group_privacy():
-    assert accounting.group_epsilon(Fraction(1, 3), 5) == Fraction(5, 3)
-    assert accounting.group_rho(Fraction(1, 8), 5) == Fraction(25, 8)
+    assert accounting.group_epsilon(epsilon=Fraction(1, 3), size=5) == Fraction(5, 3)
+    assert accounting.group_rho(rho=Fraction(1, 8), size=5) == Fraction(25, 8)
     naive = 3 * 1e-6
     right = 1e-6 * (math.e**3 - 1) / (math.e - 1)
-    got = accounting.group_delta(1, 1e-6, 3)
+    got = accounting.group_delta(epsilon=1, delta=1e-6, size=3)
     assert right <= got <= right * (1 + 1e-12)
     assert got > naive
-    assert accounting.group_delta(0, 1e-6, 4) == pytest.approx(4e-6)
-    assert accounting.group_delta(50, 1e-3, 40) == 1.0
-    assert accounting.group_delta(3, 0, 40) == 0.0
+    assert accounting.group_delta(epsilon=0, delta=1e-6, size=4) == pytest.approx(4e-6)
+    assert accounting.group_delta(epsilon=50, delta=1e-3, size=40) == 1.0
+    assert accounting.group_delta(epsilon=3, delta=0, size=40) == 0.0
     with pytest.raises(ParameterError, match="size"):
-        accounting.group_rho(1, 0)
+        accounting.group_rho(rho=1, size=0)
 
 
 def test_truncated_noise_is_refused_below_its_epsilon():
     with pytest.raises(UnsupportedEventError, match="epsilon"):
-        conversions.truncated_laplace_delta(0.09, 1, 10, 100)
+        conversions.truncated_laplace_delta(
+            epsilon=0.09, sensitivity=1, scale=10, bound=100
+        )
     with pytest.raises(ParameterError, match="bound"):
-        conversions.truncated_laplace_delta(10, 4, 10, 3)
+        conversions.truncated_laplace_delta(
+            epsilon=10, sensitivity=4, scale=10, bound=3
+        )
     # Large deltas too: A = 3, shift 3 out of 7 outcomes.
     q = math.exp(-0.1)
     true = (q + q**2 + q**3) / (1 + 2 * (q + q**2 + q**3))
-    got = conversions.truncated_laplace_delta(1, 3, 10, 3)
+    got = conversions.truncated_laplace_delta(
+        epsilon=1, sensitivity=3, scale=10, bound=3
+    )
     assert true * (1 - 1e-14) <= got <= true * (1 + 1e-14)
 
 
@@ -187,8 +231,12 @@ def test_unknown_events_are_refused_not_free():
         with pytest.raises(UnsupportedEventError):
             function(StrangeEvent())
     with pytest.raises(UnsupportedEventError):
-        accounting.event_epsilon(accounting.DiscreteGaussianEvent(1, 1))
-    truncated = accounting.TruncatedDiscreteLaplaceEvent(1, 1, 14)
+        accounting.event_epsilon(
+            accounting.DiscreteGaussianEvent(sensitivity=1, sigma=1)
+        )
+    truncated = accounting.TruncatedDiscreteLaplaceEvent(
+        sensitivity=1, scale=1, bound=14
+    )
     with pytest.raises(UnsupportedEventError):
         accounting.event_rho(truncated)
     with pytest.raises(UnsupportedEventError):
@@ -198,16 +246,23 @@ def test_unknown_events_are_refused_not_free():
 
 def test_events_read_the_conversion_of_their_law():
     events = accounting
-    assert events.event_rho(events.LaplaceEvent(1, 2)) == conversions.laplace_rho(1, 2)
-    assert events.event_rho(events.DiscreteGaussianEvent(1, 2)) == 0.125
-    assert events.event_rho(events.GaussianEvent(1, 2)) == 0.125
     assert events.event_rho(
-        events.DiscreteLaplaceEvent(1, 2)
-    ) == conversions.discrete_laplace_rho(1, 2)
-    for event in (events.GaussianEvent(1, 2), events.DiscreteGaussianEvent(1, 2)):
+        events.LaplaceEvent(sensitivity=1, scale=2)
+    ) == conversions.laplace_rho(sensitivity=1, scale=2)
+    assert (
+        events.event_rho(events.DiscreteGaussianEvent(sensitivity=1, sigma=2)) == 0.125
+    )
+    assert events.event_rho(events.GaussianEvent(sensitivity=1, sigma=2)) == 0.125
+    assert events.event_rho(
+        events.DiscreteLaplaceEvent(sensitivity=1, scale=2)
+    ) == conversions.discrete_laplace_rho(sensitivity=1, scale=2)
+    for event in (
+        events.GaussianEvent(sensitivity=1, sigma=2),
+        events.DiscreteGaussianEvent(sensitivity=1, sigma=2),
+    ):
         epsilon = events.event_epsilon(event, 1e-6)
         assert events.event_delta(event, epsilon) <= 1e-6 * (1 + 1e-12)
-    laplace = events.LaplaceEvent(1, 2)
+    laplace = events.LaplaceEvent(sensitivity=1, scale=2)
     assert events.event_epsilon(laplace) == 0.5
     delta = events.event_delta(laplace, 0.25)
     assert delta == pytest.approx(-math.expm1(-0.125))
@@ -218,17 +273,31 @@ def test_events_read_the_conversion_of_their_law():
 @pytest.mark.parametrize("sigma", [1e-3, 1, 2.0**55])
 def test_extreme_parameters_give_numbers(epsilon, sigma):
     for n, s in [(1, 1), (None, 2), (None, 10**9)]:
-        value = conversions.discrete_gaussian_log_delta(epsilon, s, sigma, n)
+        value = conversions.discrete_gaussian_log_delta(
+            epsilon=epsilon, sensitivity=s, sigma=sigma, coordinates=n
+        )
         assert -math.inf <= value <= 0
-    assert conversions.gaussian_log_delta(epsilon, 1, sigma) <= 0
-    assert conversions.zcdp_log_delta(epsilon, Fraction(1) / 10**300) <= 0
-    assert conversions.zcdp_log_delta(epsilon, 10**300) <= 0
+    assert (
+        conversions.gaussian_log_delta(epsilon=epsilon, sensitivity=1, sigma=sigma) <= 0
+    )
+    assert conversions.zcdp_log_delta(epsilon=epsilon, rho=Fraction(1) / 10**300) <= 0
+    assert conversions.zcdp_log_delta(epsilon=epsilon, rho=10**300) <= 0
 
 
 def test_hopelessly_little_noise_gives_delta_1():
     for shift in [1e6, 1e200, 10**600]:
-        assert conversions.discrete_gaussian_delta(1, shift, 0.01, 1) == 1.0
-        assert conversions.discrete_gaussian_delta(1, shift, 0.01) == 1.0
+        assert (
+            conversions.discrete_gaussian_delta(
+                epsilon=1, sensitivity=shift, sigma=0.01, coordinates=1
+            )
+            == 1.0
+        )
+        assert (
+            conversions.discrete_gaussian_delta(
+                epsilon=1, sensitivity=shift, sigma=0.01
+            )
+            == 1.0
+        )
 
 
 def test_directed_rounding_helpers():

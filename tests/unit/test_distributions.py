@@ -24,9 +24,9 @@ LAWS = [
     DiscreteGaussian(0.3),
     DiscreteGaussian(1),
     DiscreteGaussian(40.5),
-    TruncatedDiscreteLaplace(3, 10),
-    TruncatedDiscreteLaplace(1e9, 4),
-    TruncatedDiscreteLaplace(2, 0),
+    TruncatedDiscreteLaplace(3, bound=10),
+    TruncatedDiscreteLaplace(1e9, bound=4),
+    TruncatedDiscreteLaplace(2, bound=0),
 ]
 
 
@@ -159,7 +159,7 @@ def test_quantile_edges():
     assert np.array_equal(law.ppf([0, 1]), [-np.inf, np.inf])
     assert np.array_equal(law.isf([0, 1]), [np.inf, -np.inf])
     assert np.all(np.isnan(law.ppf([-0.1, 1.1, np.nan])))
-    cut = TruncatedDiscreteLaplace(3, 10)
+    cut = TruncatedDiscreteLaplace(3, bound=10)
     assert np.array_equal(cut.ppf([0, 1]), [-11, 10])
     assert np.array_equal(cut.isf([0, 1]), [10, -11])
     for bad in [0, 1, -1, math.nan]:
@@ -204,9 +204,9 @@ def test_parameters_are_exact_and_checked():
             with pytest.raises(DTypeError):
                 law(bad)
     with pytest.raises(ParameterError, match="bound"):
-        TruncatedDiscreteLaplace(1, -1)
+        TruncatedDiscreteLaplace(1, bound=-1)
     with pytest.raises(DTypeError, match="bound"):
-        TruncatedDiscreteLaplace(1, 3.0)
+        TruncatedDiscreteLaplace(1, bound=3.0)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)

@@ -39,32 +39,49 @@ from fastdp.accounting import (
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 EVENTS = [
-    LaplaceEvent(1, 0.1),
-    DiscreteLaplaceEvent(2, Decimal("0.1")),
-    TruncatedDiscreteLaplaceEvent(1, 10, 140),
-    GaussianEvent(l2_sensitivity(2), 3),
-    DiscreteGaussianEvent(1, 4.5, coordinates=7),
-    RandomizedResponseEvent(Fraction(3, 4), Fraction(1, 5)),
+    LaplaceEvent(sensitivity=1, scale=0.1),
+    DiscreteLaplaceEvent(sensitivity=2, scale=Decimal("0.1")),
+    TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=10, bound=140),
+    GaussianEvent(sensitivity=l2_sensitivity(2), sigma=3),
+    DiscreteGaussianEvent(sensitivity=1, sigma=4.5, coordinates=7),
+    RandomizedResponseEvent(p=Fraction(3, 4), q=Fraction(1, 5)),
     ExponentialMechanismEvent(0.5),
     PermuteAndFlipEvent(Fraction(1, 3)),
     PureDPEvent(0),
-    ApproximateDPEvent(1, Decimal("1e-6")),
+    ApproximateDPEvent(epsilon=1, delta=Decimal("1e-6")),
     ZCDPEvent(0.5),
-    ZCDPEvent(0.5, 0.25),
-    TCDPEvent(0.5, 10),
-    RDPEvent((2, 8, 32.5), (0.1, 0.4, 2)),
+    ZCDPEvent(0.5, xi=0.25),
+    TCDPEvent(rho=0.5, omega=10),
+    RDPEvent(orders=(2, 8, 32.5), epsilons=(0.1, 0.4, 2)),
     GDPEvent(1.5),
-    TradeOffEvent((0, 0.25, 1), (0.75, 0.25, 0)),
-    PrivacyLossEvent((-1, 2), (0.25, 0.5)),
-    PrivacyLossEvent((-1, 2), (0.25, 0.5), (0,), (0.75,)),
-    ComposedEvent((LaplaceEvent(1, 2), GaussianEvent(1, 2))),
-    SelfComposedEvent(LaplaceEvent(1, 2), 1000),
-    PoissonSampledEvent(Fraction(1, 100), GaussianEvent(1, 2)),
-    SampledWithoutReplacementEvent(1000, 10, GaussianEvent(1, 2)),
-    SampledWithReplacementEvent(10, 100, LaplaceEvent(1, 2)),
+    TradeOffEvent(
+        false_positive_rates=(0, 0.25, 1), false_negative_rates=(0.75, 0.25, 0)
+    ),
+    PrivacyLossEvent(losses=(-1, 2), probabilities=(0.25, 0.5)),
+    PrivacyLossEvent(
+        losses=(-1, 2),
+        probabilities=(0.25, 0.5),
+        addition_losses=(0,),
+        addition_probabilities=(0.75,),
+    ),
+    ComposedEvent(
+        (LaplaceEvent(sensitivity=1, scale=2), GaussianEvent(sensitivity=1, sigma=2))
+    ),
+    SelfComposedEvent(LaplaceEvent(sensitivity=1, scale=2), 1000),
+    PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=2)),
+    SampledWithoutReplacementEvent(
+        source_dataset_size=1000,
+        sample_size=10,
+        event=GaussianEvent(sensitivity=1, sigma=2),
+    ),
+    SampledWithReplacementEvent(
+        source_dataset_size=10,
+        sample_size=100,
+        event=LaplaceEvent(sensitivity=1, scale=2),
+    ),
     GroupEvent(SelfComposedEvent(PureDPEvent(1), 2), 3),
     DiscreteGaussianEvent(
-        1, 2, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL
+        sensitivity=1, sigma=2, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL
     ),
 ]
 NAMES = {
@@ -83,9 +100,11 @@ def test_repr_is_the_constructor_call(event):
 
 
 def test_parameters_are_exact():
-    event = DiscreteLaplaceEvent(2, Decimal("0.1"))
+    event = DiscreteLaplaceEvent(sensitivity=2, scale=Decimal("0.1"))
     assert (event.sensitivity, event.scale) == (2, Fraction(1, 10))
-    assert LaplaceEvent(1, 0.1).scale == Fraction(0.1) != Fraction(1, 10)
+    assert (
+        LaplaceEvent(sensitivity=1, scale=0.1).scale == Fraction(0.1) != Fraction(1, 10)
+    )
     assert repr(event) == "DiscreteLaplaceEvent(sensitivity=2, scale=Fraction(1, 10))"
 
 
@@ -95,36 +114,47 @@ def test_events_are_immutable():
 
 
 def test_laws_and_relations_are_told_apart():
-    assert LaplaceEvent(1, 2) != DiscreteLaplaceEvent(1, 2)
+    assert LaplaceEvent(sensitivity=1, scale=2) != DiscreteLaplaceEvent(
+        sensitivity=1, scale=2
+    )
     replace = NeighboringRelation.REPLACE_ONE
-    assert LaplaceEvent(1, 2) != LaplaceEvent(1, 2, replace)
+    assert LaplaceEvent(sensitivity=1, scale=2) != LaplaceEvent(
+        sensitivity=1, scale=2, neighboring_relation=replace
+    )
     assert len(set(EVENTS)) == len(EVENTS)
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf")])
-@pytest.mark.parametrize("make", [LaplaceEvent, DiscreteGaussianEvent, GaussianEvent])
-def test_values_out_of_domain_are_refused(make, bad):
+@pytest.mark.parametrize(
+    ("make", "noise"),
+    [
+        (LaplaceEvent, "scale"),
+        (DiscreteGaussianEvent, "sigma"),
+        (GaussianEvent, "sigma"),
+    ],
+)
+def test_values_out_of_domain_are_refused(make, noise, bad):
     with pytest.raises(ParameterError, match="sensitivity"):
-        make(bad, 1)
-    with pytest.raises(ParameterError, match=r"scale|sigma"):
-        make(1, bad)
+        make(sensitivity=bad, **{noise: 1})
+    with pytest.raises(ParameterError, match=noise):
+        make(sensitivity=1, **{noise: bad})
 
 
 @pytest.mark.parametrize("bad", [True, "1", None, [1]])
 def test_wrong_types_are_refused(bad):
     with pytest.raises(DTypeError):
-        DiscreteLaplaceEvent(bad, 1)
+        DiscreteLaplaceEvent(sensitivity=bad, scale=1)
     with pytest.raises(DTypeError, match="neighboring_relation"):
-        DiscreteLaplaceEvent(1, 1, bad)
+        DiscreteLaplaceEvent(sensitivity=1, scale=1, neighboring_relation=bad)
 
 
 def test_coordinates_and_bound_are_checked():
     with pytest.raises(ParameterError, match="coordinates"):
-        DiscreteGaussianEvent(1, 1, coordinates=0)
+        DiscreteGaussianEvent(sensitivity=1, sigma=1, coordinates=0)
     with pytest.raises(DTypeError, match="coordinates"):
-        DiscreteGaussianEvent(1, 1, coordinates=1.0)
+        DiscreteGaussianEvent(sensitivity=1, sigma=1, coordinates=1.0)
     with pytest.raises(ParameterError, match="bound"):
-        TruncatedDiscreteLaplaceEvent(3, 1, 2)
+        TruncatedDiscreteLaplaceEvent(sensitivity=3, scale=1, bound=2)
 
 
 @pytest.mark.parametrize("square", [1, 2, Fraction(9, 4), 1e-30, 3e40, Decimal("0.7")])
@@ -146,7 +176,7 @@ def test_l2_sensitivity_is_above_the_root_and_close(square):
 )
 def test_response_probabilities_are_checked(p, q, match):
     with pytest.raises(ParameterError, match=match):
-        RandomizedResponseEvent(p, q)
+        RandomizedResponseEvent(p=p, q=q)
 
 
 # ---- JSON --------------------------------------------------------------------------
@@ -207,7 +237,7 @@ def test_json_must_be_text():
 
 
 def test_relations_and_groups_are_not_mixed():
-    replace = GDPEvent(1, NeighboringRelation.REPLACE_ONE)
+    replace = GDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError, match="neighboring_relation"):
         ComposedEvent((GDPEvent(1), replace))
     with pytest.raises(UnsupportedEventError, match="group_size"):
@@ -215,7 +245,9 @@ def test_relations_and_groups_are_not_mixed():
 
 
 def test_wrappers_take_over_relation_and_group():
-    inner = GroupEvent(GDPEvent(1, NeighboringRelation.REPLACE_ONE), 2)
+    inner = GroupEvent(
+        GDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_ONE), 2
+    )
     for event in (
         GroupEvent(inner, 3),
         ComposedEvent((GroupEvent(inner, 3),)),
@@ -236,35 +268,87 @@ def test_lists_of_events_become_tuples():
     [
         (lambda: PureDPEvent(-1), ParameterError, "epsilon"),
         (lambda: PureDPEvent(float("inf")), ParameterError, "epsilon"),
-        (lambda: ApproximateDPEvent(1, 1), ParameterError, "delta"),
-        (lambda: ApproximateDPEvent(1, -0.1), ParameterError, "delta"),
+        (lambda: ApproximateDPEvent(epsilon=1, delta=1), ParameterError, "delta"),
+        (lambda: ApproximateDPEvent(epsilon=1, delta=-0.1), ParameterError, "delta"),
         (lambda: ZCDPEvent(-1), ParameterError, "rho"),
-        (lambda: ZCDPEvent(1, -1), ParameterError, "xi"),
-        (lambda: TCDPEvent(1, 1), ParameterError, "omega"),
-        (lambda: RDPEvent((), ()), ParameterError, "one length"),
-        (lambda: RDPEvent((2, 3), (1,)), ParameterError, "one length"),
-        (lambda: RDPEvent((3, 2), (1, 1)), ParameterError, "increasing"),
-        (lambda: RDPEvent((1, 2), (1, 1)), ParameterError, "> 1"),
-        (lambda: RDPEvent((2,), (-1,)), ParameterError, "epsilons"),
-        (lambda: RDPEvent(2, 1), DTypeError, "orders"),
-        (lambda: GDPEvent(float("nan")), ParameterError, "mu"),
-        (lambda: TradeOffEvent((0,), (0,)), ParameterError, "length"),
-        (lambda: PrivacyLossEvent((), ()), ParameterError, "one length"),
-        (lambda: PrivacyLossEvent((1,), (0.5, 0.5)), ParameterError, "one length"),
-        (lambda: PrivacyLossEvent((2, 1), (0.5, 0.5)), ParameterError, "increasing"),
-        (lambda: PrivacyLossEvent((1, 2), (0, 0.5)), ParameterError, "probabilities"),
-        (lambda: PrivacyLossEvent((1, 2), (0.6, 0.5)), ParameterError, "<= 1"),
-        (lambda: PrivacyLossEvent((-1, 2), (0.5, 0.5)), ParameterError, "optimistic"),
+        (lambda: ZCDPEvent(1, xi=-1), ParameterError, "xi"),
+        (lambda: TCDPEvent(rho=1, omega=1), ParameterError, "omega"),
+        (lambda: RDPEvent(orders=(), epsilons=()), ParameterError, "one length"),
+        (lambda: RDPEvent(orders=(2, 3), epsilons=(1,)), ParameterError, "one length"),
         (
-            lambda: PrivacyLossEvent((0,), (1,), (float("inf"),), (1,)),
+            lambda: RDPEvent(orders=(3, 2), epsilons=(1, 1)),
+            ParameterError,
+            "increasing",
+        ),
+        (lambda: RDPEvent(orders=(1, 2), epsilons=(1, 1)), ParameterError, "> 1"),
+        (lambda: RDPEvent(orders=(2,), epsilons=(-1,)), ParameterError, "epsilons"),
+        (lambda: RDPEvent(orders=2, epsilons=1), DTypeError, "orders"),
+        (lambda: GDPEvent(float("nan")), ParameterError, "mu"),
+        (
+            lambda: TradeOffEvent(false_positive_rates=(0,), false_negative_rates=(0,)),
+            ParameterError,
+            "length",
+        ),
+        (
+            lambda: PrivacyLossEvent(losses=(), probabilities=()),
+            ParameterError,
+            "one length",
+        ),
+        (
+            lambda: PrivacyLossEvent(losses=(1,), probabilities=(0.5, 0.5)),
+            ParameterError,
+            "one length",
+        ),
+        (
+            lambda: PrivacyLossEvent(losses=(2, 1), probabilities=(0.5, 0.5)),
+            ParameterError,
+            "increasing",
+        ),
+        (
+            lambda: PrivacyLossEvent(losses=(1, 2), probabilities=(0, 0.5)),
+            ParameterError,
+            "probabilities",
+        ),
+        (
+            lambda: PrivacyLossEvent(losses=(1, 2), probabilities=(0.6, 0.5)),
+            ParameterError,
+            "<= 1",
+        ),
+        (
+            lambda: PrivacyLossEvent(losses=(-1, 2), probabilities=(0.5, 0.5)),
+            ParameterError,
+            "optimistic",
+        ),
+        (
+            lambda: PrivacyLossEvent(
+                losses=(0,),
+                probabilities=(1,),
+                addition_losses=(float("inf"),),
+                addition_probabilities=(1,),
+            ),
             ParameterError,
             "addition_losses",
         ),
-        (lambda: PrivacyLossEvent(1, 1), DTypeError, "losses"),
-        (lambda: TradeOffEvent((0, 0.5), (1, 0)), ParameterError, "0 to 1"),
-        (lambda: TradeOffEvent((0, 0.5, 1), (1, 0.6, 0)), ParameterError, "between"),
+        (lambda: PrivacyLossEvent(losses=1, probabilities=1), DTypeError, "losses"),
         (
-            lambda: TradeOffEvent((0, 0.5, 0.75, 1), (0.5, 0.4, 0.1, 0)),
+            lambda: TradeOffEvent(
+                false_positive_rates=(0, 0.5), false_negative_rates=(1, 0)
+            ),
+            ParameterError,
+            "0 to 1",
+        ),
+        (
+            lambda: TradeOffEvent(
+                false_positive_rates=(0, 0.5, 1), false_negative_rates=(1, 0.6, 0)
+            ),
+            ParameterError,
+            "between",
+        ),
+        (
+            lambda: TradeOffEvent(
+                false_positive_rates=(0, 0.5, 0.75, 1),
+                false_negative_rates=(0.5, 0.4, 0.1, 0),
+            ),
             ParameterError,
             "convex",
         ),
@@ -274,7 +358,9 @@ def test_lists_of_events_become_tuples():
         (lambda: SelfComposedEvent(GDPEvent(1), 1.0), DTypeError, "count"),
         (lambda: GroupEvent(GDPEvent(1), -1), ParameterError, "size"),
         (
-            lambda: SampledWithoutReplacementEvent(5, 6, GDPEvent(1)),
+            lambda: SampledWithoutReplacementEvent(
+                source_dataset_size=5, sample_size=6, event=GDPEvent(1)
+            ),
             ParameterError,
             "sample_size",
         ),

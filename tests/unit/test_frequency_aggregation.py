@@ -19,11 +19,11 @@ from fastdp.testing import FixedStream
 
 MECHANISMS = [
     fastdp.RandomizedResponse.from_epsilon(1),
-    fastdp.RandomizedResponse.from_epsilon(1, 300),
-    fastdp.UnaryEncoding.from_epsilon(1, 13),
-    fastdp.UnaryEncoding.from_epsilon(1, 64, symmetric=True),
-    fastdp.LocalHashing.from_epsilon(1, 13),
-    fastdp.HadamardResponse.from_epsilon(1, 13),
+    fastdp.RandomizedResponse.from_epsilon(1, categories=300),
+    fastdp.UnaryEncoding.from_epsilon(1, categories=13),
+    fastdp.UnaryEncoding.from_epsilon(1, categories=64, symmetric=True),
+    fastdp.LocalHashing.from_epsilon(1, categories=13),
+    fastdp.HadamardResponse.from_epsilon(1, categories=13),
 ]
 
 
@@ -123,7 +123,7 @@ def test_packed_bits_and_bools_and_bytes_have_one_tally() -> None:
 def test_other_mechanisms_are_refused(m: Any) -> None:
     whole = m.aggregator().add(reports_of(m))
     before = pickle.dumps(whole)
-    for other in (*MECHANISMS, type(m).from_epsilon(2, m.categories)):
+    for other in (*MECHANISMS, type(m).from_epsilon(2, categories=m.categories)):
         if other != m:
             with pytest.raises(ParameterError, match="other must count reports of"):
                 whole.merge(other.aggregator())

@@ -69,10 +69,10 @@ def odd(y: int) -> int:
 
 
 @pytest.mark.parametrize("m", [
-    *(RR.from_epsilon(e, k) for e in (0.01, 3) for k in (2, 3, 6)),
-    *(UE.from_epsilon(e, d) for e in (0.01, 3) for d in (2, 6)),
-    UE.from_epsilon(1, 6, symmetric=True), UE(0.9, 0.8, 3),
-    *(HR.from_epsilon(e, d) for e in (0.01, 3) for d in (2, 3, 4, 8)),
+    *(RR.from_epsilon(e, categories=k) for e in (0.01, 3) for k in (2, 3, 6)),
+    *(UE.from_epsilon(e, categories=d) for e in (0.01, 3) for d in (2, 6)),
+    UE.from_epsilon(1, categories=6, symmetric=True), UE(p=0.9, q=0.8, categories=3),
+    *(HR.from_epsilon(e, categories=d) for e in (0.01, 3) for d in (2, 3, 4, 8)),
 ], ids=lambda m: f"{type(m).__name__}-{m.categories}")  # fmt: skip
 def test_expected_support_is_exact(m: Any) -> None:
     own, cross = m._support.own, m._support.cross
@@ -87,11 +87,13 @@ def test_expected_support_is_exact(m: Any) -> None:
         assert counts == [int(v == x) for v in range(m.categories)]
 
 
-@pytest.mark.parametrize("m", [LH.from_epsilon(1, 5), LH.from_epsilon(3, 5, buckets=2)])
+@pytest.mark.parametrize(
+    "m", [LH.from_epsilon(1, categories=5), LH.from_epsilon(3, categories=5, buckets=2)]
+)
 def test_expected_support_of_hashing_given_the_seed(m: Any) -> None:
     d, g, apart = m.categories, m.buckets, 1 - m.collision_probability
     wrong = (1 - m.p) / (g - 1)
-    for seed in np.random.default_rng(1).integers(0, 2**64, 40, np.uint64):
+    for seed in np.random.default_rng(1).integers(0, 2**64, size=40, dtype=np.uint64):
         buckets = np.zeros(d, np.uint32)
         labels = np.arange(d, dtype=np.uint32)
         _core.hash_labels(np.full(d, seed), labels, d, g, buckets)
@@ -108,9 +110,16 @@ def test_expected_support_of_hashing_given_the_seed(m: Any) -> None:
     assert m._support == Support(m.p, (1 - apart) * m.p + apart * wrong)
 
 
-@pytest.mark.parametrize("m", [
-    RR(0.75, 3), RR.from_epsilon(1, 300), UE(0.5, 0.25, 3), HR(0.75, 3), LH(0.75, 2, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "m",
+    [
+        RR(0.75, categories=3),
+        RR.from_epsilon(1, categories=300),
+        UE(p=0.5, q=0.25, categories=3),
+        HR(0.75, categories=3),
+        LH(0.75, buckets=2, categories=3),
+    ],
+)
 def test_reports_out_of_range_support_nothing_but_count(m: Any) -> None:
     x = np.arange(30000) % m.categories
     good = m.release(x, stream=FixedStream("r"))
@@ -139,21 +148,26 @@ def test_standard_errors_are_those_of_sums_of_bits() -> None:
     variance = np.array([1000 * 0.16, 1000 * 0.16, 500 * 0.37, 1000 * 0.21])
     assert est.standard_errors == pytest.approx(np.sqrt(variance) / 0.5)
     assert est.frequencies == pytest.approx([-0.4, 0, 0.5, 1.6])
-    assert support.standard_error(1000, Fraction(1, 2)) == pytest.approx(
+    assert support.standard_error(1000, frequency=Fraction(1, 2)) == pytest.approx(
         est.standard_errors[2]
     )
 
 
-@pytest.mark.parametrize("m", [
-    RR.from_epsilon(1, 4), UE.from_epsilon(1, 4), HR.from_epsilon(1, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "m",
+    [
+        RR.from_epsilon(1, categories=4),
+        UE.from_epsilon(1, categories=4),
+        HR.from_epsilon(1, categories=4),
+    ],
+)
 def test_planned_error_is_the_standard_deviation_by_enumeration(m: Any) -> None:
     own, cross = m._support.own, m._support.cross
     for x, reports in enumerate(outcomes(m)):
         for v in range(m.categories):
             squares = sum(p * supported(m, y)[v] for y, p in reports)
             variance = (squares - squares**2) / (own - cross) ** 2
-            planned = m.standard_error(900, int(v == x))
+            planned = m.standard_error(900, frequency=int(v == x))
             assert planned == pytest.approx(30 * math.sqrt(variance), rel=1e-12)
 
 
@@ -161,24 +175,26 @@ def test_planned_error_of_known_mechanisms() -> None:
     # Var of OUE and OLH for rare categories: 4 e^eps/(e^eps - 1)^2 a user.
     e = math.exp(1.5)
     expected = math.sqrt(1000 * 4 * e) / (e - 1)
-    assert UE.from_epsilon(1.5, 9).standard_error(1000) == pytest.approx(expected)
-    hashing = LH.from_epsilon(1.5, 9).standard_error(1000)
+    assert UE.from_epsilon(1.5, categories=9).standard_error(1000) == pytest.approx(
+        expected
+    )
+    hashing = LH.from_epsilon(1.5, categories=9).standard_error(1000)
     assert hashing == pytest.approx(expected, rel=0.01)
-    k = RR.from_epsilon(1.5, 9).standard_error(1000)
+    k = RR.from_epsilon(1.5, categories=9).standard_error(1000)
     assert k == pytest.approx(math.sqrt(1000 * (e + 7)) / (e - 1))
-    assert UE.from_epsilon(1.5, 9).standard_error(0) == 0
+    assert UE.from_epsilon(1.5, categories=9).standard_error(0) == 0
     for users, error in ((-1, ParameterError), (1.5, DTypeError)):
         with pytest.raises(error, match="users"):
-            UE.from_epsilon(1.5, 9).standard_error(users)
+            UE.from_epsilon(1.5, categories=9).standard_error(users)
     for frequency in (-0.1, 1.1, math.nan):
         with pytest.raises(ParameterError, match="frequency"):
-            UE.from_epsilon(1.5, 9).standard_error(10, frequency)
+            UE.from_epsilon(1.5, categories=9).standard_error(10, frequency=frequency)
     with pytest.raises(DTypeError, match="frequency"):
-        UE.from_epsilon(1.5, 9).standard_error(10, "1")
+        UE.from_epsilon(1.5, categories=9).standard_error(10, frequency="1")
 
 
 def test_counts_are_nearly_correctly_rounded_for_tiny_epsilon() -> None:
-    m = UE.from_epsilon(1e-9, 2)
+    m = UE.from_epsilon(1e-9, categories=2)
     users = 10**15
     supporters = np.array([users // 2, users // 2 + 12345], np.int64)
     own, cross = m._support.own, m._support.cross
@@ -267,7 +283,15 @@ def test_consistent_is_another_kind_of_estimate() -> None:
     assert inside.counts == pytest.approx([1, 9])
 
 
-@pytest.mark.parametrize("m", [RR(0.75), UE(0.5, 0.25, 9), LH(0.5, 4, 9), HR(0.75, 9)])
+@pytest.mark.parametrize(
+    "m",
+    [
+        RR(0.75),
+        UE(p=0.5, q=0.25, categories=9),
+        LH(0.5, buckets=4, categories=9),
+        HR(0.75, categories=9),
+    ],
+)
 def test_no_users(m: Any) -> None:
     est = m.estimate(m.release(np.zeros(0, np.int64)))
     assert est.users == 0

@@ -17,12 +17,12 @@ LH, HR = fastdp.LocalHashing, fastdp.HadamardResponse
 
 def candidates(epsilon: Any, categories: int) -> list[Any]:
     return [
-        RR.from_epsilon(epsilon, categories),
-        UE.from_epsilon(epsilon, categories),
-        UE.from_epsilon(epsilon, categories, symmetric=True),
-        LH.from_epsilon(epsilon, categories),
-        LH.from_epsilon(epsilon, categories, buckets=2),
-        HR.from_epsilon(epsilon, categories),
+        RR.from_epsilon(epsilon, categories=categories),
+        UE.from_epsilon(epsilon, categories=categories),
+        UE.from_epsilon(epsilon, categories=categories, symmetric=True),
+        LH.from_epsilon(epsilon, categories=categories),
+        LH.from_epsilon(epsilon, categories=categories, buckets=2),
+        HR.from_epsilon(epsilon, categories=categories),
     ]
 
 
@@ -32,9 +32,9 @@ def test_least_variance_or_within_one_percent_and_smaller(
     epsilon: float, categories: int
 ) -> None:
     def variance(m: Any) -> float:
-        return float(m.standard_error(1000, Fraction(1, categories)) ** 2)
+        return float(m.standard_error(1000, frequency=Fraction(1, categories)) ** 2)
 
-    chosen = best(epsilon, categories, 1000)
+    chosen = best(epsilon, categories=categories, users=1000)
     assert chosen.epsilon() <= epsilon
     assert chosen.categories == categories
     for m in candidates(epsilon, categories):
@@ -44,28 +44,28 @@ def test_least_variance_or_within_one_percent_and_smaller(
 
 
 def test_known_choices() -> None:
-    assert isinstance(best(1, 2, 10), RR)
-    assert isinstance(best(3, 8, 10), RR)
-    assert isinstance(best(0.05, 1000, 10), HR)
-    assert isinstance(best(2, 1000, 10), LH)
-    assert isinstance(best(8, 1000, 10), RR)
-    assert isinstance(best(1, 2**24 + 1, 10), RR)
-    assert best(1, 100, 10) == best(1, 100, 10**9)
+    assert isinstance(best(1, categories=2, users=10), RR)
+    assert isinstance(best(3, categories=8, users=10), RR)
+    assert isinstance(best(0.05, categories=1000, users=10), HR)
+    assert isinstance(best(2, categories=1000, users=10), LH)
+    assert isinstance(best(8, categories=1000, users=10), RR)
+    assert isinstance(best(1, categories=2**24 + 1, users=10), RR)
+    assert best(1, categories=100, users=10) == best(1, categories=100, users=10**9)
 
 
 def test_other_is_handed_on() -> None:
     for epsilon in (0.05, 2, 8):
-        assert best(epsilon, 100, 10, other=7).other == 7
-        assert best(epsilon, 100, 10).other is None
+        assert best(epsilon, categories=100, users=10, other=7).other == 7
+        assert best(epsilon, categories=100, users=10).other is None
 
 
 def test_useless_candidates_are_left_out() -> None:
     # 2**-64 is too coarse for response over so many, not for a half of them.
     with pytest.raises(CalibrationError):
-        RR.from_epsilon(1e-14, 2**24)
-    assert isinstance(best(1e-14, 2**24, 10), HR)
+        RR.from_epsilon(1e-14, categories=2**24)
+    assert isinstance(best(1e-14, categories=2**24, users=10), HR)
     with pytest.raises(CalibrationError, match="epsilon"):
-        best(1e-30, 100, 10)
+        best(1e-30, categories=100, users=10)
 
 
 def test_parameters_are_checked() -> None:
@@ -75,14 +75,14 @@ def test_parameters_are_checked() -> None:
         ("1", DTypeError),
     ):
         with pytest.raises(error, match="epsilon"):
-            best(epsilon, 10, 10)
+            best(epsilon, categories=10, users=10)
     for categories, error in ((1, ParameterError), (2**31, ParameterError),
                               (2.0, DTypeError)):  # fmt: skip
         with pytest.raises(error, match="categories"):
-            best(1, categories, 10)
+            best(1, categories=categories, users=10)
     for users, error in ((0, ParameterError), (1.0, DTypeError), (True, DTypeError)):
         with pytest.raises(error, match="users"):
-            best(1, 10, users)
+            best(1, categories=10, users=users)
     for other, error in ((10, ParameterError), (-1, ParameterError), ("a", DTypeError)):
         with pytest.raises(error, match="other"):
-            best(1, 10, 10, other=other)
+            best(1, categories=10, users=10, other=other)

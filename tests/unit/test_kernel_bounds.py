@@ -552,7 +552,9 @@ def test_wide_gaussian_reads_no_bit_below_its_low_part(sigma: int) -> None:
     j = _tables.gaussian_table(Fraction(sigma)).j
     group, parts = 1024, (2, 4, 8)
     size = group * sum(parts)
-    words = np.random.default_rng(11).integers(0, 256, (16, 4 * size), np.uint8)
+    words = np.random.default_rng(11).integers(
+        0, 256, size=(16, 4 * size), dtype=np.uint8
+    )
     cut = words.copy()
     for start in range(0, words.shape[1], size):
         rest = cut[:, start + group * 6 : start + size].view(np.uint64)
@@ -594,7 +596,9 @@ def test_grid_sum_is_the_rounded_exact_sum(
     low, high = bounds or (-largest, largest)
     nan = low if bounds else 0.0
     for steps in (5, 2**39 + 1):
-        mechanism = real.Laplace(steps * exact, granularity=exact, bounds=bounds)
+        mechanism = real.Laplace(
+            steps * exact, granularity=exact, answer_bounds=bounds, coordinates=1
+        )
         zeros = mechanism.release(np.zeros(x.size), stream=fixed())
         got = mechanism.release(x, stream=fixed())
         single = mechanism.release(x32, stream=fixed())

@@ -179,7 +179,7 @@ def test_noise_that_no_trial_has_fails_closed():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_neighboring_integers_stay_neighbors(x, sign):
     """Conversion to the grid moves two ints no further apart than they were."""
-    m = fastdp.Laplace(1.0, granularity=1.0)
+    m = fastdp.Laplace(1.0, granularity=1.0, coordinates=1)
     noise = Fraction(float(m.release(0, stream=FixedStream("ints"))))
     reached = []
     for step in (0, 1, 2, 3):

@@ -94,7 +94,7 @@ def dask(names: dict[str, Any], parts: list[np.ndarray]) -> Any:
 
 @pytest.mark.parametrize("cluster", [spark, beam, dask])
 def test_clusters(cluster: Callable[..., Any]) -> None:
-    m = fastdp.HadamardResponse.from_epsilon(1, 300)
+    m = fastdp.HadamardResponse.from_epsilon(1, categories=300)
     reports = m.release(np.arange(3000) % 300)
     parts = [reports[:5], reports[5:2000], reports[2000:]]
     found = cluster({"m": m, "np": np}, parts)
@@ -122,7 +122,7 @@ def test_the_shell_lines(
 def test_the_description() -> None:
     (text,) = fences("json")
     read = _reports.parse(text, Path("page"))
-    assert read.mechanism == fastdp.HadamardResponse.from_epsilon(1, 4)
+    assert read.mechanism == fastdp.HadamardResponse.from_epsilon(1, categories=4)
     assert read.names == ("firefox", "chrome", "safari", "other")
     assert json.loads(read.to_json()) == json.loads(text)
 
@@ -140,14 +140,16 @@ def test_the_table_of_variances() -> None:
                 fastdp.HadamardResponse: ((e + 1) / (e - 1)) ** 2,
             }
             for own, value in expected.items():
-                found = variance(own.from_epsilon(epsilon, d))
+                found = variance(own.from_epsilon(epsilon, categories=d))
                 assert found == pytest.approx(value, rel=1e-9)
-            hashing = variance(fastdp.LocalHashing.from_epsilon(epsilon, d))
+            hashing = variance(fastdp.LocalHashing.from_epsilon(epsilon, categories=d))
             # The number of buckets is whole.
             assert hashing == pytest.approx(4 * e / (e - 1) ** 2, rel=0.05)
     for epsilon, ratio in ((1, 1.13), (3, 2.35)):
         both = (fastdp.HadamardResponse, fastdp.LocalHashing)
-        errors = [own.from_epsilon(epsilon, 1000).standard_error(1) for own in both]
+        errors = [
+            own.from_epsilon(epsilon, categories=1000).standard_error(1) for own in both
+        ]
         assert errors[0] / errors[1] == pytest.approx(ratio, rel=0.01)
     assert "13 %" in PAGE
     assert "2.35\n  times" in PAGE
@@ -157,5 +159,5 @@ def test_the_rule_for_few_categories() -> None:
     for epsilon in (Fraction(1, 2), 1, 2, 3, 4):
         for factor, few in ((2.4, True), (4.5, False)):
             d = max(2, math.floor(factor * math.exp(epsilon)))
-            best = fastdp.best_frequency_oracle(epsilon, d, 10**6)
+            best = fastdp.best_frequency_oracle(epsilon, categories=d, users=10**6)
             assert isinstance(best, fastdp.RandomizedResponse) == few

@@ -28,21 +28,25 @@ LH, HR = fastdp.LocalHashing, fastdp.HadamardResponse
 FROM_EPSILON: dict[str, Callable[..., Any]] = {
     "response": RR.from_epsilon,
     "optimized unary": UE.from_epsilon,
-    "symmetric unary": lambda e, d, **k: UE.from_epsilon(e, d, symmetric=True, **k),
+    "symmetric unary": lambda e, categories, **k: UE.from_epsilon(
+        e, categories=categories, symmetric=True, **k
+    ),
     "hashing": LH.from_epsilon,
-    "binary hashing": lambda e, d, **k: LH.from_epsilon(e, d, buckets=2, **k),
+    "binary hashing": lambda e, categories, **k: LH.from_epsilon(
+        e, categories=categories, buckets=2, **k
+    ),
     "hadamard": HR.from_epsilon,
 }
 ALL = [
     RR(0.75),
-    RR(Fraction(1, 3), 5, other=4),
-    UE(0.5, 0.25, 9),
-    UE(0.75, 0.25, 3, other=0),
-    LH(0.5, 3, 10),
-    LH(0.9, 2, 2**24, other=7),
-    HR(0.75, 10),
-    HR(Fraction(2, 3), 2, other=1),
-    *(make(1.5, 12) for make in FROM_EPSILON.values()),
+    RR(Fraction(1, 3), categories=5, other=4),
+    UE(p=0.5, q=0.25, categories=9),
+    UE(p=0.75, q=0.25, categories=3, other=0),
+    LH(0.5, buckets=3, categories=10),
+    LH(0.9, buckets=2, categories=2**24, other=7),
+    HR(0.75, categories=10),
+    HR(Fraction(2, 3), categories=2, other=1),
+    *(make(1.5, categories=12) for make in FROM_EPSILON.values()),
 ]
 EPSILONS = [1e-9, 1e-3, 0.1, 0.5, 1, math.log(3), 2.5, 8, 40, 1000, 10**300,
             Fraction(1, 3), Decimal("0.7")]  # fmt: skip
@@ -72,9 +76,9 @@ def test_immutable(m: Any) -> None:
 
 
 def test_equality_is_of_type_and_parameters() -> None:
-    assert RR(0.75) == RR(Fraction(3, 4), 2) != RR(0.75, 3)
+    assert RR(0.75) == RR(Fraction(3, 4), categories=2) != RR(0.75, categories=3)
     assert RR(0.75) != RR(0.75, other=0)
-    assert RR(0.75, 3) != HR(0.75, 3)
+    assert RR(0.75, categories=3) != HR(0.75, categories=3)
     assert len(set(ALL)) == len(ALL)
 
 
@@ -101,7 +105,7 @@ def test_probability_of_the_truth_is_the_exact_floor(
 def test_stated_epsilon_is_never_above_the_one_asked_for(
     name: str, epsilon: Any, categories: int
 ) -> None:
-    m = FROM_EPSILON[name](epsilon, categories)
+    m = FROM_EPSILON[name](epsilon, categories=categories)
     stated = m.epsilon()
     event = m.event()
     with mpmath.workdps(60):
@@ -117,24 +121,28 @@ def test_stated_epsilon_is_never_above_the_one_asked_for(
 
 def test_parameters_round_toward_more_privacy() -> None:
     third, tenth = Fraction(1, 3), Fraction(1, 10)
-    for p in (RR(third, 4).p, LH(third, 4, 9).p, UE(third, tenth, 4).p):
+    for p in (
+        RR(third, categories=4).p,
+        LH(third, buckets=4, categories=9).p,
+        UE(p=third, q=tenth, categories=4).p,
+    ):
         assert third - Fraction(1, UNIT) < p < third
-    assert tenth < UE(third, tenth, 4).q < tenth + Fraction(1, UNIT)
-    assert HR(2 * third, 3).p < 2 * third
-    assert RR(0.1 + 0.2, 4).p == Fraction(0.1 + 0.2)
+    assert tenth < UE(p=third, q=tenth, categories=4).q < tenth + Fraction(1, UNIT)
+    assert HR(2 * third, categories=3).p < 2 * third
+    assert RR(0.1 + 0.2, categories=4).p == Fraction(0.1 + 0.2)
 
 
 def test_optimized_and_symmetric() -> None:
-    m = UE.from_epsilon(math.log(3), 4)
+    m = UE.from_epsilon(math.log(3), categories=4)
     assert m.p == Fraction(1, 2)
     assert m.q == pytest.approx(Fraction(1, 4))
-    m = UE.from_epsilon(2 * math.log(3), 4, symmetric=True)
+    m = UE.from_epsilon(2 * math.log(3), categories=4, symmetric=True)
     assert m.q == 1 - m.p == pytest.approx(Fraction(1, 4))
-    assert LH.from_epsilon(1, 50).buckets == 4
-    assert LH.from_epsilon(3, 50).buckets == 21
-    assert LH.from_epsilon(3, 50, buckets=2).buckets == 2
-    assert LH.from_epsilon(10, 2**24).buckets == 2**6
-    assert LH.from_epsilon(100, 2).buckets == 2**29
+    assert LH.from_epsilon(1, categories=50).buckets == 4
+    assert LH.from_epsilon(3, categories=50).buckets == 21
+    assert LH.from_epsilon(3, categories=50, buckets=2).buckets == 2
+    assert LH.from_epsilon(10, categories=2**24).buckets == 2**6
+    assert LH.from_epsilon(100, categories=2).buckets == 2**29
 
 
 @pytest.mark.parametrize("categories", [2**24, 2**24 - 1, 2**23 + 1, 2**20, 2**18])
@@ -144,7 +152,10 @@ def test_collision_probability_is_counted(categories: int, buckets: int) -> None
     sizes = np.bincount((np.arange(2**bits) * buckets) >> bits)
     expected = Fraction(int((sizes**2).sum()), 4**bits)
     assert _collision_probability(buckets, categories) == expected
-    assert LH(0.75, buckets, categories).collision_probability == expected
+    assert (
+        LH(0.75, buckets=buckets, categories=categories).collision_probability
+        == expected
+    )
 
 
 # --- the whole law of reports -------------------------------------------------
@@ -189,13 +200,25 @@ def hashing_law(m: Any) -> list[dict[Any, Fraction]]:
 
 
 LAWS = [
-    *((response_law, RR.from_epsilon(e, k)) for e in (0.1, 2) for k in (2, 3, 7)),
-    *((unary_law, FROM_EPSILON[f"{kind} unary"](e, d))
-      for kind in ("optimized", "symmetric") for e in (0.1, 2) for d in (2, 5)),
-    (unary_law, UE(0.9, 0.3, 4)),
-    *((hadamard_law, HR.from_epsilon(e, d)) for e in (0.1, 2) for d in (2, 3, 8)),
-    *((hashing_law, LH.from_epsilon(e, 2**24)) for e in (0.1, 2)),
-    (hashing_law, LH.from_epsilon(2, 2**22, buckets=2)),
+    *(
+        (response_law, RR.from_epsilon(e, categories=k))
+        for e in (0.1, 2)
+        for k in (2, 3, 7)
+    ),
+    *(
+        (unary_law, FROM_EPSILON[f"{kind} unary"](e, categories=d))
+        for kind in ("optimized", "symmetric")
+        for e in (0.1, 2)
+        for d in (2, 5)
+    ),
+    (unary_law, UE(p=0.9, q=0.3, categories=4)),
+    *(
+        (hadamard_law, HR.from_epsilon(e, categories=d))
+        for e in (0.1, 2)
+        for d in (2, 3, 8)
+    ),
+    *((hashing_law, LH.from_epsilon(e, categories=2**24)) for e in (0.1, 2)),
+    (hashing_law, LH.from_epsilon(2, categories=2**22, buckets=2)),
 ]  # fmt: skip
 
 
@@ -231,31 +254,38 @@ def test_epsilon_out_of_its_domain(name: str) -> None:
     make = FROM_EPSILON[name]
     for bad in (0, -1, math.nan, math.inf, 10**5000):
         with pytest.raises(ParameterError, match="epsilon"):
-            make(bad, 4)
+            make(bad, categories=4)
     for bad in (True, "1", None, [1]):
         with pytest.raises(DTypeError, match="epsilon"):
-            make(bad, 4)
+            make(bad, categories=4)
 
 
 @pytest.mark.parametrize("name", FROM_EPSILON)
 def test_an_epsilon_too_small_for_the_probabilities(name: str) -> None:
     with pytest.raises(CalibrationError, match=r"epsilon .* 2\*\*-64"):
-        FROM_EPSILON[name](1e-21, 4)
+        FROM_EPSILON[name](1e-21, categories=4)
     with pytest.raises(CalibrationError, match=r"epsilon .* 2\*\*-64"):
-        FROM_EPSILON[name](Fraction(1, 2**2000), 5)
+        FROM_EPSILON[name](Fraction(1, 2**2000), categories=5)
 
 
 CONSTRUCTORS: dict[str, Callable[..., Any]] = {
-    "response": lambda d, p=0.75, **k: RR(p, d, **k),
-    "unary": lambda d, p=0.75, **k: UE(p, 0.125, d, **k),
-    "hashing": lambda d, p=0.75, **k: LH(p, 3, d, **k),
-    "hadamard": lambda d, p=0.75, **k: HR(p, d, **k),
+    "response": lambda d, p=0.75, **k: RR(p, categories=d, **k),
+    "unary": lambda d, p=0.75, **k: UE(p=p, q=0.125, categories=d, **k),
+    "hashing": lambda d, p=0.75, **k: LH(p, buckets=3, categories=d, **k),
+    "hadamard": lambda d, p=0.75, **k: HR(p, categories=d, **k),
 }
 
 
-@pytest.mark.parametrize("make", [*CONSTRUCTORS.values(), *(
-    lambda d, make=make, **k: make(1, d, **k) for make in FROM_EPSILON.values()
-)])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        *CONSTRUCTORS.values(),
+        *(
+            lambda d, make=make, **k: make(1, categories=d, **k)
+            for make in FROM_EPSILON.values()
+        ),
+    ],
+)
 def test_domain_is_checked(make: Callable[..., Any]) -> None:
     for bad in (1, 0, -3, 2**31):
         with pytest.raises(ParameterError, match="categories must be in"):
@@ -283,35 +313,35 @@ def test_probability_is_checked(make: Callable[..., Any]) -> None:
 
 def test_a_useless_probability_is_refused() -> None:
     with pytest.raises(ParameterError, match="above 1/4"):
-        RR(0.25, 4)
+        RR(0.25, categories=4)
     with pytest.raises(ParameterError, match="above 1/3"):
-        RR(Fraction(1, 3) + Fraction(1, 2**70), 3)
+        RR(Fraction(1, 3) + Fraction(1, 2**70), categories=3)
     with pytest.raises(ParameterError, match="above 1/5"):
-        LH(Fraction(1, 5), 5, 100)
+        LH(Fraction(1, 5), buckets=5, categories=100)
     with pytest.raises(ParameterError, match="above 1/2"):
-        HR(0.5, 100)
+        HR(0.5, categories=100)
     with pytest.raises(ParameterError, match="q must be below p"):
-        UE(0.5, 0.5, 4)
+        UE(p=0.5, q=0.5, categories=4)
     with pytest.raises(ParameterError, match="q must be below p"):
-        UE(Fraction(1, 2) + Fraction(1, 2**70), 0.5, 4)
+        UE(p=Fraction(1, 2) + Fraction(1, 2**70), q=0.5, categories=4)
     for bad in (0, 1, -1, math.nan):
         with pytest.raises(ParameterError, match="q must be"):
-            UE(0.5, bad, 4)
+            UE(p=0.5, q=bad, categories=4)
 
 
 def test_options_are_checked() -> None:
     for bad in (1, "yes", None):
         with pytest.raises(DTypeError, match="symmetric"):
-            UE.from_epsilon(1, 4, symmetric=bad)
+            UE.from_epsilon(1, categories=4, symmetric=bad)
     assert _most_buckets(2) == 2**29
     for bad in (1, 0, 2**29 + 1):
         with pytest.raises(ParameterError, match="buckets must be in"):
-            LH.from_epsilon(1, 2, buckets=bad)
+            LH.from_epsilon(1, categories=2, buckets=bad)
         with pytest.raises(ParameterError, match="buckets must be in"):
-            LH(0.75, bad, 2)
+            LH(0.75, buckets=bad, categories=2)
     with pytest.raises(DTypeError, match="buckets"):
-        LH(0.75, 3.0, 4)
+        LH(0.75, buckets=3.0, categories=4)
     for make in (UE.from_epsilon, LH.from_epsilon, HR.from_epsilon):
         with pytest.raises(ParameterError, match="categories must be in"):
-            make(1, 2**24 + 1)
-    assert RR.from_epsilon(1, 2**24 + 1).categories == 2**24 + 1
+            make(1, categories=2**24 + 1)
+    assert RR.from_epsilon(1, categories=2**24 + 1).categories == 2**24 + 1

@@ -22,20 +22,20 @@ HASHED = np.dtype([("seed", "<u8"), ("value", "<u4")])
 #: Mechanism, dtype and row of its reports, bytes of one.
 FORMS: list[tuple[Any, Any, tuple[int, ...], int]] = [
     (BINARY, np.uint8, (), 1),
-    (RR.from_epsilon(1, 256), np.uint8, (), 1),
-    (RR.from_epsilon(1, 257), np.uint16, (), 2),
-    (RR.from_epsilon(1, 65536), np.uint16, (), 2),
-    (RR.from_epsilon(1, 65537), np.uint32, (), 4),
-    (UE.from_epsilon(1, 2), np.uint8, (1,), 1),
-    (UE.from_epsilon(1, 8, symmetric=True), np.uint8, (1,), 1),
-    (UE.from_epsilon(1, 1001), np.uint8, (126,), 126),
-    (LH.from_epsilon(1, 2), HASHED, (), 12),
-    (LH.from_epsilon(1, 5000, buckets=2), HASHED, (), 12),
-    (HR.from_epsilon(1, 2), np.uint8, (), 1),
-    (HR.from_epsilon(1, 255), np.uint8, (), 1),
-    (HR.from_epsilon(1, 256), np.uint16, (), 2),
-    (HR.from_epsilon(1, 65535), np.uint16, (), 2),
-    (HR.from_epsilon(1, 65536), np.uint32, (), 4),
+    (RR.from_epsilon(1, categories=256), np.uint8, (), 1),
+    (RR.from_epsilon(1, categories=257), np.uint16, (), 2),
+    (RR.from_epsilon(1, categories=65536), np.uint16, (), 2),
+    (RR.from_epsilon(1, categories=65537), np.uint32, (), 4),
+    (UE.from_epsilon(1, categories=2), np.uint8, (1,), 1),
+    (UE.from_epsilon(1, categories=8, symmetric=True), np.uint8, (1,), 1),
+    (UE.from_epsilon(1, categories=1001), np.uint8, (126,), 126),
+    (LH.from_epsilon(1, categories=2), HASHED, (), 12),
+    (LH.from_epsilon(1, categories=5000, buckets=2), HASHED, (), 12),
+    (HR.from_epsilon(1, categories=2), np.uint8, (), 1),
+    (HR.from_epsilon(1, categories=255), np.uint8, (), 1),
+    (HR.from_epsilon(1, categories=256), np.uint16, (), 2),
+    (HR.from_epsilon(1, categories=65535), np.uint16, (), 2),
+    (HR.from_epsilon(1, categories=65536), np.uint32, (), 4),
 ]
 MECHANISMS = [form[0] for form in FORMS]
 
@@ -52,12 +52,12 @@ def kept(m: Any) -> Any:
     almost = 1 - 2.0**-40
     match m:
         case RR():
-            return RR(almost, m.categories, other=m.other)
+            return RR(almost, categories=m.categories, other=m.other)
         case UE():
-            return UE(almost, 2.0**-40, m.categories, other=m.other)
+            return UE(p=almost, q=2.0**-40, categories=m.categories, other=m.other)
         case LH():
-            return LH(almost, 2**6, m.categories, other=m.other)
-    return HR(almost, m.categories, other=m.other)
+            return LH(almost, buckets=2**6, categories=m.categories, other=m.other)
+    return HR(almost, categories=m.categories, other=m.other)
 
 
 # --- forms --------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_shared_memory(m: Any) -> None:
 
 
 def test_in_place() -> None:
-    m = RR.from_epsilon(1, 7)
+    m = RR.from_epsilon(1, categories=7)
     x = (np.arange(9000) % 9).astype(np.uint8)
     expected = m.release(x, stream=FixedStream("b"))
     assert m.release(x, out=x, stream=FixedStream("b"), workers=2) is x
@@ -221,13 +221,13 @@ def test_other_is_the_category_that_outside_values_count_as(m: Any) -> None:
 @pytest.mark.parametrize("kind", [RR, UE, LH, HR])
 @pytest.mark.parametrize("categories", [2, 3, 6])
 def test_otherwise_they_are_uniform(kind: Any, categories: int) -> None:
-    m = kept(kind.from_epsilon(1, categories))
+    m = kept(kind.from_epsilon(1, categories=categories))
     n = 20000
     x = np.where(np.arange(n) % 2, categories, -5)
     counts = m.estimate(m.release(x, stream=FixedStream("u"))).counts
     # The error is that of a multinomial count: 5 standard deviations.
     spread = 5 * np.sqrt(n * (categories - 1)) / categories
-    error = 5 * m.standard_error(n, 1 / categories)
+    error = 5 * m.standard_error(n, frequency=1 / categories)
     assert np.abs(counts - n / categories).max() < spread + error
 
 
@@ -305,9 +305,9 @@ def test_reports_of_a_wrong_form(
 def test_packed_bits_of_a_wrong_form() -> None:
     bits = np.zeros(4, np.uint8)
     with pytest.raises(ParameterError, match="packed must be False with 3 categ"):
-        RR.from_epsilon(1, 3).release(bits, packed=True)
+        RR.from_epsilon(1, categories=3).release(bits, packed=True)
     with pytest.raises(ParameterError, match="packed must be False with 3 categ"):
-        RR.from_epsilon(1, 3).estimate(bits, packed=True, count=32)
+        RR.from_epsilon(1, categories=3).estimate(bits, packed=True, count=32)
     for packed in (1, None, "no"):
         with pytest.raises(DTypeError, match="packed must be a bool"):
             BINARY.release(bits, packed=packed)
@@ -323,7 +323,7 @@ def test_packed_bits_of_a_wrong_form() -> None:
     with pytest.raises(ParameterError, match="count must be left out"):
         BINARY.estimate(bits, count=4)
     with pytest.raises(ParameterError, match="count must be left out"):
-        UE.from_epsilon(1, 8).aggregator().add(bits.reshape(4, 1), count=4)
+        UE.from_epsilon(1, categories=8).aggregator().add(bits.reshape(4, 1), count=4)
     for count in (24, 33, 10**9):
         with pytest.raises(ParameterError, match=f"bytes for {count} bits, got 4"):
             BINARY.estimate(bits, packed=True, count=count)
@@ -334,7 +334,7 @@ def test_packed_bits_of_a_wrong_form() -> None:
 
 def test_more_reports_than_one_release_has_keystream_for() -> None:
     stream = CountingStream()
-    m = UE.from_epsilon(1, 2**24)
+    m = UE.from_epsilon(1, categories=2**24)
     with pytest.raises(ParameterError, match=f"at most {2**42} bytes"):
         m.release(np.zeros(2**21 + 1, np.int8), stream=stream)
     assert stream.calls == 0
@@ -356,16 +356,16 @@ def test_without_randomness_out_is_zero(m: Any, error: BaseException) -> None:
 
 KERNELS = [
     (BINARY, "flip_bytes"),
-    (RR.from_epsilon(1, 5), "respond"),
-    (UE.from_epsilon(1, 20), "flip_bits"),
-    (UE.from_epsilon(1, 20), "respond"),
-    (UE.from_epsilon(1, 20), "insert_bits"),
-    (LH.from_epsilon(1, 20), "fill_bytes_into"),
-    (LH.from_epsilon(1, 20), "hash_labels"),
-    (LH.from_epsilon(1, 20), "respond"),
-    (HR.from_epsilon(1, 20), "flip_bits"),
-    (HR.from_epsilon(1, 20), "fill_bytes_into"),
-    (HR.from_epsilon(1, 20), "hadamard_encode"),
+    (RR.from_epsilon(1, categories=5), "respond"),
+    (UE.from_epsilon(1, categories=20), "flip_bits"),
+    (UE.from_epsilon(1, categories=20), "respond"),
+    (UE.from_epsilon(1, categories=20), "insert_bits"),
+    (LH.from_epsilon(1, categories=20), "fill_bytes_into"),
+    (LH.from_epsilon(1, categories=20), "hash_labels"),
+    (LH.from_epsilon(1, categories=20), "respond"),
+    (HR.from_epsilon(1, categories=20), "flip_bits"),
+    (HR.from_epsilon(1, categories=20), "fill_bytes_into"),
+    (HR.from_epsilon(1, categories=20), "hadamard_encode"),
 ]
 
 
@@ -418,7 +418,7 @@ def test_scratch_and_copies_are_cleared(m: Any, monkeypatch: Any) -> None:
 
 def test_a_value_is_in_no_message() -> None:
     secret = 123456789
-    m = UE.from_epsilon(1, 20)
+    m = UE.from_epsilon(1, categories=20)
     x = np.full(5, secret)
     out = np.zeros((4, 3), np.uint8)
     with pytest.raises(ParameterError) as caught:

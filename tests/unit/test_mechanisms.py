@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp.accounting import NeighboringRelation
 from fastdp.exceptions import (
     CalibrationError,
     DTypeError,
@@ -25,17 +26,19 @@ from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream, CountingStream
 
 INT = [
-    fastdp.DiscreteLaplace(10),
-    fastdp.DiscreteLaplace(2**40),
-    fastdp.DiscreteGaussian(10),
-    fastdp.DiscreteGaussian(2**40),
-    fastdp.TruncatedLaplace(10, 60),
+    fastdp.DiscreteLaplace(10, sensitivity=1),
+    fastdp.DiscreteLaplace(2**40, sensitivity=1),
+    fastdp.DiscreteGaussian(10, sensitivity=1),
+    fastdp.DiscreteGaussian(2**40, sensitivity=1),
+    fastdp.TruncatedLaplace(10, bound=60, sensitivity=1),
 ]
 REAL = [
-    fastdp.Laplace(10),
-    fastdp.Gaussian(10),
-    fastdp.Laplace(10, granularity=0.5, bounds=(-100, 100)),
-    fastdp.Gaussian(10, granularity=0.5, coordinates=3),
+    fastdp.Laplace(10, sensitivity=1),
+    fastdp.Gaussian(10, sensitivity=1),
+    fastdp.Laplace(
+        10, sensitivity=1, granularity=0.5, coordinates=1, answer_bounds=(-100, 100)
+    ),
+    fastdp.Gaussian(10, sensitivity=1, granularity=0.5, coordinates=3),
 ]
 ALL = [*INT, *REAL]
 
@@ -44,23 +47,29 @@ ALL = [*INT, *REAL]
 
 SHOWN = [
     *ALL,
-    fastdp.DiscreteLaplace(Fraction(1, 3)),
-    fastdp.DiscreteLaplace(0.1),
-    fastdp.DiscreteGaussian(Decimal("1.1")),
-    fastdp.Laplace(Fraction(10, 3), coordinates=7),
-    fastdp.Gaussian(1e-30, bounds=(0.1, Fraction(1, 2))),
-    fastdp.DiscreteLaplace.from_epsilon(0.3, 2),
-    fastdp.DiscreteLaplace.from_rho(0.3, 2),
-    fastdp.DiscreteGaussian.from_rho(Fraction(1, 3)),
-    fastdp.DiscreteGaussian.from_epsilon_delta(1, 1e-6, 3),
-    fastdp.TruncatedLaplace.from_epsilon_delta(1, 1e-6, 3),
-    fastdp.Laplace.from_epsilon(0.3, 2, coordinates=4),
-    fastdp.Gaussian.from_epsilon_delta(0.3, 1e-5),
+    fastdp.DiscreteLaplace(Fraction(1, 3), sensitivity=Fraction(1, 3)),
+    fastdp.DiscreteLaplace(
+        0.1, sensitivity=0.5, neighboring_relation=NeighboringRelation.REPLACE_ONE
+    ),
+    fastdp.DiscreteGaussian(Decimal("1.1"), sensitivity=7),
+    fastdp.Laplace(Fraction(10, 3), sensitivity=2, coordinates=7),
+    fastdp.Gaussian(1e-30, sensitivity=1e-29, answer_bounds=(0.1, Fraction(1, 2))),
+    fastdp.DiscreteLaplace.from_epsilon(0.3, sensitivity=2),
+    fastdp.DiscreteLaplace.from_rho(0.3, sensitivity=2),
+    fastdp.DiscreteGaussian.from_rho(Fraction(1, 3), sensitivity=1),
+    fastdp.DiscreteGaussian.from_epsilon_delta(epsilon=1, delta=1e-6, sensitivity=3),
+    fastdp.TruncatedLaplace.from_epsilon_delta(epsilon=1, delta=1e-6, sensitivity=3),
+    fastdp.Laplace.from_epsilon(0.3, sensitivity=2, coordinates=4),
+    fastdp.Gaussian.from_epsilon_delta(epsilon=0.3, delta=1e-5, sensitivity=1),
 ]
 
 
 def evaluated(text: str) -> Any:
-    names = {**vars(fastdp.mechanisms), "Fraction": Fraction}
+    names = {
+        **vars(fastdp.mechanisms),
+        "Fraction": Fraction,
+        "NeighboringRelation": NeighboringRelation,
+    }
     return eval(text, names)  # noqa: S307 - the text is one of this package's reprs
 
 
@@ -99,7 +108,7 @@ def test_equality_is_of_type_and_parameters() -> None:
     assert fastdp.DiscreteLaplace(2) != fastdp.DiscreteLaplace(3)
     assert fastdp.DiscreteLaplace(2) != fastdp.DiscreteGaussian(2)
     assert fastdp.Laplace(2) != fastdp.Laplace(2, coordinates=2)
-    assert fastdp.Laplace(2) != fastdp.Laplace(2, bounds=(0, 1))
+    assert fastdp.Laplace(2) != fastdp.Laplace(2, answer_bounds=(0, 1))
     assert fastdp.DiscreteLaplace(2) != 2
 
 
@@ -132,51 +141,96 @@ M = fastdp.mechanisms
 CONSTRUCTORS: list[tuple[str, Callable[[Any], Any]]] = [
     ("scale", lambda v: M.DiscreteLaplace(v)),
     ("sigma", lambda v: M.DiscreteGaussian(v)),
-    ("scale", lambda v: M.TruncatedLaplace(v, 5)),
+    ("scale", lambda v: M.TruncatedLaplace(v, bound=5)),
     ("scale", lambda v: M.Laplace(v)),
     ("sigma", lambda v: M.Gaussian(v)),
-    ("granularity", lambda v: M.Laplace(1, granularity=v)),
-    ("granularity", lambda v: M.Gaussian(1, granularity=v)),
-    ("epsilon", lambda v: M.DiscreteLaplace.from_epsilon(v)),
-    ("epsilon", lambda v: M.Laplace.from_epsilon(v)),
-    ("epsilon", lambda v: M.TruncatedLaplace.from_epsilon_delta(v, 1e-6)),
-    ("rho", lambda v: M.DiscreteLaplace.from_rho(v)),
-    ("rho", lambda v: M.DiscreteGaussian.from_rho(v)),
-    ("rho", lambda v: M.Laplace.from_rho(v)),
-    ("rho", lambda v: M.Gaussian.from_rho(v)),
-    ("delta", lambda v: M.DiscreteGaussian.from_epsilon_delta(1, v)),
-    ("delta", lambda v: M.Gaussian.from_epsilon_delta(1, v)),
-    ("delta", lambda v: M.TruncatedLaplace.from_epsilon_delta(1, v)),
-    ("sensitivity", lambda v: M.DiscreteLaplace.from_epsilon(1, v)),
-    ("sensitivity", lambda v: M.DiscreteLaplace.from_rho(1, v)),
-    ("sensitivity", lambda v: M.DiscreteGaussian.from_rho(1, v)),
-    ("sensitivity", lambda v: M.DiscreteGaussian.from_epsilon_delta(1, 1e-6, v)),
-    ("sensitivity", lambda v: M.TruncatedLaplace.from_epsilon_delta(1, 1e-6, v)),
-    ("sensitivity", lambda v: M.Laplace.from_epsilon(1, v)),
-    ("sensitivity", lambda v: M.Laplace.from_rho(1, v)),
-    ("sensitivity", lambda v: M.Gaussian.from_rho(1, v)),
-    ("sensitivity", lambda v: M.Gaussian.from_epsilon_delta(1, 1e-6, v)),
-    *(("sensitivity", m.event) for m in ALL),
-    *(("sensitivity", m.epsilon) for m in (INT[0], REAL[0])),
-    *(("sensitivity", m.rho) for m in (INT[0], INT[2], REAL[0], REAL[1])),
+    ("granularity", lambda v: M.Laplace(1, granularity=v, coordinates=1)),
+    ("granularity", lambda v: M.Gaussian(1, granularity=v, coordinates=1)),
+    ("epsilon", lambda v: M.DiscreteLaplace.from_epsilon(v, sensitivity=1)),
+    ("epsilon", lambda v: M.Laplace.from_epsilon(v, sensitivity=1)),
+    (
+        "epsilon",
+        lambda v: M.TruncatedLaplace.from_epsilon_delta(
+            epsilon=v, delta=1e-6, sensitivity=1
+        ),
+    ),
+    ("rho", lambda v: M.DiscreteLaplace.from_rho(v, sensitivity=1)),
+    ("rho", lambda v: M.DiscreteGaussian.from_rho(v, sensitivity=1)),
+    ("rho", lambda v: M.Laplace.from_rho(v, sensitivity=1)),
+    ("rho", lambda v: M.Gaussian.from_rho(v, sensitivity=1)),
+    (
+        "delta",
+        lambda v: M.DiscreteGaussian.from_epsilon_delta(
+            epsilon=1, delta=v, sensitivity=1
+        ),
+    ),
+    (
+        "delta",
+        lambda v: M.Gaussian.from_epsilon_delta(epsilon=1, delta=v, sensitivity=1),
+    ),
+    (
+        "delta",
+        lambda v: M.TruncatedLaplace.from_epsilon_delta(
+            epsilon=1, delta=v, sensitivity=1
+        ),
+    ),
+    ("sensitivity", lambda v: M.DiscreteLaplace.from_epsilon(1, sensitivity=v)),
+    ("sensitivity", lambda v: M.DiscreteLaplace.from_rho(1, sensitivity=v)),
+    ("sensitivity", lambda v: M.DiscreteGaussian.from_rho(1, sensitivity=v)),
+    (
+        "sensitivity",
+        lambda v: M.DiscreteGaussian.from_epsilon_delta(
+            epsilon=1, delta=1e-6, sensitivity=v
+        ),
+    ),
+    (
+        "sensitivity",
+        lambda v: M.TruncatedLaplace.from_epsilon_delta(
+            epsilon=1, delta=1e-6, sensitivity=v
+        ),
+    ),
+    ("sensitivity", lambda v: M.Laplace.from_epsilon(1, sensitivity=v)),
+    ("sensitivity", lambda v: M.Laplace.from_rho(1, sensitivity=v)),
+    ("sensitivity", lambda v: M.Gaussian.from_rho(1, sensitivity=v)),
+    (
+        "sensitivity",
+        lambda v: M.Gaussian.from_epsilon_delta(epsilon=1, delta=1e-6, sensitivity=v),
+    ),
+    *(("sensitivity", lambda v, m=m: m.event(sensitivity=v)) for m in ALL),
+    *(
+        ("sensitivity", lambda v, m=m: m.epsilon(sensitivity=v))
+        for m in (INT[0], REAL[0])
+    ),
+    *(
+        ("sensitivity", lambda v, m=m: m.rho(sensitivity=v))
+        for m in (INT[0], INT[2], REAL[0], REAL[1])
+    ),
     *(("level", m.confidence_interval) for m in ALL),
 ]
-# granularity None asks for the default
-BAD_GRANULARITY = [case for case in BAD if case[0] is not None]
+# None asks for the default granularity, and for the mechanism's own sensitivity
+OPTIONAL = [case for case in BAD if case[0] is not None]
 
 
 @pytest.mark.parametrize("place", range(len(CONSTRUCTORS)))
 def test_positive_parameters(place: int) -> None:
     name, make = CONSTRUCTORS[place]
-    for value, error in BAD_GRANULARITY if name == "granularity" else BAD:
+    for value, error in OPTIONAL if name in ("granularity", "sensitivity") else BAD:
         with pytest.raises(error, match=rf"^{name} must ") as caught:
             make(value)
         assert type(caught.value) is error, value
 
 
 NONNEGATIVE: list[tuple[str, Callable[[Any], Any]]] = [
-    ("epsilon", lambda v: M.DiscreteGaussian.from_epsilon_delta(v, 1e-6)),
-    ("epsilon", lambda v: M.Gaussian.from_epsilon_delta(v, 1e-6)),
+    (
+        "epsilon",
+        lambda v: M.DiscreteGaussian.from_epsilon_delta(
+            epsilon=v, delta=1e-6, sensitivity=1
+        ),
+    ),
+    (
+        "epsilon",
+        lambda v: M.Gaussian.from_epsilon_delta(epsilon=v, delta=1e-6, sensitivity=1),
+    ),
     *(("epsilon", m.delta) for m in ALL),
     *(("delta", lambda v, m=m: m.epsilon(delta=v)) for m in ALL),
 ]
@@ -198,14 +252,17 @@ def test_nonnegative_parameters(place: int) -> None:
 
 def test_epsilon_zero_only_for_gaussians() -> None:
     for make in (M.DiscreteGaussian, M.Gaussian):
-        assert make.from_epsilon_delta(0, 0.01).delta(0) <= 0.01
+        assert (
+            make.from_epsilon_delta(epsilon=0, delta=0.01, sensitivity=1).delta(0)
+            <= 0.01
+        )
 
 
 def test_delta_and_level_below_one() -> None:
     for value in (1, 1.0, 1.5, 2**1000):
         for make in (M.DiscreteGaussian, M.Gaussian, M.TruncatedLaplace):
             with pytest.raises(ParameterError, match=r"^delta must "):
-                make.from_epsilon_delta(1, value)
+                make.from_epsilon_delta(epsilon=1, delta=value, sensitivity=1)
         for m in ALL:
             with pytest.raises(ParameterError, match=r"^level must "):
                 m.confidence_interval(value)
@@ -216,13 +273,13 @@ def test_delta_and_level_below_one() -> None:
 @pytest.mark.parametrize("value", [0, -1, 2**62 + 1])
 def test_bound_range(value: int) -> None:
     with pytest.raises(ParameterError, match=r"^bound must be in \[1, 46116"):
-        fastdp.TruncatedLaplace(10, value)
+        fastdp.TruncatedLaplace(10, bound=value)
 
 
-@pytest.mark.parametrize("value", [True, 5.0, "5", None, Fraction(5), np.float64(5)])
+@pytest.mark.parametrize("value", [True, 5.0, "5", [5], Fraction(5), np.float64(5)])
 def test_integer_parameters(value: Any) -> None:
     with pytest.raises(DTypeError, match=r"^bound must be an int"):
-        fastdp.TruncatedLaplace(10, value)
+        fastdp.TruncatedLaplace(10, bound=value)
     for make in (M.Laplace, M.Gaussian):
         with pytest.raises(DTypeError, match=r"^coordinates must be an int"):
             make(10, coordinates=value)
@@ -236,13 +293,13 @@ def test_granularity() -> None:
             with pytest.raises(
                 ParameterError, match=r"^granularity must be a power of"
             ):
-                make(10, granularity=value)
+                make(10, granularity=value, coordinates=1)
         for value in (10 / 2**40, 2.0**-38):
             with pytest.raises(ParameterError, match=r"^granularity must "):
-                make(10, granularity=value)
+                make(10, granularity=value, coordinates=1)
         for value in (2.0**-1050, Fraction(2**1000)):
             with pytest.raises(ParameterError, match=r"^granularity must be in \["):
-                make(10, granularity=value)
+                make(10, granularity=value, coordinates=1)
         for value in (1e308, 5e-324):
             with pytest.raises(ParameterError, match=rf"^({name}|granularity) must "):
                 make(value)
@@ -270,8 +327,8 @@ def test_granularity() -> None:
 )
 def test_bounds(bounds: Any, error: type[FastDPError]) -> None:
     for make in (M.Laplace, M.Gaussian):
-        with pytest.raises(error, match=r"^bounds must "):
-            make(1, bounds=bounds)
+        with pytest.raises(error, match=r"^answer_bounds must "):
+            make(1, answer_bounds=bounds)
 
 
 @pytest.mark.parametrize("value", [1e-300, 1e300])
@@ -282,7 +339,7 @@ def test_targets_out_of_reach(value: Any) -> None:
         M.DiscreteGaussian.from_rho,
     ):
         with pytest.raises(CalibrationError, match=r"^(scale|sigma) must be in \["):
-            make(value)
+            make(value, sensitivity=1)
 
 
 # --- release ---------------------------------------------------------------------
@@ -502,10 +559,12 @@ def test_readings_are_of_the_noise(m: Any) -> None:
 
 
 def test_public_properties() -> None:
-    m = fastdp.Laplace(10, coordinates=3, granularity=0.25, bounds=(-1, Fraction(1, 3)))
+    m = fastdp.Laplace(
+        10, coordinates=3, granularity=0.25, answer_bounds=(-1, Fraction(1, 3))
+    )
     assert (m.scale, m.coordinates, m.granularity) == (10, 3, 0.25)
-    assert m.bounds == (-1.0, 1 / 3)
-    assert fastdp.Laplace(10).bounds is None
-    assert fastdp.TruncatedLaplace(10, 20).bound == 20
+    assert m.answer_bounds == (-1.0, 1 / 3)
+    assert fastdp.Laplace(10).answer_bounds is None
+    assert fastdp.TruncatedLaplace(10, bound=20).bound == 20
     assert fastdp.DiscreteGaussian(Fraction(1, 3)).sigma == Fraction(1, 3)
     assert fastdp.Gaussian(0.1).sigma == 0.1

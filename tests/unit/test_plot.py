@@ -149,7 +149,7 @@ def test_drawing_leaves_no_state_and_importing_loads_nothing() -> None:
 # ---- accounting ------------------------------------------------------------------
 
 NOTIONS = {"zCDP": ZCDPAccountant, "pairs": ApproximateAccountant}
-LAPLACE = LaplaceEvent(1, 20)
+LAPLACE = LaplaceEvent(sensitivity=1, scale=20)
 
 
 def lines(figure: Any) -> dict[str, tuple[list[float], list[float], str]]:
@@ -167,7 +167,11 @@ def lines(figure: Any) -> dict[str, tuple[list[float], list[float], str]]:
 
 def test_epsilon_against_count_is_the_accountants() -> None:
     figure = plot.epsilon_against_count(
-        LAPLACE, NOTIONS, 1e-6, [100, 1, 10, 10], approximations={"guess": math.sqrt}
+        LAPLACE,
+        NOTIONS,
+        delta=1e-6,
+        counts=[100, 1, 10, 10],
+        approximations={"guess": math.sqrt},
     )
     shown = lines(figure)
     assert list(shown) == ["zCDP", "pairs", "guess (approximation)"]
@@ -185,10 +189,10 @@ def test_epsilon_against_count_is_the_accountants() -> None:
 
 def test_a_notion_without_a_bound_leaves_a_gap() -> None:
     figure = plot.epsilon_against_count(
-        GaussianEvent(1, 9),
+        GaussianEvent(sensitivity=1, sigma=9),
         {"pure": PureAccountant, "zCDP": ZCDPAccountant},
-        0.1,
-        [1, 2],
+        delta=0.1,
+        counts=[1, 2],
     )
     shown = lines(figure)
     assert np.isnan(shown["pure"][1]).all()
@@ -215,7 +219,7 @@ def test_profile_is_the_accountants() -> None:
 
 def test_trade_off_of_pure_privacy_is_two_lines() -> None:
     # With epsilon alone: max(1 - e^epsilon x, e^-epsilon (1 - x)), from below.
-    accountant = PureAccountant().compose(LaplaceEvent(1, 1))
+    accountant = PureAccountant().compose(LaplaceEvent(sensitivity=1, scale=1))
     shown = lines(plot.trade_off({"pure": accountant}))
     x, f = (np.array(part) for part in shown["pure"][:2])
     exact = np.maximum(1 - math.e * x, (1 - x) / math.e)
@@ -225,7 +229,7 @@ def test_trade_off_of_pure_privacy_is_two_lines() -> None:
 
 
 def test_trade_off_of_the_exact_loss_is_that_of_its_function() -> None:
-    accountant = PLDAccountant().compose(GaussianEvent(1, 2), 4)
+    accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=2), 4)
     known = GaussianTradeOff(1)
     shown = lines(plot.trade_off({"exact": accountant, "function": known}))
     x, exact = np.array(shown["exact"][0]), np.array(shown["exact"][1])
@@ -235,7 +239,9 @@ def test_trade_off_of_the_exact_loss_is_that_of_its_function() -> None:
 
 
 def test_a_profile_of_the_exact_loss_is_its_upper_bounds() -> None:
-    accountant = PLDAccountant().compose(ApproximateDPEvent(1, Fraction(1, 10**6)), 3)
+    accountant = PLDAccountant().compose(
+        ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10**6)), 3
+    )
     deltas = np.geomspace(1e-8, 1e-2, 20)
     shown = lines(plot.profile({"exact": accountant}, deltas))["exact"]
     epsilons = np.array(shown[1])
@@ -271,7 +277,11 @@ def test_trade_off_of_a_profile_is_near_the_gaussian_curve_and_below() -> None:
 
 def test_overview_has_three_pictures_and_marks_what_is_no_bound() -> None:
     figure = plot.overview(
-        LAPLACE, NOTIONS, 1e-6, 10, limits={"limit": lambda count, delta: count * delta}
+        LAPLACE,
+        NOTIONS,
+        delta=1e-6,
+        count=10,
+        limits={"limit": lambda count, delta: count * delta},
     )
     assert len(figure.axes) == 3
     for axes in figure.axes:
@@ -286,12 +296,20 @@ def test_overview_has_three_pictures_and_marks_what_is_no_bound() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, []), "counts"),
-        (lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, [0]), "counts"),
+        (
+            lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, delta=1e-6, counts=[]),
+            "counts",
+        ),
+        (
+            lambda: plot.epsilon_against_count(
+                LAPLACE, NOTIONS, delta=1e-6, counts=[0]
+            ),
+            "counts",
+        ),
         (lambda: plot.profile({}, [0.5, 1.0]), "deltas must be > 0"),
         (lambda: plot.profile({}, [[0.5]]), "one dimension"),
-        (lambda: plot.overview(LAPLACE, NOTIONS, 0, 1), "delta must be"),
-        (lambda: plot.overview(LAPLACE, NOTIONS, 0.1, 0), "count must be"),
+        (lambda: plot.overview(LAPLACE, NOTIONS, delta=0, count=1), "delta must be"),
+        (lambda: plot.overview(LAPLACE, NOTIONS, delta=0.1, count=0), "count must be"),
     ],
 )
 def test_refusals_of_pictures_of_accounting(call: Any, message: str) -> None:
@@ -314,7 +332,9 @@ def boxes_overlap(figure: Any) -> bool:
     )
 
 
-EXACT = PLDAccountant().compose(GaussianEvent(1, Fraction(41, 2)), 100)
+EXACT = PLDAccountant().compose(
+    GaussianEvent(sensitivity=1, sigma=Fraction(41, 2)), 100
+)
 
 
 def test_one_accountant_needs_no_name() -> None:
@@ -343,10 +363,10 @@ def test_titles_state_mechanism_epsilon_and_relation() -> None:
         "100 x Gaussian(sensitivity=1, sigma=20.5), add or remove one\n"
         "epsilon 2.194 at delta 1e-06"
     )
-    figure = plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, [1, 2])
+    figure = plot.epsilon_against_count(LAPLACE, NOTIONS, delta=1e-6, counts=[1, 2])
     title = "Laplace(sensitivity=1, scale=20), add or remove one"
     assert figure.axes[0].get_title() == title
-    figure = plot.overview(LAPLACE, NOTIONS, 1e-6, 10)
+    figure = plot.overview(LAPLACE, NOTIONS, delta=1e-6, count=10)
     assert figure.get_suptitle().startswith(f"10 x {title}: epsilon 0.4992 at")
 
 
@@ -355,8 +375,10 @@ def test_titles_state_mechanism_epsilon_and_relation() -> None:
     [
         lambda: plot.trade_off(EXACT, delta=1e-6, target=3),
         lambda: plot.profile(EXACT, delta=1e-6, target=3),
-        lambda: plot.overview(LAPLACE, NOTIONS, 1e-6, 10, target=1),
-        lambda: plot.epsilon_against_count(LAPLACE, NOTIONS, 1e-6, [1, 9], target=1),
+        lambda: plot.overview(LAPLACE, NOTIONS, delta=1e-6, count=10, target=1),
+        lambda: plot.epsilon_against_count(
+            LAPLACE, NOTIONS, delta=1e-6, counts=[1, 9], target=1
+        ),
         lambda: plot.frequencies(COUNTS, ["a", "b", "c", "d"]),
     ],
 )
@@ -368,7 +390,7 @@ def test_the_asked_delta_and_the_target_are_marked() -> None:
     shown = lines(plot.profile(EXACT, [1e-9, 1e-3], delta=1e-6, target=3))
     assert shown["delta 1e-06"][0] == [1e-6, 1e-6]
     assert shown["target epsilon 3"][1] == [3, 3]
-    figure = plot.overview(LAPLACE, NOTIONS, 1e-6, 10, target=1)
+    figure = plot.overview(LAPLACE, NOTIONS, delta=1e-6, count=10, target=1)
     for axes, marks in zip(figure.axes, (2, 1, 1), strict=True):
         labels = [line.get_label() for line in axes.lines]
         assert sum(name.startswith(("delta", "target")) for name in labels) == marks
@@ -376,21 +398,24 @@ def test_the_asked_delta_and_the_target_are_marked() -> None:
 
 def test_an_overview_draws_no_more_than_was_asked() -> None:
     # Of one event no composition; and no notion whose epsilon is far above the least.
-    once = plot.overview(LAPLACE, NOTIONS, 1e-6, 1)
+    once = plot.overview(LAPLACE, NOTIONS, delta=1e-6, count=1)
     assert [axes.get_xlabel() for axes in once.axes] == [
         "delta",
         "false-positive rate",
     ]
     often = plot.overview(
-        LaplaceEvent(1, 1),
+        LaplaceEvent(sensitivity=1, scale=1),
         {"tight": RDPAccountant, "sum": PureAccountant},
-        1e-6,
-        300,
+        delta=1e-6,
+        count=300,
     )
-    assert PureAccountant().compose(LaplaceEvent(1, 1), 300).epsilon(0) == 300
+    assert (
+        PureAccountant().compose(LaplaceEvent(sensitivity=1, scale=1), 300).epsilon(0)
+        == 300
+    )
     by_count = often.axes[1]
     assert max(by_count.lines[0].get_xdata()) == 300
     for axes in often.axes[:2]:
         assert axes.get_ylim()[1] <= 4 * RDPAccountant().compose(
-            LaplaceEvent(1, 1), 300
+            LaplaceEvent(sensitivity=1, scale=1), 300
         ).epsilon(1e-6)

@@ -107,7 +107,7 @@ def nodes(node: Any, depth: int = 1) -> Iterator[tuple[Any, int]]:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 99])
 def test_the_tree_has_every_quantile_once_and_few_levels(count: int) -> None:
     q = np.arange(1, count + 1) / (count + 1)
-    m = fastdp.Quantiles(q, (0, 1), 1)
+    m = fastdp.Quantiles(q, bounds=(0, 1), epsilon=1)
     found = list(nodes(m._root))
     assert sorted(node.index for node, _ in found) == list(range(count))
     assert max(depth for _, depth in found) == m.levels == int(math.log2(count)) + 1
@@ -118,7 +118,7 @@ def test_the_tree_has_every_quantile_once_and_few_levels(count: int) -> None:
 
 
 def test_targets_are_shares_of_what_is_left() -> None:
-    root = fastdp.Quantiles((0.1, 0.5, 0.7, 0.9), (0, 1), 1)._root
+    root = fastdp.Quantiles((0.1, 0.5, 0.7, 0.9), bounds=(0, 1), epsilon=1)._root
     assert root.index == 2
     assert root.target == Fraction(7, 10)
     assert root.below is not None
@@ -130,9 +130,9 @@ def test_targets_are_shares_of_what_is_left() -> None:
 
 
 def test_sensitivities_are_those_of_the_proof() -> None:
-    added = fastdp.Quantiles((0.1, 0.5, 0.55), (0, 1), 1)
+    added = fastdp.Quantiles((0.1, 0.5, 0.55), bounds=(0, 1), epsilon=1)
     replaced = fastdp.Quantiles(
-        (0.1, 0.5, 0.55), (0, 1), 1, neighboring_relation=REPLACE
+        (0.1, 0.5, 0.55), bounds=(0, 1), epsilon=1, neighboring_relation=REPLACE
     )
     pairs = list(zip(nodes(added._root), nodes(replaced._root), strict=True))
     for (node, depth), (other, _) in pairs:
@@ -145,22 +145,31 @@ def test_sensitivities_are_those_of_the_proof() -> None:
 
 def test_targets_are_near_fractions() -> None:
     for q in (0.1, 1 / 3, 0.999, 0.123456, Fraction(2, 7), Decimal("0.25"), 2.0**-20):
-        target = fastdp.Quantiles(q, (0, 1), 1)._root.target
+        target = fastdp.Quantiles(q, bounds=(0, 1), epsilon=1)._root.target
         assert abs(target - Fraction(q)) <= Fraction(1, 2**21)
         assert target.denominator <= 2**20
-    assert fastdp.Quantiles(0.1, (0, 1), 1)._root.target == Fraction(1, 10)
-    assert fastdp.Quantiles(0.999999, (0, 1), 1)._root.target.denominator == 10**6
+    assert fastdp.Quantiles(0.1, bounds=(0, 1), epsilon=1)._root.target == Fraction(
+        1, 10
+    )
+    assert (
+        fastdp.Quantiles(0.999999, bounds=(0, 1), epsilon=1)._root.target.denominator
+        == 10**6
+    )
 
 
 # ---- cost ------------------------------------------------------------------------
 
 
 def test_cost_of_one_and_of_several() -> None:
-    one = fastdp.Quantiles(0.5, (0, 1), Fraction(1, 10), neighboring_relation=REPLACE)
-    assert one.event() == ExponentialMechanismEvent(Fraction(1, 10), REPLACE)
+    one = fastdp.Quantiles(
+        0.5, bounds=(0, 1), epsilon=Fraction(1, 10), neighboring_relation=REPLACE
+    )
+    assert one.event() == ExponentialMechanismEvent(
+        Fraction(1, 10), neighboring_relation=REPLACE
+    )
     assert one.epsilon() == 0.1
     assert one.rho() == pytest.approx(0.1**2 / 8)
-    several = fastdp.Quantiles((0.2, 0.4, 0.6, 0.8), (0, 1), 3)
+    several = fastdp.Quantiles((0.2, 0.4, 0.6, 0.8), bounds=(0, 1), epsilon=3)
     assert several.event() == SelfComposedEvent(ExponentialMechanismEvent(1), 3)
     assert several.epsilon() == 3.0
     assert several.epsilon(delta=1e-3) <= 3.0
@@ -176,7 +185,7 @@ def test_accountants_take_the_events() -> None:
     from fastdp.accounting.pure import PureAccountant
     from fastdp.accounting.zcdp import ZCDPAccountant
 
-    m = fastdp.Quantiles((0.2, 0.4, 0.6, 0.8), (0, 1), Fraction(3, 10))
+    m = fastdp.Quantiles((0.2, 0.4, 0.6, 0.8), bounds=(0, 1), epsilon=Fraction(3, 10))
     pure = PureAccountant().compose(m.event(), count=2)
     assert pure.total == Fraction(6, 10)
     concentrated = ZCDPAccountant().compose(m.event())
@@ -238,7 +247,7 @@ def test_results_lie_on_the_public_grid() -> None:
         ((0, 10), 0.25),
         ((0.1, 0.9), 2.0**-53),
     ):
-        m = fastdp.Quantiles((0.3, 0.5), bounds, 0.1, granularity=step)
+        m = fastdp.Quantiles((0.3, 0.5), bounds=bounds, epsilon=0.1, granularity=step)
         g = Fraction(m.granularity)
         assert step is None or g == Fraction(step)
         for data in (x, x * 1e15, x * 0 + math.pi):
@@ -249,7 +258,7 @@ def test_results_lie_on_the_public_grid() -> None:
 
 def test_default_grid_is_fine_and_its_points_are_doubles() -> None:
     for low, high in ((0, 1), (-1e200, 0), (1e15, 1e15 + 4), (0.1, 0.1 + 1e-16)):
-        m = fastdp.Quantiles(0.5, (low, high), 1)
+        m = fastdp.Quantiles(0.5, bounds=(low, high), epsilon=1)
         g = Fraction(m.granularity)
         width, size = Fraction(high) - Fraction(low), max(abs(low), abs(high))
         assert width / g <= 2**40
@@ -276,18 +285,18 @@ def test_tie_places_do_not_move_a_record_from_its_point() -> None:
 
 @pytest.mark.parametrize(("points", "bits"), [(2, 20), (2**40 - 1, 20), (2**45, 14)])
 def test_places_are_fewer_on_long_grids(points: int, bits: int) -> None:
-    several = fastdp.Quantiles((0.2, 0.8), (0, 1), 1)
+    several = fastdp.Quantiles((0.2, 0.8), bounds=(0, 1), epsilon=1)
     assert several._tie_bits(points) == bits
-    assert fastdp.Quantiles(0.2, (0, 1), 1)._tie_bits(points) == 0
+    assert fastdp.Quantiles(0.2, bounds=(0, 1), epsilon=1)._tie_bits(points) == 0
     assert several._tie_bits(2**60) == 0
 
 
 def test_long_integer_ranges() -> None:
-    m = fastdp.Quantiles((0.2, 0.8), (0, 2**60 - 1), 50)
+    m = fastdp.Quantiles((0.2, 0.8), bounds=(0, 2**60 - 1), epsilon=50)
     x = np.arange(200) * 2**52
     found = m.release(x)
     assert (np.abs(found - np.array([0.2, 0.8]) * 200 * 2**52) < 2**56).all()
-    edge = fastdp.Quantiles(0.5, (2**63 - 10, 2**70), 1)
+    edge = fastdp.Quantiles(0.5, bounds=(2**63 - 10, 2**70), epsilon=1)
     assert 2**63 - 10 <= int(edge.release(x)) <= 2**63 - 1
 
 
@@ -309,7 +318,7 @@ def test_what_values_count_as() -> None:
     same = np.array([-3.0, -3.0, 8.0, -3.0, 0.0, 0.0, -3.0, 8.0])
     x = np.array([*payload.view(float), np.inf, -np.inf, 0.0, 5e-324, -1e300, 8.01])
     narrow = np.array([0x7F800001], np.uint32).view(np.float32)
-    m = fastdp.Quantiles((0.2, 0.5, 0.6), (-3, 8), 1)
+    m = fastdp.Quantiles((0.2, 0.5, 0.6), bounds=(-3, 8), epsilon=1)
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", InsecureStreamWarning)
@@ -319,8 +328,8 @@ def test_what_values_count_as() -> None:
 
 
 def test_layout_and_order_of_the_values_do_not_matter() -> None:
-    m = fastdp.Quantiles(0.3, (0, 100), 1)
-    x = np.random.default_rng(2).integers(0, 100, 500)
+    m = fastdp.Quantiles(0.3, bounds=(0, 100), epsilon=1)
+    x = np.random.default_rng(2).integers(0, 100, size=500)
     expected = m.release(x, stream=FixedStream("l"))
     for same in (x[::-1], np.sort(x), x.reshape(20, 25).T, x.astype(">i2")):
         assert m.release(same, stream=FixedStream("l")) == expected
@@ -330,7 +339,7 @@ def test_layout_and_order_of_the_values_do_not_matter() -> None:
 
 
 def test_streams_repeat_and_workers_do_not_matter() -> None:
-    m = fastdp.Quantiles((0.3, 0.5, 0.7), (0, 100), 0.01)
+    m = fastdp.Quantiles((0.3, 0.5, 0.7), bounds=(0, 100), epsilon=0.01)
     x = np.random.default_rng(2).normal(50, 9, 3000)
     runs = [
         m.release(x, stream=FixedStream("w"), workers=w).tolist() for w in (1, 2, 3)
@@ -343,7 +352,7 @@ def test_streams_repeat_and_workers_do_not_matter() -> None:
 
 
 def test_repr_and_copies() -> None:
-    m = fastdp.Quantiles((0.25, Fraction(1, 3)), (0, 1), 0.5)
+    m = fastdp.Quantiles((0.25, Fraction(1, 3)), bounds=(0, 1), epsilon=0.5)
     assert repr(m) == (
         "Quantiles(q=(0.25, Fraction(1, 3)), bounds=(0, 1), epsilon=0.5, "
         f"granularity={2.0**-39!r}, "
@@ -353,7 +362,7 @@ def test_repr_and_copies() -> None:
         assert again == m
         assert hash(again) == hash(m)
         assert again.event() == m.event()
-    assert m != fastdp.Quantiles((0.25, Fraction(1, 3)), (0, 1), 0.25)
+    assert m != fastdp.Quantiles((0.25, Fraction(1, 3)), bounds=(0, 1), epsilon=0.25)
     with pytest.raises(AttributeError, match="immutable"):
         m.q = 3
     x = np.full(30, SECRET)
@@ -425,13 +434,13 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
 @pytest.mark.parametrize(("call", "rule"), CALLS)
 def test_bad_calls_are_refused_and_not_shown(call: Any, rule: str) -> None:
     with pytest.raises(FastDPError, match=rule) as caught:
-        call(fastdp.Quantiles(0.5, (0, 1), 1))
+        call(fastdp.Quantiles(0.5, bounds=(0, 1), epsilon=1))
     assert "7340193" not in f"{caught.value!r} {caught.value} {caught.value.args}"
 
 
 @pytest.mark.parametrize("bounds", [(0.25, 0.75), (0, 2**60), (2**64, 2**65)])
 def test_bounds_that_do_not_suit_integers(bounds: Any) -> None:
-    m = fastdp.Quantiles(0.5, bounds, 1)
+    m = fastdp.Quantiles(0.5, bounds=bounds, epsilon=1)
     m.release(np.zeros(3))
     with pytest.raises(ParameterError, match="bounds must hold at least 1"):
         m.release(np.zeros(3, int))
@@ -441,5 +450,7 @@ def test_without_entropy_nothing_is_released() -> None:
     broken = BrokenStream(EntropyError("the operating system gave no randomness"))
     for q in (0.5, (0.1, 0.5, 0.9)):
         with pytest.raises(EntropyError) as caught:
-            fastdp.Quantiles(q, (0, 1e7), 1).release(np.full(9, SECRET), stream=broken)
+            fastdp.Quantiles(q, bounds=(0, 1e7), epsilon=1).release(
+                np.full(9, SECRET), stream=broken
+            )
         assert "7340193" not in f"{caught.value!r} {caught.value}"

@@ -37,7 +37,7 @@ def test_shapes_and_types(draw: Draw, name: str) -> None:
         (0, (0,)),
         ((4, 0), (4, 0)),
     ):
-        noise = draw(10, size)
+        noise = draw(10, size=size)
         assert type(noise) is np.ndarray
         assert noise.shape == shape
         assert noise.dtype == np.int64
@@ -49,9 +49,9 @@ def test_out_is_filled_and_returned(draw: Draw, name: str) -> None:
         out = np.zeros((3, 50), dtype)
         assert draw(1000, out=out) is out
         assert out.any()
-        assert draw(1000, (3, 50), out=out, stream=FixedStream("o")) is out
+        assert draw(1000, size=(3, 50), out=out, stream=FixedStream("o")) is out
         info = np.iinfo(dtype)
-        wide = draw(1000, (3, 50), stream=FixedStream("o"))
+        wide = draw(1000, size=(3, 50), stream=FixedStream("o"))
         assert (out == np.clip(wide, info.min, info.max)).all()
 
 
@@ -61,12 +61,12 @@ def test_parameter_types_with_one_value_draw_the_same(draw: Draw, name: str) -> 
         12.5, Fraction(25, 2), Decimal("12.5"), np.float32(12.5), np.float16(12.5),
         np.longdouble(12.5), np.array(12.5), np.array([12.5] * 40, ">f8"),
     ]  # fmt: skip
-    first = draw(12.5, 40, stream=FixedStream("p"))
+    first = draw(12.5, size=40, stream=FixedStream("p"))
     for value in same:
-        assert (draw(value, 40, stream=FixedStream("p")) == first).all()
-    whole = draw(12, 40, stream=FixedStream("p"))
+        assert (draw(value, size=40, stream=FixedStream("p")) == first).all()
+    whole = draw(12, size=40, stream=FixedStream("p"))
     for value in (np.int8(12), np.uint64(12), 12.0, Fraction(12)):
-        assert (draw(value, 40, stream=FixedStream("p")) == whole).all()
+        assert (draw(value, size=40, stream=FixedStream("p")) == whole).all()
 
 
 @pytest.mark.parametrize(("draw", "name"), NOISE)
@@ -93,18 +93,18 @@ def test_parameter_array_gives_each_element_its_own_law() -> None:
     # At a scale of 1e15: false alarm 2e-12.
     assert abs(noise[0, 1]) > 1000
     assert abs(noise[1, 0]) > 1000
-    spread = R.discrete_gaussian(np.array([0.001, 1e12]), (300, 2))
+    spread = R.discrete_gaussian(np.array([0.001, 1e12]), size=(300, 2))
     assert (spread[:, 0] == 0).all()
     assert 1e11 < spread[:, 1].std() < 1e13
 
 
 def test_parameter_array_shapes() -> None:
-    assert R.discrete_laplace(np.array([1.0, 2.0]), (5, 2)).shape == (5, 2)
+    assert R.discrete_laplace(np.array([1.0, 2.0]), size=(5, 2)).shape == (5, 2)
     assert R.discrete_laplace(np.zeros(0)).shape == (0,)
     out = np.zeros((2, 2), np.int16)
-    assert R.discrete_laplace(np.array([1.0, 2.0]), (2, 2), out=out) is out
+    assert R.discrete_laplace(np.array([1.0, 2.0]), size=(2, 2), out=out) is out
     with pytest.raises(ParameterError, match=r"^scale must broadcast to shape"):
-        R.discrete_laplace(np.array([1.0, 2.0]), 3)
+        R.discrete_laplace(np.array([1.0, 2.0]), size=3)
     with pytest.raises(ParameterError, match=r"^out must have shape"):
         R.discrete_laplace(np.array([1.0, 2.0]), out=np.zeros(3, np.int64))
 
@@ -119,8 +119,8 @@ def test_too_many_distinct_parameters() -> None:
 @pytest.mark.parametrize("workers", [2, 3, 7, 64])
 def test_workers_do_not_change_the_output(workers: int) -> None:
     for draw, parameter in ((R.discrete_laplace, 10), (R.discrete_gaussian, 2**40)):
-        one = draw(parameter, 30_001, stream=FixedStream("w"))
-        many = draw(parameter, 30_001, stream=FixedStream("w"), workers=workers)
+        one = draw(parameter, size=30_001, stream=FixedStream("w"))
+        many = draw(parameter, size=30_001, stream=FixedStream("w"), workers=workers)
         assert (one == many).all()
     one = R.integers(7, size=30_001, stream=FixedStream("w"))
     many = R.integers(7, size=30_001, stream=FixedStream("w"), workers=workers)
@@ -131,10 +131,10 @@ def test_integers() -> None:
     assert type(R.integers(5)) is np.int64
     # False alarms: 5 (4/5)**500 = 2e-48, and 7.7 standard errors of a mean, 2e-14.
     assert set(R.integers(5, size=500).tolist()) == set(range(5))
-    assert set(R.integers(-2, 2, 500).tolist()) == {-2, -1, 0, 1}
-    assert (R.integers(7, 8, (3, 4)) == 7).all()
+    assert set(R.integers(-2, 2, size=500).tolist()) == {-2, -1, 0, 1}
+    assert (R.integers(7, 8, size=(3, 4)) == 7).all()
     least, most = -(2**63), 2**63
-    full = R.integers(least, most, 2000)
+    full = R.integers(least, most, size=2000)
     assert abs(full.astype(float).mean()) < 2**63 * 0.1
     assert R.integers(most - 1, most) == most - 1
     assert R.integers(least, least + 1) == least
@@ -211,7 +211,7 @@ NOT_STREAMS: list[Any] = [
 CALLS: dict[str, Callable[[Any], Any]] = {
     "discrete_laplace": lambda s: R.discrete_laplace(1, stream=s),
     "discrete_laplace array": lambda s: R.discrete_laplace(np.ones(2), stream=s),
-    "discrete_gaussian": lambda s: R.discrete_gaussian(1, 5, stream=s),
+    "discrete_gaussian": lambda s: R.discrete_gaussian(1, size=5, stream=s),
     "integers": lambda s: R.integers(5, stream=s),
     "bytes": lambda s: R.bytes(5, stream=s),
     "permutation": lambda s: R.permutation(5, stream=s),
@@ -220,7 +220,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "DiscreteGaussian": lambda s: fastdp.DiscreteGaussian(1).release(
         np.arange(3), stream=s
     ),
-    "TruncatedLaplace": lambda s: fastdp.TruncatedLaplace(1, 9).release(1, stream=s),
+    "TruncatedLaplace": lambda s: fastdp.TruncatedLaplace(1, bound=9).release(
+        1, stream=s
+    ),
     "Laplace": lambda s: fastdp.Laplace(1).release(1.0, stream=s),
     "Gaussian": lambda s: fastdp.Gaussian(1).release(np.ones(2), stream=s),
 }
@@ -240,22 +242,26 @@ def test_failing_stream_is_passed_on(call: str) -> None:
 
 
 BAD_CALLS: list[tuple[str, type[FastDPError], Callable[[Any], Any]]] = [
-    ("size", ParameterError, lambda s: R.discrete_laplace(1, -1, stream=s)),
-    ("size", ParameterError, lambda s: R.discrete_laplace(1, (2, -1), stream=s)),
-    ("size", DTypeError, lambda s: R.discrete_laplace(1, 1.5, stream=s)),
-    ("size", DTypeError, lambda s: R.discrete_laplace(1, True, stream=s)),
-    ("size", DTypeError, lambda s: R.discrete_laplace(1, [2], stream=s)),
-    ("size", DTypeError, lambda s: R.discrete_laplace(1, "3", stream=s)),
-    ("size", DTypeError, lambda s: R.discrete_gaussian(1, (2, None), stream=s)),
+    ("size", ParameterError, lambda s: R.discrete_laplace(1, size=-1, stream=s)),
+    ("size", ParameterError, lambda s: R.discrete_laplace(1, size=(2, -1), stream=s)),
+    ("size", DTypeError, lambda s: R.discrete_laplace(1, size=1.5, stream=s)),
+    ("size", DTypeError, lambda s: R.discrete_laplace(1, size=True, stream=s)),
+    ("size", DTypeError, lambda s: R.discrete_laplace(1, size=[2], stream=s)),
+    ("size", DTypeError, lambda s: R.discrete_laplace(1, size="3", stream=s)),
+    ("size", DTypeError, lambda s: R.discrete_gaussian(1, size=(2, None), stream=s)),
     ("size", DTypeError, lambda s: R.integers(5, size=2.0, stream=s)),
     ("size", ParameterError, lambda s: R.integers(5, size=-2, stream=s)),
     ("workers", ParameterError, lambda s: R.discrete_laplace(1, workers=0, stream=s)),
     (
         "workers",
         ParameterError,
-        lambda s: R.discrete_laplace(1, 3, workers=-1, stream=s),
+        lambda s: R.discrete_laplace(1, size=3, workers=-1, stream=s),
     ),
-    ("workers", DTypeError, lambda s: R.discrete_gaussian(1, 3, workers=2.0, stream=s)),
+    (
+        "workers",
+        DTypeError,
+        lambda s: R.discrete_gaussian(1, size=3, workers=2.0, stream=s),
+    ),
     ("workers", DTypeError, lambda s: R.integers(5, workers=True, stream=s)),
     ("workers", DTypeError, lambda s: R.integers(5, size=3, workers=None, stream=s)),
     ("high", ParameterError, lambda s: R.integers(0, stream=s)),
@@ -327,7 +333,7 @@ def test_bad_out(
     for parameter in (5, np.full(4, 5.0)):
         for size in (None, 4):
             with pytest.raises(error, match=r"^out must "):
-                draw(parameter, size, out=out, stream=stream)
+                draw(parameter, size=size, out=out, stream=stream)
     if case != "misaligned":
         with pytest.raises(error, match=r"^out must "):
             R.integers(0, 5, out=out, stream=stream)
@@ -339,7 +345,7 @@ def test_out_of_another_shape(draw: Draw, name: str) -> None:
     stream, out = CountingStream(), np.zeros((2, 2), np.int64)
     for size in (4, (2, 3), (), (2, 2, 1)):
         with pytest.raises(ParameterError, match=r"^out must have shape"):
-            draw(5, size, out=out, stream=stream)
+            draw(5, size=size, out=out, stream=stream)
         with pytest.raises(ParameterError, match=r"^out must have shape"):
             R.integers(5, size=size, out=out, stream=stream)
     with pytest.raises(DTypeError, match=r"^out must be C-contiguous"):
@@ -349,8 +355,8 @@ def test_out_of_another_shape(draw: Draw, name: str) -> None:
 
 def test_one_call_draws_one_key() -> None:
     stream = CountingStream()
-    R.discrete_laplace(5, 20_000, stream=stream)
-    R.discrete_gaussian(5, 20_000, stream=stream, workers=3)
+    R.discrete_laplace(5, size=20_000, stream=stream)
+    R.discrete_gaussian(5, size=20_000, stream=stream, workers=3)
     R.integers(5, size=20_000, stream=stream, workers=3)
     R.bytes(50_000, stream=stream)
     R.permutation(5000, stream=stream)
@@ -360,7 +366,7 @@ def test_one_call_draws_one_key() -> None:
 
 def test_key_decides_all() -> None:
     key = bytes(range(32))
-    one = R.discrete_laplace(2**40, 5000, stream=KeyStream(key))
-    two = R.discrete_laplace(2**40, 5000, stream=KeyStream(key))
+    one = R.discrete_laplace(2**40, size=5000, stream=KeyStream(key))
+    two = R.discrete_laplace(2**40, size=5000, stream=KeyStream(key))
     assert (one == two).all()
     assert one[0] == R.discrete_laplace(2**40, stream=KeyStream(key))

@@ -23,23 +23,25 @@ bernoulli = fastdp.random.bernoulli
 def test_bits_of_a_stream(p: Any, n: int) -> None:
     expected = layout.flips(_core.Call(Keyed(KEY)), Fraction(p), n)
     for workers in (1, 2, 3):
-        bits = bernoulli(p, n, stream=Keyed(KEY), workers=workers)
+        bits = bernoulli(p, size=n, stream=Keyed(KEY), workers=workers)
         assert bits.dtype == bool
         assert (bits == expected).all()
-        packed = bernoulli(p, n, packed=True, stream=Keyed(KEY), workers=workers)
+        packed = bernoulli(p, size=n, packed=True, stream=Keyed(KEY), workers=workers)
         assert packed.dtype == np.uint8
         assert (packed == np.packbits(expected)).all()
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 20), (2, 3, 16), (4, 0)])
 def test_shapes(shape: tuple[int, ...]) -> None:
-    bits = bernoulli(0.5, shape, stream=Keyed(KEY))
+    bits = bernoulli(0.5, size=shape, stream=Keyed(KEY))
     assert np.shape(bits) == shape
     if shape:
-        packed = bernoulli(0.5, shape, packed=True, stream=Keyed(KEY))
+        packed = bernoulli(0.5, size=shape, packed=True, stream=Keyed(KEY))
         assert packed.shape == (*shape[:-1], -(-shape[-1] // 8))
         # Every bit of a row's bytes has a place in the stream; padding is 0.
-        whole = bernoulli(0.5, (*shape[:-1], 8 * packed.shape[-1]), stream=Keyed(KEY))
+        whole = bernoulli(
+            0.5, size=(*shape[:-1], 8 * packed.shape[-1]), stream=Keyed(KEY)
+        )
         whole[..., shape[-1] :] = False
         assert (packed == np.packbits(whole, axis=-1)).all()
 
@@ -54,7 +56,7 @@ def test_a_scalar_is_a_numpy_bool() -> None:
 
 
 def test_fresh_calls_differ() -> None:
-    assert (bernoulli(0.5, 200) != bernoulli(0.5, 200)).any()
+    assert (bernoulli(0.5, size=200) != bernoulli(0.5, size=200)).any()
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
@@ -62,8 +64,8 @@ def test_bits_into_an_array(dtype: type) -> None:
     out = np.full((3, 7), 1, dtype)
     assert bernoulli(0, out=out) is out
     assert not out.any()
-    expected = bernoulli(0.3, 21, stream=Keyed(KEY)).reshape(3, 7)
-    bernoulli(0.3, (3, 7), out=out, stream=Keyed(KEY))
+    expected = bernoulli(0.3, size=21, stream=Keyed(KEY)).reshape(3, 7)
+    bernoulli(0.3, size=(3, 7), out=out, stream=Keyed(KEY))
     assert (out == expected).all()
 
 
@@ -71,7 +73,7 @@ def test_packed_bits_into_an_array() -> None:
     out = np.zeros((3, 2), np.uint8)
     assert bernoulli(1, packed=True, out=out) is out
     assert (out == 255).all()
-    bernoulli(1, (3, 11), packed=True, out=out)
+    bernoulli(1, size=(3, 11), packed=True, out=out)
     assert (out == [255, 0b11100000]).all()
 
 
@@ -80,13 +82,13 @@ def test_packed_bits_into_an_array() -> None:
 )
 def test_a_probability_out_of_range(p: Any) -> None:
     with pytest.raises(ParameterError, match="p must"):
-        bernoulli(p, 3)
+        bernoulli(p, size=3)
 
 
 @pytest.mark.parametrize("p", ["0.5", None, [0.5], np.array([0.5, 0.1]), 0.5j])
 def test_what_is_no_probability(p: Any) -> None:
     with pytest.raises(DTypeError, match="p must"):
-        bernoulli(p, 3)
+        bernoulli(p, size=3)
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,17 @@ HUGE = 10**5000  # more digits than Python prints
         ("n", lambda: draw.bytes(2**70)),
         ("n", lambda: draw.permutation(2**70)),
         ("n", lambda: draw.permutation(2**62)),
-        ("workers", lambda: draw.discrete_laplace(1, 5, workers=-HUGE)),
+        ("workers", lambda: draw.discrete_laplace(1, size=5, workers=-HUGE)),
         ("workers", lambda: draw.discrete_laplace(1, workers=-HUGE)),
         ("low", lambda: draw.integers(-HUGE, 5)),
         ("high", lambda: draw.integers(0, HUGE)),
-        ("size", lambda: draw.discrete_laplace(1, 2**62)),
-        ("size", lambda: draw.discrete_laplace(1, 2**70)),
-        ("size", lambda: draw.discrete_laplace(1, (2**40, 2**40))),
-        ("size", lambda: draw.discrete_laplace(1, (1,) * 65)),
-        ("bound", lambda: fastdp.TruncatedLaplace(1, HUGE)),
-        ("bound", lambda: fastdp.TruncatedLaplace(2**55, 1)),
-        ("bound", lambda: fastdp.TruncatedLaplace(2**40, 1)),
+        ("size", lambda: draw.discrete_laplace(1, size=2**62)),
+        ("size", lambda: draw.discrete_laplace(1, size=2**70)),
+        ("size", lambda: draw.discrete_laplace(1, size=(2**40, 2**40))),
+        ("size", lambda: draw.discrete_laplace(1, size=(1,) * 65)),
+        ("bound", lambda: fastdp.TruncatedLaplace(1, bound=HUGE)),
+        ("bound", lambda: fastdp.TruncatedLaplace(2**55, bound=1)),
+        ("bound", lambda: fastdp.TruncatedLaplace(2**40, bound=1)),
         ("coordinates", lambda: fastdp.Laplace(1.0, coordinates=HUGE)),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_rho_that_no_scale_reaches() -> None:
     tiny = Fraction(1, 2**2199)
     for mechanism in (fastdp.DiscreteLaplace, fastdp.Laplace):
         with pytest.raises(CalibrationError):
-            mechanism.from_rho(tiny)
+            mechanism.from_rho(tiny, sensitivity=1)
 
 
 def test_a_float32_release_raises_no_floating_point_error() -> None:

@@ -22,10 +22,10 @@ from fastdp.testing import FixedStream
 
 SURE = 10**6  # an epsilon that leaves no doubt
 RULES = [
-    fastdp.ExponentialMechanism(SURE, 1),
-    fastdp.PermuteAndFlip(SURE, 1),
+    fastdp.ExponentialMechanism(SURE, sensitivity=1),
+    fastdp.PermuteAndFlip(SURE, sensitivity=1),
     *(
-        fastdp.ReportNoisyMax(SURE, 1, noise=noise)  # type: ignore[arg-type]
+        fastdp.ReportNoisyMax(SURE, sensitivity=1, noise=noise)  # type: ignore[arg-type]
         for noise in ("exponential", "laplace", "gumbel")
     ),
 ]
@@ -74,7 +74,7 @@ def test_k_choices_come_best_first(method: Any) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_choices_without_replacement_differ(method: Any) -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     for n in (1, 5, 600):
         chosen = rule.select(np.zeros(n), k=n, method=method)
         assert sorted(np.atleast_1d(chosen).tolist()) == list(range(n))
@@ -85,12 +85,12 @@ def test_integers_count_at_their_exact_value() -> None:
     big = 2**62
     scores = np.array([big, big + 1, big - 1])
     for rule in (
-        fastdp.ExponentialMechanism(200, 1),
-        fastdp.PermuteAndFlip(200, 1),
+        fastdp.ExponentialMechanism(200, sensitivity=1),
+        fastdp.PermuteAndFlip(200, sensitivity=1),
     ):
         assert rule.select(scores) == 1
     least = np.array([-(2**63), 2**63 - 1, 0])
-    assert fastdp.PermuteAndFlip(1, 1).select(least) == 1
+    assert fastdp.PermuteAndFlip(1, sensitivity=1).select(least) == 1
 
 
 # --- what scores count as ---------------------------------------------------------
@@ -113,7 +113,7 @@ def test_the_choice_is_uniform_without_any_weight(rule: Any) -> None:
 
 
 def test_two_infinite_scores_are_equal() -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     rows = np.tile([np.inf, np.finfo(float).max, 0.0], (2000, 1))
     counts = np.bincount(rule.select(rows), minlength=3)
     assert counts[2] == 0
@@ -122,7 +122,7 @@ def test_two_infinite_scores_are_equal() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_lost_candidates_come_last_among_k(method: Any) -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     scores = np.array([np.nan, 1.0, -np.inf, 2.0, np.nan])
     seen = {tuple(rule.select(scores, k=5, method=method).tolist()) for _ in range(200)}
     assert {frozenset(order[:2]) for order in seen} == {frozenset({1, 3})}
@@ -144,7 +144,7 @@ def test_lost_candidates_come_last_among_k(method: Any) -> None:
     ids=repr,
 )
 def test_weight_zero_is_never_chosen(weights: Any, method: Any) -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     scores = np.zeros((50, 3))
     got = rule.select(scores, weights=weights, method=method)
     assert (got == 1).all()
@@ -153,7 +153,7 @@ def test_weight_zero_is_never_chosen(weights: Any, method: Any) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_weights_and_scores_make_up_for_each_other(method: Any) -> None:
     """Weights e^-700 and less, beyond what doubles hold next to scores."""
-    rule = fastdp.ExponentialMechanism(2, 1)  # c = 1
+    rule = fastdp.ExponentialMechanism(2, sensitivity=1)  # c = 1
     scores = np.tile([0.0, 1400.0], (4000, 1))
     weights = [1, Fraction(1, 2**2019)]  # e^1400 = 2^2019.77
     counts = np.bincount(rule.select(scores, weights=weights, method=method))
@@ -162,7 +162,7 @@ def test_weights_and_scores_make_up_for_each_other(method: Any) -> None:
 
 
 def test_weights_of_a_matrix_and_along_an_axis() -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     weights = np.array([[1, 0, 0], [0, 0, 1]])
     assert rule.select(np.zeros((2, 3)), weights=weights).tolist() == [0, 2]
     assert rule.select(np.zeros((3, 2)), weights=weights.T, axis=0).tolist() == [0, 2]
@@ -248,13 +248,13 @@ def test_scores_that_are_no_scores(rule: Any, scores: Any, error: type) -> None:
 def test_refusals_name_the_argument(
     arguments: dict[str, Any], error: type, name: str
 ) -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     with pytest.raises(error, match=name):
         rule.select(np.zeros(3), **arguments)
 
 
 def test_many_choices_by_inversion_are_refused() -> None:
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     with pytest.raises(ParameterError, match="k must be <= 4096"):
         rule.select(np.zeros(5000), k=4097, method="inverse")
     assert rule.select(np.zeros(5000), k=4097).size == 4097
@@ -267,21 +267,21 @@ def test_many_choices_by_inversion_are_refused() -> None:
 def test_parameters_out_of_their_domain(kind: Any, bad: Any) -> None:
     for arguments in ((bad, 1), (1, bad)):
         with pytest.raises((ParameterError, DTypeError), match=r"epsilon|sensitivity"):
-            kind(*arguments)
+            kind(arguments[0], sensitivity=arguments[1])
     with pytest.raises(DTypeError, match="monotonic"):
-        kind(1, 1, monotonic=1)
+        kind(1, sensitivity=1, monotonic=1)
     with pytest.raises(ParameterError, match="epsilon / sensitivity"):
-        kind(Fraction(1, 2**1000), 1)
+        kind(Fraction(1, 2**1000), sensitivity=1)
 
 
 def test_an_unknown_noise_is_refused() -> None:
     with pytest.raises(ParameterError, match="noise must be"):
-        fastdp.ReportNoisyMax(1, 1, noise="gaussian")  # type: ignore[arg-type]
+        fastdp.ReportNoisyMax(1, sensitivity=1, noise="gaussian")  # type: ignore[arg-type]
 
 
 def test_no_score_shows_in_a_message() -> None:
     secret = np.array([[1234567.25, 7654321.5]])
-    rule = fastdp.ExponentialMechanism(1, 1)
+    rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     for arguments in (
         {"k": 3},
         {"axis": 9},
@@ -326,10 +326,10 @@ def test_gumbel_argmax_and_exponential_race() -> None:
 def test_methods_of_one_race_agree() -> None:
     """The same keys behind gumbel_argmax, the Gumbel method and noisy max."""
     scores = np.random.default_rng(3).normal(0, 2, (50, 7))
-    one = fastdp.ExponentialMechanism(2, 1).select(
+    one = fastdp.ExponentialMechanism(2, sensitivity=1).select(
         scores, method="gumbel", stream=FixedStream("r")
     )
-    two = fastdp.ReportNoisyMax(2, 1, noise="gumbel").select(
+    two = fastdp.ReportNoisyMax(2, sensitivity=1, noise="gumbel").select(
         scores, stream=FixedStream("r")
     )
     three = fastdp.random.gumbel_argmax(scores, stream=FixedStream("r"))
@@ -352,37 +352,43 @@ def test_rules_are_immutable_values(rule: Any) -> None:
 
 
 def test_parameters_make_the_rate() -> None:
-    assert fastdp.ExponentialMechanism(1, 3)._rate == Fraction(1, 6)
-    assert fastdp.ExponentialMechanism(1, 3, monotonic=True)._rate == Fraction(1, 3)
-    assert fastdp.ExponentialMechanism(0.1, 1)._rate == Fraction(0.1) / 2
+    assert fastdp.ExponentialMechanism(1, sensitivity=3)._rate == Fraction(1, 6)
+    assert fastdp.ExponentialMechanism(
+        1, sensitivity=3, monotonic=True
+    )._rate == Fraction(1, 3)
+    assert fastdp.ExponentialMechanism(0.1, sensitivity=1)._rate == Fraction(0.1) / 2
 
 
 def test_events() -> None:
     epsilon = Fraction(1, 2)
     rules = {
-        fastdp.ExponentialMechanism(0.5, 2): ExponentialMechanismEvent,
-        fastdp.PermuteAndFlip(0.5, 2): PermuteAndFlipEvent,
-        fastdp.ReportNoisyMax(0.5, 2): PermuteAndFlipEvent,
-        fastdp.ReportNoisyMax(0.5, 2, noise="gumbel"): ExponentialMechanismEvent,
-        fastdp.ReportNoisyMax(0.5, 2, noise="laplace"): PureDPEvent,
+        fastdp.ExponentialMechanism(0.5, sensitivity=2): ExponentialMechanismEvent,
+        fastdp.PermuteAndFlip(0.5, sensitivity=2): PermuteAndFlipEvent,
+        fastdp.ReportNoisyMax(0.5, sensitivity=2): PermuteAndFlipEvent,
+        fastdp.ReportNoisyMax(
+            0.5, sensitivity=2, noise="gumbel"
+        ): ExponentialMechanismEvent,
+        fastdp.ReportNoisyMax(0.5, sensitivity=2, noise="laplace"): PureDPEvent,
     }
     for rule, event in rules.items():
         assert rule.event() == event(epsilon)
         assert rule.event(rows=7) == SelfComposedEvent(event(epsilon), 7)
         replace = NeighboringRelation.REPLACE_ONE
-        assert rule.event(neighboring_relation=replace) == event(epsilon, replace)
+        assert rule.event(neighboring_relation=replace) == event(
+            epsilon, neighboring_relation=replace
+        )
         assert rule.epsilon() == 0.5
-    many = fastdp.ExponentialMechanism(0.5, 2).event(k=3, rows=4)
+    many = fastdp.ExponentialMechanism(0.5, sensitivity=2).event(k=3, rows=4)
     assert many == SelfComposedEvent(ExponentialMechanismEvent(epsilon), 12)
     for bad in ({"k": 0}, {"rows": 0}, {"k": 1.5}):
         with pytest.raises((ParameterError, DTypeError), match=r"k|rows"):
-            fastdp.ExponentialMechanism(1, 1).event(**bad)
+            fastdp.ExponentialMechanism(1, sensitivity=1).event(**bad)
 
 
 def test_monotonic_holds_for_adding_or_removing_only() -> None:
     replace = NeighboringRelation.REPLACE_ONE
     for kind in (fastdp.ExponentialMechanism, fastdp.PermuteAndFlip):
-        rule = kind(1, 1, monotonic=True)
+        rule = kind(1, sensitivity=1, monotonic=True)
         assert rule.monotonic
         assert (
             rule.event().neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -393,11 +399,11 @@ def test_monotonic_holds_for_adding_or_removing_only() -> None:
 
 def test_concentrated_privacy_is_that_of_each_law() -> None:
     """epsilon^2/8 for bounded range alone."""
-    assert fastdp.ExponentialMechanism(1, 1).rho() == 0.125
-    assert fastdp.ReportNoisyMax(1, 1, noise="gumbel").rho() == 0.125
+    assert fastdp.ExponentialMechanism(1, sensitivity=1).rho() == 0.125
+    assert fastdp.ReportNoisyMax(1, sensitivity=1, noise="gumbel").rho() == 0.125
     for rule in (
-        fastdp.PermuteAndFlip(1, 1),
-        fastdp.ReportNoisyMax(1, 1),
-        fastdp.ReportNoisyMax(1, 1, noise="laplace"),
+        fastdp.PermuteAndFlip(1, sensitivity=1),
+        fastdp.ReportNoisyMax(1, sensitivity=1),
+        fastdp.ReportNoisyMax(1, sensitivity=1, noise="laplace"),
     ):
         assert 0.4 < rule.rho() <= 0.5

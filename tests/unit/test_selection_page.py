@@ -38,13 +38,13 @@ def test_every_name_of_the_page_is_public() -> None:
 def test_concentrated_costs(epsilon: Any) -> None:
     exact = Fraction(epsilon)
     bounded = exact**2 / 8
-    m = fastdp.ExponentialMechanism(epsilon, 1)
+    m = fastdp.ExponentialMechanism(epsilon, sensitivity=1)
     assert m.rho() == pytest.approx(float(bounded))
-    q = fastdp.Quantiles((0.2, 0.5, 0.8), (0, 1), epsilon)
+    q = fastdp.Quantiles((0.2, 0.5, 0.8), bounds=(0, 1), epsilon=epsilon)
     assert q.rho() == pytest.approx(float(bounded) / 2)
     for other in (
-        fastdp.PermuteAndFlip(epsilon, 1),
-        fastdp.ReportNoisyMax(epsilon, 1, noise="laplace"),
+        fastdp.PermuteAndFlip(epsilon, sensitivity=1),
+        fastdp.ReportNoisyMax(epsilon, sensitivity=1, noise="laplace"),
     ):
         assert 2 * float(bounded) < event_rho(other.event()) <= exact**2 / 2
 

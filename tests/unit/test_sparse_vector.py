@@ -37,9 +37,11 @@ def reference(vector: Any, values: Any, makes: Any, tests: Any) -> list[bool]:
     step = Fraction(vector.granularity)
     threshold = round(Fraction(dict(vector._arguments)["threshold"]) / step)
     scale = Fraction(vector.threshold_scale) / step
-    threshold += int(fastdp.random.discrete_laplace(scale, 1, stream=makes)[0])
+    threshold += int(fastdp.random.discrete_laplace(scale, size=1, stream=makes)[0])
     scale = Fraction(vector.query_scale) / step
-    noise = fastdp.random.discrete_laplace(scale, len(values), stream=tests).tolist()
+    noise = fastdp.random.discrete_laplace(
+        scale, size=len(values), stream=tests
+    ).tolist()
     said: list[bool] = []
     for value, n in zip(values, noise, strict=True):
         x = 0.0 if math.isnan(value) else min(max(float(value), -1e300), 1e300)
@@ -51,12 +53,30 @@ def reference(vector: Any, values: Any, makes: Any, tests: Any) -> list[bool]:
 
 
 PARAMETERS: list[dict[str, Any]] = [
-    {"threshold": 10, "epsilon": 1},
-    {"threshold": 10, "epsilon": 0.5, "answers": 3, "monotonic": True},
+    {"threshold": 10, "sensitivity": 1, "epsilon": 1},
+    {
+        "threshold": 10,
+        "sensitivity": 1,
+        "epsilon": 0.5,
+        "answers": 3,
+        "monotonic": True,
+    },
     {"threshold": -2.5, "epsilon": 3, "sensitivity": 0.01, "answers": 2},
     {"threshold": 1e12, "epsilon": 1, "sensitivity": 100.0, "answers": 5},
-    {"threshold": Fraction(1, 3), "epsilon": 10, "granularity": 1, "answers": 4},
-    {"threshold": 0, "epsilon": Decimal("0.1"), "granularity": 0.25, "answers": 9},
+    {
+        "threshold": Fraction(1, 3),
+        "sensitivity": 1,
+        "epsilon": 10,
+        "granularity": 1,
+        "answers": 4,
+    },
+    {
+        "threshold": 0,
+        "sensitivity": 1,
+        "epsilon": Decimal("0.1"),
+        "granularity": 0.25,
+        "answers": 9,
+    },
     {"threshold": 1e-200, "epsilon": 1, "sensitivity": 1e-200},
     {"threshold": 1e200, "epsilon": 1, "sensitivity": 1e199},
 ]
@@ -79,12 +99,12 @@ def test_answers_are_those_of_the_bits(parameters: dict[str, Any]) -> None:
 
 
 def test_one_by_one_is_the_same_law_as_an_array() -> None:
-    vector = fastdp.SparseVector(100, 50, answers=2)
+    vector = fastdp.SparseVector(100, epsilon=50, answers=2, sensitivity=1)
     found = [vector.test(x) for x in (0, 200.0, np.float32(0), np.int16(300))]
     assert [bool(x) for x in found] == [False, True, False, True]
     assert all(type(x) is np.bool_ for x in found)
     assert vector.spent
-    vector = fastdp.SparseVector(100, 50, answers=2)
+    vector = fastdp.SparseVector(100, epsilon=50, answers=2, sensitivity=1)
     assert vector.test(np.array([0, 200, 0, 300, 0])).tolist() == found
 
 
@@ -92,7 +112,7 @@ def test_one_by_one_is_the_same_law_as_an_array() -> None:
     "dtype", ["b", "B", "h", "H", "i", "I", "q", "f", "d", ">i4", ">f8"]
 )
 def test_every_dtype_counts_at_its_value(dtype: str) -> None:
-    vector = fastdp.SparseVector(60, 1000, answers=5)
+    vector = fastdp.SparseVector(60, epsilon=1000, answers=5, sensitivity=1)
     values = np.array([0, 120, 7, 100, 1], dtype)
     assert vector.test(values).tolist() == [False, True, False, True, False]
     assert vector.test(values[::-1][:2]).tolist() == [False, True]
@@ -101,7 +121,7 @@ def test_every_dtype_counts_at_its_value(dtype: str) -> None:
 
 
 def test_nothing_and_single_entries() -> None:
-    vector = fastdp.SparseVector(5, 100)
+    vector = fastdp.SparseVector(5, epsilon=100, sensitivity=1)
     assert vector.test(np.zeros(0)).shape == (0,)
     assert vector.test(np.array(0.0)).shape == ()
     assert vector.test(np.array([0])).shape == (1,)
@@ -112,7 +132,9 @@ def test_nothing_and_single_entries() -> None:
 
 
 def test_values_come_with_the_answers_above() -> None:
-    vector = fastdp.SparseVector(100, 50, answers=3, numeric_epsilon=30)
+    vector = fastdp.SparseVector(
+        100, epsilon=50, answers=3, numeric_epsilon=30, sensitivity=1
+    )
     found = vector.answer(np.array([0, 200, 0, 300.5]))
     assert np.isnan(found[[0, 2]]).all()
     assert abs(found[1] - 200) < 30
@@ -128,22 +150,32 @@ def test_values_come_with_the_answers_above() -> None:
 
 def test_noise_of_a_value_is_that_of_its_mechanism() -> None:
     vector = fastdp.SparseVector(
-        0, 50, sensitivity=2, answers=4, numeric_epsilon=1, stream=FixedStream("m")
+        0,
+        epsilon=50,
+        sensitivity=2,
+        answers=4,
+        numeric_epsilon=1,
+        stream=FixedStream("m"),
     )
     values = np.array([500.0, -500, 600, 700])
     found = vector.answer(values, stream=FixedStream("a"))
     stream = FixedStream("a")
     stream._next_call()
-    laplace = fastdp.Laplace.from_epsilon(Fraction(1, 4), 2)
+    laplace = fastdp.Laplace.from_epsilon(Fraction(1, 4), sensitivity=2, coordinates=1)
     expected = laplace.release(values[[0, 2, 3]], stream=stream)
     assert found[[0, 2, 3]].tolist() == expected.tolist()
-    assert 4 * laplace.epsilon(2) == 1
+    assert 4 * laplace.epsilon() == 1
 
 
 def test_values_are_clamped_as_in_the_comparison() -> None:
     """To 2**60 steps of the grid, infinities with the others."""
     vector = fastdp.SparseVector(
-        0, 1000, answers=3, numeric_epsilon=1000, granularity=2**-20
+        0,
+        epsilon=1000,
+        answers=3,
+        numeric_epsilon=1000,
+        granularity=2**-20,
+        sensitivity=1,
     )
     reach = 2.0**40
     shown = vector.answer(np.array([np.inf, -np.inf, 1e300, reach / 2]))
@@ -152,7 +184,7 @@ def test_values_are_clamped_as_in_the_comparison() -> None:
 
 
 def test_values_need_their_epsilon() -> None:
-    vector = fastdp.SparseVector(100, 1)
+    vector = fastdp.SparseVector(100, epsilon=1, sensitivity=1)
     with pytest.raises(ParameterError, match="numeric_epsilon must be given"):
         vector.answer(5)
 
@@ -161,7 +193,9 @@ def test_values_need_their_epsilon() -> None:
 
 
 def test_a_spent_vector_answers_nothing() -> None:
-    vector = fastdp.SparseVector(100, 50, answers=2, numeric_epsilon=1)
+    vector = fastdp.SparseVector(
+        100, epsilon=50, answers=2, numeric_epsilon=1, sensitivity=1
+    )
     assert vector.test(np.array([500, 500, 0, 500])).tolist() == [True, True]
     assert vector.spent
     assert vector.remaining == 0
@@ -173,7 +207,7 @@ def test_a_spent_vector_answers_nothing() -> None:
 
 
 def test_below_costs_nothing() -> None:
-    vector = fastdp.SparseVector(1000, 50, answers=1)
+    vector = fastdp.SparseVector(1000, epsilon=50, answers=1, sensitivity=1)
     for _ in range(50):
         assert not vector.test(np.zeros(100)).any()
     assert vector.remaining == 1
@@ -181,13 +215,15 @@ def test_below_costs_nothing() -> None:
 
 def test_cost_is_that_of_all_answers_and_exact() -> None:
     for epsilon in (1, 0.1, Fraction(1, 3), Decimal("0.7")):
-        vector = fastdp.SparseVector(5, epsilon, answers=7)
+        vector = fastdp.SparseVector(5, epsilon=epsilon, answers=7, sensitivity=1)
         assert vector.event() == PureDPEvent(Fraction(epsilon))
-        again = fastdp.SparseVector(5, epsilon, numeric_epsilon=Fraction(1, 7))
+        again = fastdp.SparseVector(
+            5, epsilon=epsilon, numeric_epsilon=Fraction(1, 7), sensitivity=1
+        )
         total = Fraction(epsilon) + Fraction(1, 7)
         found = again.event(neighboring_relation=REPLACE)
-        assert found == PureDPEvent(total, REPLACE)
-    vector = fastdp.SparseVector(5, 1)
+        assert found == PureDPEvent(total, neighboring_relation=REPLACE)
+    vector = fastdp.SparseVector(5, epsilon=1, sensitivity=1)
     assert vector.epsilon() == 1.0
     assert 0 < vector.rho() <= 0.5
     assert vector.delta(2) == 0
@@ -206,7 +242,11 @@ def test_scales_are_what_the_proof_asks_for(
     epsilon: Fraction, sensitivity: float, answers: int, monotonic: bool
 ) -> None:
     vector = fastdp.SparseVector(
-        3.0, epsilon, sensitivity, answers=answers, monotonic=monotonic
+        3.0,
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        answers=answers,
+        monotonic=monotonic,
     )
     step = Fraction(vector.granularity)
     charged = (int(Fraction(sensitivity) / step) + 1) * step
@@ -238,7 +278,7 @@ def test_values_move_on_the_grid_as_far_as_charged(
 
 
 def test_no_copies() -> None:
-    vector = fastdp.SparseVector(100, 1)
+    vector = fastdp.SparseVector(100, epsilon=1, sensitivity=1)
     for duplicate in (
         copy.copy,
         copy.deepcopy,
@@ -255,7 +295,10 @@ def test_no_copies() -> None:
 
 
 def test_equal_parameters_are_not_the_same_vector() -> None:
-    one, other = fastdp.SparseVector(100, 1), fastdp.SparseVector(100, 1)
+    one, other = (
+        fastdp.SparseVector(100, epsilon=1, sensitivity=1),
+        fastdp.SparseVector(100, epsilon=1, sensitivity=1),
+    )
     assert one != other
     assert one == one
     assert len({one, other, one}) == 2
@@ -267,14 +310,22 @@ def test_equal_parameters_are_not_the_same_vector() -> None:
 
 def test_two_vectors_have_their_own_noise() -> None:
     # Two of 50 are equal with probability below 50**2/2 / (4 * 2**40) = 3e-10.
-    noisy = {int(fastdp.SparseVector(100, 1)._noisy_threshold[0]) for _ in range(50)}
+    noisy = {
+        int(fastdp.SparseVector(100, epsilon=1, sensitivity=1)._noisy_threshold[0])
+        for _ in range(50)
+    }
     assert len(noisy) == 50
 
 
 def test_repr_shows_public_parameters_alone() -> None:
     for _ in range(20):
         vector = fastdp.SparseVector(
-            100, 1, answers=3, numeric_epsilon=0.5, granularity=0.5
+            100,
+            epsilon=1,
+            answers=3,
+            numeric_epsilon=0.5,
+            granularity=0.5,
+            sensitivity=1,
         )
         vector.test(SECRET)
         assert repr(vector) == (
@@ -314,18 +365,20 @@ BAD: list[tuple[dict[str, Any], type[FastDPError], str]] = [
 def test_bad_parameters_are_refused_by_name(
     change: dict[str, Any], error: type[FastDPError], rule: str
 ) -> None:
-    parameters = {"threshold": 10, "epsilon": 1, **change}
+    parameters = {"threshold": 10, "epsilon": 1, "sensitivity": 1, **change}
     with pytest.raises(error, match=rule):
         fastdp.SparseVector(**parameters)
 
 
 def test_monotonic_is_for_adding_or_removing_alone() -> None:
-    vector = fastdp.SparseVector(10, 1, monotonic=True)
+    vector = fastdp.SparseVector(10, epsilon=1, monotonic=True, sensitivity=1)
     assert vector.event() == PureDPEvent(1)
     with pytest.raises(ParameterError, match="must be ADD_OR_REMOVE_ONE with mono"):
         vector.event(neighboring_relation=REPLACE)
     with pytest.raises(DTypeError, match="neighboring_relation must be"):
-        fastdp.SparseVector(10, 1).event(neighboring_relation="add")
+        fastdp.SparseVector(10, epsilon=1, sensitivity=1).event(
+            neighboring_relation="add"
+        )
 
 
 CALLS: list[tuple[Callable[[Any], Any], str]] = [
@@ -345,7 +398,7 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
 
 @pytest.mark.parametrize(("call", "rule"), CALLS)
 def test_bad_queries_are_refused_and_not_shown(call: Any, rule: str) -> None:
-    vector = fastdp.SparseVector(10, 1)
+    vector = fastdp.SparseVector(10, epsilon=1, sensitivity=1)
     with pytest.raises(FastDPError, match=rule) as caught:
         call(vector)
     assert "7340193" not in f"{caught.value!r} {caught.value} {caught.value.args}"
@@ -353,7 +406,9 @@ def test_bad_queries_are_refused_and_not_shown(call: Any, rule: str) -> None:
 
 
 def test_values_never_raise() -> None:
-    vector = fastdp.SparseVector(10, 1, answers=2**20, numeric_epsilon=1)
+    vector = fastdp.SparseVector(
+        10, epsilon=1, answers=2**20, numeric_epsilon=1, sensitivity=1
+    )
     values = np.array([np.nan, np.inf, -np.inf, 1.8e308 - 0, 5e-324, -0.0, SECRET])
     payload = np.array([0x7FF0000000000001, 0xFFF8000000000001], np.uint64)
     narrow = np.array([0x7F800001, 0xFFC00000], np.uint32).view(np.float32)
@@ -376,8 +431,8 @@ def test_values_never_raise() -> None:
 def test_without_entropy_nothing_is_made_or_answered() -> None:
     broken = BrokenStream(EntropyError("the operating system gave no randomness"))
     with pytest.raises(EntropyError):
-        fastdp.SparseVector(10, 1, stream=broken)
-    vector = fastdp.SparseVector(10, 50, numeric_epsilon=1)
+        fastdp.SparseVector(10, epsilon=1, stream=broken, sensitivity=1)
+    vector = fastdp.SparseVector(10, epsilon=50, numeric_epsilon=1, sensitivity=1)
     for ask in (vector.test, vector.answer):
         for values in (SECRET, np.full(3, SECRET)):
             with pytest.raises(EntropyError) as caught:
@@ -394,7 +449,7 @@ def test_a_failure_at_the_values_leaves_the_answers_spent() -> None:
                 raise EntropyError("the operating system gave no randomness")
             return super()._next_call()
 
-    vector = fastdp.SparseVector(10, 50, numeric_epsilon=1)
+    vector = fastdp.SparseVector(10, epsilon=50, numeric_epsilon=1, sensitivity=1)
     with pytest.raises(EntropyError):
         vector.answer(1000, stream=Once("once"))
     assert vector.spent
@@ -406,7 +461,7 @@ def test_accuracy_is_what_the_proof_says() -> None:
     """Section 4: with probability 0.999, far values are never mistaken."""
     beta, wrong, queries = 0.001, 0, 200
     for _ in range(300):
-        vector = fastdp.SparseVector(0, 1, answers=3)
+        vector = fastdp.SparseVector(0, epsilon=1, answers=3, sensitivity=1)
         b1, b2 = float(vector.threshold_scale), float(vector.query_scale)
         reach = b1 * math.log(2 / beta) + b2 * math.log(2 * queries / beta)
         values = np.full(queries, -reach)

@@ -33,7 +33,7 @@ def test_values_have_the_asked_number_and_law(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("name", sorted(telemetry.ORACLES))
 def test_errors_are_those_predicted(name: str) -> None:
-    mechanism = telemetry.ORACLES[name].from_epsilon(1, 50)
+    mechanism = telemetry.ORACLES[name].from_epsilon(1, categories=50)
     result = telemetry.measure(mechanism, telemetry.zipf(50), 100_000, 1)
     assert result.users == 100_000
     assert min(result.client, result.server) > 0
@@ -49,9 +49,9 @@ def test_errors_are_those_predicted(name: str) -> None:
 
 
 def test_a_wrong_estimate_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    mechanism = fastdp.RandomizedResponse.from_epsilon(3, 20)
+    mechanism = fastdp.RandomizedResponse.from_epsilon(3, categories=20)
     # Counts the reports as if they were another mechanism's.
-    other = fastdp.RandomizedResponse.from_epsilon(2, 20).aggregator()
+    other = fastdp.RandomizedResponse.from_epsilon(2, categories=20).aggregator()
     monkeypatch.setattr(fastdp.RandomizedResponse, "aggregator", lambda _: other)
     result = telemetry.measure(mechanism, telemetry.zipf(20), 100_000, 1)
     assert result.largest > 8

@@ -21,7 +21,7 @@ from fastdp.testing import FixedStream, TapeStream
 
 
 def draw(stream: Any, n: int = 50) -> list[int]:
-    noise = fastdp.random.discrete_laplace(1000, n, stream=stream)
+    noise = fastdp.random.discrete_laplace(1000, size=n, stream=stream)
     return list(noise.tolist())
 
 
@@ -120,7 +120,7 @@ def test_tape_gives_its_words() -> None:
     # largest V, which is 0; the word 0 is the far negative tail's start.
     words = np.zeros((1, 1024), np.uint8)
     words[0, :4] = 255
-    noise = fastdp.random.discrete_laplace(10, 2, stream=TapeStream(words))
+    noise = fastdp.random.discrete_laplace(10, size=2, stream=TapeStream(words))
     assert noise[0] == 0
     assert noise[1] < -100
 

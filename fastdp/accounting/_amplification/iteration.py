@@ -36,9 +36,9 @@ _MOST_STEPS = 100_000
 
 
 def contractive_iteration(
+    *,
     shifts: Sequence[Real],
     sigmas: Sequence[Real],
-    *,
     contractions: Sequence[Real] | None = None,
     diameter: Real | None = None,
     last_iterate_only: bool,
@@ -89,7 +89,9 @@ def contractive_iteration(
     --------
     A record used in the first of four steps is paid in four parts:
 
-    >>> contractive_iteration([1, 0, 0, 0], [1] * 4, last_iterate_only=True)
+    >>> contractive_iteration(
+    ...     shifts=[1, 0, 0, 0], sigmas=[1] * 4, last_iterate_only=True
+    ... )
     GDPEvent(mu=Fraction(1, 2), neighboring_relation=NeighboringRelation.REPLACE_ONE)
     """
     require_last_iterate(last_iterate_only)
@@ -113,7 +115,7 @@ def contractive_iteration(
 
 
 def gradient_contraction(
-    step_size: Real, smoothness: Real, strong_convexity: Real = 0
+    *, step_size: Real, smoothness: Real, strong_convexity: Real = 0
 ) -> Fraction:
     """Return the Lipschitz constant of x - step_size * gradient(x), exact.
 
@@ -136,7 +138,7 @@ def gradient_contraction(
 
     Examples
     --------
-    >>> gradient_contraction(0.5, 1, 0.25)
+    >>> gradient_contraction(step_size=0.5, smoothness=1, strong_convexity=0.25)
     Fraction(7, 8)
     """
     eta = _validate.positive("step_size", step_size)
@@ -151,9 +153,9 @@ def gradient_contraction(
 
 
 def noisy_gradient_descent(
+    *,
     steps: int,
     records: int,
-    *,
     sigma: Real,
     step_size: Real,
     lipschitz: Real,
@@ -200,8 +202,12 @@ def noisy_gradient_descent(
     With a diameter, a thousand steps cost no more than a million:
 
     >>> setting = dict(sigma=1, step_size=1, lipschitz=1, smoothness=1, diameter=2)
-    >>> one = noisy_gradient_descent(1000, 10, **setting, last_iterate_only=True)
-    >>> two = noisy_gradient_descent(10**6, 10, **setting, last_iterate_only=True)
+    >>> one = noisy_gradient_descent(
+    ...     steps=1000, records=10, **setting, last_iterate_only=True
+    ... )
+    >>> two = noisy_gradient_descent(
+    ...     steps=10**6, records=10, **setting, last_iterate_only=True
+    ... )
     >>> one == two, round(float(one.mu), 4)
     (True, 1.2649)
     """
@@ -209,7 +215,9 @@ def noisy_gradient_descent(
     count = _validate.integer("steps", steps, 1)
     n = _validate.integer("records", records, 1)
     eta = _validate.positive("step_size", step_size)
-    c = gradient_contraction(step_size, smoothness, strong_convexity)
+    c = gradient_contraction(
+        step_size=step_size, smoothness=smoothness, strong_convexity=strong_convexity
+    )
     sd = eta * _validate.positive("sigma", sigma)
     shift = 2 * eta * _validate.positive("lipschitz", lipschitz) / n
     wide = None if diameter is None else _validate.positive("diameter", diameter)
@@ -281,7 +289,9 @@ def noisy_sgd(
             f"records * passes must be <= {_MOST_STEPS}, got {n * times}"
         )
     eta = _validate.positive("step_size", step_size)
-    c = gradient_contraction(step_size, smoothness, strong_convexity)
+    c = gradient_contraction(
+        step_size=step_size, smoothness=smoothness, strong_convexity=strong_convexity
+    )
     variance = (eta * _validate.positive("sigma", sigma)) ** 2
     shift = 2 * eta * _validate.positive("lipschitz", lipschitz)
     wide = None if diameter is None else _validate.positive("diameter", diameter)
@@ -295,7 +305,7 @@ def noisy_sgd(
 
 
 def _gdp(square: Fraction, relation: NeighboringRelation) -> GDPEvent:
-    return GDPEvent(sqrt_up(shortened_up(square)), relation)
+    return GDPEvent(sqrt_up(shortened_up(square)), neighboring_relation=relation)
 
 
 def require_last_iterate(last_iterate_only: bool) -> None:

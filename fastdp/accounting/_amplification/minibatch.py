@@ -34,10 +34,10 @@ _REPLACE = NeighboringRelation.REPLACE_ONE
 
 
 def noisy_minibatch_sgd(
+    *,
     steps: int,
     records: int,
     batch: int,
-    *,
     sigma: Real,
     step_size: Real,
     lipschitz: Real,
@@ -96,7 +96,7 @@ def noisy_minibatch_sgd(
     >>> setting = dict(sigma=4, step_size=0.5, lipschitz=1, smoothness=1, diameter=1)
     >>> for steps in (100, 10_000, 10**9):
     ...     event = noisy_minibatch_sgd(
-    ...         steps, 1000, 50, **setting, last_iterate_only=True
+    ...         steps=steps, records=1000, batch=50, **setting, last_iterate_only=True
     ...     )
     ...     print(round(RDPAccountant().compose(event).epsilon(1e-6), 4))
     0.0177
@@ -108,7 +108,9 @@ def noisy_minibatch_sgd(
     n = _validate.integer("records", records, 1)
     m = _validate.integer("batch", batch, 1, n)
     eta = _validate.positive("step_size", step_size)
-    c = gradient_contraction(step_size, smoothness, strong_convexity)
+    c = gradient_contraction(
+        step_size=step_size, smoothness=smoothness, strong_convexity=strong_convexity
+    )
     width = _validate.positive("sigma", sigma)
     size = 2 * _validate.positive("lipschitz", lipschitz) / m
     wide = _validate.positive("diameter", diameter)
@@ -120,7 +122,7 @@ def noisy_minibatch_sgd(
         return _sampled(n, m, size, width, kept)
     variance = eta * eta * width * width / 2
     square = late_square(kept, Fraction(0), variance, c, wide)
-    before = GDPEvent(sqrt_up(shortened_up(square)), _REPLACE)
+    before = GDPEvent(sqrt_up(shortened_up(square)), neighboring_relation=_REPLACE)
     # (a little less noise than width/sqrt(2), so that it is rational)
     half = 1 / sqrt_up(2 / (width * width))
     return ComposedEvent((before, _sampled(n, m, size, half, kept)))
@@ -130,7 +132,11 @@ def _sampled(
     records: int, batch: int, size: Fraction, width: Fraction, count: int
 ) -> Event:
     """Return the event of steps whose every iterate may be seen."""
-    one: Event = GaussianEvent(size, width, _REPLACE)
+    one: Event = GaussianEvent(
+        sensitivity=size, sigma=width, neighboring_relation=_REPLACE
+    )
     if batch < records:
-        one = SampledWithoutReplacementEvent(records, batch, one)
+        one = SampledWithoutReplacementEvent(
+            source_dataset_size=records, sample_size=batch, event=one
+        )
     return SelfComposedEvent(one, count)

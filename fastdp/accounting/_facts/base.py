@@ -139,7 +139,8 @@ class Facts(Generic[Kind]):
         pair = self.stated()
         if pair is None:
             raise self.refusal("no trade-off function is known for")
-        return ApproximateTradeOff(*pair)
+        epsilon, delta = pair
+        return ApproximateTradeOff(epsilon, own_delta=delta)
 
     def refusal(self, what: str) -> UnsupportedEventError:
         """Return the error that says what is not known."""

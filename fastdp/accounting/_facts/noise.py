@@ -163,7 +163,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
     def delta(self, epsilon: Fraction) -> float:
         """Return the exact sum."""
         return conversions.truncated_laplace_delta(
-            epsilon,
+            epsilon=epsilon,
             sensitivity=self.event.sensitivity,
             scale=self.event.scale,
             bound=self.event.bound,
@@ -219,7 +219,7 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
         mu = self.mu()
         if mu == 0:
             return -math.inf
-        return conversions.gaussian_log_delta(epsilon, sensitivity=mu, sigma=1)
+        return conversions.gaussian_log_delta(epsilon=epsilon, sensitivity=mu, sigma=1)
 
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the exact line."""
@@ -278,7 +278,7 @@ class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
         """Return the profile."""
         return conversions.discrete_gaussian_log_delta(
-            epsilon,
+            epsilon=epsilon,
             sensitivity=self.event.sensitivity,
             sigma=self.event.sigma,
             coordinates=self.event.coordinates,

@@ -31,7 +31,7 @@ _LONGEST = 1 << 26
 _FARTHEST_INDEX = 1 << 62
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GridLosses:
     """Probabilities of the losses interval * (lower_index + i), of one direction.
 
@@ -112,7 +112,7 @@ class PrivacyLossDistribution:
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant
-    >>> accountant = PLDAccountant().compose(GaussianEvent(1, 1))
+    >>> accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
     >>> law = accountant.distribution(interval=0.01)
     >>> again = PrivacyLossDistribution.from_json(law.to_json())
     >>> other = PLDAccountant().compose(again.event())
@@ -168,9 +168,9 @@ class PrivacyLossDistribution:
     def _event(self, law: GridLosses, **more: Any) -> PrivacyLossEvent:
         return privacy_loss_from_pmf(
             law.probabilities,
-            Fraction(self.interval),
-            law.lower_index,
-            law.infinity_mass,
+            interval=Fraction(self.interval),
+            lower_index=law.lower_index,
+            infinity_mass=law.infinity_mass,
             **more,
         )
 
@@ -256,7 +256,9 @@ def _read(name: str, content: object) -> GridLosses:
     masses = [_number(f"{name}.probabilities", value) for value in values]
     mass = _number(f"{name}.infinity_mass", infinite)
     try:
-        return GridLosses(index, np.array(masses), mass)
+        return GridLosses(
+            lower_index=index, probabilities=np.array(masses), infinity_mass=mass
+        )
     except ParameterError as error:
         raise ParameterError(f"{name}: {error}") from None
 

@@ -50,7 +50,11 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
     if kept.size == 0:  # all is lost: one loss without mass
         kept = np.array([mass.size // 2])
     first = -(steep.size - 1) - (0 if pessimistic else 1) + int(kept[0])
-    return GridLosses(first, mass[kept[0] : kept[-1] + 1], infinite)
+    return GridLosses(
+        lower_index=first,
+        probabilities=mass[kept[0] : kept[-1] + 1],
+        infinity_mass=infinite,
+    )
 
 
 def law_above(steep: Floats, flat: Floats, step: float) -> tuple[Floats, float]:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProposeTestReleasePlan:
     """The test of a proposed local sensitivity; made by `propose_test_release`.
 
@@ -73,9 +73,9 @@ def _rarely_reached(epsilon: Fraction, probability: Fraction) -> float:
 
 
 def propose_test_release(
+    *,
     test_epsilon: Real,
     test_delta: Real,
-    *,
     release_epsilon: Real,
     release_delta: Real = 0,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -121,7 +121,9 @@ def propose_test_release(
 
     Examples
     --------
-    >>> plan = propose_test_release(0.5, 1e-6, release_epsilon=0.5)
+    >>> plan = propose_test_release(
+    ...     test_epsilon=0.5, test_delta=1e-6, release_epsilon=0.5
+    ... )
     >>> plan.event.epsilon, round(plan.threshold, 3)
     (Fraction(1, 1), 26.683)
     """
@@ -130,8 +132,12 @@ def propose_test_release(
     if 2 * d1 >= 1:
         raise ParameterError(f"test_delta must be < 1/2, got {test_delta!r}")
     e2, d2 = capped_epsilon(release_epsilon), below_one(release_delta)
-    event = ApproximateDPEvent(e1 + e2, max(d1, d2), neighboring_relation)
-    return ProposeTestReleasePlan(_rarely_reached(e1, d1), e1, event)
+    event = ApproximateDPEvent(
+        epsilon=e1 + e2, delta=max(d1, d2), neighboring_relation=neighboring_relation
+    )
+    return ProposeTestReleasePlan(
+        threshold=_rarely_reached(e1, d1), test_epsilon=e1, event=event
+    )
 
 
 def parts_changed(assignment: str | None, relation: NeighboringRelation) -> int:
@@ -161,7 +167,7 @@ def parts_changed(assignment: str | None, relation: NeighboringRelation) -> int:
     return 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SubsampleAggregatePlan:
     """Averages over blocks of records; made by `subsample_and_aggregate`.
 
@@ -186,11 +192,11 @@ class SubsampleAggregatePlan:
 
 
 def subsample_and_aggregate(
+    *,
     blocks: int,
     low: Real,
     high: Real,
     epsilon: Real,
-    *,
     copies: int = 1,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     assignment: str | None = None,
@@ -235,7 +241,7 @@ def subsample_and_aggregate(
 
     Examples
     --------
-    >>> subsample_and_aggregate(100, 0, 5, 0.5).scale
+    >>> subsample_and_aggregate(blocks=100, low=0, high=5, epsilon=0.5).scale
     Fraction(1, 10)
     """
     m = _validate.integer("blocks", blocks, 1)
@@ -247,11 +253,15 @@ def subsample_and_aggregate(
     size = changed * wide / m
     scale = size / _validate.positive("epsilon", epsilon)
     return SubsampleAggregatePlan(
-        m, size, LaplaceEvent(size, scale, neighboring_relation)
+        blocks=m,
+        sensitivity=size,
+        event=LaplaceEvent(
+            sensitivity=size, scale=scale, neighboring_relation=neighboring_relation
+        ),
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ERMPlan:
     """A choice among models by private selection; made by `exponential_mechanism_erm`.
 
@@ -272,11 +282,11 @@ class ERMPlan:
 
 
 def exponential_mechanism_erm(
+    *,
     models: int,
     records: int,
     loss_range: Real,
     epsilon: Real,
-    *,
     failure: Real = Fraction(1, 20),
 ) -> ERMPlan:
     """Return cost and excess loss of picking the best of finitely many models.
@@ -316,7 +326,12 @@ def exponential_mechanism_erm(
 
     Examples
     --------
-    >>> round(exponential_mechanism_erm(1000, 10_000, 1, 0.5).excess_loss, 6)
+    >>> round(
+    ...     exponential_mechanism_erm(
+    ...         models=1000, records=10_000, loss_range=1, epsilon=0.5
+    ...     ).excess_loss,
+    ...     6,
+    ... )
     0.003961
     """
     d = _validate.integer("models", models, 1)
@@ -325,5 +340,7 @@ def exponential_mechanism_erm(
     e = _validate.positive("epsilon", epsilon)
     beta = _validate.open_unit("failure", failure)
     excess = float_up(2 * wide / (n * e)) * (math.log(d) - math.log(float(beta)))
-    event = ExponentialMechanismEvent(e, NeighboringRelation.REPLACE_ONE)
-    return ERMPlan(excess * (1 + 4e-15), beta, event)
+    event = ExponentialMechanismEvent(
+        e, neighboring_relation=NeighboringRelation.REPLACE_ONE
+    )
+    return ERMPlan(excess_loss=excess * (1 + 4e-15), failure=beta, event=event)

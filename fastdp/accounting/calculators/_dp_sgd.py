@@ -40,7 +40,7 @@ _NEAR = 1e-5
 Maker = Callable[[], Accountant[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DPSGDPlan:
     """A schedule of noisy clipped gradients and its guarantee; made by `dp_sgd`.
 
@@ -233,14 +233,18 @@ class _Setting:
         n = self.records
         if self.is_poisson:
             rate = Fraction(batch, n)
-            one: Event = GaussianEvent(Fraction(1), width)
+            one: Event = GaussianEvent(sensitivity=Fraction(1), sigma=width)
             return (PoissonSampledEvent(rate, one) if rate < 1 else one), steps
-        one = GaussianEvent(Fraction(2), width, replace)
+        one = GaussianEvent(
+            sensitivity=Fraction(2), sigma=width, neighboring_relation=replace
+        )
         if self.sampling == "shuffled":
             return one, -(-steps * batch // n)
         if batch == n:
             return one, steps
-        return SampledWithoutReplacementEvent(n, batch, one), steps
+        return SampledWithoutReplacementEvent(
+            source_dataset_size=n, sample_size=batch, event=one
+        ), steps
 
     def composed(self, event: Event, count: int) -> Accountant[Any]:
         accountant = self.maker()
@@ -259,16 +263,16 @@ class _Setting:
         if epsilon is None:
             epsilon = self.composed(event, count).epsilon(delta)
         return DPSGDPlan(
-            self.records,
-            batch,
-            steps,
-            self.sampling,
-            float(sigma),
-            float_up(_validate.exact("epsilon", epsilon)),
-            self.delta,
-            whole,
-            type(self.maker()).__name__,
-            not self.assume_poisson,
+            records=self.records,
+            batch=batch,
+            steps=steps,
+            sampling=self.sampling,
+            sigma=float(sigma),
+            epsilon=float_up(_validate.exact("epsilon", epsilon)),
+            delta=self.delta,
+            event=whole,
+            accountant=type(self.maker()).__name__,
+            certified=not self.assume_poisson,
         )
 
     def excess(self, target: _Target, batch: int, steps: int, sigma: Real) -> float:
@@ -388,11 +392,15 @@ class _Target:
 
 def _target(epsilon: Real, delta: Real) -> _Target:
     e, d = _validate.positive("epsilon", epsilon), _validate.open_unit("delta", delta)
-    guess = _Target(e, log_down(d), math.sqrt(2 * conversions.zcdp_to_rho(e, d)))
+    guess = _Target(
+        e, log_down(d), math.sqrt(2 * conversions.zcdp_to_rho(epsilon=e, delta=d))
+    )
     if not guess.mu > 0:
         return _Target(e, guess.limit, 1e-150)
     for _ in range(3):
-        missing = guess.limit - conversions.gaussian_log_delta(e, guess.mu, 1)
+        missing = guess.limit - conversions.gaussian_log_delta(
+            epsilon=e, sensitivity=guess.mu, sigma=1
+        )
         factor = math.exp(max(-0.5, min(0.5, missing / max(guess.slope(), 1e-3))))
         guess = _Target(e, guess.limit, guess.mu * factor)
     return guess

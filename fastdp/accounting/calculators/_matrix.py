@@ -30,7 +30,7 @@ _MOST_STEPS = 2**22
 _SLOP = 1e-11
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MatrixPlan:
     """A factorisation for prefix sums, with its cost and its error side by side.
 
@@ -69,6 +69,7 @@ class MatrixPlan:
     def event(
         self,
         sigma: Real,
+        *,
         neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_SPECIAL,
     ) -> GaussianEvent:
         """Return the event of all prefix sums with noise of `sigma` on C x.
@@ -95,7 +96,9 @@ class MatrixPlan:
         twice = neighboring_relation is NeighboringRelation.REPLACE_ONE
         size = Fraction(self.sensitivity) * (2 if twice else 1)
         return GaussianEvent(
-            size, _validate.positive("sigma", sigma), neighboring_relation
+            sensitivity=size,
+            sigma=_validate.positive("sigma", sigma),
+            neighboring_relation=neighboring_relation,
         )
 
 
@@ -173,18 +176,18 @@ def matrix_mechanism(
         column[width:] = 0
         sensitivity, rows = _toeplitz(column, k, gap)
     return MatrixPlan(
-        strategy,
-        n,
-        k,
-        gap,
-        sensitivity,
-        float(np.sqrt(rows.max())),
-        float(np.sqrt(rows.mean())),
+        strategy=strategy,
+        steps=n,
+        participations=k,
+        separation=gap,
+        sensitivity=sensitivity,
+        largest_row=float(np.sqrt(rows.max())),
+        mean_row=float(np.sqrt(rows.mean())),
     )
 
 
 def participation_sensitivity(
-    matrix: npt.ArrayLike, participations: int, separation: int
+    matrix: npt.ArrayLike, *, participations: int, separation: int
 ) -> float:
     """Return an upper bound of the sensitivity of any C to a record's steps.
 
@@ -213,7 +216,11 @@ def participation_sensitivity(
 
     Examples
     --------
-    >>> round(participation_sensitivity([[1, 0], [1, 1]], 1, 1) ** 2, 6)
+    >>> round(
+    ...     participation_sensitivity([[1, 0], [1, 1]], participations=1, separation=1)
+    ...     ** 2,
+    ...     6,
+    ... )
     2.0
     """
     c = np.asarray(matrix)

@@ -95,12 +95,20 @@ def pate(
     votes = parts_changed(assignment, neighboring_relation)
     if noise == "gaussian":
         # two votes may move between the same two counts, by 2 each
-        return GaussianEvent(l2_sensitivity(2 * votes**2), size, neighboring_relation)
-    return LaplaceEvent(Fraction(2 * votes), size, neighboring_relation)
+        return GaussianEvent(
+            sensitivity=l2_sensitivity(2 * votes**2),
+            sigma=size,
+            neighboring_relation=neighboring_relation,
+        )
+    return LaplaceEvent(
+        sensitivity=Fraction(2 * votes),
+        scale=size,
+        neighboring_relation=neighboring_relation,
+    )
 
 
 def data_dependent_pate_divergence(
-    votes: npt.ArrayLike, noise: str, width: Real, order: Real
+    votes: npt.ArrayLike, *, noise: str, width: Real, order: Real
 ) -> float:
     """Return a Renyi divergence of a noisy majority that DEPENDS ON THE VOTES.
 
@@ -141,8 +149,12 @@ def data_dependent_pate_divergence(
 
     Examples
     --------
-    >>> clear = data_dependent_pate_divergence([200, 20, 30], "gaussian", 40, 8)
-    >>> close = data_dependent_pate_divergence([90, 80, 80], "gaussian", 40, 8)
+    >>> clear = data_dependent_pate_divergence(
+    ...     [200, 20, 30], noise="gaussian", width=40, order=8
+    ... )
+    >>> close = data_dependent_pate_divergence(
+    ...     [90, 80, 80], noise="gaussian", width=40, order=8
+    ... )
     >>> clear < close == 8 / 40**2 * (1 + 1e-12)
     True
     """

@@ -41,7 +41,7 @@ _SLOP = 1e-9
 _NOTHING, _MOST_PLACES = 1e-15, 1 << 18
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataDependentPATE:
     """A divergence that depends on votes, and how much it can: both are PRIVATE.
 
@@ -62,7 +62,7 @@ class DataDependentPATE:
 
 
 def data_dependent_pate_smooth_sensitivity(
-    votes: npt.ArrayLike, sigma: Real, order: Real, *, smoothness: Real
+    votes: npt.ArrayLike, *, sigma: Real, order: Real, smoothness: Real
 ) -> DataDependentPATE:
     """Return a divergence of noisy majorities and its smooth sensitivity: PRIVATE BOTH.
 
@@ -109,7 +109,9 @@ def data_dependent_pate_smooth_sensitivity(
     Examples
     --------
     >>> votes = [[200, 20, 30], [90, 80, 80]]
-    >>> found = data_dependent_pate_smooth_sensitivity(votes, 40, 8, smoothness=0.05)
+    >>> found = data_dependent_pate_smooth_sensitivity(
+    ...     votes, sigma=40, order=8, smoothness=0.05
+    ... )
     >>> found.divergence < 2 * 8 / 40**2, found.smooth_sensitivity < 8 / 40**2
     (True, True)
     """
@@ -130,10 +132,14 @@ def data_dependent_pate_smooth_sensitivity(
         best = max(best, math.exp(-beta * distance) * local)
         distance += 1
     value = math.fsum(table[places].tolist())
-    return DataDependentPATE(value, best * (1 + _SLOP), beta)
+    return DataDependentPATE(
+        divergence=value, smooth_sensitivity=best * (1 + _SLOP), smoothness=beta
+    )
 
 
-def smooth_sensitivity_divergence(order: Real, sigma: Real, smoothness: Real) -> float:
+def smooth_sensitivity_divergence(
+    *, order: Real, sigma: Real, smoothness: Real
+) -> float:
     """Return the Renyi divergence of Gaussian noise scaled by a smooth sensitivity.
 
     Of f + sigma S Z, Z a normal number, where S is at least the local sensitivity of f
@@ -165,7 +171,7 @@ def smooth_sensitivity_divergence(order: Real, sigma: Real, smoothness: Real) ->
 
     Examples
     --------
-    >>> round(smooth_sensitivity_divergence(8, 20, 0.001), 6)
+    >>> round(smooth_sensitivity_divergence(order=8, sigma=20, smoothness=0.001), 6)
     0.01015
     """
     at = float_up(_validate.exact("order", order))

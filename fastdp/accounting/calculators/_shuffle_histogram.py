@@ -17,7 +17,7 @@ from fastdp.accounting.events import TradeOffEvent
 __all__ = ["ShuffleHistogramPlan", "shuffle_histogram"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShuffleHistogramPlan:
     """A histogram by k-ary response and a shuffle; made by `shuffle_histogram`.
 
@@ -53,12 +53,15 @@ class ShuffleHistogramPlan:
     def event(self, *, points: int = 48) -> TradeOffEvent:
         """Return the event of the shuffled reports (see `shuffled_event`)."""
         return shuffled_event(
-            self.local_epsilon, self.clients, categories=self.categories, points=points
+            local_epsilon=self.local_epsilon,
+            clients=self.clients,
+            categories=self.categories,
+            points=points,
         )
 
 
 def shuffle_histogram(
-    categories: int, clients: int, *, epsilon: Real, delta: Real
+    *, categories: int, clients: int, epsilon: Real, delta: Real
 ) -> ShuffleHistogramPlan:
     """Return the largest local epsilon for a central target, and the errors it gives.
 
@@ -88,23 +91,30 @@ def shuffle_histogram(
 
     Examples
     --------
-    >>> plan = shuffle_histogram(10, 100_000, epsilon=1, delta=1e-6)
+    >>> plan = shuffle_histogram(categories=10, clients=100_000, epsilon=1, delta=1e-6)
     >>> plan.epsilon <= 1 < plan.local_epsilon
     True
     >>> plan.central_error < plan.standard_error < plan.local_only_error
     True
     """
     target = float_down(_validate.positive("epsilon", epsilon))
-    local = shuffled_local_epsilon(target, delta, clients, categories=categories)
+    local = shuffled_local_epsilon(
+        epsilon=target, delta=delta, clients=clients, categories=categories
+    )
     # k-ary response is drawn with 64-bit probabilities, rounded to more privacy.
-    met = min(target, shuffled_epsilon(local, clients, delta, categories=categories))
+    met = min(
+        target,
+        shuffled_epsilon(
+            local_epsilon=local, clients=clients, delta=delta, categories=categories
+        ),
+    )
     return ShuffleHistogramPlan(
-        categories,
-        clients,
-        local,
-        met if met > 0 else target,
-        float(_validate.exact("delta", delta)),
-        _standard_error(local, clients, categories),
+        categories=categories,
+        clients=clients,
+        local_epsilon=local,
+        epsilon=met if met > 0 else target,
+        delta=float(_validate.exact("delta", delta)),
+        standard_error=_standard_error(local, clients, categories),
     )
 
 

@@ -7,7 +7,13 @@ combined. It holds no data and no noise, so it may be stored, compared and publi
 """
 
 from fastdp import _public
-from fastdp.accounting.events._base import Event, NeighboringRelation, relation_of
+from fastdp.accounting.events._base import (
+    Event,
+    NeighboringRelation,
+    as_event,
+    check_relation,
+    relation_of,
+)
 from fastdp.accounting.events._choices import (
     ExponentialMechanismEvent,
     PermuteAndFlipEvent,
@@ -68,6 +74,8 @@ __all__ = [
     "TradeOffEvent",
     "TruncatedDiscreteLaplaceEvent",
     "ZCDPEvent",
+    "as_event",
+    "check_relation",
     "l2_sensitivity",
     "privacy_loss_from_pmf",
     "relation_of",

@@ -86,12 +86,7 @@ class Event:
         """Make the named fields exact positive rationals; check the relation."""
         for name in positive:
             self._set(name, _validate.positive(name, getattr(self, name)))
-        relation = getattr(self, "neighboring_relation", None)
-        if not isinstance(relation, NeighboringRelation):
-            raise DTypeError(
-                "neighboring_relation must be a NeighboringRelation, "
-                f"got {type(relation).__name__}"
-            )
+        check_relation(getattr(self, "neighboring_relation", None))
 
 
 def relation_of(event: Event) -> NeighboringRelation:
@@ -99,6 +94,32 @@ def relation_of(event: Event) -> NeighboringRelation:
     relation = event.neighboring_relation  # type: ignore[attr-defined]
     assert isinstance(relation, NeighboringRelation)
     return relation
+
+
+def check_relation(value: object) -> NeighboringRelation:
+    """Return `value`, which must be a neighboring relation."""
+    if not isinstance(value, NeighboringRelation):
+        raise DTypeError(
+            "neighboring_relation must be a NeighboringRelation, "
+            f"got {type(value).__name__}"
+        )
+    return value
+
+
+def as_event(name: str, value: object) -> Event:
+    """Return `value`, an event, or the event of one call of a mechanism.
+
+    A mechanism is what has a method `event`; it answers for the sensitivity and the
+    relation that it was calibrated for, or raises.
+    """
+    if isinstance(value, Event):
+        return value
+    event = None if isinstance(value, type) else getattr(value, "event", None)
+    if not callable(event):
+        raise DTypeError(
+            f"{name} must be an Event or a mechanism, got {type(value).__name__}"
+        )
+    return check_event(name, event())
 
 
 def check_event(name: str, value: object) -> Event:

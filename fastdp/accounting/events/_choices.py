@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
 from fastdp.accounting.events._base import Event, NeighboringRelation
 from fastdp.exceptions import ParameterError
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class RandomizedResponseEvent(Event):
     """One report of a randomizer whose privacy loss takes three values.
 
@@ -71,6 +71,7 @@ class ExponentialMechanismEvent(Event):
     """
 
     epsilon: Fraction
+    _: KW_ONLY
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
@@ -97,6 +98,7 @@ class PermuteAndFlipEvent(Event):
     """
 
     epsilon: Fraction
+    _: KW_ONLY
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:

@@ -130,7 +130,7 @@ class PoissonSampledEvent(_Wrapper):
         check_event("event", self.event)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class SampledWithoutReplacementEvent(_Wrapper):
     """An event on a uniform subset of fixed size.
 
@@ -161,7 +161,7 @@ class SampledWithoutReplacementEvent(_Wrapper):
         check_event("event", self.event)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class SampledWithReplacementEvent(_Wrapper):
     """An event on a sample drawn uniformly, one record at a time, with repetitions.
 

@@ -33,7 +33,7 @@ def l2_sensitivity(square: _validate.Real) -> Fraction:
     return sqrt_up(_validate.positive("square", square))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class LaplaceEvent(Event):
     """Continuous Laplace noise on every coordinate of an answer.
 
@@ -60,7 +60,7 @@ class LaplaceEvent(Event):
         self._check("sensitivity", "scale")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class DiscreteLaplaceEvent(Event):
     """Discrete Laplace noise, P(x) ~ exp(-|x|/scale), on integer coordinates.
 
@@ -87,7 +87,7 @@ class DiscreteLaplaceEvent(Event):
         self._check("sensitivity", "scale")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class TruncatedDiscreteLaplaceEvent(Event):
     """Discrete Laplace noise redrawn while it lies outside {-bound..bound}.
 
@@ -120,7 +120,7 @@ class TruncatedDiscreteLaplaceEvent(Event):
         object.__setattr__(self, "bound", bound)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class GaussianEvent(Event):
     """Continuous Gaussian noise on every coordinate of an answer.
 
@@ -148,7 +148,7 @@ class GaussianEvent(Event):
         self._check("sensitivity", "sigma")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class DiscreteGaussianEvent(Event):
     """Discrete Gaussian noise, P(x) ~ exp(-x^2/(2 sigma^2)), on integer coordinates.
 

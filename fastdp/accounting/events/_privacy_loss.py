@@ -39,7 +39,7 @@ _FARTHEST = 1 << 62
 _LOG_MOST = math.log1p(_ROUNDING)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class PrivacyLossEvent(Event):
     """Any mechanism that a discrete law of the privacy loss dominates.
 
@@ -76,7 +76,7 @@ class PrivacyLossEvent(Event):
     Randomized response that tells the truth in three of four cases:
 
     >>> log3 = 1.0986122886681098
-    >>> event = PrivacyLossEvent((-log3, log3), (0.25, 0.75))
+    >>> event = PrivacyLossEvent(losses=(-log3, log3), probabilities=(0.25, 0.75))
     >>> event.probabilities
     (Fraction(1, 4), Fraction(3, 4))
     """
@@ -148,10 +148,10 @@ def total(values: Sequence[Fraction]) -> Fraction:
 
 def privacy_loss_from_pmf(
     probabilities: npt.ArrayLike | Mapping[int, float],
+    *,
     interval: Real,
     lower_index: int = 0,
     infinity_mass: Real = 0,
-    *,
     addition: PrivacyLossEvent | None = None,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> PrivacyLossEvent:
@@ -186,21 +186,31 @@ def privacy_loss_from_pmf(
 
     Examples
     --------
-    >>> event = privacy_loss_from_pmf([0.25, 0, 0.75], 1.0986122886681098, -1)
+    >>> event = privacy_loss_from_pmf(
+    ...     [0.25, 0, 0.75], interval=1.0986122886681098, lower_index=-1
+    ... )
     >>> [float(x) for x in event.losses]
     [-1.0986122886681098, 1.0986122886681098]
     """
     step = _validate.positive("interval", interval)
     infinite = _validate.nonnegative("infinity_mass", infinity_mass)
-    law = _repaired(step, _masses(probabilities, lower_index), infinite)
+    losses, masses = _repaired(step, _masses(probabilities, lower_index), infinite)
     if addition is None:
-        return PrivacyLossEvent(*law, neighboring_relation=neighboring_relation)
+        return PrivacyLossEvent(
+            losses=losses,
+            probabilities=masses,
+            neighboring_relation=neighboring_relation,
+        )
     if not isinstance(addition, PrivacyLossEvent):
         raise DTypeError(
             f"addition must be a PrivacyLossEvent, got {type(addition).__name__}"
         )
     return PrivacyLossEvent(
-        *law, addition.losses, addition.probabilities, neighboring_relation
+        losses=losses,
+        probabilities=masses,
+        addition_losses=addition.losses,
+        addition_probabilities=addition.probabilities,
+        neighboring_relation=neighboring_relation,
     )
 
 

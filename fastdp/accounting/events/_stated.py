@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
 from fastdp import _validate
@@ -30,6 +30,7 @@ class PureDPEvent(Event):
     """
 
     epsilon: Fraction
+    _: KW_ONLY
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
@@ -37,7 +38,7 @@ class PureDPEvent(Event):
         self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class ApproximateDPEvent(Event):
     """Any mechanism that is (epsilon, delta)-differentially private.
 
@@ -91,6 +92,7 @@ class ZCDPEvent(Event):
     """
 
     rho: Fraction
+    _: KW_ONLY
     xi: Fraction = Fraction(0)
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -100,7 +102,7 @@ class ZCDPEvent(Event):
         self._set("xi", _validate.nonnegative("xi", self.xi))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class TCDPEvent(Event):
     """Any mechanism whose Renyi divergence of order a is at most rho a for a < omega.
 
@@ -130,7 +132,7 @@ class TCDPEvent(Event):
             raise ParameterError(f"omega must be > 1, got {self.omega!r}")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class RDPEvent(Event):
     """Any mechanism with bounds on its Renyi divergence at some orders.
 
@@ -184,6 +186,7 @@ class GDPEvent(Event):
     """
 
     mu: Fraction
+    _: KW_ONLY
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
@@ -191,7 +194,7 @@ class GDPEvent(Event):
         self._set("mu", _validate.nonnegative("mu", self.mu))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class TradeOffEvent(Event):
     """Any mechanism with a piecewise linear lower bound on its trade-off function.
 

@@ -87,7 +87,7 @@ class FrequencyOracle(Mechanism):
         """Bytes of one report."""
         return self._report_dtype.itemsize * (self._row[0] if self._row else 1)
 
-    def standard_error(self, users: int, frequency: Real = 0) -> float:
+    def standard_error(self, users: int, *, frequency: Real = 0) -> float:
         """Return the standard error that the estimate of a count will have.
 
         Parameters
@@ -104,7 +104,7 @@ class FrequencyOracle(Mechanism):
         """
         users = _validate.integer("users", users, 0)
         share = _validate.between("frequency", frequency, Fraction(0), Fraction(1))
-        return self._support.standard_error(users, share)
+        return self._support.standard_error(users, frequency=share)
 
     # --- release ------------------------------------------------------------------
 

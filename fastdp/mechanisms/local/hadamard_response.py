@@ -81,7 +81,7 @@ class HadamardResponse(FrequencyOracle):
     _order: int  # K
     _p: Fraction
 
-    def __init__(self, p: Real, categories: int, *, other: int | None = None) -> None:
+    def __init__(self, p: Real, *, categories: int, other: int | None = None) -> None:
         categories = check_categories(categories, MOST_CATEGORIES)
         other = check_other(other, categories)
         exact = _probabilities.checked_truth(p, 2)
@@ -105,7 +105,7 @@ class HadamardResponse(FrequencyOracle):
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: Real, categories: int, *, other: int | None = None
+        cls, epsilon: Real, *, categories: int, other: int | None = None
     ) -> HadamardResponse:
         """Return the mechanism that answers from the own half most often.
 
@@ -116,7 +116,9 @@ class HadamardResponse(FrequencyOracle):
         CalibrationError
             `epsilon` is so small that only the useless p = 1/2 is within it.
         """
-        return cls(_probabilities.truth_of(epsilon, 2), categories, other=other)
+        return cls(
+            _probabilities.truth_of(epsilon, 2), categories=categories, other=other
+        )
 
     @property
     def p(self) -> Fraction:
@@ -125,7 +127,7 @@ class HadamardResponse(FrequencyOracle):
 
     def event(self) -> RandomizedResponseEvent:
         """Return the event of one report; half of them lie in both or no half."""
-        return RandomizedResponseEvent(self._p / 2, (1 - self._p) / 2)
+        return RandomizedResponseEvent(p=self._p / 2, q=(1 - self._p) / 2)
 
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int

@@ -99,7 +99,7 @@ class LocalHashing(FrequencyOracle):
     _p: Fraction
 
     def __init__(
-        self, p: Real, buckets: int, categories: int, *, other: int | None = None
+        self, p: Real, *, buckets: int, categories: int, other: int | None = None
     ) -> None:
         categories = check_categories(categories, MOST_CATEGORIES)
         buckets = _check_buckets(buckets, categories)
@@ -130,8 +130,8 @@ class LocalHashing(FrequencyOracle):
     def from_epsilon(
         cls,
         epsilon: Real,
-        categories: int,
         *,
+        categories: int,
         buckets: int | None = None,
         other: int | None = None,
     ) -> LocalHashing:
@@ -160,7 +160,7 @@ class LocalHashing(FrequencyOracle):
             buckets = min(best, _most_buckets(categories))
         buckets = _check_buckets(buckets, categories)
         truth = _probabilities.truth_of(epsilon, buckets)
-        return cls(truth, buckets, categories, other=other)
+        return cls(truth, buckets=buckets, categories=categories, other=other)
 
     @property
     def p(self) -> Fraction:
@@ -181,7 +181,7 @@ class LocalHashing(FrequencyOracle):
         """Return the event of one report; where two values collide it loses nothing."""
         apart = 1 - self._collision
         wrong = (1 - self._p) / (self._buckets - 1)
-        return RandomizedResponseEvent(apart * self._p, apart * wrong)
+        return RandomizedResponseEvent(p=apart * self._p, q=apart * wrong)
 
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int

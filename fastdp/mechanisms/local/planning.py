@@ -25,7 +25,7 @@ _EQUAL = 1.01
 
 
 def best_frequency_oracle(
-    epsilon: Real, categories: int, users: int, *, other: int | None = None
+    epsilon: Real, *, categories: int, users: int, other: int | None = None
 ) -> FrequencyOracle:
     """Return the local mechanism whose estimates have the least variance.
 
@@ -69,9 +69,9 @@ def best_frequency_oracle(
     Examples
     --------
     >>> import fastdp
-    >>> type(fastdp.best_frequency_oracle(2, 4, users=10**6)).__name__
+    >>> type(fastdp.best_frequency_oracle(2, categories=4, users=10**6)).__name__
     'RandomizedResponse'
-    >>> m = fastdp.best_frequency_oracle(2, 1000, users=10**6)
+    >>> m = fastdp.best_frequency_oracle(2, categories=1000, users=10**6)
     >>> type(m).__name__, round(m.standard_error(10**6))
     ('LocalHashing', 851)
     """
@@ -81,7 +81,7 @@ def best_frequency_oracle(
     other = check_other(other, categories)
     mean = Fraction(1, categories)
     candidates = [
-        (oracle.standard_error(users, mean) ** 2, oracle)
+        (oracle.standard_error(users, frequency=mean) ** 2, oracle)
         for oracle in _within(epsilon, categories, other)
     ]
     limit = _EQUAL * min(variance for variance, _ in candidates)
@@ -92,15 +92,23 @@ def best_frequency_oracle(
 def _within(epsilon: Real, categories: int, other: int | None) -> list[FrequencyOracle]:
     """Return the mechanisms for these parameters, those left out that are useless."""
     makers: list[Callable[[], FrequencyOracle]] = [
-        lambda: RandomizedResponse.from_epsilon(epsilon, categories, other=other)
+        lambda: RandomizedResponse.from_epsilon(
+            epsilon, categories=categories, other=other
+        )
     ]
     if categories <= MOST_CATEGORIES:
         makers += [
-            lambda: HadamardResponse.from_epsilon(epsilon, categories, other=other),
-            lambda: LocalHashing.from_epsilon(epsilon, categories, other=other),
-            lambda: UnaryEncoding.from_epsilon(epsilon, categories, other=other),
+            lambda: HadamardResponse.from_epsilon(
+                epsilon, categories=categories, other=other
+            ),
+            lambda: LocalHashing.from_epsilon(
+                epsilon, categories=categories, other=other
+            ),
             lambda: UnaryEncoding.from_epsilon(
-                epsilon, categories, symmetric=True, other=other
+                epsilon, categories=categories, other=other
+            ),
+            lambda: UnaryEncoding.from_epsilon(
+                epsilon, categories=categories, symmetric=True, other=other
             ),
         ]
     found, refusal = [], None

@@ -91,7 +91,7 @@ class RandomizedResponse(FrequencyOracle):
     _p: Fraction
 
     def __init__(
-        self, p: Real, categories: int = 2, *, other: int | None = None
+        self, p: Real, *, categories: int = 2, other: int | None = None
     ) -> None:
         categories = check_categories(categories, MOST_ANSWERS)
         other = check_other(other, categories)
@@ -117,7 +117,7 @@ class RandomizedResponse(FrequencyOracle):
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: Real, categories: int = 2, *, other: int | None = None
+        cls, epsilon: Real, *, categories: int = 2, other: int | None = None
     ) -> RandomizedResponse:
         """Return the mechanism that tells the truth most often within `epsilon`.
 
@@ -130,7 +130,9 @@ class RandomizedResponse(FrequencyOracle):
         """
         categories = check_categories(categories, MOST_ANSWERS)
         return cls(
-            _probabilities.truth_of(epsilon, categories), categories, other=other
+            _probabilities.truth_of(epsilon, categories),
+            categories=categories,
+            other=other,
         )
 
     @property
@@ -140,7 +142,7 @@ class RandomizedResponse(FrequencyOracle):
 
     def event(self) -> RandomizedResponseEvent:
         """Return the event of one report."""
-        return RandomizedResponseEvent(self._support.own, self._support.cross)
+        return RandomizedResponseEvent(p=self._support.own, q=self._support.cross)
 
     @_core.zero_on_failure
     def release(

@@ -64,7 +64,9 @@ class ShuffledResponse(Mechanism):
     --------
     >>> import numpy as np
     >>> import fastdp
-    >>> m = fastdp.ShuffledResponse.from_epsilon_delta(0.5, 1e-6, 10_000)
+    >>> m = fastdp.ShuffledResponse.from_epsilon_delta(
+    ...     epsilon=0.5, delta=1e-6, clients=10_000
+    ... )
     >>> m.epsilon(delta=1e-6) <= 0.5 < m.local.epsilon()
     True
     >>> reports = m.release(np.arange(10_000) % 5 == 0)
@@ -81,13 +83,13 @@ class ShuffledResponse(Mechanism):
     def __init__(
         self,
         p: Real,
+        *,
         clients: int,
         categories: int = 2,
-        *,
         other: int | None = None,
     ) -> None:
         count = _validate.integer("clients", clients, 1)
-        local = RandomizedResponse(p, categories, other=other)
+        local = RandomizedResponse(p, categories=categories, other=other)
         self._freeze(
             _arguments=(
                 ("p", _validate.plain(local.p)),
@@ -102,11 +104,11 @@ class ShuffledResponse(Mechanism):
     @classmethod
     def from_epsilon_delta(
         cls,
+        *,
         epsilon: Real,
         delta: Real,
         clients: int,
         categories: int = 2,
-        *,
         other: int | None = None,
     ) -> ShuffledResponse:
         """Return the mechanism that tells the truth most often within a central target.
@@ -125,10 +127,14 @@ class ShuffledResponse(Mechanism):
         """
         from fastdp.accounting.amplification import shuffled_local_epsilon
 
-        local = shuffled_local_epsilon(epsilon, delta, clients, categories=categories)
+        local = shuffled_local_epsilon(
+            epsilon=epsilon, delta=delta, clients=clients, categories=categories
+        )
         # (truth beyond probabilities of 64 bits is not drawn: e^-40 is below them)
-        own = RandomizedResponse.from_epsilon(min(local, 40.0), categories, other=other)
-        return cls(own.p, clients, categories, other=other)
+        own = RandomizedResponse.from_epsilon(
+            min(local, 40.0), categories=categories, other=other
+        )
+        return cls(own.p, clients=clients, categories=categories, other=other)
 
     @property
     def p(self) -> Fraction:
@@ -166,8 +172,8 @@ class ShuffledResponse(Mechanism):
         from fastdp.accounting.amplification import shuffled_event
 
         return shuffled_event(
-            self._local.epsilon(),
-            self._clients,
+            local_epsilon=self._local.epsilon(),
+            clients=self._clients,
             categories=self.categories,
             points=points,
         )
@@ -188,7 +194,10 @@ class ShuffledResponse(Mechanism):
         from fastdp.accounting.amplification import shuffled_epsilon
 
         return shuffled_epsilon(
-            self._local.epsilon(), self._clients, delta, categories=self.categories
+            local_epsilon=self._local.epsilon(),
+            clients=self._clients,
+            delta=delta,
+            categories=self.categories,
         )
 
     def delta(self, epsilon: Real) -> float:
@@ -202,7 +211,10 @@ class ShuffledResponse(Mechanism):
         from fastdp.accounting.amplification import shuffled_delta
 
         return shuffled_delta(
-            self._local.epsilon(), self._clients, epsilon, categories=self.categories
+            local_epsilon=self._local.epsilon(),
+            clients=self._clients,
+            epsilon=epsilon,
+            categories=self.categories,
         )
 
     def release(

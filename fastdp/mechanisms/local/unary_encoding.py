@@ -99,7 +99,7 @@ class UnaryEncoding(FrequencyOracle):
     _q: Fraction
 
     def __init__(
-        self, p: Real, q: Real, categories: int, *, other: int | None = None
+        self, *, p: Real, q: Real, categories: int, other: int | None = None
     ) -> None:
         categories = check_categories(categories, MOST_CATEGORIES)
         other = check_other(other, categories)
@@ -133,8 +133,8 @@ class UnaryEncoding(FrequencyOracle):
     def from_epsilon(
         cls,
         epsilon: Real,
-        categories: int,
         *,
+        categories: int,
         symmetric: bool = False,
         other: int | None = None,
     ) -> UnaryEncoding:
@@ -164,7 +164,7 @@ class UnaryEncoding(FrequencyOracle):
         categories = check_categories(categories, MOST_CATEGORIES)
         truth = _probabilities.truth_of(epsilon, 2, shares=2 if symmetric else 1)
         p = truth if symmetric else Fraction(1, 2)
-        return cls(p, 1 - truth, categories, other=other)
+        return cls(p=p, q=1 - truth, categories=categories, other=other)
 
     @property
     def p(self) -> Fraction:
@@ -179,7 +179,7 @@ class UnaryEncoding(FrequencyOracle):
     def event(self) -> RandomizedResponseEvent:
         """Return the event of one row."""
         p, q = self._p, self._q
-        return RandomizedResponseEvent(p * (1 - q), q * (1 - p))
+        return RandomizedResponseEvent(p=p * (1 - q), q=q * (1 - p))
 
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
