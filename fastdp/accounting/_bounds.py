@@ -22,6 +22,11 @@ _BOUNDS = {
         "losses outside the window by Chernoff",
         "rounding of the transforms",
     ),
+    "atoms": (
+        "all sums of losses in cells, merged or split to their ends (theorem 17)",
+        "mass beyond all cells, counted as infinite losses or left out",
+        "rounding of losses outward, of masses counted (theorem 18)",
+    ),
     "chernoff": ("exponential moments, from above only",),
 }
 
@@ -37,6 +42,10 @@ _REASONS = {
     "grid": (
         "a contour needs too many nodes, for few steps or losses without a density, "
         "and laws on a grid differ by the square of its step, which memory limits"
+    ),
+    "atoms": (
+        "a contour needs too many nodes or digits, and bounds by cells differ by the "
+        "square of their widths, which time limits (effort= gives more)"
     ),
     "chernoff": (
         "a contour needs too many nodes or digits and a grid too many points, or the "
@@ -101,6 +110,13 @@ class Bracket:
         """Return what both prove, with the narrower one's estimate and method."""
         own = self.upper - self.lower
         return self.meet(other) if other.upper - other.lower < own else other.meet(self)
+
+    def below(self, bound: float) -> Bracket:
+        """Return the bracket with another upper bound, if that is the smaller one."""
+        if bound >= self.upper:
+            return self
+        low = min(self.lower, bound)
+        return Bracket(low, min(self.estimate, bound), bound, self.method)
 
     def certificate(self, aim: float, relative: bool = True) -> Certificate:
         """Return the method with the width: of a logarithm, that of the number."""

@@ -30,8 +30,9 @@ from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribut
 from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._pld.steps import Step
 from fastdp.accounting._pld.trade_off import ProfileTradeOff
+from fastdp.accounting._response import pure_epsilon_at
 from fastdp.accounting.events import Event
-from fastdp.exceptions import UnsupportedEventError
+from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 __all__ = [
     "Bounds",
@@ -62,9 +63,10 @@ class Bounds(NamedTuple):
     certificate : Certificate
         How the bounds were got: a string, "closed form", "contour" (the integral of
         docs/proofs/numerical_accounting.md), "grid" (laws on a grid of losses, one
-        worse and one better), "sum" (over all sums of few losses), "two laws" (where
-        a step is known by bounds only) or "chernoff" (the bound of Renyi divergences:
-        all that is proved where the others are too costly). Its `bounds` name what was
+        worse and one better), "atoms" (sums of losses in cells of any width), "sum"
+        (over all sums of few losses), "two laws" (where a step is known by bounds only)
+        or "chernoff" (the bound of Renyi divergences: all that is proved where the
+        others are too costly). Its `bounds` name what was
         bounded; its `shortfall` says why where the relative width is not what is aimed
         at: 1e-10 for many steps of sampled Gaussian noise, 1e-6 otherwise.
     """
@@ -142,7 +144,9 @@ class PLDAccountant(CurveReadings[State]):
 
     # ---- bounds from both sides ----------------------------------------------------
 
-    def epsilon_bounds(self, delta: Real, *, check: bool = False) -> Bounds:
+    def epsilon_bounds(
+        self, delta: Real, *, check: bool = False, effort: Real = 1
+    ) -> Bounds:
         """Return bounds of the least epsilon that holds at `delta`.
 
         Parameters
@@ -153,17 +157,20 @@ class PLDAccountant(CurveReadings[State]):
             Whether a second, independent method is asked as well (contour and grid
             check each other): what is returned is what both prove, and the
             certificate names them, or says that there was no second one.
+        effort : int, float, Fraction or Decimal
+            >= 1. The default answers within about a second and says by its
+            certificate how wide the bounds are; time grows with effort, widths of
+            atoms fall with it, and from 10 on every method is tried.
 
         Returns
         -------
         Bounds
-            `upper` is what `epsilon` returns, or above it where a sum of pure
-            epsilons is the smaller bound.
+            With the default effort `upper` is what `epsilon` returns.
 
         Raises
         ------
         DTypeError, ParameterError
-            delta is out of its domain.
+            delta or effort is out of its domain.
         CertificateError
             Both methods' bounds hold and contradict each other: a mistake in fastdp.
 
@@ -178,8 +185,14 @@ class PLDAccountant(CurveReadings[State]):
         """
         d = _validate.open_unit("delta", delta)
         require_bool("check", check)
-        state = self._snapshot()[0]
-        return _shown(state.epsilon(d, check), state.aim)
+        work = _validate.positive("effort", effort)
+        if work < 1:
+            raise ParameterError(f"effort must be >= 1, got {effort!r}")
+        state, pure = self._snapshot()
+        found = state.epsilon(d, check, float_down(work))
+        if pure is not None:
+            found = found.below(pure_epsilon_at(pure, d))
+        return _shown(found, state.aim)
 
     def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of ln delta(epsilon), which reach far below the least double.

@@ -495,7 +495,7 @@ def test_rates_below_doubles_still_cost_something():
     known = accountant((PoissonSampledEvent(Fraction(1, 10**400), PureDPEvent(1)), 1))
     assert known.ln_delta_bounds(0).upper >= -400 * math.log(10) + math.log(0.46)
     assert known.ln_delta_bounds(0).lower == -math.inf
-    assert known.epsilon_bounds(1e-300).upper > 0
+    assert known.epsilon_bounds(Fraction(1, 10**420)).upper > 0
 
 
 EXTREMES = [

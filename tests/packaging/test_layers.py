@@ -183,7 +183,7 @@ FLOORS = {
         *("conversions", "events", "groups"),
     ),
     "laws and engines": (
-        *("_pld", "_renyi", "_trade_off", "_trade_off_functions"),
+        *("_atoms", "_pld", "_renyi", "_trade_off", "_trade_off_functions"),
         *("_two_point", "_two_point_grid"),
     ),
     "facts": ("_facts",),

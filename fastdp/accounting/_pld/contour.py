@@ -68,6 +68,9 @@ class Contour:
         Too many nodes are needed.
     """
 
+    #: Most nodes of the sum.
+    _most_nodes = _MOST_NODES
+
     def __init__(
         self,
         composition: Composition,
@@ -148,7 +151,7 @@ class Contour:
             log_bound = np.append(log_bound, composition.log_envelope(self.theta, more))
             if log_bound[-1] < log_allowed - 2 - math.log(y[-1]):
                 break
-            if y[-1] > 64 * _MOST_NODES * self._step:
+            if y[-1] > 64 * self._most_nodes * self._step:
                 break
             first += _CELLS
         # Differences of arc tangents, without cancellation.
@@ -157,7 +160,7 @@ class Contour:
         cells = bound[:-1] * angle / self.theta
         beyond = np.append(np.cumsum(cells[::-1])[::-1], 0.0) + bound[-1] / y[-1]
         enough = np.flatnonzero(beyond <= math.exp(log_allowed))
-        if enough.size == 0 or y[enough[0]] > _MOST_NODES * self._step:
+        if enough.size == 0 or y[enough[0]] > self._most_nodes * self._step:
             raise TooCostlyError
         self._beyond = float(beyond[enough[0]]) * (1 + 1e-9)
         return _rounded_up(y[enough[0]] / self._step)

@@ -10,6 +10,12 @@ import math
 
 import numpy as np
 
+from fastdp.accounting._atoms.bounds import (
+    BOTH,
+    Wanted,
+    epsilon_bounds,
+    log_delta_bounds,
+)
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.contour import Chernoff, Contour, TooCostlyError
@@ -30,18 +36,31 @@ _SPAN = 3.0
 #: What is wider than this (relatively, for epsilon) is tried on a grid.
 _WIDE = 1e-7
 
-#: Of so few steps a grid is tried before more digits, and this relative width will do.
+#: With at most this many steps a grid is tried first; this relative width will do.
 _FEWEST, _FIT = 4, 9e-7
 
-#: And so is, in more digits, what is wider than this where every step is repeated.
+#: What contours in more digits may cost by default, in seconds or so; the effort from
+#: which on everything is tried.
+_CHEAP, _EVERYTHING = 0.12, 10.0
+
+#: Different steps up to which a grid is tried, if none is a sample with a density.
+_FEW_KINDS = 4
+
+#: If every step repeats at least _MANY times, refine anything wider than _NARROW.
 _NARROW, _MANY = 1e-10, 100
 
-#: How far a contour is given up for later points that was too costly, likewise.
+#: After a contour proves too costly, skip it for points this close, likewise.
 _NEARBY = 0.4
 
 #: ln of deltas that are not looked at closely: mostly of the direction that does not
 #: matter.
 _DEEP = -2000.0
+
+#: ln of deltas that doubles do not bear.
+_DEEPEST = -700.0
+
+#: Stretches of a profile that atoms read, and how much ln delta falls in one.
+_STRETCHES_READ, _STRETCH = 4, 12.0
 
 #: Points of a profile from which on a grid is summed up for all of them.
 _FEW = 8
@@ -75,11 +94,19 @@ class Direction:
 
     # ---- epsilon -------------------------------------------------------------------
 
-    def epsilon(self, log_delta: tuple[float, float], enough: float = 0.0) -> Bracket:
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
+    ) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
         `log_delta` are bounds of ln delta: the lower one is what has to be met. What
-        is found not to be above `enough` is not bracketed more closely.
+        is found not to be above `enough` is not bracketed more closely. By default
+        only what takes a fraction of a second is tried; more `effort` tries more.
+        Where one side alone is `wanted`, the other may be left wide.
         """
         target = log_delta[0]
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
@@ -92,27 +119,59 @@ class Direction:
                 self.composition, self._chernoff, upper, log_delta, enough
             )
             best = best.meet(found)
+            feasible = True
         except TooCostlyError:
+            feasible = False
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             best = best.meet(Bracket(0.0, guess, upper, "chernoff"))
-        narrow = best.upper - best.lower <= _NARROW * best.upper
-        if narrow or best.upper <= enough:
+        if _width(best) <= _NARROW or best.upper <= enough:
             return best
         few = sum(n for _, n in self.composition.steps) <= _FEWEST
-        if few and best.upper - best.lower > _FIT * best.upper:
-            best = self._by_grid(best, log_delta)
+        every = effort >= _EVERYTHING
+        if few or every:
+            best = self._by_grid(best, log_delta, every)
         aim = _FIT if few else self._aim()
-        if best.upper - best.lower > aim * best.upper:
-            best = self._by_precise(best, log_delta)
-        if not few and best.upper - best.lower > _WIDE * best.upper:
-            best = self._by_grid(best, log_delta)
+        if _width(best) > max(aim, _FIT):
+            many = len(self.composition.steps) > _FEW_KINDS and not every
+            sides = wanted if many else BOTH
+            best = self._by_atoms(best, log_delta, enough, effort, sides)
+            if sides != BOTH:
+                return best
+        tried = feasible or every
+        if tried and _width(best) > aim and best.upper > enough:
+            best = self._by_precise(best, log_delta, effort)
+        if _width(best) > _WIDE and best.upper > enough and self._suits_grid():
+            best = self._by_grid(best, log_delta, every)
         return best
 
-    def _by_grid(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
+    def _suits_grid(self) -> bool:
+        """Whether few grids are likely to say more than atoms did."""
+        kinds = [loss for loss, _ in self.composition.steps]
+        sampled = any(isinstance(loss, SampledGaussianLoss) for loss in kinds)
+        return len(kinds) <= _FEW_KINDS and not sampled
+
+    def _by_atoms(
+        self,
+        best: Bracket,
+        log_delta: tuple[float, float],
+        enough: float,
+        effort: float,
+        wanted: Wanted,
+    ) -> Bracket:
+        """Return what laws of atoms prove as well, where that is feasible."""
+        steps = self.composition.steps
+        try:
+            return best.meet(epsilon_bounds(steps, log_delta, enough, effort, wanted))
+        except OverflowError:
+            return best
+
+    def _by_grid(
+        self, best: Bracket, log_delta: tuple[float, float], every: bool
+    ) -> Bracket:
         """Return what laws on a grid prove as well, where that is feasible."""
-        tilts, again = list(_TILTS), True
-        while tilts and best.upper - best.lower > _FIT * best.upper:
+        tilts, again = list(_TILTS) if every else [_TILTS[0]], every
+        while tilts and _width(best) > _FIT:
             place = best.estimate or best.upper / 2
             try:
                 grid = self._grid(place, log_delta[0], tilts.pop(0))
@@ -147,7 +206,9 @@ class Direction:
         fewest = min((n for _, n in self.composition.steps), default=0)
         return _NARROW if fewest >= _MANY else _WIDE
 
-    def _by_precise(self, best: Bracket, log_delta: tuple[float, float]) -> Bracket:
+    def _by_precise(
+        self, best: Bracket, log_delta: tuple[float, float], effort: float
+    ) -> Bracket:
         """Return what the integral in more digits proves, or `best` where it cannot."""
         epsilon, target = best.estimate or best.upper, log_delta[0]
         search = Search(log_delta, best.upper)
@@ -157,7 +218,7 @@ class Direction:
             if best.upper - best.lower > 0.1 * best.upper:
                 epsilon = min(epsilon, self._without_tails(search, target))
             for _ in range(4):
-                contour = self._precise(epsilon, target)
+                contour = self._precise(epsilon, target, effort)
                 epsilon = search.root_anywhere(contour, epsilon)
                 search.widen(contour, epsilon)
                 method = "contour"
@@ -175,8 +236,15 @@ class Direction:
         search.upper = min(search.upper, max(0.0, bound) * (1 + 1e-12))
         return max(0.0, chernoff.best_epsilon(target - _GAP)[1])
 
-    def _precise(self, epsilon: float, log_delta: float) -> PreciseContour:
+    def _precise(
+        self, epsilon: float, log_delta: float, effort: float = 1.0
+    ) -> PreciseContour:
         """Return the cheapest contour in more digits, with or without cut tails."""
+        if effort < _EVERYTHING:
+            most = _CHEAP * effort
+            return PreciseContour(
+                self.composition, self._chernoff, epsilon, log_delta, most
+            )
         found = []
         for stretch in _STRETCHES:
             composition, chernoff = self._cut(log_delta, stretch)
@@ -240,19 +308,58 @@ class Direction:
                 at += part.size
         if epsilons.size < _FEW:
             results = [
-                self._more_digits(e, found)
+                self._more_digits(e, self._in_atoms(e, found))
                 for e, found in zip(epsilons.tolist(), results, strict=True)
             ]
-        return self._narrowed(epsilons, results)
+        results = self._narrowed(epsilons, results)
+        if epsilons.size >= _FEW:
+            results = self._settled(epsilons, results)
+        return results
 
-    def _more_digits(self, epsilon: float, found: Bracket) -> Bracket:
+    def _in_atoms(self, epsilon: float, found: Bracket, effort: float = 1.0) -> Bracket:
+        """Return the bracket of ln delta that atoms narrow, where it is wide."""
+        if found.upper - found.lower <= _FIT or found.upper < _DEEPEST:
+            return found
+        steps = self.composition.steps
+        try:
+            return found.narrowed(
+                log_delta_bounds(steps, np.array([epsilon]), effort)[0]
+            )
+        except OverflowError:
+            return found
+
+    def _settled(self, epsilons: Floats, results: list[Bracket]) -> list[Bracket]:
+        """Read from atoms what has no lower bound, a few stretches of it."""
+        for _ in range(_STRETCHES_READ):
+            open_ = [
+                i
+                for i, found in enumerate(results)
+                if found.lower == -math.inf and found.upper > _DEEPEST
+            ]
+            if not open_:
+                break
+            level = results[open_[0]].upper
+            part = [i for i in open_ if results[i].upper > level - _STRETCH]
+            try:
+                read = log_delta_bounds(self.composition.steps, epsilons[part])
+            except OverflowError:
+                break
+            for i, bracket in zip(part, read, strict=True):
+                results[i] = results[i].narrowed(bracket)
+            if results[open_[0]].lower == -math.inf:
+                break
+        return results
+
+    def _more_digits(
+        self, epsilon: float, found: Bracket, effort: float = 1.0
+    ) -> Bracket:
         """Return the bracket of ln delta that more digits prove, if it is narrower."""
         level = found.upper
         for _ in range(4):
             if found.upper - found.lower <= _WIDE or level < _DEEP:
                 break
             try:
-                contour = self._precise(epsilon, level)
+                contour = self._precise(epsilon, level, effort)
             except (TooCostlyError, OverflowError):
                 break
             new = contour.log_deltas(np.array([epsilon]))[0]
@@ -299,6 +406,13 @@ class Direction:
         level = min(0.0, bound) + _GAP
         contour = Contour(self.composition, self._chernoff, epsilon, level)
         return contour, epsilon + _SPAN / contour.theta
+
+
+def _width(found: Bracket) -> float:
+    """Return the relative width."""
+    if found.upper == found.lower:
+        return 0.0
+    return (found.upper - found.lower) / found.upper
 
 
 def _chernoff(bound: float) -> Bracket:

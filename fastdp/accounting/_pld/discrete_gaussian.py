@@ -14,6 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from fastdp.accounting._atoms.law import Law
+from fastdp.accounting._atoms.listed import in_cells, listed_law
+from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
 from fastdp.accounting._pld.memory import numbers
@@ -24,6 +27,9 @@ _WIDE = 16
 
 #: Of a narrow law integers within so many deviations (and a few) are kept.
 _REACH = 12.0
+
+#: ln of the least tail of a list.
+_LEAST_TAIL = -700.0
 
 #: Most integers whose losses are listed.
 _MOST = numbers(128)
@@ -104,6 +110,15 @@ class DiscreteGaussianLoss(Loss):
 
     def _losses(self, x: Floats) -> Floats:
         return np.asarray(float(self.unit) * (2 * x - self.shift))
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the list without far tails, in cells where it is long."""
+        atoms = self.atoms(max(log_tail, _LEAST_TAIL))
+        lost = float(atoms.lost) * (1 + 4 * U)
+        law = listed_law(
+            atoms.losses, atoms.masses, upper, blur=atoms.blur, error=1e-13, lost=lost
+        )
+        return in_cells(law, cost, cells, upper)
 
     def reach(self, log_tail: float) -> float:
         """Return how far noise reaches but for a mass below exp(log_tail)."""

@@ -12,11 +12,14 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from fastdp.accounting._atoms.law import Law
+from fastdp.accounting._atoms.listed import listed_law
+from fastdp.accounting._atoms.plan import Cost, spread
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.grid import Cells, cells_of
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
@@ -25,6 +28,9 @@ from fastdp.accounting._pld.simple_losses import ScatteredLoss, TiltedAtoms
 
 #: Cells of the inner loss from which the cumulants are bounded.
 _CELLS = 4096
+
+#: Points on which costs are looked at.
+_POINTS = 2001
 
 #: Most cells of a grid.
 _MOST = numbers(128)
@@ -93,6 +99,33 @@ class IntervalLoss(Loss):
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law, by a quadrature that suits the y asked for."""
         return _TiltedInterval(self, theta)
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells of the inner loss, merged or split there."""
+        e = float(self.epsilon)
+        edges = np.linspace(-e, e, cells + 1)
+        if cost is not None:
+            fine = np.linspace(-e, e, _POINTS)
+            value = self._seen_loss(fine)
+            mass = self._density(fine) * (fine[1] - fine[0])
+            found = spread(value, mass, cost(value), cells)
+            edges = np.interp(found, value, fine)
+        edges = np.unique(np.concatenate([[-e, 0.0, e], np.clip(edges, -e, e)]))
+        found_law = seen(self._inner(edges, upper), self.rate, self.view)
+        losses, masses = found_law.losses, found_law.masses
+        law = listed_law(losses, masses, upper, blur=found_law.blur, error=1e-13)
+        return replace(law, listed=False)
+
+    def _seen_loss(self, inner: Floats) -> Floats:
+        """Return the sample's loss of inner losses, ascending with them."""
+        high = sampled_loss(self.rate, inner)[0]
+        low = -sampled_loss(self.rate, -inner)[0]
+        match self.view:
+            case View.REMOVAL:
+                return high
+            case View.ADDITION:
+                return low
+        return np.asarray(np.where(inner > 0, high, low))
 
     def quadrature(self, order: float) -> ScatteredLoss:
         """Return nodes that serve moments of complex orders up to this modulus.

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from fastdp.accounting._atoms.law import Law
+    from fastdp.accounting._atoms.plan import Cost
     from fastdp.accounting._pld.batches import Batch
 
 Floats = npt.NDArray[np.float64]
@@ -111,6 +113,18 @@ class Loss(ABC):
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the law tilted at `theta`, good enough for `count` steps."""
 
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law in about so many cells, placed where a blur costs most.
+
+        Tails of a mass of e^log_tail may be lost (upper) or left out (lower).
+
+        Raises
+        ------
+        OverflowError
+            The loss is not known by cells, or needs too many.
+        """
+        raise OverflowError("a loss that is not known by cells")
+
 
 # ---- Gaussian noise ----------------------------------------------------------------
 
@@ -132,6 +146,14 @@ class GaussianLoss(Loss):
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law, a Gaussian one."""
         return _TiltedGaussian(self.square, theta)
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells: that of a sample that holds every record."""
+        from fastdp.accounting._pld.sampled_law import sampled_law
+        from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+
+        whole = SampledGaussianLoss(1.0, 1 / math.sqrt(self.square), removal=True)
+        return sampled_law(whole, cost, cells, upper, log_tail)
 
 
 class _TiltedGaussian(Tilted):

@@ -36,7 +36,7 @@ from fastdp.accounting.events._privacy_loss import total
 _PURE = (Fraction(1, 10**9), Fraction(500))
 
 #: Sampling rates below this likewise.
-_LEAST_RATE = Fraction(1, 10**12)
+_LEAST_RATE = Fraction(1, 10**18)
 
 #: Standard deviations from which on discrete noise is read by the laws around it.
 _EXACT = 1 << 20

@@ -30,8 +30,8 @@ _AIM = 34.0
 #: Largest ln of how far delta may be below the terms of its sum.
 _MOST_LOST = 650.0
 
-#: Most of what a contour may cost, in seconds or so.
-_MOST_COST = 4.0
+#: Nodes that cost about a second, or more, and what is allowed at most.
+_NODES, _COSTLY = 20_000, 4.0
 
 #: Relative allowance for `GaussianLoss.square`, a sum of doubles.
 _SQUARE = Fraction(1, 10**12)
@@ -48,6 +48,8 @@ class PreciseContour(Contour):
         The composition's bounds.
     epsilon, log_delta : float
         About where the profile is to be read.
+    most_cost : float, optional
+        What the contour may cost, in seconds or so.
 
     Raises
     ------
@@ -61,6 +63,7 @@ class PreciseContour(Contour):
         chernoff: Chernoff,
         epsilon: float,
         log_delta: float,
+        most_cost: float = _COSTLY,
     ) -> None:
         self._steps = [
             (loss, n)
@@ -75,12 +78,13 @@ class PreciseContour(Contour):
         cut = [(loss, n) for loss, n in self._steps if isinstance(loss, CutSampledLoss)]
         self._lost = sum(n * math.exp(loss.log_lost) for loss, n in cut) * (1 + 1e-9)
         self._square = Fraction(sum(squares))
+        self._most_nodes = min(Contour._most_nodes, int(_NODES * most_cost))
         try:
             self._plan(composition, chernoff, epsilon, log_delta)
             self._measure()
         except OverflowError as error:
             raise TooCostlyError from error
-        if self.cost > _MOST_COST:
+        if self.cost > most_cost:
             raise TooCostlyError
 
     # ---- planning ------------------------------------------------------------------

@@ -13,7 +13,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from fastdp.accounting._pld.losses import (
     sup_sinc,
 )
 from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
+
+if TYPE_CHECKING:
+    from fastdp.accounting._atoms.law import Law
+    from fastdp.accounting._atoms.plan import Cost
 
 #: -ln of what the quadrature of one step may err by, before the number of steps.
 _AIM = 42.0
@@ -115,6 +119,12 @@ class SampledGaussianLoss(Loss):
         return np.asarray(
             -x * x / (2 * s * s) - math.log(s) - 0.5 * math.log(2 * math.pi)
         )
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells of x."""
+        from fastdp.accounting._pld.sampled_law import sampled_law
+
+        return sampled_law(self, cost, cells, upper, log_tail)
 
     def nodes(
         self, least: float, most: float, aim: float, shift: float, damping: float

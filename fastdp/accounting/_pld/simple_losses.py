@@ -10,6 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from fastdp.accounting._atoms.law import Law
+from fastdp.accounting._atoms.listed import in_cells, listed_law
+from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.batches import one_less_sinc
 from fastdp.accounting._pld.losses import (
     Complexes,
@@ -52,6 +55,13 @@ class _Atoms(Loss):
         error = U * (losses.size + 40 + 8 * t * largest) + self.blur * t
         error = error + self.mass_error
         return value, error + 4 * U * np.abs(value)
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the list, in cells where it is long."""
+        masses = np.exp(self.log_masses)
+        error = self.mass_error + 4 * U * float(np.abs(self.log_masses).max())
+        law = listed_law(self.losses, masses, upper, blur=self.blur, error=error)
+        return in_cells(law, cost, cells, upper)
 
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law, of the same values."""
@@ -212,6 +222,13 @@ class LaplaceLoss(Loss):
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law: two atoms and an exponential density."""
         return _TiltedLaplace(self, theta)
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells: that of a sample that holds every record."""
+        from fastdp.accounting._pld.interval_loss import IntervalLoss, View
+
+        whole = IntervalLoss(self.epsilon, self.ends, Fraction(1), View.REMOVAL)
+        return whole.law(cost, cells, upper, log_tail)
 
 
 class _TiltedLaplace(Tilted):

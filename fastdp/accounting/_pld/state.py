@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp.accounting import _zcdp
+from fastdp.accounting._atoms.bounds import BOTH, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
 from fastdp.accounting._pld.check import Checked
@@ -57,9 +58,33 @@ class Between:
         low, high = self.lower.log_deltas(epsilons), self.upper.log_deltas(epsilons)
         return [_between(a, b) for a, b in zip(low, high, strict=True)]
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+    ) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        return _between(self.lower.epsilon(log_delta), self.upper.epsilon(log_delta))
+        high = _read(self.upper, log_delta, enough, effort, Wanted(False, True))
+        if high.upper <= enough:
+            return high
+        low = _read(self.lower, log_delta, 0.0, effort, Wanted(True, False))
+        return _between(low, high)
+
+
+def _read(
+    profile: Profile,
+    log_delta: tuple[float, float],
+    enough: float,
+    effort: float,
+    wanted: Wanted = BOTH,
+) -> Bracket:
+    """Bound epsilon by a profile of any kind; closed forms need no effort."""
+    if isinstance(profile, Direction):
+        return profile.epsilon(log_delta, enough, effort, wanted)
+    if isinstance(profile, Between):
+        return profile.epsilon(log_delta, enough, effort)
+    return profile.epsilon(log_delta)
 
 
 def _between(low: Bracket, high: Bracket) -> Bracket:
@@ -190,27 +215,31 @@ class State:
     # ---- readings ------------------------------------------------------------------
 
     @_quiet
-    def epsilon(self, delta: Fraction, check: bool = False) -> Bracket:
+    def epsilon(
+        self, delta: Fraction, check: bool = False, effort: float = 1.0
+    ) -> Bracket:
         """Bound the least epsilon at `delta`, of both directions."""
         found: list[Bracket] = []
         for side, profile in self._sides(None):
             read = checked(side, profile) if check else profile
             least = max((one.lower for one in found), default=0.0)
-            found.append(self._epsilon(side, read, delta, least))
+            found.append(self._epsilon(side, read, delta, least, effort))
         return _largest(found)
 
     def _epsilon(
-        self, side: Side, profile: Profile, delta: Fraction, enough: float
+        self,
+        side: Side,
+        profile: Profile,
+        delta: Fraction,
+        enough: float,
+        effort: float,
     ) -> Bracket:
         """Bound the epsilon of one direction; below `enough` not closely."""
         low, high = _targets(side.kept, delta)
         if low is None or high is None:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
-        if isinstance(profile, Direction):
-            found = profile.epsilon((low, high), enough)
-        else:
-            found = profile.epsilon((low, high))
+        found = _read(profile, (low, high), enough, effort)
         narrow = found.upper - found.lower <= _NARROW * found.upper
         if self.rho is None or narrow or found.upper <= enough:
             return found

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastdp.accounting._atoms.law import Law
+from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.grid import Cells
 from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
 from fastdp.accounting._pld.sampled_cells import sampled_cells, sampled_range
+from fastdp.accounting._pld.sampled_law import sampled_law
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: Nodes on each piece of a quadrature, and in all.
@@ -96,6 +99,18 @@ class SubsetGaussianLoss(Loss):
     def tilted(self, theta: float, count: int) -> Tilted:
         """Raise OverflowError: this loss is known by its cells."""
         raise OverflowError("a loss without a contour")
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells of x above 1/2, and the mass at 0 between."""
+        low, high = (
+            sampled_law(loss, cost, cells // 2 + 1, upper, log_tail, 0.5)
+            for loss in (self._addition, self._removal)
+        )
+        losses = np.concatenate([low.loss, [0.0], high.loss])
+        masses = np.concatenate([low.mass, [self._rest], high.mass])
+        order = np.argsort(losses, kind="stable")
+        error = max(low.error, high.error) + 16 * U
+        return Law(losses[order], masses[order], high.lost, error)
 
     def span(self, log_tail: float, theta: float) -> tuple[float, float]:
         """Return losses between which all mass is that counts."""

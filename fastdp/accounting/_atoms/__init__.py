@@ -1,0 +1,1 @@
+"""Composition in positive numbers: laws of the privacy loss as lists of atoms."""

@@ -1,0 +1,167 @@
+"""Bounds of a profile from atoms: epsilon at a delta, and delta at an epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fastdp.accounting._atoms.law import Floats, Law, read
+from fastdp.accounting._atoms.plan import Leaf, Plan
+from fastdp.accounting._bounds import Bracket
+
+#: Relative width to which the place of a bound is looked for.
+_NARROW = 1e-11
+#: Relative distance from the plan beyond which it is made anew.
+_AWAY = 1e-3
+#: Share of an epsilon below which another direction is only shown to be smaller.
+_LESS = 0.95
+#: Largest epsilon that is looked at.
+_FARTHEST = 1e8
+
+Steps = Sequence[tuple[Leaf, int]]
+
+
+class Wanted(NamedTuple):
+    """Which sides are to be bounded."""
+
+    lower: bool
+    upper: bool
+
+
+BOTH = Wanted(True, True)
+
+
+def _log_deltas(laws: list[Law], epsilons: Floats, upper: bool) -> Floats:
+    """Return bounds of ln delta."""
+    found = read(laws, epsilons, upper)
+    sign = 1.0 if upper else -1.0
+    with np.errstate(divide="ignore"):
+        level = np.log(found)
+    moved = level + sign * 1e-15 * (1 + np.abs(level))
+    return np.minimum(np.where(found > 0, moved, -np.inf), 0.0)
+
+
+def _one(laws: list[Law], upper: bool) -> Callable[[float], float]:
+    return lambda epsilon: float(_log_deltas(laws, np.array([epsilon]), upper)[0])
+
+
+def epsilon_bounds(
+    steps: Steps,
+    log_delta: tuple[float, float],
+    enough: float = 0.0,
+    effort: float = 1.0,
+    wanted: Wanted = BOTH,
+) -> Bracket:
+    """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
+
+    `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
+    epsilon is found not to be above `enough`, nothing more is. Where one side alone
+    is `wanted`, the other is not bounded.
+
+    Raises
+    ------
+    OverflowError
+        A step has no law in cells, or needs too many.
+    """
+    target, over = log_delta
+    leaves, counts = [leaf for leaf, _ in steps], [n for _, n in steps]
+    plan = Plan(leaves, counts, target, effort=effort)
+    less = plan.epsilon < _LESS * enough
+    if less and _one(plan.laws(True, True), True)(enough) <= target:
+        return Bracket(0.0, plan.epsilon, enough, "atoms")
+    lower = 0.0
+    if wanted.lower:
+        lower = _last_above(_one(plan.laws(False), False), over, plan.epsilon)
+    if not wanted.upper:
+        return Bracket(lower, max(lower, plan.epsilon), math.inf, "atoms")
+    if wanted.lower and abs(lower - plan.epsilon) > _AWAY * lower:
+        plan.moved(max(lower, plan.epsilon))
+    upper = _first_below(_one(plan.laws(True), True), target, max(lower, plan.epsilon))
+    if not math.isfinite(upper):
+        return Bracket(lower, max(lower, plan.epsilon), math.inf, "atoms")
+    upper = max(lower, upper)
+    return Bracket(lower, (lower + upper) / 2, upper, "atoms")
+
+
+def log_delta_bounds(
+    steps: Steps, epsilons: Floats, effort: float = 1.0
+) -> list[Bracket]:
+    """Bound ln delta at ascending epsilons, with cells planned for the middle one."""
+    leaves, counts = [leaf for leaf, _ in steps], [n for _, n in steps]
+    middle = float(epsilons[epsilons.size // 2])
+    plan = Plan(leaves, counts, None, middle, effort)
+    low = _log_deltas(plan.laws(False), epsilons, False)
+    high = _log_deltas(plan.laws(True), epsilons, True)
+    return [
+        Bracket(a, (a + b) / 2 if a > -math.inf else b, max(a, b), "atoms")
+        for a, b in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def _last_above(value: Callable[[float], float], level: float, guess: float) -> float:
+    """Return an epsilon where the value was found to be at least `level`, or 0."""
+    if value(0.0) < level:
+        return 0.0
+    low, high = _around(value, guess, lambda found: found >= level)
+    return _halved(value, low, high, level, lambda found: found >= level)[0]
+
+
+def _first_below(value: Callable[[float], float], level: float, guess: float) -> float:
+    """Return an epsilon where the value is at most `level`, or infinity."""
+    if value(0.0) <= level:
+        return 0.0
+    low, high = _around(value, guess, lambda found: found > level)
+    if high > _FARTHEST:
+        return math.inf
+    return _halved(value, low, high, level, lambda found: found > level)[1]
+
+
+Holds = Callable[[float], bool]
+
+
+def _around(
+    value: Callable[[float], float], guess: float, before: Holds
+) -> tuple[float, float]:
+    """Return places about the change, near a guess; `before` holds at 0."""
+    width = 1e-3 * guess + 1e-12 * (guess == 0)
+    if before(value(guess)):
+        low = guess
+        while before(value(high := low + width)) and high <= _FARTHEST:
+            low, width = high, 3 * width
+        return low, high
+    high = guess
+    while (low := high - width) > 0 and not before(value(low)):
+        high, width = low, 3 * width
+    return max(low, 0.0), high
+
+
+def _halved(
+    value: Callable[[float], float],
+    low: float,
+    high: float,
+    level: float,
+    before: Holds,
+) -> tuple[float, float]:
+    """Return the places narrowed, by the secant of ln delta where it is safe."""
+    at_low, at_high = value(low), value(high)
+    for turn in range(80):
+        if high - low <= _NARROW * high:
+            break
+        share = 0.5
+        if turn % 3 < 2 and math.isfinite(at_low) and math.isfinite(at_high):
+            fall = at_low - at_high
+            share = (at_low - level) / fall if fall > 0 else 0.5
+            share = min(max(share, 0.02), 0.98)
+            share += 1e-3 * (0.5 - share) if turn % 3 else 0.0
+        middle = low + share * (high - low)
+        if not low < middle < high:
+            break
+        found = value(middle)
+        if before(found):
+            low, at_low = middle, found
+        else:
+            high, at_high = middle, found
+    return low, high

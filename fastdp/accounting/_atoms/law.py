@@ -1,0 +1,216 @@
+"""Laws of finitely many losses, and their sums in cells of any width.
+
+All sums of two laws are gathered in cells. A cell is merged to its barycenter (a law
+for *lower* bounds) or split to its two ends (for *upper* bounds), and both keep P- and
+Q-mass (theorem 17 of docs/proofs/numerical_accounting.md). Nothing is subtracted, so
+masses are right to a few units in the last place however small delta is, and losses of
+1e-12 keep their digits beside losses of 10. Every rounding of a loss goes up in upper
+laws and down in lower ones; those of masses are counted (theorem 18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+#: One unit in the last place of numbers near 1.
+U = 2.0**-52
+
+#: Terms of a table that is worked on at once: what a core keeps near it.
+TABLE = 1 << 14
+
+#: Gaps of losses, in units of their size, that are rounding.
+_SAME = 1e-13
+
+#: The least double, which products below it may lose.
+_LEAST = 5e-324
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Losses in ascending order with their masses under P.
+
+    Parameters
+    ----------
+    loss, mass : ndarray of float64
+        The losses, and their probabilities; an upper law is above the true one with
+        these numbers as they are, up to `error`, a lower one below it.
+    lost : float
+        Probability of an infinite loss; 0 in lower laws.
+    error : float
+        Bound of the relative error of masses.
+    listed : bool
+        Whether every loss is one of the composition, none of them gathered in cells.
+    """
+
+    loss: Floats
+    mass: Floats
+    lost: float = 0.0
+    error: float = 0.0
+    listed: bool = False
+
+    def nudged(self, sign: int, units: int = 2) -> Floats:
+        """Return the losses moved so far that the rounding of a sum does no harm."""
+        return np.asarray(self.loss + sign * units * U * np.abs(self.loss))
+
+
+def law_of_cells(
+    edges: Floats, p: Floats, d: Floats, upper: bool, slack: float
+) -> tuple[Floats, Floats]:
+    """Return losses and masses of cells between the edges.
+
+    Parameters
+    ----------
+    edges : ndarray, shape (n + 1,)
+        Ends of the cells, ascending.
+    p, d : ndarray, shape (n,)
+        P-mass of each cell, and the P-integral of expm1(left end - loss), which is
+        negative or 0.
+    upper : bool
+        Whether cells are split to their ends, or merged.
+    slack : float
+        Bound of the relative errors of p and of d.
+    """
+    full = p > 0
+    ratio = np.divide(d, p, out=np.zeros_like(p), where=full)
+    if upper:
+        most = np.expm1(edges[:-1] - edges[1:]) * (1 - 8 * U)
+        share = np.minimum(ratio * (1 + 2 * slack + 8 * U) / most, 1.0)
+        share = np.maximum(share, 0.0)
+        mass = np.zeros(edges.size)
+        mass[:-1] += p * (1 - share)
+        mass[1:] += p * share
+        kept = mass > 0
+        return edges[kept], mass[kept]
+    ratio = np.maximum(ratio[full] * (1 - 2 * slack - 8 * U), -1 + 1e-14)
+    rise = -np.log1p(ratio) * (1 - 8 * U)
+    left, right = edges[:-1][full], edges[1:][full]
+    center = left + rise
+    center -= 2 * U * np.abs(center)
+    return np.clip(center, left, right), p[full]
+
+
+def totals(cell: npt.NDArray[np.int64], values: Floats, cells: int) -> Floats:
+    """Return the sums of the values of each cell."""
+    return np.asarray(np.bincount(cell, values, cells), dtype=np.float64)
+
+
+def convolve(a: Law, b: Law, edges: Floats, upper: bool) -> Law:
+    """Return the law of the sum of two losses, in cells that cover all sums."""
+    sign = 1 if upper else -1
+    rows, columns = a.nudged(sign), b.nudged(sign)
+    edges = covering(edges, float(rows[0] + columns[0]), float(rows[-1] + columns[-1]))
+    cells = edges.size - 1
+    p, d, terms = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+    step = max(1, TABLE // columns.size)
+    for i in range(0, rows.size, step):
+        part = slice(i, i + step)
+        sums = (rows[part, None] + columns).ravel()
+        mass = (a.mass[part, None] * b.mass).ravel()
+        cell = np.searchsorted(edges, sums, side="right") - 1
+        np.minimum(cell, cells - 1, out=cell)
+        p += totals(cell, mass, cells)
+        sums = np.minimum(edges[cell] - sums, 0.0)
+        d += totals(cell, mass * np.expm1(sums), cells)
+        terms += np.bincount(cell, minlength=cells)
+    slack = float(terms.max()) * U + 16 * U
+    loss, mass = law_of_cells(edges, p, d, upper, slack)
+    error = (1 + a.error) * (1 + b.error) * (1 + 2 * slack) - 1
+    lost = _either(a.lost, b.lost, rows.size * columns.size) if upper else 0.0
+    return Law(loss, mass, lost, error)
+
+
+def _either(one: float, other: float, products: int) -> float:
+    """Return what is lost of a sum, with what products below doubles lose."""
+    return min(1.0, (one + other) * (1 + 4 * U) + products * _LEAST)
+
+
+def sums(a: Law, b: Law, upper: bool) -> Law:
+    """Return the law of the sum of two losses with every sum in it.
+
+    Losses that differ by rounding are taken together, at the larger in an upper law.
+    """
+    sign = 1 if upper else -1
+    loss = (a.nudged(sign)[:, None] + b.nudged(sign)).ravel()
+    mass = (a.mass[:, None] * b.mass).ravel()
+    order = np.argsort(loss, kind="stable")
+    loss, mass = loss[order], mass[order]
+    gap = np.diff(loss) > _SAME * np.abs(loss[1:]) + _rounding(a, b)
+    first = np.concatenate([[0], np.flatnonzero(gap) + 1])
+    last = np.append(first[1:], loss.size) - 1
+    total = np.add.reduceat(mass, first)
+    slack = (float((last - first).max()) + 4) * U
+    error = (1 + a.error) * (1 + b.error) * (1 + 2 * slack) - 1
+    lost = _either(a.lost, b.lost, loss.size) if upper else 0.0
+    kept = total > 0
+    ends = loss[last] if upper else loss[first]
+    return Law(ends[kept], total[kept], lost, error, True)
+
+
+def _rounding(a: Law, b: Law) -> float:
+    """Return about the rounding of sums next to 0, far below the gaps of losses."""
+    size = min(float(np.abs(law.loss).max()) for law in (a, b))
+    gaps = [float(np.diff(law.loss).min()) for law in (a, b) if law.loss.size > 1]
+    return min([32 * U * size, *(1e-3 * gap for gap in gaps)])
+
+
+def covering(edges: Floats, low: float, high: float) -> Floats:
+    """Return edges that reach from low to high, with cells that widen by 1.3 outside.
+
+    Beyond what was planned cells must widen gradually: an upper law would throw the
+    mass of one wide cell to its far end.
+    """
+    inner = edges[(edges > low) & (edges < high)]
+    if inner.size < 2:
+        return _apart(np.concatenate([[low], inner, [high]]))
+    reach = np.cumsum(1.3 ** np.arange(60))
+    below = inner[0] - reach * (inner[1] - inner[0])
+    above = inner[-1] + reach * (inner[-1] - inner[-2])
+    parts = [[low], below[below > low][::-1], inner, above[above < high], [high]]
+    return _apart(np.concatenate(parts))
+
+
+def _apart(edges: Floats) -> Floats:
+    """Return ascending edges without those that are equal, two at least."""
+    found: Floats = np.unique(edges)
+    if found.size < 2:
+        return np.append(found, np.nextafter(found[-1], np.inf))
+    return found
+
+
+def read(laws: list[Law], epsilons: Floats, upper: bool) -> Floats:
+    """Return a bound of delta of the sum of one or two laws, which is never formed.
+
+    delta(epsilon) = sum over the losses of one of mass delta_other(epsilon - loss): a
+    sum of positive terms.
+    """
+    sign = 1 if upper else -1
+    places = epsilons - sign * 4 * U * np.abs(epsilons)
+    b = laws[-1]
+    columns = b.nudged(sign, 4)
+    if len(laws) == 1:
+        rows, mass = np.zeros(1), np.ones(1)
+    else:
+        rows, mass = laws[0].nudged(sign, 4), laws[0].mass
+    result = np.empty(places.size)
+    step = max(1, TABLE // columns.size)
+    for i, place in enumerate(places.tolist()):
+        total = 0.0
+        live = columns[-1] > place - rows
+        gaps, weight = place - rows[live], mass[live]
+        for j in range(0, gaps.size, step):
+            inner = np.minimum(gaps[j : j + step, None] - columns, 0.0)
+            total -= float(weight[j : j + step] @ (np.expm1(inner) @ b.mass))
+        result[i] = total
+    error = (rows.size + columns.size + 60) * U
+    for law in laws:
+        error += law.error * (1 + error)
+    if not upper:
+        return np.maximum(result * (1 - error) - rows.size * columns.size * _LEAST, 0.0)
+    lost = sum(law.lost for law in laws) * (1 + 8 * U)
+    least = rows.size * columns.size * _LEAST
+    return np.minimum(result * (1 + error * (1 + error)) + lost + least, 1.0)

@@ -1,0 +1,343 @@
+"""Where cells go: it decides the width of bounds, and never their truth.
+
+A cell of width w and mass m costs about m f w^2, where f is how much delta feels a blur
+of this partial sum at this loss: the density of what is still to be added, at epsilon
+less the loss. A coarse run forward gives masses, one backward gives f, and cells go by
+the cube root of m f, some of them by the rise of ln f and some evenly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fastdp.accounting._atoms.law import (
+    Floats,
+    Law,
+    convolve,
+    law_of_cells,
+    read,
+    sums,
+    totals,
+)
+
+#: Cells of the coarse runs, and of the fine one, for up to `_SUMS` sums.
+_COARSE, _FINE, _SUMS = 130, 500, 30
+#: Fewest cells of either, however many sums there are.
+_FEWEST_COARSE, _FEWEST = 40, 90
+#: Coarse runs, each of which improves the plan of the next.
+_ROUNDS, _ROUNDS_MANY = 3, 2
+#: Products up to this many are tried without cells.
+_LISTED = 400_000
+#: -ln of the mass of a step's tails beyond its share of delta.
+_BEYOND = 23.0
+#: ln of masses that have fallen so far count no more, below and above.
+_DEEP_BELOW, _DEEP_ABOVE = 45.0, 85.0
+#: Shares of cells: by cost, by the rise of ln f, evenly.
+_BY_COST, _BY_RISE, _EVENLY = 0.7, 0.25, 0.05
+#: Where the bounds may be read as well, in units of epsilon, with weights.
+_FARTHER = ((1.0, 1.0), (1.015, 0.5), (1.06, 0.25))
+#: The least that is not 0 in a plan.
+_TINY = 1e-300
+
+Cost = Callable[[Floats], Floats]
+
+
+class Leaf(Protocol):
+    """One step's law, by cells of any width."""
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law in about so many cells, placed where a blur costs most.
+
+        Tails of a mass of e^log_tail may be lost (upper) or left out (lower).
+        """
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Sums to form: pairs of places, leaves first; what the last one or two are."""
+
+    pairs: tuple[tuple[int, int], ...]
+    roots: tuple[int, ...]
+
+
+def chain(counts: Sequence[int]) -> Chain:
+    """Return powers by squaring, and a balanced tree; the last sum is not formed."""
+    pairs: list[tuple[int, int]] = []
+    size = len(counts)
+
+    def form(i: int, j: int) -> int:
+        pairs.append((i, j))
+        return size + len(pairs) - 1
+
+    roots: list[int] = []
+    for leaf, count in enumerate(counts):
+        square, result, left = leaf, None, count
+        while True:
+            if left & 1:
+                result = square if result is None else form(result, square)
+            left >>= 1
+            if not left:
+                break
+            square = form(square, square)
+        assert result is not None
+        roots.append(result)
+    while len(roots) > 2:
+        two = zip(roots[::2], roots[1::2], strict=False)
+        rest = roots[-1:] if len(roots) % 2 else []
+        roots = [form(i, j) for i, j in two] + rest
+    if len(roots) == 1 and pairs and roots[0] == size + len(pairs) - 1:
+        roots = list(pairs.pop())
+    return Chain(tuple(pairs), tuple(roots))
+
+
+class Plan:
+    """Cells for every partial sum of a composition, for readings near one epsilon.
+
+    Parameters
+    ----------
+    leaves : sequence of Leaf
+        The different steps.
+    counts : sequence of int
+        How often each occurs.
+    log_delta : float, optional
+        ln of the delta at which epsilon is read.
+    epsilon : float, optional
+        Where delta is read, if `log_delta` is None.
+    effort : float
+        Work, in units of the default's: widths fall with it.
+    """
+
+    def __init__(
+        self,
+        leaves: Sequence[Leaf],
+        counts: Sequence[int],
+        log_delta: float | None,
+        epsilon: float | None = None,
+        effort: float = 1.0,
+    ) -> None:
+        self._leaves = leaves
+        self._chain = chain(counts)
+        self._steps = math.log(sum(counts))
+        many = len(self._chain.pairs) + len(leaves)
+        room = math.sqrt(min(1.0, _SUMS / many))
+        self._coarse = max(_FEWEST_COARSE, int(_COARSE * room))
+        self._fine = max(_FEWEST, int(_FINE * room * math.sqrt(effort)))
+        self._per_leaf = 2 if len(leaves) <= 3 else 1
+        self._cost: list[Floats] | None = None
+        self._edges: list[Floats] = []
+        self._values: list[Law] = []
+        self._asked = log_delta, epsilon
+        level = -60.0 if log_delta is None else log_delta
+        for _ in range(_ROUNDS if many <= _SUMS else _ROUNDS_MANY):
+            self.log_tail = level - self._steps - _BEYOND
+            roots = self._run(False, self._coarse)
+            self.epsilon, level = self._place_of(roots)
+            self._backward()
+        self._spread(self._fine)
+
+    def _place_of(self, roots: list[Law]) -> tuple[float, float]:
+        """Return about where the profile is read: epsilon and ln delta."""
+        log_delta, epsilon = self._asked
+        if log_delta is not None:
+            return crossing(roots, log_delta), log_delta
+        assert epsilon is not None
+        found = float(read(roots, np.array([epsilon]), False)[0])
+        return epsilon, max(math.log(found) if found > 0 else -700.0, -700.0)
+
+    def moved(self, epsilon: float) -> None:
+        """Plan anew for another epsilon, with the coarse laws that are known."""
+        self.epsilon = epsilon
+        self._backward()
+        self._spread(self._fine)
+
+    def laws(self, upper: bool, rough: bool = False) -> list[Law]:
+        """Return one or two laws whose sum bounds the composition."""
+        if not rough:
+            return self._run(upper, self._fine)
+        self._spread(self._coarse + 1)
+        found = self._run(upper, self._coarse + 1)
+        self._spread(self._fine)
+        return found
+
+    # ---- forward ---------------------------------------------------------------------
+
+    def _run(self, upper: bool, cells: int) -> list[Law]:
+        values: list[Law] = []
+        size = len(self._leaves)
+        for i, leaf in enumerate(self._leaves):
+            cost = None if self._cost is None else self._cost_of(i)
+            values.append(leaf.law(cost, self._per_leaf * cells, upper, self.log_tail))
+        for m, (i, j) in enumerate(self._chain.pairs):
+            a, b = values[i], values[j]
+            found = None
+            products = a.loss.size * b.loss.size
+            if products <= 2 * cells or (a.listed and b.listed and products <= _LISTED):
+                found = sums(a, b, upper)
+            if found is None or found.loss.size > 2 * cells:
+                edges = self._edges[size + m] if self._edges else even(a, b, cells)
+                found = convolve(a, b, edges, upper)
+            values.append(found)
+        if cells == self._coarse and not upper:
+            self._values = values
+        return [values[i] for i in self._chain.roots]
+
+    def _cost_of(self, i: int) -> Cost:
+        assert self._cost is not None
+        loss, log_cost = self._values[i].loss, _log(self._cost[i])
+        return lambda x: np.exp(np.interp(x, loss, log_cost))
+
+    # ---- backward --------------------------------------------------------------------
+
+    def _backward(self) -> None:
+        """Find how much delta feels a blur of each partial sum, at each of its losses.
+
+        Of the last sum it is the density of the other summand; of an earlier one the
+        mean of that, over what is added to it.
+        """
+        values, size = self._values, len(self._leaves)
+        cost = [np.zeros(law.loss.size) for law in values]
+        if len(self._chain.roots) == 2:
+            i, j = self._chain.roots
+            for far, weight in _FARTHER:
+                e = self.epsilon * far
+                here = read([values[i], values[j]], np.array([e]), False)[0]
+                share = weight / max(float(here), 1e-290)
+                cost[i] += share * density(values[j], e - values[i].loss)
+                cost[j] += share * density(values[i], e - values[j].loss)
+        else:
+            i = self._chain.roots[0]
+            near = 0.02 * abs(self.epsilon) + 1e-12
+            cost[i] += 1 / (1e-4 + ((values[i].loss - self.epsilon) / near) ** 2)
+        for m in range(len(self._chain.pairs) - 1, -1, -1):
+            i, j = self._chain.pairs[m]
+            log_cost, place = _log(cost[size + m]), values[size + m].loss
+            for one, other in ((i, j), (j, i)):
+                rest = thinned(values[other], 200)
+                at = values[one].loss[:, None] + rest.loss
+                cost[one] += np.exp(np.interp(at, place, log_cost)) @ rest.mass
+        self._cost = cost
+        self._spread(self._coarse)
+
+    def _spread(self, cells: int) -> None:
+        assert self._cost is not None
+        pairs = zip(self._values, self._cost, strict=True)
+        self._edges = [spread(law.loss, law.mass, cost, cells) for law, cost in pairs]
+
+
+def _log(values: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(values, _TINY)))
+
+
+def spread(x: Floats, mass: Floats, cost: Floats, cells: int) -> Floats:
+    """Return edges of cells for atoms of which a blur costs so much."""
+    if x.size < 3:
+        return x
+    low, high = x[0], x[-1]
+    total = np.cumsum(np.maximum(mass * cost, _TINY))
+    marks = np.interp(np.linspace(0, total[-1], 250), total, x)
+    few = x[:: max(1, x.size // 700)]
+    place = np.unique(
+        np.concatenate([[low, high], marks, np.linspace(low, high, 40), few])
+    )
+    width = np.diff(place)
+    gain = np.diff(np.interp(place, x, total, left=0.0, right=total[-1]))
+    by_cost = np.cbrt(gain / width) * width
+    by_cost = np.convolve(
+        np.pad(by_cost, 2, mode="edge"), [0.1, 0.2, 0.4, 0.2, 0.1], "valid"
+    )
+    level = _log(cost)
+    below = level + _log(np.cumsum(mass))
+    above = level + _log(np.cumsum(mass[::-1])[::-1])
+    most = float(np.minimum(below, above).max())
+    counts = (below > most - _DEEP_BELOW) & (above > most - _DEEP_ABOVE)
+    rise = np.zeros(width.size)
+    if counts.any():
+        rise = np.abs(np.diff(np.interp(place, x[counts], level[counts])))
+    density_of = (
+        _BY_COST * by_cost / max(float(by_cost.sum()), _TINY)
+        + _BY_RISE * rise / max(float(rise.sum()), 4.0)
+        + _EVENLY / width.size
+    )
+    inside = np.concatenate([[0.0], np.cumsum(density_of)])
+    edges = np.interp(np.linspace(0, inside[-1], cells + 1), inside, place)
+    edges[0], edges[-1] = low, high
+    return np.unique(edges)
+
+
+def even(a: Law, b: Law, cells: int) -> Floats:
+    """Return edges for a sum of which nothing is known yet.
+
+    Even in asinh of the loss, in units of its standard deviation.
+    """
+    one, other = thinned(a, 60), thinned(b, 60)
+    place = (one.loss[:, None] + other.loss).ravel()
+    mass = (one.mass[:, None] * other.mass).ravel()
+    whole = max(float(mass.sum()), _TINY)
+    mean = float(place @ mass) / whole
+    spread_of = math.sqrt(float((place - mean) ** 2 @ mass) / whole) + _TINY
+    ends = np.array([a.loss[0] + b.loss[0], a.loss[-1] + b.loss[-1]])
+    top = np.arcsinh((ends - mean) / spread_of * 3)
+    return np.asarray(
+        mean + spread_of / 3 * np.sinh(np.linspace(top[0], top[1], cells + 1))
+    )
+
+
+def thinned(law: Law, most: int) -> Law:
+    """Return about the law with at most so many losses."""
+    if law.loss.size <= most:
+        return law
+    places = np.unique(np.linspace(0, law.loss.size - 1, most).astype(int))
+    return gathered(law, law.loss[places], False)
+
+
+def gathered(law: Law, edges: Floats, upper: bool) -> Law:
+    """Return the law in cells that cover its losses."""
+    cells = edges.size - 1
+    cell = np.clip(np.searchsorted(edges, law.loss, side="right") - 1, 0, cells - 1)
+    p = totals(cell, law.mass, cells)
+    gap = np.minimum(edges[cell] - law.loss, 0.0)
+    d = totals(cell, law.mass * np.expm1(gap), cells)
+    slack = (float(np.bincount(cell).max()) + 16) * 2.0**-52
+    loss, mass = law_of_cells(edges, p, d, upper, slack)
+    return Law(loss, mass, law.lost, (1 + law.error) * (1 + 2 * slack) - 1)
+
+
+def density(law: Law, x: Floats) -> Floats:
+    """Return about the density of a law at x."""
+    if law.loss.size < 4:
+        return np.ones_like(x)
+    i = np.unique(np.linspace(0, law.loss.size - 1, 200).astype(int))
+    place = law.loss[i]
+    mass = np.add.reduceat(law.mass, i[:-1] + 1)
+    middle = (place[1:] + place[:-1]) / 2
+    level = np.log(np.maximum(mass / np.diff(place), 1e-280))
+    found = np.interp(x, middle, level)
+    away = np.maximum(np.maximum(x - middle[-1], middle[0] - x), 0.0)
+    return np.asarray(np.exp(found - away / ((middle[-1] - middle[0]) / 30)))
+
+
+def crossing(laws: list[Law], log_delta: float) -> float:
+    """Return about the epsilon >= 0 where ln delta of the laws is this."""
+
+    def value(epsilon: float) -> float:
+        found = float(read(laws, np.array([epsilon]), False)[0])
+        return math.log(found) if found > 0 else -math.inf
+
+    low, high = 0.0, 1.0
+    if value(low) <= log_delta:
+        return 0.0
+    while value(high) > log_delta:
+        low, high = high, 2 * high
+        if high > 1e8:
+            return high
+    while high - low > 1e-6 * high and high > 1e-290:
+        middle = (low + high) / 2 if low > 1e-3 * high else max(high * 1e-3, 0.0)
+        if low > 0 and low <= 1e-3 * high:
+            middle = math.sqrt(low * high)
+        low, high = (middle, high) if value(middle) > log_delta else (low, middle)
+    return high
