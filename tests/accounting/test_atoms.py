@@ -74,8 +74,8 @@ def broken_invariants(seed):
         one, other = masses(found.loss, found.mass)
         if abs(one / p - 1) > 1e-14:
             bad.add("P-mass")
-        # In wide cells 1 + d/p loses digits, and rounding outward moves Q-mass.
-        if loss.max() - loss.min() < 3 and abs(other - q) > 1e-12 * size:
+        # Rounding outward moves Q-mass a little, and in wide cells more of it.
+        if loss.max() - loss.min() < 3 and abs(other - q) > 1e-10 * size:
             bad.add("Q-mass")
         if np.any(np.diff(found.loss) <= 0):
             bad.add("order of losses")

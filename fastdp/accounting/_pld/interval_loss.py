@@ -17,9 +17,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from fastdp.accounting._atoms.interval import (
+    interval_cells,
+    interval_density,
+    interval_edges,
+)
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import listed_law
-from fastdp.accounting._atoms.plan import Cost, spread
+from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.grid import Cells, cells_of
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
@@ -28,9 +33,6 @@ from fastdp.accounting._pld.simple_losses import ScatteredLoss, TiltedAtoms
 
 #: Cells of the inner loss from which the cumulants are bounded.
 _CELLS = 4096
-
-#: Points on which costs are looked at.
-_POINTS = 2001
 
 #: Most cells of a grid.
 _MOST = numbers(128)
@@ -103,14 +105,7 @@ class IntervalLoss(Loss):
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the law by cells of the inner loss, merged or split there."""
         e = float(self.epsilon)
-        edges = np.linspace(-e, e, cells + 1)
-        if cost is not None:
-            fine = np.linspace(-e, e, _POINTS)
-            value = self._seen_loss(fine)
-            mass = self._density(fine) * (fine[1] - fine[0])
-            found = spread(value, mass, cost(value), cells)
-            edges = np.interp(found, value, fine)
-        edges = np.unique(np.concatenate([[-e, 0.0, e], np.clip(edges, -e, e)]))
+        edges = interval_edges(e, self.ends, self._seen_loss, cost, cells)
         found_law = seen(self._inner(edges, upper), self.rate, self.view)
         losses, masses = found_law.losses, found_law.masses
         law = listed_law(losses, masses, upper, blur=found_law.blur, error=1e-13)
@@ -153,9 +148,7 @@ class IntervalLoss(Loss):
 
     def _density(self, losses: Floats) -> Floats:
         """Return the density of the inner loss under P."""
-        e = float(self.epsilon)
-        top = 0.25 if self.ends else 0.5 / -math.expm1(-e)
-        return np.asarray(top * np.exp((losses - e) / 2))
+        return interval_density(float(self.epsilon), self.ends, losses)
 
     def _between(self, losses: Floats, masses: Floats) -> Atoms:
         """Return inner losses with the atoms at the ends, if there are any."""
@@ -229,19 +222,9 @@ class IntervalLoss(Loss):
         return np.linspace(-e, e, _CELLS + 1)
 
     def _inner(self, edges: Floats, split: bool = False) -> Atoms:
-        """Return the inner law, each cell merged to one loss or split to its ends.
-
-        Of the density e^(l/2) both masses between a and b have the ratio e^((a + b)/2),
-        and of the mass under Q the part 1/(1 + e^((b - a)/2)) belongs to b.
-        """
-        width = np.diff(edges)
-        mass = 2 * self._density(edges[:-1]) * np.expm1(width / 2)
-        losses = (edges[1:] + edges[:-1]) / 2
-        if split:
-            up = 1 / (1 + np.exp(-width / 2))  # under P: e^(b - middle) times as much
-            losses = edges
-            mass = np.append(mass * (1 - up), 0.0) + np.append(0.0, mass * up)
-        return self._between(losses, mass)
+        """Return the inner law, each cell merged to one loss or split to its ends."""
+        e = float(self.epsilon)
+        return self._between(*interval_cells(e, self.ends, edges, split))
 
     def cells(self, step: float) -> Cells:
         """Return the law by cells of a grid.

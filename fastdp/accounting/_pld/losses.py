@@ -148,12 +148,33 @@ class GaussianLoss(Loss):
         return _TiltedGaussian(self.square, theta)
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law by cells: that of a sample that holds every record."""
-        from fastdp.accounting._pld.sampled_law import sampled_law
-        from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+        """Return the law by cells of x."""
+        from fastdp.accounting._atoms.sampled import sampled_law
 
-        whole = SampledGaussianLoss(1.0, 1 / math.sqrt(self.square), removal=True)
-        return sampled_law(whole, cost, cells, upper, log_tail)
+        return sampled_law(self, cost, cells, upper, log_tail)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation for sensitivity 1."""
+        return 1 / math.sqrt(self.square)
+
+    @property
+    def removal(self) -> bool:
+        """One direction stands for both."""
+        return True
+
+    def log_ratio(self, x: Floats) -> Floats:
+        """Return the loss at x, of which Q is normal around 0."""
+        return np.asarray(self.square * (2 * x - 1) / 2)
+
+    def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
+        """Return a bound of the absolute error of the loss, and of sigma in it."""
+        return np.asarray(16 * U * np.abs(ratio))
+
+    def log_density(self, x: Floats) -> Floats:
+        """Return the log density of Q."""
+        scale = 0.5 * math.log(self.square / (2 * math.pi))
+        return np.asarray(-x * x * self.square / 2 + scale)
 
 
 class _TiltedGaussian(Tilted):

@@ -49,6 +49,9 @@ _BOX_NODES = 320
 #: Steps up to which the shifted envelope, far out the better one, is worth its time.
 _SHIFTED_MOST = 256
 
+#: Most terms of all inner sums of a contour: a fraction of a second.
+_MOST_TERMS = 1 << 26
+
 #: Most elements of a table, and most nodes of one quadrature.
 _TABLE, _MOST_NODES = 1 << 18, 1 << 16
 
@@ -122,7 +125,7 @@ class SampledGaussianLoss(Loss):
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the law by cells of x."""
-        from fastdp.accounting._pld.sampled_law import sampled_law
+        from fastdp.accounting._atoms.sampled import sampled_law
 
         return sampled_law(self, cost, cells, upper, log_tail)
 
@@ -309,6 +312,8 @@ class _TiltedSample(Tilted):
         small where most of the mass has a small loss.
         """
         offset, weight = self._offset, self._weight
+        if count * offset.size > _MOST_TERMS:
+            raise OverflowError("too many terms for a contour")
         width = math.isqrt(count - 1) + 1
         starts = np.arange(1, count + 1, width)
         near = complex_expm1(np.multiply.outer(1j * offset, step * np.arange(width)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
+from fastdp.accounting._atoms.interval import interval_cells, interval_edges
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import in_cells, listed_law
 from fastdp.accounting._atoms.plan import Cost
@@ -224,11 +225,15 @@ class LaplaceLoss(Loss):
         return _TiltedLaplace(self, theta)
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law by cells: that of a sample that holds every record."""
-        from fastdp.accounting._pld.interval_loss import IntervalLoss, View
-
-        whole = IntervalLoss(self.epsilon, self.ends, Fraction(1), View.REMOVAL)
-        return whole.law(cost, cells, upper, log_tail)
+        """Return the law by cells, merged or split."""
+        e = float(self.epsilon)
+        edges = interval_edges(e, self.ends, lambda x: x, cost, cells)
+        losses, masses = interval_cells(e, self.ends, edges, upper)
+        if self.ends:
+            losses = np.concatenate([[-e], losses, [e]])
+            masses = np.concatenate([[0.5 * math.exp(-e)], masses, [0.5]])
+        law = listed_law(losses, masses, upper, error=1e-13)
+        return replace(law, listed=False)
 
 
 class _TiltedLaplace(Tilted):

@@ -14,10 +14,10 @@ import numpy as np
 
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import Cost
+from fastdp.accounting._atoms.sampled import sampled_law
 from fastdp.accounting._pld.grid import Cells
 from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
 from fastdp.accounting._pld.sampled_cells import sampled_cells, sampled_range
-from fastdp.accounting._pld.sampled_law import sampled_law
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: Nodes on each piece of a quadrature, and in all.

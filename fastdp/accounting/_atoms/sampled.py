@@ -7,13 +7,12 @@ where 10 nodes err by less than 1e-12 of it (section 8 of the proofs).
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
-from fastdp.accounting._atoms.law import Floats, Law, law_of_cells, totals
+from fastdp.accounting._atoms.law import Floats, Law, U, law_of_cells, totals
 from fastdp.accounting._atoms.plan import Cost, spread
-from fastdp.accounting._pld.losses import U
-from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: Gauss-Legendre nodes on each piece, the bound of their relative error, most pieces.
 _NODES, _ERROR, _MOST_PIECES = 10, 1e-12, 1 << 20
@@ -25,8 +24,29 @@ _CELL, _PIECE = 0.3, 0.1
 _POINTS = 4001
 
 
+class Noise(Protocol):
+    """Gaussian noise on a sample: x under Q is normal, with the loss log_ratio(x)."""
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of x."""
+
+    @property
+    def removal(self) -> bool:
+        """Whether P is the mixture, or Q."""
+
+    def log_ratio(self, x: Floats) -> Floats:
+        """Return ln of the mixture's density over that of the noise."""
+
+    def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
+        """Return a bound of the absolute error of `log_ratio`."""
+
+    def log_density(self, x: Floats) -> Floats:
+        """Return the log density of the noise."""
+
+
 def sampled_law(
-    loss: SampledGaussianLoss,
+    loss: Noise,
     cost: Cost | None,
     cells: int,
     upper: bool,
@@ -69,7 +89,7 @@ def sampled_law(
 
 
 def _edges(
-    loss: SampledGaussianLoss, cost: Cost | None, cells: int, low: float, high: float
+    loss: Noise, cost: Cost | None, cells: int, low: float, high: float
 ) -> Floats:
     """Return ascending x between which cells lie."""
     s = loss.noise
@@ -90,7 +110,7 @@ def _edges(
 
 
 def _integrals(
-    loss: SampledGaussianLoss, x: Floats, edge: Floats, upper: bool
+    loss: Noise, x: Floats, edge: Floats, upper: bool
 ) -> tuple[Floats, Floats]:
     """Return P-masses of the cells, and P-integrals of expm1(left end - loss)."""
     s = loss.noise
