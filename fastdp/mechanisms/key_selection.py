@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _exact, _validate, calibration
+from fastdp import _arrays, _exact, _validate, calibration, distributions
 from fastdp import random as fdp_random
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
@@ -405,6 +405,19 @@ class UnknownHistogram(Mechanism):
                 ),
             )
         )
+
+    def probability(self, count: int) -> float:
+        """Return the probability that a key of so many records is shown."""
+        n = _validate.integer("count", count, 0)
+        if n == 0:
+            return 0.0
+        if isinstance(self._noise, TruncatedLaplace):
+            law: Any = distributions.TruncatedDiscreteLaplace(
+                self._noise.scale, self._noise.bound
+            )
+        else:
+            law = distributions.DiscreteGaussian(self._noise.sigma)
+        return float(law.sf(float(self._least - min(n, 2**62))))
 
     def release(
         self, keys: Any, counts: Any, *, stream: Stream | None = None

@@ -15,6 +15,7 @@ from fastdp.plot._amplification import (
     epsilon_against_rate,
 )
 from fastdp.plot._frequencies import frequencies, most_frequent
+from fastdp.plot._groups import intervals, keep_probability
 
 __all__ = [
     "epsilon_against_clients",
@@ -22,6 +23,8 @@ __all__ = [
     "epsilon_against_iterations",
     "epsilon_against_rate",
     "frequencies",
+    "intervals",
+    "keep_probability",
     "most_frequent",
     "overview",
     "profile",

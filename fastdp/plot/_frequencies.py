@@ -106,7 +106,7 @@ def frequencies(
     label = f"estimate, {100 * exact:.6g} % interval"
     if len(order) <= _NAMED:
         axes.bar(places, middle, yerr=arms, capsize=3, color="C0", label=label)
-        shown = [_short(names[place]) for place in order]
+        shown = [short_name(names[place]) for place in order]
         axes.set_xticks(places, shown)
         crowded = len(shown) > 8 or len(shown) * max(map(len, shown)) > _ACROSS
         axes.tick_params(axis="x", labelrotation=90 if crowded else 0)
@@ -149,7 +149,8 @@ def _names(categories: Sequence[object] | None, number: int) -> Sequence[object]
     return categories
 
 
-def _short(name: object) -> str:
+def short_name(name: object) -> str:
+    """Return a name as it may stand beside an axis."""
     text = str(name)
     # Mathematical notation is not wanted in a name.
     shown = text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "\u2026"

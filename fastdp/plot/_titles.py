@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -37,11 +37,20 @@ def events_title(events: Any, relation: Any) -> str:
         ((event, count),) = events
         what = plain(event) if count == 1 else f"{count:,} x {plain(event)}"
     else:
-        kinds = dict.fromkeys(type(event).__name__ for event, _ in events)
         total = sum(count for _, count in events)
-        what = f"{total:,} events: {', '.join(_short_name(kind) for kind in kinds)}"
+        what = f"{total:,} events: {_kinds(events)}"
     what = _shortened(what) if events else "no events"
     return what if relation is None else f"{what}, {words_of(relation)}"
+
+
+def kinds_of(event: Any) -> str:
+    """Return the kinds of an event's parts, without their numbers."""
+    return _kinds(_parts(event, 1))
+
+
+def _kinds(events: Iterable[tuple[Any, int]]) -> str:
+    kinds = dict.fromkeys(type(event).__name__ for event, _ in events)
+    return ", ".join(_short_name(kind) for kind in kinds)
 
 
 def _parts(event: Any, count: int) -> Iterator[tuple[Any, int]]:

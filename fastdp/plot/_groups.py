@@ -1,0 +1,286 @@
+"""Pictures of groups: what was released of each, and which may be shown at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+from fastdp.plot._figure import figure_of
+from fastdp.plot._frequencies import short_name
+from fastdp.plot._titles import guarantee, kinds_of, words_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+#: More groups than this are drawn without their names.
+_NAMED = 60
+
+#: What a release of moments has an interval of.
+_STATISTICS = ("count", "sum", "mean", "variance")
+
+#: Where a curve of probabilities ends: this far from 1.
+_CERTAIN = 1e-3
+
+#: And so many points it has at most.
+_POINTS = 2000
+
+
+def intervals(
+    results: Any,
+    keys: Sequence[object] | None = None,
+    *,
+    statistic: str | None = None,
+    level: float | None = None,
+    delta: float | None = None,
+) -> Figure:
+    """Draw a released statistic of each group with its confidence interval.
+
+    Parameters
+    ----------
+    results : MomentsRelease or Estimate, or mapping of key to them
+        One release with an entry for each group, or a release for each.
+    keys : sequence, optional
+        With one release: what to call its groups; default their numbers from 0.
+    statistic : str, optional
+        Of a ``MomentsRelease``: "count", "sum", "mean" (default) or "variance". Of
+        ``Estimate`` what to call it.
+    level : float, optional
+        Confidence of each interval by itself, > 0 and < 1, of a ``MomentsRelease``;
+        default 0.95. An ``Estimate`` has its own.
+    delta : float, optional
+        Where the title states epsilon; without it, the pure epsilon or rho.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A dot and a line for each group, from above in the order given.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain, `keys` has another length, or levels differ.
+    FastDPError
+        matplotlib is missing.
+
+    Notes
+    -----
+    **Privacy.** A function of what was released: no guarantee changes. Keys that come
+    from data need a selection first (``fastdp.KeySelection``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> from fastdp import plot
+    >>> m = fastdp.Moments.from_rho(0.1, bounds=(0, 10), groups=2)
+    >>> r = m.release(np.arange(1000) % 10.0, by=np.arange(1000) % 2)
+    >>> figure = plot.intervals(r, ["even", "odd"], level=0.9)
+    >>> len(figure.axes)
+    1
+    """
+    if isinstance(results, Mapping):
+        if keys is not None:
+            raise ParameterError("keys go with one release, not with a mapping")
+        names, released = list(results), list(results.values())
+    else:
+        names, released = [], [results]
+    if not released:
+        raise ParameterError("results must not be empty")
+    read = [_read(result, statistic, level) for result in released]
+    what = {(one[0], one[1]) for one in read}
+    if len(what) > 1:
+        raise ParameterError("results must be of one statistic and one level")
+    middle, low, high = (np.concatenate([one[i] for one in read]) for i in (2, 3, 4))
+    if isinstance(results, Mapping):
+        if len(middle) != len(names):
+            raise ParameterError("results by key must be of one group each")
+    else:
+        names = list(range(len(middle)) if keys is None else keys)
+        if len(names) != len(middle):
+            raise ParameterError(
+                f"keys must have the release's length {len(middle)}, got {len(names)}"
+            )
+    ((shown, exact),) = what
+    figure = _dots(names, middle, low, high)
+    (axes,) = figure.axes
+    axes.set_xlabel(shown)
+    cost = _cost(released, [one[5] for one in read], delta)
+    title = f"{shown} by group, {100 * exact:.6g} % intervals\n{cost}"
+    axes.set_title(title.replace("$", r"\$"), fontsize="medium")
+    return figure
+
+
+def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
+    """Draw how likely a key is shown, against the number of its users.
+
+    Parameters
+    ----------
+    mechanisms : KeySelection or UnknownHistogram, or iterable of them
+        What decides which keys are shown; all under one neighboring relation.
+    delta : float, optional
+        Where the legend states epsilon of a whole release.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One line for each mechanism, and a thin one at 1/2.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain, or relations differ.
+    FastDPError
+        matplotlib is missing.
+
+    Notes
+    -----
+    **Privacy.** Draws public parameters: no guarantee changes.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> from fastdp import plot
+    >>> best = fastdp.KeySelection.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> counts = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> figure = plot.keep_probability([best, counts])
+    >>> [float(line.get_ydata()[14].round(3)) for line in figure.axes[0].lines[:2]]
+    [0.628, 0.269]
+    """
+    listed = list(mechanisms) if isinstance(mechanisms, Iterable) else [mechanisms]
+    if not listed:
+        raise ParameterError("mechanisms must not be empty")
+    for m in listed:
+        if not hasattr(m, "probability") or not hasattr(m, "event"):
+            raise DTypeError(
+                "mechanisms must be KeySelection or UnknownHistogram, "
+                f"got {type(m).__name__}"
+            )
+    relations = {m.event().neighboring_relation for m in listed}
+    if len(relations) > 1:
+        raise ParameterError("mechanisms must be of one neighboring relation")
+    most = max(_users_until(m, 1 - _CERTAIN) for m in listed)
+    places = np.arange(0, most + 1, 1 + most // _POINTS)
+    figure = figure_of(8)
+    axes = figure.subplots()
+    for m in listed:
+        chances = [m.probability(n) for n in places.tolist()]
+        axes.plot(places, chances, ".-", markersize=4, label=_named(m, delta))
+    axes.axhline(0.5, color="0.6", linewidth=0.8, label="1/2")
+    axes.set_xlabel("users of the key")
+    axes.set_ylabel("probability that it is shown")
+    kinds = dict.fromkeys(type(m).__name__ for m in listed)
+    title = f"{' and '.join(kinds)}, {words_of(relations.pop())}"
+    axes.set_title(title, fontsize="medium")
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    return figure
+
+
+# ---- what is drawn -----------------------------------------------------------------
+
+
+def _read(
+    result: Any, statistic: str | None, level: float | None
+) -> tuple[str, float, Floats, Floats, Floats, Any]:
+    """Return statistic, level, values, ends and event of a release."""
+    if hasattr(result, "value") and hasattr(result, "interval"):
+        if level not in (None, result.level):
+            raise ParameterError("level is for a MomentsRelease: an Estimate has one")
+        name, exact, value = statistic or "estimate", float(result.level), result.value
+        low, high = result.interval
+        event = result.event
+    elif hasattr(result, "mean_interval"):
+        name = "mean" if statistic is None else statistic
+        if name not in _STATISTICS:
+            raise ParameterError(f"statistic must be one of {_STATISTICS}")
+        exact = float(_validate.open_unit("level", 0.95 if level is None else level))
+        value = getattr(result, name)
+        low, high = getattr(result, f"{name}_interval")(exact)
+        event = result.mechanism.event()
+    else:
+        raise DTypeError(
+            "results must be a MomentsRelease, an Estimate, or a mapping to them, "
+            f"got {type(result).__name__}"
+        )
+    ends = (np.atleast_1d(np.asarray(part, np.float64)) for part in (value, low, high))
+    middle, below, above = ends
+    return name, exact, middle, below, above, event
+
+
+def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure:
+    """Draw values and their ends, the first on top."""
+    figure = figure_of(8)
+    figure.set_figheight(min(14.0, max(2.5, 1.4 + 0.24 * len(names))))
+    axes = figure.subplots()
+    places = np.arange(len(names))
+    axes.hlines(places, low, high, color="C0", linewidth=1.5)
+    axes.plot(middle, places, "o", color="C0", markersize=5)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    if len(names) <= _NAMED:
+        axes.set_yticks(places, [short_name(name) for name in names])
+    else:
+        axes.set_ylabel("groups, as given")
+    return figure
+
+
+def _cost(released: list[Any], events: list[Any], delta: float | None) -> str:
+    """Return what releases cost, as a line: of one, or of each where all cost alike."""
+    first = events[0]
+    if any(event != first for event in events):
+        return f"{len(events)} releases of different cost"
+    each = "" if len(events) == 1 else "each "
+    mechanism = getattr(released[0], "mechanism", None)
+    made = "" if mechanism is None else f"{type(mechanism).__name__}, "
+    unit = getattr(released[0], "unit", "")
+    relation = f"{words_of(first.neighboring_relation)} {unit}".strip()
+    parts = [f"{each}{made}{kinds_of(first)} noise", relation, _claim(first, delta)]
+    return ", ".join(filter(None, parts))
+
+
+def _claim(event: Any, delta: float | None) -> str:
+    """Return epsilon at `delta`; without one the pure epsilon, or else rho."""
+    from fastdp.accounting.guarantees import event_epsilon, event_rho
+
+    try:
+        if delta is not None:
+            return guarantee(event_epsilon(event, delta), delta)
+        return guarantee(event_epsilon(event), 0).removesuffix(" at delta 0")
+    except UnsupportedEventError:
+        if delta is not None:
+            return f"no finite epsilon at delta {float(delta):.6g}"
+    try:
+        return f"rho {event_rho(event):.6g}"
+    except UnsupportedEventError:
+        return ""
+
+
+def _named(m: Any, delta: float | None) -> str:
+    numbers = ", ".join(
+        f"{name}={float(value):.6g}"
+        for name, value in m._arguments
+        if name != "neighboring_relation"
+    )
+    name = f"{type(m).__name__}({numbers})"
+    return name if delta is None else f"{name}: {_claim(m.event(), delta)}"
+
+
+def _users_until(m: Any, probability: float) -> int:
+    """Return the least number of users for which a key is shown so often."""
+    low, high = 0, 1
+    while m.probability(high) < probability:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if m.probability(middle) < probability:
+            low = middle
+        else:
+            high = middle
+    return high

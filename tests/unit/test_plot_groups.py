@@ -1,0 +1,181 @@
+"""Pictures of groups: every dot, interval and probability is the release's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import plot
+from fastdp.accounting import NeighboringRelation, event_epsilon
+from fastdp.exceptions import DTypeError, ParameterError
+
+pytest.importorskip("matplotlib")
+
+GROUPS = 3
+MOMENTS = fastdp.Moments.from_rho(0.1, bounds=(0, 10), groups=GROUPS)
+RELEASE = MOMENTS.release(np.arange(3000) % 10.0, by=np.arange(3000) % GROUPS)
+
+
+def drawn(figure: Any) -> tuple[list[str], Any, Any]:
+    """Return names from above, dots, and the ends of the lines."""
+    (axes,) = figure.axes
+    figure.canvas.draw()
+    (dots,) = axes.lines
+    (lines,) = axes.collections
+    assert dots.get_ydata().tolist() == list(range(len(dots.get_xdata())))
+    bottom, top = axes.get_ylim()
+    assert bottom > top  # the first is on top
+    ends = np.array([segment[:, 0] for segment in lines.get_segments()])
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    return names, np.asarray(dots.get_xdata()), ends.T
+
+
+@pytest.mark.parametrize("statistic", ["count", "sum", "mean", "variance"])
+def test_moments_by_group(statistic: str) -> None:
+    figure = plot.intervals(
+        RELEASE, ["c", "$a$", "b"], statistic=statistic, level=0.9, delta=1e-6
+    )
+    names, dots, ends = drawn(figure)
+    assert names == ["c", r"\$a\$", "b"]
+    assert np.array_equal(dots, getattr(RELEASE, statistic))
+    assert np.array_equal(ends, getattr(RELEASE, f"{statistic}_interval")(0.9))
+    epsilon = event_epsilon(MOMENTS.event(), 1e-6)
+    (axes,) = figure.axes
+    first, second = axes.get_title().split("\n")
+    assert first == f"{statistic} by group, 90 % intervals"
+    head = "Moments, DiscreteGaussian noise, add or remove one, epsilon "
+    assert second.startswith(head)
+    assert second.endswith(" at delta 1e-06")
+    said = float(second.removeprefix(head).split()[0])
+    assert epsilon <= said <= epsilon * 1.001
+    assert axes.get_xlabel() == statistic
+
+
+def test_rho_where_no_delta_is_given_and_numbers_for_names() -> None:
+    figure = plot.intervals(RELEASE)
+    names, dots, ends = drawn(figure)
+    assert names == ["0", "1", "2"]
+    assert np.array_equal(dots, RELEASE.mean)
+    assert np.array_equal(ends, RELEASE.mean_interval(0.95))
+    assert figure.axes[0].get_title().endswith("add or remove one, rho 0.1")
+
+
+def test_estimates_by_key_and_of_a_histogram() -> None:
+    x = np.arange(1000) % 10.0
+    found = {
+        key: fastdp.mean(
+            x, bounds=(0, 10), epsilon=0.5, level=0.8, user=x, records_per_user=4
+        )
+        for key in ("z", "a")
+    }
+    figure = plot.intervals(found, statistic="hours")
+    names, dots, ends = drawn(figure)
+    assert names == ["z", "a"]
+    assert dots.tolist() == [found["z"].value, found["a"].value]
+    assert ends.T.tolist() == [list(found["z"].interval), list(found["a"].interval)]
+    title = figure.axes[0].get_title()
+    assert title.startswith("hours by group, 80 % intervals\neach DiscreteLaplace")
+    assert title.endswith("add or remove one user, epsilon 0.5")
+    bins = fastdp.histogram(x, [0, 5, 10], epsilon=0.5)
+    names, dots, ends = drawn(plot.intervals(bins, ["low", "high"]))
+    assert names == ["low", "high"]
+    assert dots.tolist() == bins.value.tolist()
+    assert np.array_equal(ends, bins.interval)
+
+
+def test_releases_of_different_cost_say_so() -> None:
+    x = np.ones(100)
+    found = {e: fastdp.mean(x, bounds=(0, 2), epsilon=e) for e in (0.5, 1)}
+    title = plot.intervals(found).axes[0].get_title()
+    assert title.endswith("2 releases of different cost")
+
+
+def test_many_groups_have_no_names() -> None:
+    m = fastdp.Moments.from_rho(1, bounds=(0, 1), groups=500)
+    figure = plot.intervals(m.release(np.ones(500), by=np.arange(500)))
+    assert figure.axes[0].get_ylabel() == "groups, as given"
+    assert max(figure.get_size_inches()) <= 14
+
+
+ESTIMATE = fastdp.count(np.ones(10), epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("results", "options", "error", "message"),
+    [
+        (RELEASE, {"keys": ["a"]}, ParameterError, "keys must have the release's"),
+        (RELEASE, {"statistic": "median"}, ParameterError, "statistic must be"),
+        (RELEASE, {"level": 1.0}, ParameterError, "level must be"),
+        ({"a": ESTIMATE}, {"keys": ["a"]}, ParameterError, "keys go with one"),
+        ({"a": RELEASE}, {}, ParameterError, "one group each"),
+        ({"a": ESTIMATE}, {"level": 0.5}, ParameterError, "level is for"),
+        ({}, {}, ParameterError, "must not be empty"),
+        ([1.0], {}, DTypeError, "results must be"),
+    ],
+)
+def test_refusals(
+    results: Any, options: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        plot.intervals(results, **options)
+
+
+BEST = fastdp.KeySelection.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+COUNTS = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+
+
+def test_chances_of_being_shown() -> None:
+    figure = plot.keep_probability([BEST, COUNTS], delta=1e-6)
+    (axes,) = figure.axes
+    best, counts, half = axes.lines
+    users = best.get_xdata().tolist()
+    assert users == list(range(len(users)))
+    assert best.get_ydata().tolist() == [BEST.probability(n) for n in users]
+    assert counts.get_ydata().tolist() == [COUNTS.probability(n) for n in users]
+    assert set(half.get_ydata()) == {0.5}
+    assert np.all(best.get_ydata() >= counts.get_ydata())  # the first is optimal
+    assert best.get_ydata()[-1] >= 0.999
+    title = "KeySelection and UnknownHistogram, add or remove one"
+    assert axes.get_title() == title
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels[0].startswith("KeySelection(epsilon=1, delta=1e-06, keys_per_user=1)")
+    assert labels[1].endswith(": epsilon 1 at delta 1e-06")
+    assert labels[2] == "1/2"
+
+
+def test_probability_of_a_histogram_is_its_law() -> None:
+    # The figures of the truncated law: scale 1, bound 14.
+    assert COUNTS.probability(0) == 0
+    for count, p in ((1, 3.84e-7), (14, 0.26894), (15, 0.73106), (16, 0.90106)):
+        assert COUNTS.probability(count) == pytest.approx(p, rel=1e-3)
+    assert COUNTS.probability(29) == COUNTS.probability(10**30) == 1
+    gauss = fastdp.UnknownHistogram(sigma=2, threshold=9, keys_per_user=1)
+    law = fastdp.distributions.DiscreteGaussian(2)
+    assert gauss.probability(9) == law.sf(0)
+    assert gauss.probability(5) == law.sf(4)
+
+
+def test_long_tables_are_drawn_with_few_points() -> None:
+    m = fastdp.KeySelection.from_epsilon_delta(0.001, 1e-7, keys_per_user=1)
+    (line, _) = plot.keep_probability(m).axes[0].lines
+    assert len(line.get_xdata()) <= 2000
+    for n, p in zip(line.get_xdata(), line.get_ydata(), strict=True):
+        assert p == m.probability(int(n))
+
+
+def test_refusals_of_chances() -> None:
+    replaced = fastdp.KeySelection(
+        epsilon=1,
+        delta=1e-6,
+        keys_per_user=1,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+    )
+    with pytest.raises(ParameterError, match="one neighboring relation"):
+        plot.keep_probability([BEST, replaced])
+    with pytest.raises(ParameterError, match="must not be empty"):
+        plot.keep_probability([])
+    with pytest.raises(DTypeError, match="must be KeySelection"):
+        plot.keep_probability([MOMENTS])
