@@ -151,7 +151,7 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
     >>> counts = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
     >>> figure = plot.keep_probability([best, counts])
     >>> [float(line.get_ydata()[14].round(3)) for line in figure.axes[0].lines[:2]]
-    [0.628, 0.269]
+    [0.7, 0.269]
     """
     listed = list(mechanisms) if isinstance(mechanisms, Iterable) else [mechanisms]
     if not listed:
