@@ -18,6 +18,10 @@ BUILTIN = {
     "CertificateError": ArithmeticError,
     "UnsupportedEventError": NotImplementedError,
     "BudgetExceededError": RuntimeError,
+    "LedgerError": OSError,
+    "LabelConflictError": OSError,
+    "LabelUsedError": OSError,
+    "LedgerRolledBackError": OSError,
 }
 
 
