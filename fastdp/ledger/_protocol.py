@@ -95,6 +95,11 @@ _RESULT = """
 
 def stored(store: Store, terms: Terms) -> Stored | None:
     """Return the label's result if there is one; refuse other terms."""
+    for again in range(1, _TRIES):
+        try:
+            return _result(list(store.rows(_RESULT, terms.label)), store, terms)
+        except LostError:  # nothing but a read: it is asked again
+            time.sleep(0.02 * 2**again)
     return _result(list(store.rows(_RESULT, terms.label)), store, terms)
 
 
