@@ -28,7 +28,7 @@ from fastdp.exceptions import (
     LedgerError,
     ParameterError,
 )
-from fastdp.ledger._terms import canonical
+from fastdp.ledger._terms import canonical, event_from
 
 VERSION = 1
 
@@ -342,3 +342,39 @@ def _limits(admission: PrivacyFilter[Any]) -> tuple[Fraction, ...]:
         return admission._epsilon, admission._rho, admission._delta
     limit: Fraction = admission._limit  # type: ignore[attr-defined]
     return (limit,)
+
+
+class Fold:
+    """The states of one budget, entry by entry, as its filter gives them."""
+
+    def __init__(self, name: str, rule: str) -> None:
+        self._name, self._rule = name, rule
+        self.state = ""
+
+    def step(self, what: str, terms: str | None, after: str) -> str:
+        """Take one entry; return what is wrong with its state, "" when nothing is."""
+        if what == "open":
+            self._filter, self._distance = _loaded(self._rule, after)
+        elif what in ("charge", "again"):
+            event, count, names = event_from(terms or "")
+            if self._name not in names:
+                return "a charge names other budgets"
+            own = self._filter
+            own._state = own._after(event, count)
+            own._relation, own._group_size = relation_of(event), event.group_size
+            if not own._within(own._state):
+                return "a charge exceeds the budget"
+            expected = _state_text(
+                own._state, own._relation, own._group_size, self._distance
+            )
+            if expected != after:
+                return "a charge spent something else than its event costs"
+        elif what == "retry":
+            was, now = json.loads(self.state), json.loads(after)
+            if {**was, "retry_distance": now["retry_distance"]} != now:
+                return "a free attempt changed what was spent"
+            self._distance = Fraction(now["retry_distance"])
+        elif self.state != after:
+            return f"an entry of kind {what!r} changed what was spent"
+        self.state = after
+        return ""

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fastdp.exceptions import DTypeError, LedgerError, ParameterError
-from fastdp.ledger._budgets import Budget, _loaded
+from fastdp.ledger._budgets import Budget, Fold
 from fastdp.ledger._store import Store
 from fastdp.ledger._terms import canonical, digest, event_from
 
@@ -218,8 +218,9 @@ class Audit:
 
 
 _ENTRIES = """
-    SELECT e.budget, e.seq, e.what, e.label, e.detail, e.state, e.link, c.terms
-    FROM entry e LEFT JOIN charge c ON c.label = e.label ORDER BY e.budget, e.seq"""
+    SELECT e.seq, e.what, e.label, e.detail, e.state, e.link, c.terms, c.digest
+    FROM entry e LEFT JOIN charge c ON c.label = e.label
+    WHERE e.budget = ? ORDER BY e.seq"""
 
 
 def audited(
@@ -258,10 +259,10 @@ def _audit_chain(
     wanted: dict[tuple[str, int], str],
 ) -> None:
     """Check links, order and the fold of the states of one budget."""
-    name, previous, state, count = budget.name, bytes(32), "", 0
-    detail_seen = ""
-    for _, seq, what, label, detail, after, found, terms in store.rows(
-        _ENTRIES.replace("ORDER BY", "WHERE e.budget = ? ORDER BY"), name
+    name, previous, count, last = budget.name, bytes(32), 0, ""
+    fold = Fold(budget.name, budget.rule)
+    for seq, what, label, detail, after, found, terms, own in store.rows(
+        _ENTRIES, name
     ):
         problem = ""
         if seq != count:
@@ -270,48 +271,27 @@ def _audit_chain(
             problem = f"entry {seq} was altered: its link is wrong"
         elif seq == 0 and (what != "open" or detail != genesis(uuid, budget)):
             problem = "its rule, unit or ledger is not that of its first entry"
-        elif seq > 0:
-            problem = _step_problem(budget, what, detail, terms, state, after)
-        expected = wanted.pop((name, seq), None)
-        if expected is not None and expected != bytes(found).hex():
-            problem = problem or f"entry {seq} is not the one that a receipt proves"
+        elif what in ("charge", "again") and (
+            terms is None or f'"terms":"{bytes(own).hex()}"' not in detail
+        ):
+            problem = f"entry {seq} is not that of its label's terms"
+        else:
+            problem = fold.step(what, terms, after)
+        if wanted:
+            expected = wanted.pop((name, seq), None)
+            if expected not in (None, bytes(found).hex()):
+                problem = problem or f"entry {seq} is not the one of a receipt"
         if problem:
             audit.problems.append(f"budget {name!r}: {problem}")
             return
-        previous, state, count, detail_seen = bytes(found), after, seq + 1, what
+        previous, count, last = bytes(found), seq + 1, what
         audit.entries += 1
-    if (count - 1, previous, state) != (budget.seq, budget.head, budget.state):
+    if (count - 1, previous, fold.state) != (budget.seq, budget.head, budget.state):
         audit.problems.append(
             f"budget {name!r}: its row is not what its last entry says"
         )
-    if budget.is_open == (detail_seen == "forfeit"):
+    if budget.is_open == (last == "forfeit"):
         audit.problems.append(f"budget {name!r}: it was forfeited, or it was not")
-
-
-def _step_problem(
-    budget: Budget, what: str, detail: str, terms: str | None, before: str, after: str
-) -> str:
-    """Return what is wrong with a state, given the one before."""
-    if what in ("charge", "again"):
-        if terms is None or json.loads(detail)["terms"] != digest(terms.encode()).hex():
-            return "a charge is not that of its label's terms"
-        event, count, names = event_from(terms)
-        if budget.name not in names:
-            return "a charge names other budgets"
-        admission, distance = _loaded(budget.rule, before)
-        spent = admission._after(event, count)
-        own, kept = _loaded(budget.rule, after)
-        if own._state != spent or distance != kept:
-            return "a charge spent something else than its event costs"
-        if not admission._within(spent):
-            return "a charge exceeds the budget"
-    elif what == "retry":
-        was, now = json.loads(before), json.loads(after)
-        if {**was, "retry_distance": now["retry_distance"]} != now:
-            return "a free attempt changed what was spent"
-    elif before != after:
-        return f"an entry of kind {what!r} changed what was spent"
-    return ""
 
 
 def _audit_labels(store: Store, audit: Audit) -> None:
