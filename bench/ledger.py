@@ -89,7 +89,7 @@ def sqlite(folder: Path, entries: int) -> None:
     print(f"  ratio {charges[entries] / charges[0]:.2f}")
     path = folder / f"{entries}.db"
     print(f"open: {best(lambda: ledger.open(path).close(), 20):.1f} ms")
-    m = fastdp.DiscreteGaussian(10)
+    m = fastdp.DiscreteGaussian(10, sensitivity=1)
     counts = np.arange(500)
     with ledger.open(path) as book:
         book.release(m, counts, label="replay", budgets="all")
