@@ -220,7 +220,11 @@ def bounds_of(delta, *events, effort=1.0):
 
 
 def sampled(q, sigma):
-    return PoissonSampledEvent(q, GaussianEvent(1, sigma))
+    return PoissonSampledEvent(q, GaussianEvent(sensitivity=1, sigma=sigma))
+
+
+def laplace(scale):
+    return LaplaceEvent(sensitivity=1, scale=scale)
 
 
 def test_brackets_narrow_with_the_square_of_the_cells():
@@ -294,11 +298,15 @@ def power(losses, masses_, count):
 
 def test_lattices_at_deltas_below_chernoffs_reach():
     # The lower bounds were 0: no contour and no grid reaches such a delta.
-    laplace = PLDAccountant().compose(DiscreteLaplaceEvent(5, 3.323), 160)
+    laplace = PLDAccountant().compose(
+        DiscreteLaplaceEvent(sensitivity=5, scale=3.323), 160
+    )
     found = laplace.epsilon_bounds(1.48e-114)
     assert 240.74631 < found.lower <= found.upper < 240.74632
     assert found.upper - found.lower < 1e-9
-    gauss = PLDAccountant().compose(DiscreteGaussianEvent(1, 0.1289, 1), 3)
+    gauss = PLDAccountant().compose(
+        DiscreteGaussianEvent(sensitivity=1, sigma=0.1289, coordinates=1), 3
+    )
     found = gauss.epsilon_bounds(1e-300)
     assert 571.765 < found.lower <= found.upper < 571.766
     assert found.upper - found.lower < 1e-6
@@ -306,7 +314,7 @@ def test_lattices_at_deltas_below_chernoffs_reach():
 
 def test_a_lattice_beside_exact_rationals():
     rate, count = Fraction(1, 3), 12
-    event = DiscreteLaplaceEvent(2, 1 / rate)
+    event = DiscreteLaplaceEvent(sensitivity=2, scale=1 / rate)
     low = math.exp(-1 / 3)
     whole = 1 / (1 + low)
     noise = [whole * low**2, (1 - low) * whole * low, whole]  # losses -2, 0, 2 thirds
@@ -324,14 +332,20 @@ def test_a_lattice_beside_exact_rationals():
     assert found.upper - found.lower < 1e-10
 
 
+SUBSET = SampledWithoutReplacementEvent(
+    source_dataset_size=50,
+    sample_size=5,
+    event=GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=REPLACE),
+)
+LATTICE = DiscreteGaussianEvent(sensitivity=1, sigma=2, coordinates=1)
 MIXES = [
     [(sampled(0.01, 1.0), 200)],
-    [(sampled(0.3, 2.0), 12), (GaussianEvent(1, 3), 2)],
-    [(LaplaceEvent(1, 3), 7), (GaussianEvent(1, 2), 1)],
-    [(PureDPEvent(Fraction(1, 3)), 9), (GaussianEvent(1, 4), 3)],
-    [(PoissonSampledEvent(0.1, LaplaceEvent(1, 1)), 20)],
-    [(PoissonSampledEvent(0.2, DiscreteGaussianEvent(1, 2, 1)), 9)],
-    [(SampledWithoutReplacementEvent(50, 5, GaussianEvent(1, 1, REPLACE)), 6)],
+    [(sampled(0.3, 2.0), 12), (GaussianEvent(sensitivity=1, sigma=3), 2)],
+    [(laplace(3), 7), (GaussianEvent(sensitivity=1, sigma=2), 1)],
+    [(PureDPEvent(Fraction(1, 3)), 9), (GaussianEvent(sensitivity=1, sigma=4), 3)],
+    [(PoissonSampledEvent(0.1, laplace(1)), 20)],
+    [(PoissonSampledEvent(0.2, LATTICE), 9)],
+    [(SUBSET, 6)],
 ]
 
 
