@@ -413,10 +413,10 @@ class UnknownHistogram(Mechanism):
             return 0.0
         if isinstance(self._noise, TruncatedLaplace):
             law: Any = distributions.TruncatedDiscreteLaplace(
-                self._noise.scale, self._noise.bound
+                scale=self._noise.scale, bound=self._noise.bound
             )
         else:
-            law = distributions.DiscreteGaussian(self._noise.sigma)
+            law = distributions.DiscreteGaussian(sigma=self._noise.sigma)
         return float(law.sf(float(self._least - min(n, 2**62))))
 
     def release(

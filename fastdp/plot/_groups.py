@@ -147,8 +147,9 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
     --------
     >>> import fastdp
     >>> from fastdp import plot
-    >>> best = fastdp.KeySelection.from_epsilon_delta(1, 1e-6, keys_per_user=1)
-    >>> counts = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+    >>> budget = {"epsilon": 1, "delta": 1e-6, "keys_per_user": 1}
+    >>> best = fastdp.KeySelection.from_epsilon_delta(**budget)
+    >>> counts = fastdp.UnknownHistogram.from_epsilon_delta(**budget)
     >>> figure = plot.keep_probability([best, counts])
     >>> [float(line.get_ydata()[14].round(3)) for line in figure.axes[0].lines[:2]]
     [0.7, 0.269]

@@ -123,8 +123,10 @@ def test_refusals(
         plot.intervals(results, **options)
 
 
-BEST = fastdp.KeySelection.from_epsilon_delta(1, 1e-6, keys_per_user=1)
-COUNTS = fastdp.UnknownHistogram.from_epsilon_delta(1, 1e-6, keys_per_user=1)
+BEST = fastdp.KeySelection.from_epsilon_delta(epsilon=1, delta=1e-6, keys_per_user=1)
+COUNTS = fastdp.UnknownHistogram.from_epsilon_delta(
+    epsilon=1, delta=1e-6, keys_per_user=1
+)
 
 
 def test_chances_of_being_shown() -> None:
@@ -153,13 +155,15 @@ def test_probability_of_a_histogram_is_its_law() -> None:
         assert COUNTS.probability(count) == pytest.approx(p, rel=1e-3)
     assert COUNTS.probability(29) == COUNTS.probability(10**30) == 1
     gauss = fastdp.UnknownHistogram(sigma=2, threshold=9, keys_per_user=1)
-    law = fastdp.distributions.DiscreteGaussian(2)
+    law = fastdp.distributions.DiscreteGaussian(sigma=2)
     assert gauss.probability(9) == law.sf(0)
     assert gauss.probability(5) == law.sf(4)
 
 
 def test_long_tables_are_drawn_with_few_points() -> None:
-    m = fastdp.KeySelection.from_epsilon_delta(0.001, 1e-7, keys_per_user=1)
+    m = fastdp.KeySelection.from_epsilon_delta(
+        epsilon=0.001, delta=1e-7, keys_per_user=1
+    )
     (line, _) = plot.keep_probability(m).axes[0].lines
     assert len(line.get_xdata()) <= 2000
     for n, p in zip(line.get_xdata(), line.get_ydata(), strict=True):
