@@ -29,6 +29,7 @@ ENTRIES = 64
 BOOL, U8, U16, U32 = 10, 5, 6, 7
 LANES, TRIALS, USERS = 8192, 1024, 256
 PATTERNS = LANES // 8
+UNIT_OF_TIES = 12288  # where a chunk's ties have their further bits
 
 #: Probability of a flip, and one so small that patterns of two ones are always ties.
 FLIPS = {
@@ -75,15 +76,21 @@ def flip_words(p: Fraction, ties: bool, rng: np.random.Generator, c: int) -> np.
     """
     table = patterns(p)
     first = np.array([(cut << 8) // table.whole for cut in table.cut]).clip(0, 255)
-    column = rng.integers(0, 256, PATTERNS)
-    if not ties:
-        order = sorted(range(256), key=lambda x: (x.bit_count(), x))
-        column = np.array(order)[rng.integers(128 * c, 128 * c + 128, PATTERNS)]
-    u = (first[column] + rng.integers(1, 256, PATTERNS)) % 256
+    every, u = np.divmod(np.arange(2**16), 256)
+    drawn = np.where(
+        u < first[every], np.frombuffer(table.alias, np.uint8)[every], every
+    )
+    ones = np.array([x.bit_count() for x in range(256)])[drawn]
+    decided = u != first[every]
+    few = ones <= (1 if p > Fraction(1, 8) else 0)
+    pool = np.flatnonzero(decided & (True if ties else few if c == 0 else ~few))
+    column, u = np.divmod(rng.choice(pool, PATTERNS), 256)
     tied = rng.random(PATTERNS) < (c if ties else 1) / 256
     u = np.where(tied, first[column], u)
     blocks = np.stack([column.reshape(-1, 64), u.reshape(-1, 64)], axis=1)
-    return blocks.astype(np.uint8).reshape(-1)
+    words = rng.integers(0, 256, UNIT_OF_TIES + 1024, np.uint8)
+    words[: 2 * PATTERNS] = blocks.reshape(-1)
+    return words
 
 
 def response_words(
@@ -316,19 +323,22 @@ def test_full(harness: CDLL, case: str) -> None:
 # --- the test itself ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "shares"), [("often", (0, 1)), ("rare", (0, 1))])
-def test_flip_words_are_of_their_class(name: str, shares: tuple[int, int]) -> None:
+@pytest.mark.parametrize("name", FLIPS)
+def test_flip_words_are_of_their_class(name: str) -> None:
     p = FLIPS[name]
-    for c, share in enumerate(shares):
-        words = flip_words(p, np.random.default_rng(3), c)
-        decided = words[:LANES] != int(p * 256)
-        stream = TapeStream(np.ascontiguousarray(words.reshape(1, -1)))
-        flips = fastdp.random.bernoulli(p, size=LANES, stream=stream)
-        lanes = flips[np.arange(LANES) ^ 7]
-        if name == "often":
-            assert (lanes[decided] == share).all()
-        # at most four ties of 64 lanes are decided by these words, nearly always all
-        assert abs(lanes[~decided].mean() - share) < 0.1
+    table = patterns(p)
+    first = np.array([(cut << 8) // table.whole for cut in table.cut]).clip(0, 255)
+    flips, ties = [], []
+    for by_ties in (False, True):
+        for c in (0, 1):
+            words = flip_words(p, by_ties, np.random.default_rng(3), c)
+            stream = TapeStream(np.ascontiguousarray(words.reshape(1, -1)))
+            flips.append(fastdp.random.bernoulli(p, size=LANES, stream=stream).mean())
+            columns, u = words[: 2 * PATTERNS].reshape(-1, 2, 64).swapaxes(0, 1)
+            ties.append(int((u == first[columns]).sum()))
+    assert flips[1] > flips[0]
+    assert ties[2] == 0
+    assert min(ties[0], ties[1], ties[3]) > 0
 
 
 @pytest.mark.parametrize("k", CATEGORIES)
