@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from ctypes import CDLL
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,11 @@ def run_of(
     return run
 
 
-def blocks(make: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
+def blocks(
+    make: Callable[[np.random.Generator, int], np.ndarray], entries: int = ENTRIES
+) -> np.ndarray:
     """Return pairs of blocks, one of each class, out of make(generator, class)."""
-    pairs = np.random.default_rng(1).integers(0, 2**62, size=ENTRIES).tolist()
+    pairs = np.random.default_rng(1).integers(0, 2**62, size=entries).tolist()
     one, two = ([make(np.random.default_rng(k), c) for k in pairs] for c in (0, 1))
     return tc.data_pool(one, two)
 
@@ -69,26 +71,31 @@ def apart(
 # --- words of flips and responses ----------------------------------------------------
 
 
+@lru_cache
+def cells(p: Fraction) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the first byte of each cut, which pairs of a column and a byte decide, and
+    which of them flip few bits."""
+    table = patterns(p)
+    first = np.array([(cut << 8) // table.whole for cut in table.cut]).clip(0, 255)
+    column, u = np.divmod(np.arange(2**16), 256)
+    alias = np.frombuffer(table.alias, np.uint8)
+    drawn = np.where(u < first[column], alias[column], column)
+    ones = np.array([x.bit_count() for x in range(256)])[drawn]
+    return first, u != first[column], ones <= (1 if p > Fraction(1, 8) else 0)
+
+
 def flip_words(p: Fraction, ties: bool, rng: np.random.Generator, c: int) -> np.ndarray:
     """Return the words of 1024 patterns, few bits of which flip (class 0) or many.
 
     With `ties`, class 1 has one where class 0 has none, at their usual rate.
     """
-    table = patterns(p)
-    first = np.array([(cut << 8) // table.whole for cut in table.cut]).clip(0, 255)
-    every, u = np.divmod(np.arange(2**16), 256)
-    drawn = np.where(
-        u < first[every], np.frombuffer(table.alias, np.uint8)[every], every
-    )
-    ones = np.array([x.bit_count() for x in range(256)])[drawn]
-    decided = u != first[every]
-    few = ones <= (1 if p > Fraction(1, 8) else 0)
+    first, decided, few = cells(p)
     pool = np.flatnonzero(decided & (True if ties else few if c == 0 else ~few))
     column, u = np.divmod(rng.choice(pool, PATTERNS), 256)
     tied = rng.random(PATTERNS) < (c if ties else 1) / 256
     u = np.where(tied, first[column], u)
     blocks = np.stack([column.reshape(-1, 64), u.reshape(-1, 64)], axis=1)
-    words = rng.integers(0, 256, UNIT_OF_TIES + 1024, np.uint8)
+    words = rng.integers(0, 256, size=UNIT_OF_TIES + 1024, dtype=np.uint8)
     words[: 2 * PATTERNS] = blocks.reshape(-1)
     return words
 
@@ -111,7 +118,8 @@ def response_words(
 
 def flip_noise(harness: CDLL, kernel: str, name: str, ties: bool, n: int) -> Run:
     p = FLIPS[name]
-    pool = blocks(partial(flip_words, p, ties))
+    # Steps without a tie take places from the words: a few blocks differ by theirs.
+    pool = blocks(partial(flip_words, p, ties), 1024)
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
     x = np.random.default_rng(2).integers(0, 2, size=n, dtype=np.uint8)
     law = tc.Bernoulli.of(p)
@@ -326,8 +334,7 @@ def test_full(harness: CDLL, case: str) -> None:
 @pytest.mark.parametrize("name", FLIPS)
 def test_flip_words_are_of_their_class(name: str) -> None:
     p = FLIPS[name]
-    table = patterns(p)
-    first = np.array([(cut << 8) // table.whole for cut in table.cut]).clip(0, 255)
+    first = cells(p)[0]
     flips, ties = [], []
     for by_ties in (False, True):
         for c in (0, 1):
