@@ -107,8 +107,9 @@ def sqlite(folder: Path, entries: int) -> None:
 
 def client(url: str, number: int, budgets: int, tag: str, seconds: float) -> int:
     """Charge as fast as one client can; return how often."""
-    done, stop = 0, time.monotonic() + seconds
+    done = 0
     with ledger.open(url) as book:
+        stop = time.monotonic() + seconds
         while time.monotonic() < stop:
             name = f"b{(number + done) % budgets}"
             book.spend(EVENT, label=f"{tag} {number} {done}", budgets=name)
@@ -122,7 +123,7 @@ def postgres(url: str, clients: int = 64, seconds: float = 6.0) -> None:
             book.add_budget(f"b{number}", accounting.ZCDPFilter(10**9), unit="person")
     rates: dict[int, list[float]] = {1: [], 100: []}
     with multiprocessing.get_context("fork").Pool(clients) as pool:
-        for turn in range(3):
+        for turn in range(2):
             for budgets, found in rates.items():
                 tag = f"turn {turn} {budgets}"
                 tasks = [(url, n, budgets, tag, seconds) for n in range(clients)]
