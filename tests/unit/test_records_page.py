@@ -1,0 +1,39 @@
+"""docs/records.md: its steps run, and cost what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "records.md").read_text("utf-8")
+
+
+def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("statsmodels")
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for step in re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S):
+        exec(step, names)  # noqa: S102 - the page's own lines
+    users, keys, shown = names["users"], names["keys"], names["shown"]
+    # No user has a second key, or more than three records.
+    assert np.unique(users, return_counts=True)[1].max() <= 3
+    pairs = {*zip(users.tolist(), keys.tolist(), strict=True)}
+    assert len(pairs) == len(set(users.tolist()))
+    assert shown.tolist() == sorted(shown.tolist())
+    # Every group of 200 users is shown: the table of probabilities has ended.
+    large = {k for k in names["present"] if sum(key == k for _, key in pairs) > 200}
+    assert large
+    assert large <= set(shown.tolist())
+    assert 1 < names["epsilon"] <= 1.5
+    inside = 0
+    for i, key in enumerate(shown):
+        mean = names["visits"][keys == key].clip(0, 50).mean()
+        low, high = names["release"].mean_interval(1 - 1e-11)
+        inside += low[i] <= mean <= high[i]
+    assert inside == len(shown)  # false alarm below 1e-9
+    assert (tmp_path / "visits.png").stat().st_size > 5000
