@@ -74,6 +74,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="total budget of the table, per person-year (default: 1)",
     )
     parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="only write the small made-up files that the documentation's examples use",
+    )
+    parser.add_argument(
         "--plot", metavar="FILE", type=Path, help="draw the table: .png, .pdf or .svg"
     )
     parser.set_defaults(run=run)
@@ -88,6 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
     person-year is added or removed; exact mechanism. The true counts that are
     printed beside them are not private: the records are public.
     """
+    if arguments.data is not None:
+        from fastdp.cli import _demo_data
+
+        written = _demo_data.write(arguments.data)
+        print("\n".join(str(path) for path in written))
+        return 0
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "demo", "demo")
     # Parameters are refused before the records are read.
