@@ -171,7 +171,8 @@ class Direction:
     ) -> Bracket:
         """Return what laws on a grid prove as well, where that is feasible."""
         tilts, again = list(_TILTS) if every else [_TILTS[0]], every
-        while tilts and _width(best) > _FIT:
+        first = len(tilts)
+        while tilts and (len(tilts) == first or _width(best) > _FIT):
             place = best.estimate or best.upper / 2
             try:
                 grid = self._grid(place, log_delta[0], tilts.pop(0))
