@@ -69,12 +69,14 @@ typedef struct {
 } fdp_stream_t;
 
 /* A lane that the vector kernels left undecided. The words are those of the
- * trial, narrowest first, as the sampler's kind lays them out. */
+ * trial, as the sampler's kind lays them out; digits have `more`. */
 typedef struct {
     uint64_t chunk;
     uint32_t trial;
     uint64_t word[3];
-    void *owner; /* the law's */
+    void *owner;          /* the law's */
+    const uint64_t *more; /* further words */
+    size_t more_words;
 } fdp_pending_t;
 
 /* Settles one pending trial exactly. Returns 1 and the value, below 2^100 in
@@ -124,32 +126,48 @@ FDP_API int fdp_cipher_available(uint32_t cipher); /* at the level in force */
 /* ---- samplers ---------------------------------------------------------- */
 
 typedef enum {
-    FDP_LAPLACE_NARROW = 1,  /* scale <= 4096: one 32-bit word a trial     */
-    FDP_LAPLACE_WIDE = 2,    /* larger: a 32-bit and a 64-bit word         */
+    FDP_DIGITS = 1,          /* discrete Laplace; Gaussian of sigma <= 8.7 */
     FDP_GAUSSIAN_NARROW = 3, /* sigma < 1024: a 16-bit and a 32-bit word   */
     FDP_GAUSSIAN_WIDE = 4    /* larger: and a 64-bit word                  */
 } fdp_kind_t;
 
-/* Discrete Laplace, P(X = x) proportional to exp(-|x| / scale), kept to
- * |x| <= bound when bound > 0. The caller fills the first block of fields from
- * exact arithmetic, fdp_laplace_prepare the rest. docs/proofs/discrete_laplace.md */
+
+/* A table of integers: column c and a byte u give alias[c] if u <= cut[c], else c, or
+ * "special", 128. The second digit's has 32 columns. */
 typedef struct {
-    uint32_t shift;          /* j: scale / 2^j is the kernel's scale (wide)   */
-    int64_t bound;           /* 0: none                                       */
-    uint64_t theta[2];       /* floor(2^128 theta), theta = q / (1 + q): lo, hi */
-    uint64_t inverse[3];     /* floor(2^128 / kernel's scale), low first      */
-    double scale;            /* kernel's scale, nearest                       */
-    double inverse_w0;       /* 1 / (1 - theta), nearest                      */
-    double inverse_w1;       /* 1 / theta, nearest, at most 1e300             */
-    double inverse_scale;    /* 1 / scale, nearest                            */
-    /* derived; tests may widen the error bounds to send more lanes onward    */
-    double error;            /* second stage: bound on |y - true y|, constant */
-    double error_relative;   /*   and per unit of y                           */
-    float narrow_error;      /* the same for the first stage, float32         */
-    float narrow_error_relative;
-    int32_t narrow_least;    /* words with less than this left are undecided  */
-    uint32_t unsettled;      /* tests: send all undecided to the resolver     */
-} fdp_laplace_t;
+    uint8_t cut[128], alias[128];
+    uint8_t cut_term[128], alias_term[128]; /* derived: as polynomials over GF(2) */
+} fdp_columns_t;
+
+/* ~G with probability theta, else G; P(G >= k) = exp(-k / scale). */
+typedef struct {
+    uint64_t theta;        /* floor(2^64 theta)                      */
+    double scale;          /* nearest                                */
+    double inverse_w0;     /* 1 / (1 - theta), nearest               */
+    double inverse_w1;     /* 1 / theta, nearest, at most 1e300      */
+    double error;          /* derived: bound on |y - true y|, constant */
+    double error_relative; /*   and per unit of y                    */
+} fdp_geometric_t;
+
+/* A law of alias digits, kept to |x| <= bound when bound > 0. The caller fills all but
+ * what is derived from exact arithmetic. docs/proofs/discrete_laplace.md */
+typedef struct {
+    uint32_t shift, low; /* bits below the first digit, and drawn one by one */
+    uint32_t tails;      /* 1: outcomes 0 and 127 are tails of `tail`; 0: outcome 0 is
+                            the resolver's */
+    uint32_t tops;       /* thresholds of a correction                        */
+    int64_t bound;       /* 0: none                                           */
+    double special[2];   /* probability that a lane is special, by digit      */
+    fdp_columns_t first, second;
+    uint64_t first_rest[128]; /* floor(2^56 cut) << 8 | alias                 */
+    uint64_t second_rest[32], second_whole[32];
+    uint64_t top[48], copy[48]; /* floors of 2^64 times                        */
+    uint64_t mask[48];          /* what the i-th of `top` clears             */
+    fdp_geometric_t tail;
+    uint32_t slots[4]; /* derived: ranks of 64 lanes and of a pass, then of
+                             the second digit's */
+    uint32_t unsettled;   /* tests: all special lanes go to the resolver        */
+} fdp_digits_t;
 
 /* Discrete Gaussian, P(X = x) proportional to exp(-x^2 / (2 sigma^2)), by a
  * dyadic step hat. docs/proofs/discrete_gaussian.md */
@@ -168,7 +186,7 @@ typedef struct {
 } fdp_gaussian_t;
 
 typedef union {
-    fdp_laplace_t laplace;
+    fdp_digits_t digits;
     fdp_gaussian_t gaussian;
 } fdp_law_t;
 

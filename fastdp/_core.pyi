@@ -4,14 +4,16 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar, final
 
 import numpy as np
 
+from fastdp._digits import Digits
 from fastdp._exact_bits import Patterns
 from fastdp._stream import Stream
-from fastdp._tables import GaussianTable, LaplaceTable
+from fastdp._tables import GaussianTable
 
 _Array: TypeAlias = np.ndarray[Any, Any]
 _Grid: TypeAlias = tuple[float, float, float, float]
 _Words: TypeAlias = tuple[int, int, int]
 _Resolver: TypeAlias = Callable[[_Words, Callable[[int], bytes]], int | None]
+_Settler: TypeAlias = Callable[[tuple[int, ...], Callable[[int], bytes]], int | None]
 
 INTEGERS_CHUNK: int
 BITS_CHUNK: int
@@ -39,20 +41,21 @@ class Call:
 
 @final
 class Sampler:
-    def __init__(self, resolver: _Resolver) -> None: ...
+    def __init__(self, resolver: _Settler) -> None: ...
     @staticmethod
-    def laplace(
-        table: LaplaceTable,
-        resolver: _Resolver,
+    def digits(
+        law: Digits,
+        resolver: _Settler,
         bound: int = 0,
         within: float = 1.0,
     ) -> Sampler: ...
     @staticmethod
-    def gaussian(table: GaussianTable, resolver: _Resolver) -> Sampler: ...
+    def gaussian(table: GaussianTable, resolver: _Settler) -> Sampler: ...
     @property
     def chunk_outputs(self) -> int: ...
     @property
     def acceptance(self) -> float: ...
+    def structure(self) -> bytes: ...
     def widen(self, *, narrow: float = 0.0, wide: float = 0.0) -> Sampler: ...
 
 @final

@@ -204,6 +204,8 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
     blocks.c, blocks.chunk, blocks.trial = &keyed.c, pending.chunk, pending.trial
     try:
         words = (pending.word[0], pending.word[1], pending.word[2])
+        if pending.more_words != 0:
+            words = tuple([pending.more[i] for i in range(pending.more_words)])
         exact = (<object> pending.owner)(words, blocks)
         if exact is None:
             return 0
@@ -387,11 +389,17 @@ def run(list tasks):
 # ---- samplers --------------------------------------------------------------
 
 cdef dict _KINDS = {
-    ("laplace", "narrow"): FDP_LAPLACE_NARROW,
-    ("laplace", "wide"): FDP_LAPLACE_WIDE,
-    ("gaussian", "narrow"): FDP_GAUSSIAN_NARROW,
-    ("gaussian", "wide"): FDP_GAUSSIAN_WIDE,
+    "narrow": FDP_GAUSSIAN_NARROW,
+    "wide": FDP_GAUSSIAN_WIDE,
 }
+
+
+cdef int _integer_columns(fdp_columns_t *c, table) except -1:
+    cut, alias = table
+    for i in range(len(cut)):
+        c.cut[i] = cut[i]
+        c.alias[i] = alias[i]
+    return 0
 
 
 @cython.final
@@ -411,23 +419,35 @@ cdef class Sampler:
         self.c.owner = <void *> resolver
 
     @staticmethod
-    def laplace(table, resolver, int64_t bound=0, double within=1.0):
-        """Discrete Laplace, kept to |x| <= bound (probability `within`) if bound > 0."""
+    def digits(law, resolver, int64_t bound=0, double within=1.0):
+        """A law of alias digits, kept to |x| <= bound (probability `within`) if
+        bound > 0."""
         cdef Sampler self = Sampler.__new__(Sampler, resolver)
-        cdef fdp_laplace_t *law = &self.c.law.laplace
-        self.c.kind = _KINDS["laplace", table.kind]
-        self.c.acceptance = table.acceptance * within
-        law.shift = table.j
-        law.bound = bound
-        law.theta[0] = table.theta128 & 0xFFFFFFFFFFFFFFFF
-        law.theta[1] = table.theta64
-        inverse = table.inv_scale_192
-        for i in range(3):
-            law.inverse[i] = (inverse >> (64 * i)) & 0xFFFFFFFFFFFFFFFF
-        law.scale = table.scale
-        law.inverse_w0 = table.inv_w0
-        law.inverse_w1 = table.inv_w1
-        law.inverse_scale = table.inv_t
+        cdef fdp_digits_t *c = &self.c.law.digits
+        self.c.kind = FDP_DIGITS
+        self.c.acceptance = within
+        c.bound = bound
+        c.shift, c.low = law.shift, law.low
+        c.special[0], c.special[1] = law.chance()
+        _integer_columns(&c.first, law.first)
+        for i, entry in enumerate(law.first_rest.entries):
+            c.first_rest[i] = entry
+        tail = law.geometric()
+        if tail is not None:
+            c.tails = 1
+            c.tail.theta, c.tail.scale, c.tail.inverse_w0, c.tail.inverse_w1 = tail
+        if law.shift:
+            _integer_columns(&c.second, law.second)
+            for i, entry in enumerate(law.second_rest.entries):
+                c.second_rest[i] = entry
+        if law.low:
+            for i, entry in enumerate(law.second_whole.entries):
+                c.second_whole[i] = entry
+            c.tops = len(law.masks)
+            for i, (top, mask) in enumerate(zip(law.top_floors, law.masks)):
+                c.top[i], c.mask[i] = top, mask
+            for i, copy in enumerate(law.copy_floors):
+                c.copy[i] = copy
         _check(fdp_sampler_prepare(&self.c), NULL)
         return self
 
@@ -436,7 +456,7 @@ cdef class Sampler:
         """Discrete Gaussian."""
         cdef Sampler self = Sampler.__new__(Sampler, resolver)
         cdef fdp_gaussian_t *law = &self.c.law.gaussian
-        self.c.kind = _KINDS["gaussian", table.kind]
+        self.c.kind = _KINDS[table.kind]
         self.c.acceptance = table.acceptance
         law.shift = table.j
         for i in range(32):
@@ -460,19 +480,23 @@ cdef class Sampler:
         """Probability that a trial gives an output."""
         return self.c.acceptance
 
+    def structure(self):
+        """The prepared fdp_sampler_t, for tests that call the core themselves."""
+        return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_sampler_t))
+
     def widen(self, *, double narrow=0.0, double wide=0.0):
-        """Return a copy that sends more lanes onward, for tests: error bounds
-        raised to these (in units of the value for Laplace, relative for the
-        Gaussian), and no 128-bit stage when `wide` is set. The law is the same.
+        """Return a copy that sends more lanes onward, for tests. Gaussian: relative
+        error bounds raised to these. Digits: `narrow` leaves the lists 16 ranks,
+        `wide` sends every special lane to the resolver. The law is the same.
         """
         cdef Sampler other = Sampler.__new__(Sampler, self.resolver)
         other.c = self.c
-        if self.c.kind <= FDP_LAPLACE_WIDE:
+        if self.c.kind == FDP_DIGITS:
             if narrow > 0:
-                other.c.law.laplace.narrow_error = <float> narrow
+                for i in range(4):
+                    other.c.law.digits.slots[i] = 16
             if wide > 0:
-                other.c.law.laplace.error = wide
-                other.c.law.laplace.unsettled = 1
+                other.c.law.digits.unsettled = 1
         else:
             if narrow > 0:
                 other.c.law.gaussian.narrow_error = <float> narrow

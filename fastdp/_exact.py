@@ -35,9 +35,6 @@ SECOND = 1 << 20
 #: Bits of precision of a threshold beyond the bits of the uniform.
 _SLACK = 64
 
-#: Largest Laplace scale of the one-uniform rule.
-LAPLACE_DIRECT = 4096
-
 #: Number of blocks of the Gaussian hat before the tail block.
 TAIL = 31
 
@@ -192,85 +189,6 @@ def flip(num: int, den: int, bits: int) -> tuple[int, int]:
     lo, hi = exp_neg(den, num, bits)
     one = 1 << bits
     return (lo << bits) // (one + lo), -(-(hi << bits) // (one + hi))
-
-
-def laplace(t: Fraction, word: int, nbits: int, block: Block) -> int:
-    """Return the exact discrete Laplace value of one uniform real.
-
-    The rule for scales up to `LAPLACE_DIRECT`: X = ~G below theta and G above,
-    where P(X < 0) = theta and G is geometric in either part.
-
-    Parameters
-    ----------
-    t : Fraction
-        Scale.
-    word, nbits : int
-        Known prefix of the uniform.
-    block : callable
-        Further bits of the uniform, from block 0 on.
-
-    Returns
-    -------
-    int
-        The value, of any size.
-    """
-    num, den = t.numerator, t.denominator
-    scale = num / den
-    u = Uniform(word, nbits, block)
-    negative = u.below(lambda bits: flip(num, den, bits))
-
-    def threshold(k: int, bits: int) -> tuple[int, int]:
-        lo, hi = flip(num, den, bits)
-        one = 1 << bits
-        # (1 - theta) exp(-k/t), moved down by one step below theta and
-        # up by theta above it.
-        exp_lo, exp_hi = exp_neg((k + negative) * den, num, bits)
-        part_lo = (one - hi) * exp_lo >> bits
-        part_hi = ((one - lo) * exp_hi >> bits) + 1
-        return (part_lo, part_hi) if negative else (part_lo + lo, part_hi + hi)
-
-    def guess(x: int, bits: int) -> float:
-        lo, _ = flip(num, den, bits)
-        # The side is decided, so that x is half a cell away from theta.
-        part, whole = (x, lo) if negative else (x - lo, (1 << bits) - lo)
-        return scale * (_minus_log(part, bits) - _minus_log(whole, bits))
-
-    g = u.level(threshold, guess)
-    return ~g if negative else g
-
-
-def laplace_shift(t: Fraction) -> int:
-    """Return the j of the wide rule: t / 2**j in [2048, 4096)."""
-    return (t.numerator // t.denominator).bit_length() - 12
-
-
-def laplace_wide(t: Fraction, word1: int, word2: int, block: Block) -> int | None:
-    """Return the exact discrete Laplace value of one trial of the wide rule.
-
-    The rule for scales above `LAPLACE_DIRECT`. `word1` holds the first 32 bits
-    of the uniform behind H (further bits: blocks `SECOND`, ...); `word2` is
-    [V: 63 - j bits | L: j bits | s: 1 bit] (further bits of V: blocks 0, ...).
-
-    Returns
-    -------
-    int or None
-        The value, of any size; None if the trial is rejected.
-    """
-    num, den = t.numerator, t.denominator
-    j = laplace_shift(t)
-    sign = word2 & 1
-    low = word2 >> 1 & (1 << j) - 1
-    if low + sign:
-        v = Uniform(word2 >> (j + 1), 63 - j, block)
-
-        def rejected(bits: int) -> tuple[int, int]:
-            lo, hi = exp_neg((low + sign) * den, num, bits)
-            return (1 << bits) - hi, (1 << bits) - lo
-
-        if v.below(rejected):
-            return None
-    high = _geometric(den << j, num, Uniform(word1, 32, block, SECOND))
-    return (high << j | low) ^ -sign
 
 
 def _geometric(num: int, den: int, u: Uniform) -> int:

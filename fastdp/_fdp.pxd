@@ -35,6 +35,8 @@ cdef extern from "fastdp.h" nogil:
         uint32_t trial
         uint64_t word[3]
         void *owner
+        const uint64_t *more
+        size_t more_words
 
     ctypedef int (*fdp_resolve_fn)(void *, const fdp_pending_t *, int64_t *) noexcept nogil
 
@@ -59,25 +61,41 @@ cdef extern from "fastdp.h" nogil:
     int fdp_cipher_available(uint32_t cipher)
 
     ctypedef enum fdp_kind_t:
-        FDP_LAPLACE_NARROW
-        FDP_LAPLACE_WIDE
+        FDP_DIGITS
         FDP_GAUSSIAN_NARROW
         FDP_GAUSSIAN_WIDE
 
-    ctypedef struct fdp_laplace_t:
-        uint32_t shift
-        int64_t bound
-        uint64_t theta[2]
-        uint64_t inverse[3]
+    ctypedef struct fdp_columns_t:
+        uint8_t cut[128]
+        uint8_t alias[128]
+        uint8_t cut_term[128]
+        uint8_t alias_term[128]
+
+    ctypedef struct fdp_geometric_t:
+        uint64_t theta
         double scale
         double inverse_w0
         double inverse_w1
-        double inverse_scale
         double error
         double error_relative
-        float narrow_error
-        float narrow_error_relative
-        int32_t narrow_least
+
+    ctypedef struct fdp_digits_t:
+        uint32_t shift
+        uint32_t low
+        uint32_t tails
+        uint32_t tops
+        int64_t bound
+        double special[2]
+        fdp_columns_t first
+        fdp_columns_t second
+        uint64_t first_rest[128]
+        uint64_t second_rest[32]
+        uint64_t second_whole[32]
+        uint64_t top[48]
+        uint64_t copy[48]
+        uint64_t mask[48]
+        fdp_geometric_t tail
+        uint32_t slots[4]
         uint32_t unsettled
 
     ctypedef struct fdp_gaussian_t:
@@ -93,7 +111,7 @@ cdef extern from "fastdp.h" nogil:
         float narrow_error
 
     ctypedef union fdp_law_t:
-        fdp_laplace_t laplace
+        fdp_digits_t digits
         fdp_gaussian_t gaussian
 
     ctypedef struct fdp_sampler_t:

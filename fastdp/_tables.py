@@ -11,28 +11,21 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from fastdp import _validate
+from fastdp import _digits, _validate
 from fastdp._exact import (
-    LAPLACE_DIRECT,
     TAIL,
     exp_neg,
-    flip,
     gaussian_shift,
     gaussian_tail,
-    laplace_shift,
 )
 
 #: Which kernel draws: all of a value from one word, or high and low bits apart.
 Kind: TypeAlias = Literal["narrow", "wide"]
-
-#: Supported scales of the discrete Laplace law (1e-6 as a double included).
-LAPLACE_RANGE = (Fraction(1e-6), Fraction(2**55))
 
 #: Supported sigmas of the discrete Gaussian law.
 GAUSSIAN_RANGE = (Fraction(1, 1000), Fraction(2**55))
@@ -45,55 +38,8 @@ HEIGHTS = 8192
 
 _COLUMNS = TAIL + 1
 _COLUMN = HEIGHTS // _COLUMNS
-_HUGE = 1e300
 _LEAST_TAIL = 2.0**-100
 _BITS = 128
-
-
-@dataclass(frozen=True, slots=True)
-class LaplaceTable:
-    """Constants of the discrete Laplace kernels at one scale.
-
-    Attributes
-    ----------
-    t : Fraction
-        The scale.
-    kind : str
-        "narrow" for t <= 4096, else "wide".
-    j : int
-        Shift of the wide rule; 0 for the other two.
-    scale : float
-        t, or t / 2**j for the wide rule.
-    inv_t : float
-        1 / t, for the wide rule too.
-    inv_scale_192 : int
-        floor(2**128 / scale) of the exact scale, less than 2**192.
-    theta64, theta128 : int
-        floor(2**64 theta) and floor(2**128 theta) with theta = P(X < 0);
-        0 for the wide rule.
-    w0_128, w1_128 : int
-        floor(2**128 W) for the two parts, W = 1 - theta (X >= 0) and
-        W = theta (X < 0); 0 for the wide rule.
-    inv_w0, inv_w1 : float
-        1 / (1 - theta) and 1 / theta, the latter at most 1e300; 1.0 for the
-        wide rule.
-    acceptance : float
-        Probability that a trial is accepted, about; 1.0 but for the wide rule.
-    """
-
-    t: Fraction
-    kind: Kind
-    j: int
-    scale: float
-    inv_t: float
-    inv_scale_192: int
-    theta64: int
-    theta128: int
-    w0_128: int
-    w1_128: int
-    inv_w0: float
-    inv_w1: float
-    acceptance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,88 +107,11 @@ class GaussianTable:
         return h, low, word1 & 1, word1 >> (self.j + 1), 31 - self.j
 
 
-# --- Discrete Laplace ---------------------------------------------------------
-
-
-@lru_cache(maxsize=1024)
-def laplace_table(t: Fraction) -> LaplaceTable:
-    """Return the table of the discrete Laplace law of scale `t`.
-
-    Raises
-    ------
-    ParameterError
-        `t` is outside [1e-6, 2**55].
-    """
-    t = _validate.between("scale", t, *LAPLACE_RANGE)
-    num, den = t.numerator, t.denominator
-    kind: Kind = "narrow"
-    if t > LAPLACE_DIRECT:
-        kind, j = "wide", laplace_shift(t)
-        theta128, w0_128, inv_w0, inv_w1 = 0, 0, 1.0, 1.0
-    else:
-        j = 0
-        theta128 = _floor_unique(lambda bits: flip(num, den, bits))
-        inv_w0, inv_w1 = _inverse_parts(num, den)
-        # theta is irrational, so that floors of theta and 1 - theta add up so.
-        w0_128 = (1 << 128) - 1 - theta128
-    return LaplaceTable(
-        t=t,
-        kind=kind,
-        j=j,
-        scale=num / (den << j),
-        inv_t=den / num,
-        inv_scale_192=(den << (128 + j)) // num,
-        theta64=theta128 >> 64,
-        theta128=theta128,
-        w0_128=w0_128,
-        w1_128=theta128,
-        inv_w0=inv_w0,
-        inv_w1=inv_w1,
-        acceptance=_wide_acceptance(t, j) if j else 1.0,
-    )
-
-
-def _floor_unique(enclosure: Callable[[int], tuple[int, int]]) -> int:
-    """Return floor(2**128 theta) of an irrational number."""
-    extra = 64
-    while True:
-        lo, hi = enclosure(_BITS + extra)
-        if lo >> extra == hi >> extra:
-            return lo >> extra
-        extra *= 2
-
-
-def _inverse_parts(num: int, den: int) -> tuple[float, float]:
-    """Return 1 + q and min(1 + 1/q, 1e300) to nearest, q = exp(-den/num)."""
-    steep = den > 691 * num  # exp(691) = 1.2e300
-    bits = _BITS if steep else _BITS + 2 * (den // num)
-    while True:
-        lo, hi = exp_neg(den, num, bits)
-        one = 1 << bits
-        first = (one + lo) / one
-        if first == (one + hi) / one:
-            if steep:
-                return first, _HUGE
-            second = min((one + lo) / lo, _HUGE)
-            if second == min((one + hi) / hi, _HUGE):
-                return first, second
-        bits += 64
-
-
-def _wide_acceptance(t: Fraction, j: int) -> float:
-    """Mean of exp(-(L + s)/t) over the j uniform bits of L and the sign s."""
-    step = t.denominator / t.numerator
-    block = math.ldexp(step, j)
-    mean = math.expm1(-block) / (math.expm1(-step) * 2.0**j)
-    return mean * (1.0 + math.exp(-step)) / 2.0
-
-
 # --- Discrete Gaussian --------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def gaussian_table(sigma: Fraction) -> GaussianTable:
-    """Return the table of the discrete Gaussian law of parameter `sigma`.
+def gaussian_law(sigma: Fraction) -> GaussianTable | _digits.Gaussian:
+    """Return the discrete Gaussian law of parameter `sigma` as its kernel draws it.
 
     Raises
     ------
@@ -250,6 +119,14 @@ def gaussian_table(sigma: Fraction) -> GaussianTable:
         `sigma` is outside [1e-3, 2**55].
     """
     sigma = _validate.between("sigma", sigma, *GAUSSIAN_RANGE)
+    if sigma <= _digits.GAUSSIAN_DIGIT:
+        return _digits.Gaussian(sigma)
+    return gaussian_table(sigma)
+
+
+@lru_cache(maxsize=1024)
+def gaussian_table(sigma: Fraction) -> GaussianTable:
+    """Return the table of the hat of a parameter that no digit draws."""
     num, den = sigma.numerator**2, sigma.denominator**2
     j = gaussian_shift(sigma)
     tail = max(gaussian_tail(sigma, j, 0, _BITS)[1], 1)

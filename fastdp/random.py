@@ -17,6 +17,7 @@ import numpy as np
 from fastdp import (
     _arrays,
     _core,
+    _digits,
     _exact,
     _exact_bits,
     _selection,
@@ -54,30 +55,22 @@ _builtin_bytes = bytes
 @lru_cache(maxsize=512)
 def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
     """Return the prepared discrete Laplace law, kept to |x| <= bound if bound > 0."""
-    table = _tables.laplace_table(scale)
-    if table.kind == "wide":
-
-        def resolve(words: tuple[int, int, int], block: _exact.Block) -> int | None:
-            return _exact.laplace_wide(scale, words[0], words[1], block)
-
-    else:
-
-        def resolve(words: tuple[int, int, int], block: _exact.Block) -> int | None:
-            return _exact.laplace(scale, words[0], 32, block)
-
+    law = _digits.laplace(scale)
     within = 1.0
     if bound:  # 1 - P(|X| > bound), for the number of trials only
         rate = scale.denominator / scale.numerator
         within = 1 - 2 * math.exp(-(bound + 1) * rate) / (1 + math.exp(-rate))
-    return _core.Sampler.laplace(table, resolve, bound, within)
+    return _core.Sampler.digits(law, law.settle, bound, within)
 
 
 @lru_cache(maxsize=512)
 def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
     """Return the prepared discrete Gaussian law."""
-    table = _tables.gaussian_table(sigma)
+    table = _tables.gaussian_law(sigma)
+    if isinstance(table, _digits.Digits):
+        return _core.Sampler.digits(table, table.settle)
 
-    def resolve(words: tuple[int, int, int], block: _exact.Block) -> int | None:
+    def resolve(words: tuple[int, ...], block: _exact.Block) -> int | None:
         return _exact.gaussian(table, *table.split(*words), block)
 
     return _core.Sampler.gaussian(table, resolve)

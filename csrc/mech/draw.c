@@ -1,4 +1,4 @@
-/* draw.c: fdp_release, the driver of the discrete samplers.
+/* draw.c: fdp_release, and the driver of the wide discrete Gaussian.
  *
  *   fill_words, run_kernel   the words of up to 1024 trials, and their values
  *   draw_batch, draw_chunk   accepted values of a chunk, in order
@@ -14,6 +14,7 @@
 
 #include "../base/rounding.h"
 #include "../base/wipe.h"
+#include "digits.h"
 #include "target.h"
 
 /* ---- words and values --------------------------------------------------- */
@@ -43,88 +44,41 @@ static void run_kernel(fdp_draw_t *d, const uint8_t *const word[FDP_PARTS], void
                        size_t count)
 {
     const fdp_kernels_t *k = d->kernels;
-    const fdp_laplace_t *laplace = &d->sampler->law.laplace;
-    const fdp_gaussian_t *gaussian = &d->sampler->law.gaussian;
+    const fdp_gaussian_t *law = &d->sampler->law.gaussian;
     const void *w0 = word[0], *w1 = word[1], *w2 = word[2];
     uint8_t *block = d->scratch.block;
     uint16_t *height = d->scratch.height;
-    if (!fdp_is_laplace(d->sampler)) {
-        k->gaussian_select(gaussian, w0, block, height, count);
-    }
-    switch (d->sampler->kind) {
-    case FDP_LAPLACE_NARROW: k->laplace_narrow(laplace, w0, value, count); break;
-    case FDP_LAPLACE_WIDE: k->laplace_wide(laplace, w0, w1, value, count); break;
-    case FDP_GAUSSIAN_NARROW:
-        k->gaussian_narrow(gaussian, block, height, w1, value, count);
-        break;
-    default: k->gaussian_wide(gaussian, block, height, w1, w2, value, count); break;
+    k->gaussian_select(law, w0, block, height, count);
+    if (d->sampler->kind == FDP_GAUSSIAN_NARROW) {
+        k->gaussian_narrow(law, block, height, w1, value, count);
+    } else {
+        k->gaussian_wide(law, block, height, w1, w2, value, count);
     }
 }
 
 /* ---- batches and chunks ------------------------------------------------- */
-
-/* Packs the values that are kept: not rejected and, with a bound, within it. Most
- * pieces of 64 lose nothing and move as they are. */
-#define PACK(name, type, is_kept)                                  \
-    static size_t name(type *value, size_t n, int64_t bound)       \
-    {                                                              \
-        size_t kept = 0;                                           \
-        for (size_t i = 0; i < n; i += 64) {                       \
-            unsigned lost = 0;                                     \
-            for (size_t k = 0; k < 64; k++) {                      \
-                const type v = value[i + k];                       \
-                lost += !(is_kept);                                \
-            }                                                      \
-            if (lost == 0) {                                       \
-                memmove(value + kept, value + i, 64 * sizeof(type)); \
-                kept += 64;                                        \
-                continue;                                          \
-            }                                                      \
-            for (size_t k = 0; k < 64; k++) {                      \
-                const type v = value[i + k];                       \
-                value[kept] = v;                                   \
-                kept += (is_kept);                                 \
-            }                                                      \
-        }                                                          \
-        return kept;                                               \
-    }
-
-PACK(pack32, int32_t, v != FDP_REJECTED32 && v <= bound && v >= -bound)
-PACK(pack64, int64_t, v != FDP_REJECTED64 && v <= bound && v >= -bound)
 
 /* Runs trials first ... first + trials and appends what they yield at noise +
  * got; returns how many. */
 static size_t draw_batch(fdp_draw_t *d, size_t first, size_t trials, size_t got)
 {
     uint8_t *const noise = (uint8_t *)d->scratch.noise + got * d->shape.value_bytes;
-    uint8_t *const values = d->shape.tagged ? d->scratch.value : noise;
+    void *const values = d->scratch.value;
     d->specials = 0;
-    d->any_rejected = false;
     d->slots = fdp_law_slots(d->sampler, trials);
     for (size_t done = 0; done < trials;) {
         const size_t left = FDP_GROUP - (first + done) % FDP_GROUP;
         const size_t count = trials - done < left ? trials - done : left;
         const uint8_t *word[FDP_PARTS] = {NULL, NULL, NULL};
         fill_words(d, first + done, count, word);
-        run_kernel(d, word, values + done * d->shape.value_bytes, count);
+        run_kernel(d, word, (uint8_t *)values + done * d->shape.value_bytes, count);
         fdp_collect(d, word, values, done, first + done, count, trials);
         done += count;
     }
     fdp_settle_specials(d, values, trials);
-    if (d->shape.tagged) {
-        return d->shape.value_bytes == 4
-                   ? d->kernels->compact32((const int32_t *)(void *)values,
-                                           (int32_t *)(void *)noise, trials)
-                   : d->kernels->compact64((const int64_t *)(void *)values,
-                                           (int64_t *)(void *)noise, trials);
-    }
-    const int64_t bound = d->sampler->law.laplace.bound;
-    if (bound == 0 && !d->any_rejected) {
-        return trials;
-    }
-    const int64_t most = bound == 0 || bound >= fdp_far_from(d) ? INT64_MAX : bound;
-    return d->shape.value_bytes == 4 ? pack32((int32_t *)(void *)noise, trials, most)
-                                     : pack64((int64_t *)(void *)noise, trials, most);
+    return d->shape.value_bytes == 4
+               ? d->kernels->compact32(values, (int32_t *)(void *)noise, trials)
+               : d->kernels->compact64(values, (int64_t *)(void *)noise, trials);
 }
 
 /* `need` accepted values of a chunk, in order, at scratch.noise. */
@@ -172,12 +126,15 @@ static void store_chunk(fdp_draw_t *d, const fdp_target_t *target, size_t done, 
 fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
                          uint64_t first_chunk, size_t n, const fdp_target_t *target)
 {
-    FDP_ALIGNED(64) uint8_t stack[FDP_SCRATCH_SMALL];
     const size_t per_chunk = sampler->chunk_outputs;
     if (per_chunk == 0) { /* fdp_sampler_prepare was not called */
         fdp_target_zero(target, n);
         return FDP_ERR_PARAMETER;
     }
+    if (sampler->kind == FDP_DIGITS) {
+        return fdp_digits_release(call, sampler, first_chunk, n, target);
+    }
+    FDP_ALIGNED(64) uint8_t stack[FDP_SCRATCH_SMALL];
     fdp_draw_t d = {.call = call,
                 .sampler = sampler,
                 .kernels = fdp_kernels(),

@@ -22,7 +22,6 @@ typedef struct {
     uint64_t number;   /* of the chunk */
     size_t specials;   /* in scratch.special */
     size_t slots;      /* lanes of one second-stage pass of the batch */
-    bool any_rejected; /* of the batch (Laplace) */
     bool on_grid;      /* the noise must convert to double exactly */
     fdp_i128_t far[FDP_FAR_MOST]; /* values that the value array cannot hold */
     size_t far_count;

@@ -7,10 +7,8 @@
 
 fdp_shape_t fdp_law_shape(fdp_kind_t kind);
 
-static inline bool fdp_is_laplace(const fdp_sampler_t *sampler)
-{
-    return sampler->kind <= FDP_LAPLACE_WIDE;
-}
+/* A number of lanes that a count of special ones exceeds with probability below 2^-64. */
+uint32_t fdp_slots_for(double trials, double rate);
 
 /* Lanes of one second-stage pass for a batch (or group) of this many trials. */
 size_t fdp_law_slots(const fdp_sampler_t *sampler, size_t trials);

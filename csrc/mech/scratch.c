@@ -25,8 +25,7 @@ static size_t lay_out(fdp_scratch_t *s, const fdp_shape_t *shape, uint8_t *base)
     }
     s->block = take(base, &at, group);
     s->height = take(base, &at, group * 2);
-    s->value = take(base, &at,
-                    shape->tagged ? (s->batch + 16) * shape->value_bytes : 0);
+    s->value = take(base, &at, (s->batch + 16) * shape->value_bytes);
     s->noise = take(base, &at, (s->batch + FDP_BATCH_AGAIN + 16) * shape->value_bytes);
     s->specials = 2 * slots;
     s->special = take(base, &at, s->specials * sizeof(fdp_special_t));

@@ -20,7 +20,6 @@
 typedef struct {
     uint8_t part_bytes[FDP_PARTS]; /* bytes of each word; 0: none */
     uint8_t value_bytes;           /* 4 or 8                      */
-    bool tagged;                   /* values are 2 * value + keep */
 } fdp_shape_t;
 
 /* An undecided or rejected trial of the batch at hand, with its words. */

@@ -22,7 +22,7 @@ static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict m
     for (size_t i = 0; i < n; i += 64) {
         uint64_t bits = 0;
         for (size_t k = 0; k < 64; k++) {
-            bits |= (uint64_t)(value[i + k] <= FDP_REJECTED64) << k;
+            bits |= (uint64_t)(value[i + k] <= FDP_UNDECIDED64) << k;
         }
         mask[i / 64] = bits;
     }

@@ -2,9 +2,8 @@
  *
  * A kernel maps words to values for n trials, n a multiple of 64, with fixed
  * cost and no branch or address that depends on a word. A value it cannot
- * decide within its proved error is FDP_UNDECIDED, a trial that the law
- * rejects is FDP_REJECTED (Laplace) or has its lowest bit clear (Gaussian,
- * whose values are stored as 2 * value + keep).
+ * decide within its proved error is FDP_UNDECIDED; a trial that the Gaussian law
+ * rejects has its lowest bit clear: values are stored as 2 * value + keep.
  */
 #ifndef FDP_SAMPLER_KERNELS_H
 #define FDP_SAMPLER_KERNELS_H
@@ -15,9 +14,7 @@
 #include "../fastdp.h"
 
 #define FDP_UNDECIDED32 INT32_MIN
-#define FDP_REJECTED32 (INT32_MIN + 1)
 #define FDP_UNDECIDED64 INT64_MIN
-#define FDP_REJECTED64 (INT64_MIN + 1)
 #define FDP_NARROW_CATEGORIES 65536
 #define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */
 
@@ -32,13 +29,6 @@ typedef struct {
     const char *name;
     uint32_t required; /* CPU mask */
 
-    void (*laplace_narrow)(const fdp_laplace_t *law, const uint32_t *word,
-                           int32_t *value, size_t n);
-    void (*laplace_wide)(const fdp_laplace_t *law, const uint32_t *word,
-                         const uint64_t *rest, int64_t *value, size_t n);
-    void (*laplace_second)(const fdp_laplace_t *law, const uint64_t *word,
-                           int64_t *value, size_t n);
-
     void (*gaussian_select)(const fdp_gaussian_t *law, const uint16_t *word,
                             uint8_t *block, uint16_t *height, size_t n);
     void (*gaussian_narrow)(const fdp_gaussian_t *law, const uint8_t *block,
@@ -52,7 +42,7 @@ typedef struct {
                             const uint64_t *v, uint32_t bits, int64_t *decision,
                             size_t n);
 
-    /* Bit i of the mask: value i is undecided or rejected. */
+    /* Bit i of the mask: value i is undecided. */
     void (*special32)(const int32_t *value, uint64_t *mask, size_t n);
     void (*special64)(const int64_t *value, uint64_t *mask, size_t n);
 

@@ -22,7 +22,6 @@
 #define FDP_HAVE_EXPAND
 
 FDP_TARGET_AVX2
-#include "laplace_body.inc.h"
 #include "gaussian_body.inc.h"
 #include "select_avx2.inc.h"
 
@@ -84,7 +83,7 @@ static void FDP_K(special32)(const int32_t *restrict value, uint64_t *restrict m
 static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict mask,
                              size_t n)
 {
-    const __m256i least = _mm256_set1_epi64x(FDP_REJECTED64 + 1);
+    const __m256i least = _mm256_set1_epi64x(FDP_UNDECIDED64 + 1);
     for (size_t i = 0; i < n; i += 64) {
         uint64_t bits = 0;
         for (size_t k = 0; k < 16; k++) {

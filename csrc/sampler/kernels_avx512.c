@@ -23,7 +23,6 @@
 #define FDP_HAVE_EXPAND
 
 FDP_TARGET_AVX512
-#include "laplace_body.inc.h"
 #include "gaussian_body.inc.h"
 /* Byte shuffles are a small part of the cost: the AVX2 form is wide enough. */
 #include "select_avx2.inc.h"
@@ -77,7 +76,7 @@ static void FDP_K(special32)(const int32_t *restrict value, uint64_t *restrict m
 static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict mask,
                              size_t n)
 {
-    const __m512i limit = _mm512_set1_epi64(FDP_REJECTED64);
+    const __m512i limit = _mm512_set1_epi64(FDP_UNDECIDED64);
     for (size_t i = 0; i < n; i += 64) {
         uint64_t bits = 0;
         for (size_t k = 0; k < 8; k++) {

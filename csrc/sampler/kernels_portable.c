@@ -19,7 +19,6 @@
 #define FDP_LEVEL_NAME "portable"
 #define FDP_LEVEL_MASK 0
 
-#include "laplace_body.inc.h"
 #include "gaussian_body.inc.h"
 #include "array_body.inc.h"
 #include "bits_body.inc.h"

@@ -4,9 +4,6 @@
 const fdp_kernels_t FDP_BYTE(kernels) = {
     .name = FDP_LEVEL_NAME,
     .required = FDP_LEVEL_MASK,
-    .laplace_narrow = FDP_K(laplace_narrow),
-    .laplace_wide = FDP_K(laplace_wide),
-    .laplace_second = FDP_K(laplace_second),
     .gaussian_select = FDP_K(gaussian_select),
     .gaussian_narrow = FDP_K(gaussian_narrow),
     .gaussian_wide = FDP_K(gaussian_wide),

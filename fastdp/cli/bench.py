@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import fastdp
-from fastdp import _tables, _validate
+from fastdp import _digits, _tables, _validate
 from fastdp.cli import _local_cases, _rivals, _selection_cases
 from fastdp.cli._timings import Array, Case, Row, measure
 
@@ -203,21 +203,19 @@ def measure_laplace(
 
 
 def laplace_bytes(scale: int | float | Fraction) -> float:
-    """Return the random bytes that one discrete Laplace sample needs on average.
-
-    One word of 32 bits, and for wide scales one of 64 beside it.
-    """
-    table = _tables.laplace_table(Fraction(scale))
-    return {"narrow": 4, "wide": 12}[table.kind] / table.acceptance
+    """Return the random bytes that one discrete Laplace sample needs in long arrays."""
+    return _digits.laplace(Fraction(scale)).bytes_per_sample()
 
 
 def gaussian_bytes(sigma: int | float | Fraction) -> float:
     """Return the random bytes that one discrete Gaussian sample needs on average.
 
-    A trial takes 16 bits for its block, 32 for the decision, and for wide laws 64
-    for the place within the block.
+    By a hat a trial takes 16 bits for its block, 32 for the decision, and for wide
+    laws 64 for the place within the block.
     """
-    table = _tables.gaussian_table(Fraction(sigma))
+    table = _tables.gaussian_law(Fraction(sigma))
+    if isinstance(table, _digits.Digits):
+        return table.bytes_per_sample()
     return {"narrow": 6, "wide": 14}[table.kind] / table.acceptance
 
 

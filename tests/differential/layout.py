@@ -1,9 +1,9 @@
 """The words of a call as the samplers lay them out, and whole arrays of answers.
 
-`expected` gives the outputs of a call from its bits alone. Words are compared with
-thresholds that integers enclose; those whose cell holds a threshold, or comes near
-one where a screen in doubles is used, go one by one to the samplers of
-``tests.reference``, which read further bits.
+`expected` gives the outputs of a call from its bits alone. Lanes of alias digits that
+are not special follow their tables of integers; words of the Gaussian hat are compared
+with a screen in doubles. What is special, or comes near a threshold, goes one by one to
+the samplers of ``tests.reference``, which read further bits.
 """
 
 from collections.abc import Callable
@@ -13,26 +13,22 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fastdp import _core, _exact, _tables
+from fastdp import _core, _digits, _exact, _tables
 from fastdp import random as fdp_random
 from fastdp._stream import CallKey, Stream
-from tests.reference import discrete_gaussian, discrete_laplace
-from tests.reference.interval import More, exp_minus
+from tests.reference import digits, discrete_gaussian
+from tests.reference.interval import More
 
 #: What settles a pending trial: words and extension blocks to a value or None.
 Resolver: TypeAlias = Callable[[tuple[int, ...], More], int | None]
 
 GROUP = 1024
-BITS = 256
-ONE = 1 << BITS
 
-#: Bytes of the words of one trial.
-PARTS = {
-    ("laplace", "narrow"): (4,),
-    ("laplace", "wide"): (4, 8),
-    ("gaussian", "narrow"): (2, 4),
-    ("gaussian", "wide"): (2, 4, 8),
-}
+#: Bytes of the words of one trial of a Gaussian hat.
+PARTS = {"narrow": (2, 4), "wide": (2, 4, 8)}
+
+#: Trials of a pass of alias digits, and ranks that have words.
+PASS, RANKS = 8192, 128
 
 
 class Keyed(Stream):
@@ -57,46 +53,58 @@ class Law(NamedTuple):
         return f"{text}-{self.bound}" if self.bound else text
 
     @property
-    def table(self) -> _tables.LaplaceTable | _tables.GaussianTable:
+    def table(self) -> _digits.Digits | _tables.GaussianTable:
         if self.family == "laplace":
-            return _tables.laplace_table(self.parameter)
-        return _tables.gaussian_table(self.parameter)
+            return _digits.laplace(self.parameter)
+        return _tables.gaussian_law(self.parameter)
+
+    @property
+    def is_digits(self) -> bool:
+        return isinstance(self.table, _digits.Digits)
 
     @property
     def parts(self) -> tuple[int, ...]:
-        return PARTS[self.family, self.table.kind]
+        return PARTS[self.table.kind]
 
     def sampler(self, resolver: Resolver | None = None) -> _core.Sampler:
         """Return the product's sampler, or the same law with another resolver."""
-        if self.family == "gaussian":
-            if resolver is None:
-                return fdp_random.gaussian_sampler(self.parameter)
-            return _core.Sampler.gaussian(self.table, resolver)
-        own = fdp_random.laplace_sampler(self.parameter, self.bound)
+        if self.family == "laplace":
+            own = fdp_random.laplace_sampler(self.parameter, self.bound)
+        else:
+            own = fdp_random.gaussian_sampler(self.parameter)
         if resolver is None:
             return own
-        within = own.acceptance / self.table.acceptance
-        return _core.Sampler.laplace(self.table, resolver, self.bound, within)
+        if self.is_digits:
+            return _core.Sampler.digits(
+                self.table, resolver, self.bound, own.acceptance
+            )
+        return _core.Sampler.gaussian(self.table, resolver)
 
     def resolver(self) -> Resolver:
-        """Return the product's resolver: words are padded to three."""
-        table, t = self.table, self.parameter
-        if self.family == "gaussian":
-            return lambda w, block: _exact.gaussian(table, *table.split(*w), block)
-        if table.kind == "wide":
-            return lambda w, block: _exact.laplace_wide(t, w[0], w[1], block)
-        return lambda w, block: _exact.laplace(t, w[0], 32, block)
+        """Return the product's resolver."""
+        table = self.table
+        if isinstance(table, _digits.Digits):
+            return table.settle
+        return lambda w, block: _exact.gaussian(table, *table.split(*w), block)
 
     def resolve(self, words: tuple[int, ...], more: More) -> int | None:
-        """Return the reference's answer to the words of one trial."""
-        kind, parameter = self.table.kind, self.parameter
-        if self.family == "gaussian":
-            return discrete_gaussian.sample(
-                parameter, self.table, *(*words, 0)[:3], more
-            )
-        if kind == "wide":
-            return discrete_laplace.sample_wide(parameter, *words, more)
-        return discrete_laplace.sample(parameter, words[0], 32, more)
+        """Return the reference's answer to the words of one trial of a hat."""
+        return discrete_gaussian.sample(
+            self.parameter, self.table, *(*words, 0)[:3], more
+        )
+
+
+@lru_cache(maxsize=64)
+def reference_of(law: Law) -> digits.Law:
+    """Return the reference's law, with the product's public tables as its data."""
+    table = law.table
+    data = digits.Data(table.first, table.first_rest.alias)
+    if table.shift:
+        whole = table.second_whole.alias if table.low else b""
+        data = data._replace(
+            second=table.second, second_rest=table.second_rest.alias, second_whole=whole
+        )
+    return digits.Law(law.family, law.parameter, data)
 
 
 # --- words ----------------------------------------------------------------------
@@ -133,111 +141,142 @@ def expected(law: Law, call: _core.Call, n: int) -> np.ndarray:
 
 def chunk_values(law: Law, call: _core.Call, chunk: int, need: int) -> np.ndarray:
     """Return the first `need` accepted values of a chunk's trials."""
-    size = GROUP * sum(law.parts)
+    draw = pass_values if law.is_digits else group_values
     got: list[np.ndarray] = []
-    group = 0
     while sum(map(len, got)) < need:
-        raw = call.keystream(chunk, group * size, 2 * size)
-        first = group * GROUP
-        value, kept = values(
-            law,
-            words_of(law.parts, raw),
-            lambda i, first=first: lambda k: call.extension(chunk, first + i, k),
-        )
-        got.append(value[kept])
-        group += 2
+        left = need - sum(map(len, got))
+        got.append(draw(law, call, chunk, len(got), left))
     return np.concatenate(got)[:need]
+
+
+def group_values(
+    law: Law, call: _core.Call, chunk: int, number: int, need: int
+) -> np.ndarray:
+    """Return the accepted values of two groups of a Gaussian hat's trials."""
+    size = GROUP * sum(law.parts)
+    raw = call.keystream(chunk, 2 * number * size, 2 * size)
+    first = 2 * number * GROUP
+    value, kept = values(
+        law,
+        words_of(law.parts, raw),
+        lambda i: lambda k: call.extension(chunk, first + i, k),
+    )
+    return value[kept]
 
 
 def values(
     law: Law, words: list[np.ndarray], more: Callable[[int], More]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of trials and which of them are kept."""
-    screen = _gaussian
-    if law.family == "laplace":
-        screen = _laplace if law.table.kind == "narrow" else _laplace_wide
-    value, kept, unsure = screen(law, words)
+    """Return the values of a hat's trials and which of them are kept."""
+    value, kept, unsure = _gaussian(law, words)
     for i in np.flatnonzero(unsure).tolist():
         answer = law.resolve(tuple(int(w[i]) for w in words), more(i))
         kept[i] = answer is not None
         value[i] = answer or 0
-    if law.bound:
-        kept &= np.abs(value) <= law.bound
     return value, kept
 
 
-# --- discrete Laplace -------------------------------------------------------------
+# --- alias digits -------------------------------------------------------------------
 
 
-def _floors(
-    exponent: Fraction, base: tuple[int, int], size: tuple[int, int]
-) -> list[int]:
-    """Return the floors of 2**64 (base + size q**k), q = exp(-exponent), for k = 0,
-    1, ... until that of the base itself. Base and size are enclosures.
-    """
-    q_lo, q_hi = exp_minus(exponent, BITS)
-    (lo, hi), least = size, base[0] >> (BITS - 64)
-    result = []
-    while True:
-        floor = (base[0] + lo) >> (BITS - 64)
-        assert floor == (base[1] + hi) >> (BITS - 64)
-        result.append(floor)
-        if floor == least:
-            return result
-        lo, hi = lo * q_lo >> BITS, (hi * q_hi >> BITS) + 1
+class Pass(NamedTuple):
+    """Where the words of a pass lie, in bytes."""
+
+    rank_words: int
+    stride: int
+    low_bytes: int
+
+    @property
+    def area(self) -> int:
+        return RANKS * 8 * self.rank_words
+
+    @property
+    def trials(self) -> int:
+        return PASS // 64 * self.stride
+
+    @property
+    def size(self) -> int:
+        return self.area + self.trials + PASS * self.low_bytes
 
 
-@lru_cache(maxsize=4)
-def laplace_steps(t: Fraction) -> tuple[np.ndarray, np.ndarray]:
-    """Return the floors of 2**64 times the thresholds of U, ascending, and the
-    values of the steps below, between and above them (the lowest is not reached).
-    """
-    q_lo, q_hi = exp_minus(1 / t, BITS)
-    theta = (q_lo << BITS) // (ONE + q_lo), (q_hi << BITS) // (ONE + q_hi) + 1
-    rest = (ONE - theta[1]) * q_lo >> BITS, ((ONE - theta[0]) * q_hi >> BITS) + 1
-    below = _floors(1 / t, (0, 0), theta)
-    above = _floors(1 / t, theta, rest)
-    down = [~k for k in range(len(below) - 1, -1, -1)]
-    up = list(range(len(above), -1, -1))
-    edges = np.array(below[::-1] + above[::-1], np.uint64)
-    return edges, np.array(down + up, np.int64)
+def pass_of(law: Law) -> Pass:
+    """Return the layout of the words of a law's passes."""
+    reference = reference_of(law)
+    if reference.shift == 0:
+        return Pass(2, 128, 0)
+    if reference.low <= 3:
+        return Pass(4, 256, 0)
+    return Pass(8, 256, next(b for b in (2, 4, 8) if reference.low <= 8 * b))
 
 
-@lru_cache(maxsize=4)
-def block_steps(scale: Fraction) -> np.ndarray:
-    """Return the floors of 2**64 exp(-k/scale), k = 1, 2, ..., ascending."""
-    floors = _floors(1 / scale, (0, 0), exp_minus(1 / scale, BITS))
-    return np.array(floors[::-1], np.uint64)
+def _alias_digit(
+    table: tuple[bytes, bytes], column: np.ndarray, u: np.ndarray, offset: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the integers give, and which lanes are special."""
+    column = column % len(table[0])
+    cut, alias = (np.frombuffer(part, np.uint8)[column] for part in table)
+    drawn = np.where(u <= cut, alias, (column - offset).astype(np.uint8))
+    special = drawn == 128
+    return drawn.view(np.int8).astype(np.int64), special
 
 
-def _place(edges: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many thresholds lie below a 32-bit cell, and whether it has one."""
-    edges = (edges >> np.uint64(32)).astype(np.uint32)
-    place = np.searchsorted(edges, word, "left")
-    return place, edges[np.minimum(place, edges.size - 1)] == word
+def pass_values(
+    law: Law, call: _core.Call, chunk: int, number: int, need: int
+) -> np.ndarray:
+    """Return the values of a pass of a chunk that are within the law's bound."""
+    layout, reference = pass_of(law), reference_of(law)
+    lanes = PASS if law.bound else min(-(-need // 64) * 64, PASS)
+    raw = call.keystream(chunk, number * layout.size, layout.size)
+    area = np.frombuffer(raw, "<u8", layout.area // 8)
+    # 16 ranks together: words of every rank
+    area = area.reshape(-1, layout.rank_words, 16).transpose(0, 2, 1)
+    area = area.reshape(RANKS, layout.rank_words)
+    trials = np.frombuffer(raw, np.uint8, layout.trials, layout.area)
+    parts = trials.reshape(-1, layout.stride // 64, 64).transpose(1, 0, 2)
+    parts = parts.reshape(layout.stride // 64, PASS)[:, :lanes]
+    high, special = _alias_digit(reference.data.first, parts[0], parts[1], 64)
+    second = low = np.zeros(lanes, np.int64)
+    special2 = np.zeros(lanes, bool)
+    r = reference.low
+    if reference.shift:
+        table = reference.data.second
+        second, special2 = _alias_digit(table, parts[2], parts[3], 0)
+        low = parts[2].astype(np.int64) >> 5
+        if layout.low_bytes:
+            start = layout.area + layout.trials
+            words = np.frombuffer(raw, f"<u{layout.low_bytes}", lanes, start)
+            low = (words.astype(np.uint64) & np.uint64((1 << r) - 1)).astype(np.int64)
+        low = low & ((1 << r) - 1)
+    sign = -(high < 0).astype(np.int64)
+    size = ((high ^ sign) << reference.digit | second) << r | low
+    value = size ^ sign
+    rank, rank2 = np.cumsum(special) - 1, np.cumsum(special2) - 1
+    for i in np.flatnonzero(special | special2).tolist():
+        more = _blocks(call, chunk, number * PASS + i)
+        h, d, m = int(high[i]), int(second[i]), int(low[i])
+        if special[i]:
+            h = reference.special_first(_rank(area, int(rank[i]), 0), more)
+        if special2[i]:
+            words = _rank(area, int(rank2[i]), 1)
+            d, clear = reference.special_second(words, more)
+            m &= ~clear
+        value[i] = max(min(reference.value(h, d, m), 2**63 - 1), -(2**63))
+    if law.bound:
+        value = value[np.abs(value) <= law.bound]
+    return value
 
 
-def _laplace(
-    law: Law, words: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    edges, steps = laplace_steps(law.parameter)
-    place, unsure = _place(edges, words[0])
-    return steps[place], np.ones(place.size, bool), unsure
+def _rank(area: np.ndarray, rank: int, digit: int) -> digits.Words:
+    if rank >= RANKS:
+        return digits.Words()
+    words = [int(w) for w in area[rank]]
+    if digit == 0:
+        return digits.Words(first=words[0], tail=words[1])
+    return digits.Words(second=words[2], top=words[3], copies=tuple(words[4:]))
 
 
-def _laplace_wide(
-    law: Law, words: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    j = law.table.j
-    edges = block_steps(law.parameter / 2**j)
-    rest = words[1]
-    place, unsure = _place(edges, words[0])
-    sign = (rest & np.uint64(1)).astype(np.int64)
-    low = (rest >> np.uint64(1) & np.uint64((1 << j) - 1)).astype(np.int64)
-    # 1 - exp(-(L + s)/t) < 2**-11: V above it is kept.
-    unsure |= rest >> np.uint64(j + 1) <= np.uint64(1 << (52 - j))
-    high = edges.size - place
-    return (high << j | low) ^ -sign, np.ones(place.size, bool), unsure
+def _blocks(call: _core.Call, chunk: int, trial: int) -> More:
+    return lambda k: call.extension(chunk, trial, k)
 
 
 # --- discrete Gaussian ------------------------------------------------------------

@@ -280,15 +280,15 @@ static values_t reference, other;
 
 static void trial_of(const law_t *law, size_t i, uint64_t word[3])
 {
-    word[0] = is_laplace(law) ? words.word[i] : words.select[i];
-    word[1] = is_laplace(law) ? words.rest[i] : words.word[i];
+    (void)law;
+    word[0] = words.select[i];
+    word[1] = words.word[i];
     word[2] = words.rest[i];
 }
 
-/* Half at random, half at edges; every 16th of these near the border of the signs. */
+/* Half at random, half at edges. */
 static void make_words(const law_t *law)
 {
-    const uint64_t theta = is_laplace(law) ? law->sampler.law.laplace.theta[1] : 0;
     state = digest(law->name, strlen(law->name));
     for (size_t i = 0; i < LANES; i++) {
         const bool rare = i >= LANES / 2;
@@ -296,56 +296,38 @@ static void make_words(const law_t *law)
         words.rest[i] = rare ? edge() : next();
         words.uniform[i] = rare ? edge() : next();
         words.word[i] = (uint32_t)(rare ? edge32() : next());
-        if (rare && i % 16 == 0) {
-            words.uniform[i] = theta - 8 + edge() % 16;
-            words.word[i] = (uint32_t)((theta >> 32) - 8 + edge() % 16);
-        }
-        if (!is_laplace(law)) {
-            uint64_t word[3];
-            trial_of(law, i, word);
-            words.magnitude[i] = magnitude_of(law, word);
-            words.uniform[i] >>= below_of(law);
-        }
+        uint64_t word[3];
+        trial_of(law, i, word);
+        words.magnitude[i] = magnitude_of(law, word);
+        words.uniform[i] >>= below_of(law);
     }
 }
 
 static void run_row(const fdp_kernels_t *k, const fdp_sampler_t *s, uint32_t bits,
                     values_t *v)
 {
-    const fdp_laplace_t *l = &s->law.laplace;
     const fdp_gaussian_t *g = &s->law.gaussian;
     const size_t n = LANES;
     memset(v, 0, sizeof *v);
-    if (s->kind <= FDP_LAPLACE_WIDE) {
-        k->laplace_second(l, words.uniform, v->second, n);
-    } else {
-        k->gaussian_select(g, words.select, v->block, v->height, n);
-        k->gaussian_second(g, v->block, v->height, words.magnitude, words.uniform, bits,
-                           v->second, n);
-    }
-    switch (s->kind) {
-    case FDP_LAPLACE_NARROW: k->laplace_narrow(l, words.word, v->narrow, n); break;
-    case FDP_LAPLACE_WIDE:
-        k->laplace_wide(l, words.word, words.rest, v->value, n);
-        break;
-    case FDP_GAUSSIAN_NARROW:
+    k->gaussian_select(g, words.select, v->block, v->height, n);
+    k->gaussian_second(g, v->block, v->height, words.magnitude, words.uniform, bits,
+                       v->second, n);
+    if (s->kind == FDP_GAUSSIAN_NARROW) {
         k->gaussian_narrow(g, v->block, v->height, words.word, v->narrow, n);
-        break;
-    default:
+    } else {
         k->gaussian_wide(g, v->block, v->height, words.word, words.rest, v->value, n);
-        break;
     }
     for (size_t i = 0; i < n && is_narrow(&(law_t){.sampler = *s}); i++) {
         v->value[i] = v->narrow[i] == FDP_UNDECIDED32 ? FDP_UNDECIDED64 : v->narrow[i];
     }
 }
 
-/* Marks and packs the reference's values and some rejected ones. */
+/* Marks and packs the reference's values and some undecided ones. */
 static void run_arrays(const fdp_kernels_t *k, bool narrow, values_t *v)
 {
     static int64_t marked[LANES];
     for (size_t i = 0; i < LANES; i++) {
-        marked[i] = i % 97 == 0 ? FDP_REJECTED64 : reference.value[i];
+        marked[i] = i % 97 == 0 ? FDP_UNDECIDED64 : reference.value[i];
     }
     if (narrow) {
         k->special32(reference.narrow, v->mask32, LANES);
@@ -375,37 +357,30 @@ static void inexact(const law_t *law, const char *level, const char *stage, size
 static void check_exact(const law_t *law, const char *level, const values_t *v)
 {
     static const uint64_t ends[2][2] = {{0, 0}, {UINT64_MAX, UINT64_MAX}};
-    const bool laplace = is_laplace(law);
-    const int bits = laplace ? 64 : 64 - (int)below_of(law);
+    const int bits = 64 - (int)below_of(law);
     uint64_t checked = 0;
     for (size_t i = 0; i < LANES; i += EXACT_EVERY) {
-        for (size_t end = 0; end < 4; end++) {
+        for (size_t end = 0; end < 2; end++) {
             uint64_t word[3];
             int64_t x = 0;
             trial_of(law, i, word);
-            int kept = exact(law, word, ends[end & 1], ends[end >> 1], &x);
-            int64_t value = laplace ? (kept ? x : FDP_REJECTED64)
-                                    : (int64_t)((uint64_t)x << 1) | kept;
+            int kept = exact(law, word, ends[end], &x);
+            int64_t value = (int64_t)((uint64_t)x << 1) | kept;
             /* the value of a trial that is not kept does not matter */
             int64_t decided = v->value[i];
-            const bool both_out = !laplace && kept == 0 && (decided & 1) == 0;
+            const bool both_out = kept == 0 && (decided & 1) == 0;
             if (decided != FDP_UNDECIDED64 && kept >= 0 && decided != value &&
                 !both_out) {
                 inexact(law, level, "first", i, decided, value);
             }
             checked += decided != FDP_UNDECIDED64;
             decided = v->second[i];
-            if (end > 1 || decided == FDP_UNDECIDED64) {
+            if (decided == FDP_UNDECIDED64) {
                 continue;
             }
             const u128 u = joined(words.uniform[i], bits, ends[end]);
-            kept = 1;
-            if (laplace) {
-                value = exact_laplace(law, u);
-            } else {
-                kept = exact_gaussian_keep(law, v->block[i], words.magnitude[i], u);
-                value = kept;
-            }
+            kept = exact_gaussian_keep(law, v->block[i], words.magnitude[i], u);
+            value = kept;
             if (kept >= 0 && decided != value) {
                 inexact(law, level, "second", i, decided, value);
             }
@@ -561,12 +536,15 @@ typedef struct {
 static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
 {
     const release_t *r = context;
-    uint64_t more[2], second[2];
+    uint64_t more[2];
     fdp_call_extend(&r->call, pending->chunk, pending->trial, 0, (uint8_t *)more);
-    fdp_call_extend(&r->call, pending->chunk, pending->trial, UINT32_C(1) << 20,
-                    (uint8_t *)second);
     ++*r->resolved;
-    const int kept = exact(r->law, pending->word, more, second, value);
+    if (is_digits(r->law)) { /* the same lanes with the same words at every level */
+        value[0] = (int64_t)(digest(pending->more, 8 * pending->more_words) % 1000);
+        value[1] = 0;
+        return 1;
+    }
+    const int kept = exact(r->law, pending->word, more, value);
     value[1] = value[0] < 0 ? -1 : 0;
     return kept;
 }
@@ -612,16 +590,16 @@ static size_t draw_release(const void *context, uint8_t *out)
     return r.n * sizes[r.type];
 }
 
-/* Error bounds raised: 1 the float32 stage, 2 all stages. */
+/* More lanes sent onward: 1 by the first stage, 2 by all stages. */
 static fdp_sampler_t widened(const law_t *law, int widen)
 {
     fdp_sampler_t s = law->sampler;
-    fdp_laplace_t *l = &s.law.laplace;
     fdp_gaussian_t *g = &s.law.gaussian;
-    if (widen >= 1 && is_laplace(law)) {
-        l->narrow_error = fmaxf(l->narrow_error, 0.03f);
-        l->error = widen == 2 ? 0.03 : l->error;
-        l->unsettled = widen == 2;
+    if (is_digits(law)) {
+        for (int i = 0; widen >= 1 && i < 4; i++) {
+            s.law.digits.slots[i] = 16;
+        }
+        s.law.digits.unsettled = widen == 2;
     } else if (widen >= 1) {
         g->narrow_error = 0.02f;
         g->error = widen == 2 ? 0.02 : g->error;
@@ -658,10 +636,10 @@ static void check_releases(const law_t *law, uint32_t cipher, uint64_t rounds)
     for (fdp_dtype_t type = FDP_I8; type <= FDP_F64; type++) {
         check_release(law, cipher, 0, type, 3, 300 + 70 * (size_t)type);
     }
-    if (is_laplace(law)) {
+    if (is_digits(law) && law->sampler.law.digits.tails) {
         law_t bounded = *law;
         const double scale = (double)law->numerator / (double)law->denominator;
-        bounded.sampler.law.laplace.bound = (int64_t)(scale * 1.5) + 1;
+        bounded.sampler.law.digits.bound = (int64_t)(scale * 1.5) + 1;
         bounded.sampler.acceptance *= 0.75;
         differences += fdp_sampler_prepare(&bounded.sampler) != FDP_OK;
         check_release(&bounded, cipher, 0, FDP_NONE, 70, 4500);
@@ -687,7 +665,9 @@ int main(int argc, char **argv)
         if (fdp_sampler_prepare(&law[i].sampler) != FDP_OK) {
             return 2;
         }
-        check_kernels(&law[i]);
+        if (!is_digits(&law[i])) {
+            check_kernels(&law[i]);
+        }
     }
     for (size_t c = 0; c < COUNT(ciphers); c++) {
         const fdp_call_t call = {.stream = stream_of(ciphers[c])};

@@ -44,47 +44,18 @@ static u128 joined(uint64_t prefix, int bits, const uint64_t more[2])
     return bits == 0 ? tail : (u128)prefix << (128 - bits) | tail >> bits;
 }
 
-static bool is_laplace(const law_t *law)
-{
-    return law->sampler.kind <= FDP_LAPLACE_WIDE;
-}
+static bool is_digits(const law_t *law) { return law->sampler.kind == FDP_DIGITS; }
 
 static bool is_narrow(const law_t *law)
 {
-    return law->sampler.kind == FDP_LAPLACE_NARROW ||
-           law->sampler.kind == FDP_GAUSSIAN_NARROW;
+    return law->sampler.kind == FDP_GAUSSIAN_NARROW;
 }
 
-static uint32_t shift_of(const law_t *law)
-{
-    return is_laplace(law) ? law->sampler.law.laplace.shift
-                           : law->sampler.law.gaussian.shift;
-}
+static uint32_t shift_of(const law_t *law) { return law->sampler.law.gaussian.shift; }
 
 static quad parameter(const law_t *law)
 {
     return (quad)law->numerator / (quad)law->denominator;
-}
-
-/* The value of a uniform, for a wide law of the block. */
-static int64_t exact_laplace(const law_t *law, u128 u)
-{
-    const fdp_laplace_t *l = &law->sampler.law.laplace;
-    const quad scale = parameter(law) / (quad)(UINT64_C(1) << l->shift);
-    const u128 theta = (u128)l->theta[1] << 64 | l->theta[0];
-    const bool negative = u < theta, wide = law->sampler.kind == FDP_LAPLACE_WIDE;
-    const quad v = real_of(negative ? u : u - theta);
-    const quad log_whole = wide ? 0 : -log_quad(1 + exp_quad(-1 / scale));
-    const quad log_part = log_whole - (negative ? 1 / scale : 0);
-    const int64_t g = (int64_t)floor_quad((log_part - log_quad(v)) * scale);
-    return negative ? ~g : g;
-}
-
-static bool exact_laplace_keep(const law_t *law, uint64_t rest, u128 v)
-{
-    const uint64_t low_mask = (UINT64_C(1) << shift_of(law)) - 1;
-    const uint64_t size = ((rest >> 1) & low_mask) + (rest & 1);
-    return real_of(v) >= -expm1_quad(-(quad)size / parameter(law));
 }
 
 /* 1: kept, 0: rejected, -1: in the tail, which this cannot tell. */
@@ -121,28 +92,16 @@ static uint64_t magnitude_of(const law_t *law, const uint64_t word[3])
     return block_of(law, word[0]) << j | low;
 }
 
-/* The value of a trial, 1, or 0 for a rejected one, -1 for one that this cannot
- * tell. `more` are the further bits of its uniform, `second` of the second. */
+/* The value of a trial of a hat, 1, or 0 for a rejected one, -1 for one that this
+ * cannot tell. `more` are the further bits of V. */
 static int exact(const law_t *law, const uint64_t word[3], const uint64_t more[2],
-                 const uint64_t second[2], int64_t *value)
+                 int64_t *value)
 {
-    const uint32_t j = shift_of(law);
-    if (!is_laplace(law)) {
-        const uint32_t below = below_of(law);
-        const u128 v = joined(word[1] >> below, 32 - (int)below, more);
-        const uint64_t m = magnitude_of(law, word);
-        *value = (word[1] & 1) != 0 ? -(int64_t)m : (int64_t)m;
-        return exact_gaussian_keep(law, block_of(law, word[0]), m, v);
-    }
-    if (law->sampler.kind == FDP_LAPLACE_NARROW) {
-        *value = exact_laplace(law, joined(word[0], 32, more));
-        return 1;
-    }
-    const uint64_t high = (uint64_t)exact_laplace(law, joined(word[0], 32, second));
-    const uint64_t low = (word[1] >> 1) & ((UINT64_C(1) << j) - 1);
-    const u128 v = joined(word[1] >> (j + 1), 63 - (int)j, more);
-    *value = (int64_t)((high << j | low) ^ (0 - (word[1] & 1)));
-    return exact_laplace_keep(law, word[1], v);
+    const uint32_t below = below_of(law);
+    const u128 v = joined(word[1] >> below, 32 - (int)below, more);
+    const uint64_t m = magnitude_of(law, word);
+    *value = (word[1] & 1) != 0 ? -(int64_t)m : (int64_t)m;
+    return exact_gaussian_keep(law, block_of(law, word[0]), m, v);
 }
 
 #endif

@@ -1,6 +1,6 @@
 """Writes levels_laws.h for levels.c: laws of all kinds, prepared by the package.
 
-Run as ``python tests/differential/levels_laws.py > levels_laws.h``.
+Run as ``python -m tests.differential.levels_laws > levels_laws.h``.
 """
 
 from __future__ import annotations
@@ -8,57 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from fastdp import _tables
+from fastdp import _digits, _tables
+from tests import digit_laws
 
 SCALES = (
-    *("1/100", "3/10", "1", "10", "7777/10", "4000", "4097", "10000", "1000000"),
+    *("1/100", "3/10", "1", "10", "11", "7777/10", "2561", "4097", "10000", "1000000"),
     *(str(2**40), str(2**55)),
 )
 SIGMAS = (
-    *("1/10", "3/10", "1", "39/10", "10", "1000", "1023", "1024", "1030", "1000000"),
+    *(
+        "1/10",
+        "3/10",
+        "1",
+        "39/10",
+        "8",
+        "10",
+        "1000",
+        "1023",
+        "1024",
+        "1030",
+        "1000000",
+    ),
     *(str(2**40), str(2**55)),
 )
-
-
-def _words(value: int, count: int) -> str:
-    parts = (value >> 64 * i & (1 << 64) - 1 for i in range(count))
-    return _braces(f"UINT64_C({part:#x})" for part in parts)
 
 
 def _braces(items: Iterable[object]) -> str:
     return "{" + ", ".join(map(str, items)) + "}"
 
 
-def _law(
-    family: str,
-    parameter: Fraction,
-    table: _tables.LaplaceTable | _tables.GaussianTable,
-    fields: str,
-) -> str:
-    kind = f"FDP_{family.upper()}_{table.kind.upper()}"
-    acceptance = table.acceptance.hex()
-    return (
-        f'{{"{family} {parameter}", {parameter.numerator}, {parameter.denominator},\n'
-        f" {{.kind = {kind}, .acceptance = {acceptance},\n"
-        f"  .law = {{.{family} = {{{fields}}}}}}}}},"
-    )
-
-
-def laplace(scale: Fraction) -> str:
-    """Return the initializer of a discrete Laplace law."""
-    table = _tables.laplace_table(scale)
-    fields = (
-        f".shift = {table.j}, .theta = {_words(table.theta128, 2)},\n"
-        f"   .inverse = {_words(table.inv_scale_192, 3)},\n"
-        f"   .scale = {table.scale.hex()}, .inverse_scale = {table.inv_t.hex()},\n"
-        f"   .inverse_w0 = {table.inv_w0.hex()}, .inverse_w1 = {table.inv_w1.hex()}"
-    )
-    return _law("laplace", scale, table, fields)
+def digits(family: str, parameter: Fraction) -> str:
+    """Return the initializer of a law of alias digits."""
+    sampler = digit_laws.sampler(digit_laws.of(family, parameter))
+    numbers = f"{parameter.numerator}, {parameter.denominator}"
+    return f'{{"{family} {parameter}", {numbers},\n {sampler}}},'
 
 
 def gaussian(sigma: Fraction) -> str:
     """Return the initializer of a discrete Gaussian law."""
-    table = _tables.gaussian_table(sigma)
+    table = _tables.gaussian_law(sigma)
+    if isinstance(table, _digits.Digits):
+        return digits("gaussian", sigma)
     fields = (
         f".shift = {table.j}, .cut = {_braces(table.ap)},\n"
         f"   .alias = {_braces(table.alias)},\n"
@@ -67,14 +57,19 @@ def gaussian(sigma: Fraction) -> str:
         f"   .unit = {table.c.hex()}, .inverse_2var = {table.i2.hex()},\n"
         f"   .tail = {table.tail.hex()}"
     )
-    return _law("gaussian", sigma, table, fields)
+    return (
+        f'{{"gaussian {sigma}", {sigma.numerator}, {sigma.denominator},\n'
+        f" {{.kind = FDP_GAUSSIAN_{table.kind.upper()},"
+        f" .acceptance = {table.acceptance.hex()},\n"
+        f"  .law = {{.gaussian = {{{fields}}}}}}}}},"
+    )
 
 
 def main() -> None:
     """Print the header."""
     print("static const law_t laws[] = {")
     for scale in SCALES:
-        print(laplace(Fraction(scale)))
+        print(digits("laplace", Fraction(scale)))
     for sigma in SIGMAS:
         print(gaussian(Fraction(sigma)))
     print("};")

@@ -2,11 +2,10 @@
 
 Words and the first extension block come from a tape. Each case lies at a relative
 distance of 2**-14 to 2**-120 from a threshold, or agrees with it to the last bit
-that the tape holds, so that the first stage, the second, the one in 128 bits and
-the resolver all have cases that are theirs to decide.
+that the tape holds, so that the first stage, the second and the resolver all
+have cases that are theirs to decide. (Alias digits: test_digit_edges.py.)
 """
 
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -17,10 +16,8 @@ import pytest
 
 from fastdp import _core
 from fastdp.testing import TapeStream
-from tests.differential.layout import GROUP, Law, block_steps, bytes_of, values
-from tests.differential.test_samplers import GAUSSIAN, LAPLACE, LEVELS
-from tests.reference.discrete_laplace import edge as laplace_edge
-from tests.reference.discrete_laplace import theta
+from tests.differential.layout import GROUP, Law, bytes_of, values
+from tests.differential.test_samplers import GAUSSIAN, LEVELS
 from tests.reference.interval import More, exp_minus
 
 #: Relative distances from a threshold, as powers of two.
@@ -67,63 +64,6 @@ def ends(nbits: int) -> Iterator[int]:
 def extension_block(bits: int) -> bytes:
     high, low = divmod(bits, 1 << 64)
     return high.to_bytes(8, "little") + low.to_bytes(8, "little")
-
-
-# --- discrete Laplace ---------------------------------------------------------------
-
-
-def levels_of(scale: Fraction) -> list[int]:
-    """Numbers of steps down a geometric law: near 0, in the body, in the deep tail,
-    and where a power of two of units of a word is left, below which it is undecided.
-    """
-    rng = np.random.default_rng(7)
-    sizes = [0.7, 2, 5, 10, 15, 20, 22, 25, 40, 43]
-    sizes += [k * math.log(2) for k in range(7, 20)]
-    some = {int(scale * Fraction(x)) for x in sizes}
-    some |= set((rng.exponential(float(scale), 8)).astype(int).tolist())
-    return sorted((some | {1, 2, 3, 7}) - {0})
-
-
-def direct_cases(law: Law, rng: np.random.Generator) -> Iterator[Case]:
-    t = law.parameter
-    edges = [theta(t, BITS)[0]]
-    for k in levels_of(t):
-        edges += [laplace_edge(t, k - n, n, BITS)[0] for n in (True, False)]
-    for threshold in edges:
-        for full in beside(threshold, 32 + MORE):
-            if 0 <= full < 1 << (32 + MORE):
-                yield Case((full >> MORE,), full % (1 << MORE))
-    first = theta(t, 32)[0]
-    for word in (*ends(32), first - 1, first, first + 1, first + 2):
-        for block in (0, 1, (1 << MORE) - 1, int.from_bytes(rng.bytes(16))):
-            if 0 <= word < 1 << 32:
-                yield Case((word,), block)
-
-
-def wide_cases(law: Law, rng: np.random.Generator) -> Iterator[Case]:
-    """Sizes at their thresholds (their further bits are not on the tape), and V at
-    the threshold of acceptance of many low bits and both signs."""
-    t, j = law.parameter, law.table.j
-    for k in levels_of(t / 2**j):
-        exact = exp_minus(k * 2**j / t, 32)[0]
-        for word in range(exact - 3, exact + 4):
-            if 0 <= word < 1 << 32:
-                rest = int.from_bytes(rng.bytes(8))
-                yield Case((word, rest), int.from_bytes(rng.bytes(16)))
-    for word in ends(32):
-        yield Case((word, int.from_bytes(rng.bytes(8))), 0)
-    top = (1 << j) - 1
-    lows = {0, 1, top, top - 1, top // 2, *(int(x * top) for x in rng.random(12))}
-    for low in sorted(lows):
-        for sign in (0, 1):
-            threshold = (1 << BITS) - exp_minus((low + sign) / t, BITS)[0]
-            for full in beside(threshold, 63 - j + MORE):
-                v, block = divmod(max(full, 0), 1 << MORE)
-                word = int.from_bytes(rng.bytes(4))
-                yield Case((word, (v << j | low) << 1 | sign), block)
-    for v in ends(63 - j):
-        rest = (v << j | int(rng.random() * top)) << 1 | int(rng.integers(2))
-        yield Case((int.from_bytes(rng.bytes(4)), rest), int.from_bytes(rng.bytes(16)))
 
 
 # --- discrete Gaussian --------------------------------------------------------------
@@ -205,30 +145,11 @@ class Tape(NamedTuple):
         return TapeStream(self.main, self.more)
 
 
-def match_sizes(law: Law, words: list[np.ndarray], places: list[int]) -> None:
-    """Give trials of chunk 0 the word whose threshold of size goes on like their own
-    extension of it, which no tape holds: half of these need more than 64 bits.
-    """
-    edges = block_steps(law.parameter / 2**law.table.j)
-    edges = edges[edges >> np.uint64(60) > 0]
-    after = (edges & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    call = _core.Call(TapeStream(np.zeros((1, 0), np.uint8)))
-    for place in places[:600]:
-        raw = call.extension(0, place, 1 << 20)
-        off = np.abs(after - (int.from_bytes(raw[:8], "little") >> 32))
-        best = int((off / edges).argmin())
-        words[0][place] = edges[best] >> np.uint64(32)
-        words[1][place] |= np.uint64(1 << 63)
-
-
 @lru_cache(maxsize=8)
 def tape_of(law: Law) -> Tape:
     """Lay the cases out in a random order among random words."""
     rng = np.random.default_rng(11)
-    make = gaussian_cases
-    if law.family == "laplace":
-        make = direct_cases if law.table.kind == "narrow" else wide_cases
-    cases = list(make(law, rng))
+    cases = list(gaussian_cases(law, rng))
     # Half of a chunk: the second stage has a bounded number of lanes a pass, and
     # what a chunk yields must not exceed what it is asked for.
     chunks = -(-len(cases) // (TRIALS // 2))
@@ -244,8 +165,6 @@ def tape_of(law: Law) -> Tape:
         for part, word in zip(words, case.words, strict=True):
             part[place] = word
         more[place] = np.frombuffer(extension_block(case.block), np.uint8)
-    if law.family == "laplace" and law.table.kind == "wide":
-        match_sizes(law, words, sorted(set(range(TRIALS)) - set(order.tolist())))
     words = [w.astype(f"<u{size}") for w, size in zip(words, law.parts, strict=True)]
     main = np.frombuffer(bytes_of(law.parts, words), np.uint8).reshape(chunks, -1)
     more = more.reshape(chunks, -1)
@@ -311,23 +230,9 @@ def undecided(law: Law, tape: Tape, known: int) -> set[Trial]:
     return found
 
 
-@pytest.mark.parametrize("t", LAPLACE, ids=float)
-def test_laplace_at_its_thresholds(t: Fraction) -> None:
-    law = Law("laplace", t)
-    tape = tape_of(law)
-    sampler, resolved = counted(law)
-    check(law, tape, sampler)
-    # The same error bounds, with the stage in 128 bits switched off.
-    unsettled, second = counted(law)
-    check(law, tape, unsettled.widen(wide=law.table.scale * 2.0**-48))
-    assert resolved < second
-    assert len(resolved) > (10 if Fraction(1, 50) < t <= 4096 else 0)
-    if law.table.kind == "wide":
-        sizes = {trial for trial in second if trial[1] >> 53}
-        assert len(sizes - resolved) > 20
-
-
-@pytest.mark.parametrize("sigma", GAUSSIAN, ids=float)
+@pytest.mark.parametrize(
+    "sigma", [s for s in GAUSSIAN if not Law("gaussian", s).is_digits], ids=float
+)
 def test_gaussian_at_its_thresholds(sigma: Fraction) -> None:
     law = Law("gaussian", sigma)
     tape = tape_of(law)
@@ -339,10 +244,7 @@ def test_gaussian_at_its_thresholds(sigma: Fraction) -> None:
 @pytest.mark.parametrize(
     "law",
     [
-        Law("laplace", Fraction(1, 3)),
-        Law("laplace", Fraction(10)),
-        Law("laplace", Fraction(3999)),
-        Law("gaussian", Fraction(1.7)),
+        Law("gaussian", Fraction(10)),
         Law("gaussian", Fraction(1000)),
         Law("gaussian", Fraction(10**6)),
         Law("gaussian", Fraction(2**40)),
@@ -356,9 +258,5 @@ def test_every_stage_has_trials_that_are_its_own(law: Law) -> None:
     check(law, tape, sampler)
     after_first, after_second = undecided(law, tape, 0), undecided(law, tape, 32)
     assert len(after_first - after_second - resolved) > 20
-    if law.family == "laplace":
-        assert len(after_second - resolved) > 20
-        assert undecided(law, tape, 96) <= resolved
-    else:
-        assert after_second <= resolved
+    assert after_second <= resolved
     assert len(after_second & resolved) > 20

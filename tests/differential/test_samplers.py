@@ -11,7 +11,14 @@ import pytest
 import fastdp
 from fastdp import _core
 from fastdp.testing import TapeStream
-from tests.differential.layout import GROUP, Keyed, Law, chunk_values, expected
+from tests.differential.layout import (
+    GROUP,
+    Keyed,
+    Law,
+    chunk_values,
+    expected,
+    pass_of,
+)
 from tests.reference.interval import More
 
 KEY = bytes(range(32))
@@ -22,16 +29,20 @@ LAPLACE = [
     Fraction(1, 3),
     Fraction(1),
     Fraction(17, 10),
-    Fraction(3.9),
+    Fraction(5.1),
     Fraction(10),
+    Fraction(10 + 2**-20),
+    Fraction(20),
+    Fraction(100),
+    Fraction(320),
     Fraction(7777, 10),
-    Fraction(3999),
-    Fraction(4000),
+    Fraction(2560),
+    Fraction(2561),
     Fraction(4096),
-    Fraction(4097),
-    Fraction(16384),
     Fraction(16385),
     Fraction(10**6),
+    Fraction(10 * 2**21),
+    Fraction(10 * 2**21 + 1),
     Fraction(2**41, 3),
     Fraction(2**40),
     Fraction(2**55),
@@ -42,8 +53,10 @@ GAUSSIAN = [
     Fraction(1, 3),
     Fraction(1),
     Fraction(1.7),
-    Fraction(3999, 1000),
     Fraction(4),
+    Fraction(8),
+    Fraction(87, 10),
+    Fraction(87, 10) + Fraction(1, 2**40),
     Fraction(10),
     Fraction(1000),
     Fraction(10239, 10),
@@ -68,6 +81,7 @@ TRUNCATED = [
 #: One law of each kind, and a truncated one.
 ONE_OF_EACH = [
     Law("laplace", Fraction(10)),
+    Law("laplace", Fraction(1000)),
     Law("laplace", Fraction(10**6)),
     Law("gaussian", Fraction(3)),
     Law("gaussian", Fraction(10)),
@@ -145,8 +159,9 @@ def test_a_million_outputs_are_those_of_the_reference(law: Law) -> None:
 def taped(law: Law, chunks: int) -> TapeStream:
     """Random words and extension blocks: 8192 trials a chunk."""
     rng = np.random.default_rng(int(law.parameter * 1000) % 2**63)
+    size = 2 * pass_of(law).size if law.is_digits else 8 * GROUP * sum(law.parts)
     return TapeStream(
-        rng.integers(0, 256, (chunks, 8 * GROUP * sum(law.parts)), np.uint8),
+        rng.integers(0, 256, (chunks, size), np.uint8),
         rng.integers(0, 256, (chunks, 16 * 8 * GROUP), np.uint8),
     )
 
@@ -163,40 +178,67 @@ def test_outputs_from_a_tape_are_those_of_the_reference(law: Law) -> None:
 # --- the prefix cut: slots and resolver at work all the time --------------------------
 
 
-def cut(law: Law, bits: int) -> dict[str, float]:
-    """Error bounds as wide as if the kernels saw `bits` bits of the uniform."""
-    if law.family == "gaussian":
-        return {"narrow": 2.0 ** (1 - bits), "wide": 2.0 ** (1 - bits)}
-    scale = float(law.parameter) / 2**law.table.j
-    error = min(scale * 2.0**-bits, 0.3)
-    return {"narrow": error, "wide": error}
+HATS = [law for law in ONE_OF_EACH if not law.is_digits]
+DIGITS = [law for law in ONE_OF_EACH if law.is_digits]
+
+
+def counted(law: Law) -> tuple[_core.Sampler, list[int]]:
+    """Return the law's sampler and a list of one number: calls of its resolver."""
+    calls, own = [0], law.resolver()
+
+    def resolve(words: tuple[int, ...], block: More) -> int | None:
+        calls[0] += 1
+        return own(words, block)
+
+    return law.sampler(resolve), calls
 
 
 @pytest.mark.parametrize("bits", [2, 8, 16])
-@pytest.mark.parametrize("law", ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("law", HATS, ids=str)
 def test_cutting_the_prefix_changes_no_output(law: Law, bits: int) -> None:
-    calls = 0
-    own = law.resolver()
-
-    def counted(words: tuple[int, ...], block: More) -> int | None:
-        nonlocal calls
-        calls += 1
-        return own(words, block)
-
+    """Error bounds as wide as if the kernels saw `bits` bits of the uniform."""
     exact = law.sampler()
-    wide = law.sampler(counted).widen(**cut(law, bits))
+    sampler, calls = counted(law)
+    wide = sampler.widen(narrow=2.0 ** (1 - bits), wide=2.0 ** (1 - bits))
     assert wide.chunk_outputs == exact.chunk_outputs
     n = {2: 1, 8: 4, 16: 40}[bits] * exact.chunk_outputs + 300
     answers = reference(law, "chacha20", n)
     for level in levels():
         _core.limit_cpu(level)
         for size in (5, 200, n):
-            for sampler in (exact, wide):
+            for each in (exact, wide):
                 out = np.zeros(size, np.int64)
-                _core.fill(_core.Call(Keyed(KEY)), sampler, None, out)
+                _core.fill(_core.Call(Keyed(KEY)), each, None, out)
                 assert (out == answers[:size]).all(), (level, size)
     least = {2: 0.2, 8: 1e-3, 16: 1e-6}[bits]
-    assert calls > least * n * len(levels())
+    assert calls[0] > least * n * len(levels())
+
+
+@pytest.mark.parametrize("law", DIGITS, ids=str)
+@pytest.mark.parametrize("x_type", [None, np.int64, np.int8, np.uint32, float])
+def test_slots_and_resolver_give_what_the_lists_give(law: Law, x_type: Any) -> None:
+    """Lists of 16 ranks, the rest by the resolver; and every special lane by it."""
+    n = 8192 + 700
+    answers = reference(law, "chacha20", n)
+    if x_type is None:
+        x, expected, grid = None, answers, None
+    elif x_type is float:
+        x, grid = np.arange(n) % 7 * 0.5, (0.25, -1e9, 1e9, 0.0)
+        expected = x + 0.25 * answers
+    else:
+        limits = np.iinfo(x_type)
+        x, grid = np.arange(n).astype(x_type), None
+        wide = x.astype(object) + answers.astype(object)
+        expected = np.clip(wide, limits.min, limits.max).astype(x_type)
+    for level in levels():
+        _core.limit_cpu(level)
+        for widening in ({"narrow": 1.0}, {"wide": 1.0}, {"narrow": 1.0, "wide": 1.0}):
+            sampler, calls = counted(law)
+            sampler = sampler.widen(**widening)
+            out = np.zeros(n, np.int64 if x is None else x.dtype)
+            _core.fill(_core.Call(Keyed(KEY)), sampler, x, out, 0, grid)
+            assert (out == expected).all(), (level, widening)
+            assert calls[0] > 0 or "wide" not in widening
 
 
 # --- what the caller asks for -----------------------------------------------------
@@ -230,7 +272,7 @@ def test_workers_change_nothing(law: Law, workers: int) -> None:
     }[law.family]
     n = 10 * law.sampler().chunk_outputs + 77
     answers = drawn(law, _core.Call(Keyed(KEY)), n)
-    got = draw(law.parameter, n, stream=Keyed(KEY), workers=workers)
+    got = draw(law.parameter, size=n, stream=Keyed(KEY), workers=workers)
     assert (got == answers).all()
 
 

@@ -109,7 +109,7 @@ static void draw_fresh(void)
     expect(memcmp(a, b, sizeof a) != 0, "two calls differ");
 }
 
-/* All lanes undecided and a resolver that fails: an error, and only zeros. */
+/* All special lanes to a resolver that fails: an error, and only zeros. */
 static void fail_closed(int64_t *out)
 {
     int asked = 0;
@@ -120,9 +120,7 @@ static void fail_closed(int64_t *out)
     expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "unknown kind");
     sampler = laws[0].sampler;
     expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
-    sampler.law.laplace.narrow_error = 100;
-    sampler.law.laplace.error = 100;
-    sampler.law.laplace.unsettled = 1;
+    sampler.law.digits.unsettled = 1;
     memset(out, 1, COUNT * sizeof *out);
     expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_ERR_RESOLVER,
            "resolver's failure is reported");

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.test_core_alone import laplace_law
+from tests.packaging.test_core_alone import digits_law
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def compiled(compiler, flags, csrc, folder):
     """Return the finished compiler, and the program."""
     (folder / "laws.h").write_text(
         "static const struct { const char *name; fdp_sampler_t sampler; } laws[] = {\n"
-        f"{laplace_law(Fraction(1))}\n}};\n"
+        f"{digits_law('laplace', Fraction(1))}\n}};\n"
     )
     program = folder / "build_flags"
     sources = sorted(map(str, csrc.glob("*/*.c")))

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _tables
+from fastdp import _digits, _tables
 from fastdp.testing import FixedStream
+from tests import digit_laws
 
 pytestmark = pytest.mark.slow
 
@@ -29,21 +30,15 @@ GAUSSIAN = (Fraction(10), Fraction(1, 3), Fraction(10**5), Fraction(2**40))
 _WORD = 0xFFFFFFFFFFFFFFFF
 
 
-def laplace_law(scale):
-    t = _tables.laplace_table(scale)
-    inverse = [(t.inv_scale_192 >> (64 * i)) & _WORD for i in range(3)]
-    return f"""\
-    {{"laplace {scale}", {{.kind = FDP_LAPLACE_{t.kind.upper()},
-      .acceptance = {t.acceptance.hex()},
-      .law.laplace = {{.shift = {t.j},
-        .theta = {{{t.theta128 & _WORD:#x}, {t.theta64:#x}}},
-        .inverse = {{{", ".join(map(hex, inverse))}}},
-        .scale = {t.scale.hex()}, .inverse_w0 = {t.inv_w0.hex()},
-        .inverse_w1 = {t.inv_w1.hex()}, .inverse_scale = {t.inv_t.hex()}}}}}}},"""
+def digits_law(family, parameter):
+    text = digit_laws.sampler(digit_laws.of(family, parameter))
+    return f'    {{"{family} {parameter}", {text}}},'
 
 
 def gaussian_law(sigma):
-    t = _tables.gaussian_table(sigma)
+    t = _tables.gaussian_law(sigma)
+    if isinstance(t, _digits.Digits):
+        return digits_law("gaussian", sigma)
 
     def numbers(table):
         return "{" + ", ".join(map(str, table)) + "}"
@@ -62,7 +57,7 @@ def write_laws(folder):
     lines = [
         "static const struct { const char *name; fdp_sampler_t sampler; } laws[] = {"
     ]
-    lines += [laplace_law(scale) for scale in LAPLACE]
+    lines += [digits_law("laplace", scale) for scale in LAPLACE]
     lines += [gaussian_law(sigma) for sigma in GAUSSIAN]
     (folder / "laws.h").write_text("\n".join([*lines, "};"]) + "\n")
 

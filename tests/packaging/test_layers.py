@@ -80,7 +80,8 @@ MAY_IMPORT = {
     "_exact": _FLOOR,
     "_exact_bits": {"_exact"},
     "_exact_selection": {"_exact"},
-    "_tables": {*_FLOOR, "_exact"},
+    "_digits": {*_FLOOR, "_exact"},
+    "_tables": {*_FLOOR, "_digits", "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
     "_selection": {
         *_FLOOR,
@@ -95,7 +96,7 @@ MAY_IMPORT = {
     "calibration": {*_FLOOR, "accounting", "distributions"},
     "random": {
         *_FLOOR,
-        *("_arrays", "_core", "_exact", "_exact_bits", "_stream", "_tables"),
+        *("_arrays", "_core", "_digits", "_exact", "_exact_bits", "_stream", "_tables"),
         "_selection",
     },
     "mechanisms": {

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _core, _tables
+from fastdp import _core, _digits, _tables
 from fastdp import random as fdp_random
 from tests.privacy.streams import KeyStream
 
@@ -139,7 +139,7 @@ def faulty(family: str) -> _core.Sampler:
         raise ResolverError("resolver")
 
     if family == "laplace":
-        sampler = _core.Sampler.laplace(_tables.laplace_table(Fraction(10)), resolve)
+        sampler = _core.Sampler.digits(_digits.laplace(Fraction(10)), resolve)
     else:
         sampler = _core.Sampler.gaussian(_tables.gaussian_table(Fraction(10)), resolve)
     return sampler.widen(narrow=0.25, wide=0.25)

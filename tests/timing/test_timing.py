@@ -28,18 +28,19 @@ import two_class as tc
 LARGEST = float(np.finfo(float).max)
 GRID = (2.0**-30, -LARGEST, LARGEST, 0.0)
 
-# Family, parameter, and the share of a batch that is of the class. Where many lanes
-# need the second stage (Laplace scales of thousands), a batch of large values alone,
-# which the law never gives, would take a second pass: see docs/proofs/timing.md.
-LAWS = [
-    ("laplace", 1, 1.0),
-    ("laplace", 10, 1.0),
-    ("laplace", 4000, 0.125),
-    ("laplace", 2**40, 1.0),
-    ("gaussian", 1, 1.0),
-    ("gaussian", 10, 1.0),
-    ("gaussian", 2**40, 1.0),
+# Family, parameter, and classes of words of alias digits.
+DIGITS = [
+    ("laplace", 1, ("none", "ties")),
+    ("laplace", 10, ("none", "tails")),
+    ("laplace", 10, ("none", "ties")),
+    ("laplace", 10, ("tails", "ties")),
+    ("laplace", 1000, ("none", "all")),
+    ("laplace", 10**6, ("none", "corrections")),
+    ("laplace", 2**40, ("none", "all")),
+    ("gaussian", 8, ("none", "ties")),
 ]
+# The wide Gaussian: family and parameter.
+LAWS = [("gaussian", 10), ("gaussian", 2**40)]
 ENTRIES = 64
 
 #: t of so many timings in an order given by a seed.
@@ -49,28 +50,56 @@ Run = Callable[[int, int], float]
 # --- |noise| classes of the array kernels ---------------------------------------
 
 
-def noise_classes(harness: CDLL, family: str, parameter: int, share: float) -> Run:
-    law = tc.law_of(harness, family, parameter)
-    words = tc.class_words(law, 4096, 1, share)
+def noise_classes(harness: CDLL, family: str, parameter: int) -> Run:
+    law = tc.law_of(family, parameter)
+    words = tc.class_words(law, 4096, 1)
     n = min(4096, harness.sampler_outputs(law.sampler))
     tape, out = tc.aligned(words.stride), np.zeros(n, np.int64)
     work = tc.work_of("release", n, law=law.sampler, out=out, out_type=tc.I64)
     return lambda rounds, seed: tc.measure(harness, work, tape, words, rounds, seed).t
 
 
-@pytest.mark.parametrize(("family", "parameter", "share"), LAWS)
-def test_noise_classes_short(
-    harness: CDLL, family: str, parameter: int, share: float
-) -> None:
-    tc.short(noise_classes(harness, family, parameter, share))
+def digit_classes(
+    harness: CDLL, family: str, parameter: int, classes: tuple[str, str]
+) -> Run:
+    law, n = tc.law_of(family, parameter), 8192
+    pool = tc.digit_pool(law, n, classes)
+    tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.int64)
+    work = tc.work_of("release", n, law=law.sampler, out=out, out_type=tc.I64)
+
+    def run(rounds: int, seed: int) -> float:
+        result = tc.measure(harness, work, tape, pool, rounds, seed, on_tape=True)
+        assert result.resolver_calls == 0
+        return result.t
+
+    return run
+
+
+@pytest.mark.parametrize(("family", "parameter"), LAWS)
+def test_noise_classes_short(harness: CDLL, family: str, parameter: int) -> None:
+    tc.short(noise_classes(harness, family, parameter))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "parameter", "share"), LAWS)
-def test_noise_classes(
-    harness: CDLL, family: str, parameter: int, share: float
+@pytest.mark.parametrize(("family", "parameter"), LAWS)
+def test_noise_classes(harness: CDLL, family: str, parameter: int) -> None:
+    tc.full(f"{family} {parameter}", noise_classes(harness, family, parameter))
+
+
+@pytest.mark.parametrize(("family", "parameter", "classes"), DIGITS)
+def test_digit_classes_short(
+    harness: CDLL, family: str, parameter: int, classes: tuple[str, str]
 ) -> None:
-    tc.full(f"{family} {parameter}", noise_classes(harness, family, parameter, share))
+    tc.short(digit_classes(harness, family, parameter, classes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "parameter", "classes"), DIGITS)
+def test_digit_classes(
+    harness: CDLL, family: str, parameter: int, classes: tuple[str, str]
+) -> None:
+    name = f"{family} {parameter} {classes[0]} {classes[1]}"
+    tc.full(name, digit_classes(harness, family, parameter, classes))
 
 
 # --- value classes of the array kernels ------------------------------------------
@@ -110,7 +139,7 @@ PAIRS = [
 
 
 def value_classes(harness: CDLL, one: str, two: str, dtype: int, n: int) -> Run:
-    law = tc.law_of(harness, "laplace", 10)
+    law = tc.law_of("laplace", 10)
     pool = tc.data_pool(values(one, n), values(two, n))
     data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.int64)
     grid = {} if dtype == tc.I64 else {"grid": (ctypes.c_double * 4)(*GRID)}
@@ -218,20 +247,30 @@ def test_the_interpreter_is_seen(harness: CDLL) -> None:
 def test_words_are_of_their_class(harness: CDLL) -> None:
     """The noise from the supplies is small in one class, large in the other."""
     for family, parameter, draw in (
-        ("laplace", 10, fastdp.random.discrete_laplace),
-        ("laplace", 2**40, fastdp.random.discrete_laplace),
         ("gaussian", 10, fastdp.random.discrete_gaussian),
         ("gaussian", 2**40, fastdp.random.discrete_gaussian),
     ):
-        law = tc.law_of(harness, family, parameter)
+        law = tc.law_of(family, parameter)
         words = tc.class_words(law, 4096, 5)
         for c, (low, high) in enumerate(((0, 0.41), (1.59, np.inf))):
             parts = [p[:4096, c].copy().reshape(4, 1024) for p in words.supply]
             flat = np.concatenate([p.view(np.uint8) for p in parts], axis=1)
             n = min(3000, harness.sampler_outputs(law.sampler))
             stream = TapeStream(np.ascontiguousarray(flat.reshape(1, -1)))
-            noise = draw(parameter, n, stream=stream)
+            noise = draw(parameter, size=n, stream=stream)
             size = np.abs(noise.astype(float)) / parameter
             slack = 2 / parameter
             inside = (size >= low - slack) & (size <= high + slack)
             assert inside.mean() > 0.99, (family, parameter, c)
+
+
+@pytest.mark.parametrize("name", tc.DIGIT_CLASSES)
+def test_digit_streams_are_of_their_class(name: str) -> None:
+    """So many tails lie in a batch of the class."""
+    pool = tc.digit_pool(tc.law_of("laplace", 10**6), 8192, (name, name))
+    for stream in pool[:4, 0]:
+        tape = TapeStream(stream.reshape(1, -1))
+        noise = fastdp.random.discrete_laplace(10**6, size=8192, stream=tape)
+        far = (noise >> 17) ^ (noise >> 63) >= 63
+        special, _, tails = tc.DIGIT_CLASSES[name]
+        assert far.sum() == min(tails, special, 30)

@@ -54,47 +54,11 @@ static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
     return 1;
 }
 
-/* ---- samplers from their exact fields ----------------------------------- */
+/* ---- prepared samplers --------------------------------------------------- */
 
 size_t sampler_size(void) { return sizeof(fdp_sampler_t); }
 
 uint32_t sampler_outputs(const fdp_sampler_t *s) { return s->chunk_outputs; }
-
-uint32_t sampler_slots(const fdp_sampler_t *s, int i) { return s->slots[i]; }
-
-int sampler_laplace(prepare_fn prepare, fdp_sampler_t *s, int kind, double acceptance,
-                    uint32_t shift, const uint64_t theta[2], const uint64_t inverse[3],
-                    const double real[4])
-{
-    memset(s, 0, sizeof *s);
-    s->kind = (fdp_kind_t)kind;
-    s->acceptance = acceptance;
-    s->law.laplace.shift = shift;
-    memcpy(s->law.laplace.theta, theta, 16);
-    memcpy(s->law.laplace.inverse, inverse, 24);
-    s->law.laplace.scale = real[0];
-    s->law.laplace.inverse_w0 = real[1];
-    s->law.laplace.inverse_w1 = real[2];
-    s->law.laplace.inverse_scale = real[3];
-    return prepare(s);
-}
-
-int sampler_gaussian(prepare_fn prepare, fdp_sampler_t *s, int kind, double acceptance,
-                     uint32_t shift, const uint8_t tables[4][32], const double real[3])
-{
-    memset(s, 0, sizeof *s);
-    s->kind = (fdp_kind_t)kind;
-    s->acceptance = acceptance;
-    s->law.gaussian.shift = shift;
-    memcpy(s->law.gaussian.cut, tables[0], 32);
-    memcpy(s->law.gaussian.alias, tables[1], 32);
-    memcpy(s->law.gaussian.height_low, tables[2], 32);
-    memcpy(s->law.gaussian.height_high, tables[3], 32);
-    s->law.gaussian.unit = real[0];
-    s->law.gaussian.inverse_2var = real[1];
-    s->law.gaussian.tail = real[2];
-    return prepare(s);
-}
 
 /* Copies block `which` of the two at `pair`, and reads both, so that the caches
  * are the same whatever the class. */

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdp import _core, _tables
+from fastdp import _core, _digits, _tables, random
 from fastdp._exact_bits import patterns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,12 +32,7 @@ SUPPLY = 2**15
 
 TAPE_CIPHER = _core.CIPHERS["tape"]
 I64, F32, F64 = 4, 8, 9
-PARTS = {
-    ("laplace", "narrow"): (4,),
-    ("laplace", "wide"): (4, 8),
-    ("gaussian", "narrow"): (2, 4),
-    ("gaussian", "wide"): (2, 4, 8),
-}
+PARTS = {"narrow": (2, 4), "wide": (2, 4, 8)}
 
 
 def compiler() -> str | None:
@@ -87,46 +81,19 @@ class Law:
 
     @property
     def part_bytes(self) -> tuple[int, ...]:
-        return PARTS[self.family, self.table.kind]
+        return PARTS[self.table.kind]
 
 
-def _kind(family: str, kind: str) -> int:
-    """Return the number of a kernel's kind in the C header."""
-    header = (ROOT / "csrc" / "fastdp.h").read_text()
-    found = re.search(rf"FDP_{family.upper()}_{kind.upper()} = (\d+)", header)
-    assert found is not None
-    return int(found[1])
-
-
-def law_of(harness: ctypes.CDLL, family: str, parameter: int) -> Law:
-    """Prepare the sampler of a law, as the extension does."""
-    prepare = ctypes.CDLL(_core.__file__).fdp_sampler_prepare
-    sampler = ctypes.create_string_buffer(harness.sampler_size())
+def law_of(family: str, parameter: int) -> Law:
+    """Return the extension's own prepared sampler of a law."""
     exact = Fraction(parameter)
     table: Any
     if family == "laplace":
-        table = _tables.laplace_table(exact)
-        theta = (ctypes.c_uint64 * 2)(table.theta128 % 2**64, table.theta64)
-        inverse = (ctypes.c_uint64 * 3)(
-            *(table.inv_scale_192 >> 64 * i & (2**64 - 1) for i in range(3))
-        )
-        real = (ctypes.c_double * 4)(
-            table.scale, table.inv_w0, table.inv_w1, table.inv_t
-        )
-        status = harness.sampler_laplace(
-            prepare, sampler, _kind(family, table.kind),
-            ctypes.c_double(table.acceptance), table.j, theta, inverse, real,
-        )  # fmt: skip
+        table, sampler = _digits.laplace(exact), random.laplace_sampler(exact)
     else:
-        table = _tables.gaussian_table(exact)
-        bytes_of = bytes(table.ap) + bytes(table.alias) + table.n_lo + table.n_hi
-        real = (ctypes.c_double * 3)(table.c, table.i2, table.tail)
-        status = harness.sampler_gaussian(
-            prepare, sampler, _kind(family, table.kind),
-            ctypes.c_double(table.acceptance), table.j, bytes_of, real,
-        )  # fmt: skip
-    assert status == 0
-    return Law(family, exact, table, sampler)
+        table, sampler = _tables.gaussian_law(exact), random.gaussian_sampler(exact)
+    raw = sampler.structure()
+    return Law(family, exact, table, ctypes.create_string_buffer(raw, len(raw)))
 
 
 # --- words whose noise is large or small --------------------------------------
@@ -142,17 +109,6 @@ def approximate(law: Law, words: list[np.ndarray]) -> tuple[np.ndarray, np.ndarr
     In plain doubles: trials next to a threshold may fall on its other side.
     """
     table, parameter = law.table, float(law.parameter)
-    if law.family == "laplace":
-        u = (words[0] + 0.5) * 2.0**-32
-        if table.kind == "narrow":
-            theta = table.theta64 * 2.0**-64
-            v = np.where(u < theta, u / theta, (u - theta) / (1 - theta))
-            return -np.log(np.maximum(v, 2.0**-40)), np.ones(len(u), bool)
-        low = (words[1] >> np.uint64(1)) & np.uint64(2**table.j - 1)
-        sign = (words[1] & np.uint64(1)).astype(float)
-        v = (words[1] >> np.uint64(table.j + 1)) * 2.0 ** (table.j - 63)
-        size = np.floor(-table.scale * np.log(u)) * 2.0**table.j + low
-        return size / parameter, v > -np.expm1(-(low + sign) / parameter)
     column, j = (words[0] >> 8) & 31, table.j
     cut, alias = (np.frombuffer(bytes(t), np.uint8) for t in (table.ap, table.alias))
     block = np.where((words[0] & 255) < cut[column], alias[column], column)
@@ -215,13 +171,73 @@ def class_words(law: Law, trials: int, seed: int, share: float = 1.0) -> Words:
         blocks.append(np.concatenate([flat, marks.astype(np.uint8)]))
     many = [_random_words(rng, w, 2**20) for w in law.part_bytes]
     size, kept = approximate(law, many)
-    small, large = (0.4, 2.0) if law.family == "laplace" else (0.4, 1.6)
     inside = [
         rng.choice(np.flatnonzero(kept & chosen), SUPPLY)
-        for chosen in (size < small, size > large)
+        for chosen in (size < 0.4, size > 1.6)
     ]
     supply = [np.stack([part[inside[0]], part[inside[1]]], axis=1) for part in many]
     return Words(np.stack(blocks), trials, [np.ascontiguousarray(p) for p in supply])
+
+
+#: Classes of words of alias digits: of a batch's lanes, those that are special by the
+#: first digit and by the second, and how many of the first are tails.
+DIGIT_CLASSES = {"none": (0, 0, 0), "tails": (40, 0, 40), "ties": (40, 0, 0),
+                 "corrections": (0, 40, 0), "all": (30, 30, 15)}  # fmt: skip
+
+
+def digit_pool(law: Law, lanes: int, classes: tuple[str, str]) -> np.ndarray:
+    """Return pairs of main streams of a pass: one of each class after the other.
+
+    Lanes are chosen at random; what special lanes yield lies in the words of ranks.
+    """
+    rng = np.random.default_rng(9)
+    table, first_rest = law.table, law.table.first_rest
+    words = 2 if table.shift == 0 else 4 if table.low <= 3 else 8
+    parts = 2 if table.shift == 0 else 4
+    low = 0 if table.low <= 3 else 2 if table.low <= 16 else 4 if table.low <= 32 else 8
+    tails = [c for c, a in enumerate(first_rest.alias) if c in table.tails]
+    plain = first_rest.order[-1]  # all its own
+
+    def stream(name: str) -> np.ndarray:
+        # as many as there are slots for
+        counts = [
+            min(count, 12 + int(8192 * chance))
+            for count, chance in zip(
+                DIGIT_CLASSES[name][:2], law.table.chance(), strict=True
+            )
+        ]
+        ranks = rng.integers(0, 2**64, (128, words), np.uint64)
+        far = np.arange(128) < DIGIT_CLASSES[name][2]
+        columns = np.where(far, rng.choice(tails, 128), plain).astype(np.uint64)
+        # above every cut: the column's own outcome
+        ranks[:, 0] = np.uint64(2**64 - 256) | columns
+        if words > 2 and table.low:
+            ranks[:, 3] = 0  # corrected
+        trials = rng.integers(0, 256, (parts, 8192))
+        for digit in range(parts // 2):
+            cut, alias = (table.first, table.second)[digit]
+            cuts = np.frombuffer(cut, np.uint8)[trials[2 * digit] % len(cut)]
+            marked = np.frombuffer(alias, np.uint8)[trials[2 * digit] % len(cut)] == 128
+            u = trials[2 * digit + 1]
+            # columns of the special: above the cut, or with u below
+            bad = marked & (u <= cuts)
+            while bad.any():
+                trials[2 * digit][bad] = rng.integers(0, 256, bad.sum())
+                at = trials[2 * digit] % len(cut)
+                cuts = np.frombuffer(cut, np.uint8)[at]
+                marked = np.frombuffer(alias, np.uint8)[at] == 128
+                bad = marked & (u <= cuts)
+            where = rng.choice(lanes, counts[digit], replace=False)
+            column = alias.index(128)
+            trials[2 * digit][where], u[where] = column, cut[column]
+        area = ranks.reshape(-1, 16, words).transpose(0, 2, 1)
+        raw = area.tobytes()
+        blocks = np.stack([part.reshape(-1, 64) for part in trials], axis=1)
+        raw += blocks.astype(np.uint8).tobytes() + rng.bytes(8192 * low)
+        return np.frombuffer(raw, np.uint8)
+
+    pairs = [[stream(name) for _ in range(ENTRIES)] for name in classes]
+    return data_pool(*pairs)
 
 
 def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
@@ -16,12 +15,9 @@ from fastdp._exact import (
     gaussian,
     gaussian_shift,
     gaussian_tail,
-    laplace,
-    laplace_shift,
-    laplace_wide,
 )
 from fastdp._tables import gaussian_table
-from tests.reference import discrete_gaussian, discrete_laplace
+from tests.reference import discrete_gaussian
 from tests.reference.boundary import blocks, near, real, spelled
 from tests.reference.interval import exp_minus
 
@@ -36,12 +32,6 @@ DIRECT = [
     Fraction(0.1) * 7777,
     Fraction(4000),
     Fraction(4096),
-]
-WIDE = [
-    Fraction(4096) + Fraction(1, 10**30),
-    Fraction(10**6),
-    Fraction(2**40 + 1, 3),
-    Fraction(2**55),
 ]
 SIGMAS = [
     Fraction(1, 1000),
@@ -135,10 +125,6 @@ def test_gaussian_tail_encloses_the_tail_weight(sigma: Fraction) -> None:
 
 
 def test_shifts_are_those_of_the_layouts() -> None:
-    for j in range(1, 44):
-        assert laplace_shift(Fraction(2 ** (11 + j))) == j
-        assert laplace_shift(2 ** (12 + j) - Fraction(1, 9)) == j
-    assert laplace_shift(Fraction(2**55)) == 44
     assert gaussian_shift(Fraction(4) - Fraction(1, 10**30)) == 0
     for j in range(1, 54):
         assert gaussian_shift(Fraction(2 ** (1 + j))) == j
@@ -179,185 +165,6 @@ def test_below_at_a_dyadic_bound_is_strict() -> None:
 
     assert not Uniform(1, 1, no_more).below(half)
     assert Uniform(0, 1, no_more).below(half)
-
-
-# --- Discrete Laplace ---------------------------------------------------------
-
-
-def laplace_edge(t: Fraction, k: int, negative: bool) -> Callable[[], mpmath.mpf]:
-    """The k-th threshold, from the formulas of the law and not from the code."""
-
-    def edge() -> mpmath.mpf:
-        step = real(1 / t)
-        q = mpmath.exp(-step)
-        if negative:
-            return mpmath.exp(-(k + 1) * step) / (1 + q)
-        return (q + mpmath.exp(-k * step)) / (1 + q)
-
-    return edge
-
-
-@pytest.mark.parametrize("t", DIRECT, ids=float)
-def test_laplace_equals_the_reference_on_random_words(t: Fraction) -> None:
-    rng = random.Random(float(t))
-    for nbits, count in ((64, 250), (32, 150), (8, 60)):
-        for _ in range(count):
-            word = rng.getrandbits(nbits)
-            assert laplace(t, word, nbits, blocks(word)) == discrete_laplace.sample(
-                t, word, nbits, blocks(word)
-            )
-
-
-@pytest.mark.parametrize("t", DIRECT, ids=float)
-def test_laplace_does_not_depend_on_how_many_bits_were_known(t: Fraction) -> None:
-    rng = random.Random(float(t))
-    for _ in range(40):
-        full = rng.getrandbits(8 + 256) >> rng.choice((0, 0, 60, 150))
-        values = []
-        for prefix in (8, 8 + 128, 8 + 256):
-            word, block = spelled(full, 8 + 256, prefix)
-            values.append(laplace(t, word, prefix, block))
-        # Beyond the 264 bits the blocks differ, which these words do not reach
-        # but for those with a threshold in the last cell: none here.
-        assert len(set(values)) == 1
-
-
-@pytest.mark.parametrize("t", DIRECT, ids=float)
-def test_laplace_at_the_ends_of_the_words(t: Fraction) -> None:
-    ones, zeros = b"\xff" * 16, bytes(16)
-    for nbits in (8, 32, 64):
-        full = (1 << nbits) - 1
-        assert laplace(t, full, nbits, lambda k: ones) == 0
-        for count in (0, 1, 4):
-            # The first set bit comes after `count` blocks of zeros.
-            def late(k: int, count: int = count) -> bytes:
-                return zeros if k < count else ones
-
-            value = laplace(t, 0, nbits, late)
-            assert value == discrete_laplace.sample(t, 0, nbits, late)
-
-
-def test_laplace_finds_a_negative_value_of_probability_below_2_to_minus_1442() -> None:
-    t = Fraction(1, 1000)
-    for zeros, value in ((10, 0), (11, -1), (22, -1), (23, -2)):
-
-        def late(k: int, zeros: int = zeros) -> bytes:
-            return bytes(16) if k < zeros else b"\xff" * 16
-
-        assert laplace(t, 0, 64, late) == value
-
-
-@pytest.mark.parametrize("t", [*DIRECT, LONG], ids=float)
-def test_laplace_on_either_side_of_a_threshold(t: Fraction) -> None:
-    known = 0
-    for k in sorted({1, 2, 7, int(t) + 1, int(5 * t) + 1}):
-        for negative in (False, True):
-            edges = [laplace_edge(t, k + i, negative) for i in (1, 0, -1)]
-            gap = bits_between(edges, t)
-            more = min(gap // 128, 24)
-            for offset, *arguments, bits in near(edges[1], (8, 32, 64), more):
-                value = laplace(t, *arguments)
-                assert value == discrete_laplace.sample(t, *arguments)
-                if offset and bits > gap + 4:
-                    known += 1
-                    level = k if offset < 0 else k - 1
-                    assert value == (~level if negative else level)
-    assert known > 0 or t == DIRECT[0]
-
-
-def bits_between(edges: list[Callable[[], mpmath.mpf]], t: Fraction) -> int:
-    """Bits before the least distance of three neighbouring thresholds."""
-    with mpmath.workprec(600 + min(int(16 / t), 20_000)):
-        below, edge, above = (f() for f in edges)
-        least = min(edge - below, above - edge)
-        return 10**6 if least == 0 else -math.floor(mpmath.log(least, 2))
-
-
-@pytest.mark.parametrize("t", DIRECT[2:], ids=float)
-def test_laplace_on_either_side_of_theta(t: Fraction) -> None:
-    theta = laplace_edge(t, 0, True)
-    gap = bits_between([laplace_edge(t, 1, True), theta, laplace_edge(t, 0, False)], t)
-    for offset, *arguments, bits in near(theta, (8, 32, 64), gap // 128):
-        value = laplace(t, *arguments)
-        assert value == discrete_laplace.sample(t, *arguments)
-        if bits > gap + 4:
-            assert offset >= 0 or value == -1
-            assert offset <= 0 or value >= math.floor(float(t) * gap * math.log(2)) - 1
-
-
-@pytest.mark.parametrize("t", [Fraction(1, 3), Fraction(1), Fraction(17, 5)], ids=float)
-def test_laplace_law_by_enumeration_of_prefixes(t: Fraction) -> None:
-    """Every probability lies between the decided mass and that plus the undecided."""
-    nbits = 11
-    decided: dict[int, int] = {}
-    undecided = 0
-    for word in range(1 << nbits):
-        try:
-            value = laplace(t, word, nbits, no_more)
-        except UndecidedError:
-            undecided += 1
-        else:
-            decided[value] = decided.get(value, 0) + 1
-    assert undecided < 90  # the cells that hold a threshold
-    q = math.exp(-1 / t)
-    for x in range(-60, 61):
-        mass = (1 - q) / (1 + q) * q ** abs(x) * 2**nbits
-        count = decided.get(x, 0)
-        # A region loses at most a cell at either end.
-        assert count <= mass + 1e-9
-        assert mass <= count + 2
-
-
-@pytest.mark.parametrize("t", WIDE, ids=float)
-def test_wide_laplace_equals_the_reference_on_random_words(t: Fraction) -> None:
-    rng = random.Random(float(t))
-    for _ in range(400):
-        word1, word2 = rng.getrandbits(32), rng.getrandbits(64)
-        if rng.random() < 0.2:  # acceptance near its threshold
-            word2 &= (1 << 52) - 1
-        arguments = t, word1, word2, blocks(word1)
-        assert laplace_wide(*arguments) == discrete_laplace.sample_wide(*arguments)
-
-
-@pytest.mark.parametrize("t", WIDE, ids=float)
-def test_wide_laplace_on_either_side_of_a_step_of_h(t: Fraction) -> None:
-    j = laplace_shift(t)
-    for k in (1, 2, 9000, 40_000):
-
-        def edge(k: int = k) -> mpmath.mpf:
-            return mpmath.exp(-real((k << j) / t))
-
-        for extra in (0, 1, 2):
-            nbits = 160 + 128 * extra
-            with mpmath.workprec(1200):
-                full = int(mpmath.floor(mpmath.ldexp(edge(), nbits)))
-            for offset in (-1, 1):
-                word, block = spelled(full + offset, nbits, 32, SECOND)
-                value = laplace_wide(t, word, 0, block)
-                assert value == (k if offset < 0 else k - 1) << j
-
-
-@pytest.mark.parametrize("t", WIDE, ids=float)
-def test_wide_laplace_on_either_side_of_acceptance(t: Fraction) -> None:
-    j = laplace_shift(t)
-    top = (1 << j) - 1
-    for low, sign in ((top, 1), (top, 0), (top // 2, 1), (0, 1)):
-
-        def edge(m: int = low + sign) -> mpmath.mpf:
-            return -mpmath.expm1(-real(m / t))
-
-        for case in near(edge, (63 - j,)):
-            word2 = (case.word << j | low) << 1 | sign
-            value = laplace_wide(t, 1 << 31, word2, case.block)
-            if case.offset < 0:
-                assert value is None
-            elif case.offset > 0:
-                magnitude = math.floor(float(t) / 2**j * math.log(2)) << j | low
-                assert value == (~magnitude if sign else magnitude)
-
-
-def test_wide_laplace_with_nothing_to_reject_reads_no_further_bits() -> None:
-    assert laplace_wide(Fraction(10**6), 1 << 31, 0, no_more) == 2707 << 8
 
 
 # --- Discrete Gaussian --------------------------------------------------------

@@ -9,31 +9,13 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from fastdp._tables import gaussian_table, laplace_table
+from fastdp._digits import GAUSSIAN_DIGIT
+from fastdp._digits import laplace as laplace_digits
+from fastdp._tables import gaussian_law, gaussian_table
 from fastdp.exceptions import ParameterError
 from tests.reference.interval import exp_minus
 
 LONG = Fraction(random.Random(1).getrandbits(2200) | 1, 3**1380)
-SCALES = [
-    Fraction(1e-6),
-    Fraction(1e-3),
-    Fraction(1, 692),
-    Fraction(100, 69077),
-    Fraction(1, 690),
-    Fraction(1, 65),
-    Fraction(1, 50),
-    Fraction(1, 3),
-    Fraction(10),
-    Fraction(0.1),
-    Fraction(4000),
-    Fraction(4000) + Fraction(1, 10**9),
-    Fraction(4096),
-    Fraction(4096) + Fraction(1, 10**30),
-    Fraction(10**6),
-    Fraction(2**40 + 1, 3),
-    Fraction(2**55),
-    LONG,
-]
 RNG = random.Random(7)
 SIGMAS = [
     Fraction(1, 1000),
@@ -57,53 +39,6 @@ def nearest(value: mpmath.mpf) -> float:
     """The double nearest to a number known to many more bits."""
     with mpmath.workprec(53):
         return float(+value)
-
-
-@pytest.mark.parametrize("t", SCALES, ids=float)
-def test_laplace_table(t: Fraction) -> None:
-    table = laplace_table(t)
-    assert table.t == t
-    if t > 4096:
-        assert table.kind == "wide"
-        assert 2048 <= t / 2**table.j < 4096
-        whole = (table.theta64, table.theta128, table.w0_128, table.w1_128)
-        assert whole == (0, 0, 0, 0)
-        assert (table.inv_w0, table.inv_w1) == (1.0, 1.0)
-    else:
-        assert table.kind == "narrow"
-        assert table.j == 0
-        with mpmath.workprec(4000):
-            q = mpmath.exp(-mpmath.mpf(t.denominator) / t.numerator)
-            theta = q / (1 + q)
-            assert table.theta64 == int(mpmath.floor(mpmath.ldexp(theta, 64)))
-            assert table.theta128 == int(mpmath.floor(mpmath.ldexp(theta, 128)))
-            assert table.w1_128 == table.theta128
-            if t > Fraction(1, 2000):
-                assert table.w0_128 == int(mpmath.floor(mpmath.ldexp(1 - theta, 128)))
-            else:
-                assert table.w0_128 == 2**128 - 1
-            assert table.inv_w0 == nearest(1 + q)
-            assert table.inv_w1 == (1e300 if 1 / q > 1e300 else nearest(1 + 1 / q))
-    inverse = 2**table.j / t
-    assert Fraction(table.inv_scale_192, 2**128) <= inverse
-    assert Fraction(table.inv_scale_192 + 1, 2**128) > inverse
-    assert table.inv_scale_192 < 2**192
-    assert table.scale == float(t / 2**table.j)
-    assert table.inv_t == float(1 / t)
-
-
-@pytest.mark.parametrize("t", SCALES, ids=float)
-def test_laplace_acceptance(t: Fraction) -> None:
-    table = laplace_table(t)
-    if t <= 4096:
-        assert table.acceptance == 1.0
-        return
-    with mpmath.workprec(300):
-        step = mpmath.mpf(t.denominator) / t.numerator
-        mean = mpmath.expm1(-(2**table.j) * step) / (2**table.j * mpmath.expm1(-step))
-        exact = mean * (1 + mpmath.exp(-step)) / 2
-    assert table.acceptance == pytest.approx(float(exact), rel=1e-12)
-    assert 0.9997 < table.acceptance < 1
 
 
 def left_edges(sigma: Fraction, j: int) -> list[Fraction]:
@@ -193,21 +128,26 @@ def test_gaussian_split_follows_the_layouts() -> None:
 
 
 def test_tables_are_cached_by_the_exact_parameter_and_can_be_pickled() -> None:
-    for make in (laplace_table, gaussian_table):
-        table = make(Fraction(10))
-        assert make(Fraction(20, 2)) is table
-        assert make(Fraction(0.1)) != make(Fraction(1, 10))
-        assert pickle.loads(pickle.dumps(table)) == table
-        assert make.cache_info().maxsize is not None
+    table = gaussian_table(Fraction(10))
+    assert gaussian_table(Fraction(20, 2)) is table
+    assert gaussian_table(Fraction(10.1)) != gaussian_table(Fraction(101, 10))
+    assert pickle.loads(pickle.dumps(table)) == table
+    assert gaussian_table.cache_info().maxsize is not None
+    assert laplace_digits(Fraction(20, 2)) is laplace_digits(Fraction(10))
+
+
+def test_digits_draw_the_small_sigmas_and_the_hat_the_others() -> None:
+    assert gaussian_law(GAUSSIAN_DIGIT).shift == 0
+    assert gaussian_law(GAUSSIAN_DIGIT + Fraction(1, 10**9)).j == 2
 
 
 @pytest.mark.parametrize("value", [0, -1, Fraction(9, 10**7), 2**55 + 1])
 def test_scales_outside_the_range_are_refused(value: Fraction) -> None:
     with pytest.raises(ParameterError, match="scale must be in"):
-        laplace_table(Fraction(value))
+        laplace_digits(Fraction(value))
 
 
 @pytest.mark.parametrize("value", [0, -1, Fraction(999, 10**6), 2**55 + 1])
 def test_sigmas_outside_the_range_are_refused(value: Fraction) -> None:
     with pytest.raises(ParameterError, match="sigma must be in"):
-        gaussian_table(Fraction(value))
+        gaussian_law(Fraction(value))

@@ -116,13 +116,14 @@ def test_the_package_does_not_load_it() -> None:
 
 
 def test_tape_gives_its_words() -> None:
-    # theta = P(X < 0) < 1/2: the word of all ones is a non-negative value of
-    # largest V, which is 0; the word 0 is the far negative tail's start.
-    words = np.zeros((1, 1024), np.uint8)
-    words[0, :4] = 255
-    noise = fastdp.random.discrete_laplace(10, size=2, stream=TapeStream(words))
-    assert noise[0] == 0
-    assert noise[1] < -100
+    # After 2048 bytes for ranks come 64 columns and 64 times u; a column beyond all
+    # cuts is its own value, v + 64.
+    words = np.zeros((1, 4096), np.uint8)
+    words[0, 2048 : 2048 + 64] = np.arange(32, 96)
+    words[0, 2048 + 64 : 2048 + 128] = 255
+    noise = fastdp.random.discrete_laplace(10, size=64, stream=TapeStream(words))
+    own = noise == np.arange(32, 96) - 64
+    assert own.mean() > 0.4
 
 
 @pytest.mark.parametrize(

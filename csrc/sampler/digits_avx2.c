@@ -1,0 +1,101 @@
+/* digits_avx2.c: digit kernels for AVX2. */
+#include "../base/config.h"
+
+#if FDP_X86_64
+#include <immintrin.h>
+#include <string.h>
+
+#include "../base/cpu.h"
+#include "../base/wipe.h"
+#include "bits.h"
+#include "constants.h"
+#include "digit_kernels.h"
+
+#define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
+#define FDP_LEVEL_MASK FDP_CPU_AVX2
+#define FDP_INSERTS false
+#define FDP_HAVE_CHOOSE
+
+FDP_TARGET_AVX2
+static inline __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
+
+/* Entries by halves, eight columns of 32 bits a permutation. */
+static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t *word,
+                          uint8_t *outcome, uint8_t *open, size_t ranks)
+{
+    const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m256i last = _mm256_set1_epi32((int)columns - 1);
+    FDP_ALIGNED(32) uint64_t found[8];
+    for (size_t i = 0; i < ranks; i += 8) {
+        const __m256i w0 = load32(word + i), w1 = load32(word + i + 4);
+        const __m256i c = _mm256_and_si256(
+            _mm256_permute2x128_si256(_mm256_permutevar8x32_epi32(w0, even),
+                                      _mm256_permutevar8x32_epi32(w1, even), 0x20),
+            last);
+        const __m256i part = _mm256_srli_epi32(c, 3);
+        __m256i low = _mm256_setzero_si256(), high = low;
+        for (size_t k = 0; 8 * k < columns; k++) {
+            /* columns 8 k ... 8 k + 7, their low and their high halves */
+            const __m256i e0 = _mm256_permutevar8x32_epi32(load32(entry + 8 * k), even);
+            const __m256i e1 =
+                _mm256_permutevar8x32_epi32(load32(entry + 8 * k + 4), even);
+            const __m256i here = _mm256_cmpeq_epi32(part, _mm256_set1_epi32((int)k));
+            const __m256i l = _mm256_permute2x128_si256(e0, e1, 0x20);
+            const __m256i h = _mm256_permute2x128_si256(e0, e1, 0x31);
+            low = _mm256_or_si256(
+                low, _mm256_and_si256(here, _mm256_permutevar8x32_epi32(l, c)));
+            high = _mm256_or_si256(
+                high, _mm256_and_si256(here, _mm256_permutevar8x32_epi32(h, c)));
+        }
+        const __m256i a = _mm256_unpacklo_epi32(low, high);
+        const __m256i b = _mm256_unpackhi_epi32(low, high);
+        _mm256_store_si256((void *)found, _mm256_permute2x128_si256(a, b, 0x20));
+        _mm256_store_si256((void *)(found + 4), _mm256_permute2x128_si256(a, b, 0x31));
+        for (size_t k = 0; k < 8; k++) {
+            const uint64_t u = word[i + k] >> 8, cut = found[k] >> 8;
+            const uint64_t below = 0 - ((u - cut) >> 63);
+            const uint64_t own = word[i + k] & (columns - 1);
+            outcome[i + k] = (uint8_t)((found[k] & below) | (own & ~below));
+            open[i + k] = (uint8_t)(((u ^ cut) - 1) >> 63);
+        }
+    }
+}
+
+static void fdp_choose_avx2(const uint64_t *edge, const uint64_t *mask, size_t count,
+                            const uint64_t *word, uint64_t *clear, uint64_t *open,
+                            size_t ranks)
+{
+    const __m256i flip = _mm256_set1_epi64x(INT64_MIN), one = _mm256_set1_epi64x(1);
+    for (size_t i = 0; i < ranks; i += 8) {
+        __m256i w[2], found[2], tie[2];
+        for (size_t h = 0; h < 2; h++) {
+            w[h] = _mm256_xor_si256(load32(word + i + 4 * h), flip);
+            found[h] = tie[h] = _mm256_setzero_si256();
+        }
+        for (size_t k = count; k-- > 0;) {
+            const __m256i at = _mm256_xor_si256(_mm256_set1_epi64x((long long)edge[k]), flip);
+            const __m256i bits = _mm256_set1_epi64x((long long)mask[k]);
+            for (size_t h = 0; h < 2; h++) {
+                const __m256i below = _mm256_cmpgt_epi64(at, w[h]);
+                found[h] = _mm256_blendv_epi8(found[h], bits, below);
+                tie[h] = _mm256_or_si256(tie[h], _mm256_cmpeq_epi64(at, w[h]));
+            }
+        }
+        for (size_t h = 0; h < 2; h++) {
+            const __m256i before = load32(open + i + 4 * h);
+            _mm256_storeu_si256((void *)(clear + i + 4 * h), found[h]);
+            _mm256_storeu_si256((void *)(open + i + 4 * h),
+                                _mm256_or_si256(before, _mm256_and_si256(tie[h], one)));
+        }
+    }
+}
+
+#include "digits_body.inc.h"
+
+#include "digits_avx2.inc.h"
+#include "digits_table.inc.h"
+FDP_TARGET_END
+
+#else
+typedef int fdp_no_digits_avx2;
+#endif

@@ -1,0 +1,236 @@
+/* digits_body.inc.h: what all levels of the digit kernels have in common, compiled
+ * once per level. A level defines `rest` before it, and `choose` with FDP_HAVE_CHOOSE
+ * if it has better instructions. */
+
+#define FDP_UNKNOWN INT64_MIN /* no value of signed_geometric */
+
+/* The tail of a first digit: one uniform real U decides sign and size,
+ * s = [U < theta], V = U or U - theta, W = theta or 1 - theta, G = floor(-t ln(V / W)).
+ * 64 bits of U, double; bounds: docs/proofs/kernels.md. */
+static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
+                                    const uint64_t *restrict word,
+                                    int64_t *restrict value, size_t n)
+{
+    const uint64_t theta = law->theta;
+    const double inverse_w0 = law->inverse_w0 * 0x1p-63;
+    const double inverse_w1 = law->inverse_w1 * 0x1p-63;
+    const double scale = -law->scale;
+    const double error = law->error, relative = law->error_relative;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t u = word[i];
+        /* all ones or zero: masks of the width of the values keep the loop in vectors */
+        const uint64_t negative = u < theta ? ~UINT64_C(0) : 0;
+        const double a = fdp_from_unsigned((u - (theta & ~negative)) >> 1) + 0.25;
+        const double v = a * (u < theta ? inverse_w1 : inverse_w0);
+        const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
+        const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
+                                         0x4330000000000000u) -
+                         (0x1p52 + 1024.0);
+        const double f =
+            fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+        const double y = scale * (k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
+        /* 2^-floor(log2 a): at least 1 / a, the width of the unread cell. */
+        const double cell = fdp_bits_double(0x7fe0000000000000u -
+                                            (fdp_double_bits(a) & 0x7ff0000000000000u));
+        const double bound = error + relative * y - scale * cell;
+        const double nearest = fdp_nearest(y);
+        const double part = y - nearest;
+        const double distance = part < 0.0 ? -part : part;
+        const uint64_t undecided = (distance < bound ? ~UINT64_C(0) : 0) |
+                                   (a < 16.0 ? ~UINT64_C(0) : 0);
+        const uint64_t g =
+            (uint64_t)fdp_to_small(nearest) + (part < 0.0 ? ~UINT64_C(0) : 0);
+        value[i] = (int64_t)(((g ^ negative) & ~undecided) |
+                             ((uint64_t)FDP_UNKNOWN & undecided));
+    }
+}
+
+#ifndef FDP_HAVE_CHOOSE
+static void FDP_K(choose)(const uint64_t *restrict edge, const uint64_t *restrict mask,
+                          size_t count, const uint64_t *restrict word,
+                          uint64_t *restrict clear, uint64_t *restrict open,
+                          size_t ranks)
+{
+    for (size_t i = 0; i < ranks; i++) {
+        uint64_t found = 0, tie = 0;
+        for (size_t k = count; k-- > 0;) {
+            const uint64_t below = word[i] < edge[k] ? ~UINT64_C(0) : 0;
+            found = (mask[k] & below) | (found & ~below);
+            tie |= word[i] == edge[k] ? 1 : 0;
+        }
+        clear[i] = found;
+        open[i] |= tie;
+    }
+}
+#endif
+
+/* ---- lists ---------------------------------------------------------------- */
+
+/* Word `which` of every rank: those of 16 ranks lie together. */
+static void FDP_K(gather)(const fdp_digits_t *law, const uint64_t *word, size_t which,
+                          uint64_t *to, size_t ranks)
+{
+    for (size_t k = 0; k < ranks; k += FDP_RANK_GROUP) {
+        memcpy(to + k, word + k * fdp_rank_words(law) + which * FDP_RANK_GROUP,
+               FDP_RANK_GROUP * sizeof *to);
+    }
+}
+
+static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
+                              fdp_list_t *list, uint8_t *open, size_t ranks)
+{
+    uint64_t word[FDP_RANKS];
+    uint8_t outcome[FDP_RANKS];
+    int64_t tail[FDP_RANKS];
+    FDP_K(gather)(law, area, 0, word, ranks);
+    FDP_K(rest)(law->first_rest, 128, word, outcome, open, ranks);
+    FDP_K(gather)(law, area, 1, word, ranks);
+    FDP_K(signed_geometric)(&law->tail, word, tail, ranks);
+    const uint64_t no_tails = law->tails == 0;
+    for (size_t i = 0; i < ranks; i++) {
+        const uint64_t id = outcome[i];
+        const uint64_t is_tail =
+            (id == 0) | ((id == 127) & (no_tails ^ 1)) ? ~UINT64_C(0) : 0;
+        const uint64_t unknown = (tail[i] == FDP_UNKNOWN) | no_tails;
+        const uint64_t far = (uint64_t)tail[i] + (tail[i] < 0 ? -63u : 63u);
+        const uint64_t v = (far & is_tail) | ((id - 64) & ~is_tail);
+        list->plane[0][i] = (uint8_t)v;
+        list->plane[1][i] = (uint8_t)(v >> 8);
+        open[i] |= (uint8_t)(is_tail & unknown);
+    }
+    fdp_wipe(word, sizeof word);
+    fdp_wipe(outcome, sizeof outcome);
+    fdp_wipe(tail, sizeof tail);
+}
+
+/* Bits below the highest: each copy's highest, as long as it is lower. */
+static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
+                           uint64_t *restrict clear, uint64_t *restrict open,
+                           size_t ranks)
+{
+    uint64_t word[FDP_RANKS], bit[FDP_RANKS], limit[FDP_RANKS];
+    memcpy(limit, clear, ranks * sizeof *limit); /* the bit itself; 0: nothing below */
+    for (size_t copy = 0; copy < FDP_COPIES; copy++) {
+        FDP_K(gather)(law, area, 4 + copy, word, ranks);
+        FDP_K(choose)(law->copy, law->mask, law->tops, word, bit, open, ranks);
+        for (size_t i = 0; i < ranks; i++) {
+            const uint64_t lower = bit[i] < limit[i] ? ~UINT64_C(0) : 0;
+            clear[i] |= bit[i] & lower;
+            limit[i] = (bit[i] & lower) | (limit[i] & ~lower);
+            limit[i] &= ~UINT64_C(1); /* nothing is below the lowest bit */
+        }
+    }
+    for (size_t i = 0; i < ranks; i++) {
+        open[i] |= limit[i] != 0 ? 1 : 0;
+    }
+    fdp_wipe(word, sizeof word);
+    fdp_wipe(bit, sizeof bit);
+    fdp_wipe(limit, sizeof limit);
+}
+
+/* Second digits, and what is cleared of the low bits below them. */
+static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
+                               fdp_list_t *list, uint8_t *open, size_t ranks)
+{
+    const size_t columns = (size_t)1 << (law->shift - law->low);
+    const size_t bytes = fdp_low_bytes(law);
+    uint64_t word[FDP_RANKS], clear[FDP_RANKS] = {0}, late[FDP_RANKS] = {0};
+    uint8_t rest[FDP_RANKS], whole[FDP_RANKS] = {0}, tie[FDP_RANKS] = {0};
+    FDP_K(gather)(law, area, 2, word, ranks);
+    FDP_K(rest)(law->second_rest, columns, word, rest, open, ranks);
+    if (law->low != 0) {
+        FDP_K(rest)(law->second_whole, columns, word, whole, tie, ranks);
+        FDP_K(gather)(law, area, 3, word, ranks);
+        FDP_K(choose)(law->top, law->mask, law->tops, word, clear, late, ranks);
+    }
+    if (fdp_has_copies(law)) {
+        FDP_K(further)(law, area, clear, late, ranks);
+    }
+    const uint64_t spare = bytes == 0 ? ~UINT64_C(0) : 0;
+    for (size_t i = 0; i < ranks; i++) {
+        const uint64_t corrected = clear[i] != 0 ? ~UINT64_C(0) : 0;
+        const uint64_t d = (whole[i] & corrected) | (rest[i] & ~corrected);
+        /* with spare bits alone: 1 where they stay */
+        list->plane[0][i] = (uint8_t)(d | (~(clear[i] & spare) << 5));
+        open[i] |= tie[i] | (uint8_t)late[i];
+    }
+    for (size_t b = 0; b < bytes; b++) {
+        for (size_t i = 0; i < ranks; i++) {
+            list->plane[1 + b][i] = (uint8_t)(clear[i] >> (8 * b));
+        }
+    }
+    fdp_wipe(word, sizeof word);
+    fdp_wipe(clear, sizeof clear);
+    fdp_wipe(late, sizeof late);
+    fdp_wipe(rest, sizeof rest);
+    fdp_wipe(whole, sizeof whole);
+}
+
+/* ---- values --------------------------------------------------------------- */
+
+static inline int64_t FDP_K(saturate)(int64_t a, int64_t b)
+{
+    const uint64_t sum = (uint64_t)a + (uint64_t)b;
+    const int64_t overflow = (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
+    const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
+    return overflow < 0 ? limit : (int64_t)sum;
+}
+
+/* H 2^shift + the bits below it, or their complement when H is negative. */
+static inline int64_t FDP_K(value)(int16_t high, uint64_t lower, uint32_t shift)
+{
+    const uint64_t h = (uint64_t)(int64_t)high;
+    const uint64_t below = (UINT64_C(1) << shift) - 1;
+    return (int64_t)((h << shift) | (lower ^ (below & (0 - (h >> 63)))));
+}
+
+/* The same in 32 bits, for shifts of at most 8. */
+static inline int64_t FDP_K(short_value)(int16_t high, uint32_t lower, uint32_t shift)
+{
+    const int32_t h = high;
+    const int32_t below = (int32_t)((UINT32_C(1) << shift) - 1);
+    return (int32_t)((uint32_t)h << shift) + ((int32_t)lower ^ (below & (h >> 31)));
+}
+
+#define FDP_JOIN_LOOP(value)                                                        \
+    do {                                                                            \
+        if (x == NULL) {                                                            \
+            FDP_INDEPENDENT                                                         \
+            for (size_t i = 0; i < n; i++) {                                        \
+                out[i] = (value);                    \
+            }                                                                       \
+        } else {                                                                    \
+            FDP_INDEPENDENT                                                         \
+            for (size_t i = 0; i < n; i++) {                                        \
+                out[i] = FDP_K(saturate)(x[i], (value));                            \
+            }                                                                       \
+        }                                                                           \
+    } while (0)
+
+#define FDP_WITH_LOW(type)                                                      \
+    FDP_K(value)(first[i],                                                      \
+                 ((uint64_t)(second[i] & 31) << r) | (((const type *)low)[i] & keep), \
+                 shift)
+
+static void FDP_K(join)(const fdp_parts_t *parts, const int16_t *restrict first,
+                        const uint8_t *restrict second, const void *restrict low,
+                        const int64_t *x, int64_t *out, size_t n)
+{
+    const uint32_t shift = parts->shift, r = parts->low;
+    const uint64_t keep = (UINT64_C(1) << r) - 1;
+    if (shift == 0) {
+        FDP_JOIN_LOOP(first[i]);
+        return;
+    }
+    switch (parts->low_bytes) {
+    case 0:
+        FDP_JOIN_LOOP(FDP_K(short_value)(
+            first[i],
+            ((uint32_t)second[i] & 31) << r | ((uint32_t)second[i] >> 5 & (uint32_t)keep),
+            shift));
+        break;
+    case 2: FDP_JOIN_LOOP(FDP_WITH_LOW(uint16_t)); break;
+    case 4: FDP_JOIN_LOOP(FDP_WITH_LOW(uint32_t)); break;
+    default: FDP_JOIN_LOOP(FDP_WITH_LOW(uint64_t)); break;
+    }
+}

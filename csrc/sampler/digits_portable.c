@@ -1,0 +1,153 @@
+/* digits_portable.c: digit kernels for any machine. Without byte shuffles a table of
+ * 2^m bytes is a polynomial over GF(2) in the m bits of the column, Horner's scheme in
+ * each: 2^m - 1 products and sums of vectors, half of what comparing with every column
+ * takes, and no address depends on a word. */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../base/wipe.h"
+#include "bits.h"
+#include "constants.h"
+#include "digit_kernels.h"
+
+#define FDP_K(name) FDP_JOIN(fdp_##name, portable)
+#define FDP_LEVEL_MASK 0
+#define FDP_INSERTS false
+
+typedef uint8_t fdp_bytes_t __attribute__((vector_size(16)));
+typedef uint32_t fdp_halves_t __attribute__((vector_size(16)));
+
+/* Every entry is read for every rank, two columns at a time: the baseline of x86-64 has
+ * no comparison of 64 bits. */
+static void fdp_rest_portable(const uint64_t *entry, size_t columns, const uint64_t *word,
+                              uint8_t *outcome, uint8_t *open, size_t ranks)
+{
+    for (size_t i = 0; i < ranks; i++) {
+        const uint64_t column = word[i] & (columns - 1);
+        const fdp_halves_t here = (fdp_halves_t){0} + (uint32_t)column;
+        fdp_halves_t number = {0, 0, 1, 1}, sum = {0};
+        for (size_t c = 0; c < columns; c += 2) {
+            fdp_halves_t two;
+            memcpy(&two, entry + c, sizeof two);
+            sum |= two & (fdp_halves_t)(number == here);
+            number += 2;
+        }
+        uint64_t both[2];
+        memcpy(both, &sum, sizeof both);
+        const uint64_t found = both[0] | both[1];
+        const uint64_t u = word[i] >> 8, cut = found >> 8;
+        const uint64_t below = 0 - ((u - cut) >> 63);
+        outcome[i] = (uint8_t)((found & below) | (column & ~below));
+        open[i] = (uint8_t)(((u ^ cut) - 1) >> 63);
+    }
+}
+
+#include "digits_body.inc.h"
+
+/* Coefficients of a table, each in all lanes. */
+typedef struct {
+    fdp_bytes_t cut[128], alias[128];
+} fdp_polynomial_t;
+
+static void spread(const uint8_t *term, size_t n, fdp_bytes_t *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (fdp_bytes_t){0} + term[i];
+    }
+}
+
+#define H1(t, b) (t[b] ^ (x0 & t[(b) + 1]))
+#define H2(t, b) (H1(t, b) ^ (x1 & H1(t, (b) + 2)))
+#define H3(t, b) (H2(t, b) ^ (x2 & H2(t, (b) + 4)))
+#define H4(t, b) (H3(t, b) ^ (x3 & H3(t, (b) + 8)))
+#define H5(t, b) (H4(t, b) ^ (x4 & H4(t, (b) + 16)))
+#define H6(t, b) (H5(t, b) ^ (x5 & H5(t, (b) + 32)))
+#define H7(t, b) (H6(t, b) ^ (x6 & H6(t, (b) + 64)))
+#define BIT(k) const fdp_bytes_t x##k = (fdp_bytes_t)((c & (1 << (k))) == (1 << (k)))
+
+static inline fdp_bytes_t load(const uint8_t *p)
+{
+    fdp_bytes_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline fdp_bytes_t pick(fdp_bytes_t mask, fdp_bytes_t a, fdp_bytes_t b)
+{
+    return (a & mask) | (b & ~mask);
+}
+
+/* One bit of each of 16 lanes of all ones or zeros. */
+static inline uint64_t bits_of(fdp_bytes_t lanes)
+{
+    uint64_t half[2];
+    memcpy(half, &lanes, sizeof half);
+    const uint64_t pick = UINT64_C(0x8040201008040201), add = UINT64_C(0x0101010101010101);
+    return ((half[0] & pick) * add) >> 56 | (((half[1] & pick) * add) >> 56) << 8;
+}
+
+static inline size_t ones(uint64_t x)
+{
+    x -= (x >> 1) & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (size_t)((x * UINT64_C(0x0101010101010101)) >> 56);
+}
+
+static size_t fdp_first_portable(const fdp_columns_t *table, const uint8_t *word,
+                                 size_t stride, const fdp_list_t *list, int16_t *value,
+                                 uint64_t *mask, size_t blocks)
+{
+    fdp_polynomial_t p;
+    spread(table->cut_term, 128, p.cut);
+    spread(table->alias_term, 128, p.alias);
+    (void)list;
+    size_t total = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const uint8_t *w = word + b * stride;
+        mask[b] = 0;
+        for (size_t i = 0; i < FDP_BLOCK_LANES; i += 16) {
+            const fdp_bytes_t c = load(w + i), u = load(w + 64 + i);
+            BIT(0); BIT(1); BIT(2); BIT(3); BIT(4); BIT(5); BIT(6);
+            const fdp_bytes_t cut = H7(p.cut, 0), alias = H7(p.alias, 0);
+            const fdp_bytes_t v = pick((fdp_bytes_t)(u <= cut), alias, (c & 127) - 64);
+            mask[b] |= bits_of((fdp_bytes_t)(v == FDP_SPECIAL)) << i;
+            int8_t bytes[16];
+            memcpy(bytes, &v, sizeof bytes);
+            for (size_t k = 0; k < 16; k++) {
+                value[FDP_BLOCK_LANES * b + i + k] = bytes[k];
+            }
+        }
+        total += ones(mask[b]);
+    }
+    return total;
+}
+
+static size_t fdp_second_portable(const fdp_columns_t *table, const uint8_t *word,
+                                  size_t stride, const fdp_list_t *list, uint8_t *value,
+                                  void *low, uint32_t low_bytes, uint64_t *mask,
+                                  size_t blocks)
+{
+    fdp_polynomial_t p;
+    spread(table->cut_term, 32, p.cut);
+    spread(table->alias_term, 32, p.alias);
+    (void)list, (void)low, (void)low_bytes;
+    size_t total = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const uint8_t *w = word + b * stride;
+        mask[b] = 0;
+        for (size_t i = 0; i < FDP_BLOCK_LANES; i += 16) {
+            const fdp_bytes_t c = load(w + i), u = load(w + 64 + i);
+            BIT(0); BIT(1); BIT(2); BIT(3); BIT(4);
+            const fdp_bytes_t cut = H5(p.cut, 0), alias = H5(p.alias, 0);
+            const fdp_bytes_t v = pick((fdp_bytes_t)(u <= cut), alias, c & 31);
+            mask[b] |= bits_of((fdp_bytes_t)(v == FDP_SPECIAL)) << i;
+            const fdp_bytes_t out = (v & 31) | (c & 0xe0);
+            memcpy(value + FDP_BLOCK_LANES * b + i, &out, sizeof out);
+        }
+        total += ones(mask[b]);
+    }
+    return total;
+}
+
+#include "digits_table.inc.h"

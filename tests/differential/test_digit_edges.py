@@ -1,0 +1,203 @@
+"""Alias digits on words made for them: all of the first stage, and every cut."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from fastdp import _core
+from fastdp.testing import TapeStream
+from tests.differential.layout import (
+    PASS,
+    RANKS,
+    Law,
+    chunk_values,
+    pass_of,
+    reference_of,
+)
+from tests.differential.test_samplers import GAUSSIAN, LAPLACE, levels
+from tests.reference.interval import exp_minus
+
+LAWS = [Law("laplace", t) for t in LAPLACE]
+LAWS += [law for law in (Law("gaussian", s) for s in GAUSSIAN) if law.is_digits]
+BITS = 400
+
+
+def lay_out(
+    law: Law, ranks: np.ndarray, parts: list[np.ndarray], low: np.ndarray
+) -> np.ndarray:
+    """Return the main stream of a chunk of one pass: words of the ranks, bytes of the
+    trials, low words."""
+    layout = pass_of(law)
+    area = ranks.reshape(-1, 16, layout.rank_words).transpose(0, 2, 1)
+    blocks = np.stack([part.reshape(-1, 64) for part in parts], axis=1)
+    raw = area.astype("<u8").tobytes() + blocks.astype(np.uint8).tobytes()
+    raw += low.astype(f"<u{layout.low_bytes or 1}").tobytes() * bool(layout.low_bytes)
+    return np.frombuffer(raw, np.uint8)
+
+
+def random_chunk(law: Law, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    layout = pass_of(law)
+    ranks = rng.integers(0, 1 << 64, (RANKS, layout.rank_words), np.uint64)
+    parts = rng.integers(0, 256, (layout.stride // 64, PASS))
+    low = rng.integers(0, 1 << 64, PASS, np.uint64)
+    return ranks, parts, low >> np.uint64(64 - 8 * (layout.low_bytes or 8))
+
+
+def compare(law: Law, chunks: list[np.ndarray], extension: np.ndarray) -> int:
+    """Compare every level with the reference; return how often the resolver ran."""
+    stream = TapeStream(np.stack(chunks), extension)
+    n = PASS
+    calls, own = 0, law.resolver()
+
+    def counted(words: tuple[int, ...], block: object) -> int | None:
+        nonlocal calls
+        calls += 1
+        return own(words, block)
+
+    sampler = law.sampler(counted)
+    call = _core.Call(stream)
+    for chunk in range(len(chunks)):
+        answers = chunk_values(law, call, chunk, n)
+        for level in levels():
+            _core.limit_cpu(level)
+            out = np.zeros(n, np.int64)
+            _core.fill(_core.Call(stream), sampler, None, out, chunk)
+            wrong = np.flatnonzero(out != answers)
+            assert wrong.size == 0, f"{law} {level}: {wrong.size} from {wrong[0]}"
+    _core.limit_cpu(None)
+    return calls
+
+
+def extension_of(chunks: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 256, (chunks, 16 * PASS), np.uint8)
+
+
+def no_special(law: Law, digit: int) -> tuple[int, int]:
+    """Return a column and a u of which the digit is not special."""
+    cut, alias = (law.table.first, law.table.second)[digit]
+    for column in range(len(cut)):
+        if cut[column] < 255:
+            return column, 255
+        if alias[column] != 128:
+            return column, 0
+    raise AssertionError
+
+
+def special(law: Law, digit: int) -> tuple[int, int]:
+    """Return a column and a u of which the digit is special."""
+    cut, alias = (law.table.first, law.table.second)[digit]
+    column = alias.index(128)
+    return column, cut[column]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_the_whole_first_stage(law: Law) -> None:
+    """Every column with every u, the bit that is not used included: in passes with few
+    special lanes at a time, so that the lists and not the resolver put them in."""
+    rng = np.random.default_rng(3)
+    chunks = []
+    for digit in range(1 if law.table.shift == 0 else 2):
+        cut, alias = (law.table.first, law.table.second)[digit]
+        column, u = np.divmod(np.arange(1 << 16), 256)
+        at = column % len(cut)
+        marked = np.frombuffer(alias, np.uint8)[at] == 128
+        marked &= u <= np.frombuffer(cut, np.uint8)[at]
+        quiet, loud = np.flatnonzero(~marked), np.flatnonzero(marked)
+        each = np.array_split(quiet, -(-len(quiet) // (PASS - 64)))
+        some = np.array_split(loud, -(-len(loud) // 14))
+        for k in range(max(len(each), len(some))):
+            chosen = np.concatenate([each[k % len(each)], some[k % len(some)]])
+            chosen = rng.permutation(np.resize(chosen, PASS))
+            ranks, parts, low = random_chunk(law, rng)
+            for other in range(len(parts) // 2):
+                parts[2 * other], parts[2 * other + 1] = no_special(law, other)
+            parts[2 * digit], parts[2 * digit + 1] = column[chosen], u[chosen]
+            chunks.append(lay_out(law, ranks, list(parts), low))
+    for start in range(0, len(chunks), 8):
+        part = chunks[start : start + 8]
+        compare(law, part, extension_of(len(part), rng))
+
+
+def rank_cases(law: Law) -> Iterator[tuple[int, int]]:
+    """Words of a rank at what decides: (which, word)."""
+    table, reference = law.table, reference_of(law)
+    rests = [(0, table.first_rest)]
+    if table.shift:
+        rests.append((2, table.second_rest))
+    if table.low:
+        rests.append((2, table.second_whole))
+    for which, rest in rests:
+        for column, floor in enumerate(rest.floor):
+            for u in (floor - 1, floor, floor + 1):
+                if 0 <= u < 1 << 56:
+                    yield which, u << 8 | column
+        for column in range(len(rest.floor)):
+            yield which, column
+            yield which, ((1 << 56) - 1) << 8 | column
+    if law.family == "laplace":
+        t = law.parameter
+        theta = exp_minus(1 / t, BITS)[0]
+        theta = (theta << BITS) // ((1 << BITS) + theta)
+        for k in (0, 1, 2, 3, 7, 20, 100, 300, 440):
+            power = exp_minus(k * 2**reference.shift / t, BITS)[0]
+            for edge in (
+                theta * power >> BITS,
+                theta + (((1 << BITS) - theta) * power >> BITS),
+            ):
+                for word in range((edge >> (BITS - 64)) - 1, (edge >> (BITS - 64)) + 2):
+                    if 0 <= word < 1 << 64:
+                        yield 1, word
+        yield from ((1, word) for word in (0, 1, 15, 16, 31, (1 << 64) - 1))
+    if table.low:
+        for edge in table.top_floors:
+            yield from ((3, edge + d) for d in (-1, 0, 1))
+        for edge in table.copy_floors:
+            yield from ((4, edge + d) for d in (-1, 0, 1))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_every_cut_and_threshold(law: Law) -> None:
+    """16 special lanes a digit, whose words lie at a cut or beside it; tails and
+    corrections whatever the outcome is."""
+    rng = np.random.default_rng(5)
+    cases = list(rank_cases(law))
+    reference = reference_of(law)
+    tails = [c for c, a in enumerate(law.table.first_rest.alias) if c in (0, 127)]
+    chunks = []
+    for start in range(0, len(cases), 16):
+        ranks, parts, low = random_chunk(law, rng)
+        for digit in range(len(parts) // 2):
+            parts[2 * digit], parts[2 * digit + 1] = no_special(law, digit)
+            where = rng.choice(PASS, 16, replace=False)
+            parts[2 * digit][where], parts[2 * digit + 1][where] = special(law, digit)
+        for k, (which, word) in enumerate(cases[start : start + 16]):
+            ranks[k, which] = word
+            if which == 1:  # a tail: the column's own outcome
+                ranks[k, 0] = ((1 << 56) - 1) << 8 | tails[k % len(tails)]
+            if which == 4:  # corrected, by the highest bit
+                ranks[k, 3] = 0
+                for copy in range(5, ranks.shape[1]):
+                    ranks[k, copy] = rng.choice(law.table.copy_floors) - k % 3
+        chunks.append(lay_out(law, ranks, list(parts), low))
+    resolved = 0
+    for start in range(0, len(chunks), 8):
+        part = chunks[start : start + 8]
+        resolved += compare(law, part, extension_of(len(part), rng))
+    # every cut is tied with once, at every level, but for the last column's
+    assert resolved >= len(levels()) * (len(reference.data.first_rest) - 1)
+
+
+@pytest.mark.parametrize("law", LAWS[::4], ids=str)
+def test_more_special_lanes_than_slots_or_ranks(law: Law) -> None:
+    """300 special lanes a digit: by lists, by the resolver with the words of their
+    ranks, and by the resolver with extension blocks alone."""
+    rng = np.random.default_rng(7)
+    ranks, parts, low = random_chunk(law, rng)
+    for digit in range(len(parts) // 2):
+        parts[2 * digit], parts[2 * digit + 1] = no_special(law, digit)
+        where = rng.choice(PASS, 300, replace=False)
+        parts[2 * digit][where], parts[2 * digit + 1][where] = special(law, digit)
+    chunk = lay_out(law, ranks, list(parts), low)
+    resolved = compare(law, [chunk], extension_of(1, rng))
+    assert resolved >= len(levels()) * (300 - RANKS)
