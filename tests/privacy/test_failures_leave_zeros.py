@@ -66,7 +66,10 @@ INTEGER = [
     fastdp.DiscreteGaussian(2**40),
     fastdp.TruncatedLaplace(10, bound=50),
 ]
-REAL = [fastdp.Laplace(1.0, granularity=2**-20), fastdp.Gaussian(1, granularity=0.5)]
+REAL = [
+    fastdp.Laplace(1.0, granularity=2**-20, coordinates=1),
+    fastdp.Gaussian(1, granularity=0.5, coordinates=1),
+]
 RESPONSE = fastdp.RandomizedResponse.from_epsilon(1)
 
 #: Mechanisms with a way to make data and an output, by the class of the mechanism.
