@@ -128,7 +128,7 @@ class ClippedSum(Mechanism):
         neighboring_relation: NeighboringRelation = _A,
     ) -> None:
         name, parameter = _one_noise(sigma, scale)
-        _check_shape(
+        shape = _check_shape(
             dimension, norm, changed, blocks, rows_per_unit, neighboring_relation
         )
         if norm == 1 and name == "sigma":
@@ -147,13 +147,13 @@ class ClippedSum(Mechanism):
         arguments: dict[str, Any] = {
             name: _validate.plain(parameter),
             "radius": _validate.plain(length),
-            "dimension": dimension,
+            "dimension": shape["dimension"],
             "norm": norm,
             "granularity": _validate.plain(step),
-            "changed": changed,
-            "blocks": blocks,
+            "changed": shape["changed"],
+            "blocks": shape["blocks"],
             "constant": None if constant is None else _validate.plain(lead * step),
-            "rows_per_unit": rows_per_unit,
+            "rows_per_unit": shape["rows_per_unit"],
             "neighboring_relation": neighboring_relation,
         }
         unsaid: dict[str, Any] = {"changed": None, "blocks": None, "constant": None}
@@ -165,13 +165,13 @@ class ClippedSum(Mechanism):
                 if key not in unsaid or value != unsaid[key]
             ),
             _clip=_core.Clip(
-                dimension,
+                shape["dimension"],
                 {1: "l1", 2: "l2", "inf": "max"}[norm],
                 float(length),
                 _exponent(step),
                 float(most),
                 limit,
-                changed or dimension,
+                shape["changed"] or shape["dimension"],
             ),
             _constant=lead,
             _limit=limit,
@@ -504,22 +504,29 @@ def _check_shape(
     blocks: object = None,
     rows_per_unit: object = 1,
     neighboring_relation: object = _A,
-) -> None:
+) -> dict[str, Any]:
+    """Return the checked numbers as Python's ints, whose products never wrap."""
     most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
     if isinstance(norm, bool) or norm not in (1, 2, "inf"):
         raise ParameterError(f'norm must be 1, 2 or "inf", got {norm!r}')
     if changed is not None:
-        _validate.integer("changed", changed, 1, most)
+        changed = _validate.integer("changed", changed, 1, most)
         if norm != "inf":
             raise ParameterError('changed goes with norm="inf" only')
     if blocks is not None:
-        _validate.integer("blocks", blocks, 1, 2**32)
-    _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
+        blocks = _validate.integer("blocks", blocks, 1, 2**32)
+    rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
     if not isinstance(neighboring_relation, NeighboringRelation):
         raise DTypeError(
             "neighboring_relation must be a NeighboringRelation, "
             f"got {type(neighboring_relation).__name__}"
         )
+    return {
+        "dimension": most,
+        "changed": changed,
+        "blocks": blocks,
+        "rows_per_unit": rows,
+    }
 
 
 def _step_of(
@@ -574,7 +581,9 @@ def _moved(
     neighboring_relation: NeighboringRelation = _A,
 ) -> Fraction:
     """Return the (squared) sensitivity in the data's unit; integers have no more."""
-    _check_shape(dimension, norm, changed, blocks, rows_per_unit, neighboring_relation)
+    shape = _check_shape(
+        dimension, norm, changed, blocks, rows_per_unit, neighboring_relation
+    )
     if norm == (1 if squared else 2):
         raise ParameterError(f'norm must be {3 - norm} or "inf" for this noise')
     entry = _validate.between("radius", radius, *_RADII)
@@ -583,13 +592,13 @@ def _moved(
         lead = _validate.positive("constant", constant)
     if squared:
         entry, lead = entry**2, lead**2
-    kept = (changed or dimension) if norm == "inf" else 1
+    kept = (shape["changed"] or shape["dimension"]) if norm == "inf" else 1
     return _distance(
         entry * kept,
         lead,
         squared=squared,
         blocks=blocks is not None,
-        rows=rows_per_unit,
+        rows=shape["rows_per_unit"],
         relation=neighboring_relation,
     )
 
@@ -628,8 +637,8 @@ def _coordinates(
     **_: Any,
 ) -> int:
     """Return the number of entries of the release that one individual can move."""
-    moved = rows_per_unit * (2 if neighboring_relation is _R else 1)
-    return (dimension + (constant is not None)) * min(moved, blocks or 1)
+    moved = int(rows_per_unit) * (2 if neighboring_relation is _R else 1)
+    return (int(dimension) + (constant is not None)) * min(moved, int(blocks or 1))
 
 
 # ---- data --------------------------------------------------------------------------

@@ -281,23 +281,22 @@ class UnknownHistogram(Mechanism):
         neighboring_relation: NeighboringRelation = _A,
     ) -> None:
         keys, relation = _users(keys_per_user, neighboring_relation)
-        _validate.integer("records_per_key", records_per_key, 1, 2**40)
+        records = _validate.integer("records_per_key", records_per_key, 1, 2**40)
         noise: TruncatedLaplace | DiscreteGaussian
         if (
             scale is not None
             and bound is not None
             and (sigma, threshold) == (None, None)
         ):
-            noise, least = TruncatedLaplace(scale=scale, bound=bound), bound
-            if bound < records_per_key:
+            noise = TruncatedLaplace(scale=scale, bound=bound)
+            least = noise.bound
+            if least < records:
                 raise ParameterError(
                     f"bound must be at least records_per_key, got {bound}"
                 )
         elif sigma is not None and threshold is not None and scale is bound is None:
             noise = DiscreteGaussian(sigma=sigma)
-            least = _validate.integer(
-                "threshold", threshold, records_per_key + 1, 2**62
-            )
+            least = _validate.integer("threshold", threshold, records + 1, 2**62)
         else:
             raise ParameterError(
                 "scale and bound, or sigma and threshold, must be given together"
@@ -309,7 +308,7 @@ class UnknownHistogram(Mechanism):
             _arguments=(
                 *law,
                 ("keys_per_user", keys),
-                ("records_per_key", records_per_key),
+                ("records_per_key", records),
                 *_said(relation),
             ),
             _noise=noise,

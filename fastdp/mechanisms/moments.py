@@ -528,19 +528,18 @@ class _Shape:
         records_per_group: int = 1,
         neighboring_relation: NeighboringRelation = _A,
     ) -> _Shape:
-        _validate.integer("moments", moments, 1, 2)
+        # Python's ints: numpy's wrap around in the products below.
+        moments = _validate.integer("moments", moments, 1, 2)
         if groups is not None:
-            _validate.integer("groups", groups, 1, 2**32)
-        _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
-        _validate.integer("records_per_group", records_per_group, 1, 2**31)
+            groups = _validate.integer("groups", groups, 1, 2**32)
+        moved = _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
+        records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
         if not isinstance(neighboring_relation, NeighboringRelation):
             raise DTypeError(
                 "neighboring_relation must be a NeighboringRelation, "
                 f"got {type(neighboring_relation).__name__}"
             )
-        return cls(
-            moments, groups, groups_per_unit, records_per_group, neighboring_relation
-        )
+        return cls(moments, groups, moved, records, neighboring_relation)
 
     def said(self) -> tuple[tuple[str, Any], ...]:
         """Return what differs from the defaults, by name."""
