@@ -191,15 +191,25 @@ class Additive(Mechanism, Generic[Noise]):
             > 0, of the mechanism's norm over all entries together, in the data's
             unit; None takes the one the mechanism was calibrated for.
         neighboring_relation : NeighboringRelation, optional
-            The relation for which it holds; None takes the mechanism's own.
+            The relation for which it holds; None takes the mechanism's own. Another
+            one needs a `sensitivity`: a record replaced moves more than one added.
 
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is out of its domain, or no sensitivity is known.
+            A parameter is out of its domain, or no sensitivity is known for the
+            relation.
         """
+        relation = self._relation
+        if neighboring_relation is not None:
+            relation = check_relation(neighboring_relation)
         if sensitivity is not None:
             moved = _validate.positive("sensitivity", sensitivity)
+        elif self._sensitivity is not None and relation is not self._relation:
+            raise ParameterError(
+                f"sensitivity must be given with neighboring_relation={relation!r}: "
+                f"the mechanism's own holds for {self._relation!r}"
+            )
         elif self._sensitivity is not None:
             moved = self._sensitivity
         else:
@@ -208,9 +218,7 @@ class Additive(Mechanism, Generic[Noise]):
                 "noise alone: m.event(sensitivity=1), or sensitivity= in the "
                 "constructor"
             )
-        if neighboring_relation is None:
-            return self._event(moved, self._relation)
-        return self._event(moved, check_relation(neighboring_relation))
+        return self._event(moved, relation)
 
     @abstractmethod
     def _event(self, sensitivity: Fraction, relation: NeighboringRelation) -> Noise:

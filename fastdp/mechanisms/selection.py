@@ -87,33 +87,23 @@ class Selection(Mechanism):
     def _single(self, relation: NeighboringRelation) -> Event:
         """Return the event of one choice from one set of candidates."""
 
-    def event(
-        self,
-        *,
-        rows: int = 1,
-        neighboring_relation: NeighboringRelation | None = None,
-    ) -> Event:
+    def event(self, *, rows: int = 1) -> Event:
         """Return the event of a call with that many sets of candidates.
 
         Parameters
         ----------
         rows : int
             Sets of candidates of the call, one choice from each, >= 1.
-        neighboring_relation : NeighboringRelation, optional
-            The relation for which the sensitivity holds; None takes the mechanism's
-            own, and with `monotonic` it can only be ADD_OR_REMOVE_ONE.
 
         Raises
         ------
         DTypeError, ParameterError
             A parameter is of the wrong type or out of its domain.
         """
-        return self._composed(_validate.integer("rows", rows, 1), neighboring_relation)
+        return self._composed(_validate.integer("rows", rows, 1))
 
-    def _composed(self, count: int, relation: NeighboringRelation | None) -> Event:
-        if relation is None:
-            relation = self._relation
-        event = self._single(require_monotonic_relation(self._monotonic, relation))
+    def _composed(self, count: int) -> Event:
+        event = self._single(self._relation)
         return event if count == 1 else SelfComposedEvent(event, count)
 
 
@@ -196,13 +186,7 @@ class ExponentialMechanism(Selection):
     def _single(self, relation: NeighboringRelation) -> Event:
         return ExponentialMechanismEvent(self._epsilon, neighboring_relation=relation)
 
-    def event(
-        self,
-        *,
-        k: int = 1,
-        rows: int = 1,
-        neighboring_relation: NeighboringRelation | None = None,
-    ) -> Event:
+    def event(self, *, k: int = 1, rows: int = 1) -> Event:
         """Return the event of a call: k choices from each of `rows` sets.
 
         Parameters
@@ -211,9 +195,6 @@ class ExponentialMechanism(Selection):
             Choices from each set of candidates, >= 1.
         rows : int
             Sets of candidates of the call, >= 1.
-        neighboring_relation : NeighboringRelation, optional
-            The relation for which the sensitivity holds; None takes the mechanism's
-            own, and with `monotonic` it can only be ADD_OR_REMOVE_ONE.
 
         Raises
         ------
@@ -221,7 +202,7 @@ class ExponentialMechanism(Selection):
             A parameter is of the wrong type or out of its domain.
         """
         count = _validate.integer("k", k, 1) * _validate.integer("rows", rows, 1)
-        return self._composed(count, neighboring_relation)
+        return self._composed(count)
 
     def select(
         self,

@@ -256,29 +256,9 @@ class SparseVector(Mechanism):
         """The relation for which the sensitivity holds."""
         return self._relation
 
-    def event(
-        self, *, neighboring_relation: NeighboringRelation | None = None
-    ) -> PureDPEvent:
-        """Return the event of all that this object ever answers.
-
-        Parameters
-        ----------
-        neighboring_relation : NeighboringRelation, optional
-            The relation for which `sensitivity` holds; None takes the vector's own,
-            and with `monotonic` it can only be ADD_OR_REMOVE_ONE.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `neighboring_relation` is not a NeighboringRelation, or not that one.
-        """
-        relation = (
-            self._relation if neighboring_relation is None else neighboring_relation
-        )
-        return PureDPEvent(
-            self._total,
-            neighboring_relation=require_monotonic_relation(self._monotonic, relation),
-        )
+    def event(self) -> PureDPEvent:
+        """Return the event of all that this object ever answers."""
+        return PureDPEvent(self._total, neighboring_relation=self._relation)
 
     # ---- what is answered ------------------------------------------------------------
 

@@ -144,16 +144,41 @@ def test_the_event_carries_the_relation(name: str) -> None:
     m = make(sensitivity=1, neighboring_relation=REPLACE)
     assert m.neighboring_relation is REPLACE
     assert m.event().neighboring_relation is REPLACE
-    assert m.event(neighboring_relation=ADD).neighboring_relation is ADD
     usual = make(sensitivity=1)
     assert usual.neighboring_relation is ADD
     assert usual.event().neighboring_relation is ADD
-    assert usual.event(neighboring_relation=REPLACE) == m.event()
     for wrong in ("REPLACE_ONE", 2, True):
         with pytest.raises(DTypeError, match="neighboring_relation must be"):
             make(sensitivity=1, neighboring_relation=wrong)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_sensitivity_serves_its_own_relation_alone(name: str) -> None:
+    # One record more moves a histogram by 1, a record replaced by 2.
+    usual = ALONE[name](sensitivity=1)
+    assert usual.event(neighboring_relation=ADD) == usual.event()
+    replaced = usual.event(sensitivity=2, neighboring_relation=REPLACE)
+    assert replaced.neighboring_relation is REPLACE
+    assert replaced == ALONE[name](sensitivity=2, neighboring_relation=REPLACE).event()
+    with pytest.raises(ParameterError, match="sensitivity must be given with"):
+        usual.event(neighboring_relation=REPLACE)
+    with pytest.raises(ParameterError, match="sensitivity must be given with"):
+        ALONE[name](sensitivity=1, neighboring_relation=REPLACE).event(
+            neighboring_relation=ADD
+        )
+    alone = ALONE[name]()
+    assert alone.event(sensitivity=2, neighboring_relation=REPLACE) == replaced
+    with pytest.raises(ParameterError, match="sensitivity must be given, for"):
+        alone.event(neighboring_relation=REPLACE)
+    for wrong in ("REPLACE_ONE", 2, True):
         with pytest.raises(DTypeError, match="neighboring_relation must be"):
             usual.event(neighboring_relation=wrong)
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_choice_has_the_relation_that_it_was_made_for(name: str) -> None:
+    with pytest.raises(TypeError, match="neighboring_relation"):
+        STATED[name](sensitivity=1).event(neighboring_relation=REPLACE)
 
 
 @pytest.mark.parametrize("name", CALIBRATED)

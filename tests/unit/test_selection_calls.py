@@ -374,7 +374,8 @@ def test_events() -> None:
         assert rule.event() == event(epsilon)
         assert rule.event(rows=7) == SelfComposedEvent(event(epsilon), 7)
         replace = NeighboringRelation.REPLACE_ONE
-        assert rule.event(neighboring_relation=replace) == event(
+        made = dict(rule._arguments) | {"neighboring_relation": replace}
+        assert type(rule)(**made).event() == event(
             epsilon, neighboring_relation=replace
         )
         assert rule.epsilon() == 0.5
@@ -394,7 +395,7 @@ def test_monotonic_holds_for_adding_or_removing_only() -> None:
             rule.event().neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE
         )
         with pytest.raises(ParameterError, match="neighboring_relation"):
-            rule.event(neighboring_relation=replace)
+            kind(1, sensitivity=1, monotonic=True, neighboring_relation=replace)
 
 
 def test_concentrated_privacy_is_that_of_each_law() -> None:

@@ -218,10 +218,14 @@ def test_cost_is_that_of_all_answers_and_exact() -> None:
         vector = fastdp.SparseVector(5, epsilon=epsilon, answers=7, sensitivity=1)
         assert vector.event() == PureDPEvent(Fraction(epsilon))
         again = fastdp.SparseVector(
-            5, epsilon=epsilon, numeric_epsilon=Fraction(1, 7), sensitivity=1
+            5,
+            epsilon=epsilon,
+            numeric_epsilon=Fraction(1, 7),
+            sensitivity=1,
+            neighboring_relation=REPLACE,
         )
         total = Fraction(epsilon) + Fraction(1, 7)
-        found = again.event(neighboring_relation=REPLACE)
+        found = again.event()
         assert found == PureDPEvent(total, neighboring_relation=REPLACE)
     vector = fastdp.SparseVector(5, epsilon=1, sensitivity=1)
     assert vector.epsilon() == 1.0
@@ -374,10 +378,12 @@ def test_monotonic_is_for_adding_or_removing_alone() -> None:
     vector = fastdp.SparseVector(10, epsilon=1, monotonic=True, sensitivity=1)
     assert vector.event() == PureDPEvent(1)
     with pytest.raises(ParameterError, match="must be ADD_OR_REMOVE_ONE with mono"):
-        vector.event(neighboring_relation=REPLACE)
-    with pytest.raises(DTypeError, match="neighboring_relation must be"):
-        fastdp.SparseVector(10, epsilon=1, sensitivity=1).event(
-            neighboring_relation="add"
+        fastdp.SparseVector(
+            10,
+            epsilon=1,
+            monotonic=True,
+            sensitivity=1,
+            neighboring_relation=REPLACE,
         )
 
 
