@@ -137,7 +137,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         type=int,
         help="laplace and gaussian: how many cells one individual can change "
-        "(default: 2**20, or required with --granularity)",
+        "(required with --granularity and for more than 2**20 cells)",
     )
     add(
         "--granularity",
@@ -204,6 +204,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(_checked(arguments.columns, kind, source))
             return 0
         release = _Release(arguments, kind, mechanism, source.schema)
+        release.require_charged(source.rows or 0)
 
         def write(path: Path, metadata: Mapping[str, str]) -> int:
             schema = _files.with_metadata(release.schema, metadata)
@@ -307,6 +308,8 @@ class _Release:
         import pyarrow as pa
 
         self._columns = set(arguments.columns)
+        unsaid = not kind.integers and arguments.coordinates is None
+        self._most = mechanism.coordinates if unsaid else None  # cells
         self._mechanism = mechanism
         self._workers = arguments.workers
         self._read: Callable[[pa.Array], Any] = (
@@ -339,6 +342,7 @@ class _Release:
         for part, start in _files.grouped(source.batches(self._group), self._group):
             self._take(part, start)
             filled = start + part.num_rows
+            self.require_charged(rows + part.num_rows)
             if filled == self._group:
                 self._flush(sink, filled)
                 filled = 0
@@ -347,6 +351,14 @@ class _Release:
         if filled:
             self._flush(sink, filled)
         return rows
+
+    def require_charged(self, rows: int) -> None:
+        """Refuse more cells than rounding was charged for; their number is public."""
+        if self._most is not None and rows * len(self._columns) > self._most:
+            raise ParameterError(
+                f"--coordinates must be given for more than {self._most} cells: how "
+                "many of them one individual can change"
+            )
 
     def _take(self, part: pa.RecordBatch, filled: int) -> None:
         """Noise the named columns of `part` into the buffers; hold the kept ones."""

@@ -436,6 +436,24 @@ class TestNoise:
         steps = np.array(read_parquet(output)["x"]) * 4
         assert np.array_equal(steps, np.rint(steps))
 
+    @pytest.mark.parametrize("kind", ["csv", "parquet"])
+    def test_more_cells_than_rounding_is_charged_for(
+        self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        rows, source = 2**19 + 1, tmp_path / f"in.{kind}"
+        if kind == "csv":
+            write_csv(source, "x,y\n" + "0,0\n" * rows)
+        else:
+            write_parquet(source, {"x": [0.0] * rows, "y": [0.0] * rows})
+        output = tmp_path / "out.parquet"
+        options = ["--mechanism", "laplace", "--epsilon", "1", "--sensitivity", "1"]
+        names = ["--column", "x", "--column", "y"]
+        assert release(source, output, *names, *options) == 2
+        assert "--coordinates must be given" in capsys.readouterr().err
+        assert not output.exists()
+        options += ["--coordinates", "1"]
+        assert release(source, output, *names, *options) == 0
+
 
 class TestStatement:
     def statement(self, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
