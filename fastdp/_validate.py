@@ -11,7 +11,7 @@ import decimal
 import math
 import numbers
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -75,6 +75,25 @@ def exact(name: str, value: object) -> Fraction:
     return result
 
 
+def written(value: Any) -> Any:
+    """Return a Python float as the shortest decimal that reads as it, exactly.
+
+    That is what people write and see: 0.1 is 1/10. Of any other type the value itself.
+    Only the limits of filters are read so, and epsilons by `least_reading`
+    (docs/proofs/accounting.md, section 6).
+    """
+    if type(value) is float and math.isfinite(value):
+        return Fraction(repr(value))
+    return value
+
+
+def least_reading(value: Any) -> Any:
+    """Return the smaller of a Python float's binary value and its shortest decimal."""
+    if type(value) is float and math.isfinite(value):
+        return min(Fraction(value), written(value))
+    return value
+
+
 def positive(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must be finite and > 0."""
     result = exact(name, value)
@@ -121,6 +140,13 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
         rule = f">= {low}" if high is None else f"in [{low}, {high}]"
         raise ParameterError(f"{name} must be {rule}, got {_shown(result)}")
     return result
+
+
+def whole(name: str, value: object, low: int, high: int | None = None) -> int:
+    """Return `value` as an int in [low, high]; 1e4 is one, as people write it."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return integer(name, value, low, high)
 
 
 def _shown(value: int) -> str:

@@ -6,10 +6,9 @@ AES-256 in counter mode or ChaCha20, and wipes it. There is no seed and no state
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,11 +16,8 @@ import numpy as np
 from fastdp import (
     _arrays,
     _core,
-    _digits,
-    _exact,
-    _exact_bits,
+    _laws,
     _selection,
-    _tables,
     _validate,
 )
 from fastdp._stream import Stream, check_stream
@@ -47,46 +43,6 @@ _Size: TypeAlias = "int | tuple[int, ...] | None"
 MAX_DISTINCT = 65536
 
 _builtin_bytes = bytes
-
-
-# --- samplers: kernel tables with the exact resolver behind them ---------------
-
-
-@lru_cache(maxsize=512)
-def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
-    """Return the prepared discrete Laplace law, kept to |x| <= bound if bound > 0."""
-    law = _digits.laplace(scale)
-    within = 1.0
-    if bound:  # 1 - P(|X| > bound), for the number of trials only
-        rate = scale.denominator / scale.numerator
-        within = 1 - 2 * math.exp(-(bound + 1) * rate) / (1 + math.exp(-rate))
-    return _core.Sampler.digits(law, law.settle, bound, within)
-
-
-@lru_cache(maxsize=512)
-def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
-    """Return the prepared discrete Gaussian law."""
-    table = _tables.gaussian_law(sigma)
-    if isinstance(table, _digits.Digits):
-        return _core.Sampler.digits(table, table.settle)
-
-    def resolve(words: tuple[int, ...], block: _exact.Block) -> int | None:
-        return _exact.gaussian(table, *table.split(*words), block)
-
-    return _core.Sampler.gaussian(table, resolve)
-
-
-@lru_cache(maxsize=512)
-def bernoulli_law(p: Fraction) -> _core.Bernoulli:
-    """Return the prepared law of bits that are 1 with probability `p`."""
-    table = _exact_bits.patterns(p)
-    return _core.Bernoulli(table, _exact_bits.bernoulli(table))
-
-
-@lru_cache(maxsize=512)
-def response_law(truth: Fraction, categories: int) -> _core.Response:
-    """Return the prepared k-ary response; `truth` is a multiple of 2**-64."""
-    return _core.Response(truth, categories, _exact_bits.response(truth, categories))
 
 
 # --- noise ----------------------------------------------------------------------
@@ -152,7 +108,7 @@ def discrete_laplace(
     >>> fastdp.random.discrete_laplace(10, size=(2, 3)).shape
     (2, 3)
     """
-    return _noise("scale", scale, laplace_sampler, size, out, stream, workers)
+    return _noise("scale", scale, _laws.laplace_sampler, size, out, stream, workers)
 
 
 @_core.zero_on_failure
@@ -201,7 +157,7 @@ def discrete_gaussian(
     >>> fastdp.random.discrete_gaussian(3, size=4).dtype
     dtype('int64')
     """
-    return _noise("sigma", sigma, gaussian_sampler, size, out, stream, workers)
+    return _noise("sigma", sigma, _laws.gaussian_sampler, size, out, stream, workers)
 
 
 #: Laws of ints and floats that were asked for: before any exact rational is made.
@@ -364,7 +320,7 @@ def bernoulli(
     (3, 3)
     """
     check_stream(stream)
-    law = bernoulli_law(_validate.between("p", p, Fraction(0), Fraction(1)))
+    law = _laws.bernoulli_law(_validate.between("p", p, Fraction(0), Fraction(1)))
     workers = _validate.integer("workers", workers, 1)
     if not isinstance(packed, bool):
         raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")

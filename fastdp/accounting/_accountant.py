@@ -33,7 +33,7 @@ from fastdp.accounting._facts import facts_of
 from fastdp.accounting._numeric import exp_up, shortened_up
 from fastdp.accounting._record import Record, Statement
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
-from fastdp.accounting.events._base import Event, check_event
+from fastdp.accounting.events._base import Event, HasEvent, as_event
 from fastdp.exceptions import DTypeError, UnsupportedEventError
 
 __all__ = ["Accountant", "Statement"]
@@ -84,17 +84,17 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
 
     # ---- composing ----------------------------------------------------------------
 
-    def compose(self, event: Event, count: int = 1) -> Self:
+    def compose(self, event: Event | HasEvent, count: float = 1) -> Self:
         """Add `count` times `event`; on an error nothing has been added.
 
         Each event may have been chosen with the answers to all before it in view.
 
         Parameters
         ----------
-        event : Event
-            What was done.
+        event : Event or mechanism
+            What was done; of a mechanism its `event()`.
         count : int
-            How often, >= 1.
+            How often, >= 1; 1e4 is an int here.
 
         Returns
         -------
@@ -113,15 +113,15 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         """
         return self._add(event, count)
 
-    def supports(self, event: Event) -> bool:
+    def supports(self, event: Event | HasEvent) -> bool:
         """Return whether `compose` would take the event.
 
         Raises
         ------
         DTypeError
-            `event` is not an event.
+            `event` is not an event, nor a mechanism.
         """
-        check_event("event", event)
+        event = as_event("event", event)
         with self._lock:
             try:
                 self._after(event, 1)

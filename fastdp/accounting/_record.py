@@ -17,9 +17,11 @@ from fastdp import _validate
 from fastdp.accounting._facts import leaves
 from fastdp.accounting.events._base import (
     Event,
+    HasEvent,
     NeighboringRelation,
+    as_event,
     as_json,
-    check_event,
+    check_relation,
     event_of,
     relation_of,
     unwrapped,
@@ -92,13 +94,8 @@ class Record(abc.ABC, Generic[State]):
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
-        if neighboring_relation is not None and not isinstance(
-            neighboring_relation, NeighboringRelation
-        ):
-            raise DTypeError(
-                "neighboring_relation must be a NeighboringRelation or None, "
-                f"got {type(neighboring_relation).__name__}"
-            )
+        if neighboring_relation is not None:
+            neighboring_relation = check_relation(neighboring_relation)
         self._relation = neighboring_relation
         self._group_size: int | None = None
         self._lock = threading.RLock()
@@ -117,9 +114,9 @@ class Record(abc.ABC, Generic[State]):
     def _admit(self, state: State) -> None:
         """Raise where a state must not be reached."""
 
-    def _add(self, event: Event, count: int) -> Self:
-        times = _validate.integer("count", count, 1, _LARGEST_COUNT)
-        check_event("event", event)
+    def _add(self, event: Event | HasEvent, count: float) -> Self:
+        times = _validate.whole("count", count, 1, _LARGEST_COUNT)
+        event = as_event("event", event)
         self._check_process()
         with self._lock:
             state = self._after(event, times)
@@ -130,9 +127,11 @@ class Record(abc.ABC, Generic[State]):
     def _after(self, event: Event, count: int) -> State:
         """Return the state with the event, and keep nothing."""
         if self._relation not in (None, relation_of(event)):
+            before = self._events[-1][0] if self._events else self
             raise UnsupportedEventError(
-                f"neighboring_relation must be {self._relation!r} for all events "
-                f"here, got {relation_of(event)!r}"
+                f"neighboring_relation must be {self._relation!r} for all events here, "
+                f"that of the {type(before).__name__}; the {type(event).__name__} has "
+                f"{relation_of(event)!r}"
             )
         if self._group_size not in (None, event.group_size):
             raise UnsupportedEventError(

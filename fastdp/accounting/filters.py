@@ -12,8 +12,9 @@ import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
@@ -28,8 +29,14 @@ from fastdp.accounting.events import (
     GaussianEvent,
     GDPEvent,
     NeighboringRelation,
+    ZCDPEvent,
 )
-from fastdp.accounting.events._base import check_event, relation_of
+from fastdp.accounting.events._base import (
+    HasEvent,
+    as_event,
+    check_event,
+    relation_of,
+)
 from fastdp.accounting.rdp import renyi_divergence
 from fastdp.exceptions import (
     BudgetExceededError,
@@ -53,15 +60,18 @@ Spent = TypeVar("Spent")
 class PrivacyFilter(Record[Spent], Generic[Spent]):
     """Base of all filters: spends atomically, or refuses and changes nothing."""
 
-    def spend(self, event: Event, count: int = 1) -> Self:
+    #: What the notion has a price for, in words.
+    _TAKES: ClassVar[str] = "its events"
+
+    def spend(self, event: Event | HasEvent, count: float = 1) -> Self:
         """Take `count` times `event` from the budget; call it before the release.
 
         Parameters
         ----------
-        event : Event
-            What is going to be done.
+        event : Event or mechanism
+            What is going to be done; of a mechanism its `event()`.
         count : int
-            How often, >= 1.
+            How often, >= 1; 1e4 is an int here.
 
         Returns
         -------
@@ -81,7 +91,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         """
         return self._add(event, count)
 
-    def covers(self, event: Event, count: int = 1) -> bool:
+    def covers(self, event: Event | HasEvent, count: float = 1) -> bool:
         """Return whether `spend` would succeed now.
 
         Raises
@@ -89,17 +99,36 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         DTypeError, ParameterError, UnsupportedEventError
             As for `spend`.
         """
-        times = _validate.integer("count", count, 1)
-        check_event("event", event)
+        times = _validate.whole("count", count, 1)
+        event = as_event("event", event)
         with self._lock:
             return self._within(self._after(event, times))
 
     def _admit(self, state: Spent) -> None:
         if not self._within(state):
             raise BudgetExceededError(
-                f"the budget of {self._budget()} does not cover the event; nothing "
-                "was spent"
+                f"the budget of {self._budget()} does not cover the event: "
+                f"{self._shortage(state)}; nothing was spent"
             )
+
+    def _refused(self, event: Event) -> UnsupportedEventError:
+        """Return the error for an event of another notion, and what to use."""
+        kind = type(event).__name__
+        noise = "Gaussian" in kind or isinstance(event, ZCDPEvent)
+        other = (
+            "use ZCDPFilter(zcdp_to_rho(epsilon=..., delta=...)), of "
+            "fastdp.accounting.conversions"
+            if noise
+            else "for repetitions of one event use a DeclaredFilter"
+        )
+        return UnsupportedEventError(
+            f"{type(self).__name__} takes {self._TAKES}, got {kind}: {other}"
+        )
+
+    def __repr__(self) -> str:
+        relation = self.neighboring_relation
+        shown = "" if relation is None else f", {relation.name}"
+        return f"<{type(self).__name__}: {self._budget()}, {self._left()} left{shown}>"
 
     @abc.abstractmethod
     def _within(self, state: Spent) -> bool:
@@ -108,6 +137,21 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
     @abc.abstractmethod
     def _budget(self) -> str:
         """Return the budget in words."""
+
+    @abc.abstractmethod
+    def _left(self) -> str:
+        """Return what is left of the budget, as a decimal."""
+
+    @abc.abstractmethod
+    def _shortage(self, state: Spent) -> str:
+        """Return what was asked and what is left, for a state that exceeds it."""
+
+
+def _decimal(value: Fraction, rounding: str = ROUND_FLOOR) -> str:
+    """Return at most 12 digits; of what is left rounded down, of a cost up."""
+    context = Context(prec=12, rounding=rounding)
+    shown = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{shown.normalize():f}" if 1e-6 < abs(shown) < 1e12 else f"{shown:g}"
 
 
 class _SumFilter(PrivacyFilter[Fraction]):
@@ -138,6 +182,13 @@ class _SumFilter(PrivacyFilter[Fraction]):
     def _price(self, event: Event) -> Fraction:
         """Return what one event costs, or refuse it."""
 
+    def _left(self) -> str:
+        return _decimal(self.remaining)
+
+    def _shortage(self, state: Fraction) -> str:
+        asked = _decimal(state - self._state, ROUND_CEILING)
+        return f"{asked} was asked, {self._left()} is left"
+
 
 class PureFilter(_SumFilter):
     """A budget of pure epsilon.
@@ -145,7 +196,8 @@ class PureFilter(_SumFilter):
     Parameters
     ----------
     epsilon : int, float, Fraction or Decimal
-        The budget, >= 0.
+        The budget, >= 0. Of a Python float its shortest decimal: ten mechanisms of
+        ``from_epsilon(0.1, ...)`` fit 1.0.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
@@ -164,20 +216,22 @@ class PureFilter(_SumFilter):
     False
     """
 
+    _TAKES = "pure epsilon events"
+
     def __init__(
         self, epsilon: Real, neighboring_relation: NeighboringRelation | None = None
     ) -> None:
-        self._limit = _validate.nonnegative("epsilon", epsilon)
+        self._limit = _validate.nonnegative("epsilon", _validate.written(epsilon))
         super().__init__(neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         epsilon = facts_of(event).pure()
         if epsilon is None:
-            raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
+            raise self._refused(event)
         return epsilon
 
     def _budget(self) -> str:
-        return f"epsilon {float_up(self._limit)!r}"
+        return f"epsilon {_decimal(self._limit)}"
 
 
 class ZCDPFilter(_SumFilter):
@@ -203,14 +257,14 @@ class ZCDPFilter(_SumFilter):
     def __init__(
         self, rho: Real, neighboring_relation: NeighboringRelation | None = None
     ) -> None:
-        self._limit = _validate.nonnegative("rho", rho)
+        self._limit = _validate.nonnegative("rho", _validate.written(rho))
         super().__init__(neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         return require_rho(event)
 
     def _budget(self) -> str:
-        return f"rho {float_up(self._limit)!r}"
+        return f"rho {_decimal(self._limit)}"
 
 
 class RDPFilter(_SumFilter):
@@ -254,7 +308,7 @@ class RDPFilter(_SumFilter):
         if exact <= 1:
             raise ParameterError(f"order must be > 1, got {order!r}")
         self._order = float_up(exact)  # divergences rise with the order
-        self._limit = _validate.nonnegative("epsilon", epsilon)
+        self._limit = _validate.nonnegative("epsilon", _validate.written(epsilon))
         super().__init__(neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
@@ -266,7 +320,7 @@ class RDPFilter(_SumFilter):
         return Fraction(divergence)
 
     def _budget(self) -> str:
-        return f"divergence {float_up(self._limit)!r} at order {self._order!r}"
+        return f"divergence {_decimal(self._limit)} at order {self._order!r}"
 
 
 class DeclaredFilter(_SumFilter):
@@ -373,10 +427,12 @@ class GDPFilter(_SumFilter):
     Differential Privacy" (2022).
     """
 
+    _TAKES = "events with a mu: GaussianEvent and GDPEvent"
+
     def __init__(
         self, mu: Real, neighboring_relation: NeighboringRelation | None = None
     ) -> None:
-        self._limit = _validate.nonnegative("mu", mu) ** 2
+        self._limit = _validate.nonnegative("mu", _validate.written(mu)) ** 2
         super().__init__(neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
@@ -385,10 +441,10 @@ class GDPFilter(_SumFilter):
                 return s * s / (width * width)
             case GDPEvent(mu=mu):
                 return mu * mu
-        raise UnsupportedEventError(f"no mu is known for {event!r}")
+        raise self._refused(event)
 
     def _budget(self) -> str:
-        return f"mu^2 {float_up(self._limit)!r}"
+        return f"mu^2 {_decimal(self._limit)}"
 
 
 @dataclass(frozen=True)
@@ -430,6 +486,8 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     Privacy" (2023), Theorem 1, with the larger rho of the best conversion.
     """
 
+    _TAKES = "(epsilon, delta) events"
+
     def __init__(
         self,
         *,
@@ -438,8 +496,8 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         slack: Real | None = None,
         neighboring_relation: NeighboringRelation | None = None,
     ) -> None:
-        self._epsilon = _validate.nonnegative("epsilon", epsilon)
-        whole = _validate.open_unit("delta", delta)
+        self._epsilon = _validate.nonnegative("epsilon", _validate.written(epsilon))
+        whole = _validate.open_unit("delta", _validate.written(delta))
         part = whole / 2 if slack is None else _validate.exact("slack", slack)
         part = _validate.between("slack", part, Fraction(0), whole)
         part = _validate.positive("slack", part)
@@ -463,7 +521,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     def _step(self, state: _Broken, event: Event, count: int) -> _Broken:
         pair = facts_of(event).stated()
         if pair is None:
-            raise UnsupportedEventError(f"no (epsilon, delta) is stated by {event!r}")
+            raise self._refused(event)
         epsilon, delta = pair
         rho = Fraction(conversions.pure_to_rho(epsilon)) if epsilon > 0 else epsilon
         return _Broken(
@@ -478,6 +536,17 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
 
     def _budget(self) -> str:
         return (
-            f"epsilon {float_up(self._epsilon)!r} and own delta "
-            f"{float_up(self._delta)!r}"
+            f"epsilon {_decimal(self._epsilon)} and own delta {_decimal(self._delta)}"
         )
+
+    def _left(self) -> str:
+        spent = self._snapshot()
+        by_sum = max(self._epsilon - spent.epsilon, Fraction(0))
+        return f"epsilon {_decimal(by_sum)} as a sum, own delta " + _decimal(
+            self._delta - spent.delta
+        )
+
+    def _shortage(self, state: _Broken) -> str:
+        epsilon = _decimal(state.epsilon - self._state.epsilon, ROUND_CEILING)
+        delta = _decimal(state.delta - self._state.delta, ROUND_CEILING)
+        return f"epsilon {epsilon}, delta {delta} was asked, {self._left()} is left"

@@ -123,7 +123,8 @@ class Additive(Mechanism, Generic[Noise]):
         if sensitivity is not None:
             exact = _validate.positive("sensitivity", sensitivity)
             shown.append(("sensitivity", _validate.plain(exact)))
-        if check_relation(relation) is not ADD:
+        relation = check_relation(relation)
+        if relation is not ADD:
             shown.append(("neighboring_relation", relation))
         self._freeze(_sensitivity=exact, _relation=relation)
         return shown

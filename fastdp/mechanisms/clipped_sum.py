@@ -201,9 +201,9 @@ class ClippedSum(Mechanism):
             A parameter, or the scale that it needs, is out of range.
         """
         moved = _moved(radius, dimension, norm, squared=False, **options)
-        scale = _validate.positive("epsilon", epsilon)
+        exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
         return cls(
-            scale=moved / scale,
+            scale=moved / exact,
             radius=radius,
             dimension=dimension,
             norm=norm,

@@ -7,8 +7,8 @@ from typing import Any, Never
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate, calibration, distributions
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate, calibration, distributions
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -40,8 +40,10 @@ class _Integer(Additive[Noise]):
 
         Parameters
         ----------
-        x : int, numpy integer, or ndarray of an integer dtype (not uint64)
-            The answers. Python ints beyond int64 saturate first.
+        x : int, numpy integer, ndarray of an integer dtype (not uint64), or a column
+            The answers. Python ints beyond int64 saturate first. Columns are lists of
+            ints, pandas Series and Index, polars Series, pyarrow Array and
+            ChunkedArray, and what else speaks Arrow's protocol; a null counts as 0.
         out : ndarray, optional
             Integer array to write into: C-contiguous, of x's shape; may be `x`
             itself. Types narrower than int64 saturate.
@@ -54,7 +56,8 @@ class _Integer(Additive[Noise]):
         Returns
         -------
         numpy.int64 or ndarray of int64
-            `out` if it was given. Sums beyond int64 saturate; the sensitivity must
+            Of a column one of its kind, with index and name, without nulls. `out` if
+            it was given. Sums beyond int64 saturate; the sensitivity must
             hold for the integers as they are given.
 
         Raises
@@ -67,14 +70,19 @@ class _Integer(Additive[Noise]):
         Privacy
         -------
         That of `event()`, with saturation as post-processing. Exact.
-        Timing class T2: independent of data and noise (Python ints apart, whose
-        conversion is the interpreter's).
+        Timing class T2: independent of data and noise (Python ints and lists apart,
+        whose conversion is the interpreter's, and columns of pandas with nulls). Kinds,
+        dtypes and element types are public, and whether a column can have nulls.
         """
         if unknown:
             refuse(unknown)
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
+        if scalar and is_data(x):
+            x, leave = enter("x", x)
+            y = self.release(x, out=out, stream=stream, workers=workers)
+            return leave(y) if out is None else y
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)
             x = x if type(x) is np.int64 else int64_scalar("x", x)
@@ -150,7 +158,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
             _arguments=(("scale", _validate.plain(exact)), *made_for),
             _scale=exact,
             _step=Fraction(1),
-            _sampler=fdp_random.laplace_sampler(exact),
+            _sampler=_laws.laplace_sampler(exact),
             _law=distributions.DiscreteLaplace(exact),
         )
 
@@ -175,7 +183,9 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         """
         refuse(unknown)
         return cls(
-            calibration.laplace_scale(epsilon=epsilon, sensitivity=sensitivity),
+            calibration.laplace_scale(
+                epsilon=_validate.least_reading(epsilon), sensitivity=sensitivity
+            ),
             sensitivity=sensitivity,
             neighboring_relation=neighboring_relation,
         )
@@ -274,7 +284,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             _arguments=(("sigma", _validate.plain(exact)), *made_for),
             _sigma=exact,
             _step=Fraction(1),
-            _sampler=fdp_random.gaussian_sampler(exact),
+            _sampler=_laws.gaussian_sampler(exact),
             _law=distributions.DiscreteGaussian(exact),
         )
 
@@ -414,7 +424,7 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
             _scale=exact,
             _bound=bound,
             _step=Fraction(1),
-            _sampler=fdp_random.laplace_sampler(exact, bound),
+            _sampler=_laws.laplace_sampler(exact, bound),
             _law=distributions.TruncatedDiscreteLaplace(exact, bound=bound),
         )
         if sensitivity is not None:

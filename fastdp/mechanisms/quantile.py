@@ -27,6 +27,7 @@ from fastdp.accounting.events import (
     NeighboringRelation,
     PureDPEvent,
     SelfComposedEvent,
+    check_relation,
 )
 from fastdp.accounting.guarantees import event_delta, event_epsilon
 from fastdp.exceptions import DTypeError, ParameterError
@@ -132,6 +133,7 @@ class Quantiles(Mechanism):
         single = not isinstance(q, (tuple, list, np.ndarray)) or np.ndim(q) == 0
         given = [_target(one) for one in ([q] if single else _listed(q))]
         low, high = _check_bounds(bounds)
+        neighboring_relation = check_relation(neighboring_relation)
         total = _validate.positive("epsilon", epsilon)
         step = _step_of(low, high, granularity)
         shortened = [one.limit_denominator(DENOMINATOR) for one in given]
@@ -384,8 +386,8 @@ def _target(q: Any) -> Fraction:
 
 
 def _check_bounds(bounds: object) -> tuple[Fraction, Fraction]:
-    if not isinstance(bounds, tuple) or len(bounds) != 2:
-        raise DTypeError("bounds must be a tuple (low, high)")
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise DTypeError("bounds must be a pair (low, high)")
     reach = Fraction(2**900)
     low, high = (_validate.between("bounds", end, -reach, reach) for end in bounds)
     if low >= high:

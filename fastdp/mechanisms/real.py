@@ -14,8 +14,8 @@ from typing import Any, Never
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate, calibration, distributions
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate, calibration, distributions
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -119,11 +119,12 @@ class _Grid(Additive[Noise]):
 
         Parameters
         ----------
-        x : float, int, numpy float, or ndarray of float64 or float32
-            The answers. NaN counts as 0, or as the lower bound if there are bounds;
-            infinities count as the largest finite double or as the bounds, Python
-            ints beyond 2**53 as that (nearest doubles can lie further apart than the
-            ints). The sensitivity must hold after this mapping.
+        x : float, int, numpy float, ndarray of float64 or float32, or a column
+            The answers; columns as for `DiscreteLaplace.release`, lists of floats and
+            ints among them. NaN and nulls count as 0, or as the lower of
+            `answer_bounds`; infinities count as the largest finite double or as these
+            bounds, Python ints beyond 2**53 as that (nearest doubles can lie further
+            apart than the ints). The sensitivity must hold after this mapping.
         out : ndarray, optional
             Array of x's dtype and shape, C-contiguous; may be `x` itself.
         stream : Stream, optional
@@ -135,7 +136,8 @@ class _Grid(Additive[Noise]):
         Returns
         -------
         numpy float or ndarray
-            Of x's dtype (float64 for Python numbers), finite; `out` if it was given.
+            Of x's dtype (float64 for Python numbers), finite; of a column one of its
+            kind, with index and name, without nulls. `out` if it was given.
 
         Raises
         ------
@@ -148,13 +150,18 @@ class _Grid(Additive[Noise]):
         -------
         That of `event()`: the discrete law on the grid, with the charge
         for rounding to it; the final rounding to a float is post-processing. Exact.
-        Timing class T2: independent of data and noise.
+        Timing class T2: independent of data and noise, lists and columns of pandas with
+        nulls apart.
         """
         if unknown:
             refuse(unknown)
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
+        if scalar and is_data(x):
+            x, leave = enter("x", x, real=True, null=self._grid[3])
+            y = self.release(x, out=out, stream=stream, workers=workers)
+            return leave(y) if out is None else y
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)
             value, kind = _as_float(x)
@@ -217,8 +224,8 @@ def power_of_two(granularity: Real) -> Fraction:
 def _check_bounds(bounds: tuple[Real, Real] | None) -> tuple[float, float]:
     if bounds is None:
         return -_FLOAT_MAX, _FLOAT_MAX
-    if not isinstance(bounds, tuple) or len(bounds) != 2:
-        raise DTypeError("answer_bounds must be a tuple (low, high)")
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise DTypeError("answer_bounds must be a pair (low, high)")
     # Rounded inward, so that clamping never allows more than was asked for.
     low = _validate.float_up(_validate.exact("answer_bounds", bounds[0]))
     high = _validate.float_down(_validate.exact("answer_bounds", bounds[1]))
@@ -302,7 +309,7 @@ class Laplace(_Grid[DiscreteLaplaceEvent]):
             answer_bounds,
         )
         self._freeze(
-            _sampler=fdp_random.laplace_sampler(steps),
+            _sampler=_laws.laplace_sampler(steps),
             _law=distributions.DiscreteLaplace(steps),
         )
 
@@ -330,7 +337,7 @@ class Laplace(_Grid[DiscreteLaplaceEvent]):
         """
         refuse(unknown)
         scale = calibration.grid_laplace_scale(
-            epsilon=epsilon,
+            epsilon=_validate.least_reading(epsilon),
             sensitivity=sensitivity,
             coordinates=coordinates,
             granularity=granularity,
@@ -469,7 +476,7 @@ class Gaussian(_Grid[DiscreteGaussianEvent]):
             answer_bounds,
         )
         self._freeze(
-            _sampler=fdp_random.gaussian_sampler(steps),
+            _sampler=_laws.gaussian_sampler(steps),
             _law=distributions.DiscreteGaussian(steps),
         )
 

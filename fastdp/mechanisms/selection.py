@@ -48,6 +48,7 @@ class Selection(Mechanism):
     ) -> None:
         exact = _validate.positive("epsilon", epsilon)
         reach = _validate.positive("sensitivity", sensitivity)
+        relation = check_relation(relation)
         if not isinstance(monotonic, (bool, np.bool_)):
             raise DTypeError(
                 f"monotonic must be a bool, got {type(monotonic).__name__}"
@@ -111,7 +112,8 @@ def require_monotonic_relation(
     monotonic: bool, relation: NeighboringRelation
 ) -> NeighboringRelation:
     """Return the relation, which must allow scores that all move the same way."""
-    if check_relation(relation) is not ADD and monotonic:
+    relation = check_relation(relation)
+    if relation is not ADD and monotonic:
         raise ParameterError(
             "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
             f"got {relation!r}"

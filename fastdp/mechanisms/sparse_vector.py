@@ -17,8 +17,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate, calibration
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate, calibration
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, PureDPEvent
@@ -206,7 +205,7 @@ class SparseVector(Mechanism):
             arguments.append(("neighboring_relation", relation))
         noisy = np.zeros(1, np.int64)
         noisy[0] = round(exact_threshold / step)
-        sampler = fdp_random.laplace_sampler(scales[0])
+        sampler = _laws.laplace_sampler(scales[0])
         _arrays.fill(sampler, noisy, noisy, stream, 1)
         self._freeze(
             _arguments=tuple(arguments),

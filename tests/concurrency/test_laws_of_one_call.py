@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp import _core
-from fastdp.random import bernoulli_law
+from fastdp._laws import bernoulli_law
 from fastdp.testing import TapeStream
 
 ROUNDS = 60

@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fastdp import _core, _digits, _exact, _tables
-from fastdp import random as fdp_random
+from fastdp import _core, _digits, _exact, _laws, _tables
 from fastdp._stream import CallKey, Stream
 from tests.reference import digits, discrete_gaussian
 from tests.reference.interval import More
@@ -69,9 +68,9 @@ class Law(NamedTuple):
     def sampler(self, resolver: Resolver | None = None) -> _core.Sampler:
         """Return the product's sampler, or the same law with another resolver."""
         if self.family == "laplace":
-            own = fdp_random.laplace_sampler(self.parameter, self.bound)
+            own = _laws.laplace_sampler(self.parameter, self.bound)
         else:
-            own = fdp_random.gaussian_sampler(self.parameter)
+            own = _laws.gaussian_sampler(self.parameter)
         if resolver is None:
             return own
         if self.is_digits:

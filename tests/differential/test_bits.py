@@ -7,8 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from fastdp import _core, _exact_bits
-from fastdp import random as fdp_random
+from fastdp import _core, _exact_bits, _laws
 from fastdp.testing import TapeStream
 from tests.differential import local_layout as layout
 from tests.differential.layout import Keyed
@@ -96,7 +95,7 @@ def as_bytes(
 
 
 def check_every_level(p: Fraction, n: int) -> None:
-    law = fdp_random.bernoulli_law(p)
+    law = _laws.bernoulli_law(p)
     answers: dict[str, np.ndarray] = {}
     for machine, call in layout.each_machine(KEY):
         cipher = machine.split()[1]
@@ -121,7 +120,7 @@ def test_bits_are_those_of_the_reference_over_a_million(p: Fraction) -> None:
 
 @pytest.mark.parametrize("p", [Fraction(0), Fraction(1)])
 def test_certain_bits(p: Fraction) -> None:
-    bits = as_bytes(_core.Call(), fdp_random.bernoulli_law(p), 100_001)
+    bits = as_bytes(_core.Call(), _laws.bernoulli_law(p), 100_001)
     assert (bits == int(p)).all()
 
 
@@ -132,7 +131,7 @@ def test_certain_bits(p: Fraction) -> None:
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(3, 4)], ids=str)
 def test_lengths_and_places(p: Fraction, n: int) -> None:
-    call, law = _core.Call(Keyed(KEY)), fdp_random.bernoulli_law(p)
+    call, law = _core.Call(Keyed(KEY)), _laws.bernoulli_law(p)
     flip = reference_bits(p)[:n]
     x = np.random.default_rng(n).integers(0, 256, size=-(-n // 8) + 3, dtype=np.uint8)[
         3:
@@ -160,7 +159,7 @@ def reference_bits(p: Fraction) -> np.ndarray:
 @pytest.mark.parametrize("first", [1, 5, 2**30, 3 * 2**30 + 7])
 def test_chunks_are_drawn_by_their_number(first: int) -> None:
     p, n = Fraction(1, 5), 33_001
-    call, law = _core.Call(Keyed(KEY)), fdp_random.bernoulli_law(p)
+    call, law = _core.Call(Keyed(KEY)), _laws.bernoulli_law(p)
     expected = layout.flips(call, p, n, first)
     assert (packed(call, law, n, None, first) == np.packbits(expected)).all()
     out = np.zeros(n, bool)
@@ -170,7 +169,7 @@ def test_chunks_are_drawn_by_their_number(first: int) -> None:
 
 def test_long_calls_go_on_where_they_paused() -> None:
     """Between 1024 chunks a call looks at signals; the bits are those of one run."""
-    call, law = _core.Call(Keyed(KEY)), fdp_random.bernoulli_law(Fraction(1, 3))
+    call, law = _core.Call(Keyed(KEY)), _laws.bernoulli_law(Fraction(1, 3))
     pause = 1024 * layout.BITS
     n = pause + 9
     x = np.full(-(-n // 8), 0x5A, np.uint8)
@@ -202,7 +201,7 @@ def values_of(source: str, n: int) -> np.ndarray:
 @pytest.mark.parametrize("other", [-1, 0, 1])
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(9, 10), Fraction(0)], ids=str)
 def test_values_of_every_type(p: Fraction, other: int, source: str) -> None:
-    call, law = _core.Call(Keyed(KEY)), fdp_random.bernoulli_law(p)
+    call, law = _core.Call(Keyed(KEY)), _laws.bernoulli_law(p)
     for n in (1, 77, 9_001):
         x = values_of(source, n)
         ones = x.view(np.uint8) != 0 if source == "bool" else x
@@ -241,7 +240,7 @@ def test_every_column_with_every_byte(p: Fraction) -> None:
     call = _core.Call(TapeStream(tape, np.zeros((16, 0), np.uint8)))
     n = 16 * layout.BITS
     expected = np.packbits(layout.flips(call, p, n))
-    assert (packed(call, fdp_random.bernoulli_law(p), n) == expected).all()
+    assert (packed(call, _laws.bernoulli_law(p), n) == expected).all()
 
 
 # --- words made at the thresholds ---------------------------------------------------
@@ -309,7 +308,7 @@ def test_words_at_the_cuts(
         return settle
 
     monkeypatch.setattr(_exact_bits, "bernoulli", counting)
-    law = fdp_random.bernoulli_law.__wrapped__(p)
+    law = _laws.bernoulli_law.__wrapped__(p)
     call, n = _core.Call(tape_of(p)), len(TIES) * layout.BITS - 9
     expected = tape_answers(p)
     bits = as_bytes(call, law, n)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from fastdp import _core
-from fastdp import random as fdp_random
+from fastdp import _core, _laws
 from fastdp.testing import TapeStream
 from tests.differential import local_layout as layout
 from tests.differential.layout import Keyed, bytes_of
@@ -31,7 +30,7 @@ class Law(NamedTuple):
         return f"{self.k}-{float(self.truth):.4g}"
 
     def prepared(self) -> _core.Response:
-        return fdp_random.response_law(self.truth, self.k)
+        return _laws.response_law(self.truth, self.k)
 
     @property
     def target(self) -> np.dtype:

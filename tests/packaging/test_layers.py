@@ -83,6 +83,9 @@ MAY_IMPORT = {
     "_digits": {*_FLOOR, "_exact"},
     "_tables": {*_FLOOR, "_digits", "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
+    "_laws": {"_core", "_digits", "_exact", "_exact_bits", "_tables"},
+    "_arrow": {"_core", "exceptions"},
+    "_doorway": {"_arrow", "exceptions"},
     "_selection": {
         *_FLOOR,
         *("_arrays", "_core", "_exact", "_exact_selection", "_stream"),
@@ -96,13 +99,12 @@ MAY_IMPORT = {
     "calibration": {*_FLOOR, "accounting", "distributions"},
     "random": {
         *_FLOOR,
-        *("_arrays", "_core", "_digits", "_exact", "_exact_bits", "_stream", "_tables"),
-        "_selection",
+        *("_arrays", "_core", "_laws", "_selection", "_stream"),
     },
     "mechanisms": {
         *_FLOOR,
         *("_arrays", "_core", "_exact", "_exact_selection"),
-        *("_ranking", "_selection", "_stream"),
+        *("_doorway", "_laws", "_ranking", "_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },
     "plot": _FLOOR | {"accounting"},

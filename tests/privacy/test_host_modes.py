@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _core, _digits, _tables
+from fastdp import _core, _digits, _laws, _tables
 from fastdp import random as fdp_random
 from tests.privacy.streams import KeyStream
 
@@ -186,12 +186,12 @@ def test_failing_resolver_of_reals() -> None:
 
 
 def test_parameter_array_with_a_failing_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    good = fdp_random.laplace_sampler
+    good = _laws.laplace_sampler
 
     def sampler(scale: Fraction) -> _core.Sampler:
         return faulty("laplace") if scale == 3 else good(scale)
 
-    monkeypatch.setattr(fdp_random, "laplace_sampler", sampler)
+    monkeypatch.setattr(_laws, "laplace_sampler", sampler)
     out = np.full(3000, 77)
     with pytest.raises(ResolverError):
         fdp_random.discrete_laplace(np.repeat([1.0, 2.0, 3.0], 1000), out=out)

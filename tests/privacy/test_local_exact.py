@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _core
-from fastdp import random as fdp_random
+from fastdp import _core, _laws, _validate
 from fastdp.testing import TapeStream
 from tests.privacy.streams import KeyStream
 from tests.reference import bernoulli, hadamard, hashing, response, unary
@@ -232,7 +231,7 @@ def test_delta_covers_the_exact_profile(name: str, d: int, epsilon: float) -> No
 @pytest.mark.parametrize("d", [2, 5, 1000, 2**24])
 def test_one_unit_more_would_exceed_epsilon(epsilon: Any, d: int) -> None:
     """Probabilities are rounded toward privacy, and by no more than a unit."""
-    bound = exp_above(Fraction(epsilon))
+    bound = exp_above(Fraction(_validate.least_reading(epsilon)))
     p = fastdp.RandomizedResponse.from_epsilon(epsilon, categories=d).p + UNIT
     assert p * (d - 1) / (1 - p) > bound
     p = fastdp.HadamardResponse.from_epsilon(epsilon, categories=d).p + UNIT
@@ -350,7 +349,7 @@ def test_patterns_by_all_columns_and_bytes(quarters: int) -> None:
     words = np.stack([pairs // 256, pairs % 256], axis=2).astype(np.uint8)
     stream = TapeStream(words.reshape(16, -1), np.zeros((16, 0), np.uint8))
     out = np.zeros(2**16, np.uint8)
-    law = fdp_random.bernoulli_law(p)
+    law = _laws.bernoulli_law(p)
     _core.flip_bits(_core.Call(stream), law, None, out, 8 * 2**16)
     expected = [int(2**16 * bernoulli.probability(p, x)) for x in range(256)]
     assert np.bincount(out, minlength=256).tolist() == expected

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import fastdp
-from fastdp import random as fdp_random
+from fastdp import _laws
 from fastdp.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.statistical.bins import ALPHA, p_value, power
 
@@ -33,7 +33,7 @@ each_law = pytest.mark.parametrize(
 
 
 def chunk_of(family: str, parameter: Any) -> int:
-    sampler = getattr(fdp_random, f"{family}_sampler")
+    sampler = getattr(_laws, f"{family}_sampler")
     return int(sampler(Fraction(parameter)).chunk_outputs)
 
 

@@ -7,11 +7,15 @@ import os
 import pickle
 import threading
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fastdp import _validate
 from fastdp.accounting import (
     ApproximateAccountant,
     ApproximateDPEvent,
@@ -270,3 +274,99 @@ def test_the_odometer_holds_at_all_times_together():
     ever_fixed = np.mean(np.any(losses > np.array(fixed), axis=1))
     assert ever <= delta
     assert ever_fixed > 3 * delta
+
+
+# ---- what a newcomer reads ---------------------------------------------------------
+
+
+def as_written(text):
+    """Return the cost that `from_epsilon` charges for a float written so."""
+    return _validate.least_reading(float(text))
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 10, 100, 1000])
+@pytest.mark.parametrize("part", ["0.1", "0.2", "0.3", "0.7", "1.1", "1e-7", "0.05"])
+def test_parts_that_add_up_as_written_fit(part, count):
+    whole = Fraction(part) * count
+    limit = float(whole)
+    assert Fraction(repr(limit)) == whole, "more digits than a float shows"
+    budget = PureFilter(limit).spend(PureDPEvent(as_written(part)), count)
+    with pytest.raises(BudgetExceededError):
+        budget.spend(PureDPEvent(as_written(part)))
+
+
+def test_ten_times_a_tenth_did_not_fit_as_binary_numbers():
+    assert 10 * Fraction(0.1) > 1
+    assert not PureFilter(1.0).covers(PureDPEvent(0.1), 10)
+    assert PureFilter(1.0).covers(PureDPEvent(as_written("0.1")), 10)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(min_value=5e-324, max_value=1.7e308))
+def test_a_reading_is_below_the_float_and_rounds_up_to_it(f):
+    least, shown = _validate.least_reading(f), _validate.written(f)
+    assert least <= Fraction(f)
+    assert least <= shown
+    assert least in (Fraction(f), shown)
+    assert float(shown) == f
+    assert _validate.float_up(least) == f
+
+
+@pytest.mark.parametrize(
+    "value", [np.float64(0.1), np.float32(0.1), Fraction(1, 3), Decimal("0.1"), 1, True]
+)
+def test_only_floats_of_python_are_read_as_decimals(value):
+    assert _validate.least_reading(value) is value
+    assert _validate.written(value) is value
+
+
+def test_limits_are_decimals_and_costs_are_not():
+    assert PureFilter(0.1).remaining == Fraction(1, 10)
+    assert ZCDPFilter(0.1).remaining == Fraction(1, 10)
+    assert PureFilter(np.float64(0.1)).remaining == Fraction(0.1)
+    assert PureFilter(1).spend(PureDPEvent(0.1)).spent == Fraction(0.1)
+
+
+def test_a_budget_shows_decimals():
+    budget = PureFilter(1.0).spend(PureDPEvent(as_written("0.1")), 3)
+    assert repr(budget) == "<PureFilter: epsilon 1, 0.7 left, ADD_OR_REMOVE_ONE>"
+    assert repr(ZCDPFilter(0.25)) == "<ZCDPFilter: rho 0.25, 0.25 left>"
+    assert repr(PureFilter(1e-9)) == "<PureFilter: epsilon 1e-9, 1e-9 left>"
+    # What is left is rounded down.
+    third = PureFilter(1).spend(PureDPEvent(Fraction(1, 3)))
+    assert "0.666666666666 left" in repr(third)
+
+
+def test_a_refusal_says_what_was_asked_and_what_is_left():
+    budget = PureFilter(1.0).spend(PureDPEvent(Fraction(7, 10)))
+    with pytest.raises(
+        BudgetExceededError, match=r"epsilon 1 .*: 0\.4 was asked, 0\.3 is left"
+    ):
+        budget.spend(PureDPEvent(Fraction(2, 10)), 2)
+    both = ApproximateFilter(epsilon=1, delta=1e-6)
+    with pytest.raises(BudgetExceededError, match="epsilon 3, delta 0 was asked"):
+        both.spend(PureDPEvent(3))
+    assert "epsilon 1 as a sum, own delta 0.0000005" in repr(both) or "5e-7" in repr(
+        both
+    )
+
+
+def test_a_wrong_notion_says_what_to_use():
+    noise = GaussianEvent(sensitivity=1, sigma=2)
+    for budget in (PureFilter(1), ApproximateFilter(epsilon=1, delta=1e-6)):
+        with pytest.raises(UnsupportedEventError, match=r"use ZCDPFilter\(zcdp_to_rho"):
+            budget.spend(noise)
+    with pytest.raises(UnsupportedEventError, match="GDPFilter takes events with a mu"):
+        GDPFilter(1).spend(PureDPEvent(1))
+
+
+def test_mixed_relations_say_which_event_has_which():
+    other = GaussianEvent(
+        sensitivity=1, sigma=1, neighboring_relation=NeighboringRelation.REPLACE_ONE
+    )
+    budget = ZCDPFilter(5).spend(ZCDPEvent(1))
+    with pytest.raises(
+        UnsupportedEventError,
+        match=r"ADD_OR_REMOVE_ONE.* ZCDPEvent; the GaussianEvent has .*REPLACE_ONE",
+    ):
+        budget.spend(other)

@@ -126,7 +126,7 @@ def test_one_value_of_any_type_draws_the_same(same: tuple[Any, ...]) -> None:
 
 def test_a_float_is_its_exact_value() -> None:
     """0.1 and 1/10 share some 56 digits: their laws are not one object, nor equal."""
-    from fastdp.random import bernoulli_law
+    from fastdp._laws import bernoulli_law
 
     assert bernoulli_law(Fraction(0.1)) is not bernoulli_law(Fraction(1, 10))
     assert bernoulli_law(Fraction(1, 10)) is bernoulli_law(Fraction("0.1"))

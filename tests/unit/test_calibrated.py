@@ -147,9 +147,11 @@ def test_the_event_carries_the_relation(name: str) -> None:
     usual = make(sensitivity=1)
     assert usual.neighboring_relation is ADD
     assert usual.event().neighboring_relation is ADD
-    for wrong in ("REPLACE_ONE", 2, True):
+    for wrong in ("REPLACED", 2, True):
         with pytest.raises(DTypeError, match="neighboring_relation must be"):
             make(sensitivity=1, neighboring_relation=wrong)
+    named = make(sensitivity=1, neighboring_relation="replace_one")
+    assert named.event() == m.event()
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -170,7 +172,7 @@ def test_a_sensitivity_serves_its_own_relation_alone(name: str) -> None:
     assert alone.event(sensitivity=2, neighboring_relation=REPLACE) == replaced
     with pytest.raises(ParameterError, match="sensitivity must be given, for"):
         alone.event(neighboring_relation=REPLACE)
-    for wrong in ("REPLACE_ONE", 2, True):
+    for wrong in ("REPLACED", 2, True):
         with pytest.raises(DTypeError, match="neighboring_relation must be"):
             usual.event(neighboring_relation=wrong)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp import _validate
 from fastdp.accounting import NeighboringRelation
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 from fastdp.mechanisms.local import _probabilities
@@ -90,7 +91,7 @@ def test_equality_is_of_type_and_parameters() -> None:
 def test_probability_of_the_truth_is_the_exact_floor(
     epsilon: Any, categories: int
 ) -> None:
-    exact = Fraction(epsilon)
+    exact = Fraction(_validate.least_reading(epsilon))
     with mpmath.workdps(1000):
         power = mpmath.exp(-mpmath.mpf(exact.numerator) / exact.denominator)
         floor = int(mpmath.floor(UNIT / (1 + (categories - 1) * power)))

@@ -245,7 +245,8 @@ def test_other_values_of_bits_are_answered_by_a_fair_bit() -> None:
 def test_values_of_a_wrong_kind(m: Any) -> None:
     stream = CountingStream()
     bad = [
-        [1, 0], (1,), "1", None, 1.0, np.float64(1), np.uint64(1), 1j, object(),
+        [1.0, 0], ([1],), ["1"], [None],
+        "1", None, 1.0, np.float64(1), np.uint64(1), 1j, object(),
         np.zeros(3), np.zeros(3, np.uint64), np.zeros(3, object), np.array(["1"]),
         np.zeros(3, "m8[s]"), np.ma.masked_array([1, 0], [0, 1]),
     ]  # fmt: skip

@@ -319,7 +319,7 @@ def test_granularity() -> None:
         ((None, 2), DTypeError),
         ((0, 1, 2), DTypeError),
         ((0,), DTypeError),
-        ([0, 1], DTypeError),
+        ([0], DTypeError),
         (np.array([0, 1]), DTypeError),
         (5, DTypeError),
         ("01", DTypeError),
@@ -409,7 +409,7 @@ def test_real_scalars(m: Any) -> None:
 
 def not_integers() -> list[Any]:
     return [
-        1.0, np.float64(1), 1j, "1", b"1", None, True, np.True_, [1], (1,), {1: 1},
+        1.0, np.float64(1), 1j, "1", b"1", None, True, np.True_, [1.0], ([1],), {1: 1},
         range(3), memoryview(b"123"), np.uint64(1), np.array(1, np.uint64),
         np.array([1.0]), np.array([True]), np.array(["1"]), np.array([b"1"]),
         np.array([1], object), np.array([1j]), np.array([1], np.uint64),
@@ -421,7 +421,7 @@ def not_integers() -> list[Any]:
 
 def not_reals() -> list[Any]:
     return [
-        1j, "1", b"1", None, True, np.True_, [1.0], (1.0,), np.int64(1), np.uint8(1),
+        1j, "1", b"1", None, True, np.True_, ["1"], ([1.0],), np.int64(1), np.uint8(1),
         np.float16(1), np.longdouble(1), np.array([1]), np.array([True]),
         np.array(["1"]), np.array([1.0], object), np.array([1j]),
         np.array([1], np.float16), np.array([1], np.longdouble),

@@ -10,7 +10,7 @@ import enum
 import json
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from fastdp import _validate
 from fastdp.exceptions import DTypeError, ParameterError
@@ -86,7 +86,8 @@ class Event:
         """Make the named fields exact positive rationals; check the relation."""
         for name in positive:
             self._set(name, _validate.positive(name, getattr(self, name)))
-        check_relation(getattr(self, "neighboring_relation", None))
+        relation = check_relation(getattr(self, "neighboring_relation", None))
+        self._set("neighboring_relation", relation)
 
 
 def relation_of(event: Event) -> NeighboringRelation:
@@ -97,13 +98,24 @@ def relation_of(event: Event) -> NeighboringRelation:
 
 
 def check_relation(value: object) -> NeighboringRelation:
-    """Return `value`, which must be a neighboring relation."""
-    if not isinstance(value, NeighboringRelation):
-        raise DTypeError(
-            "neighboring_relation must be a NeighboringRelation, "
-            f"got {type(value).__name__}"
-        )
-    return value
+    """Return a neighboring relation, which may be given by its name in any case."""
+    if isinstance(value, NeighboringRelation):
+        return value
+    if isinstance(value, str) and value.upper() in NeighboringRelation.__members__:
+        return NeighboringRelation[value.upper()]
+    names = ", ".join(NeighboringRelation.__members__).lower()
+    given = repr(value[:40]) if isinstance(value, str) else type(value).__name__
+    raise DTypeError(
+        f"neighboring_relation must be a NeighboringRelation or one of {names}; got "
+        f"{given}"
+    )
+
+
+class HasEvent(Protocol):
+    """A mechanism, as far as what it costs is concerned."""
+
+    def event(self) -> Event:
+        """Return the public facts of one call."""
 
 
 def as_event(name: str, value: object) -> Event:

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.exceptions import DTypeError, ParameterError
@@ -121,9 +121,10 @@ class FrequencyOracle(Mechanism):
 
         Parameters
         ----------
-        values : int, numpy integer, or ndarray of an integer dtype (not uint64)
+        values : int, numpy integer, ndarray of an integer dtype (not uint64), or column
             Categories 0 ... categories - 1, of any shape. What lies outside counts
-            as `other`, or as a category drawn uniformly if that is None.
+            as `other`, or as a category drawn uniformly if that is None; so do nulls.
+            Columns are those of `DiscreteLaplace.release`.
         out : ndarray, optional
             C-contiguous array of the reports' dtype and shape to write into.
         stream : Stream, optional
@@ -136,7 +137,8 @@ class FrequencyOracle(Mechanism):
         -------
         numpy scalar or ndarray
             Of dtype `report_dtype` and the shape of `values`; a unary row has an
-            axis of its own, the last. `out` if it was given.
+            axis of its own, the last. One number a value comes as a column of the
+            kind that `values` is. `out` if it was given.
 
         Raises
         ------
@@ -152,6 +154,10 @@ class FrequencyOracle(Mechanism):
         independent of values and randomness (Python ints apart, whose conversion is
         the interpreter's).
         """
+        if is_data(values):
+            column, leave = enter("values", values, null=-1)
+            reports = self.release(column, out=out, stream=stream, workers=workers)
+            return leave(reports) if out is None else reports
         if isinstance(values, np.ndarray):
             labels = _arrays.data("values", values, real=False)
         else:
@@ -208,7 +214,7 @@ class FrequencyOracle(Mechanism):
 
     @staticmethod
     def _labeling_of(categories: int) -> _core.Response:
-        return fdp_random.response_law(Fraction(1), categories)
+        return _laws.response_law(Fraction(1), categories)
 
     @property
     def _stand_in(self) -> int:

@@ -39,7 +39,7 @@ def truth_of(epsilon: Real, categories: int, shares: int = 1) -> Fraction:
     CalibrationError
         Nothing above the useless probability 1/categories is within epsilon.
     """
-    exact = _validate.positive("epsilon", epsilon) / shares
+    exact = _validate.positive("epsilon", _validate.least_reading(epsilon)) / shares
     others, bits = categories - 1, 128
     while True:
         low_exp, high_exp = exp_neg(exact.numerator, exact.denominator, bits)

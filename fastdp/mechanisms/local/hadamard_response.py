@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
@@ -94,7 +93,7 @@ class HadamardResponse(FrequencyOracle):
             ),
             _p=exact,
             _order=order,
-            _law=fdp_random.bernoulli_law(1 - exact),
+            _law=_laws.bernoulli_law(1 - exact),
             _labeling=self._labeling_of(categories),
             _categories=categories,
             _other=other,

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
@@ -117,7 +116,7 @@ class LocalHashing(FrequencyOracle):
             _p=truth,
             _buckets=buckets,
             _collision=common,
-            _law=fdp_random.response_law(truth, buckets),
+            _law=_laws.response_law(truth, buckets),
             _labeling=self._labeling_of(categories),
             _categories=categories,
             _other=other,

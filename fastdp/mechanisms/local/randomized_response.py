@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
@@ -104,9 +104,9 @@ class RandomizedResponse(FrequencyOracle):
             ),
             _p=exact,
             _law=(
-                fdp_random.bernoulli_law(1 - exact)
+                _laws.bernoulli_law(1 - exact)
                 if categories == 2
-                else fdp_random.response_law(exact, categories)
+                else _laws.response_law(exact, categories)
             ),
             _categories=categories,
             _other=other,
@@ -158,10 +158,11 @@ class RandomizedResponse(FrequencyOracle):
 
         Parameters
         ----------
-        values : int, numpy integer, or ndarray of an integer dtype (not uint64)
+        values : int, numpy integer, ndarray of an integer dtype (not uint64), or column
             Categories 0 ... categories - 1, of any shape. What lies outside counts
-            as `other`, or as a category drawn uniformly if that is None. With two
-            categories a bool or an array of bools, too.
+            as `other`, or as a category drawn uniformly if that is None; so do nulls.
+            With two categories a bool or an array of bools, too. Columns are those of
+            `DiscreteLaplace.release`.
         packed : bool
             With two categories: `values` is an array of uint8 of which every bit is
             a value of its own (as of np.packbits; the padding of the last byte, too,
@@ -209,6 +210,11 @@ class RandomizedResponse(FrequencyOracle):
         16
         """
         self._check_packed(packed)
+        if is_data(values) and not packed:
+            truth = self._categories == 2
+            column, leave = enter("values", values, truth=truth, null=-1)
+            reports = self.release(column, out=out, stream=stream, workers=workers)
+            return leave(reports) if out is None else reports
         dtype: np.dtype[Any] = _BYTE
         if packed:
             checked, draw = _packed_bits("values", values), self._draw_packed

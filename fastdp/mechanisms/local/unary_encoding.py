@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
-from fastdp import random as fdp_random
+from fastdp import _arrays, _core, _laws, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
@@ -119,8 +118,8 @@ class UnaryEncoding(FrequencyOracle):
             ),
             _p=own,
             _q=cross,
-            _own_law=fdp_random.bernoulli_law(own),
-            _cross_law=fdp_random.bernoulli_law(cross),
+            _own_law=_laws.bernoulli_law(own),
+            _cross_law=_laws.bernoulli_law(cross),
             _labeling=self._labeling_of(categories),
             _categories=categories,
             _other=other,

@@ -1,0 +1,123 @@
+"""Columns by the Arrow PyCapsule protocol, read without pyarrow.
+
+One chunk is a view of the producer's memory; several are put together. Only formats
+and sizes decide what is done: a validity bitmap is applied to every row alike,
+whatever it says.
+
+https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _core
+from fastdp.exceptions import DTypeError
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: numpy's dtype of each format of a fixed width; None: packed bits.
+_DTYPES: dict[bytes | None, np.dtype[Any] | None] = {
+    b"b": None,
+    b"c": np.dtype(np.int8),
+    b"C": np.dtype(np.uint8),
+    b"s": np.dtype(np.int16),
+    b"S": np.dtype(np.uint16),
+    b"i": np.dtype(np.int32),
+    b"I": np.dtype(np.uint32),
+    b"l": np.dtype(np.int64),
+    b"L": np.dtype(np.uint64),
+    b"f": np.dtype(np.float32),
+    b"g": np.dtype(np.float64),
+}
+
+#: Rows of which nulls are filled at a time: what they need stays in the cache.
+_BLOCK = 1 << 14
+
+
+def is_column(x: object) -> bool:
+    """Tell whether an object offers a column, or a stream of its chunks."""
+    return hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__")
+
+
+def column(
+    name: str, x: Any, null: float, wide: type[np.generic] | None = None
+) -> _Array:
+    """Return a column as a one-dimensional array, nulls as the number `null`.
+
+    Integers that have nulls become `wide` first, if it is given.
+
+    A view if there is one chunk, without a validity bitmap and not of bits.
+
+    Raises
+    ------
+    DTypeError
+        The column is none of numbers or bits of a fixed width.
+    """
+    if hasattr(x, "__arrow_c_array__"):
+        schema, array = x.__arrow_c_array__()
+        kind: bytes | None = _core.arrow_format(schema)
+        chunks: list[Any] = [array]
+    else:
+        kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
+    if kind not in _DTYPES:
+        raise DTypeError(f"{name} must be {RULE}; {_named(kind)}")
+    dtype = _DTYPES[kind]
+    if len(chunks) == 1:
+        return _values(chunks[0], dtype, null, wide)
+    parts = [_values(chunk, dtype, null, wide) for chunk in chunks]
+    empty = np.zeros(0, np.bool_ if dtype is None else dtype)
+    return np.concatenate([empty, *parts])
+
+
+#: What a column may hold.
+RULE = "one column of integers, floats or bools"
+
+
+def _named(kind: bytes | None) -> str:
+    if kind is None:
+        return "it cannot be read"  # the producer's own message may hold data
+    if kind.startswith(b"+"):
+        return "this is a table, or a column of lists"
+    if kind == b"dictionary":
+        return "this one is encoded by a dictionary"
+    return f"this one has the Arrow format {kind.decode()!r}"
+
+
+def _values(
+    chunk: object,
+    dtype: np.dtype[Any] | None,
+    null: float,
+    wide: type[np.generic] | None,
+) -> _Array:
+    values, validity, skipped, length = _core.arrow_view(chunk, dtype)
+    if dtype is None:
+        values = _spread(values, skipped, length).view(np.bool_)
+    if validity is None:
+        return values
+    if wide is not None and values.dtype.kind in "iub" and values.itemsize < 8:
+        values = values.astype(wide)
+    return _filled(values, _spread(validity, skipped, length), null)
+
+
+def _spread(packed: _Array, skipped: int, length: int) -> _Array:
+    """Return bits, the least significant first, as bytes 0 and 1."""
+    return np.unpackbits(packed, bitorder="little")[skipped : skipped + length]
+
+
+def _filled(values: _Array, valid: _Array, null: float) -> _Array:
+    """Return a copy with `null` where a byte is 0, not 1: the same steps for all."""
+    constant = np.asarray(null).astype(values.dtype)
+    words = np.dtype(f"i{values.dtype.itemsize}")
+    result = values.copy()
+    flat, fill = result.view(words), constant.view(words)
+    signs = valid.view(np.int8)
+    for start in range(0, len(flat), _BLOCK):
+        part = flat[start : start + _BLOCK]
+        mask = np.negative(signs[start : start + _BLOCK]).astype(words)
+        part &= mask
+        if fill:
+            part |= fill & ~mask
+    return result
