@@ -289,10 +289,17 @@ typedef struct {
 static void load_piece(piece_t *piece, const void *x, fdp_dtype_t type, size_t at,
                        size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        piece->x[i] = type == FDP_F64   ? ((const double *)x)[at + i]
-                      : type == FDP_F32 ? (double)((const float *)x)[at + i]
-                                        : (double)((const int64_t *)x)[at + i];
+    switch (type) {
+    case FDP_F64: memcpy(piece->x, (const double *)x + at, n * sizeof(double)); break;
+    case FDP_F32:
+        for (size_t i = 0; i < n; i++) {
+            piece->x[i] = (double)((const float *)x)[at + i];
+        }
+        break;
+    default:
+        for (size_t i = 0; i < n; i++) {
+            piece->x[i] = (double)((const int64_t *)x)[at + i];
+        }
     }
 }
 

@@ -79,7 +79,7 @@ static void FDP_K(gather)(const fdp_digits_t *law, const uint64_t *word, size_t 
 static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
                               fdp_list_t *list, uint8_t *open, size_t ranks)
 {
-    uint64_t word[FDP_RANKS];
+    uint64_t word[FDP_RANKS] = {0};
     uint8_t outcome[FDP_RANKS];
     int64_t tail[FDP_RANKS];
     FDP_K(gather)(law, area, 0, word, ranks);
@@ -92,7 +92,7 @@ static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
         const uint64_t is_tail =
             (id == 0) | ((id == 127) & (no_tails ^ 1)) ? ~UINT64_C(0) : 0;
         const uint64_t unknown = (tail[i] == FDP_UNKNOWN) | no_tails;
-        const uint64_t far = (uint64_t)tail[i] + (tail[i] < 0 ? -63u : 63u);
+        const uint64_t far = (uint64_t)tail[i] + (uint64_t)(tail[i] < 0 ? INT64_C(-63) : INT64_C(63));
         const uint64_t v = (far & is_tail) | ((id - 64) & ~is_tail);
         list->plane[0][i] = (uint8_t)v;
         list->plane[1][i] = (uint8_t)(v >> 8);
@@ -108,7 +108,7 @@ static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
                            uint64_t *restrict clear, uint64_t *restrict open,
                            size_t ranks)
 {
-    uint64_t word[FDP_RANKS], bit[FDP_RANKS], limit[FDP_RANKS];
+    uint64_t word[FDP_RANKS] = {0}, bit[FDP_RANKS], limit[FDP_RANKS];
     memcpy(limit, clear, ranks * sizeof *limit); /* the bit itself; 0: nothing below */
     for (size_t copy = 0; copy < FDP_COPIES; copy++) {
         FDP_K(gather)(law, area, 4 + copy, word, ranks);
@@ -134,7 +134,7 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
 {
     const size_t columns = (size_t)1 << (law->shift - law->low);
     const size_t bytes = fdp_low_bytes(law);
-    uint64_t word[FDP_RANKS], clear[FDP_RANKS] = {0}, late[FDP_RANKS] = {0};
+    uint64_t word[FDP_RANKS] = {0}, clear[FDP_RANKS] = {0}, late[FDP_RANKS] = {0};
     uint8_t rest[FDP_RANKS], whole[FDP_RANKS] = {0}, tie[FDP_RANKS] = {0};
     FDP_K(gather)(law, area, 2, word, ranks);
     FDP_K(rest)(law->second_rest, columns, word, rest, open, ranks);

@@ -117,23 +117,27 @@ static void FDP_K(rows_add)(const int32_t *z, int64_t *total, size_t n)
 /* u = floor((x - center)/half * 2^bits + 1/2), held to [-2^bits, 2^bits], and
  * round(u^2 / 2^bits) - 2^bits/2, halves up; 0 for NaN, which is not `present`. The
  * product by a power of two is exact. */
-static void FDP_K(column)(const fdp_column_t *c, const double *x, int32_t *present,
-                          int32_t *u, int32_t *square, size_t n)
+static void FDP_K(column)(const fdp_column_t *column, const double *restrict x,
+                          int32_t *restrict present, int32_t *restrict u,
+                          int32_t *restrict square, size_t n)
 {
-    const double steps = (double)(INT64_C(1) << c->bits);
-    const int64_t half = (INT64_C(1) << c->bits) / 2;
+    const fdp_column_t c = *column;
+    const double steps = (double)(INT64_C(1) << c.bits);
+    const int64_t half = (INT64_C(1) << c.bits) / 2;
     for (size_t i = 0; i < n; i++) {
-        const double above = x[i] > c->low ? x[i] : c->low;
-        const double held = above < c->high ? above : c->high;
-        const double v = (held - c->center) / c->half * steps + 0.5;
+        const double above = x[i] > c.low ? x[i] : c.low;
+        const double held = above < c.high ? above : c.high;
+        const double v = (held - c.center) / c.half * steps + 0.5;
         const double low = v > -steps ? v : -steps;
         const double last = low < steps ? low : steps;
         const int32_t whole = (int32_t)last; /* towards 0: one too many below it */
-        const int32_t floored = whole - (last < (double)whole);
-        present[i] = x[i] == x[i];
-        u[i] = present[i] ? floored : 0;
-        const int64_t centered = (((int64_t)u[i] * u[i] + half) >> c->bits) - half;
-        square[i] = present[i] ? (int32_t)centered : 0;
+        const int32_t there = x[i] == x[i];
+        present[i] = there;
+        u[i] = (whole - (last < (double)whole)) & -there;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int64_t z = u[i];
+        square[i] = (int32_t)(((z * z + half) >> c.bits) - half) & -present[i];
     }
 }
 
