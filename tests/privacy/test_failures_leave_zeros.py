@@ -120,7 +120,8 @@ def _cases() -> Iterator[Case]:
 
     def packed() -> Any:
         out = filled(np.uint8, 20, N // 20)
-        return (0.25, (20, 8 * (N // 20) - 3)), {"out": out, "packed": True}, out
+        size = (20, 8 * (N // 20) - 3)
+        return (0.25,), {"size": size, "out": out, "packed": True}, out
 
     yield "bernoulli packed", random.bernoulli, packed
 
