@@ -76,7 +76,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--count", metavar="N", type=int, default=1, help="how often")
     add("--dry-run", action="store_true", help="say what would be left; write nothing")
 
-    add = verb("audit", _audit, "Verify all chains, sums and answers.")
+    add = verb("audit", _audit, "Verify chains, sums, answers and released files.")
     add(
         "--receipt",
         metavar="FILE",
@@ -84,6 +84,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         action="append",
         default=[],
         help="released file, or its receipts: the ledger must hold them",
+    )
+    add(
+        "--no-files",
+        action="store_false",
+        dest="files",
+        help="do not read the files that were released: this machine has them not",
     )
 
     add = verb("export", _export, "Write all entries as lines of JSON.")
@@ -290,7 +296,7 @@ def _receipt_text(path: Path) -> str:
 def _audit(arguments: argparse.Namespace) -> int:
     receipts = _receipts(arguments.receipt)
     with _open(arguments) as book:
-        found = book.audit(receipts=receipts)
+        found = book.audit(receipts=receipts, files=arguments.files)
     print(
         f"{found.entries} entries, {found.labels} labels, {found.answers} answers, "
         f"{found.pending} pending; {len(receipts)} receipts"

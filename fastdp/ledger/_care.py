@@ -130,7 +130,7 @@ def _names(run: Run) -> list[str]:
 def _audit(store: Store, uuid: str) -> None:
     with store.reading() as run:
         budgets = _protocol.all_budgets(run)
-    found = _chain.audited(store, uuid, budgets, ())
+    found = _chain.audited(store, uuid, budgets, (), files=False)
     if not found.ok:
         raise LedgerError(f"{store.where} fails its audit: {found.problems[0]}")
 

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fastdp.exceptions import DTypeError, LedgerError, ParameterError
+from fastdp.ledger import _files
 from fastdp.ledger._budgets import Budget, Fold
 from fastdp.ledger._store import Store
 from fastdp.ledger._terms import canonical, digest, event_from
@@ -228,6 +229,8 @@ def audited(
     uuid: str,
     budgets: Mapping[str, Budget],
     receipts: Iterable[Receipt],
+    *,
+    files: bool,
 ) -> Audit:
     """Read everything once, in constant memory, and compare it with itself."""
     audit = Audit()
@@ -247,7 +250,7 @@ def audited(
         audit.heads[name] = budget.head.hex()
     for name, seq in wanted:
         say(f"entry {seq} of budget {name!r}, which a receipt proves, is not there")
-    _audit_labels(store, audit)
+    _audit_labels(store, audit, files)
     return audit
 
 
@@ -294,8 +297,8 @@ def _audit_chain(
         audit.problems.append(f"budget {name!r}: it was forfeited, or it was not")
 
 
-def _audit_labels(store: Store, audit: Audit) -> None:
-    """Check that answers are whole and charged, and charges entered."""
+def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
+    """Check that answers, and their files, are whole and charged, charges entered."""
     for label, form, body, found, stored in store.rows(
         "SELECT r.label, r.form, r.body, r.digest, (SELECT MIN(e.detail) FROM entry e "
         "WHERE e.label = r.label AND e.what = 'store') FROM result r"
@@ -305,6 +308,11 @@ def _audit_labels(store: Store, audit: Audit) -> None:
         entered = json.loads(stored)["digest"] if stored else ""
         if own != bytes(found) or own.hex() != entered:
             audit.problems.append(f"the answer of label {label!r} was altered")
+        elif files and form == "manifest":
+            try:
+                _files.check(bytes(body))
+            except LedgerError as error:
+                audit.problems.append(f"label {label!r}: {error}")
     for label, kind, terms, found, answered, entered, last in store.rows(
         "SELECT c.label, c.kind, c.terms, c.digest, "
         "(SELECT COUNT(*) FROM result r WHERE r.label = c.label), "

@@ -37,7 +37,14 @@ def manifest(path: Path, attempt: int, staged: Path) -> bytes:
         _sync(file)
     for folder in {file.parent for _, file in _files(staged)} | {staged.parent}:
         _sync(folder)
-    return canonical({"name": path.name, "attempt": attempt, "files": files}).encode()
+    return canonical(
+        {
+            "name": path.name,
+            "folder": str(path.parent),
+            "attempt": attempt,
+            "files": files,
+        }
+    ).encode()
 
 
 def finish(path: Path, body: bytes) -> None:
@@ -61,6 +68,22 @@ def finish(path: Path, body: bytes) -> None:
             shutil.rmtree(loser, ignore_errors=True)
         else:
             loser.unlink(missing_ok=True)
+
+
+def check(body: bytes) -> None:
+    """Refuse files that are not as their manifest says, where it says.
+
+    What a crash left staged is whole, too: the next attempt puts it in place.
+
+    Raises
+    ------
+    LedgerError
+        They are missing or were altered.
+    """
+    found = json.loads(body)
+    path = Path(found["folder"], found["name"])
+    staged = staging(path, found["attempt"])
+    _check(path if path.exists() else staged, found["files"], path)
 
 
 def _check(place: Path, wanted: list[dict[str, object]], path: Path) -> None:

@@ -585,13 +585,17 @@ class Ledger:
 
     # ---- care --------------------------------------------------------------------
 
-    def audit(self, *, receipts: Iterable[Receipt] = ()) -> Audit:
-        """Read the whole ledger and compare it with itself and with receipts.
+    def audit(self, *, receipts: Iterable[Receipt] = (), files: bool = True) -> Audit:
+        """Read the whole ledger and compare it with itself, receipts and files.
 
         Parameters
         ----------
         receipts : iterable of Receipt
             Of published answers: entries that the ledger must hold.
+        files : bool
+            Whether the files that `write` released are read where they were written:
+            a missing or altered one is a problem. Give False on a machine that has
+            not got them.
 
         Returns
         -------
@@ -601,10 +605,12 @@ class Ledger:
         Raises
         ------
         DTypeError
-            `receipts` holds something else.
+            `receipts` holds something else, or `files` is no bool.
         LedgerError
             The ledger cannot be read.
         """
+        if not isinstance(files, bool):
+            raise DTypeError(f"files must be a bool, got {type(files).__name__}")
         proofs = tuple(receipts)
         for proof in proofs:
             if not isinstance(proof, Receipt):
@@ -613,7 +619,7 @@ class Ledger:
                 )
         with self._store.reading() as run:
             found = _protocol.all_budgets(run)
-        return _chain.audited(self._store, self._uuid, found, proofs)
+        return _chain.audited(self._store, self._uuid, found, proofs, files=files)
 
     def forfeit(self, name: str, *, note: str) -> BudgetState:
         """Close a budget for good, as after a loss that nothing can prove.

@@ -14,6 +14,7 @@ from fastdp import accounting, ledger
 from fastdp.accounting.events import PureDPEvent
 from fastdp.exceptions import (
     BudgetExceededError,
+    DTypeError,
     LabelConflictError,
     LedgerError,
     LedgerRolledBackError,
@@ -401,7 +402,37 @@ def test_a_file_is_written_once(path, tmp_path):
         with pytest.raises(LedgerError, match="missing; it is not drawn again"):
             book.write(place, draw, **options)
         assert calls == ["all"]
-        assert book.audit().ok
+
+
+def test_the_audit_finds_deleted_and_altered_files(path, tmp_path):
+    place = tmp_path / "out.bin"
+
+    def draw(staged, receipts):
+        staged.write_bytes(bytes(NOISE.release(CELLS)))
+
+    with ledger.open(path) as book:
+        answer = book.write(place, draw, event=NOISE, label="f", budgets="all")
+        proofs = {"receipts": answer.receipts}
+        assert book.audit(**proofs).ok
+        body = place.read_bytes()
+        for change, state in (
+            (lambda: place.write_bytes(body[:-1] + b"?"), "altered"),
+            (place.unlink, "missing"),
+        ):
+            change()
+            for options in ({}, proofs):
+                (problem,) = book.audit(**options).problems
+                assert problem.startswith("label 'f'")
+                assert f"{place} is {state}" in problem
+            assert book.audit(files=False, **proofs).ok
+        with pytest.raises(DTypeError, match="files must be a bool"):
+            book.audit(files=1)
+    # The ledger itself is whole: it can be moved, and says the same there.
+    moved = tmp_path / "moved.db"
+    ledger.migrate(path, moved, note="new disk")
+    assert len(audited(moved)) == 1
+    place.write_bytes(body)
+    assert audited(moved) == []
 
 
 def test_a_folder_is_written_once_and_a_crash_before_the_rename_is_finished(
@@ -428,6 +459,7 @@ def test_a_folder_is_written_once_and_a_crash_before_the_rename_is_finished(
             with pytest.raises(KeyboardInterrupt):
                 book.write(place, draw, **options)
         assert not place.exists()
+        assert book.audit().ok  # staged and whole: the next attempt finishes
         assert book.write(place, draw, **options).replayed
         assert book.budget("all").spent == {"epsilon": 2 * PRICE}
         assert sorted(p.name for p in tmp_path.glob("*out*")) == ["out"]

@@ -60,8 +60,19 @@ def test_the_same_command_twice_gives_the_same_file_and_one_charge(
         spent = book.budget("clinic").spent["rho"]
     assert 0 < spent <= 0.01
     run(f"ledger audit budget.db --receipt {output}")
-    assert "verified" in capsys.readouterr().out
+    whole = Path(output).read_bytes()
+    Path(output).write_bytes(whole + b"\n")
+    capsys.readouterr()
+    run("ledger audit budget.db", 1)
+    assert f"{output} is altered" in capsys.readouterr().out
+    Path(output).write_bytes(whole)
+    run("ledger audit budget.db")
+    assert "NOT" not in capsys.readouterr().out
     Path(output).unlink()
+    run("ledger audit budget.db", 1)
+    assert f"{output} is missing" in capsys.readouterr().out
+    run("ledger audit budget.db --no-files")
+    assert "verified" in capsys.readouterr().out
     run(f"{RELEASE} -o {output}", 1)
     assert "missing; it is not drawn again" in capsys.readouterr().err
     run(f"{RELEASE} -o {output}".replace("0.01", "0.02"), 1)

@@ -208,14 +208,14 @@ def test_an_interrupt_between_charge_and_store_is_a_crash(tmp_path, monkeypatch)
         state = book.budget("all")
         assert state.spent["epsilon"] == PRICE
         # What a free second attempt may cost is stated, exactly.
-        assert state.retry_distance == 4 * Fraction(10, 2**45)
+        assert state.retry_distance == Fraction(4, 2**45)
         assert book.audit().ok
 
 
 def test_free_attempts_end_where_their_distance_does(tmp_path, monkeypatch):
     path = tmp_path / "budget.db"
     new_ledger(path)
-    cells = np.zeros(2_000, np.int64)  # 2,000 x 10/2^45: one fits into 2^-30, not two
+    cells = np.zeros(20_000, np.int64)  # 20,000 / 2^45: one fits into 2^-30, not two
     with ledger.open(path) as book:
         for _ in range(3):
             with monkeypatch.context() as patch:

@@ -56,9 +56,9 @@ def check_law(labels):
     assert statistic < limit
     assert abs(product) < 9
     # Second attempts are free until their distances add up to 2^-30; then they pay.
-    free = min(labels, 2**45 // 2 // 2**30)
+    free = min(labels, 2**45 // 2**30)
     state = book.budget("all")
-    assert state.retry_distance == free * Fraction(2, 2**45)
+    assert state.retry_distance == free * Fraction(1, 2**45)
     assert state.spent["epsilon"] == (2 * labels - free) * Fraction(1, 2)
     assert book.audit().problems == []
 

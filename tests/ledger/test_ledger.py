@@ -179,6 +179,33 @@ def test_a_table_keeps_keys_and_columns_together(book):
     assert book.budget("all").spent == {"epsilon": memory.spent}
 
 
+def test_keys_are_selected_by_their_users_and_paid_for(book):
+    book.add_budget(
+        "d", accounting.ApproximateFilter(epsilon=9, delta=0.01), unit="person"
+    )
+    chosen = fastdp.KeySelection.from_epsilon_delta(
+        epsilon=1, delta=1e-6, keys_per_user=1
+    )
+    users = np.array([0, 10**6, 0, 10**6])  # what nobody has is never shown
+    answer = book.table(
+        {"visits": (NOISE, users)},
+        keys={"clinic": np.array(["a", "d", "c", "b"])},
+        select=(chosen, users),
+        most_rows=9,
+        label="t",
+        budgets="d",
+    )
+    assert answer.value["clinic"].tolist() == ["b", "d"]
+    assert (abs(answer.value["visits"] - 10**6) < 10**5).all()
+    # Basic composition, in exact rationals.
+    assert chosen.event().delta == Fraction(1, 10**6)
+    assert book.budget("d").spent == {
+        "epsilon": PRICE + 1,
+        "delta": chosen.event().delta,
+    }
+    assert book.audit().ok
+
+
 def test_private_keys_need_a_public_number_of_rows(book):
     book.add_budget(
         "d", accounting.ApproximateFilter(epsilon=5, delta=0.5), unit="person"

@@ -65,6 +65,8 @@ def test_power_cuts_at_every_operation(library, tmp_path, mode):
     assert found["answers"] > 20
 
 
-@pytest.mark.parametrize("mode", ["wal-normal", "delete-off"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("wal-normal", marks=pytest.mark.slow), "delete-off"]
+)
 def test_with_too_few_syncs_the_simulator_sees_it(library, tmp_path, mode):
     assert cut(library, tmp_path, mode, 3)["wrong"]
