@@ -593,9 +593,8 @@ class Ledger:
         receipts : iterable of Receipt
             Of published answers: entries that the ledger must hold.
         files : bool
-            Whether the files that `write` released are read where they were written:
-            a missing or altered one is a problem. Give False on a machine that has
-            not got them.
+            Whether to read what `write` released, where it was written: a missing or
+            altered file is a problem. False: this machine has them not.
 
         Returns
         -------
@@ -605,7 +604,7 @@ class Ledger:
         Raises
         ------
         DTypeError
-            `receipts` holds something else, or `files` is no bool.
+            `receipts` holds something else, or `files` no bool.
         LedgerError
             The ledger cannot be read.
         """
@@ -614,9 +613,8 @@ class Ledger:
         proofs = tuple(receipts)
         for proof in proofs:
             if not isinstance(proof, Receipt):
-                raise DTypeError(
-                    f"receipts must hold Receipts, got {type(proof).__name__}"
-                )
+                kind = type(proof).__name__
+                raise DTypeError(f"receipts must hold Receipts, got {kind}")
         with self._store.reading() as run:
             found = _protocol.all_budgets(run)
         return _chain.audited(self._store, self._uuid, found, proofs, files=files)
