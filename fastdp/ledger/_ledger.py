@@ -613,8 +613,7 @@ class Ledger:
         proofs = tuple(receipts)
         for proof in proofs:
             if not isinstance(proof, Receipt):
-                kind = type(proof).__name__
-                raise DTypeError(f"receipts must hold Receipts, got {kind}")
+                raise DTypeError(f"receipts must hold Receipts, got {type(proof)!r}")
         with self._store.reading() as run:
             found = _protocol.all_budgets(run)
         return _chain.audited(self._store, self._uuid, found, proofs, files=files)

@@ -149,7 +149,7 @@ refused = [
     lambda: fastdp.random.discrete_laplace(1, workers=0),
     lambda: fastdp.DiscreteLaplace(0),
     lambda: fastdp.Gaussian.from_rho(float("inf"), sensitivity=1),
-    lambda: m.release([1]),
+    lambda: m.release([1.5]),
     lambda: m.release(1.5),
     lambda: m.release(x, out=np.zeros(3)),
     lambda: m.release(x, workers=0),

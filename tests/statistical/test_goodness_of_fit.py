@@ -48,7 +48,9 @@ def check(family: str, parameter: Any, n: int, error: Fraction) -> float:
     wrong = law_of(family, Fraction(parameter) * (1 - error))
     assert power(bins.probability, probabilities(wrong, bins), n) > 0.99
     draw = getattr(fastdp.random, f"discrete_{family}")
-    p = p_value(drawn_counts(lambda m: draw(parameter, m), bins, n), bins.probability)
+    p = p_value(
+        drawn_counts(lambda m: draw(parameter, size=m), bins, n), bins.probability
+    )
     print(f"{family} {float(parameter):g}: n = {n:.0e}, p = {p:.4f}")
     assert p > ALPHA
     return p

@@ -63,7 +63,7 @@ def paired(
 
 @each_law
 def test_neighbours(family: str, draw: Any, law: Any, parameter: Any) -> None:
-    x = draw(parameter, N)
+    x = draw(parameter, size=N)
     assert paired(law(parameter), x[0::2], x[1::2]) > ALPHA
 
 
@@ -71,7 +71,7 @@ def test_neighbours(family: str, draw: Any, law: Any, parameter: Any) -> None:
 def test_same_place_in_neighbouring_chunks(
     family: str, draw: Any, law: Any, parameter: Any
 ) -> None:
-    x = draw(parameter, N)
+    x = draw(parameter, size=N)
     size = chunk_of(family, parameter)
     rows = x[: x.size // (2 * size) * 2 * size].reshape(-1, 2, size)
     first, second = rows[:, 0].reshape(-1), rows[:, 1].reshape(-1)
@@ -84,7 +84,7 @@ def test_the_two_sides_of_a_chunk_boundary(
 ) -> None:
     """1000 boundaries, 32 outputs on either side: the k-th before, the k-th after."""
     size = chunk_of(family, parameter)
-    x = draw(parameter, 1001 * size)
+    x = draw(parameter, size=1001 * size)
     ends = np.arange(1, 1001)[:, None] * size
     k = np.arange(32)
     before, after = x[ends - 1 - k].reshape(-1), x[ends + k].reshape(-1)
@@ -93,7 +93,7 @@ def test_the_two_sides_of_a_chunk_boundary(
 
 @each_law
 def test_two_calls(family: str, draw: Any, law: Any, parameter: Any) -> None:
-    first, second = draw(parameter, N // 2), draw(parameter, N // 2)
+    first, second = draw(parameter, size=N // 2), draw(parameter, size=N // 2)
     assert paired(law(parameter), first, second) > ALPHA
 
 
@@ -101,7 +101,7 @@ def test_two_calls(family: str, draw: Any, law: Any, parameter: Any) -> None:
 def test_correlation_at_many_distances(
     family: str, draw: Any, law: Any, parameter: Any
 ) -> None:
-    x = draw(parameter, N) / law(parameter).var() ** 0.5
+    x = draw(parameter, size=N) / law(parameter).var() ** 0.5
     size = chunk_of(family, parameter)
     for distance in (1, 2, 4, 8, 16, 64, 1024, size):
         pairs = N - distance
@@ -117,7 +117,7 @@ def test_sizes_are_not_correlated(
     exact = law(parameter)
     cut = int(exact.ppf(0.75))
     share = 2 * float(exact.sf(cut))
-    x = draw(parameter, N)
+    x = draw(parameter, size=N)
     large = (np.abs(x) > cut) - share
     sign = np.sign(x) / (1 - float(exact.pmf(0))) ** 0.5
     scaled = large / (share * (1 - share)) ** 0.5

@@ -27,12 +27,12 @@ D = CATEGORIES
 MAKERS: dict[str, Callable[..., Any]] = {
     "RR": partial(fastdp.RandomizedResponse.from_epsilon, 1),
     "packed RR": partial(fastdp.RandomizedResponse.from_epsilon, 0.5),
-    "k-RR": partial(fastdp.RandomizedResponse.from_epsilon, 2, D),
-    "SUE": partial(fastdp.UnaryEncoding.from_epsilon, 1, D, symmetric=True),
-    "OUE": partial(fastdp.UnaryEncoding.from_epsilon, 1, D),
-    "BLH": partial(fastdp.LocalHashing.from_epsilon, 1, D, buckets=2),
-    "OLH": partial(fastdp.LocalHashing.from_epsilon, 2, D),
-    "Hadamard": partial(fastdp.HadamardResponse.from_epsilon, 1, D),
+    "k-RR": partial(fastdp.RandomizedResponse.from_epsilon, 2, categories=D),
+    "SUE": partial(fastdp.UnaryEncoding.from_epsilon, 1, categories=D, symmetric=True),
+    "OUE": partial(fastdp.UnaryEncoding.from_epsilon, 1, categories=D),
+    "BLH": partial(fastdp.LocalHashing.from_epsilon, 1, categories=D, buckets=2),
+    "OLH": partial(fastdp.LocalHashing.from_epsilon, 2, categories=D),
+    "Hadamard": partial(fastdp.HadamardResponse.from_epsilon, 1, categories=D),
 }
 #: Packed bits are in the domain, all of them.
 OPEN = [name for name in MAKERS if name != "packed RR"]
