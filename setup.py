@@ -33,6 +33,7 @@ FLAGS = [
     "-fvisibility=hidden",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-g0",  # CPython's own flags ask for debugging symbols: half of a wheel
 ]
 LINK_FLAGS: list[str] = []
 

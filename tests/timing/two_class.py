@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdp import _core, _digits, _tables, random
+from fastdp import _core, _digits, _laws, _tables
 from fastdp._exact_bits import patterns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,9 +89,9 @@ def law_of(family: str, parameter: int) -> Law:
     exact = Fraction(parameter)
     table: Any
     if family == "laplace":
-        table, sampler = _digits.laplace(exact), random.laplace_sampler(exact)
+        table, sampler = _digits.laplace(exact), _laws.laplace_sampler(exact)
     else:
-        table, sampler = _tables.gaussian_law(exact), random.gaussian_sampler(exact)
+        table, sampler = _tables.gaussian_law(exact), _laws.gaussian_sampler(exact)
     raw = sampler.structure()
     return Law(family, exact, table, ctypes.create_string_buffer(raw, len(raw)))
 
