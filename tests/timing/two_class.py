@@ -196,7 +196,7 @@ def digit_pool(law: Law, lanes: int, classes: tuple[str, str]) -> np.ndarray:
     parts = 2 if table.shift == 0 else 4
     low = 0 if table.low <= 3 else 2 if table.low <= 16 else 4 if table.low <= 32 else 8
     tails = [c for c, a in enumerate(first_rest.alias) if c in table.tails]
-    plain = first_rest.order[-1]  # all its own
+    plain = next(c for c in reversed(first_rest.order) if c not in table.tails)
 
     def stream(name: str) -> np.ndarray:
         # as many as there are slots for
