@@ -1,7 +1,7 @@
 """Build of the one extension; everything else is in pyproject.toml.
 
-``FASTDP_SANITIZE=address,undefined`` builds for the sanitizers: no optimization
-that hides a fault, asserts on, and no wrapping of signed integers."""
+``FASTDP_SANITIZE=address,undefined`` adds asserts and takes wrapping integers away.
+"""
 
 import os
 import sysconfig
