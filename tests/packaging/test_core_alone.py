@@ -77,7 +77,7 @@ def expected():
     for draw, parameters in (("laplace", LAPLACE), ("gaussian", GAUSSIAN)):
         function = getattr(fastdp.random, f"discrete_{draw}")
         for parameter in parameters:
-            noise = function(parameter, COUNT, stream=FixedStream(KEY))
+            noise = function(parameter, size=COUNT, stream=FixedStream(KEY))
             lines.append(f"{draw} {parameter} {digest(noise)}")
     numbers = fastdp.random.integers(5, 1005, size=COUNT, stream=FixedStream(KEY))
     order = fastdp.random.permutation(COUNT, stream=FixedStream(KEY))
