@@ -173,7 +173,7 @@ def test_matrix_types():
 # ---- votes ------------------------------------------------------------
 
 
-def gaps_of_a_neighbour(votes):
+def gaps_of_a_neighbor(votes):
     """Return gaps after the winner has lost a vote to the second label."""
     top, second, *others = sorted(votes, reverse=True)
     return [top - second - 2, *[top - 1 - v for v in others]]
@@ -181,7 +181,7 @@ def gaps_of_a_neighbour(votes):
 
 def gaussian_truth(votes, sigma, order):
     """Return Papernot et al. 2018, Theorem 6, at 50 digits, None where not met."""
-    gaps = gaps_of_a_neighbour(votes)
+    gaps = gaps_of_a_neighbor(votes)
     q = sum(mp.erfc(gap / (2 * mp.mpf(sigma))) for gap in gaps) / 2
     q = min(q, 1 - mp.mpf(1) / len(votes))
     mu2 = sigma * mp.sqrt(-mp.log(q))
@@ -222,7 +222,7 @@ def test_gaussian_votes(votes, sigma):
 def test_laplace_votes(votes, scale):
     gamma = 1 / mp.mpf(scale)
     with mp.workdps(50):
-        gaps = gaps_of_a_neighbour(votes)
+        gaps = gaps_of_a_neighbor(votes)
         q = sum((2 + gamma * g) / (4 * mp.exp(gamma * g)) for g in gaps)
         for order in [2, 5, 20]:
             moment = order - 1
@@ -477,7 +477,7 @@ def test_extremes_of_propose_test_release():
 
 
 def test_attack_on_propose_test_release():
-    # Two neighbours at distances 0 and 1, a statistic that moves by the whole bound.
+    # Two neighbors at distances 0 and 1, a statistic that moves by the whole bound.
     plan = propose_test_release(test_epsilon=1, test_delta=1e-3, release_epsilon=0.5)
     x = math.exp(float(plan.event.epsilon))
 

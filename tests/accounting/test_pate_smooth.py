@@ -32,7 +32,7 @@ def histograms(teachers, labels):
     ]
 
 
-def neighbours(votes):
+def neighbors(votes):
     """Return the votes after one teacher voted otherwise."""
     for i, j in itertools.permutations(range(len(votes)), 2):
         if votes[i]:
@@ -59,7 +59,7 @@ def test_smooth_sensitivity_on_all_votes(teachers, labels, sigma, order, beta):
     changed = 0.0
     for votes, here in found.items():
         assert here.divergence <= order / sigma**2 * (1 + 1e-11)
-        for moved in neighbours(votes):
+        for moved in neighbors(votes):
             there = found[moved]
             change = abs(here.divergence - there.divergence)
             assert change <= here.smooth_sensitivity

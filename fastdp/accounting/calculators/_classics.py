@@ -109,10 +109,10 @@ def propose_test_release(
 
     Privacy
     -------
-    (test_epsilon + release_epsilon, max(test_delta, release_delta)): of two neighbours
+    (test_epsilon + release_epsilon, max(test_delta, release_delta)): of two neighbors
     either both are at distance 0, test alike and pass with probability test_delta, or
     one is not, and then the statistics differ by at most the proposed bound. The
-    distance must move by at most 1 between neighbours, and the bound must not depend on
+    distance must move by at most 1 between neighbors, and the bound must not depend on
     the data.
 
     References

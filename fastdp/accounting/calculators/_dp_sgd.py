@@ -118,7 +118,7 @@ def dp_sgd(
         anew in every step) or "shuffled" (disjoint batches of a permutation, as most
         data loaders do).
     before : Event, optional
-        Earlier phases of the same training, for the same neighbouring relation (the
+        Earlier phases of the same training, for the same neighboring relation (the
         `event` of their plan); they are in the guarantee.
     accountant : callable, optional
         Makes an empty accountant; None: `PLDAccountant`, or for "fixed"
@@ -141,7 +141,7 @@ def dp_sgd(
         No value of what was left out meets the target.
     UnsupportedEventError
         The accountant has no bound for such events, or `before` is for another
-        neighbouring relation.
+        neighboring relation.
 
     Privacy
     -------

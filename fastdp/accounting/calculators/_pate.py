@@ -168,8 +168,8 @@ def data_dependent_pate_divergence(
             f"orders, got {order!r}"
         )
     gaps = (counts.max() - np.sort(counts)[:-1].astype(np.float64)).tolist()
-    # The theorems bound the divergence from these votes to any neighbour's. Applied to
-    # the neighbour they bound the other direction, and hold for any label in the
+    # The theorems bound the divergence from these votes to any neighbor's. Applied to
+    # the neighbor they bound the other direction, and hold for any label in the
     # winner's place: this one, from which one vote has gone to its nearest rival.
     gaps = [gap - 1 for gap in gaps]
     gaps[-1] -= 1

@@ -53,7 +53,7 @@ class DataDependentPATE:
     smooth_sensitivity : float
         A bound, smooth in the votes, of how much one teacher changes `divergence`.
     smoothness : float
-        By at most what factor e^smoothness it differs between neighbours itself.
+        By at most what factor e^smoothness it differs between neighbors itself.
     """
 
     divergence: float
@@ -143,7 +143,7 @@ def smooth_sensitivity_divergence(
     """Return the Renyi divergence of Gaussian noise scaled by a smooth sensitivity.
 
     Of f + sigma S Z, Z a normal number, where S is at least the local sensitivity of f
-    and differs by at most the factor e^smoothness between neighbours.
+    and differs by at most the factor e^smoothness between neighbors.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def _table(labels: int, sigma: float, order: float) -> _Floats:
             for q in log_q.tolist()
         ]
         table = np.append(table[:start], np.array(more) * (1 + 1e-12))
-    # The bound is of the divergence from the votes to a neighbour's. A neighbour's gap
+    # The bound is of the divergence from the votes to a neighbor's. A neighbor's gap
     # is at most 2 smaller: the bound there is one of the other direction as well.
     return np.append(np.full(_STEPS, table[0]), np.minimum.accumulate(table))
 
