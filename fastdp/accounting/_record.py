@@ -19,9 +19,10 @@ from fastdp.accounting.events._base import (
     Event,
     HasEvent,
     NeighboringRelation,
+    Relation,
     as_event,
     as_json,
-    check_relation,
+    as_relation,
     event_of,
     relation_of,
     unwrapped,
@@ -93,9 +94,9 @@ class Record(abc.ABC, Generic[State]):
     first state, the next one after an event, and says which must not be reached.
     """
 
-    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
+    def __init__(self, neighboring_relation: Relation | None = None) -> None:
         if neighboring_relation is not None:
-            neighboring_relation = check_relation(neighboring_relation)
+            neighboring_relation = as_relation(neighboring_relation)
         self._relation = neighboring_relation
         self._group_size: int | None = None
         self._lock = threading.RLock()

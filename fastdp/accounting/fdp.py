@@ -33,7 +33,10 @@ from fastdp.accounting._trade_off_functions import (
     PiecewiseTradeOff,
     TradeOffFunction,
 )
-from fastdp.accounting.events import Event, NeighboringRelation
+from fastdp.accounting.events import (
+    Event,
+    Relation,
+)
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 __all__: list[str] = [
@@ -255,7 +258,7 @@ class GDPAccountant(Accountant[Fraction]):
         """
         return GaussianTradeOff(self.mu)
 
-    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
+    def __init__(self, neighboring_relation: Relation | None = None) -> None:
         super().__init__(neighboring_relation)
         # The epsilon read last, and its mu: a search starts in proportion.
         self._last = 0.0, 1.0

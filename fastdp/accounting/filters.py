@@ -28,7 +28,7 @@ from fastdp.accounting.events import (
     Event,
     GaussianEvent,
     GDPEvent,
-    NeighboringRelation,
+    Relation,
     ZCDPEvent,
 )
 from fastdp.accounting.events._base import (
@@ -219,7 +219,7 @@ class PureFilter(_SumFilter):
     _TAKES = "pure epsilon events"
 
     def __init__(
-        self, epsilon: Real, neighboring_relation: NeighboringRelation | None = None
+        self, epsilon: Real, neighboring_relation: Relation | None = None
     ) -> None:
         self._limit = _validate.nonnegative("epsilon", _validate.written(epsilon))
         super().__init__(neighboring_relation)
@@ -254,9 +254,7 @@ class ZCDPFilter(_SumFilter):
     Feldman, Zrnic, "Individual Privacy Accounting via a Renyi Filter" (2021).
     """
 
-    def __init__(
-        self, rho: Real, neighboring_relation: NeighboringRelation | None = None
-    ) -> None:
+    def __init__(self, rho: Real, neighboring_relation: Relation | None = None) -> None:
         self._limit = _validate.nonnegative("rho", _validate.written(rho))
         super().__init__(neighboring_relation)
 
@@ -302,7 +300,7 @@ class RDPFilter(_SumFilter):
         *,
         order: Real,
         epsilon: Real,
-        neighboring_relation: NeighboringRelation | None = None,
+        neighboring_relation: Relation | None = None,
     ) -> None:
         exact = _validate.exact("order", order)
         if exact <= 1:
@@ -429,9 +427,7 @@ class GDPFilter(_SumFilter):
 
     _TAKES = "events with a mu: GaussianEvent and GDPEvent"
 
-    def __init__(
-        self, mu: Real, neighboring_relation: NeighboringRelation | None = None
-    ) -> None:
+    def __init__(self, mu: Real, neighboring_relation: Relation | None = None) -> None:
         self._limit = _validate.nonnegative("mu", _validate.written(mu)) ** 2
         super().__init__(neighboring_relation)
 
@@ -494,7 +490,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         epsilon: Real,
         delta: Real,
         slack: Real | None = None,
-        neighboring_relation: NeighboringRelation | None = None,
+        neighboring_relation: Relation | None = None,
     ) -> None:
         self._epsilon = _validate.nonnegative("epsilon", _validate.written(epsilon))
         whole = _validate.open_unit("delta", _validate.written(delta))

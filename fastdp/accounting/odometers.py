@@ -17,7 +17,10 @@ from fastdp._validate import Real, float_up
 from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import log_down, root_above, shortened_up
 from fastdp.accounting._record import Record
-from fastdp.accounting.events import Event, NeighboringRelation
+from fastdp.accounting.events import (
+    Event,
+    Relation,
+)
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["PureOdometer", "ZCDPOdometer"]
@@ -103,7 +106,7 @@ class ZCDPOdometer(Record[_Running]):
     """
 
     def __init__(
-        self, delta: Real, neighboring_relation: NeighboringRelation | None = None
+        self, delta: Real, neighboring_relation: Relation | None = None
     ) -> None:
         self._log_delta = log_down(_validate.open_unit("delta", delta))
         super().__init__(neighboring_relation)

@@ -32,7 +32,11 @@ from fastdp.accounting._renyi.search import (
 from fastdp.accounting._renyi.window import WindowReader
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
-from fastdp.accounting.events import Event, GaussianEvent, NeighboringRelation
+from fastdp.accounting.events import (
+    Event,
+    GaussianEvent,
+    Relation,
+)
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 #: Sums of rho are kept in units of 2^-1023.
@@ -390,7 +394,7 @@ class RDPAccountant(Accountant[_Sum]):
             logs = np.minimum(logs, simple)
         return np.array([exp_up(min(0.0, log)) for log in logs.tolist()])
 
-    def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
+    def __init__(self, neighboring_relation: Relation | None = None) -> None:
         super().__init__(neighboring_relation)
         self._reader = WindowReader()
 

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastdp.accounting import amplification
-from fastdp.accounting.events import Event, NeighboringRelation
+from fastdp.accounting.events import (
+    Event,
+    NeighboringRelation,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 
 #: Kinds by the names that files use, each with what makes the event.
@@ -90,7 +93,7 @@ def _value(name: str, value: object, annotation: object, number: Number) -> obje
         if not isinstance(value, list):
             raise DTypeError(f"{name} must be a list, got {type(value).__name__}")
         return tuple(number(name, one) for one in value)
-    if declared == "NeighboringRelation":
+    if declared == "Relation":
         members = NeighboringRelation.__members__
         if not isinstance(value, str) or value.upper() not in members:
             raise ParameterError(f"{name} must be one of {', '.join(members)}")

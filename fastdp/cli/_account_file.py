@@ -324,7 +324,7 @@ def _value(
             return tuple(number_of(name, v) for v in _list(name, value))
         case "Fraction":
             return number_of(name, value)
-        case "NeighboringRelation":
+        case "RelationField":
             return _relation({"neighboring_relation": value})
     return value
 

@@ -10,7 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from fastdp._validate import float_up
-from fastdp.accounting.events import Event, NeighboringRelation, relation_of
+from fastdp.accounting.events import (
+    Event,
+    NeighboringRelation,
+    relation_of,
+)
 from fastdp.accounting.events._base import as_json, event_of
 from fastdp.accounting.filters import (
     ApproximateFilter,

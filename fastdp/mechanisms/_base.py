@@ -12,7 +12,12 @@ import numpy as np
 from fastdp import _arrays, _core, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
-from fastdp.accounting.events import Event, NeighboringRelation, check_relation
+from fastdp.accounting.events import (
+    Event,
+    NeighboringRelation,
+    Relation,
+    as_relation,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -115,7 +120,7 @@ class Additive(Mechanism, Generic[Noise]):
     _step: Fraction  # unit of the noise: 1 for integers
 
     def _calibrated_for(
-        self, sensitivity: Real | None, relation: NeighboringRelation
+        self, sensitivity: Real | None, neighboring_relation: Relation
     ) -> list[tuple[str, Any]]:
         """Freeze what the noise was made for; return the arguments that say it."""
         exact = None
@@ -123,7 +128,7 @@ class Additive(Mechanism, Generic[Noise]):
         if sensitivity is not None:
             exact = _validate.positive("sensitivity", sensitivity)
             shown.append(("sensitivity", _validate.plain(exact)))
-        relation = check_relation(relation)
+        relation = as_relation(neighboring_relation)
         if relation is not ADD:
             shown.append(("neighboring_relation", relation))
         self._freeze(_sensitivity=exact, _relation=relation)
@@ -182,7 +187,7 @@ class Additive(Mechanism, Generic[Noise]):
         self,
         *,
         sensitivity: Real | None = None,
-        neighboring_relation: NeighboringRelation | None = None,
+        neighboring_relation: Relation | None = None,
     ) -> Noise:
         """Return the public facts of one release, for an accountant.
 
@@ -203,7 +208,7 @@ class Additive(Mechanism, Generic[Noise]):
         """
         relation = self._relation
         if neighboring_relation is not None:
-            relation = check_relation(neighboring_relation)
+            relation = as_relation(neighboring_relation)
         if sensitivity is not None:
             moved = _validate.positive("sensitivity", sensitivity)
         elif self._sensitivity is not None and relation is not self._relation:

@@ -14,6 +14,8 @@ from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     NeighboringRelation,
+    Relation,
+    as_relation,
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
@@ -125,7 +127,7 @@ class ClippedSum(Mechanism):
         blocks: int | None = None,
         constant: Real | None = None,
         rows_per_unit: int = 1,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> None:
         name, parameter = _one_noise(sigma, scale)
         shape = _check_shape(
@@ -154,7 +156,7 @@ class ClippedSum(Mechanism):
             "blocks": shape["blocks"],
             "constant": None if constant is None else _validate.plain(lead * step),
             "rows_per_unit": shape["rows_per_unit"],
-            "neighboring_relation": neighboring_relation,
+            "neighboring_relation": shape["neighboring_relation"],
         }
         unsaid: dict[str, Any] = {"changed": None, "blocks": None, "constant": None}
         unsaid.update(rows_per_unit=1, neighboring_relation=_A)
@@ -285,16 +287,16 @@ class ClippedSum(Mechanism):
         return (width,) if "blocks" not in said else (said["blocks"], width)
 
     def event(
-        self, *, neighboring_relation: NeighboringRelation | None = None
+        self, *, neighboring_relation: Relation | None = None
     ) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
         """Return the event of one release, in steps of the grid.
 
         `neighboring_relation` asks for another relation than the mechanism's own.
         """
         said = dict(self._arguments)
-        relation = neighboring_relation or said.get("neighboring_relation", _A)
-        if not isinstance(relation, NeighboringRelation):
-            raise DTypeError("neighboring_relation must be a NeighboringRelation")
+        relation = said.get("neighboring_relation", _A)
+        if neighboring_relation is not None:
+            relation = as_relation(neighboring_relation)
         gaussian = isinstance(self._noise, DiscreteGaussian)
         entry = self._limit**2 if gaussian and said["norm"] != 2 else self._limit
         kept = said.get("changed", said["dimension"]) if said["norm"] == "inf" else 1
@@ -516,16 +518,12 @@ def _check_shape(
     if blocks is not None:
         blocks = _validate.integer("blocks", blocks, 1, 2**32)
     rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
-    if not isinstance(neighboring_relation, NeighboringRelation):
-        raise DTypeError(
-            "neighboring_relation must be a NeighboringRelation, "
-            f"got {type(neighboring_relation).__name__}"
-        )
     return {
         "dimension": most,
         "changed": changed,
         "blocks": blocks,
         "rows_per_unit": rows,
+        "neighboring_relation": as_relation(neighboring_relation),
     }
 
 
@@ -578,7 +576,7 @@ def _moved(
     blocks: int | None = None,
     constant: Real | None = None,
     rows_per_unit: int = 1,
-    neighboring_relation: NeighboringRelation = _A,
+    neighboring_relation: Relation = _A,
 ) -> Fraction:
     """Return the (squared) sensitivity in the data's unit; integers have no more."""
     shape = _check_shape(
@@ -599,7 +597,7 @@ def _moved(
         squared=squared,
         blocks=blocks is not None,
         rows=shape["rows_per_unit"],
-        relation=neighboring_relation,
+        relation=shape["neighboring_relation"],
     )
 
 
@@ -633,11 +631,11 @@ def _coordinates(
     blocks: int | None = None,
     constant: Real | None = None,
     rows_per_unit: int = 1,
-    neighboring_relation: NeighboringRelation = _A,
+    neighboring_relation: Relation = _A,
     **_: Any,
 ) -> int:
     """Return the number of entries of the release that one individual can move."""
-    moved = int(rows_per_unit) * (2 if neighboring_relation is _R else 1)
+    moved = int(rows_per_unit) * (2 if as_relation(neighboring_relation) is _R else 1)
     return (int(dimension) + (constant is not None)) * min(moved, int(blocks or 1))
 
 

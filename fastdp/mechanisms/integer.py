@@ -15,6 +15,7 @@ from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     NeighboringRelation,
+    Relation,
     TruncatedDiscreteLaplaceEvent,
 )
 from fastdp.exceptions import ParameterError
@@ -148,7 +149,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         scale: Real,
         *,
         sensitivity: Real | None = None,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> None:
         refuse(unknown)
@@ -168,7 +169,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         epsilon: Real,
         *,
         sensitivity: Real,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteLaplace:
         """Return the mechanism with the least noise for pure `epsilon`.
@@ -196,7 +197,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         rho: Real,
         *,
         sensitivity: Real,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteLaplace:
         """Return the mechanism with the least noise for rho-zCDP; see `from_epsilon`.
@@ -274,7 +275,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         sigma: Real,
         *,
         sensitivity: Real | None = None,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> None:
         refuse(unknown)
@@ -294,7 +295,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         rho: Real,
         *,
         sensitivity: Real,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
@@ -320,7 +321,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         epsilon: Real,
         delta: Real,
         sensitivity: Real,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for (epsilon, delta).
@@ -406,7 +407,7 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
         *,
         bound: int,
         sensitivity: Real | None = None,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> None:
         refuse(unknown)
@@ -437,7 +438,7 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
         epsilon: Real,
         delta: Real,
         sensitivity: Real,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> TruncatedLaplace:
         """Return the mechanism for (epsilon, delta): the least bound whose tail fits.

@@ -18,11 +18,13 @@ from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     Event,
     NeighboringRelation,
+    Relation,
     SelfComposedEvent,
     TruncatedDiscreteLaplaceEvent,
+    as_relation,
     l2_sensitivity,
 )
-from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+from fastdp.exceptions import CalibrationError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import key_column
 from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
@@ -102,7 +104,7 @@ class KeySelection(Mechanism):
         epsilon: Real,
         delta: Real,
         keys_per_user: int,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> None:
         e = _validate.positive("epsilon", epsilon)
         d = _validate.open_unit("delta", delta)
@@ -130,7 +132,7 @@ class KeySelection(Mechanism):
         epsilon: Real,
         delta: Real,
         keys_per_user: int,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> KeySelection:
         """Return the mechanism whose selections cost (epsilon, delta) together.
 
@@ -278,7 +280,7 @@ class UnknownHistogram(Mechanism):
         threshold: int | None = None,
         keys_per_user: int,
         records_per_key: int = 1,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> None:
         keys, relation = _users(keys_per_user, neighboring_relation)
         records = _validate.integer("records_per_key", records_per_key, 1, 2**40)
@@ -323,7 +325,7 @@ class UnknownHistogram(Mechanism):
         delta: Real,
         keys_per_user: int,
         records_per_key: int = 1,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> UnknownHistogram:
         """Return the mechanism with truncated Laplace noise for (epsilon, delta).
 
@@ -355,7 +357,7 @@ class UnknownHistogram(Mechanism):
         delta: Real,
         keys_per_user: int,
         records_per_key: int = 1,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> UnknownHistogram:
         """Return the mechanism with Gaussian noise: rho-zCDP but for delta.
 
@@ -528,11 +530,7 @@ def _tail(sigma: Fraction, m: int) -> Fraction:
 
 
 def _users(keys: object, relation: object) -> tuple[int, NeighboringRelation]:
-    if not isinstance(relation, NeighboringRelation):
-        raise DTypeError(
-            "neighboring_relation must be a NeighboringRelation, "
-            f"got {type(relation).__name__}"
-        )
+    relation = as_relation(relation)
     return _validate.integer("keys_per_user", keys, 1, 2**40), relation
 
 

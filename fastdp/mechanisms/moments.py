@@ -17,6 +17,8 @@ from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     NeighboringRelation,
+    Relation,
+    as_relation,
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
@@ -104,7 +106,7 @@ class Moments(Mechanism):
         groups: int | None = None,
         groups_per_unit: int = 1,
         records_per_group: int = 1,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> None:
         if (sigma is None) == (scale is None):
             raise ParameterError("exactly one of sigma and scale must be given")
@@ -526,7 +528,7 @@ class _Shape:
         groups: int | None = None,
         groups_per_unit: int = 1,
         records_per_group: int = 1,
-        neighboring_relation: NeighboringRelation = _A,
+        neighboring_relation: Relation = _A,
     ) -> _Shape:
         # Python's ints: numpy's wrap around in the products below.
         moments = _validate.integer("moments", moments, 1, 2)
@@ -534,12 +536,8 @@ class _Shape:
             groups = _validate.integer("groups", groups, 1, 2**32)
         moved = _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
         records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
-        if not isinstance(neighboring_relation, NeighboringRelation):
-            raise DTypeError(
-                "neighboring_relation must be a NeighboringRelation, "
-                f"got {type(neighboring_relation).__name__}"
-            )
-        return cls(moments, groups, moved, records, neighboring_relation)
+        relation = as_relation(neighboring_relation)
+        return cls(moments, groups, moved, records, relation)
 
     def said(self) -> tuple[tuple[str, Any], ...]:
         """Return what differs from the defaults, by name."""

@@ -15,6 +15,7 @@ from fastdp.accounting.events import (
     NeighboringRelation,
     PermuteAndFlipEvent,
     PureDPEvent,
+    Relation,
 )
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms.selection import ADD, Selection, choice_of
@@ -85,7 +86,7 @@ class PermuteAndFlip(_Race):
         *,
         sensitivity: Real,
         monotonic: bool = False,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
     ) -> None:
         self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
 
@@ -175,7 +176,7 @@ class ReportNoisyMax(_Race):
         sensitivity: Real,
         noise: Literal["exponential", "laplace", "gumbel"] = "exponential",
         monotonic: bool = False,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
     ) -> None:
         if noise not in ("exponential", "laplace", "gumbel"):
             raise ParameterError(

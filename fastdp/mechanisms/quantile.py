@@ -26,8 +26,9 @@ from fastdp.accounting.events import (
     ExponentialMechanismEvent,
     NeighboringRelation,
     PureDPEvent,
+    Relation,
     SelfComposedEvent,
-    check_relation,
+    as_relation,
 )
 from fastdp.accounting.guarantees import event_delta, event_epsilon
 from fastdp.exceptions import DTypeError, ParameterError
@@ -128,12 +129,12 @@ class Quantiles(Mechanism):
         bounds: tuple[Real, Real],
         epsilon: Real,
         granularity: Real | None = None,
-        neighboring_relation: NeighboringRelation = _ADD,
+        neighboring_relation: Relation = _ADD,
     ) -> None:
         single = not isinstance(q, (tuple, list, np.ndarray)) or np.ndim(q) == 0
         given = [_target(one) for one in ([q] if single else _listed(q))]
         low, high = _check_bounds(bounds)
-        neighboring_relation = check_relation(neighboring_relation)
+        neighboring_relation = as_relation(neighboring_relation)
         total = _validate.positive("epsilon", epsilon)
         step = _step_of(low, high, granularity)
         shortened = [one.limit_denominator(DENOMINATOR) for one in given]
@@ -307,7 +308,7 @@ def quantiles(
     bounds: tuple[Real, Real],
     epsilon: Real,
     granularity: Real | None = None,
-    neighboring_relation: NeighboringRelation = _ADD,
+    neighboring_relation: Relation = _ADD,
     stream: Stream | None = None,
     workers: int = 1,
 ) -> Any:

@@ -11,7 +11,12 @@ import numpy as np
 from fastdp import _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
-from fastdp.accounting.events import Event, NeighboringRelation
+from fastdp.accounting.events import (
+    Event,
+    NeighboringRelation,
+    Relation,
+    as_relation,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._keys import key_column
 from fastdp.mechanisms.clipped_sum import ClippedSum
@@ -134,7 +139,7 @@ def sum(
     rho: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
-    neighboring_relation: NeighboringRelation = _A,
+    neighboring_relation: Relation = _A,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
@@ -173,7 +178,7 @@ def sum(
     1.0
     """
     low, high = check_bounds(bounds)
-    if neighboring_relation is _R:
+    if as_relation(neighboring_relation) is _R:
         found, unit = _moments(
             x, (low, high), 1, epsilon, rho, user, records_per_user, _R, level, stream
         )
@@ -206,7 +211,7 @@ def mean(
     rho: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
-    neighboring_relation: NeighboringRelation = _A,
+    neighboring_relation: Relation = _A,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
@@ -256,7 +261,7 @@ def variance(
     rho: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
-    neighboring_relation: NeighboringRelation = _A,
+    neighboring_relation: Relation = _A,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
@@ -445,12 +450,13 @@ def _moments(
     rho: Real | None,
     user: Any,
     records_per_user: int | None,
-    relation: NeighboringRelation,
+    neighboring_relation: Relation,
     level: float,
     stream: Stream | None,
 ) -> tuple[MomentsRelease, str]:
     name, budget = _budget(epsilon, rho)
     _validate.open_unit("level", level)
+    relation = as_relation(neighboring_relation)
     if relation is _R and user is not None:
         raise ParameterError(
             "neighboring_relation must be ADD_OR_REMOVE_ONE with user: the number of "

@@ -17,8 +17,9 @@ from fastdp.accounting.events import (
     Event,
     ExponentialMechanismEvent,
     NeighboringRelation,
+    Relation,
     SelfComposedEvent,
-    check_relation,
+    as_relation,
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
@@ -43,12 +44,12 @@ class Selection(Mechanism):
         epsilon: Real,
         sensitivity: Real,
         monotonic: bool,
-        relation: NeighboringRelation,
+        neighboring_relation: Relation,
         **more: Any,
     ) -> None:
         exact = _validate.positive("epsilon", epsilon)
         reach = _validate.positive("sensitivity", sensitivity)
-        relation = check_relation(relation)
+        relation = as_relation(neighboring_relation)
         if not isinstance(monotonic, (bool, np.bool_)):
             raise DTypeError(
                 f"monotonic must be a bool, got {type(monotonic).__name__}"
@@ -109,10 +110,10 @@ class Selection(Mechanism):
 
 
 def require_monotonic_relation(
-    monotonic: bool, relation: NeighboringRelation
+    monotonic: bool, neighboring_relation: Relation
 ) -> NeighboringRelation:
     """Return the relation, which must allow scores that all move the same way."""
-    relation = check_relation(relation)
+    relation = as_relation(neighboring_relation)
     if relation is not ADD and monotonic:
         raise ParameterError(
             "neighboring_relation must be ADD_OR_REMOVE_ONE with monotonic=True, "
@@ -179,7 +180,7 @@ class ExponentialMechanism(Selection):
         *,
         sensitivity: Real,
         monotonic: bool = False,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
     ) -> None:
         self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
         rate, fine = _selection.nearest(self._rate), _selection.fine(self._rate)

@@ -20,7 +20,11 @@ import numpy as np
 from fastdp import _arrays, _core, _laws, _validate, calibration
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
-from fastdp.accounting.events import NeighboringRelation, PureDPEvent
+from fastdp.accounting.events import (
+    NeighboringRelation,
+    PureDPEvent,
+    Relation,
+)
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.integer import DiscreteLaplace
@@ -159,7 +163,7 @@ class SparseVector(Mechanism):
         sensitivity: Real,
         answers: int = 1,
         monotonic: bool = False,
-        neighboring_relation: NeighboringRelation = ADD,
+        neighboring_relation: Relation = ADD,
         numeric_epsilon: Real | None = None,
         granularity: Real | None = None,
         stream: Stream | None = None,

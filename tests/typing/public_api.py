@@ -68,6 +68,20 @@ def local_mechanisms_have_their_types(labels: npt.NDArray[np.int64]) -> None:
     fastdp.HadamardResponse.from_epsilon(1)  # type: ignore[call-arg]
 
 
+def relations_are_taken_by_name(x: list[float]) -> None:
+    made = fastdp.DiscreteLaplace(2, neighboring_relation="replace_one")
+    assert_type(made.neighboring_relation, accounting.NeighboringRelation)
+    fastdp.Quantiles(0.5, bounds=(0, 1), epsilon=1, neighboring_relation="REPLACE_ONE")
+    fastdp.sum(x, bounds=(0, 1), epsilon=1, neighboring_relation="replace_one")
+    accounting.ZCDPFilter(1, neighboring_relation="replace_one")
+    event = accounting.PureDPEvent(Fraction(1), neighboring_relation="replace_one")
+    assert_type(event.neighboring_relation, accounting.NeighboringRelation)
+    relation: accounting.Relation = "replace_one"
+    made.event(sensitivity=1, neighboring_relation=relation)
+    fastdp.DiscreteLaplace(2, neighboring_relation="replace")  # type: ignore[arg-type]
+    accounting.ZCDPFilter(1, neighboring_relation="remove")  # type: ignore[arg-type]
+
+
 def selections_have_their_types(scores: npt.NDArray[np.float64]) -> None:
     choice = fastdp.ExponentialMechanism(
         1.0, sensitivity=Fraction(1, 2), monotonic=True

@@ -22,7 +22,12 @@ from typing import TypeVar
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting._numeric import shortened_up, sqrt_up
-from fastdp.accounting.events import GDPEvent, NeighboringRelation
+from fastdp.accounting.events import (
+    GDPEvent,
+    NeighboringRelation,
+    Relation,
+    as_relation,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = [
@@ -42,7 +47,7 @@ def contractive_iteration(
     contractions: Sequence[Real] | None = None,
     diameter: Real | None = None,
     last_iterate_only: bool,
-    neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
+    neighboring_relation: Relation = NeighboringRelation.REPLACE_ONE,
 ) -> GDPEvent:
     """Return the event of noisy contractive iterations with only the last released.
 
@@ -111,7 +116,7 @@ def contractive_iteration(
         )
     wide = None if diameter is None else _validate.positive("diameter", diameter)
     square = _least_square(s, [x * x for x in sd], c, wide)
-    return _gdp(square, neighboring_relation)
+    return _gdp(square, as_relation(neighboring_relation))
 
 
 def gradient_contraction(

@@ -15,9 +15,10 @@ from fastdp.accounting._pld.losses import Floats
 from fastdp.accounting.events import (
     NeighboringRelation,
     PrivacyLossEvent,
+    as_relation,
     privacy_loss_from_pmf,
 )
-from fastdp.accounting.events._base import VERSION
+from fastdp.accounting.events._base import ADD_ONE, VERSION, RelationField
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 _FORMAT = "fastdp privacy loss distribution"
@@ -124,7 +125,7 @@ class PrivacyLossDistribution:
     removal: GridLosses
     addition: GridLosses | None = None
     pessimistic: bool = True
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         interval = float(_validate.positive("interval", self.interval))
@@ -137,8 +138,8 @@ class PrivacyLossDistribution:
             raise DTypeError("addition must be GridLosses or None")
         if not isinstance(self.pessimistic, bool):
             raise DTypeError("pessimistic must be a bool")
-        if not isinstance(self.neighboring_relation, NeighboringRelation):
-            raise DTypeError("neighboring_relation must be a NeighboringRelation")
+        relation = as_relation(self.neighboring_relation)
+        object.__setattr__(self, "neighboring_relation", relation)
 
     def __repr__(self) -> str:
         kind = "pessimistic" if self.pessimistic else "optimistic"

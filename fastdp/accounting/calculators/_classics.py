@@ -15,6 +15,8 @@ from fastdp.accounting.events import (
     ExponentialMechanismEvent,
     LaplaceEvent,
     NeighboringRelation,
+    Relation,
+    as_relation,
 )
 from fastdp.exceptions import ParameterError
 
@@ -78,7 +80,7 @@ def propose_test_release(
     test_delta: Real,
     release_epsilon: Real,
     release_delta: Real = 0,
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> ProposeTestReleasePlan:
     """Return threshold and cost of propose-test-release.
 
@@ -133,7 +135,9 @@ def propose_test_release(
         raise ParameterError(f"test_delta must be < 1/2, got {test_delta!r}")
     e2, d2 = capped_epsilon(release_epsilon), below_one(release_delta)
     event = ApproximateDPEvent(
-        epsilon=e1 + e2, delta=max(d1, d2), neighboring_relation=neighboring_relation
+        epsilon=e1 + e2,
+        delta=max(d1, d2),
+        neighboring_relation=as_relation(neighboring_relation),
     )
     return ProposeTestReleasePlan(
         threshold=_rarely_reached(e1, d1), test_epsilon=e1, event=event
@@ -198,7 +202,7 @@ def subsample_and_aggregate(
     high: Real,
     epsilon: Real,
     copies: int = 1,
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     assignment: str | None = None,
 ) -> SubsampleAggregatePlan:
     """Return noise and cost of any statistic, computed on blocks and averaged.
@@ -249,6 +253,7 @@ def subsample_and_aggregate(
     if wide <= 0:
         raise ParameterError(f"low must be < high, got {low!r} and {high!r}")
     each = _validate.integer("copies", copies, 1, m)
+    neighboring_relation = as_relation(neighboring_relation)
     changed = min(m, each * parts_changed(assignment, neighboring_relation))
     size = changed * wide / m
     scale = size / _validate.positive("epsilon", epsilon)

@@ -17,7 +17,12 @@ import numpy.typing as npt
 
 from fastdp import _validate
 from fastdp._validate import Real
-from fastdp.accounting.events import GaussianEvent, NeighboringRelation
+from fastdp.accounting.events import (
+    GaussianEvent,
+    NeighboringRelation,
+    Relation,
+    as_relation,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = ["MatrixPlan", "matrix_mechanism", "participation_sensitivity"]
@@ -70,7 +75,7 @@ class MatrixPlan:
         self,
         sigma: Real,
         *,
-        neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_SPECIAL,
+        neighboring_relation: Relation = NeighboringRelation.REPLACE_SPECIAL,
     ) -> GaussianEvent:
         """Return the event of all prefix sums with noise of `sigma` on C x.
 
@@ -88,6 +93,7 @@ class MatrixPlan:
             sigma is out of its domain, or the relation is ADD_OR_REMOVE_ONE: to remove
             a record would shift all later steps.
         """
+        neighboring_relation = as_relation(neighboring_relation)
         if neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ParameterError(
                 "neighboring_relation must be REPLACE_SPECIAL or REPLACE_ONE: the "

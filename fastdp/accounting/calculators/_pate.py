@@ -17,6 +17,8 @@ from fastdp.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     NeighboringRelation,
+    Relation,
+    as_relation,
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
@@ -36,7 +38,7 @@ def pate(
     noise: str,
     width: Real,
     *,
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     assignment: str | None = None,
 ) -> Event:
     """Return the event of one noisy majority of teachers' votes, whatever the votes.
@@ -92,6 +94,7 @@ def pate(
     """
     _check_noise(noise)
     size = _validate.positive("width", width)
+    neighboring_relation = as_relation(neighboring_relation)
     votes = parts_changed(assignment, neighboring_relation)
     if noise == "gaussian":
         # two votes may move between the same two counts, by 2 each

@@ -10,8 +10,9 @@ from fastdp import _public
 from fastdp.accounting.events._base import (
     Event,
     NeighboringRelation,
+    Relation,
     as_event,
-    check_relation,
+    as_relation,
     relation_of,
 )
 from fastdp.accounting.events._choices import (
@@ -67,6 +68,7 @@ __all__ = [
     "PureDPEvent",
     "RDPEvent",
     "RandomizedResponseEvent",
+    "Relation",
     "SampledWithReplacementEvent",
     "SampledWithoutReplacementEvent",
     "SelfComposedEvent",
@@ -75,7 +77,7 @@ __all__ = [
     "TruncatedDiscreteLaplaceEvent",
     "ZCDPEvent",
     "as_event",
-    "check_relation",
+    "as_relation",
     "l2_sensitivity",
     "privacy_loss_from_pmf",
     "relation_of",

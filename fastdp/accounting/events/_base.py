@@ -10,7 +10,7 @@ import enum
 import json
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overload
 
 from fastdp import _validate
 from fastdp.exceptions import DTypeError, ParameterError
@@ -35,6 +35,40 @@ class NeighboringRelation(enum.Enum):
 
     def __repr__(self) -> str:
         return f"NeighboringRelation.{self.name}"
+
+
+#: A relation, or its name: what public functions take.
+Relation: TypeAlias = (
+    NeighboringRelation
+    | Literal[
+        "add_or_remove_one",
+        "replace_one",
+        "replace_special",
+        "ADD_OR_REMOVE_ONE",
+        "REPLACE_ONE",
+        "REPLACE_SPECIAL",
+    ]
+)
+
+if TYPE_CHECKING:
+
+    class RelationField:
+        """To checkers a field that takes a name and gives the relation."""
+
+        @overload
+        def __get__(self, event: None, kind: type) -> RelationField: ...
+        @overload
+        def __get__(self, event: object, kind: type) -> NeighboringRelation: ...
+        def __get__(self, event: Any, kind: Any) -> Any: ...
+        def __set__(self, event: object, value: Relation) -> None: ...
+
+else:
+    RelationField = NeighboringRelation
+
+
+#: Defaults of such fields.
+ADD_ONE = cast("RelationField", NeighboringRelation.ADD_OR_REMOVE_ONE)
+REPLACE_ONE = cast("RelationField", NeighboringRelation.REPLACE_ONE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +120,7 @@ class Event:
         """Make the named fields exact positive rationals; check the relation."""
         for name in positive:
             self._set(name, _validate.positive(name, getattr(self, name)))
-        relation = check_relation(getattr(self, "neighboring_relation", None))
+        relation = as_relation(getattr(self, "neighboring_relation", None))
         self._set("neighboring_relation", relation)
 
 
@@ -97,7 +131,7 @@ def relation_of(event: Event) -> NeighboringRelation:
     return relation
 
 
-def check_relation(value: object) -> NeighboringRelation:
+def as_relation(value: object) -> NeighboringRelation:
     """Return a neighboring relation, which may be given by its name in any case."""
     if isinstance(value, NeighboringRelation):
         return value
@@ -220,7 +254,7 @@ def _field(value: object, kind: object) -> object:
             return tuple(rational(part) for part in _list(value))
         case "Fraction":
             return rational(value)
-        case "NeighboringRelation":
+        case "RelationField":
             if str(value) not in NeighboringRelation.__members__:
                 raise ParameterError(
                     "neighboring_relation must be one of "

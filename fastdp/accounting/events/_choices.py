@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
-from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.accounting.events._base import (
+    ADD_ONE,
+    REPLACE_ONE,
+    Event,
+    RelationField,
+)
 from fastdp.exceptions import ParameterError
 
 
@@ -34,7 +39,7 @@ class RandomizedResponseEvent(Event):
 
     p: Fraction
     q: Fraction
-    neighboring_relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+    neighboring_relation: RelationField = REPLACE_ONE
 
     def __post_init__(self) -> None:
         self._check("p", "q")
@@ -72,7 +77,7 @@ class ExponentialMechanismEvent(Event):
 
     epsilon: Fraction
     _: KW_ONLY
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("epsilon")
@@ -99,7 +104,7 @@ class PermuteAndFlipEvent(Event):
 
     epsilon: Fraction
     _: KW_ONLY
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("epsilon")

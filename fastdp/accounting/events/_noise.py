@@ -11,7 +11,11 @@ from fractions import Fraction
 
 from fastdp import _validate
 from fastdp.accounting._numeric import sqrt_up
-from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.accounting.events._base import (
+    ADD_ONE,
+    Event,
+    RelationField,
+)
 
 
 def l2_sensitivity(square: _validate.Real) -> Fraction:
@@ -54,7 +58,7 @@ class LaplaceEvent(Event):
 
     sensitivity: Fraction
     scale: Fraction
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "scale")
@@ -81,7 +85,7 @@ class DiscreteLaplaceEvent(Event):
 
     sensitivity: Fraction
     scale: Fraction
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "scale")
@@ -111,7 +115,7 @@ class TruncatedDiscreteLaplaceEvent(Event):
     sensitivity: Fraction
     scale: Fraction
     bound: int
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "scale")
@@ -142,7 +146,7 @@ class GaussianEvent(Event):
 
     sensitivity: Fraction
     sigma: Fraction
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "sigma")
@@ -173,7 +177,7 @@ class DiscreteGaussianEvent(Event):
     sensitivity: Fraction
     sigma: Fraction
     coordinates: int | None = None
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "sigma")

@@ -13,7 +13,13 @@ import numpy.typing as npt
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting._numeric import log_fraction
-from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.accounting.events._base import (
+    ADD_ONE,
+    Event,
+    NeighboringRelation,
+    Relation,
+    RelationField,
+)
 from fastdp.accounting.events._stated import increasing, rationals
 from fastdp.exceptions import DTypeError, ParameterError
 
@@ -85,7 +91,7 @@ class PrivacyLossEvent(Event):
     probabilities: tuple[Fraction, ...]
     addition_losses: tuple[Fraction, ...] = ()
     addition_probabilities: tuple[Fraction, ...] = ()
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
@@ -153,7 +159,7 @@ def privacy_loss_from_pmf(
     lower_index: int = 0,
     infinity_mass: Real = 0,
     addition: PrivacyLossEvent | None = None,
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> PrivacyLossEvent:
     """Return the event of probabilities on a grid of losses.
 

@@ -8,7 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
 from fastdp import _validate
-from fastdp.accounting.events._base import Event, NeighboringRelation
+from fastdp.accounting.events._base import (
+    ADD_ONE,
+    Event,
+    RelationField,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 
 
@@ -31,7 +35,7 @@ class PureDPEvent(Event):
 
     epsilon: Fraction
     _: KW_ONLY
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
@@ -59,7 +63,7 @@ class ApproximateDPEvent(Event):
 
     epsilon: Fraction
     delta: Fraction
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
@@ -94,7 +98,7 @@ class ZCDPEvent(Event):
     rho: Fraction
     _: KW_ONLY
     xi: Fraction = Fraction(0)
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
@@ -123,7 +127,7 @@ class TCDPEvent(Event):
 
     rho: Fraction
     omega: Fraction
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check("omega")
@@ -155,7 +159,7 @@ class RDPEvent(Event):
 
     orders: tuple[Fraction, ...]
     epsilons: tuple[Fraction, ...]
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
@@ -187,7 +191,7 @@ class GDPEvent(Event):
 
     mu: Fraction
     _: KW_ONLY
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
@@ -218,7 +222,7 @@ class TradeOffEvent(Event):
 
     false_positive_rates: tuple[Fraction, ...]
     false_negative_rates: tuple[Fraction, ...]
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
         self._check()
