@@ -26,7 +26,7 @@ from fastdp.accounting import (
 from fastdp.accounting._atoms import law as laws
 from fastdp.accounting._atoms import plan
 from fastdp.accounting._atoms.bounds import epsilon_bounds, log_delta_bounds
-from fastdp.accounting._atoms.law import Law, convolve, law_of_cells, read, sums
+from fastdp.accounting._atoms.law import Law, Reading, convolve, law_of_cells, sums
 
 REPLACE = NeighboringRelation.REPLACE_ONE
 
@@ -81,7 +81,7 @@ def broken_invariants(seed):
             bad.add("order of losses")
         for epsilon in rng.uniform(loss.min(), loss.max(), 20):
             truth = exact_delta(loss, mass, epsilon)
-            value = float(read([found], np.array([epsilon]), upper)[0])
+            value = float(Reading([found], upper).at(np.array([epsilon]))[0])
             if upper and value < truth * (1 - 1e-13):
                 bad.add("below the truth")
             if not upper and value > truth * (1 + 1e-13):
@@ -102,12 +102,14 @@ def test_a_sum_of_two_laws_is_read_without_forming_it():
         for epsilon in rng.uniform(loss.min(), loss.max(), 10):
             place = np.array([epsilon])
             truth = exact_delta(loss, mass, epsilon)
-            high, low = (float(read([a, b], place, up)[0]) for up in (True, False))
+            high, low = (
+                float(Reading([a, b], up).at(place)[0]) for up in (True, False)
+            )
             assert low <= truth * (1 + 1e-13)
             assert high >= truth * (1 - 1e-13)
             assert high - low <= 1e-9 * high + 1e-300
             above, below = (
-                float(read([one], place, up)[0])
+                float(Reading([one], up).at(place)[0])
                 for one, up in zip(listed, (True, False), strict=True)
             )
             assert below <= truth * (1 + 1e-13) <= above * (1 + 2e-13)
@@ -121,7 +123,7 @@ def test_small_losses_keep_their_digits_beside_large_ones():
         near = found.loss[np.abs(found.loss) < 1e-12]
         assert near.size >= 2
         loss, mass = exact_sums(a, a)
-        value = float(read([found], np.array([1e-14]), upper)[0])
+        value = float(Reading([found], upper).at(np.array([1e-14]))[0])
         truth = exact_delta(loss, mass, 1e-14)
         assert value == pytest.approx(truth, rel=0.2)
 
@@ -130,7 +132,7 @@ def test_lost_mass_adds_up_and_lower_laws_lose_nothing():
     a = Law(np.array([0.0, 1.0]), np.array([0.5, 0.5]), 1e-20)
     found = convolve(a, a, np.array([0.0, 1.0, 2.0]), True)
     assert 2e-20 <= found.lost <= 2.001e-20
-    assert float(read([found], np.array([5.0]), True)[0]) >= 2e-20
+    assert float(Reading([found], True).at(np.array([5.0]))[0]) >= 2e-20
     assert convolve(a, a, np.array([0.0, 1.0, 2.0]), False).lost == 0
 
 
@@ -198,7 +200,7 @@ def test_a_payoff_that_is_a_step_is_seen(monkeypatch):
     rng, a, b, loss, mass, _ = random_sum(3)
     monkeypatch.setattr(laws.np, "expm1", lambda x: -1.0 * (np.asarray(x) < 0))
     epsilon = float(np.median(loss))
-    found = float(read([a, b], np.array([epsilon]), False)[0])
+    found = float(Reading([a, b], False).at(np.array([epsilon]))[0])
     monkeypatch.undo()
     assert found > exact_delta(loss, mass, epsilon) * (1 + 1e-9)
     assert rng

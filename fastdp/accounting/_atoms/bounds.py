@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastdp.accounting._atoms.law import Floats, Law, read
+from fastdp.accounting._atoms.law import Floats, Law, Reading
 from fastdp.accounting._atoms.plan import Leaf, Plan
 from fastdp.accounting._bounds import Bracket
 
@@ -34,18 +34,23 @@ class Wanted(NamedTuple):
 BOTH = Wanted(True, True)
 
 
-def _log_deltas(laws: list[Law], epsilons: Floats, upper: bool) -> Floats:
-    """Return bounds of ln delta."""
-    found = read(laws, epsilons, upper)
-    sign = 1.0 if upper else -1.0
-    with np.errstate(divide="ignore"):
-        level = np.log(found)
-    moved = level + sign * 1e-15 * (1 + np.abs(level))
-    return np.minimum(np.where(found > 0, moved, -np.inf), 0.0)
+def _log_deltas(laws: list[Law], upper: bool) -> Callable[[Floats], Floats]:
+    """Return what bounds ln delta at epsilons."""
+    reading, sign = Reading(laws, upper), 1.0 if upper else -1.0
+
+    def at(epsilons: Floats) -> Floats:
+        found = reading.at(epsilons)
+        with np.errstate(divide="ignore"):
+            level = np.log(found)
+        moved = level + sign * 1e-15 * (1 + np.abs(level))
+        return np.minimum(np.where(found > 0, moved, -np.inf), 0.0)
+
+    return at
 
 
 def _one(laws: list[Law], upper: bool) -> Callable[[float], float]:
-    return lambda epsilon: float(_log_deltas(laws, np.array([epsilon]), upper)[0])
+    reading = _log_deltas(laws, upper)
+    return lambda epsilon: float(reading(np.array([epsilon]))[0])
 
 
 def epsilon_bounds(
@@ -93,8 +98,8 @@ def log_delta_bounds(
     leaves, counts = [leaf for leaf, _ in steps], [n for _, n in steps]
     middle = float(epsilons[epsilons.size // 2])
     plan = Plan(leaves, counts, None, middle, effort)
-    low = _log_deltas(plan.laws(False), epsilons, False)
-    high = _log_deltas(plan.laws(True), epsilons, True)
+    low = _log_deltas(plan.laws(False), False)(epsilons)
+    high = _log_deltas(plan.laws(True), True)(epsilons)
     return [
         Bracket(a, (a + b) / 2 if a > -math.inf else b, max(a, b), "atoms")
         for a, b in zip(low.tolist(), high.tolist(), strict=True)

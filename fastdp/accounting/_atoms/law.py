@@ -10,6 +10,7 @@ laws and down in lower ones; those of masses are counted (theorem 18).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,8 +110,12 @@ def convolve(a: Law, b: Law, edges: Floats, upper: bool) -> Law:
     step = max(1, TABLE // columns.size)
     for i in range(0, rows.size, step):
         part = slice(i, i + step)
-        sums = (rows[part, None] + columns).ravel()
-        mass = (a.mass[part, None] * b.mass).ravel()
+        rest = slice(i if b is a else 0, None)  # of a square, each pair once
+        sums = (rows[part, None] + columns[rest]).ravel()
+        table = a.mass[part, None] * b.mass[rest]
+        if b is a:
+            table = np.triu(table, 1) * 2 + np.eye(*table.shape) * table
+        mass = table.ravel()
         cell = np.searchsorted(edges, sums, side="right") - 1
         np.minimum(cell, cells - 1, out=cell)
         p += totals(cell, mass, cells)
@@ -182,35 +187,80 @@ def _apart(edges: Floats) -> Floats:
     return found
 
 
-def read(laws: list[Law], epsilons: Floats, upper: bool) -> Floats:
-    """Return a bound of delta of the sum of one or two laws, which is never formed.
+class Reading:
+    """A bound of delta of the sum of one or two laws, which is never formed.
 
-    delta(epsilon) = sum over the losses of one of mass delta_other(epsilon - loss): a
-    sum of positive terms.
+    delta(epsilon) = sum over the losses of one of mass delta_other(epsilon - loss), and
+    delta_other is read off sums from the upper end: with
+
+        A_j = sum over i >= j of m_i,  D_j = sum over i >= j of m_i (1 - e^(l_j - l_i))
+
+    and the first l_j > x, g = l_j - x, it is (1 - e^-g) A_j + e^-g D_j. All terms are
+    positive (theorem 18).
+
+    Parameters
+    ----------
+    laws : list of Law
+        One or two.
+    upper : bool
+        Whether the laws are upper ones.
     """
-    sign = 1 if upper else -1
-    places = epsilons - sign * 4 * U * np.abs(epsilons)
-    b = laws[-1]
-    columns = b.nudged(sign, 4)
-    if len(laws) == 1:
-        rows, mass = np.zeros(1), np.ones(1)
-    else:
-        rows, mass = laws[0].nudged(sign, 4), laws[0].mass
-    result = np.empty(places.size)
-    step = max(1, TABLE // columns.size)
-    for i, place in enumerate(places.tolist()):
-        total = 0.0
-        live = columns[-1] > place - rows
-        gaps, weight = place - rows[live], mass[live]
-        for j in range(0, gaps.size, step):
-            inner = np.minimum(gaps[j : j + step, None] - columns, 0.0)
-            total -= float(weight[j : j + step] @ (np.expm1(inner) @ b.mass))
-        result[i] = total
-    error = (rows.size + columns.size + 60) * U
-    for law in laws:
-        error += law.error * (1 + error)
-    if not upper:
-        return np.maximum(result * (1 - error) - rows.size * columns.size * _LEAST, 0.0)
-    lost = sum(law.lost for law in laws) * (1 + 8 * U)
-    least = rows.size * columns.size * _LEAST
-    return np.minimum(result * (1 + error * (1 + error)) + lost + least, 1.0)
+
+    def __init__(self, laws: list[Law], upper: bool) -> None:
+        self._sign = 1 if upper else -1
+        few, many = sorted([_NOTHING, *laws][-2:], key=lambda law: law.loss.size)
+        self._rows, self._mass = few.nudged(self._sign, 4), few.mass
+        self._columns = many.nudged(self._sign, 4)
+        self._above, self._gain, depth = _sums_from_above(self._columns, many.mass)
+        error = (8 * depth + few.loss.size + 60) * U
+        for law in laws:
+            error += law.error * (1 + error)
+        self._error = error
+        self._least = few.loss.size * many.loss.size * _LEAST
+        self._lost = sum(law.lost for law in laws) * (1 + 8 * U)
+
+    def at(self, epsilons: Floats) -> Floats:
+        """Return the bound at each epsilon."""
+        found = np.empty(epsilons.size)
+        places = epsilons - self._sign * 4 * U * np.abs(epsilons)
+        for i, place in enumerate(places.tolist()):
+            x = place - self._rows
+            j = np.searchsorted(self._columns[:-1], x, side="right")
+            gap = np.maximum(self._columns[j] - x, 0.0)
+            each = -np.expm1(-gap) * self._above[j] + np.exp(-gap) * self._gain[j]
+            found[i] = self._mass @ each
+        if self._sign < 0:
+            return np.maximum(found * (1 - self._error) - self._least, 0.0)
+        error = self._error * (1 + self._error)
+        return np.minimum(found * (1 + error) + self._lost + self._least, 1.0)
+
+
+#: The law of what is 0.
+_NOTHING = Law(np.zeros(1), np.ones(1))
+
+
+def _sums_from_above(loss: Floats, mass: Floats) -> tuple[Floats, Floats, int]:
+    """Return A and D at every loss, and how many roundings follow each other.
+
+    D_j = (1 - e^-d) A_(j + 1) + e^-d D_(j + 1), d = l_(j + 1) - l_j: first within
+    blocks, then from block to block.
+    """
+    length = math.isqrt(loss.size - 1) + 1
+    count = -(-loss.size // length)
+    place, block = np.full((count, length), loss[-1]), np.zeros((count, length))
+    place.ravel()[: loss.size] = loss
+    block.ravel()[: loss.size] = mass
+    above, gain = np.empty_like(block), np.zeros_like(block)
+    above[:, -1] = block[:, -1]
+    gap = place[:, 1:] - place[:, :-1]
+    part, rest = -np.expm1(-gap), np.exp(-gap)
+    for k in range(length - 2, -1, -1):
+        gain[:, k] = part[:, k] * above[:, k + 1] + rest[:, k] * gain[:, k + 1]
+        above[:, k] = block[:, k] + above[:, k + 1]
+    gap = place[1:, :1] - place[:-1]
+    part, rest = -np.expm1(-gap), np.exp(-gap)
+    for b in range(count - 2, -1, -1):
+        gain[b] += part[b] * above[b + 1, 0] + rest[b] * gain[b + 1, 0]
+        above[b] += above[b + 1, 0]
+    size = loss.size
+    return above.ravel()[:size], gain.ravel()[:size], length + count

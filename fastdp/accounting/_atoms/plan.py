@@ -18,9 +18,9 @@ import numpy as np
 from fastdp.accounting._atoms.law import (
     Floats,
     Law,
+    Reading,
     convolve,
     law_of_cells,
-    read,
     sums,
     totals,
 )
@@ -146,7 +146,7 @@ class Plan:
         if log_delta is not None:
             return crossing(roots, log_delta), log_delta
         assert epsilon is not None
-        found = float(read(roots, np.array([epsilon]), False)[0])
+        found = float(Reading(roots, False).at(np.array([epsilon]))[0])
         return epsilon, max(math.log(found) if found > 0 else -700.0, -700.0)
 
     def moved(self, epsilon: float) -> None:
@@ -203,9 +203,10 @@ class Plan:
         cost = [np.zeros(law.loss.size) for law in values]
         if len(self._chain.roots) == 2:
             i, j = self._chain.roots
+            both = Reading([values[i], values[j]], False)
             for far, weight in _FARTHER:
                 e = self.epsilon * far
-                here = read([values[i], values[j]], np.array([e]), False)[0]
+                here = both.at(np.array([e]))[0]
                 share = weight / max(float(here), 1e-290)
                 cost[i] += share * density(values[j], e - values[i].loss)
                 cost[j] += share * density(values[i], e - values[j].loss)
@@ -323,9 +324,10 @@ def density(law: Law, x: Floats) -> Floats:
 
 def crossing(laws: list[Law], log_delta: float) -> float:
     """Return about the epsilon >= 0 where ln delta of the laws is this."""
+    reading = Reading(laws, False)
 
     def value(epsilon: float) -> float:
-        found = float(read(laws, np.array([epsilon]), False)[0])
+        found = float(reading.at(np.array([epsilon]))[0])
         return math.log(found) if found > 0 else -math.inf
 
     low, high = 0.0, 1.0
