@@ -14,7 +14,7 @@ themselves: RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse,
 ShuffledResponse, best_frequency_oracle. What releases cost together:
 `fastdp.accounting`. Pictures: `fastdp.plot`. The laws alone:
 `fastdp.distributions`, and draws from them: `fastdp.random`. A durable budget:
-`fastdp.ledger`.
+`fastdp.ledger`. Frames of any library: `fastdp.frames`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         calibration as calibration,
         distributions as distributions,
         exceptions as exceptions,
+        frames as frames,
         ledger as ledger,
         mechanisms as mechanisms,
         plot as plot,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = (
         *("accounting", "calibration", "distributions", "exceptions"),
-        *("ledger", "mechanisms", "plot", "random"),
+        *("frames", "ledger", "mechanisms", "plot", "random"),
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
 

@@ -63,7 +63,7 @@ def column(
     else:
         kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
     if kind not in _DTYPES:
-        raise DTypeError(f"{name} must be {RULE}; {_named(kind)}")
+        raise DTypeError(f"{name} must be {RULE}; {_named(kind, null)}")
     dtype = _DTYPES[kind]
     if len(chunks) == 1:
         return _values(chunks[0], dtype, null, wide)
@@ -76,11 +76,23 @@ def column(
 RULE = "one column of integers, floats or bools"
 
 
-def _named(kind: bytes | None) -> str:
+def line_for_table(null: float) -> str:
+    """Return what to write instead of handing over a table: of categories, or not."""
+    line = (
+        'frames.randomize(frame, {"column": m})'
+        if null < 0
+        else 'frames.release(frame, {"column": m}, keys="key", ledger=None)'
+    )
+    return f"this is a table: select a column, or write fastdp.{line}"
+
+
+def _named(kind: bytes | None, null: float) -> str:
     if kind is None:
         return "it cannot be read"  # the producer's own message may hold data
+    if kind == b"+s":
+        return line_for_table(null)
     if kind.startswith(b"+"):
-        return "this is a table, or a column of lists"
+        return "this is a column of lists"
     if kind == b"dictionary":
         return "this one is encoded by a dictionary"
     return f"this one has the Arrow format {kind.decode()!r}"

@@ -1199,7 +1199,10 @@ def arrow_format(schema):
 
 
 def arrow_chunks(stream):
-    """Return the format and the chunks of a stream's capsule, (None, []) if it fails."""
+    """Return the format and the chunks of a stream's capsule, (None, []) if it fails.
+
+    What is nested (a table, lists) is not read.
+    """
     cdef fdp_arrow_stream *c = <fdp_arrow_stream *> PyCapsule_GetPointer(
         stream, "arrow_array_stream")
     cdef fdp_arrow_schema schema
@@ -1209,6 +1212,8 @@ def arrow_chunks(stream):
         return None, []
     kind = _format(&schema)
     schema.release(&schema)
+    if kind.startswith(b"+"):
+        return kind, []
     while True:
         chunk = ArrowChunk()
         if c.get_next(c, &chunk.c) != 0:

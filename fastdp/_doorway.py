@@ -43,6 +43,7 @@ def is_data(x: object) -> bool:
         isinstance(x, (list, tuple))
         or _arrow.is_column(x)
         or _of(x, "pandas", "Series", "Index", "DataFrame")
+        or _of(x, "polars", "LazyFrame")
     )
 
 
@@ -73,10 +74,10 @@ def enter(
         return _listed(name, x, real, truth), leave
     if _of(x, "pandas", "Series", "Index"):
         return _from_pandas(name, x, null), _to_pandas(x)
-    if _of(x, "pandas", "DataFrame") or not _arrow.is_column(x):
-        raise DTypeError(
-            f"{name} must be one column, got {type(x).__name__}: select a column"
-        )
+    if _of(x, "polars", "LazyFrame"):
+        raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
+    if _of(x, "pandas", "DataFrame"):
+        raise DTypeError(f"{name} must be {_arrow.RULE}; {_arrow.line_for_table(null)}")
     # Of categories a null is -1, which unsigned integers and bools do not hold.
     wide = np.int64 if null < 0 and not real else None
     return _arrow.column(name, x, null, wide), _to_kind(x)

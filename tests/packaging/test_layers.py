@@ -109,6 +109,7 @@ MAY_IMPORT = {
     },
     "plot": _FLOOR | {"accounting"},
     "ledger": _FLOOR | {"fastdp", "accounting", "mechanisms"},
+    "frames": _FLOOR | {"_doorway", "_stream", "ledger", "mechanisms"},
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
 }
 

@@ -133,7 +133,7 @@ RUNS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
 REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "a table": (
         lambda: laplace.release(pd.DataFrame({"n": COUNTS})),
-        "one column, got DataFrame: select a column",
+        "one column .*: select a column, or write fastdp.frames.release",
     ),
     "floats for integers": (
         lambda: laplace.release([1.0, 2.5]),

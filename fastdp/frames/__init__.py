@@ -1,0 +1,16 @@
+"""Frames of any library: one line, evaluated once.
+
+Noise in a lazy plan is drawn again whenever an engine evaluates the plan again. The
+functions here read a frame once, draw at once, and hand back constants. They take what
+speaks the stream protocol of Arrow: pyarrow, pandas, polars, DuckDB. docs/frames.md
+shows the danger and the line to write.
+"""
+
+from __future__ import annotations
+
+from fastdp import _public
+from fastdp.frames._release import batches, randomize, release, tally
+
+__all__ = ["batches", "randomize", "release", "tally"]
+
+_public.show(globals())

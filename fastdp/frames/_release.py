@@ -1,0 +1,349 @@
+"""Noise on the columns of a frame, drawn at once; reports of its rows, and tallies."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fastdp import _doorway
+from fastdp._stream import Stream, check_stream
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.frames import _tables
+from fastdp.ledger import Answer, Ledger
+from fastdp.mechanisms._base import Additive
+from fastdp.mechanisms.local._base import FrequencyOracle
+from fastdp.mechanisms.local.aggregation import Aggregator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def release(
+    frame: Any,
+    columns: Mapping[str, Additive[Any]],
+    *,
+    keys: str | Iterable[str],
+    ledger: Ledger | None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    source: str | None = None,
+    stream: Stream | None = None,
+) -> Any:
+    """Return a frame of aggregates with noise, drawn once: constants, not a plan.
+
+    Parameters
+    ----------
+    frame : pyarrow Table, pandas or polars DataFrame, DuckDB relation, or a stream
+        One row a key. Whatever offers ``__arrow_c_stream__``; it is read once. Not a
+        LazyFrame: collect it first.
+    columns : dict of str to mechanism
+        The columns to release, each with its noise: `DiscreteLaplace`,
+        `DiscreteGaussian`, `TruncatedLaplace`, `Laplace` or `Gaussian` with the
+        sensitivity of the whole column. A null counts as 0; sums of 128 bits saturate
+        to 64.
+    keys : str or iterable of str
+        Columns (or index levels of pandas) that name the rows: integers, text, bools,
+        dates or decimals. They are public, and so is the number of rows: list all
+        keys that there can be, not those that occur. `aggregate` selects keys.
+    ledger : Ledger or None
+        Where the answer is charged and stored: whoever asks again by the label gets
+        the same frame. None must be written out: nothing is then charged or
+        remembered, and a second call, as by a retry, is a second release.
+    label, budgets, source
+        With a ledger, as for `Ledger.table`.
+    stream : Stream, optional
+        Without a ledger: None draws fresh randomness; for tests
+        `fastdp.testing.FixedStream`.
+
+    Returns
+    -------
+    frame
+        Of the kind of `frame` (another library's: a pyarrow Table), in memory: keys,
+        and the named columns with noise, sorted by key. Arrow tables hold the ledger's
+        receipts in their metadata, pandas frames in ``attrs``. A DuckDB relation
+        stands on a table in memory.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        No frame, a column that is not there or of a wrong type, keys that name a row
+        twice, a mechanism without its sensitivity. Never for a value.
+    BudgetExceededError, LabelConflictError, LedgerError
+        As for `Ledger.table`.
+    FastDPError
+        pyarrow is missing.
+
+    Privacy
+    -------
+    The columns' events composed, under their neighboring relation. Only keys and named
+    columns are in the result. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp, pyarrow
+    >>> counts = pyarrow.table({"clinic": ["b", "a"], "visits": [961, 1304]})
+    >>> m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+    >>> table = fastdp.frames.release(
+    ...     counts, {"visits": m}, keys="clinic", ledger=None
+    ... )
+    >>> table["clinic"].to_pylist()
+    ['a', 'b']
+    """
+    check_stream(stream)
+    laws = _checked(columns, Additive, "randomize reports by frames.randomize")
+    names = _tables.columns_of("keys", keys)
+    if not names or not laws:
+        raise ParameterError("keys and columns must each name one column or more")
+    for name, m in laws.items():
+        if name in names:
+            raise ParameterError(f"columns and keys must differ, got {name!r} in both")
+        m.event()  # one without its sensitivity is refused, before the frame is read
+    _check_ledger(ledger, label, budgets, source, stream)
+    table = _tables.in_order(_tables.read("frame", frame, [*names, *laws]), names)
+    cells = {
+        name: (m, _doorway.enter(name, _tables.numbers(table.column(name)))[0])
+        for name, m in laws.items()
+    }
+    shown = table.select(list(names))
+    if ledger is None:
+        noisy = {name: m.release(x, stream=stream) for name, (m, x) in cells.items()}
+        return _tables.leave(frame, _joined(shown, noisy))
+    answer = ledger.table(
+        cells,
+        keys={name: _tables.packed(shown.column(name)) for name in names},
+        label=label or "",
+        budgets=budgets or (),
+        source=source,
+    )
+    return _tables.leave(frame, _stored(shown.schema, answer))
+
+
+def randomize(
+    frame: Any, columns: Mapping[str, FrequencyOracle], *, stream: Stream | None = None
+) -> Any:
+    """Return a frame whose named columns are reports, drawn now, row by row.
+
+    Parameters
+    ----------
+    frame : pyarrow Table, pandas or polars DataFrame, DuckDB relation, or a stream
+        As in `release`.
+    columns : dict of str to local randomizer
+        `RandomizedResponse`, or another whose report is one number; nulls count as a
+        value outside the categories.
+    stream : Stream, optional
+        None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
+
+    Returns
+    -------
+    frame
+        Of the kind of `frame`, as in `release`; the other columns stay as they are.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As in `release`, or a randomizer whose reports are no single numbers.
+    FastDPError
+        pyarrow is missing.
+
+    Privacy
+    -------
+    Local: that of each mechanism's `event()` for its column, the values of one row
+    being neighbors whatever they are. **All other columns stay in the clear.** Drawn
+    by whoever holds the frame, it protects against those who read the reports, not
+    against the holder. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp, pyarrow
+    >>> rr = fastdp.RandomizedResponse.from_epsilon(1, categories=3)
+    >>> table = pyarrow.table({"browser": [0, 2, 1, 1]})
+    >>> reports = fastdp.frames.randomize(table, {"browser": rr})
+    >>> fastdp.frames.tally(reports, rr, column="browser").users
+    4
+    """
+    check_stream(stream)
+    laws = _checked_randomizers(columns)
+    _tables.arrow()
+    _tables.check_frame("frame", frame)
+    if _tables.is_of(frame, "pandas", "DataFrame"):
+        _tables.require_columns("frame", list(frame.columns), laws)
+        drawn = {
+            name: m.release(frame[name], stream=stream) for name, m in laws.items()
+        }
+        return frame.assign(**drawn)
+    if _tables.is_of(frame, "polars", "DataFrame"):
+        _tables.require_columns("frame", frame.columns, laws)
+        return frame.with_columns(
+            [m.release(frame[name], stream=stream) for name, m in laws.items()]
+        )
+    with _tables.constant_messages("frame"):
+        table = _tables.arrow().table(frame)
+    return _tables.leave(frame, _randomized(table, laws, stream))
+
+
+def batches(
+    mechanism: FrequencyOracle, column: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function of record batches that randomizes a column of each.
+
+    For what streams: it takes an iterable of record batches and yields one for each,
+    as engines' `mapInArrow` and readers want it. It can be pickled. **An engine that
+    evaluates its plan again draws again**: write what comes out before it is read.
+
+    Parameters
+    ----------
+    mechanism : local randomizer
+        As in `randomize`.
+    column : str
+        The column.
+
+    Raises
+    ------
+    DTypeError, ParameterError, FastDPError
+        As in `randomize`; what the batches lack, when they come.
+
+    Privacy
+    -------
+    As in `randomize`, for each time that a batch goes through. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp, pyarrow
+    >>> rr = fastdp.RandomizedResponse.from_epsilon(1, categories=3)
+    >>> batch = pyarrow.record_batch({"browser": [0, 2, 1]})
+    >>> [b.num_rows for b in fastdp.frames.batches(rr, "browser")([batch, batch])]
+    [3, 3]
+    """
+    laws = _checked_randomizers({column: mechanism})
+    _tables.arrow()
+    return functools.partial(_each, laws)
+
+
+def tally(source: Any, mechanism: FrequencyOracle, *, column: str) -> Aggregator:
+    """Return the tally of a column of reports; tallies of parts merge.
+
+    Parameters
+    ----------
+    source : frame, or iterable of frames or record batches
+        Reports, as `randomize` and `batches` give them; an iterable is read once.
+    mechanism : local randomizer
+        What made the reports.
+    column : str
+        Where they are.
+
+    Returns
+    -------
+    Aggregator
+        Of the mechanism: `merge` adds another, `estimate()` reads it.
+
+    Raises
+    ------
+    DTypeError, ParameterError, FastDPError
+        As in `randomize`, or the column is not of reports.
+
+    Privacy
+    -------
+    Reports are no longer private: nothing is spent. Timing class T0.
+
+    Examples
+    --------
+    See `randomize`.
+    """
+    _checked_randomizers({column: mechanism})
+    _tables.arrow()
+    found = mechanism.aggregator()
+    whole = hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
+    for part in [source] if whole else source:
+        reports = _tables.read("source", part, [column]).column(column)
+        values = _doorway.enter(column, reports)[0]
+        found.add(values)
+    return found
+
+
+# ---- arguments -------------------------------------------------------------------
+
+
+def _checked(columns: Any, kind: type[Any], otherwise: str) -> dict[str, Any]:
+    if not isinstance(columns, Mapping):
+        raise DTypeError(
+            f"columns must be a dict of mechanisms by column, got "
+            f"{type(columns).__name__}"
+        )
+    names = _tables.columns_of("columns", list(columns))
+    for name in names:
+        if not isinstance(columns[name], kind):
+            raise DTypeError(
+                f"the mechanism of column {name!r} must be of another kind, got "
+                f"{type(columns[name]).__name__}: {otherwise}"
+            )
+    return {name: columns[name] for name in names}
+
+
+def _checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
+    laws = _checked(columns, FrequencyOracle, "release aggregates by frames.release")
+    for name, m in laws.items():
+        if m.report_width != m.report_dtype.itemsize or m.report_dtype.names:
+            raise ParameterError(
+                f"the reports of column {name!r} must be single numbers, those of a "
+                f"{type(m).__name__} are not: draw them by its release(column)"
+            )
+    return laws
+
+
+def _check_ledger(
+    ledger: object, label: object, budgets: object, source: object, stream: object
+) -> None:
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise DTypeError(
+            f"ledger must be a Ledger or None, got {type(ledger).__name__}: "
+            "fastdp.ledger.open(...)"
+        )
+    if ledger is None and not label is budgets is source is None:
+        raise ParameterError("label, budgets and source go with a ledger")
+    if ledger is not None and (label is None or budgets is None):
+        raise ParameterError("label and budgets must be given with a ledger")
+    if ledger is not None and stream is not None:
+        raise ParameterError("stream must be left out with a ledger")
+
+
+# ---- drawing ---------------------------------------------------------------------
+
+
+def _joined(keys: pa.Table, noisy: Mapping[str, Any]) -> pa.Table:
+    pa = _tables.arrow()
+    for name, values in noisy.items():
+        keys = keys.append_column(name, pa.array(values))
+    return keys
+
+
+def _stored(schema: Any, answer: Answer) -> pa.Table:
+    """Return a ledger's answer, whose first columns are the keys of the schema."""
+    pa = _tables.arrow()
+    columns = {
+        name: _tables.unpacked(values, schema.field(name).type)
+        if name in schema.names
+        else pa.array(values)
+        for name, values in answer.value.items()
+    }
+    return pa.table(columns).replace_schema_metadata(
+        {_tables.RECEIPTS: answer.receipts_json}
+    )
+
+
+def _randomized(
+    table: Any, laws: Mapping[str, FrequencyOracle], stream: Stream | None = None
+) -> Any:
+    """Return a table, or a record batch, with reports instead of named columns."""
+    _tables.require_columns("frame", table.schema.names, laws)
+    for name, m in laws.items():
+        reports = m.release(table.column(name), stream=stream)
+        table = table.set_column(table.schema.get_field_index(name), name, reports)
+    return table
+
+
+def _each(
+    laws: Mapping[str, FrequencyOracle], source: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in source:
+        yield _randomized(batch, laws)

@@ -1,0 +1,239 @@
+"""Frames in and out: any library's rows as an Arrow table, and back as its kind.
+
+Names, types and the number of rows are public; what a cell holds never reaches a
+message, also not by way of a library's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from fastdp.exceptions import DTypeError, FastDPError, ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Ends a text in an array of bytes, which drops zeros there; a null is empty.
+_END = b"\x01"
+
+#: Key of a ledger's receipts in what is handed back.
+RECEIPTS = "fastdp receipts"
+
+_INT64 = np.iinfo(np.int64)
+
+
+def arrow() -> Any:
+    """Return pyarrow.
+
+    Raises
+    ------
+    FastDPError
+        It is not there.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise FastDPError(
+            'fastdp.frames needs pyarrow: pip install "fastdp[cli]"'
+        ) from None
+    return pyarrow
+
+
+def is_of(x: object, library: str, name: str) -> bool:
+    """Tell whether `x` is of a class of a library, without importing it."""
+    found = getattr(sys.modules.get(library), name, None)
+    return found is not None and isinstance(x, found)
+
+
+@contextlib.contextmanager
+def constant_messages(name: str) -> Iterator[None]:
+    """Refuse what Arrow refuses, in words that no cell can change."""
+    try:
+        yield
+    except (arrow().ArrowException, OverflowError, UnicodeError):
+        raise DTypeError(
+            f"{name} must hold columns of one Arrow type each; it cannot be read"
+        ) from None
+
+
+def check_frame(name: str, frame: Any) -> None:
+    """Refuse what offers no stream of rows, and say the way out."""
+    if is_of(frame, "polars", "LazyFrame"):
+        raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
+    if is_of(frame, "pandas", "Series"):
+        raise DTypeError(f"{name} must be a frame, got a Series: use its reset_index()")
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise DTypeError(
+            f"{name} must be a frame with Arrow's stream protocol (pyarrow, pandas, "
+            f"polars, a DuckDB relation), got {type(frame).__name__}"
+        )
+
+
+def columns_of(name: str, value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names of columns, each once; one string is one name."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise DTypeError(f"{name} must be a str or strings, got {type(value).__name__}")
+    names = tuple(names)
+    if not all(isinstance(one, str) for one in names):
+        raise DTypeError(f"{name} must be a str or strings")
+    if len(set(names)) != len(names):
+        raise ParameterError(f"{name} must name each column once")
+    return names
+
+
+def require_columns(name: str, there: Sequence[str], wanted: Iterable[str]) -> None:
+    """Refuse a frame in which a column is not there, or not there once."""
+    for column in wanted:
+        if there.count(column) != 1:
+            raise ParameterError(
+                f"{name} must have one column {column!r}, it has {there.count(column)}"
+            )
+
+
+def read(name: str, frame: Any, wanted: Sequence[str]) -> pa.Table:
+    """Return named columns of a frame as a table; its stream is read once."""
+    pa = arrow()
+    check_frame(name, frame)
+    if is_of(frame, "pandas", "DataFrame"):
+        if set(wanted) & set(frame.index.names):
+            frame = frame.reset_index()
+        require_columns(name, list(frame.columns), wanted)
+        with constant_messages(name):
+            return pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
+    with constant_messages(name):
+        table = pa.table(frame)
+    require_columns(name, table.column_names, wanted)
+    return table.select(list(wanted))
+
+
+def leave(frame: Any, table: pa.Table) -> Any:
+    """Return constants as a frame of the kind of `frame`.
+
+    A DuckDB relation stands on a table in memory, in the connection of `frame`; what
+    comes from another library stays a pyarrow Table.
+    """
+    if is_of(frame, "pandas", "DataFrame"):
+        found = table.to_pandas()
+        found.attrs.update(_decoded(table.schema.metadata))
+        index = [name for name in frame.index.names if name in table.column_names]
+        return found.set_index(index) if index else found
+    if is_of(frame, "polars", "DataFrame"):
+        return sys.modules["polars"].from_arrow(table)
+    if is_of(frame, "duckdb", "DuckDBPyRelation"):
+        # DuckDB finds the table by the name of this variable.
+        fastdp_constants = table
+        found = frame.query("fastdp_given", "select * from fastdp_constants")
+        del fastdp_constants
+        return found
+    return table
+
+
+def _decoded(metadata: Any) -> dict[str, str]:
+    found = {name.decode(): value.decode() for name, value in (metadata or {}).items()}
+    found.pop("pandas", None)
+    return found
+
+
+# ---- keys ------------------------------------------------------------------------
+
+
+def check_key(name: str, type_: Any) -> None:
+    """Refuse a key that is no integer, text, bool, date, time or decimal."""
+    types = arrow().types
+    text = types.is_string(type_) or types.is_large_string(type_)
+    if types.is_dictionary(type_):
+        check_key(name, type_.value_type)
+    elif not (
+        text
+        or types.is_string_view(type_)
+        or types.is_integer(type_)
+        or types.is_boolean(type_)
+        or types.is_temporal(type_)
+        or types.is_decimal(type_)
+    ):
+        raise DTypeError(
+            f"key {name!r} must be of integers, text, bools, dates or decimals, got "
+            f"{type_}: make text of it"
+        )
+
+
+def plain(column: Any) -> Any:
+    """Return a column without dictionary, and text as strings of one kind."""
+    pa = arrow()
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_large_string(column.type) or types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    return column
+
+
+def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return a table sorted by its keys, nulls last, each key once."""
+    from pyarrow import compute
+
+    for name in keys:
+        check_key(name, table.schema.field(name).type)
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, plain(table.column(name)))
+    if table.group_by(list(keys)).aggregate([]).num_rows != table.num_rows:
+        raise ParameterError(
+            f"keys {', '.join(map(repr, keys))} must name each row once: aggregate "
+            "first, for noise is drawn for each row"
+        )
+    order = compute.sort_indices(table, [(name, "ascending") for name in keys])
+    return table.take(order)
+
+
+def packed(column: pa.ChunkedArray) -> _Array:
+    """Return keys as a ledger stores them: integers, or bytes that show all texts."""
+    types = arrow().types
+    if types.is_integer(column.type) and column.null_count == 0:
+        return np.asarray(column.to_numpy())
+    listed = [
+        b"" if text is None else text.encode() + _END
+        for text in column.cast(arrow().large_string()).to_pylist()
+    ]
+    return np.array(listed, "S" if listed else "S1")
+
+
+def unpacked(keys: _Array, type_: Any) -> Any:
+    """Return what `packed` made as a column of the keys' type."""
+    pa = arrow()
+    if keys.dtype.kind != "S":
+        return pa.array(keys).cast(type_)
+    listed = [key.removesuffix(_END).decode() if key else None for key in keys.tolist()]
+    return pa.array(listed, pa.large_string()).cast(type_)
+
+
+# ---- values ----------------------------------------------------------------------
+
+
+def numbers(column: pa.ChunkedArray) -> Any:
+    """Return a column that the doorway takes: sums of 128 bits saturate to 64."""
+    pa = arrow()
+    from pyarrow import compute
+
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_decimal(column.type) and column.type.scale == 0:
+        low, high = (pa.scalar(int(end), column.type) for end in _ends(column.type))
+        held = compute.max_element_wise(column, low, skip_nulls=False)
+        held = compute.min_element_wise(held, high, skip_nulls=False)
+        return held.cast(pa.int64())
+    return column
+
+
+def _ends(type_: Any) -> tuple[int, int]:
+    """Return the ends of int64 that a decimal type holds."""
+    most = 10**type_.precision - 1
+    return max(_INT64.min, -most), min(_INT64.max, most)
