@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from fastdp import _core
+from fastdp import _arrays, _core, _validate
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
 
 #: Totals are clamped here, entry by entry, before the noise.
 MOST = 2**62
@@ -70,3 +73,86 @@ class Totals:
         with _LOCK:
             _core.zero(self._high)
             _core.zero(self._low)
+
+
+M = TypeVar("M", bound=Mechanism)
+
+
+class Accumulator(Generic[M]):
+    """Totals of private data on their way to one release of a mechanism."""
+
+    __slots__ = ("_mechanism", "_totals")
+
+    _mechanism: M
+    _totals: tuple[Totals, ...]
+
+    def __init__(self, kind: type[M], mechanism: M, *shapes: tuple[int, ...]) -> None:
+        if not isinstance(mechanism, kind):
+            raise DTypeError(
+                f"mechanism must be {kind.__name__}, got {type(mechanism).__name__}"
+            )
+        self._mechanism = mechanism
+        self._totals = tuple(map(Totals, shapes))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._mechanism!r})"
+
+    @property
+    def mechanism(self) -> M:
+        """The mechanism that it accumulates for."""
+        return self._mechanism
+
+    def _add(self, part: Callable[..., None], n: int, least: int, workers: int) -> Self:
+        """Add the sums of rows [start, stop), which `part` writes into arrays."""
+
+        def add(start: int, stop: int, _: int) -> None:
+            sums = [np.zeros_like(total._low) for total in self._totals]
+            part(start, stop, *sums)
+            for total, own in zip(self._totals, sums, strict=True):
+                total.add(own)
+
+        workers = _validate.integer("workers", workers, 1)
+        _arrays.in_parallel(add, n, least, workers)
+        return self
+
+    def merge(self, other: Self) -> Self:
+        """Add what another accumulator of an equal mechanism holds.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `other` is no accumulator, this one, or one of another mechanism.
+        """
+        if not isinstance(other, type(self)):
+            raise DTypeError(
+                f"other must be a {type(self).__name__}, got {type(other).__name__}"
+            )
+        if other is self:
+            raise ParameterError("other must be another one: records would count twice")
+        if other._mechanism != self._mechanism:
+            raise ParameterError("other must accumulate for an equal mechanism")
+        for total, own in zip(self._totals, other._totals, strict=True):
+            total.merge(own)
+        return self
+
+    def _clear(self) -> None:
+        for total in self._totals:
+            total.clear()
+
+
+def group_codes(
+    name: str, codes: Any, n: int, groups: int | None, parameter: str
+) -> np.ndarray[Any, Any] | None:
+    """Return the group of each of n records; None for a mechanism without groups."""
+    if groups is None:
+        if codes is not None:
+            raise ParameterError(f"{name} goes with a mechanism that has {parameter}=")
+        return None
+    if codes is None:
+        raise ParameterError(
+            f"{name} must be given: the mechanism has {groups} {parameter}"
+        )
+    found = _arrays.data(name, codes, real=False)
+    if found.shape != (n,):
+        raise ParameterError(f"{name} must have shape ({n},), got {found.shape}")
+    return found.astype(np.int64, copy=False)

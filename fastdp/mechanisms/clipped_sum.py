@@ -18,9 +18,9 @@ from fastdp.accounting.events import (
     as_relation,
     l2_sensitivity,
 )
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._totals import MOST, Totals
+from fastdp.mechanisms._totals import MOST, Accumulator, group_codes
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.real import power_of_two
 
@@ -35,6 +35,9 @@ _MOST_STEPS = 2**30
 
 #: Rows that one worker takes at least.
 _ROWS = 4096
+
+#: What says how many entries one individual moves.
+_COUNTED = ("dimension", "blocks", "constant", "rows_per_unit", "blocks_per_unit")
 
 
 class ClippedSum(Mechanism):
@@ -72,6 +75,9 @@ class ClippedSum(Mechanism):
     rows_per_unit : int
         Number of rows that one individual has at most: `fastdp.bound_contributions`
         makes it true.
+    blocks_per_unit : int, optional
+        For `blocks`: in how many of them one individual has rows at most,
+        `rows_per_unit` in each then. None: so many rows in all.
     neighboring_relation : NeighboringRelation
         Under `REPLACE_ONE` a row may become any other.
 
@@ -127,11 +133,18 @@ class ClippedSum(Mechanism):
         blocks: int | None = None,
         constant: Real | None = None,
         rows_per_unit: int = 1,
+        blocks_per_unit: int | None = None,
         neighboring_relation: Relation = _A,
     ) -> None:
         name, parameter = _one_noise(sigma, scale)
         shape = _check_shape(
-            dimension, norm, changed, blocks, rows_per_unit, neighboring_relation
+            dimension,
+            norm,
+            changed,
+            blocks,
+            rows_per_unit,
+            blocks_per_unit,
+            neighboring_relation,
         )
         if norm == 1 and name == "sigma":
             raise ParameterError('norm must be 2 or "inf" for sigma, got 1: use scale=')
@@ -156,10 +169,11 @@ class ClippedSum(Mechanism):
             "blocks": shape["blocks"],
             "constant": None if constant is None else _validate.plain(lead * step),
             "rows_per_unit": shape["rows_per_unit"],
+            "blocks_per_unit": shape["blocks_per_unit"],
             "neighboring_relation": shape["neighboring_relation"],
         }
         unsaid: dict[str, Any] = {"changed": None, "blocks": None, "constant": None}
-        unsaid.update(rows_per_unit=1, neighboring_relation=_A)
+        unsaid.update(rows_per_unit=1, blocks_per_unit=None, neighboring_relation=_A)
         self._freeze(
             _arguments=tuple(
                 (key, value)
@@ -194,8 +208,8 @@ class ClippedSum(Mechanism):
     ) -> ClippedSum:
         """Return the mechanism with the least Laplace noise for pure `epsilon`.
 
-        `options` are granularity, changed, blocks, constant, rows_per_unit and
-        neighboring_relation of the constructor.
+        `options` are granularity, changed, blocks, constant, rows_per_unit,
+        blocks_per_unit and neighboring_relation of the constructor.
 
         Raises
         ------
@@ -307,6 +321,7 @@ class ClippedSum(Mechanism):
             squared=gaussian,
             blocks="blocks" in said,
             rows=said.get("rows_per_unit", 1),
+            each=said.get("blocks_per_unit"),
             relation=relation,
         )
         steps = self._parameter / self._step
@@ -319,11 +334,7 @@ class ClippedSum(Mechanism):
             sensitivity=l2_sensitivity(moved),
             sigma=steps,
             coordinates=_coordinates(
-                **{
-                    key: options[key]
-                    for key in ("dimension", "blocks", "constant", "rows_per_unit")
-                    if key in options
-                },
+                **{key: options[key] for key in _COUNTED if key in options},
                 neighboring_relation=relation,
             ),
             neighboring_relation=relation,
@@ -403,7 +414,7 @@ class ClippedSum(Mechanism):
         return x
 
 
-class SumAccumulator:
+class SumAccumulator(Accumulator[ClippedSum]):
     """Exact sums of rows on their way to one release of a `ClippedSum`.
 
     Holds private numbers and shows none. `add` and `merge` return the accumulator, so
@@ -411,80 +422,41 @@ class SumAccumulator:
     draws the noise once and clears it. Pickling carries the private sums.
     """
 
-    __slots__ = ("_mechanism", "_rows", "_sums")
+    __slots__ = ()
 
     def __init__(self, mechanism: ClippedSum) -> None:
-        if not isinstance(mechanism, ClippedSum):
-            raise DTypeError(
-                f"mechanism must be a ClippedSum, got {type(mechanism).__name__}"
-            )
-        said = dict(mechanism._arguments)
+        said = dict(getattr(mechanism, "_arguments", ()))
         blocks = said.get("blocks", 1)
-        self._mechanism = mechanism
-        self._rows = Totals((blocks, 1))
-        self._sums = Totals((blocks, said["dimension"]))
-
-    def __repr__(self) -> str:
-        return f"SumAccumulator({self._mechanism!r})"
-
-    @property
-    def mechanism(self) -> ClippedSum:
-        """The mechanism that it accumulates for."""
-        return self._mechanism
+        # The number of rows, and their sum.
+        shapes = ((blocks, 1), (blocks, said.get("dimension", 1)))
+        super().__init__(ClippedSum, mechanism, *shapes)
 
     def add(self, rows: Any, *, labels: Any = None, workers: int = 1) -> SumAccumulator:
         """Add rows; parameters and errors are those of `ClippedSum.release`."""
-        x = self._mechanism._rows(rows)
-        blocks = dict(self._mechanism._arguments).get("blocks")
-        block = _labels(labels, len(x), blocks)
-        workers = _validate.integer("workers", workers, 1)
+        m = self._mechanism
+        x = m._rows(rows)
+        blocks = dict(m._arguments).get("blocks")
+        block = group_codes("labels", labels, len(x), blocks, "blocks")
 
-        def part(start: int, stop: int, _: int) -> None:
-            count, total = (
-                np.zeros_like(self._rows._low),
-                np.zeros_like(self._sums._low),
-            )
+        def part(start: int, stop: int, count: Any, total: Any) -> None:
             own = None if block is None else block[start:stop]
-            self._mechanism._clip.sums(x[start:stop], own, count, total)
-            self._rows.add(count)
-            self._sums.add(total)
+            m._clip.sums(x[start:stop], own, count, total)
 
-        _arrays.in_parallel(part, len(x), _ROWS, workers)
-        return self
-
-    def merge(self, other: SumAccumulator) -> SumAccumulator:
-        """Add what another accumulator of an equal mechanism holds.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `other` is no accumulator, this one, or one of another mechanism.
-        """
-        if not isinstance(other, SumAccumulator):
-            raise DTypeError(
-                f"other must be a SumAccumulator, got {type(other).__name__}"
-            )
-        if other is self:
-            raise ParameterError("other must be another one: rows would count twice")
-        if other._mechanism != self._mechanism:
-            raise ParameterError("other must accumulate for an equal mechanism")
-        self._rows.merge(other._rows)
-        self._sums.merge(other._sums)
-        return self
+        return self._add(part, len(x), _ROWS, workers)
 
     def release(self, *, stream: Stream | None = None, workers: int = 1) -> Any:
         """Return the noisy sum and clear the accumulator; see `ClippedSum.release`."""
         m = self._mechanism
         check_stream(stream)
         _validate.integer("workers", workers, 1)
-        totals = self._sums.clamped()
+        rows, sums = self._totals
+        totals = sums.clamped()
         if m._constant:
-            lead = self._rows.clamped(MOST // m._constant) * m._constant
+            lead = rows.clamped(MOST // m._constant) * m._constant
             totals = np.concatenate([lead, totals], axis=1)
         noisy = m._noise.release(totals, stream=stream, workers=workers)
         _core.zero(totals)
-        self._rows.clear()
-        self._sums.clear()
+        self._clear()
         return (noisy * float(m._step)).reshape(m.shape)
 
 
@@ -505,6 +477,7 @@ def _check_shape(
     changed: object = None,
     blocks: object = None,
     rows_per_unit: object = 1,
+    blocks_per_unit: object = None,
     neighboring_relation: object = _A,
 ) -> dict[str, Any]:
     """Return the checked numbers as Python's ints, whose products never wrap."""
@@ -518,11 +491,17 @@ def _check_shape(
     if blocks is not None:
         blocks = _validate.integer("blocks", blocks, 1, 2**32)
     rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
+    if blocks_per_unit is not None:
+        if blocks is None:
+            raise ParameterError("blocks_per_unit goes with blocks")
+        blocks_per_unit = _validate.integer("blocks_per_unit", blocks_per_unit, 1)
+        blocks_per_unit = min(blocks_per_unit, blocks)
     return {
         "dimension": most,
         "changed": changed,
         "blocks": blocks,
         "rows_per_unit": rows,
+        "blocks_per_unit": blocks_per_unit,
         "neighboring_relation": as_relation(neighboring_relation),
     }
 
@@ -576,11 +555,18 @@ def _moved(
     blocks: int | None = None,
     constant: Real | None = None,
     rows_per_unit: int = 1,
+    blocks_per_unit: int | None = None,
     neighboring_relation: Relation = _A,
 ) -> Fraction:
     """Return the (squared) sensitivity in the data's unit; integers have no more."""
     shape = _check_shape(
-        dimension, norm, changed, blocks, rows_per_unit, neighboring_relation
+        dimension,
+        norm,
+        changed,
+        blocks,
+        rows_per_unit,
+        blocks_per_unit,
+        neighboring_relation,
     )
     if norm == (1 if squared else 2):
         raise ParameterError(f'norm must be {3 - norm} or "inf" for this noise')
@@ -597,6 +583,7 @@ def _moved(
         squared=squared,
         blocks=blocks is not None,
         rows=shape["rows_per_unit"],
+        each=shape["blocks_per_unit"],
         relation=shape["neighboring_relation"],
     )
 
@@ -608,21 +595,23 @@ def _distance(
     squared: bool,
     blocks: bool,
     rows: int,
+    each: int | None,
     relation: NeighboringRelation,
 ) -> Fraction:
     """Return how far one individual moves the sums: an L1 norm or a squared L2 norm.
 
     `row` bounds what is clipped and `lead` is the constant's part, in the same norm. A
     replaced row moves by two rows within a block, and two whole rows, orthogonal to
-    each other, where the block changes as well. Several rows may become fewer.
+    each other, where the block changes as well. Several rows may become fewer. With
+    `each` the rows are of one of so many blocks, whose parts add up in either norm.
     """
-    many = rows**2 if squared else rows
+    many = (each or 1) * (rows**2 if squared else rows)
     if relation is not _R:
         return many * (row + lead)
     within = (4 if squared else 2) * row
     if rows > 1:
         return many * max(within, (4 if squared else 2) * (row + lead))
-    return max(within, 2 * (row + lead)) if blocks else within
+    return many * max(within, 2 * (row + lead)) if blocks else within
 
 
 def _coordinates(
@@ -631,25 +620,11 @@ def _coordinates(
     blocks: int | None = None,
     constant: Real | None = None,
     rows_per_unit: int = 1,
+    blocks_per_unit: int | None = None,
     neighboring_relation: Relation = _A,
     **_: Any,
 ) -> int:
     """Return the number of entries of the release that one individual can move."""
-    moved = int(rows_per_unit) * (2 if as_relation(neighboring_relation) is _R else 1)
+    moved = int(blocks_per_unit or rows_per_unit)
+    moved *= 2 if as_relation(neighboring_relation) is _R else 1
     return (int(dimension) + (constant is not None)) * min(moved, int(blocks or 1))
-
-
-# ---- data --------------------------------------------------------------------------
-
-
-def _labels(labels: Any, n: int, blocks: int | None) -> np.ndarray[Any, Any] | None:
-    if blocks is None:
-        if labels is not None:
-            raise ParameterError("labels go with a mechanism that has blocks=")
-        return None
-    if labels is None:
-        raise ParameterError(f"labels must be given: the mechanism has {blocks} blocks")
-    block = _arrays.data("labels", labels, real=False)
-    if block.shape != (n,):
-        raise ParameterError(f"labels must have shape ({n},), got {block.shape}")
-    return block.astype(np.int64, copy=False)

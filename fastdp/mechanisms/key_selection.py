@@ -24,9 +24,10 @@ from fastdp.accounting.events import (
     as_relation,
     l2_sensitivity,
 )
-from fastdp.exceptions import CalibrationError, ParameterError
+from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms._thresholds import least_threshold, tail
 from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -372,7 +373,7 @@ class UnknownHistogram(Mechanism):
         )
         return cls(
             sigma=sigma,
-            threshold=_threshold(Fraction(sigma), d / moved, r),
+            threshold=least_threshold(DiscreteGaussian(sigma), d / moved, r),
             keys_per_user=keys,
             records_per_key=r,
             neighboring_relation=relation,
@@ -392,7 +393,7 @@ class UnknownHistogram(Mechanism):
             )
             return _times(one, moved)
         sigma = _validate.exact("sigma", self._noise.sigma)
-        shown = min(moved * _tail(sigma, self._least - r), Fraction(1))
+        shown = min(moved * tail(self._noise, self._least - r), Fraction(1))
         return ComposedEvent(
             (
                 DiscreteGaussianEvent(
@@ -406,6 +407,10 @@ class UnknownHistogram(Mechanism):
                 ),
             )
         )
+
+    def confidence_interval(self, level: float) -> tuple[float, float]:
+        """Return (low, high) that holds the noise on one count at this level."""
+        return self._noise.confidence_interval(level)
 
     def probability(self, count: int) -> float:
         """Return the probability that a key of so many records is shown."""
@@ -493,37 +498,6 @@ def selection_table(epsilon: Fraction, delta: Fraction) -> list[int]:
         p = min(grown, _ONE + (-left * above >> bits) if left > 0 else _ONE, _ONE)
         table.append(p)
     return table
-
-
-def _threshold(sigma: Fraction, delta: Fraction, r: int) -> int:
-    """Return the least t > r with P(r + N > t) <= delta."""
-    low, high = r, r + 1
-    while _tail(sigma, high - r) > delta:
-        low, high = high, r + 2 * (high - r)
-        if high > 2**62:
-            raise CalibrationError("threshold must be <= 2**62, but more is needed")
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _tail(sigma, middle - r) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _tail(sigma: Fraction, m: int) -> Fraction:
-    """Return a bound of P(N > m), N discrete Gaussian, m >= 1.
-
-    The normalizing sum is at least max(1, sigma sqrt(2 pi)) (Poisson's formula); terms
-    are summed up to 40 sigma or 2**16 of them, and an integral bounds the rest.
-    """
-    s = float(sigma)
-    x = np.arange(m + 1, m + 2 + min(int(40 * s) + 2, 2**16), dtype=np.float64)
-    head = math.fsum(np.exp(-((x / s) ** 2) / 2))
-    rest = s * math.sqrt(math.pi / 2) * math.erfc(float(x[-1]) / s / math.sqrt(2))
-    bound = (head + rest) / max(1.0, s * math.sqrt(2 * math.pi))
-    # Exponents are below 2**10 where a term counts: roundings cost less than 2**-38.
-    return Fraction(bound) * (1 + Fraction(1, 2**38)) + Fraction(1, 2**1050)
 
 
 # ---- parameters and data -----------------------------------------------------------

@@ -14,8 +14,11 @@ from fastdp import _arrays, _core, _validate, calibration
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
+    ApproximateDPEvent,
+    ComposedEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
+    Event,
     NeighboringRelation,
     Relation,
     as_relation,
@@ -23,7 +26,9 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._totals import Totals
+from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms._thresholds import least_threshold, tail
+from fastdp.mechanisms._totals import Accumulator, group_codes
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -54,6 +59,9 @@ class Moments(Mechanism):
         2 for the variance as well.
     groups : int, optional
         Number of public groups; None for the column as a whole.
+    threshold : int, optional
+        Instead of `groups`, for groups that nobody listed: those are shown whose noisy
+        count is above it. At least `records_per_group`.
     groups_per_unit, records_per_group : int
         Number of groups, and of records in each, that one individual has at most:
         `fastdp.bound_contributions` makes it true.
@@ -71,7 +79,9 @@ class Moments(Mechanism):
     neighboring relation "add or remove": L2 sensitivity sqrt(k) r 3/2, L1 sensitivity
     k r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of n records
     moves (u, u**2) by 2 in both (L1: 9/4); with groups a replaced individual moves
-    twice what a removed one does. Exact. Timing class T0.
+    twice what a removed one does. With a threshold t a delta comes on top: the
+    probability, at most k P(r + noise > t), that a group of one individual is shown.
+    Exact. Timing class T0.
 
     References
     ----------
@@ -104,6 +114,7 @@ class Moments(Mechanism):
         bounds: tuple[Real, Real],
         moments: int = 2,
         groups: int | None = None,
+        threshold: int | None = None,
         groups_per_unit: int = 1,
         records_per_group: int = 1,
         neighboring_relation: Relation = _A,
@@ -114,11 +125,14 @@ class Moments(Mechanism):
         parameter = _validate.positive(name, scale if sigma is None else sigma)
         low, high = check_bounds(bounds)
         shape = _Shape.of(
-            moments, groups, groups_per_unit, records_per_group, neighboring_relation
+            moments,
+            groups,
+            threshold,
+            groups_per_unit,
+            records_per_group,
+            neighboring_relation,
         )
-        bits = 30
-        while bits > 1 and parameter * 2**bits >= 2**50:
-            bits -= 1
+        bits = _bits(parameter)
         half = high / 2 - low / 2
         law = DiscreteLaplace if sigma is None else DiscreteGaussian
         self._freeze(
@@ -135,35 +149,49 @@ class Moments(Mechanism):
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: Real, *, bounds: tuple[Real, Real], **options: Any
+        cls,
+        epsilon: Real,
+        *,
+        bounds: tuple[Real, Real],
+        delta: Real | None = None,
+        **options: Any,
     ) -> Moments:
         """Return the mechanism with the least Laplace noise for pure `epsilon`.
 
         `options` are moments, groups, groups_per_unit, records_per_group and
-        neighboring_relation of the constructor.
+        neighboring_relation of the constructor. With `delta` groups are those that
+        nobody listed, for (epsilon, delta) and the least threshold.
 
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
-        moved = _Shape.of(**options).l1()
-        return cls(
-            scale=moved / _validate.positive("epsilon", epsilon),
-            bounds=bounds,
-            **options,
-        )
+        shape = _Shape.calibrated(delta, **options)
+        scale = shape.l1() / _validate.positive("epsilon", epsilon)
+        if delta is not None:
+            options["threshold"] = shape.least_threshold(DiscreteLaplace, scale, delta)
+        return cls(scale=scale, bounds=bounds, **options)
 
     @classmethod
     def from_rho(
-        cls, rho: Real, *, bounds: tuple[Real, Real], **options: Any
+        cls,
+        rho: Real,
+        *,
+        bounds: tuple[Real, Real],
+        delta: Real | None = None,
+        **options: Any,
     ) -> Moments:
         """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
 
-        Options and errors are those of `from_epsilon`.
+        With `delta` but for that. Options and errors are those of `from_epsilon`.
         """
-        moved = l2_sensitivity(_Shape.of(**options).l2_square())
-        sigma = calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved)
+        shape = _Shape.calibrated(delta, **options)
+        sigma = calibration.gaussian_sigma_from_rho(
+            rho=rho, sensitivity=l2_sensitivity(shape.l2_square())
+        )
+        if delta is not None:
+            options["threshold"] = shape.least_threshold(DiscreteGaussian, sigma, delta)
         return cls(sigma=sigma, bounds=bounds, **options)
 
     @classmethod
@@ -172,8 +200,8 @@ class Moments(Mechanism):
     ) -> Moments:
         """Return the mechanism with the least Gaussian noise for (epsilon, delta).
 
-        From a proved bound on the discrete law on the grid. Options and errors are
-        those of `from_epsilon`.
+        From a proved bound on the discrete law on the grid; without a threshold.
+        Options and errors are those of `from_epsilon`.
         """
         shape = _Shape.of(**options)
         sigma = calibration.grid_gaussian_sigma(
@@ -196,8 +224,30 @@ class Moments(Mechanism):
         """Standard deviation of the noise on the count, and on the sum of u."""
         return self._noise.std * 2.0**-self._bits
 
-    def event(self) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
+    @property
+    def threshold(self) -> int | None:
+        """What a shown group's noisy count is above; None with public groups."""
+        return self._shape.threshold
+
+    def event(self) -> Event:
         """Return the event of one release, in steps of 2**-bits of the row's unit."""
+        noise, shape = self._noise_event(), self._shape
+        if shape.threshold is None:
+            return noise
+        room = (shape.threshold - shape.records_per_group) << self._bits
+        shown = shape.moved_groups * tail(self._noise, room)
+        return ComposedEvent(
+            (
+                noise,
+                ApproximateDPEvent(
+                    epsilon=Fraction(0),
+                    delta=min(shown, Fraction(1)),
+                    neighboring_relation=shape.neighboring_relation,
+                ),
+            )
+        )
+
+    def _noise_event(self) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
         shape = self._shape
         steps = self._parameter * 2**self._bits
         if isinstance(self._noise, DiscreteLaplace):
@@ -240,9 +290,10 @@ class Moments(Mechanism):
         x : ndarray of float64, float32 or integers, shape (n,)
             Clamped to the bounds, infinities included. NaN contributes nothing, not
             even to the count (under `REPLACE_ONE` without groups: the center).
-        by : ndarray of integers, shape (n,)
-            The group of each record, for a mechanism with groups. Records of no group,
-            outside [0, groups), contribute nothing.
+        by : column, shape (n,)
+            The group of each record: for a mechanism with groups an ndarray of
+            integers, for one with a threshold integers or strings. Records of no group
+            (outside [0, groups), null) contribute nothing.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -266,101 +317,125 @@ class Moments(Mechanism):
         That of `event()`. Timing class T0.
         """
         check_stream(stream)
-        part = self.accumulator().add(x, by=by, workers=workers)
-        return part.release(stream=stream)
+        if self.threshold is None:
+            part = self.accumulator().add(x, by=by, workers=workers)
+            return part.release(stream=stream)
+        listed, known = key_column("by", by)
+        keys, place = np.unique(listed[known], return_inverse=True)
+        group = np.full(len(listed), -1, np.int64)
+        group[known] = place
+        return self._release_keys(x, group, keys, stream, workers)
+
+    def _release_keys(
+        self, x: Any, group: _Array, keys: _Array, stream: Stream | None, workers: int
+    ) -> MomentsRelease:
+        """Return the groups whose noisy count is above the threshold.
+
+        `keys` are the groups that occur, sorted: private, as is their number.
+        """
+        threshold = self._shape.threshold or 0
+        part = self._listing(max(len(keys), 1)).accumulator()
+        rows = part.add(x, by=group, workers=workers)._rows()
+        # A group without a number is absent: noise must not show it.
+        there = np.flatnonzero(rows[0] > 0)
+        noisy = self._noisy(rows[:, there], stream)
+        _core.zero(rows)
+        shown = noisy[0] > threshold << self._bits
+        sums = noisy[:, shown] / np.float64(2**self._bits)
+        return MomentsRelease(self, sums, keys[there[shown]].tolist())
+
+    def _listing(self, groups: int) -> Moments:
+        """Return the mechanism of the same noise for so many listed groups."""
+        said = dict(self._arguments)
+        for name in ("threshold", "groups_per_unit"):
+            said.pop(name, None)
+        return Moments(**{**said, "groups": groups})
+
+    def _noisy(self, rows: _Array, stream: Stream | None) -> _Array:
+        """Return sums in steps with noise."""
+        found: _Array = self._noise.release(
+            rows[: 1 + self._shape.moments], stream=stream
+        )
+        return found
 
     def accumulator(self) -> MomentsAccumulator:
-        """Return an empty accumulator, for a column that comes in parts."""
+        """Return an empty accumulator, for a column that comes in parts.
+
+        Raises
+        ------
+        ParameterError
+            The mechanism has a threshold: its groups come with the whole column.
+        """
         return MomentsAccumulator(self)
 
 
-class MomentsAccumulator:
+class MomentsAccumulator(Accumulator[Moments]):
     """Exact sums on their way to one release of `Moments`; shows none of them.
 
     As `SumAccumulator`: `add` and `merge` return it, `release` clears it, and pickling
     carries the private sums.
     """
 
-    __slots__ = ("_mechanism", "_totals")
+    __slots__ = ()
 
     def __init__(self, mechanism: Moments) -> None:
-        if not isinstance(mechanism, Moments):
-            raise DTypeError(
-                f"mechanism must be Moments, got {type(mechanism).__name__}"
-            )
-        self._mechanism = mechanism
+        said = dict(getattr(mechanism, "_arguments", ()))
         # Of the records: how many, u, and u**2 - 1/2.
-        self._totals = Totals((3, mechanism._shape.groups or 1))
-
-    def __repr__(self) -> str:
-        return f"MomentsAccumulator({self._mechanism!r})"
+        super().__init__(Moments, mechanism, (3, said.get("groups", 1)))
+        if mechanism.threshold is not None:
+            raise ParameterError("mechanism must have no threshold: use groups=")
 
     def add(self, x: Any, *, by: Any = None, workers: int = 1) -> MomentsAccumulator:
         """Add values; parameters and errors are those of `Moments.release`."""
         m = self._mechanism
         values = _column("x", x)
-        code = _codes(by, len(values), m._shape.groups)
-        workers = _validate.integer("workers", workers, 1)
+        code = group_codes("by", by, len(values), m._shape.groups, "groups")
 
-        def part(start: int, stop: int, _: int) -> None:
-            sums = np.zeros_like(self._totals._low)
+        def part(start: int, stop: int, sums: _Array) -> None:
             own = None if code is None else code[start:stop]
             _core.column_moments(m._column, values[start:stop], own, *sums)
             if m._shape.fixed_size:  # NaN counts as the center: u = 0
                 sums[2] -= (stop - start - sums[0]) * 2 ** (m._bits - 1)
                 sums[0] = stop - start
-            self._totals.add(sums)
 
-        _arrays.in_parallel(part, len(values), _VALUES, workers)
-        return self
-
-    def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
-        """Add what another accumulator of an equal mechanism holds.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `other` is no accumulator, this one, or one of another mechanism.
-        """
-        if not isinstance(other, MomentsAccumulator):
-            raise DTypeError(
-                f"other must be a MomentsAccumulator, got {type(other).__name__}"
-            )
-        if other is self:
-            raise ParameterError("other must be another one: records would count twice")
-        if other._mechanism != self._mechanism:
-            raise ParameterError("other must accumulate for an equal mechanism")
-        self._totals.merge(other._totals)
-        return self
+        return self._add(part, len(values), _VALUES, workers)
 
     def release(self, *, stream: Stream | None = None) -> MomentsRelease:
         """Return the noisy moments and clear the accumulator."""
-        m, shape = self._mechanism, self._mechanism._shape
+        m = self._mechanism
         check_stream(stream)
-        one = 2**m._bits
-        rows = self._totals.clamped()
-        rows[0] = self._totals.clamped(2**62 // one)[0] * one
-        noisy = m._noise.release(rows[: 1 + shape.moments], stream=stream)
-        sums = noisy / np.float64(one)
-        if shape.fixed_size:
-            sums[0] = rows[0] / np.float64(one)
+        rows = self._rows()
+        sums = m._noisy(rows, stream) / np.float64(2**m._bits)
+        if m._shape.fixed_size:
+            sums[0] = rows[0] / np.float64(2**m._bits)
         _core.zero(rows)
-        self._totals.clear()
+        self._clear()
         return MomentsRelease(m, sums)
+
+    def _rows(self) -> _Array:
+        """Return the totals in steps of 2**-bits, the number of records as well."""
+        (totals,), one = self._totals, 2**self._mechanism._bits
+        rows = totals.clamped()
+        rows[0] = totals.clamped(2**62 // one)[0] * one
+        return rows
 
 
 class MomentsRelease:
     """What `Moments.release` found: private no longer, intervals included.
 
-    Attributes are floats, or float64 arrays of one entry a group. Everything here
+    Attributes are floats, or float64 arrays of one entry a group; `keys` are the groups
+    that a threshold showed, sorted by bytes, and None for others. Everything here
     follows from the noisy sums; nothing costs more.
     """
 
-    __slots__ = ("_mechanism", "_sums")
+    __slots__ = ("_keys", "_mechanism", "_sums")
 
-    def __init__(self, mechanism: Moments, sums: _Array) -> None:
+    def __init__(
+        self, mechanism: Moments, sums: _Array, keys: list[Any] | None = None
+    ) -> None:
         self._mechanism = mechanism
         self._sums = sums  # of 1, u, and u**2 - 1/2, with noise
+        self._keys = keys
 
     def __repr__(self) -> str:
         names = ("count", "sum", "mean", "variance")[
@@ -373,6 +448,11 @@ class MomentsRelease:
     def mechanism(self) -> Moments:
         """The mechanism, with its event."""
         return self._mechanism
+
+    @property
+    def keys(self) -> list[Any] | None:
+        """The groups that a threshold showed, sorted by bytes (or value)."""
+        return None if self._keys is None else list(self._keys)
 
     @property
     def count(self) -> Any:
@@ -502,7 +582,7 @@ class MomentsRelease:
             raise ParameterError("moments must be 2 for a variance, got 1")
 
     def _plain(self, values: _Array) -> Any:
-        return values if self._mechanism._shape.groups else float(values[0])
+        return values if self._mechanism._shape.grouped else float(values[0])
 
     def _pair(self, low: _Array, high: _Array) -> tuple[Any, Any]:
         return self._plain(low), self._plain(high)
@@ -517,6 +597,7 @@ class _Shape:
 
     moments: int
     groups: int | None
+    threshold: int | None
     groups_per_unit: int
     records_per_group: int
     neighboring_relation: NeighboringRelation
@@ -526,6 +607,7 @@ class _Shape:
         cls,
         moments: int = 2,
         groups: int | None = None,
+        threshold: int | None = None,
         groups_per_unit: int = 1,
         records_per_group: int = 1,
         neighboring_relation: Relation = _A,
@@ -534,10 +616,35 @@ class _Shape:
         moments = _validate.integer("moments", moments, 1, 2)
         if groups is not None:
             groups = _validate.integer("groups", groups, 1, 2**32)
-        moved = _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
+        most = (groups or 1) if threshold is None else 2**31
+        moved = _validate.integer("groups_per_unit", groups_per_unit, 1, most)
         records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
+        if threshold is not None:
+            if groups is not None:
+                raise ParameterError("threshold goes without groups: those are listed")
+            threshold = _validate.integer("threshold", threshold, records + 1, 2**32)
         relation = as_relation(neighboring_relation)
-        return cls(moments, groups, moved, records, relation)
+        return cls(moments, groups, threshold, moved, records, relation)
+
+    @classmethod
+    def calibrated(cls, delta: Real | None, **options: Any) -> _Shape:
+        """Return the shape that calibration is for; with `delta` a threshold's."""
+        if delta is None:
+            return cls.of(**options)
+        if options.get("threshold") is not None:
+            raise ParameterError("threshold comes from delta: give one of them")
+        return cls.of(**{**options, "threshold": 2**32})
+
+    def least_threshold(
+        self, law: type[DiscreteLaplace | DiscreteGaussian], of: Any, delta: Real
+    ) -> int:
+        """Return the least threshold for noise of this parameter."""
+        exact = _validate.exact("parameter", of)
+        bits = _bits(exact)
+        each = _validate.open_unit("delta", delta) / self.moved_groups
+        return least_threshold(
+            law(exact * 2**bits), each, self.records_per_group, 2**bits
+        )
 
     def said(self) -> tuple[tuple[str, Any], ...]:
         """Return what differs from the defaults, by name."""
@@ -549,11 +656,21 @@ class _Shape:
         )
 
     @property
+    def grouped(self) -> bool:
+        """Whether a release has an array for each statistic."""
+        return self.groups is not None or self.threshold is not None
+
+    @property
+    def moved_groups(self) -> int:
+        """The number of groups in which neighbors differ."""
+        return self.groups_per_unit * self._twice
+
+    @property
     def fixed_size(self) -> bool:
         """Whether the number of records is the same in both datasets."""
         return (
             self.neighboring_relation is _R
-            and self.groups is None
+            and not self.grouped
             and self.records_per_group == 1
         )
 
@@ -575,12 +692,20 @@ class _Shape:
         """Return the number of entries of the release that one individual can move."""
         if self.fixed_size:
             return self.moments
-        return (1 + self.moments) * self.groups_per_unit * self._twice
+        return (1 + self.moments) * self.moved_groups
 
     @property
     def _twice(self) -> int:
         """2 for a replaced individual, by the triangle inequality."""
         return 2 if self.neighboring_relation is _R else 1
+
+
+def _bits(parameter: Fraction) -> int:
+    """Return the binary places of u: as many as the noise in steps has room for."""
+    bits = 30
+    while bits > 1 and parameter * 2**bits >= 2**50:
+        bits -= 1
+    return bits
 
 
 def check_bounds(bounds: object) -> tuple[float, float]:
@@ -608,16 +733,3 @@ def _column(name: str, x: Any) -> _Array:
     if values.ndim != 1:
         raise ParameterError(f"{name} must have shape (n,), got {values.shape}")
     return values if real else values.astype(np.int64, copy=False)
-
-
-def _codes(by: Any, n: int, groups: int | None) -> _Array | None:
-    if groups is None:
-        if by is not None:
-            raise ParameterError("by goes with a mechanism that has groups=")
-        return None
-    if by is None:
-        raise ParameterError(f"by must be given: the mechanism has {groups} groups")
-    codes = _arrays.data("by", by, real=False)
-    if codes.shape != (n,):
-        raise ParameterError(f"by must have shape ({n},), got {codes.shape}")
-    return codes.astype(np.int64, copy=False)

@@ -12,22 +12,24 @@ from fastdp import _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
+    ComposedEvent,
     Event,
     NeighboringRelation,
     Relation,
-    as_relation,
 )
 from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._groups import Budget, Groups, Question, Records, Users
 from fastdp.mechanisms._keys import key_column
 from fastdp.mechanisms.clipped_sum import ClippedSum
-from fastdp.mechanisms.contributions import bound_contributions
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.moments import Moments, MomentsRelease, check_bounds
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE
 
 _Array = np.ndarray[Any, Any]
+
+#: Groups that a repr shows.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,22 @@ class Estimate:
     Attributes
     ----------
     value : int, float or ndarray
-        The noisy statistic of the records between the bounds.
+        The noisy statistic of the records between the bounds; an entry for each group.
     interval : tuple
         (low, high), of the type of `value`: holds the statistic with probability
-        `level` (each entry of an array by itself).
+        `level` (each entry of an array by itself). Of groups that nobody listed: a
+        group is shown with an interval that misses with probability at most 1 - level.
     level : float
         Probability of `interval`.
     event : Event
         What the release costs; accountants and filters take it.
     unit : str
         Whose presence is hidden: "user", or "row" where no users were given.
+    keys : list, optional
+        The groups, sorted by bytes (strings) or value; None without `by`.
+    shares : dict of str to float, optional
+        Of epsilon (or rho), what the selection of keys and the statistic cost, where
+        the budget was split; None where one noise does for both.
     """
 
     value: Any
@@ -54,14 +62,35 @@ class Estimate:
     level: float
     event: Event
     unit: str
+    keys: list[Any] | None = None
+    shares: dict[str, float] | None = None
 
     def __repr__(self) -> str:
         low, high = self.interval
-        if isinstance(self.value, np.ndarray):
-            shown = f"{self.value!r}, interval=({low!r}, {high!r})"
-        else:
-            shown = f"{self.value:.6g}, interval=({low:.6g}, {high:.6g})"
-        return f"Estimate({shown}, level={self.level:g}, unit={self.unit!r})"
+        said = f"level={self.level:g}, unit={self.unit!r}"
+        if self.shares is not None:
+            said += f", shares={self.shares!r}"
+        if self.keys is not None:
+            listed = zip(self.keys, self.value, low, high, strict=True)
+            lines = [f"{key!r}: {_line(*row)}" for key, *row in listed][:_SHOWN]
+            left = len(self.keys) - len(lines)
+            lines += [f"... and {left} more"] if left else []
+            named = f"{len(self.keys)} groups, {said}"
+            return "\n    ".join([f"Estimate({named}):", *lines])
+        return f"Estimate({_line(self.value, low, high)}, {said})"
+
+    def table(self) -> dict[str, Any]:
+        """Return the groups as columns key, value, low and high, for a data frame.
+
+        Raises
+        ------
+        ParameterError
+            The estimate has no groups.
+        """
+        if self.keys is None:
+            raise ParameterError("by must have been given for a table of groups")
+        low, high = self.interval
+        return {"key": list(self.keys), "value": self.value, "low": low, "high": high}
 
     def epsilon(self, *, delta: Real = 0) -> float:
         """Return an epsilon that the release meets at `delta`, rounded up."""
@@ -75,12 +104,17 @@ def count(
     *,
     epsilon: Real | None = None,
     rho: Real | None = None,
+    by: Any = None,
+    keys: Any = None,
+    delta: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
+    groups_per_user: int | None = None,
+    records_per_group: int | None = None,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
-    """Return the noisy number of records.
+    """Return the noisy number of records, of all or of each group.
 
     Parameters
     ----------
@@ -88,10 +122,20 @@ def count(
         Records; None and NaN are none.
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
+    by : column of integers or strings, shape (n,), optional
+        The group of each record; None and NaN are none.
+    keys : column of integers or strings, optional
+        With `by`: the groups to show, which are public: chosen without the data.
+    delta : int, float, Fraction or Decimal, optional
+        With `by` without `keys`, and then required: the guarantee is for (epsilon,
+        delta), or rho but for delta. Groups of few users stay unseen.
     user : column of integers or strings, shape (n,), optional
         Whose record it is. Without it the guarantee is for a row, not for a person.
     records_per_user : int, optional
         With `user`: how many records of each are kept, at random; 1 if not given.
+    groups_per_user, records_per_group : int, optional
+        With `user` and `by` instead: how many groups of each are kept, at random, and
+        how many records in each; 1 if not given.
     level : float
         Probability of the interval, > 0 and < 1.
     stream : Stream, optional
@@ -100,6 +144,7 @@ def count(
     Returns
     -------
     Estimate
+        With `by` an entry for each group, sorted by key.
 
     Raises
     ------
@@ -110,8 +155,10 @@ def count(
 
     Privacy
     -------
-    The event's, for users (or rows) added or removed: the neighboring relation. The
-    sensitivity is `records_per_user`. Exact. Timing class T0.
+    The event's, for users (or rows) added or removed: the neighboring relation. For k
+    groups of r records the sensitivity is k r (Laplace) or sqrt(k) r (Gaussian). A
+    noisy count that is shown selects its key as well: `UnknownHistogram`. Exact. Timing
+    class T0.
 
     Examples
     --------
@@ -119,16 +166,26 @@ def count(
     >>> n = fastdp.count(["yes", "no", None, "yes"], epsilon=1)
     >>> n.unit, n.epsilon()
     ('row', 1.0)
+    >>> towns = ["oslo", "rome"] * 400 + ["bonn"]
+    >>> fastdp.count(towns, by=towns, epsilon=1, delta=1e-6).keys
+    ['oslo', 'rome']
     """
-    unit, most = _unit(user, records_per_user)
-    law = _law(epsilon, rho, most)
-    low, high = law.confidence_interval(level)
-    _, present = _records(x)
-    kept = _bounded(present, user, most, stream)
-    noisy = law.release(np.int64(np.count_nonzero(kept)), stream=stream)
-    return Estimate(
-        noisy, (max(noisy - high, 0.0), noisy - low), level, _event(law, most), unit
+    ask = Question(
+        Budget(epsilon, rho, delta),
+        Groups(by, keys, groups_per_user, records_per_group),
+        Users(user, records_per_user),
+        level,
+        stream,
     )
+    if not ask.unknown:
+        law = ask.law(ask.budget)
+        rows = ask.rows(_records(x)[1])
+        noisy = law.release(rows.counts(), stream=stream)
+        return _counted(ask, law, law.event(), noisy, ask.keys)
+    m = ask.histogram()
+    rows = ask.rows(_records(x)[1])
+    shown, noisy = m.release(rows.keys, rows.counts(), stream=stream)
+    return _counted(ask, m, m.event(), noisy, shown.tolist())
 
 
 def sum(
@@ -137,13 +194,18 @@ def sum(
     bounds: tuple[Real, Real],
     epsilon: Real | None = None,
     rho: Real | None = None,
+    by: Any = None,
+    keys: Any = None,
+    delta: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
+    groups_per_user: int | None = None,
+    records_per_group: int | None = None,
     neighboring_relation: Relation = _A,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
-    """Return the noisy sum of records between bounds.
+    """Return the noisy sum of records between bounds, of all or of each group.
 
     Parameters
     ----------
@@ -152,8 +214,11 @@ def sum(
     bounds : tuple of two real numbers
         Public bounds of the records, (low, high).
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` the number of rows is public, and NaN counts as the middle.
-    epsilon, rho, user, records_per_user, level, stream
+        Under `REPLACE_ONE` the number of rows is public, and NaN counts as the middle;
+        by groups neither, for a row may become another group's.
+    epsilon, rho, by, keys, delta, user, records_per_user, groups_per_user
+        As in `count`.
+    records_per_group, level, stream
         As in `count`.
 
     Returns
@@ -168,7 +233,9 @@ def sum(
     Privacy
     -------
     The event's, under the neighboring relation. The sensitivity is max(|low|, |high|)
-    times `records_per_user` (high - low for a row replaced). Exact. Timing class T0.
+    times the records (high - low for a row replaced). Groups that nobody listed take
+    half of the budget: their keys are selected by their number of users, and `shares`
+    says so. Exact. Timing class T0.
 
     Examples
     --------
@@ -177,30 +244,43 @@ def sum(
     >>> s.epsilon()
     1.0
     """
-    low, high = check_bounds(bounds)
-    if as_relation(neighboring_relation) is _R:
-        found, unit = _moments(
-            x, (low, high), 1, epsilon, rho, user, records_per_user, _R, level, stream
-        )
-        interval = found.sum_interval(level)
-        return Estimate(found.sum, interval, level, found.mechanism.event(), unit)
-    unit, most = _unit(user, records_per_user)
-    name, budget = _budget(epsilon, rho)
-    make = ClippedSum.from_epsilon if name == "epsilon" else ClippedSum.from_rho
-    m = make(
-        budget,
-        radius=max(abs(low), abs(high)),
-        dimension=1,
-        norm="inf",
-        rows_per_unit=most,
-        neighboring_relation=neighboring_relation,
+    ask = Question(
+        Budget(epsilon, rho, delta),
+        Groups(by, keys, groups_per_user, records_per_group),
+        Users(user, records_per_user),
+        level,
+        stream,
+        neighboring_relation,
     )
-    below, above = m.confidence_interval(level)
+    low, high = check_bounds(bounds)
+    if ask.relation is _R and not ask.grouped:
+        return _summary(ask, _moments(ask, x, (low, high), 1), "sum")
+    budget = ask.budget.halved() if ask.unknown else ask.budget
+    make = ClippedSum.from_epsilon if budget.by_epsilon else ClippedSum.from_rho
+
+    def mechanism(blocks: int) -> ClippedSum:
+        return make(
+            budget.amount,
+            radius=max(abs(low), abs(high)),
+            dimension=1,
+            norm="inf",
+            blocks=blocks,
+            blocks_per_unit=ask.groups,
+            rows_per_unit=ask.records,
+            neighboring_relation=ask.relation,
+        )
+
+    m = mechanism(2**32 if ask.unknown else len(ask.keys or [0]))
+    below, above = m.confidence_interval(ask.level)
     values, present = _numbers(x)
-    kept = _bounded(present, user, most, stream)
-    held = np.clip(values[kept], low, high)[:, None]
-    value = float(m.release(held, stream=stream)[0])
-    return Estimate(value, (value - above, value - below), level, m.event(), unit)
+    rows, event, shares = _shown(ask, ask.rows(present), m.event(), "sum")
+    held = np.clip(values[rows.index], low, high)[:, None]
+    # So many blocks at least, or one unit would count as being in fewer of them.
+    total = mechanism(max(len(rows.keys), ask.groups)).release(
+        held, labels=rows.group, stream=stream
+    )[: len(rows.keys), 0]
+    keys = rows.keys.tolist()
+    return _estimate(ask, total, (total - above, total - below), event, keys, shares)
 
 
 def mean(
@@ -209,15 +289,21 @@ def mean(
     bounds: tuple[Real, Real],
     epsilon: Real | None = None,
     rho: Real | None = None,
+    by: Any = None,
+    keys: Any = None,
+    delta: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
+    groups_per_user: int | None = None,
+    records_per_group: int | None = None,
     neighboring_relation: Relation = _A,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
     """Return the noisy mean of records between bounds; parameters as in `sum`.
 
-    From the noisy sums of (1, u), u = (x - center)/half, in one release.
+    From the noisy sums of (1, u), u = (x - center)/half, in one release; with groups
+    that nobody listed the noisy count selects the key as well.
 
     Raises
     ------
@@ -237,20 +323,15 @@ def mean(
     >>> 0 <= low <= high <= 120
     True
     """
-    found, unit = _moments(
-        x,
-        bounds,
-        1,
-        epsilon,
-        rho,
-        user,
-        records_per_user,
-        neighboring_relation,
+    ask = Question(
+        Budget(epsilon, rho, delta),
+        Groups(by, keys, groups_per_user, records_per_group),
+        Users(user, records_per_user),
         level,
         stream,
+        neighboring_relation,
     )
-    interval = found.mean_interval(level)
-    return Estimate(found.mean, interval, level, found.mechanism.event(), unit)
+    return _summary(ask, _moments(ask, x, bounds, 1), "mean")
 
 
 def variance(
@@ -259,8 +340,13 @@ def variance(
     bounds: tuple[Real, Real],
     epsilon: Real | None = None,
     rho: Real | None = None,
+    by: Any = None,
+    keys: Any = None,
+    delta: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
+    groups_per_user: int | None = None,
+    records_per_group: int | None = None,
     neighboring_relation: Relation = _A,
     level: float = 0.95,
     stream: Stream | None = None,
@@ -284,20 +370,15 @@ def variance(
     >>> 0 <= v.value <= 6.25
     True
     """
-    found, unit = _moments(
-        x,
-        bounds,
-        2,
-        epsilon,
-        rho,
-        user,
-        records_per_user,
-        neighboring_relation,
+    ask = Question(
+        Budget(epsilon, rho, delta),
+        Groups(by, keys, groups_per_user, records_per_group),
+        Users(user, records_per_user),
         level,
         stream,
+        neighboring_relation,
     )
-    interval = found.variance_interval(level)
-    return Estimate(found.variance, interval, level, found.mechanism.event(), unit)
+    return _summary(ask, _moments(ask, x, bounds, 2), "variance")
 
 
 def histogram(
@@ -306,8 +387,13 @@ def histogram(
     *,
     epsilon: Real | None = None,
     rho: Real | None = None,
+    by: Any = None,
+    keys: Any = None,
+    delta: Real | None = None,
     user: Any = None,
     records_per_user: int | None = None,
+    groups_per_user: int | None = None,
+    records_per_group: int | None = None,
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Estimate:
@@ -319,13 +405,15 @@ def histogram(
         NaN, None and values outside the edges are in no bin.
     edges : sequence of real numbers
         Public and increasing; bins hold their lower edge, the last one both.
-    epsilon, rho, user, records_per_user, level, stream
+    epsilon, rho, by, keys, delta, user, records_per_user, groups_per_user
+        As in `count`.
+    records_per_group, level, stream
         As in `count`.
 
     Returns
     -------
     Estimate
-        Of an int64 array, one entry a bin.
+        Of an int64 array, one entry a bin; with `by` one row a group.
 
     Raises
     ------
@@ -334,8 +422,9 @@ def histogram(
 
     Privacy
     -------
-    As `count`: a record is in one bin, whatever the number of bins; the sensitivity is
-    `records_per_user`, the neighboring relation "add or remove". Timing class T0.
+    As `count`: a record is in one bin, whatever the number of bins; the neighboring
+    relation is "add or remove". Groups that nobody listed take half of the budget, as
+    in `sum`. Timing class T0.
 
     Examples
     --------
@@ -344,50 +433,81 @@ def histogram(
     >>> h.value.shape
     (2,)
     """
+    ask = Question(
+        Budget(epsilon, rho, delta),
+        Groups(by, keys, groups_per_user, records_per_group),
+        Users(user, records_per_user),
+        level,
+        stream,
+    )
     public = np.array([float(_validate.exact("edges", edge)) for edge in edges])
     if public.ndim != 1 or len(public) < 2 or not (np.diff(public) > 0).all():
         raise ParameterError("edges must be at least two increasing numbers")
-    unit, most = _unit(user, records_per_user)
-    law = _law(epsilon, rho, most)
-    low, high = law.confidence_interval(level)
+    law = ask.law(ask.budget.halved() if ask.unknown else ask.budget)
     values, present = _numbers(x)
     inside = present & (values >= public[0]) & (values <= public[-1])
-    kept = _bounded(inside, user, most, stream)
-    place = np.searchsorted(public, values[kept], side="right") - 1
-    counts = np.bincount(np.minimum(place, len(public) - 2), minlength=len(public) - 1)
-    noisy = law.release(counts.astype(np.int64), stream=stream)
-    return Estimate(
-        noisy,
-        (np.maximum(noisy - high, 0.0), noisy - low),
-        level,
-        _event(law, most),
-        unit,
-    )
+    rows, event, shares = _shown(ask, ask.rows(inside), law.event(), "histogram")
+    bins = len(public) - 1
+    place = np.searchsorted(public, values[rows.index], side="right") - 1
+    cell = rows.group * bins + np.minimum(place, bins - 1)
+    counts = np.bincount(cell, minlength=bins * len(rows.keys)).astype(np.int64)
+    noisy = law.release(counts.reshape(-1, bins), stream=stream)
+    return _counted(ask, law, event, noisy, rows.keys.tolist(), shares)
 
 
-# ---- parameters --------------------------------------------------------------------
+# ---- estimates ---------------------------------------------------------------------
 
 
-def _budget(epsilon: Real | None, rho: Real | None) -> tuple[str, Real]:
-    if epsilon is not None and rho is None:
-        return "epsilon", epsilon
-    if rho is not None and epsilon is None:
-        return "rho", rho
-    raise ParameterError("exactly one of epsilon and rho must be given")
+def _line(value: Any, low: Any, high: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value!r}, interval=({low!r}, {high!r})"
+    return f"{value:.6g}, interval=({low:.6g}, {high:.6g})"
 
 
-def _law(
-    epsilon: Real | None, rho: Real | None, most: int
-) -> DiscreteLaplace | DiscreteGaussian:
-    """Return the noise of counts that one individual moves by at most `most`."""
-    name, budget = _budget(epsilon, rho)
-    if name == "epsilon":
-        return DiscreteLaplace.from_epsilon(budget, sensitivity=most)
-    return DiscreteGaussian.from_rho(budget, sensitivity=most)
+def _estimate(
+    ask: Question,
+    value: _Array,
+    interval: tuple[_Array, _Array],
+    event: Event,
+    keys: list[Any] | None,
+    shares: dict[str, float] | None = None,
+) -> Estimate:
+    """Return what is shown: an entry for each group, or the only one."""
+    low, high = interval
+    if ask.grouped:
+        return Estimate(value, (low, high), ask.level, event, ask.unit, keys, shares)
+    return Estimate(value[0], (low[0], high[0]), ask.level, event, ask.unit)
 
 
-def _event(law: DiscreteLaplace | DiscreteGaussian, most: int) -> Event:
-    return law.event(sensitivity=most)
+def _counted(
+    ask: Question,
+    law: Any,
+    event: Event,
+    noisy: _Array,
+    keys: list[Any] | None,
+    shares: dict[str, float] | None = None,
+) -> Estimate:
+    low, high = law.confidence_interval(ask.level)
+    interval = np.maximum(noisy - high, 0.0), noisy - low
+    return _estimate(ask, noisy, interval, event, keys, shares)
+
+
+def _summary(ask: Question, found: MomentsRelease, name: str) -> Estimate:
+    value = getattr(found, name)
+    interval = getattr(found, f"{name}_interval")(ask.level)
+    keys = found.keys if ask.unknown else ask.keys
+    event = found.mechanism.event()
+    return Estimate(value, interval, ask.level, event, ask.unit, keys)
+
+
+def _shown(
+    ask: Question, rows: Records, event: Event, name: str
+) -> tuple[Records, Event, dict[str, float] | None]:
+    """Return the records of the keys to show, and what both releases cost."""
+    if not ask.unknown:
+        return rows, event, None
+    both = ComposedEvent((ask.selection().event(), event))
+    return ask.select(rows), both, {"keys": 0.5, name: 0.5}
 
 
 # ---- data --------------------------------------------------------------------------
@@ -419,59 +539,28 @@ def _numbers(x: Any) -> tuple[_Array, _Array]:
     return values, ~np.isnan(values)
 
 
-def _unit(user: Any, records_per_user: int | None) -> tuple[str, int]:
-    """Return whose presence is hidden, and how many records one has at most."""
-    if user is not None:
-        return "user", _validate.integer("records_per_user", records_per_user or 1, 1)
-    if records_per_user is not None:
-        raise ParameterError("records_per_user goes with user")
-    return "row", 1
-
-
-def _bounded(present: _Array, user: Any, most: int, stream: Stream | None) -> _Array:
-    """Return which of the records that are there stay."""
-    if user is None:
-        return present
-    owner, known = key_column("user", user)
-    if len(owner) != len(present):
-        raise ParameterError(f"user must have shape ({len(present)},)")
-    chosen = np.flatnonzero(present & known)
-    stays = bound_contributions(owner[chosen], records_per_user=most, stream=stream)
-    kept = np.zeros(len(present), bool)
-    kept[chosen[stays]] = True
-    return kept
-
-
 def _moments(
-    x: Any,
-    bounds: tuple[Real, Real],
-    moments: int,
-    epsilon: Real | None,
-    rho: Real | None,
-    user: Any,
-    records_per_user: int | None,
-    neighboring_relation: Relation,
-    level: float,
-    stream: Stream | None,
-) -> tuple[MomentsRelease, str]:
-    name, budget = _budget(epsilon, rho)
-    _validate.open_unit("level", level)
-    relation = as_relation(neighboring_relation)
-    if relation is _R and user is not None:
-        raise ParameterError(
-            "neighboring_relation must be ADD_OR_REMOVE_ONE with user: the number of "
-            "records of a user is not public"
-        )
-    unit, most = _unit(user, records_per_user)
-    make = Moments.from_epsilon if name == "epsilon" else Moments.from_rho
+    ask: Question, x: Any, bounds: tuple[Real, Real], moments: int
+) -> MomentsRelease:
+    """Return the moments of the records, or of each group."""
+    options: dict[str, Any] = {"delta": ask.budget.delta, "moments": moments}
+    if ask.keys is not None:
+        options["groups"] = len(ask.keys)
+    make = Moments.from_epsilon if ask.budget.by_epsilon else Moments.from_rho
     m = make(
-        budget,
+        ask.budget.amount,
         bounds=bounds,
-        moments=moments,
-        records_per_group=most,
-        neighboring_relation=relation,
+        groups_per_unit=ask.groups,
+        records_per_group=ask.records,
+        neighboring_relation=ask.relation,
+        **options,
     )
     values, present = _numbers(x)
-    if relation is not _R:  # there NaN counts as the center
-        values = values[_bounded(present, user, most, stream)]
-    return m.release(values, stream=stream), unit
+    if ask.relation is _R and not ask.grouped:  # there NaN counts as the center
+        return m.release(values, stream=ask.stream)
+    rows = ask.rows(present)
+    held = values[rows.index]
+    if ask.unknown:
+        return m._release_keys(held, rows.group, rows.keys, ask.stream, 1)
+    group = rows.group if ask.grouped else None
+    return m.release(held, by=group, stream=ask.stream)

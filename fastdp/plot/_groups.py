@@ -47,7 +47,8 @@ def intervals(
     results : MomentsRelease or Estimate, or mapping of key to them
         One release with an entry for each group, or a release for each.
     keys : sequence, optional
-        With one release: what to call its groups; default their numbers from 0.
+        With one release: what to call its groups; default its own keys, or else
+        their numbers from 0.
     statistic : str, optional
         Of a ``MomentsRelease``: "count", "sum", "mean" (default) or "variance". Of
         ``Estimate`` what to call it.
@@ -91,6 +92,7 @@ def intervals(
         names, released = list(results), list(results.values())
     else:
         names, released = [], [results]
+        keys = getattr(results, "keys", None) if keys is None else keys
     if not released:
         raise ParameterError("results must not be empty")
     read = [_read(result, statistic, level) for result in released]

@@ -58,8 +58,8 @@ def test_rows_of_threads_count_once() -> None:
 
     together(work)
     each = THREADS * TIMES
-    assert sums._rows.exact().ravel().tolist() == [each, each, 2 * each]
-    assert moments._totals.exact()[0, 0] == 7 * each
+    assert sums._totals[0].exact().ravel().tolist() == [each, each, 2 * each]
+    assert moments._totals[0].exact()[0, 0] == 7 * each
 
 
 def test_an_accumulator_is_not_merged_with_itself() -> None:

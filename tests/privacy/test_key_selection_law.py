@@ -11,7 +11,8 @@ import fastdp
 import fastdp.testing
 from fastdp import _exact
 from fastdp.accounting.events import NeighboringRelation
-from fastdp.mechanisms.key_selection import _tail, selection_table
+from fastdp.mechanisms._thresholds import least_threshold, tail
+from fastdp.mechanisms.key_selection import selection_table
 
 R = NeighboringRelation.REPLACE_ONE
 ONE = 2**128
@@ -205,11 +206,23 @@ def eval_count(event):
 @pytest.mark.parametrize("sigma", ["0.3", 1, 7, 1000])
 def test_tails_bound_the_exact_ones(sigma):
     s = Fraction(sigma)
-    law = fastdp.distributions.DiscreteGaussian(s)
+    law, noise = fastdp.distributions.DiscreteGaussian(s), fastdp.DiscreteGaussian(s)
     for m in (1, int(2 * s) + 1, int(6 * s) + 1, int(20 * s) + 1):
         exact = law.sf(m)
-        assert _tail(s, m) >= Fraction(exact) * (1 - Fraction(1, 10**12))
-        assert float(_tail(s, m)) <= exact * (1 + 1e-8) + 1e-300 or s < 1
+        assert tail(noise, m) >= Fraction(exact) * (1 - Fraction(1, 10**12))
+        assert float(tail(noise, m)) <= exact * (1 + 1e-8) + 1e-300 or s < 1
+
+
+@pytest.mark.parametrize("scale", ["0.3", 1, 7, 1000, 2**50])
+def test_tails_of_laplace_noise(scale):
+    s = Fraction(scale)
+    law, noise = fastdp.distributions.DiscreteLaplace(s), fastdp.DiscreteLaplace(s)
+    for m in (0, 1, int(2 * s), int(60 * s), int(700 * s)):
+        exact, found = law.sf(m), tail(noise, m)
+        assert exact * (1 - 1e-12) <= float(found) <= exact * (1 + 1e-12) + 1e-305
+    delta = Fraction(1, 10**6)
+    t = least_threshold(noise, delta, 3, one=2)
+    assert tail(noise, 2 * (t - 3)) <= delta < tail(noise, 2 * (t - 4))
 
 
 @pytest.mark.stat

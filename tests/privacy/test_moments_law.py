@@ -45,8 +45,7 @@ def integer_rows(m, records):
     acc = m.accumulator()
     x = np.array([v for v, _ in records], np.float64)
     by = np.array([g for _, g in records], np.int64) if m._shape.groups else None
-    rows = acc.add(x, by=by)._totals.clamped()
-    rows[0] *= 2**m._bits
+    rows = acc.add(x, by=by)._rows()
     return rows[: 1 + m._shape.moments].ravel()
 
 
