@@ -100,7 +100,7 @@ def commands():
 def test_the_first_fence_is_two_commands():
     demo, tests = commands()
     assert demo.endswith("fastdp demo")
-    assert tests.endswith("-m pytest")
+    assert tests.endswith("-m pytest -n auto")
     for command in (demo, tests):
         assert command.startswith("python3 -m venv ")
         extra = re.search(r'pip install -q -e "\.\[(\w+)\]"', command)[1]

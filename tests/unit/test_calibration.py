@@ -261,6 +261,7 @@ def test_absurd_targets_are_refused_by_name():
         )
 
 
+@pytest.mark.alone
 def test_calibration_is_quick():
     start = time.perf_counter()
     for epsilon in [0.1, 0.5, 1, 3, 10]:

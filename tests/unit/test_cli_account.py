@@ -430,6 +430,7 @@ def test_numbers_beyond_what_can_be_computed_with(
         assert error == "fastdp: event 1: sigma must be 0 or in [1e-60, 1e+60]\n"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "key",
     [

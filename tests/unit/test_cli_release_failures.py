@@ -210,10 +210,13 @@ class TestWholeOrNotAtAll:
             os.kill(os.getpid(), number)
 
         monkeypatch.setattr(_files.AtomicOutput, "_publish", publish)
-        assert signal.getsignal(number) is signal.SIG_DFL
-        assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
+        before = signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP
+        try:
+            assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
+            assert signal.getsignal(number) is signal.SIG_DFL
+        finally:
+            signal.signal(number, before)
         assert capsys.readouterr().err == "fastdp: terminated\n"
-        assert signal.getsignal(number) is signal.SIG_DFL
         assert len(temporary) == 1
         require_only(tmp_path, "in.csv")
 

@@ -107,7 +107,6 @@ def test_what_is_no_probability(p: Any) -> None:
         (ParameterError, {"size": 2, "workers": 0}),
         (DTypeError, {"size": 2, "packed": 1}),
     ],
-    ids=str,
 )
 def test_options_are_checked(error: Any, options: dict[str, Any]) -> None:
     with pytest.raises(error):

@@ -90,7 +90,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("value", WRONG_TYPES, ids=repr)
+@pytest.mark.parametrize("value", WRONG_TYPES)
 def test_wrong_type(read: Any, value: Any) -> None:
     with pytest.raises(DTypeError, match=r"^epsilon must be an int, float, Fraction"):
         read("epsilon", value)
