@@ -1,6 +1,8 @@
 """Mechanisms: immutable objects that draw noise and know their own privacy cost."""
 
 from fastdp import _public
+from fastdp.mechanisms import pate as pate  # its kind is known by name to from_json
+from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.clipped_sum import ClippedSum
 from fastdp.mechanisms.contributions import bound_contributions
 from fastdp.mechanisms.integer import (
@@ -41,6 +43,7 @@ __all__ = [
     "KeySelection",
     "Laplace",
     "LocalHashing",
+    "Mechanism",
     "Moments",
     "PermuteAndFlip",
     "Quantiles",

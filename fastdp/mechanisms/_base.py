@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Generic, Never, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, Never, NoReturn, Self, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from fastdp.accounting.events import (
     Relation,
     as_relation,
 )
+from fastdp.accounting.events._base import unwrapped, wrapped
 from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._json import FORMAT, content_of, mechanism_of
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -34,10 +37,14 @@ class Mechanism(ABC):
     A subclass sets `_arguments`, the constructor's arguments by name, through
     `_freeze`; equality, hash, repr and pickling follow from them alone, so that no
     copy shares anything but public parameters. The cost methods follow from
-    `event`.
+    `event`. So does the JSON form, which reads the constructor's declared types: real
+    numbers are declared as `Real`.
     """
 
     __slots__ = ("_arguments",)
+
+    #: Whether the arguments are all there is to it, so that JSON can state it.
+    _stated: ClassVar[bool] = True
 
     _arguments: tuple[tuple[str, Any], ...]
 
@@ -65,6 +72,37 @@ class Mechanism(ABC):
 
     def __reduce__(self) -> tuple[Callable[..., Mechanism], tuple[Any, ...]]:
         return _rebuild, (type(self), dict(self._arguments))
+
+    def to_json(self) -> str:
+        """Return the mechanism as JSON text; `from_json` gives an equal one back.
+
+        The text states the kind and the constructor's arguments, exactly, and nothing
+        else: it is as public as they are (docs/reports.md).
+        """
+        return json.dumps(wrapped(FORMAT, "mechanism", content_of(self)))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the mechanism that `to_json` wrote, one of this class.
+
+        `fastdp.Mechanism.from_json` takes every kind.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The text is not such JSON, of another version or kind, or has an argument
+            that is not known, missing, or out of its domain.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> m = fastdp.DiscreteLaplace.from_epsilon(0.1, sensitivity=1)
+        >>> fastdp.Mechanism.from_json(m.to_json())
+        DiscreteLaplace(scale=10, sensitivity=1)
+        """
+        made = mechanism_of(unwrapped(text, FORMAT, "mechanism"), cls)
+        assert isinstance(made, cls)
+        return made
 
     @abstractmethod
     def event(self) -> Event:

@@ -12,6 +12,7 @@ among the records below it, and so on. A record takes part in one choice of each
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -124,7 +125,7 @@ class Quantiles(Mechanism):
 
     def __init__(
         self,
-        q: Any,
+        q: Real | Sequence[Real] | _Array,
         *,
         bounds: tuple[Real, Real],
         epsilon: Real,
@@ -303,7 +304,7 @@ class Quantiles(Mechanism):
 
 def quantiles(
     values: _Array,
-    q: Any,
+    q: Real | Sequence[Real] | _Array,
     *,
     bounds: tuple[Real, Real],
     epsilon: Real,

@@ -143,6 +143,8 @@ class SparseVector(Mechanism):
         "_total",
     )
 
+    _stated = False
+
     _home: tuple[object, int]
     _lock: threading.Lock
     _monotonic: bool
@@ -395,6 +397,13 @@ class SparseVector(Mechanism):
         )
 
     __getstate__ = __reduce__
+
+    def to_json(self) -> NoReturn:
+        """Refuse: a vector made again would draw, and cost, another threshold."""
+        raise DTypeError(
+            "a sparse vector cannot be stated as JSON: its threshold's noise is drawn "
+            "once. event().to_json() states its cost; a new one is charged anew"
+        )
 
 
 def _shares(

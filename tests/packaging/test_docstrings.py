@@ -18,7 +18,11 @@ MODULES = sorted(
 )
 
 LISTED = [getattr(fastdp.mechanisms, name) for name in fastdp.mechanisms.__all__]
-MECHANISMS = [thing for thing in LISTED if inspect.isclass(thing)]
+MECHANISMS = [
+    thing
+    for thing in LISTED
+    if inspect.isclass(thing) and not inspect.isabstract(thing)
+]
 DRAWING = [
     *(getattr(fastdp.random, name) for name in fastdp.random.__all__),
     *(

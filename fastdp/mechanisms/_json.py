@@ -1,0 +1,106 @@
+"""Mechanisms in words: the constructor's arguments, exact, as JSON.
+
+`{"type": "DiscreteLaplace", "scale": "1/10", ...}`: what the constructor declares as
+`Real` is a rational in a string, so that nothing is rounded on the way; numbers of
+things are integers, relations go by name, tuples are lists. A mechanism needs nothing
+of its own for it: the declared types of its constructor say how each argument is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from fastdp import _validate
+from fastdp.accounting.events._base import NeighboringRelation, rational
+from fastdp.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from fastdp.mechanisms._base import Mechanism
+
+#: Name of the form; its version is that of events.
+FORMAT = "fastdp mechanism"
+
+
+def content_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the type and the arguments of a mechanism in types that JSON knows."""
+    declared = _declared(type(mechanism))
+    content: dict[str, Any] = {"type": type(mechanism).__name__}
+    for name, value in mechanism._arguments:
+        content[name] = _written(value, "Real" in declared[name].annotation)
+    return content
+
+
+def mechanism_of(content: object, base: type[Mechanism]) -> Mechanism:
+    """Return the mechanism that `content_of` wrote: one of `base` or its subclasses.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        Another kind, an argument that is missing, not known or out of its domain.
+    """
+    if not isinstance(content, dict) or not isinstance(content.get("type"), str):
+        raise ParameterError("a mechanism must be a JSON object with a 'type'")
+    given = dict(content)
+    name = given.pop("type")
+    kinds = _kinds(base)
+    if name not in kinds:
+        shown = ", ".join(sorted(kinds))
+        raise ParameterError(f"type must be one of {shown}; got {name[:40]!r}")
+    declared = _declared(kinds[name])
+    needed = {n for n, p in declared.items() if p.default is p.empty}
+    if not needed <= set(given) <= set(declared):
+        raise ParameterError(
+            f"{name} must have the arguments {', '.join(sorted(needed))}, and may have "
+            f"{', '.join(sorted(set(declared) - needed)) or 'no other'}"
+        )
+    arguments = {
+        n: _read(n, value, "Real" in declared[n].annotation)
+        for n, value in given.items()
+    }
+    return kinds[name](**arguments)
+
+
+def _kinds(base: type[Mechanism]) -> dict[str, type[Mechanism]]:
+    """Return the mechanisms that a JSON text can state, by name."""
+    found = (
+        {} if inspect.isabstract(base) or not base._stated else {base.__name__: base}
+    )
+    for kind in base.__subclasses__():
+        found |= _kinds(kind)
+    return found
+
+
+@functools.cache
+def _declared(kind: type[Mechanism]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a constructor, by name; annotations are text."""
+    return {
+        name: parameter
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+
+
+def _written(value: Any, real: bool) -> Any:
+    if isinstance(value, tuple):
+        return [_written(part, real) for part in value]
+    if isinstance(value, NeighboringRelation):
+        return value.name
+    if real and value is not None:
+        return str(_validate.exact("a parameter", value))
+    return value
+
+
+def _read(name: str, value: Any, real: bool) -> Any:
+    """Return an argument from JSON; a float is none, for its digits may be rounded."""
+    if isinstance(value, list):
+        return tuple(_read(name, part, real) for part in value)
+    if real and value is not None:
+        return rational(value)
+    if isinstance(value, (float, dict)):
+        raise ParameterError(
+            f"{name} must be an integer, a string or a list of them, got "
+            f"{type(value).__name__}"
+        )
+    return value
