@@ -222,8 +222,9 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
 
     def _require_one(self, name: str, value: object, profile: str) -> None:
         """Refuse many numbers, and name the reading that takes them."""
-        if isinstance(value, list | tuple | np.ndarray) and hasattr(self, profile):
-            raise DTypeError(f"{name} must be one number; {profile} takes many")
+        if isinstance(value, list | tuple | np.ndarray):
+            owner = "" if hasattr(self, profile) else "PLDAccountant."
+            raise DTypeError(f"{name} must be one number; {owner}{profile} takes many")
 
     @classmethod
     def from_statement(cls, statement: Statement) -> Self:

@@ -9,7 +9,9 @@ estimates, and no accountant takes them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +22,15 @@ from fastdp.accounting import _gdp
 from fastdp.accounting._gdp import reals
 from fastdp.accounting._series import Floats
 from fastdp.accounting._trade_off_functions import TradeOffFunction
-from fastdp.exceptions import ParameterError
+from fastdp.accounting.conversions import below_one
+from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = [
     "BerryEsseenBand",
     "EdgeworthEstimate",
     "GaussianLimit",
     "berry_esseen",
+    "clt_approximate",
     "clt_fixed_size",
     "clt_poisson",
     "edgeworth",
@@ -41,21 +45,27 @@ class GaussianLimit:
     ----------
     mu : float
         Of the limiting Gaussian trade-off function.
+    delta_floor : float
+        Probability with which the limit fails altogether: no delta is below it.
     """
 
     mu: float
+    delta_floor: float = field(default=0.0, kw_only=True)
 
     def delta_estimate(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the limit's delta at each epsilon: an approximation, not a bound."""
         e = reals("epsilon", epsilon)
         logs = _gdp.log_delta(e.ravel(), np.full(e.size, self.mu))
-        return np.asarray(np.exp(logs).reshape(e.shape))
+        found = np.exp(logs).reshape(e.shape)
+        return np.asarray(self.delta_floor + (1 - self.delta_floor) * found)
 
     def epsilon_estimate(self, delta: npt.ArrayLike) -> Floats:
         """Return the limit's epsilon at each delta: an approximation, not a bound."""
         d = reals("delta", delta)
-        if not np.all((d > 0) & (d < 1)):
-            raise ParameterError("delta must be > 0 and < 1")
+        floor = self.delta_floor
+        if not np.all((d > floor) & (d < 1)):
+            raise ParameterError(f"delta must be > {floor:.6g} and < 1")
+        d = (d - floor) / (1 - floor)
         found = _gdp.epsilon(np.log(d.ravel()), np.full(d.size, self.mu))
         return np.asarray(found.reshape(d.shape))
 
@@ -158,31 +168,49 @@ class BerryEsseenBand:
     gamma: float
 
 
-def berry_esseen(function: TradeOffFunction, count: int) -> BerryEsseenBand:
-    """Return the band for `count` compositions of a symmetric trade-off function.
+def berry_esseen(
+    function: TradeOffFunction | Sequence[tuple[TradeOffFunction, int]],
+    count: int = 1,
+) -> BerryEsseenBand:
+    """Return the band for a composition of symmetric trade-off functions.
 
     Parameters
     ----------
-    function : TradeOffFunction
-        Symmetric; its knots are used.
+    function : TradeOffFunction or sequence of (TradeOffFunction, int)
+        Symmetric functions, of which the knots are used: one, or several with how
+        often each occurs.
     count : int
-        Number of compositions, >= 1.
+        Number of compositions of all that, >= 1.
 
     Raises
     ------
     DTypeError, ParameterError
-        `count` is out of its domain, or the function is too far from Gaussian for the
-        theorem, which asks for gamma < 1/2.
+        A parameter is of the wrong type or out of its domain, or the composition is
+        too far from Gaussian for the theorem, which asks for gamma < 1/2.
 
     References
     ----------
-    Dong, Roth, Su (2022), Theorem 3.4.
+    Dong, Roth, Su (2022), Theorem 3.4, which asks for no equal functions: mu and gamma
+    are of sums of the losses' moments.
+
+    Examples
+    --------
+    >>> from fastdp.accounting import LaplaceTradeOff
+    >>> steps = [(LaplaceTradeOff(0.1), 300), (LaplaceTradeOff(0.2), 200)]
+    >>> band = berry_esseen(steps)
+    >>> round(band.mu, 4), round(band.gamma, 4)
+    (3.2319, 0.0299)
     """
     k = _validate.integer("count", count, 1)
-    mass, _, loss = _atoms(function)
-    mean = float(mass @ loss)
-    spread = float(mass @ (loss - mean) ** 2)
-    third = float(mass @ np.abs(loss - mean) ** 3)
+    mean = spread = third = 0.0
+    for one, times in _parts(function):
+        mass, _, loss = _atoms(one)
+        center = float(mass @ loss)
+        mean += times * center
+        spread += times * float(mass @ (loss - center) ** 2)
+        third += times * float(mass @ np.abs(loss - center) ** 3)
+    if not spread > 0:
+        raise ParameterError("function must tell something about the data, got none")
     gamma = 0.56 * third / (math.sqrt(k) * spread**1.5)
     if gamma >= 0.5:
         raise ParameterError(
@@ -191,6 +219,72 @@ def berry_esseen(function: TradeOffFunction, count: int) -> BerryEsseenBand:
     return BerryEsseenBand(
         mu=2 * math.sqrt(k) * abs(mean) / math.sqrt(spread), gamma=gamma
     )
+
+
+def _parts(function: object) -> list[tuple[TradeOffFunction, int]]:
+    """Return trade-off functions with how often each occurs."""
+    if isinstance(function, TradeOffFunction):
+        return [(function, 1)]
+    if not isinstance(function, list | tuple) or not function:
+        raise DTypeError(
+            "function must be a TradeOffFunction, or a list of (TradeOffFunction, "
+            f"count), got {type(function).__name__}"
+        )
+    parts = []
+    for part in function:
+        pair = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+        if not isinstance(pair[0], TradeOffFunction):
+            raise DTypeError(
+                "function must hold pairs of a TradeOffFunction and a count"
+            )
+        parts.append((pair[0], _validate.integer("count", pair[1], 1)))
+    return parts
+
+
+def clt_approximate(pairs: Sequence[tuple[Real, Real]]) -> GaussianLimit:
+    """Return the limit of many mechanisms of which (epsilon, delta) is known.
+
+    The composition of n such guarantees tends, as the epsilons fall and the sum of
+    their squares stays, to a Gaussian one with mu = sqrt(sum of epsilon^2), which fails
+    altogether with probability 1 - e^-(sum of delta): the `delta_floor`.
+
+    Parameters
+    ----------
+    pairs : sequence of (epsilon, delta)
+        epsilon >= 0 and delta >= 0 and < 1 of each mechanism; at least one.
+
+    Returns
+    -------
+    GaussianLimit
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    References
+    ----------
+    Dong, Roth, Su (2022), section 3.3.
+
+    Examples
+    --------
+    >>> limit = clt_approximate([(0.01, 1e-9)] * 10_000)
+    >>> limit.mu, round(limit.delta_floor, 9)
+    (1.0, 1e-05)
+    >>> limit.epsilon_estimate([1e-4]).round(3).tolist()
+    [3.832]
+    """
+    if not isinstance(pairs, list | tuple) or not pairs:
+        raise DTypeError("pairs must be a list of (epsilon, delta), not empty")
+    square = total = Fraction(0)
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise DTypeError("pairs must hold pairs of an epsilon and a delta")
+        square += _validate.nonnegative("epsilon", pair[0]) ** 2
+        total += below_one(pair[1])
+    if not 0 < square < 10**6:
+        raise ParameterError("pairs must have a sum of epsilon^2 > 0 and < 1e6")
+    return GaussianLimit(math.sqrt(square), delta_floor=-math.expm1(-float(total)))
 
 
 @dataclass(frozen=True)

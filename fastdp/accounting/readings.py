@@ -3,7 +3,8 @@
 Each function reads an (epsilon, delta) guarantee, a whole profile, or a trade-off
 function (as `PLDAccountant.trade_off` gives it, the exact one) as a statement about
 what can be learned of one individual. All are upper bounds, rounded up, and the worst
-over all mechanisms with that guarantee.
+over all mechanisms with that guarantee. `audit` and `audit_one_run` go the other way:
+what attacks that were run prove, from below.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from fastdp import _validate
 from fastdp._validate import Real, float_down, float_up
+from fastdp.accounting._audits import Audit, audit, audit_one_run
 from fastdp.accounting._numeric import precise, to_decimal
 from fastdp.accounting._response import log_ratio
 from fastdp.accounting.conversions import below_one, capped_epsilon, pure_to_rho
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
 __all__ = [
+    "Audit",
+    "audit",
+    "audit_one_run",
     "largest_advantage",
     "largest_advantage_of_trade_off",
     "largest_kl_divergence",

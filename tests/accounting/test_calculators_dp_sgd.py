@@ -266,3 +266,46 @@ def test_no_estimate_where_there_is_none():
     assert root_near(lambda x: 1.0, 1.0, 1.0) is None
     place, slope = root_near(lambda x: math.log(x) * 2 - 3, 1.0, 1.0)
     assert (place, slope) == (pytest.approx(math.exp(1.5)), pytest.approx(2))
+
+
+def test_rates_and_epochs_say_what_batches_and_steps_say():
+    common = {"sigma": 1, "delta": 1e-5, "sampling": "poisson"}
+    plan = dp_sgd(50_000, batch=500, steps=1000, **common)
+    for form in (
+        {"sampling_rate": Fraction(1, 100), "epochs": 10},
+        {"sampling_rate": Fraction(1, 100), "steps": 1000},
+        {"batch": 500, "epochs": 10},
+    ):
+        assert dp_sgd(50_000, **form, **common) == plan
+    assert (plan.sampling_rate, plan.epochs) == (0.01, 10.0)
+    # A rate need not give whole batches where every record has a coin of its own.
+    odd = dp_sgd(999, sampling_rate=Fraction(1, 100), epochs=Fraction(1, 3), **common)
+    assert (odd.batch, odd.steps) == (9.99, 34)
+    assert odd.event.event.sampling_probability == Fraction(1, 100)
+    # 9 epochs of 0.1 are 90 steps, not 91.
+    assert dp_sgd(100, sampling_rate=0.1, epochs=9, **common).steps == 90
+
+
+@pytest.mark.parametrize("sampling", ["fixed", "shuffled"])
+def test_rates_of_batches_of_a_fixed_size_are_whole(sampling):
+    common = {"sigma": 5, "delta": 1e-5, "sampling": sampling}
+    plan = dp_sgd(60_000, sampling_rate=256 / 60_000, epochs=1, **common)
+    assert plan == dp_sgd(60_000, batch=256, steps=235, **common)
+    with pytest.raises(ParameterError, match=r"whole number .* give batch"):
+        dp_sgd(60_000, sampling_rate=0.0001234, epochs=1, **common)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 5, "sampling_rate": 0.1, "steps": 3}, "batch and sampling_rate"),
+        ({"batch": 5, "steps": 3, "epochs": 1}, "steps and epochs"),
+        ({"batch": 5, "epochs": 0}, "epochs must be finite and > 0"),
+        ({"sampling_rate": 1.5, "steps": 3}, "sampling_rate must be <= 1"),
+        ({"epochs": 3, "epsilon": 1}, "epochs must come with batch"),
+        ({"sampling_rate": 0.1, "epochs": 3, "epsilon": 1}, "exactly one of"),
+    ],
+)
+def test_refusals_of_rates_and_epochs(options, message):
+    with pytest.raises(ParameterError, match=message):
+        dp_sgd(100, sigma=1, delta=1e-5, sampling="poisson", **options)

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import limits
+from fastdp.accounting import ApproximateAccountant, limits
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     DiscreteLaplaceEvent,
@@ -472,3 +472,53 @@ def test_a_composition_that_hides_nothing_is_refused_by_name():
     assert float(accountant.delta(1)) == 1.0
     with pytest.raises(UnsupportedEventError, match="accuracy of the grid"):
         accountant.epsilon(1e-6)
+
+
+def test_berry_esseen_band_holds_a_composition_of_different_functions():
+    parts = [
+        (LaplaceTradeOff(Fraction(1, 10)), 300),
+        (LaplaceTradeOff(Fraction(1, 5)), 100),
+        (GaussianTradeOff(Fraction(1, 10)), 50),
+    ]
+    band = limits.berry_esseen(parts)
+    numeric = compose_trade_offs(parts)
+    x = np.linspace(band.gamma, 1 - band.gamma, 50)
+    gaussian = GaussianTradeOff(Fraction(band.mu))
+    assert np.all(gaussian(x + band.gamma) - band.gamma <= numeric(x) + 1e-9)
+    assert np.all(gaussian(x - band.gamma) + band.gamma >= numeric(x))
+    # Equal functions are the old formula, however they are counted.
+    one = limits.berry_esseen(parts[0][0], 300)
+    for same in ([parts[0]], [(parts[0][0], 100), (parts[0][0], 200)]):
+        again = limits.berry_esseen(same)
+        assert (again.mu, again.gamma) == pytest.approx((one.mu, one.gamma))
+    twice = limits.berry_esseen(parts, 2)
+    assert (twice.mu, twice.gamma) == pytest.approx(
+        (math.sqrt(2) * band.mu, band.gamma / math.sqrt(2))
+    )
+    # mu is near the limit for small losses: that of the Gaussian part is exact.
+    assert limits.berry_esseen(parts[2:]).mu == pytest.approx(0.1 * 50**0.5, rel=1e-3)
+    for wrong in ([], parts[0], [parts[0][0]], [("f", 1)], "f"):
+        with pytest.raises(DTypeError):
+            limits.berry_esseen(wrong)
+
+
+def test_the_limit_for_approximate_guarantees():
+    # Of n mechanisms (1/sqrt(n), d/n): against their exact composition.
+    n, d = 4000, Fraction(1, 1000)
+    epsilon = Fraction(1 / math.sqrt(n))
+    limit = limits.clt_approximate([(epsilon, d / n)] * n)
+    assert limit.mu == pytest.approx(1)
+    assert limit.delta_floor == pytest.approx(-math.expm1(-0.001))
+    exact = ApproximateAccountant().compose(
+        ApproximateDPEvent(epsilon=epsilon, delta=d / n), n
+    )
+    for e in (0.5, 1.0, 2.0):
+        assert float(limit.delta_estimate(e)) == pytest.approx(exact.delta(e), rel=2e-2)
+    back = limit.epsilon_estimate(limit.delta_estimate([0.5, 2.0]))
+    assert back == pytest.approx([0.5, 2.0])
+    with pytest.raises(ParameterError, match=r"delta must be > 0\.0009995"):
+        limit.epsilon_estimate(1e-4)
+    with pytest.raises(DTypeError):
+        limits.clt_approximate([])
+    with pytest.raises(ParameterError):
+        limits.clt_approximate([(0, 0)])

@@ -196,7 +196,7 @@ FLOORS = {
         *("approx", "fdp", "pld", "pure", "rdp", "tcdp", "zcdp"),
     ),
     "readings": (
-        *("_amplification", "_calibrate", "amplification", "calculators"),
+        *("_amplification", "_audits", "_calibrate", "amplification", "calculators"),
         *("filters", "guarantees", "limits", "odometers", "readings", ""),
     ),
 }

@@ -13,7 +13,13 @@ from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._numeric import log_down, search
-from fastdp.accounting.calculators._estimate import estimated_log_delta, root_near
+from fastdp.accounting.calculators._estimate import (
+    NEAR,
+    estimated_log_delta,
+    largest_count,
+    root_below,
+    root_near,
+)
 from fastdp.accounting.events import (
     ComposedEvent,
     Event,
@@ -26,15 +32,12 @@ from fastdp.accounting.events import (
 from fastdp.accounting.events._base import check_event, relation_of
 from fastdp.accounting.pld import PLDAccountant
 from fastdp.accounting.rdp import RDPAccountant
-from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = ["DPSGDPlan", "dp_sgd"]
 
 _SIGMAS = (Fraction(1, 20), Fraction(10**6))
-_LEAST, _LARGEST = math.log(0.05), math.log(1e6)
 _MOST_STEPS = 10**12
-#: How far below its target ln(delta) may end.
-_NEAR = 1e-5
 
 #: Makes an empty accountant.
 Maker = Callable[[], Accountant[Any]]
@@ -46,8 +49,10 @@ class DPSGDPlan:
 
     Parameters
     ----------
-    records, batch, steps : int
-        Number of records; expected (Poisson) or exact batch size; number of steps.
+    records, steps : int
+        Number of records and of steps.
+    batch : int or float
+        Exact batch size, or its mean (Poisson), which need not be whole.
     sampling : str
         "poisson", "fixed" or "shuffled".
     sigma : float
@@ -64,7 +69,7 @@ class DPSGDPlan:
     """
 
     records: int
-    batch: int
+    batch: float
     steps: int
     sampling: str
     sigma: float
@@ -79,12 +84,24 @@ class DPSGDPlan:
         """Poisson: one record more or less; else one record replaced."""
         return relation_of(self.event)
 
+    @property
+    def sampling_rate(self) -> float:
+        """Share of the records in a batch."""
+        return self.batch / self.records
+
+    @property
+    def epochs(self) -> float:
+        """Number of passes over the records, in the mean."""
+        return self.steps * self.batch / self.records
+
 
 def dp_sgd(
     records: int,
     *,
     batch: int | None = None,
+    sampling_rate: Real | None = None,
     steps: int | None = None,
+    epochs: Real | None = None,
     sigma: Real | None = None,
     epsilon: Real | None = None,
     delta: Real,
@@ -95,7 +112,8 @@ def dp_sgd(
 ) -> DPSGDPlan:
     """Return a schedule of private training with what was left out solved for.
 
-    Exactly one of `batch`, `steps`, `sigma` and `epsilon` is left out.
+    Exactly one of `batch`, `steps`, `sigma` and `epsilon` is left out; a
+    `sampling_rate` stands for a batch, `epochs` for steps.
 
     Parameters
     ----------
@@ -104,8 +122,14 @@ def dp_sgd(
     batch : int, optional
         Batch size, 1 ... records: exact, or its mean for Poisson batches. If left out:
         the largest that meets the target.
+    sampling_rate : int, float, Fraction or Decimal, optional
+        In place of `batch`: batch/records, > 0 and <= 1. Of Poisson batches the
+        probability of each record, exactly; of others it must give a whole batch.
     steps : int, optional
         Number of steps, >= 1. If left out: the most that meet the target.
+    epochs : int, float, Fraction or Decimal, optional
+        In place of `steps`: passes over the records, > 0; epochs * records/batch steps,
+        rounded up. The batch must be known.
     sigma : int, float, Fraction or Decimal, optional
         Noise multiplier, > 0. If left out: the least that meets the target.
     epsilon : int, float, Fraction or Decimal, optional
@@ -167,12 +191,17 @@ def dp_sgd(
     (True, 1.184)
     """
     n = _validate.integer("records", records, 1)
-    wanted = {"batch": batch, "steps": steps, "sigma": sigma, "epsilon": epsilon}
+    wanted = {
+        "batch": _one_of("batch", batch, "sampling_rate", sampling_rate),
+        "steps": _one_of("steps", steps, "epochs", epochs),
+        "sigma": sigma,
+        "epsilon": epsilon,
+    }
     left_out = [name for name, value in wanted.items() if value is None]
     if len(left_out) != 1:
         raise ParameterError(
-            "exactly one of batch, steps, sigma and epsilon must be left out, got "
-            f"{len(left_out)} left out"
+            "exactly one of batch (or sampling_rate), steps (or epochs), sigma and "
+            f"epsilon must be left out, got {len(left_out)} left out"
         )
     _check_sampling(sampling, assume_poisson)
     setting = _Setting(
@@ -183,8 +212,12 @@ def dp_sgd(
         accountant or (RDPAccountant if sampling == "fixed" else PLDAccountant),
         float(_validate.open_unit("delta", delta)),
     )
-    m = None if batch is None else _validate.integer("batch", batch, 1, n)
+    m = None if batch is None else Fraction(_validate.integer("batch", batch, 1, n))
+    if sampling_rate is not None:
+        m = _batch_of(sampling_rate, n, whole=not setting.is_poisson)
     count = None if steps is None else _validate.integer("steps", steps, 1)
+    if epochs is not None:
+        count = _steps_of(epochs, n, m)
     width = None if sigma is None else _validate.between("sigma", sigma, *_SIGMAS)
     met: Real | None = None
     if epsilon is not None:
@@ -199,6 +232,41 @@ def dp_sgd(
     assert count is not None
     assert width is not None
     return setting.plan(m, count, width, delta, met)
+
+
+def _one_of(name: str, value: object, other: str, instead: object) -> object:
+    """Return what is given of two parameters that say the same."""
+    if value is not None and instead is not None:
+        raise ParameterError(f"{name} and {other} say the same: give one of them")
+    return instead if value is None else value
+
+
+def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
+    """Return the batch of a rate: next to a whole number where it must be one."""
+    rate = _validate.positive("sampling_rate", sampling_rate)
+    if rate > 1:
+        raise ParameterError(f"sampling_rate must be <= 1, got {sampling_rate!r}")
+    batch = rate * records
+    if not whole:
+        return batch
+    nearest = round(batch)
+    if nearest < 1 or abs(batch - nearest) > batch / 10**9:
+        raise ParameterError(
+            "sampling_rate must be a whole number of records over records where "
+            f"batches have a fixed size, got {sampling_rate!r} of {records}: give batch"
+        )
+    return Fraction(nearest)
+
+
+def _steps_of(epochs: Real, records: int, batch: Fraction | None) -> int:
+    """Return how many steps pass so often over the records, rounded up."""
+    passes = _validate.positive("epochs", epochs)
+    if batch is None:
+        raise ParameterError(
+            "epochs must come with batch or sampling_rate: give steps instead"
+        )
+    found = math.ceil(passes * records / batch * (1 - Fraction(1, 10**12)))
+    return _validate.integer("steps", found, 1, _MOST_STEPS)
 
 
 def _check_sampling(sampling: str, assume_poisson: bool) -> None:
@@ -226,24 +294,24 @@ class _Setting:
     maker: Maker
     delta: float
 
-    def parts(self, batch: int, steps: int, sigma: Real) -> tuple[Event, int]:
+    def parts(self, batch: Fraction, steps: int, sigma: Real) -> tuple[Event, int]:
         """Return the event of one step (or epoch), and how often it occurs."""
         width = _validate.exact("sigma", sigma)
         replace = NeighboringRelation.REPLACE_ONE
         n = self.records
         if self.is_poisson:
-            rate = Fraction(batch, n)
+            rate = batch / n
             one: Event = GaussianEvent(sensitivity=Fraction(1), sigma=width)
             return (PoissonSampledEvent(rate, one) if rate < 1 else one), steps
         one = GaussianEvent(
             sensitivity=Fraction(2), sigma=width, neighboring_relation=replace
         )
         if self.sampling == "shuffled":
-            return one, -(-steps * batch // n)
+            return one, math.ceil(steps * batch / n)
         if batch == n:
             return one, steps
         return SampledWithoutReplacementEvent(
-            source_dataset_size=n, sample_size=batch, event=one
+            source_dataset_size=n, sample_size=int(batch), event=one
         ), steps
 
     def composed(self, event: Event, count: int) -> Accountant[Any]:
@@ -253,7 +321,12 @@ class _Setting:
         return accountant.compose(event, count)
 
     def plan(
-        self, batch: int, steps: int, sigma: Real, delta: Real, epsilon: Real | None
+        self,
+        batch: Fraction,
+        steps: int,
+        sigma: Real,
+        delta: Real,
+        epsilon: Real | None,
     ) -> DPSGDPlan:
         """Return the plan; an epsilon that is known to be met is not looked for."""
         event, count = self.parts(batch, steps, sigma)
@@ -264,7 +337,7 @@ class _Setting:
             epsilon = self.composed(event, count).epsilon(delta)
         return DPSGDPlan(
             records=self.records,
-            batch=batch,
+            batch=int(batch) if batch.denominator == 1 else float(batch),
             steps=steps,
             sampling=self.sampling,
             sigma=float(sigma),
@@ -275,16 +348,18 @@ class _Setting:
             certified=not self.assume_poisson,
         )
 
-    def excess(self, target: _Target, batch: int, steps: int, sigma: Real) -> float:
+    def excess(
+        self, target: _Target, batch: Fraction, steps: int, sigma: Real
+    ) -> float:
         """Return how far ln(delta) is above its target."""
         composed = self.composed(*self.parts(batch, steps, sigma))
         return max(composed.log_delta(target.epsilon), -1e300) - target.limit
 
-    def least_sigma(self, target: _Target, batch: int, steps: int) -> Fraction:
+    def least_sigma(self, target: _Target, batch: Fraction, steps: int) -> Fraction:
         """Return a sigma that meets the target, next to the least."""
-        times, rate = steps, batch / self.records
+        times, rate = steps, float(batch / self.records)
         if self.charges_epochs:
-            times, rate = -(-steps * batch // self.records), 1.0
+            times, rate = math.ceil(steps * batch / self.records), 1.0
         wide = 1.0 if self.is_poisson else 2.0  # the sensitivity
         guess = wide / math.sqrt(math.log1p((target.mu / rate) ** 2 / times))
         guess = min(max(guess, 0.05), 1e6)
@@ -299,7 +374,7 @@ class _Setting:
         def excess(sigma: float) -> float:
             return self.excess(target, batch, steps, sigma)
 
-        found = _secant(excess, guess, slope)
+        found = root_below(excess, guess, slope)
         if found is None:
             found = search("sigma", excess, guess, _SIGMAS, 1e-2, 1e-9)
         return Fraction(found)
@@ -323,26 +398,26 @@ class _Setting:
         def excess(x: float) -> float:
             rate, sigma, steps = setting(x)
             found = estimated_log_delta(min(rate, 1.0), sigma, steps, epsilon)
-            return found - target.limit + _NEAR / 2
+            return found - target.limit + NEAR / 2
 
         return root_near(excess, guess, slope)
 
-    def most_steps(self, target: _Target, batch: int, sigma: Fraction) -> int:
+    def most_steps(self, target: _Target, batch: Fraction, sigma: Fraction) -> int:
         """Return the largest number of steps that meets the target."""
         if self.charges_epochs:  # in whole epochs
-            epochs = _largest(
+            epochs = largest_count(
                 "steps",
-                lambda k: self.excess(target, self.records, k, sigma),
+                lambda k: self.excess(target, Fraction(self.records), k, sigma),
                 target.mu**2 * float(sigma) ** 2 / 4,
                 _MOST_STEPS,
             )
-            return epochs * self.records // batch
-        rate, width = batch / self.records, float(sigma)
+            return math.floor(epochs * self.records / batch)
+        rate, width = float(batch / self.records), float(sigma)
         guess = (target.mu / rate) ** 2 / math.expm1(min(width**-2, 700.0))
         better = self.estimate(
             target, lambda k: (rate, width, k), guess, target.slope() / 2
         )
-        return _largest(
+        return largest_count(
             "steps",
             lambda k: self.excess(target, batch, k, sigma),
             better[0] if better else guess,
@@ -350,20 +425,21 @@ class _Setting:
             sure=better is not None,
         )
 
-    def largest_batch(self, target: _Target, steps: int, sigma: Fraction) -> int:
+    def largest_batch(self, target: _Target, steps: int, sigma: Fraction) -> Fraction:
         """Return the largest batch that meets the target."""
         n, width = self.records, float(sigma)
         guess = target.mu / math.sqrt(steps * math.expm1(min(width**-2, 700.0))) * n
         better = self.estimate(
             target, lambda m: (m / n, width, steps), guess, target.slope()
         )
-        return _largest(
+        found = largest_count(
             "batch",
-            lambda m: self.excess(target, m, steps, sigma),
+            lambda m: self.excess(target, Fraction(m), steps, sigma),
             better[0] if better else guess,
             n,
             sure=better is not None,
         )
+        return Fraction(found)
 
     @property
     def is_poisson(self) -> bool:
@@ -404,67 +480,3 @@ def _target(epsilon: Real, delta: Real) -> _Target:
         factor = math.exp(max(-0.5, min(0.5, missing / max(guess.slope(), 1e-3))))
         guess = _Target(e, guess.limit, guess.mu * factor)
     return guess
-
-
-def _secant(
-    excess: Callable[[float], float], guess: float, slope: float
-) -> float | None:
-    """Return a point where `excess` was found just below 0, in logarithms of it.
-
-    A step by the given slope, a secant, then inverse interpolation in three points.
-    """
-    x = math.log(guess)
-    seen: list[tuple[float, float]] = []  # (excess + _NEAR/2, logarithm)
-    for _ in range(12):
-        value = excess(math.exp(x))
-        if -_NEAR <= value <= 0:
-            return math.exp(x)
-        seen = [*seen[-2:], (value + _NEAR / 2, x)]
-        if not math.isfinite(value) or len({f for f, _ in seen}) < len(seen):
-            return None
-        if len(seen) == 1:
-            goal = x - seen[0][0] / slope
-        else:
-            goal = sum(
-                place * math.prod(-g / (f - g) for g, _ in seen if g != f)
-                for f, place in seen
-            )
-        x += max(-0.5, min(0.5, goal - x))
-        if not _LEAST <= x <= _LARGEST:
-            return None
-    return None
-
-
-def _largest(
-    name: str,
-    excess: Callable[[int], float],
-    guess: float,
-    most: int,
-    *,
-    sure: bool = False,
-) -> int:
-    """Return the largest k in 1 ... most with excess(k) <= 0; excess grows with k.
-
-    From a guess outwards by doubling steps, small ones where it is sure, then by
-    bisection.
-    """
-    k = int(min(max(guess, 1.0), float(most)))
-    step = max(1, k // (10**7 if sure else 50))
-    if excess(k) <= 0:
-        low, high = k, min(k + step, most)
-        while excess(high) <= 0:
-            if high == most:
-                return most
-            low, step = high, 2 * step
-            high = min(high + step, most)
-    else:
-        high, low = k, max(k - step, 1)
-        while excess(low) > 0:
-            if low == 1:
-                raise CalibrationError(f"{name} must be >= 1, but 1 exceeds the target")
-            high, step = low, 2 * step
-            low = max(low - step, 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
-    return low

@@ -1,7 +1,8 @@
-"""A quick estimate of what sampled Gaussian noise costs, to start searches from.
+"""What `dp_sgd` solves with: an estimate to start from, and searches for roots.
 
-The integral that `PLDAccountant` certifies, for the removal of a record, with as few
-nodes as serve an estimate: it is no bound, and nothing that is returned rests on it.
+The estimate is of what sampled Gaussian noise costs: the integral that `PLDAccountant`
+certifies, for the removal of a record, with as few nodes as serve. It is no bound, and
+nothing that is returned rests on it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["estimated_log_delta", "root_near"]
+from fastdp.exceptions import CalibrationError
+
+__all__ = ["NEAR", "estimated_log_delta", "largest_count", "root_below", "root_near"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -23,8 +26,13 @@ _NODES, _PERIOD = 64, 24.0
 _MOST = 4000
 #: How near 0 a root's value is, and from where on its noise may be all that is left.
 _CLOSE, _NOISE = 1e-6, 1e-2
+#: How far below its target ln(delta) may end.
+NEAR = 1e-5
+#: ln of the noise multipliers between which a root is looked for.
+_LEAST_SIGMA, _LARGEST_SIGMA = math.log(0.05), math.log(1e6)
 
 
+@np.errstate(all="ignore")
 def estimated_log_delta(
     rate: float, sigma: float, steps: float, epsilon: float
 ) -> float:
@@ -149,3 +157,67 @@ def root_near(
     else:
         return None
     return math.exp(x), slope
+
+
+def root_below(
+    excess: Callable[[float], float], guess: float, slope: float
+) -> float | None:
+    """Return a point where `excess` was found just below 0, in logarithms of it.
+
+    A step by the given slope, a secant, then inverse interpolation in three points.
+    """
+    x = math.log(guess)
+    seen: list[tuple[float, float]] = []  # (excess + NEAR/2, logarithm)
+    for _ in range(12):
+        value = excess(math.exp(x))
+        if -NEAR <= value <= 0:
+            return math.exp(x)
+        seen = [*seen[-2:], (value + NEAR / 2, x)]
+        if not math.isfinite(value) or len({f for f, _ in seen}) < len(seen):
+            return None
+        if len(seen) == 1:
+            goal = x - seen[0][0] / slope
+        else:
+            goal = sum(
+                place * math.prod(-g / (f - g) for g, _ in seen if g != f)
+                for f, place in seen
+            )
+        x += max(-0.5, min(0.5, goal - x))
+        if not _LEAST_SIGMA <= x <= _LARGEST_SIGMA:
+            return None
+    return None
+
+
+def largest_count(
+    name: str,
+    excess: Callable[[int], float],
+    guess: float,
+    most: int,
+    *,
+    sure: bool = False,
+) -> int:
+    """Return the largest k in 1 ... most with excess(k) <= 0; excess grows with k.
+
+    From a guess outwards by doubling steps, small ones where it is sure, then by
+    bisection.
+    """
+    k = int(min(max(guess, 1.0), float(most)))
+    step = max(1, k // (10**7 if sure else 50))
+    if excess(k) <= 0:
+        low, high = k, min(k + step, most)
+        while excess(high) <= 0:
+            if high == most:
+                return most
+            low, step = high, 2 * step
+            high = min(high + step, most)
+    else:
+        high, low = k, max(k - step, 1)
+        while excess(low) > 0:
+            if low == 1:
+                raise CalibrationError(f"{name} must be >= 1, but 1 exceeds the target")
+            high, step = low, 2 * step
+            low = max(low - step, 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
+    return low
