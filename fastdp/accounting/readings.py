@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fastdp import _validate
+from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting._audits import Audit, audit, audit_one_run
 from fastdp.accounting._numeric import precise, to_decimal
@@ -399,3 +399,6 @@ def _exp(x: Fraction) -> Fraction:
     context = precise(_DIGITS)
     with decimal.localcontext(context):
         return Fraction(to_decimal(x, context).exp()) * (1 + _ERROR)
+
+
+_public.show(globals())
