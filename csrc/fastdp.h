@@ -136,7 +136,6 @@ typedef enum {
  * "special", 128. The second digit's has 32 columns. */
 typedef struct {
     uint8_t cut[128], alias[128];
-    uint8_t cut_term[128], alias_term[128]; /* derived: as polynomials over GF(2) */
 } fdp_columns_t;
 
 /* ~G with probability theta, else G; P(G >= k) = exp(-k / scale). */

@@ -16,9 +16,9 @@ def show_config() -> dict[str, str]:
     Returns
     -------
     dict
-        Keys "fastdp", "cpu" ("portable", "avx2", "avx512" or "avx512vbmi"; the
-        environment variable FASTDP_CPU can lower it), "cipher" ("aes" or "chacha20",
-        of the secure default), "numpy", "python" and "machine".
+        Keys "fastdp", "cpu" ("portable", "avx2", "avx512" or, with byte permutes,
+        "avx512vbmi"; the environment variable FASTDP_CPU can lower it), "cipher"
+        ("aes" or "chacha20", of the secure default), "numpy", "python" and "machine".
 
     Examples
     --------

@@ -68,8 +68,6 @@ cdef extern from "fastdp.h" nogil:
     ctypedef struct fdp_columns_t:
         uint8_t cut[128]
         uint8_t alias[128]
-        uint8_t cut_term[128]
-        uint8_t alias_term[128]
 
     ctypedef struct fdp_geometric_t:
         uint64_t theta

@@ -482,17 +482,6 @@ fdp_status_t fdp_digits_release(const fdp_call_t *call, const fdp_sampler_t *sam
 
 /* ---- prepared laws -------------------------------------------------------- */
 
-/* Coefficients of a table of bytes as a polynomial in the bits of its index. */
-static void find_terms(const uint8_t *table, size_t n, uint8_t *term)
-{
-    memcpy(term, table, n);
-    for (size_t step = 1; step < n; step *= 2) {
-        for (size_t i = 0; i < n; i++) {
-            term[i] ^= (i & step) != 0 ? term[i - step] : 0;
-        }
-    }
-}
-
 bool fdp_digits_prepare(fdp_digits_t *law)
 {
     const double trials[2] = {SMALL_LANES, FDP_PASS};
@@ -506,10 +495,6 @@ bool fdp_digits_prepare(fdp_digits_t *law)
             law->slots[2 * digit + size] = slots < FDP_RANKS ? slots : FDP_RANKS;
         }
     }
-    find_terms(law->first.cut, 128, law->first.cut_term);
-    find_terms(law->first.alias, 128, law->first.alias_term);
-    find_terms(law->second.cut, 32, law->second.cut_term);
-    find_terms(law->second.alias, 32, law->second.alias_term);
     law->tail.error = law->tail.scale * 0x1p-48;
     law->tail.error_relative = 0x1p-49;
     law->unsettled = 0;

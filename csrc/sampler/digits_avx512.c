@@ -1,4 +1,4 @@
-/* digits_avx512.c: digit kernels for AVX-512 (F, DQ, BW, VL). */
+/* digits_avx512.c: digit kernels for AVX-512 without byte permutes (F, DQ, BW, VL). */
 #include "../base/config.h"
 
 #if FDP_X86_64
@@ -19,7 +19,70 @@
 FDP_TARGET_AVX512
 #include "digits_rest512.inc.h"
 #include "digits_body.inc.h"
-#include "digits_avx2.inc.h"
+#include "words_avx512.h"
+
+static inline __m512i load64(const void *p) { return _mm512_loadu_si512(p); }
+
+/* The value of 64 columns and bytes u. */
+FDP_ALWAYS_INLINE __m512i draw(const __m512i *words, size_t columns, __m512i column,
+                               __m512i own, __m512i u)
+{
+    __m512i cut, alias;
+    fdp_words_look(words, columns, column, &cut, &alias);
+    return _mm512_mask_mov_epi8(own, _mm512_cmple_epu8_mask(u, cut), alias);
+}
+
+static size_t fdp_first_avx512(const fdp_columns_t *table, const uint8_t *word,
+                               size_t stride, const fdp_list_t *list, int16_t *value,
+                               uint64_t *mask, size_t blocks)
+{
+    const __m512i k127 = _mm512_set1_epi8(127), k64 = _mm512_set1_epi8(64);
+    const __m512i mark = _mm512_set1_epi8((char)FDP_SPECIAL);
+    __m512i words[4];
+    for (size_t k = 0; k < 4; k++) {
+        words[k] = fdp_words_load(table->cut, table->alias, 32 * k);
+    }
+    (void)list;
+    size_t total = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const uint8_t *w = word + b * stride;
+        const __m512i c = load64(w);
+        const __m512i own = _mm512_sub_epi8(_mm512_and_si512(c, k127), k64);
+        const __m512i v = draw(words, 128, c, own, load64(w + 64));
+        int16_t *to = value + FDP_BLOCK_LANES * b;
+        _mm512_storeu_si512(to, _mm512_cvtepi8_epi16(_mm512_castsi512_si256(v)));
+        _mm512_storeu_si512(to + 32,
+                            _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(v, 1)));
+        mask[b] = _mm512_cmpeq_epi8_mask(v, mark);
+        total += (size_t)_mm_popcnt_u64(mask[b]);
+    }
+    return total;
+}
+
+static size_t fdp_second_avx512(const fdp_columns_t *table, const uint8_t *word,
+                                size_t stride, const fdp_list_t *list, uint8_t *value,
+                                void *low, uint32_t low_bytes, uint64_t *mask,
+                                size_t blocks)
+{
+    const __m512i k31 = _mm512_set1_epi8(31);
+    const __m512i mark = _mm512_set1_epi8((char)FDP_SPECIAL);
+    const __m512i words = fdp_words_load(table->cut, table->alias, 0);
+    (void)list, (void)low, (void)low_bytes;
+    size_t total = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const uint8_t *w = word + b * stride;
+        const __m512i byte = load64(w);
+        const __m512i v =
+            draw(&words, 32, byte, _mm512_and_si512(byte, k31), load64(w + 64));
+        /* v below, the spare bits of the byte above */
+        _mm512_storeu_si512(value + FDP_BLOCK_LANES * b,
+                            _mm512_ternarylogic_epi64(k31, v, byte, 0xca));
+        mask[b] = _mm512_cmpeq_epi8_mask(v, mark);
+        total += (size_t)_mm_popcnt_u64(mask[b]);
+    }
+    return total;
+}
+
 #include "digits_table.inc.h"
 FDP_TARGET_END
 

@@ -1,7 +1,5 @@
-/* digits_portable.c: digit kernels for any machine. Without byte shuffles a table of
- * 2^m bytes is a polynomial over GF(2) in the m bits of the column, Horner's scheme in
- * each: 2^m - 1 products and sums of vectors, half of what comparing with every column
- * takes, and no address depends on a word. */
+/* digits_portable.c: digit kernels for any machine. Without byte shuffles tables are
+ * looked up by planes of bits, two blocks at a time. */
 #include <string.h>
 
 #include "../base/config.h"
@@ -9,6 +7,7 @@
 #include "bits.h"
 #include "constants.h"
 #include "digit_kernels.h"
+#include "planes.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, portable)
 #define FDP_LEVEL_MASK 0
@@ -44,27 +43,6 @@ static void fdp_rest_portable(const uint64_t *entry, size_t columns, const uint6
 
 #include "digits_body.inc.h"
 
-/* Coefficients of a table, each in all lanes. */
-typedef struct {
-    fdp_bytes_t cut[128], alias[128];
-} fdp_polynomial_t;
-
-static void spread(const uint8_t *term, size_t n, fdp_bytes_t *to)
-{
-    for (size_t i = 0; i < n; i++) {
-        to[i] = (fdp_bytes_t){0} + term[i];
-    }
-}
-
-#define H1(t, b) (t[b] ^ (x0 & t[(b) + 1]))
-#define H2(t, b) (H1(t, b) ^ (x1 & H1(t, (b) + 2)))
-#define H3(t, b) (H2(t, b) ^ (x2 & H2(t, (b) + 4)))
-#define H4(t, b) (H3(t, b) ^ (x3 & H3(t, (b) + 8)))
-#define H5(t, b) (H4(t, b) ^ (x4 & H4(t, (b) + 16)))
-#define H6(t, b) (H5(t, b) ^ (x5 & H5(t, (b) + 32)))
-#define H7(t, b) (H6(t, b) ^ (x6 & H6(t, (b) + 64)))
-#define BIT(k) const fdp_bytes_t x##k = (fdp_bytes_t)((c & (1 << (k))) == (1 << (k)))
-
 static inline fdp_bytes_t load(const uint8_t *p)
 {
     fdp_bytes_t v;
@@ -94,23 +72,36 @@ static inline size_t ones(uint64_t x)
     return (size_t)((x * UINT64_C(0x0101010101010101)) >> 56);
 }
 
+/* What two tables give for the columns of block b and of the next, if there is one. */
+FDP_ALWAYS_INLINE void look_up(const fdp_forms_t *forms, size_t columns,
+                               const uint8_t *word, size_t stride, size_t b,
+                               size_t blocks, uint8_t *cut, uint8_t *alias)
+{
+    const uint8_t *here = word + b * stride;
+    fdp_planes_look(forms, columns, here, b + 1 < blocks ? here + stride : here, cut,
+                    alias);
+}
+
 static size_t fdp_first_portable(const fdp_columns_t *table, const uint8_t *word,
                                  size_t stride, const fdp_list_t *list, int16_t *value,
                                  uint64_t *mask, size_t blocks)
 {
-    fdp_polynomial_t p;
-    spread(table->cut_term, 128, p.cut);
-    spread(table->alias_term, 128, p.alias);
+    uint8_t cut[FDP_PLANE_LANES], alias[FDP_PLANE_LANES];
+    fdp_forms_t forms;
+    fdp_forms_load(table->cut, table->alias, 128, &forms);
     (void)list;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
+        const size_t half = b % 2 * FDP_BLOCK_LANES;
+        if (half == 0) {
+            look_up(&forms, 128, word, stride, b, blocks, cut, alias);
+        }
         mask[b] = 0;
         for (size_t i = 0; i < FDP_BLOCK_LANES; i += 16) {
             const fdp_bytes_t c = load(w + i), u = load(w + 64 + i);
-            BIT(0); BIT(1); BIT(2); BIT(3); BIT(4); BIT(5); BIT(6);
-            const fdp_bytes_t cut = H7(p.cut, 0), alias = H7(p.alias, 0);
-            const fdp_bytes_t v = pick((fdp_bytes_t)(u <= cut), alias, (c & 127) - 64);
+            const fdp_bytes_t v = pick((fdp_bytes_t)(u <= load(cut + half + i)),
+                                       load(alias + half + i), (c & 127) - 64);
             mask[b] |= bits_of((fdp_bytes_t)(v == FDP_SPECIAL)) << i;
             int8_t bytes[16];
             memcpy(bytes, &v, sizeof bytes);
@@ -120,6 +111,8 @@ static size_t fdp_first_portable(const fdp_columns_t *table, const uint8_t *word
         }
         total += ones(mask[b]);
     }
+    fdp_wipe(cut, sizeof cut);
+    fdp_wipe(alias, sizeof alias);
     return total;
 }
 
@@ -128,25 +121,30 @@ static size_t fdp_second_portable(const fdp_columns_t *table, const uint8_t *wor
                                   void *low, uint32_t low_bytes, uint64_t *mask,
                                   size_t blocks)
 {
-    fdp_polynomial_t p;
-    spread(table->cut_term, 32, p.cut);
-    spread(table->alias_term, 32, p.alias);
+    uint8_t cut[FDP_PLANE_LANES], alias[FDP_PLANE_LANES];
+    fdp_forms_t forms;
+    fdp_forms_load(table->cut, table->alias, 32, &forms);
     (void)list, (void)low, (void)low_bytes;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
+        const size_t half = b % 2 * FDP_BLOCK_LANES;
+        if (half == 0) {
+            look_up(&forms, 32, word, stride, b, blocks, cut, alias);
+        }
         mask[b] = 0;
         for (size_t i = 0; i < FDP_BLOCK_LANES; i += 16) {
             const fdp_bytes_t c = load(w + i), u = load(w + 64 + i);
-            BIT(0); BIT(1); BIT(2); BIT(3); BIT(4);
-            const fdp_bytes_t cut = H5(p.cut, 0), alias = H5(p.alias, 0);
-            const fdp_bytes_t v = pick((fdp_bytes_t)(u <= cut), alias, c & 31);
+            const fdp_bytes_t v = pick((fdp_bytes_t)(u <= load(cut + half + i)),
+                                       load(alias + half + i), c & 31);
             mask[b] |= bits_of((fdp_bytes_t)(v == FDP_SPECIAL)) << i;
             const fdp_bytes_t out = (v & 31) | (c & 0xe0);
             memcpy(value + FDP_BLOCK_LANES * b + i, &out, sizeof out);
         }
         total += ones(mask[b]);
     }
+    fdp_wipe(cut, sizeof cut);
+    fdp_wipe(alias, sizeof alias);
     return total;
 }
 

@@ -105,6 +105,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 
 #include "array_body.inc.h"
 #include "bits_body.inc.h"
+#include "words_avx512.h"
 #include "look_avx512.inc.h"
 #include "pattern_body.inc.h"
 #include "response_body.inc.h"

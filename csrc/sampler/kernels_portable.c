@@ -11,6 +11,7 @@
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
+#include "planes.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, portable)
 #define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)

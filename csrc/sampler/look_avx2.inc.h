@@ -1,19 +1,34 @@
-/* look_avx2.inc.h: tables of 256 bytes as sixteen shuffles of 16 bytes each. An index
- * outside the sixteenth at hand is moved to where a shuffle gives 0. */
+/* look_avx2.inc.h: tables of 256 bytes as sixteen shuffles of 16 bytes each, by halves. As
+ * in digits_avx2.c, parts of a half are kept as differences from the part before:
+ * index - 16 k, as long as it is not negative, gives the entry of the low four bits. */
 
 typedef struct {
-    const uint8_t *one, *two;
+    FDP_ALIGNED(32) uint8_t one[16][32], two[16][32];
 } FDP_BYTE(tables_t);
+
+static inline void FDP_BYTE(differences)(const uint8_t *table, uint8_t to[16][32])
+{
+    for (size_t h = 0; h < 16; h++) {
+        __m128i part = _mm_loadu_si128((const __m128i *)(const void *)(table + 16 * h));
+        if (h % 8 != 0) {
+            part = _mm_xor_si128(part, _mm_loadu_si128((const __m128i *)(const void *)(
+                                           table + 16 * (h - 1))));
+        }
+        _mm256_store_si256((__m256i *)(void *)to[h], _mm256_broadcastsi128_si256(part));
+    }
+}
 
 static inline void FDP_BYTE(load2)(const uint8_t *one, const uint8_t *two,
                                    FDP_BYTE(tables_t) *tables)
 {
-    *tables = (FDP_BYTE(tables_t)){one, two};
+    FDP_BYTE(differences)(one, tables->one);
+    FDP_BYTE(differences)(two, tables->two);
 }
 
-static inline __m256i FDP_BYTE(sixteen)(const uint8_t *table)
+static inline __m256i FDP_BYTE(part)(const uint8_t table[16][32], size_t h, __m256i at)
 {
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)table));
+    return _mm256_shuffle_epi8(_mm256_load_si256((const __m256i *)(const void *)table[h]),
+                               at);
 }
 
 static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
@@ -21,27 +36,27 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
                                    size_t n)
 {
     (void)n; /* whole blocks cost no more */
-    const __m256i least = _mm256_set1_epi8(0x70);
-    __m256i at[2], x[2], y[2];
-    for (size_t v = 0; v < 2; v++) {
-        at[v] = _mm256_loadu_si256((const __m256i *)(const void *)(index + 32 * v));
-        x[v] = y[v] = _mm256_setzero_si256();
-    }
-    for (size_t h = 0; h < 256; h += 16) {
-        const __m256i a = FDP_BYTE(sixteen)(tables->one + h);
-        const __m256i b = FDP_BYTE(sixteen)(tables->two + h);
-        const __m256i part = _mm256_set1_epi8((char)h);
-        for (size_t v = 0; v < 2; v++) {
-            const __m256i i = _mm256_adds_epu8(_mm256_xor_si256(at[v], part), least);
-            x[v] = _mm256_or_si256(x[v], _mm256_shuffle_epi8(a, i));
-            y[v] = _mm256_or_si256(y[v], _mm256_shuffle_epi8(b, i));
-            FDP_IN_ORDER(x[v]);
-            FDP_IN_ORDER(y[v]);
+    const __m256i step = _mm256_set1_epi8(16), low = _mm256_set1_epi8(127);
+    for (size_t v = 0; v < 64; v += 32) {
+        const __m256i i = _mm256_loadu_si256((const __m256i *)(const void *)(index + v));
+        __m256i at = _mm256_and_si256(i, low);
+        __m256i x0 = FDP_BYTE(part)(tables->one, 0, at);
+        __m256i x1 = FDP_BYTE(part)(tables->one, 8, at);
+        __m256i y0 = FDP_BYTE(part)(tables->two, 0, at);
+        __m256i y1 = FDP_BYTE(part)(tables->two, 8, at);
+        for (size_t h = 1; h < 8; h++) {
+            at = _mm256_sub_epi8(at, step);
+            x0 = _mm256_xor_si256(x0, FDP_BYTE(part)(tables->one, h, at));
+            x1 = _mm256_xor_si256(x1, FDP_BYTE(part)(tables->one, h + 8, at));
+            y0 = _mm256_xor_si256(y0, FDP_BYTE(part)(tables->two, h, at));
+            y1 = _mm256_xor_si256(y1, FDP_BYTE(part)(tables->two, h + 8, at));
+            FDP_IN_ORDER(x0);
+            FDP_IN_ORDER(x1);
+            FDP_IN_ORDER(y0);
+            FDP_IN_ORDER(y1);
         }
-    }
-    for (size_t v = 0; v < 2; v++) {
-        _mm256_storeu_si256((__m256i *)(void *)(one + 32 * v), x[v]);
-        _mm256_storeu_si256((__m256i *)(void *)(two + 32 * v), y[v]);
+        _mm256_storeu_si256((__m256i *)(void *)(one + v), _mm256_blendv_epi8(x0, x1, i));
+        _mm256_storeu_si256((__m256i *)(void *)(two + v), _mm256_blendv_epi8(y0, y1, i));
     }
 }
 

@@ -1,18 +1,15 @@
-/* look_avx512.inc.h: as look_avx2.inc.h, 64 bytes at a time. */
+/* look_avx512.inc.h: tables of 256 bytes as words of two bytes, in eight registers. */
 
 typedef struct {
-    const uint8_t *one, *two;
+    __m512i words[8];
 } FDP_BYTE(tables_t);
 
 static inline void FDP_BYTE(load2)(const uint8_t *one, const uint8_t *two,
                                    FDP_BYTE(tables_t) *tables)
 {
-    *tables = (FDP_BYTE(tables_t)){one, two};
-}
-
-static inline __m512i FDP_BYTE(sixteen)(const uint8_t *table)
-{
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)table));
+    for (size_t k = 0; k < 8; k++) {
+        tables->words[k] = fdp_words_load(one, two, 32 * k);
+    }
 }
 
 static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
@@ -20,16 +17,8 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
                                    size_t n)
 {
     (void)n; /* whole blocks cost no more */
-    const __m512i at = _mm512_loadu_si512(index), least = _mm512_set1_epi8(0x70);
-    __m512i x = _mm512_setzero_si512(), y = x;
-    for (size_t h = 0; h < 256; h += 16) {
-        const __m512i part = _mm512_set1_epi8((char)h);
-        const __m512i i = _mm512_adds_epu8(_mm512_xor_si512(at, part), least);
-        x = _mm512_or_si512(x, _mm512_shuffle_epi8(FDP_BYTE(sixteen)(tables->one + h), i));
-        y = _mm512_or_si512(y, _mm512_shuffle_epi8(FDP_BYTE(sixteen)(tables->two + h), i));
-        FDP_IN_ORDER(x);
-        FDP_IN_ORDER(y);
-    }
+    __m512i x, y;
+    fdp_words_look(tables->words, 256, _mm512_loadu_si512(index), &x, &y);
     _mm512_storeu_si512(one, x);
     _mm512_storeu_si512(two, y);
 }

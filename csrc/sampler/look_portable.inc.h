@@ -1,4 +1,22 @@
-/* look_portable.inc.h: tables of 256 bytes by comparing every index with every entry. */
+/* look_portable.inc.h: tables of 256 bytes, of columns by planes of bits, and for the few
+ * ties by comparing every index with every entry. */
+
+#define FDP_HAVE_LOOK_COLUMNS
+#define FDP_LOOK_BLOCKS 2
+typedef fdp_forms_t FDP_BYTE(columns_t);
+
+static void FDP_BYTE(load_columns)(const uint8_t *cut, const uint8_t *alias,
+                                   FDP_BYTE(columns_t) *forms)
+{
+    fdp_forms_load(cut, alias, 256, forms);
+}
+
+static void FDP_BYTE(look_columns)(const FDP_BYTE(columns_t) *forms,
+                                   const uint8_t *column, const uint8_t *next,
+                                   uint8_t *cut, uint8_t *alias)
+{
+    fdp_planes_look(forms, 256, column, next, cut, alias);
+}
 
 typedef uint8_t FDP_BYTE(byte16_t) __attribute__((vector_size(16)));
 

@@ -5,6 +5,26 @@
  * the bytes that are 0. Neither reads an address that depends on an index.
  */
 
+#ifndef FDP_HAVE_LOOK_COLUMNS
+#undef FDP_LOOK_BLOCKS
+#define FDP_LOOK_BLOCKS 1 /* of columns that are looked up at once */
+typedef FDP_BYTE(tables_t) FDP_BYTE(columns_t);
+
+static inline void FDP_BYTE(load_columns)(const uint8_t *cut, const uint8_t *alias,
+                                          FDP_BYTE(columns_t) *tables)
+{
+    FDP_BYTE(load2)(cut, alias, tables);
+}
+
+static inline void FDP_BYTE(look_columns)(const FDP_BYTE(columns_t) *tables,
+                                          const uint8_t *column, const uint8_t *next,
+                                          uint8_t *cut, uint8_t *alias)
+{
+    (void)next;
+    FDP_BYTE(look2)(tables, column, cut, alias, 64);
+}
+#endif
+
 /* Blocks of 64 columns and the first 64 bytes of their U: the pattern where that byte
  * decides, else 0 and a bit of `tie`. */
 static void FDP_BYTE(flip_patterns)(const fdp_bernoulli_t *law,
@@ -12,13 +32,19 @@ static void FDP_BYTE(flip_patterns)(const fdp_bernoulli_t *law,
                                     uint8_t *restrict pattern, uint64_t *restrict tie,
                                     size_t blocks)
 {
-    FDP_BYTE(tables_t) tables;
-    FDP_BYTE(load2)(law->plane[0], law->alias, &tables);
+    FDP_BYTE(columns_t) tables;
+    FDP_ALIGNED(64) uint8_t cuts[64 * FDP_LOOK_BLOCKS], aliases[64 * FDP_LOOK_BLOCKS];
+    FDP_BYTE(load_columns)(law->plane[0], law->alias, &tables);
     for (size_t g = 0; g < blocks; g++) {
         const uint8_t *column = word + 128 * g, *u = column + 64;
+        const size_t place = g % FDP_LOOK_BLOCKS;
+        if (place == 0) {
+            FDP_BYTE(look_columns)(&tables, column, column + (g + 1 < blocks ? 128 : 0),
+                                   cuts, aliases);
+        }
+        const uint8_t *cut = cuts + 64 * place, *alias = aliases + 64 * place;
         uint8_t *out = pattern + 64 * g;
-        FDP_ALIGNED(64) uint8_t cut[64], alias[64], differ[64];
-        FDP_BYTE(look2)(&tables, column, cut, alias, 64);
+        FDP_ALIGNED(64) uint8_t differ[64];
         for (size_t i = 0; i < 64; i++) {
             const uint8_t less = u[i] < cut[i] ? 0xff : 0;
             const uint8_t equal = u[i] == cut[i] ? 0xff : 0;
