@@ -35,6 +35,7 @@ from fastdp.accounting.guarantees import event_delta, event_epsilon
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._quantile_tree import DENOMINATOR, Node, fill, tree
+from fastdp.mechanisms._totals import group_codes
 from fastdp.mechanisms.real import power_of_two
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -70,9 +71,15 @@ class Quantiles(Mechanism):
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid of float values, a power of two; None takes about 2**-40 of the
         range. The step of integers is 1.
+    groups : int, optional
+        Number of public groups, each with quantiles of its own; None for the column as
+        a whole.
+    groups_per_unit, records_per_group : int
+        Number of groups, and of records in each, that one individual has at most:
+        `fastdp.bound_contributions` makes it true.
     neighboring_relation : NeighboringRelation
         The relation for which epsilon holds. The number of records is private under
-        ADD_OR_REMOVE_ONE alone.
+        ADD_OR_REMOVE_ONE alone; that of a group always.
 
     Raises
     ------
@@ -84,7 +91,9 @@ class Quantiles(Mechanism):
     Pure epsilon under `neighboring_relation`. One quantile: a single selection of
     bounded range, with rank for score; its sensitivity is max(q, 1 - q) if a record
     is added or removed, 1 if one is replaced. Several: floor(log2(m)) + 1 selections
-    for m quantiles, one a level, each with an equal share. Exact.
+    for m quantiles, one a level, each with an equal share. In k groups with r records
+    each an individual takes part in k times as many (2 k where replaced), whose epsilon
+    for a record is 1/r of their share. Exact.
 
     References
     ----------
@@ -106,20 +115,24 @@ class Quantiles(Mechanism):
     __slots__ = (
         "_bounds",
         "_count",
+        "_groups",
         "_levels",
         "_order",
         "_relation",
         "_root",
+        "_selections",
         "_step",
         "_total",
     )
 
     _bounds: tuple[Fraction, Fraction]
     _count: int
+    _groups: int | None
     _levels: int
     _order: int | list[int]
     _relation: NeighboringRelation
     _root: Node
+    _selections: int  # that one individual takes part in
     _step: Fraction
     _total: Fraction
 
@@ -130,6 +143,9 @@ class Quantiles(Mechanism):
         bounds: tuple[Real, Real],
         epsilon: Real,
         granularity: Real | None = None,
+        groups: int | None = None,
+        groups_per_unit: int = 1,
+        records_per_group: int = 1,
         neighboring_relation: Relation = _ADD,
     ) -> None:
         single = not isinstance(q, (tuple, list, np.ndarray)) or np.ndim(q) == 0
@@ -141,8 +157,17 @@ class Quantiles(Mechanism):
         shortened = [one.limit_denominator(DENOMINATOR) for one in given]
         targets = sorted(set(shortened))
         levels = len(targets).bit_length()
+        if groups is not None:
+            groups = _validate.integer("groups", groups, 1, 2**32)
+        moved = _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
+        records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
+        added = _ADD  # what a record does to its group
+        if groups is None and records == 1:
+            added = neighboring_relation
+        elif neighboring_relation is NeighboringRelation.REPLACE_ONE:
+            moved *= 2  # groups that an individual leaves, and others that it enters
         share = ExponentialMechanismEvent(
-            total / levels, neighboring_relation=neighboring_relation
+            total / (levels * moved * records), neighboring_relation=added
         )
         root = tree(targets, 0, len(targets), (Fraction(0), Fraction(1)), share)
         assert root is not None
@@ -154,14 +179,17 @@ class Quantiles(Mechanism):
                 ("bounds", (_validate.plain(low), _validate.plain(high))),
                 ("epsilon", _validate.plain(total)),
                 ("granularity", _validate.plain(step)),
+                *_said(groups, groups_per_unit, records),
                 ("neighboring_relation", neighboring_relation),
             ),
             _bounds=(low, high),
             _count=len(targets),
+            _groups=groups,
             _levels=levels,
             _order=order[0] if single else order,
             _relation=neighboring_relation,
             _root=root,
+            _selections=levels * moved,
             _step=step,
             _total=total,
         )
@@ -179,17 +207,18 @@ class Quantiles(Mechanism):
     # ---- cost ------------------------------------------------------------------------
 
     def event(self) -> Event:
-        """Return the event of one release: a selection for each level."""
+        """Return the event of one release: a selection for each level and group."""
+        count = self._selections
         one = ExponentialMechanismEvent(
-            self._total / self._levels, neighboring_relation=self._relation
+            self._total / count, neighboring_relation=self._relation
         )
-        return one if self._levels == 1 else SelfComposedEvent(one, self._levels)
+        return one if count == 1 else SelfComposedEvent(one, count)
 
     def epsilon(self, *, delta: Real = 0) -> float:
         """Return an epsilon that one release meets at `delta`, rounded up.
 
-        With several levels this is what their sum implies; accountants that know more
-        of `event` may find less.
+        With several selections this is what their sum implies; accountants that know
+        more of `event` may find less.
 
         Parameters
         ----------
@@ -206,28 +235,33 @@ class Quantiles(Mechanism):
     def delta(self, epsilon: Real) -> float:
         """Return a delta that one release meets at `epsilon`, rounded up.
 
-        Errors and the meaning with several levels are those of `epsilon`.
+        Errors and the meaning with several selections are those of `epsilon`.
         """
         return event_delta(self._pure(), epsilon)
 
     def rho(self) -> float:
         """Return rho of one release (zero-concentrated privacy), rounded up.
 
-        The sum over the levels: epsilon**2/(8 levels) in all.
+        The sum over n selections, levels times groups: epsilon**2/(8 n) in all.
         """
-        return _validate.float_up(self._total**2 / (8 * self._levels))
+        return _validate.float_up(self._total**2 / (8 * self._selections))
 
     def _pure(self) -> Event:
-        if self._levels == 1:
+        if self._selections == 1:
             return self.event()
         return PureDPEvent(self._total, neighboring_relation=self._relation)
 
     # ---- release ---------------------------------------------------------------------
 
     def release(
-        self, values: _Array, *, stream: Stream | None = None, workers: int = 1
+        self,
+        values: _Array,
+        *,
+        by: _Array | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
     ) -> Any:
-        """Return the quantiles of the values.
+        """Return the quantiles of the values, or of those of each group.
 
         Parameters
         ----------
@@ -235,6 +269,9 @@ class Quantiles(Mechanism):
             The column, of any shape, one entry for each record. NaN counts as the
             lower bound, infinities as the bounds; floats count as the nearest point
             of the grid. No sensitivity changes with that.
+        by : ndarray of integers, of the values' shape
+            The group of each record, for a mechanism with groups. Records of no group,
+            outside [0, groups), and those that are NaN contribute nothing.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -245,7 +282,8 @@ class Quantiles(Mechanism):
         -------
         numpy.float64, numpy.int64, or ndarray of one of them
             Points of the grid within the bounds, in the order of `q`; they rise with
-            q. Integers for integers. Without records, uniform over the range.
+            q. Integers for integers. Without records, uniform over the range. With
+            groups a row for each, shape (groups,) or (groups, len(q)).
 
         Raises
         ------
@@ -263,23 +301,28 @@ class Quantiles(Mechanism):
         """
         check_stream(stream)
         real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
-        values = _arrays.data("values", values, real=real).reshape(-1)
+        values = _arrays.data("values", values, real=real)
+        values, sizes = _by_group(values, by, self._groups)
         workers = _validate.integer("workers", workers, 1)
         first, last = self._points(real)
         records = _on_grid(values, first, last, float(self._step) if real else None)
         bits = self._tie_bits(last - first + 1)
-        found = np.zeros(self._count, np.int64)
+        found = np.zeros((len(sizes), self._count), np.int64)
         try:
             if bits:
                 _break_ties(records, bits, stream, workers)
-            records.sort()
             whole = (0, ((last - first + 1) << bits) - 1)
-            fill(found, self._root, records, whole, stream, workers)
+            stop = 0
+            for row, size in zip(found, sizes, strict=True):
+                part = records[stop : stop + size]
+                stop += size
+                part.sort()
+                fill(row, self._root, part, whole, stream, workers)
         finally:
             _core.zero(records)
         points = (found >> bits) + first
         result = points.astype(np.float64) * float(self._step) if real else points
-        return result[self._order]
+        return result[0, self._order] if by is None else result[:, self._order]
 
     def _points(self, real: bool) -> tuple[int, int]:
         """Return the first and last point of the grid, in steps."""
@@ -417,6 +460,33 @@ def _step_of(low: Fraction, high: Fraction, granularity: Real | None) -> Fractio
             f"{_validate.plain(step)!r}"
         )
     return step
+
+
+def _said(
+    groups: int | None, groups_per_unit: int, records: int
+) -> list[tuple[str, int]]:
+    """Return what differs from one record in the column as a whole, by name."""
+    said = [("groups", groups)] if groups is not None else []
+    said += [("groups_per_unit", int(groups_per_unit))] if groups_per_unit != 1 else []
+    return said + ([("records_per_group", records)] if records != 1 else [])
+
+
+# ---- records by group ----------------------------------------------------------------
+
+
+def _by_group(values: _Array, by: Any, groups: int | None) -> tuple[_Array, list[int]]:
+    """Return the records in the order of their groups, and how many each has."""
+    values = values.reshape(-1)
+    code = group_codes("by", by, len(values), groups, "groups")
+    if code is None or groups is None:
+        return values, [len(values)]
+    there = (code >= 0) & (code < groups)
+    if values.dtype.kind == "f":
+        there &= ~np.isnan(values)
+    values, code = values[there], code[there]
+    order = np.argsort(code, kind="stable")
+    sizes: list[int] = np.bincount(code, minlength=groups).tolist()
+    return values[order], sizes
 
 
 # ---- records on the grid -------------------------------------------------------------
