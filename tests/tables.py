@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastdp.cli import main
+from fastdp.cli import _places, main
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -23,6 +23,11 @@ REAL = ["--mechanism", "laplace", "--epsilon", "1e6", "--sensitivity", "1"]
 
 def release(source: Path, output: Path, *options: str) -> int:
     return main(["release", str(source), "-o", str(output), *options])
+
+
+def place(path: Path) -> _places.Place:
+    """Return the table at `path` as a command sees it."""
+    return _places.table("REPORTS", str(path))
 
 
 def write_csv(path: Path, text: str | bytes) -> Path:

@@ -1,42 +1,51 @@
-"""Tables in and out, in bounded memory: CSV and Parquet through pyarrow.
+"""Tables in and out, in bounded memory: text, Parquet and Feather through pyarrow.
 
-A source gives record batches of the wanted columns and nothing else; a sink
-writes whole tables to a temporary file beside the output and puts it in place at
-the end, so that the output is there whole or not at all. Nothing that a reader
-says reaches the user: its messages print cells.
+A source gives record batches of the wanted columns and nothing else; a sink writes
+whole tables to a temporary file, which gets its place at the end, so that the output
+is there whole or not at all. Nothing that a reader says reaches the user: its messages
+print cells.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
-from collections import deque
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
-import numpy as np
-
-from fastdp.cli import _rows
+from fastdp.cli._places import FORMS, Form, Place, constant_messages
+from fastdp.cli._text_files import Joined, TextSink, TextSource
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: Text is parsed in blocks of this size.
-_BLOCK_BYTES = 8 << 20
 
 _MARK = b"\xef\xbb\xbf"
 
 #: What the Parquet writer takes, under the names that the metadata uses.
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4")
 
+#: What an Arrow file begins with; the same without it is an Arrow stream.
+_ARROW = b"ARROW1\0\0"
+
+#: Logs of tables whose folders also hold files that no longer count.
+_LOGS = re.compile(r"(^|/)(_delta_log|\.hoodie|metadata/[^/]*\.metadata\.json)(/|$)")
+
+#: Folders and files that are no part of a table: what failed or is not done.
+_HIDDEN = re.compile(r"(^|/)[._]")
+
+#: The value of a column that is in the folder's name, where it is null.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
 
 class Source(Protocol):
     """A table that is read once, batch by batch."""
 
+    #: Names of all columns.
+    names: list[str]
     #: The wanted columns, in the order of the file.
     schema: pa.Schema
     #: Number of rows where the file tells it, else None.
@@ -49,9 +58,6 @@ class Source(Protocol):
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most about `size` rows with columns as `schema`."""
 
-    def close(self) -> None:
-        """Let go of the file."""
-
 
 class Sink(Protocol):
     """What writes tables of one schema to one file."""
@@ -63,49 +69,16 @@ class Sink(Protocol):
         """Finish the file."""
 
 
-def table_format(option: str, path: Path) -> str:
-    """Return "csv" or "parquet" by the extension of `path`.
-
-    Raises
-    ------
-    ParameterError
-        The extension is neither.
-    """
-    extension = path.suffix.lower().removeprefix(".")
-    if extension not in ("csv", "parquet"):
-        raise ParameterError(f"{option} must end in .csv or .parquet, got {path.name}")
-    return extension
-
-
-def require_other(option: str, path: Path, other_option: str, other: Path) -> None:
-    """Refuse to write over a file that is read.
-
-    Raises
-    ------
-    ParameterError
-        Both paths lead to one file.
-    """
-    # By identity, not by name: links and ".." are seen through.
-    if path.exists() and other.exists() and path.samefile(other):
-        raise ParameterError(
-            f"{option} must be another file than {other_option}, got {path}"
-        )
-
-
 @contextlib.contextmanager
-def open_source(
-    path: Path, wanted: Sequence[tuple[str, str]], argument: str = "INPUT"
-) -> Iterator[Source]:
-    """Open the table at `path` for the columns in `wanted`.
+def open_source(place: Place, wanted: Sequence[tuple[str, str]]) -> Iterator[Source]:
+    """Open the table at `place` for the columns in `wanted`.
 
     Parameters
     ----------
-    path : Path
-        A CSV file with a header line, or a Parquet file.
+    place : Place
+        A text file with a header line, a Parquet file or folder, or a Feather file.
     wanted : sequence of (option, name)
         Names of columns and the options that asked for them, for messages.
-    argument : str
-        What the command calls the file, for messages.
 
     Raises
     ------
@@ -114,20 +87,93 @@ def open_source(
     FastDPError
         The file cannot be read.
     """
-    kind = table_format(argument, path)
-    source: Source
-    with _constant_messages(path):
-        if kind == "csv":
-            source = _CsvSource(path, wanted, argument)
-        else:
-            source = _ParquetSource(path, wanted, argument)
-    try:
+    names = [name for _, name in wanted]
+    with contextlib.ExitStack() as stack:
+        with constant_messages(place, f"not a valid {place.form.name} table"):
+            source = _source(place, names, stack)
+        _require_once(source.names, wanted, place.option)
         yield source
-    finally:
-        source.close()
 
 
-def read_text(argument: str, path: Path, limit: int) -> str:
+def _source(place: Place, wanted: Sequence[str], stack: contextlib.ExitStack) -> Source:
+    """Return the source; what it opens is closed by `stack`."""
+    folder = _folder(place)
+    if folder is not None:
+        if place.form.kind != "parquet":
+            raise ParameterError(
+                f"{place.option} must be a file to be read as {place.form.name}, "
+                f"{place} is a folder"
+            )
+        return _ParquetFolder(place, folder, wanted)
+    if place.form.kind == "parquet":
+        source = _ParquetSource(place, place.open_anywhere(), wanted)
+        return stack.enter_context(contextlib.closing(source))
+    file = stack.enter_context(contextlib.closing(place.open()))
+    if place.form.text:
+        return TextSource(place, file, wanted)
+    return _FeatherSource(place, file, wanted)
+
+
+def _folder(place: Place) -> tuple[Any, str] | None:
+    """Return the file system and path of a folder; None for a file."""
+    from pyarrow import fs
+
+    if place.standard:
+        return None
+    if place.path is not None:
+        if place.path.is_dir():
+            return fs.LocalFileSystem(), str(place.path.absolute())
+        return None
+    system, path = place.remote
+    is_folder = system.get_file_info(path).type == fs.FileType.Directory
+    return (system, path) if is_folder else None
+
+
+def _listed(place: Place, folder: tuple[Any, str]) -> list[str]:
+    """Return the names of the Parquet files below a folder, sorted."""
+    from pyarrow import fs
+
+    system, top = folder
+    found = system.get_file_info(fs.FileSelector(top, recursive=True))
+    start = len(top.rstrip("/")) + 1
+    below = [file.path[start:] for file in found if file.is_file]
+    if any(_LOGS.search(name) for name in below):
+        raise ParameterError(
+            f"{place.option} must not be a Delta, Iceberg or Hudi table, whose folder "
+            f"holds removed rows too: write one version of it to Parquet, got {place}"
+        )
+    names = sorted(
+        name
+        for name in below
+        if name.lower().endswith(".parquet") and not _HIDDEN.search(name)
+    )
+    if not names:
+        raise ParameterError(
+            f"{place.option} must hold files that end in .parquet, {place} has none"
+        )
+    return names
+
+
+def parts(place: Place) -> list[Place]:
+    """Return the Parquet files of a folder, or the one file that `place` is.
+
+    Raises
+    ------
+    FastDPError
+        The folder holds none, or cannot be read.
+    """
+    with constant_messages(place, "not a valid folder"):
+        folder = _folder(place)
+        if folder is None:
+            return [place]
+        top = place.given.rstrip("/")
+        return [
+            replace(place, given=f"{top}/{name}", form=FORMS["parquet"])
+            for name in _listed(place, folder)
+        ]
+
+
+def read_text(argument: str, path: Path | Place, limit: int) -> str:
     """Return a small UTF-8 file as text, without a byte order mark.
 
     Raises
@@ -136,8 +182,8 @@ def read_text(argument: str, path: Path, limit: int) -> str:
         The file cannot be read, is longer than `limit` bytes or is not UTF-8; its
         content is not shown.
     """
-    with _constant_messages(path), path.open("rb") as file:
-        content = file.read(limit + 1)
+    with constant_messages(path), _opened(path) as file:
+        content: bytes = file.read(limit + 1)
     if len(content) > limit:
         raise FastDPError(f"{argument} must have at most {limit} bytes, got {path}")
     try:
@@ -146,8 +192,12 @@ def read_text(argument: str, path: Path, limit: int) -> str:
         raise FastDPError(f"{argument} must be UTF-8 text, got {path}") from None
 
 
-def read_metadata(path: Path) -> dict[bytes, bytes]:
-    """Return what a Parquet file says of itself beside its columns.
+def _opened(path: Path | Place) -> Any:
+    return path.open() if isinstance(path, Place) else path.open("rb")
+
+
+def read_metadata(place: Place) -> dict[bytes, bytes]:
+    """Return what a Parquet or Feather file says of itself beside its columns.
 
     Raises
     ------
@@ -156,8 +206,13 @@ def read_metadata(path: Path) -> dict[bytes, bytes]:
     """
     from pyarrow import parquet
 
-    with _constant_messages(path):
-        return dict(parquet.read_schema(path).metadata or {})
+    with constant_messages(place, f"not a valid {place.form.name} table"):
+        if place.form.kind == "parquet":
+            metadata = parquet.read_schema(place.open_anywhere()).metadata
+        else:
+            with contextlib.closing(place.open()) as file:
+                metadata = _FeatherSource(place, file, ()).metadata
+        return dict(metadata or {})
 
 
 def grouped(
@@ -183,22 +238,6 @@ def grouped(
             start = (start + part.num_rows) % size
 
 
-@contextlib.contextmanager
-def _constant_messages(path: Path) -> Iterator[None]:
-    """Replace whatever a reader raises by an error that holds no data."""
-    try:
-        yield
-    except (FastDPError, MemoryError):
-        raise
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "reading failed"
-        raise FastDPError(f"cannot read {path}: {reason}") from None
-    except Exception:
-        # Of whatever type: their messages print cells.
-        kind = table_format("the file", path)
-        raise FastDPError(f"cannot read {path}: not a valid {kind} table") from None
-
-
 def _require_once(
     names: Sequence[str], wanted: Sequence[tuple[str, str]], argument: str
 ) -> None:
@@ -210,259 +249,180 @@ def _require_once(
             raise ParameterError(f"{option} must {rule} {argument}, got {name!r}")
 
 
+def _chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
+    """Return the wanted fields; metadata may describe others and is left behind."""
+    import pyarrow as pa
+
+    return pa.schema([field for field in schema if field.name in wanted])
+
+
 class _ParquetSource:
     """A Parquet file, read page by page: a row group may be larger than memory."""
 
     declared = True
 
-    def __init__(
-        self, path: Path, wanted: Sequence[tuple[str, str]], argument: str
-    ) -> None:
-        import pyarrow as pa
+    def __init__(self, place: Place, file: Any, wanted: Sequence[str]) -> None:
         from pyarrow import parquet
 
-        self._path = path
-        self._file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+        self._place = place
+        self._file = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
         schema = self._file.schema_arrow
-        _require_once(schema.names, wanted, argument)
-        names = {name for _, name in wanted}
-        # File-level metadata is left behind: it may describe other columns.
-        self.schema = pa.schema([field for field in schema if field.name in names])
+        self.names: list[str] = schema.names
+        self.schema = _chosen(schema, wanted)
         self.rows: int | None = self._file.metadata.num_rows
-        self.codec = self._first_codec(schema.names.index(self.schema.names[0]))
+        self.codec = self._first_codec()
 
-    def _first_codec(self, position: int) -> str | None:
+    def _first_codec(self) -> str | None:
         metadata = self._file.metadata
-        if metadata.num_row_groups == 0:
+        if metadata.num_row_groups == 0 or not self.schema.names:
             return None
         group = metadata.row_group(0)
         paths = [group.column(i).path_in_schema for i in range(group.num_columns)]
-        name = self._file.schema_arrow.names[position]
+        name = self.schema.names[0]
         codec: str = group.column(paths.index(name) if name in paths else 0).compression
         # A codec that can be read but not written gives way to the default.
         return codec if codec in _CODECS else None
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
-        with _constant_messages(self._path):
+        with constant_messages(self._place, "not a valid parquet table"):
             yield from (
                 batch.select(names)
                 for batch in self._file.iter_batches(batch_size=size, columns=names)
             )
 
     def close(self) -> None:
-        self._file.close()
+        self._file.close(force=True)
 
 
-class _CsvSource:
-    """A CSV file with a header; every cell is read as bytes, whatever it holds.
+class _ParquetFolder:
+    """The Parquet files below a folder, in the order of their names.
 
-    A row with too few or too many cells still counts as a row, since the number
-    of rows is public: all its wanted cells are null. The parser hands over the
-    text of such a row, and fails where it is not text; so it is told that the file
-    is Latin-1, in which all bytes are text, and the cells are turned back later.
-    Cells beyond `longest_cell` bytes are null: the parser needs some limit, and this
-    one depends on the file's options and on the cell alone.
+    A column that stands in the folders' names ("clinic=North/part-0.parquet") is text.
+    All files must have the wanted columns with the same types: what would have to be
+    converted could fail by its values.
     """
 
-    declared = False
+    declared = True
 
     def __init__(
-        self, path: Path, wanted: Sequence[tuple[str, str]], argument: str
+        self, place: Place, folder: tuple[Any, str], wanted: Sequence[str]
     ) -> None:
+        self._place, self._wanted = place, wanted
+        self._system, top = folder
+        self._top = top.rstrip("/")
+        self._files = _listed(place, folder)
+        self.rows: int | None = 0
+        for place_of, name in enumerate(self._files):
+            with contextlib.closing(self._open(name)) as part:
+                names = [*part.names, *self._folders(name)]
+                schema = self._schema(part, name)
+                self.rows += part.rows or 0
+                if place_of == 0:
+                    self.names, self.schema, self.codec = names, schema, part.codec
+                elif not schema.equals(self.schema):
+                    raise ParameterError(
+                        f"{place.option} must have the same columns and types in all "
+                        f"files, {name} has others than {self._files[0]}"
+                    )
+
+    def _open(self, name: str) -> _ParquetSource:
+        file = self._system.open_input_file(f"{self._top}/{name}")
+        return _ParquetSource(self._place, file, self._wanted)
+
+    def _folders(self, name: str) -> dict[str, str | None]:
+        """Return the columns that stand in the folders' names."""
+        pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
+        return {
+            unquote(key): None if value == _NULL else unquote(value)
+            for key, _, value in pairs
+        }
+
+    def _schema(self, part: _ParquetSource, name: str) -> pa.Schema:
         import pyarrow as pa
 
-        self._path = path
-        # Numbers of the malformed rows, counted from the header as row 1. Their
-        # text is dropped at once.
-        self._malformed: deque[int] = deque()
-        with self._file() as file:
-            columns = self._names(file)
-        # Names of columns as users write them, beside those that the parser sees.
-        names = [name.encode("latin-1").decode("utf-8", "replace") for name in columns]
-        _require_once(names, wanted, argument)
-        asked = {name for _, name in wanted}
-        chosen = [pair for pair in zip(names, columns, strict=True) if pair[0] in asked]
-        self.schema = pa.schema([(name, pa.binary()) for name, _ in chosen])
-        self.rows: int | None = None
-        self.codec: str | None = None
-        self._malformed.clear()
-        # Together they are of one eighth of a block, and of half a block at most when
-        # each byte is a quote and no ASCII: no row is longer than a block then.
-        self.longest_cell = max(1, _BLOCK_BYTES // 8 // len(chosen))
-        places = [place for place, name in enumerate(names) if name in asked]
-        rows = _rows.ShortRows(
-            self._file(), len(names), places, self.longest_cell, _BLOCK_BYTES // 4
-        )
-        # In a file of one column an empty line is a row whose cell is empty.
-        self._reader = self._open(
-            pa.PythonFile(rows, mode="r"),
-            [column for _, column in chosen],
-            len(names) == 1,
-        )
+        fields = list(part.schema)
+        for key in self._folders(name):
+            if key in self._wanted:
+                fields.append(pa.field(key, pa.string()))
+        return pa.schema(fields)
 
-    def _file(self) -> BinaryIO:
-        file = self._path.open("rb")
-        # A byte order mark is not part of the first name.
-        file.seek(len(_MARK) if file.read(len(_MARK)) == _MARK else 0)
-        return file
-
-    def _names(self, file: BinaryIO) -> list[str]:
-        """Return the names of the columns, as the parser sees them."""
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of one file after the other."""
         import pyarrow as pa
 
-        head = file.read(_BLOCK_BYTES // 2)
-        if len(head) == _BLOCK_BYTES // 2:
-            # A row that goes on is left out: it may be longer than a block.
-            head = head[: _rows.whole_rows(head)]
-        with self._open(pa.BufferReader(head), None, False) as probe:
-            names: list[str] = probe.schema.names
-        return names
+        for name in self._files:
+            with constant_messages(self._place, "not a valid parquet table"):
+                part = self._open(name)
+            constants = self._folders(name)
+            with contextlib.closing(part):
+                for batch in part.batches(size):
+                    columns = [
+                        batch.column(field.name)
+                        if field.name in batch.schema.names
+                        else pa.repeat(
+                            pa.scalar(constants[field.name], pa.string()),
+                            batch.num_rows,
+                        )
+                        for field in self.schema
+                    ]
+                    yield pa.record_batch(columns, schema=self.schema)
 
-    def _open(self, file: Any, columns: list[str] | None, single: bool) -> Any:
+
+class _FeatherSource:
+    """A Feather or Arrow file, or an Arrow stream, read from its start to its end."""
+
+    declared = True
+    rows: int | None = None
+    codec: str | None = None
+
+    def __init__(self, place: Place, file: Any, wanted: Sequence[str]) -> None:
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow import ipc
 
-        def skip(row: Any) -> str:
-            self._malformed.append(row.number)
-            return "skip"
-
-        return csv.open_csv(
-            file,
-            read_options=csv.ReadOptions(
-                block_size=_BLOCK_BYTES, use_threads=False, encoding="latin-1"
-            ),
-            parse_options=csv.ParseOptions(
-                newlines_in_values=True,
-                ignore_empty_lines=not single,
-                invalid_row_handler=skip,
-            ),
-            convert_options=csv.ConvertOptions(
-                check_utf8=False,
-                strings_can_be_null=False,
-                include_columns=columns,
-                column_types={name: pa.binary() for name in columns or ()},
-            ),
+        self._place = place
+        head = file.read(len(_ARROW))
+        # A file is a stream between two marks, with an index that is not needed.
+        rest = Joined(b"" if head == _ARROW else head, file)
+        message = ipc.read_message(pa.PythonFile(rest, mode="r"))
+        whole = ipc.read_schema(message)
+        self.metadata = whole.metadata
+        self.names: list[str] = whole.names
+        self.schema = _chosen(whole, wanted)
+        places = [i for i, name in enumerate(whole.names) if name in wanted]
+        again = Joined(message.serialize().to_pybytes(), rest)
+        self._reader = ipc.open_stream(
+            pa.PythonFile(again, mode="r"),
+            options=ipc.IpcReadOptions(included_fields=places, use_threads=False),
         )
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches as the parser cuts them; `size` is only a wish."""
+        """Yield the file's own batches; `size` is only a wish."""
         import pyarrow as pa
 
         del size
-        number = 1  # of the last row that was passed on; the header is row 1
-        with _constant_messages(self._path):
+        with constant_messages(
+            self._place, f"not a valid {self._place.form.name} table"
+        ):
             for batch in self._reader:
-                cells = [self._readable(column) for column in batch.columns]
-                whole = pa.record_batch(cells, schema=self.schema)
-                whole, number = self._with_malformed(whole, number)
-                yield whole
-        if self._malformed:
-            nulls = pa.nulls(len(self._malformed), pa.binary())
-            self._malformed.clear()
-            yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
-
-    def _readable(self, cells: pa.Array) -> pa.Array:
-        """Return the bytes of cells, null where there are too many of them."""
-        import pyarrow as pa
-        from pyarrow import compute
-
-        cells = _original_bytes(cells)
-        long = compute.greater(compute.binary_length(cells), self.longest_cell)
-        if not compute.any(long).as_py():
-            return cells
-        return compute.if_else(long, pa.scalar(None, pa.binary()), cells)
-
-    def _with_malformed(
-        self, batch: pa.RecordBatch, number: int
-    ) -> tuple[pa.RecordBatch, int]:
-        """Put rows of nulls where the parser left out malformed rows."""
-        import pyarrow as pa
-
-        last = number + batch.num_rows
-        gaps = []
-        while self._malformed and self._malformed[0] <= last:
-            gaps.append(self._malformed.popleft())
-            last += 1
-        if not gaps:
-            return batch, last
-        good = np.ones(last - number, dtype=bool)
-        good[np.array(gaps) - number - 1] = False
-        order = np.cumsum(good) - 1
-        return batch.take(pa.array(order, mask=~good)), last
-
-    def close(self) -> None:
-        self._reader.close()
+                for column in batch.columns:
+                    _require_sound(column)
+                yield pa.record_batch(batch.columns, schema=self.schema)
 
 
-def _original_bytes(cells: pa.Array) -> pa.Array:
-    """Undo the reading of bytes as Latin-1 characters; `cells` has no nulls."""
+def _require_sound(column: pa.Array) -> None:
+    """Raise where offsets or indices lead out of a column; text may be any bytes."""
     import pyarrow as pa
-    from pyarrow import compute
+    from pyarrow import types
 
-    _, offsets, text = cells.buffers()
-    count = len(cells)
-    ends = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + count + 1]
-    raw = text.to_pybytes()[ends[0] : ends[-1]] if text is not None and count else b""
-    if raw.isascii():
-        return cells
-    starts = np.zeros(count + 1, np.int32)
-    np.cumsum(compute.utf8_length(cells.cast(pa.string())).to_numpy(), out=starts[1:])
-    data = raw.decode().encode("latin-1")
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), count, buffers)
-
-
-class AtomicOutput:
-    """A file that appears whole at its path when the block ends well.
-
-    The temporary file lies in the same folder; it is removed on every failure,
-    an interrupt included.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-
-    def __enter__(self) -> Path:
-        try:
-            # Never an existing file; permissions follow the user's umask.
-            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(self.temporary, flags, 0o666))
-        except OSError as error:
-            raise _cannot_write(self.path, error) from None
-        return self.temporary
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self._publish()
-        finally:
-            self.temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, FastDPError):
-            raise _cannot_write(self.path, error) from None
-
-    def _publish(self) -> None:
-        try:
-            # The data must be on the disk before the name points at it.
-            descriptor = os.open(self.temporary, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            self.temporary.replace(self.path)
-        except OSError as error:
-            raise _cannot_write(self.path, error) from None
-
-
-def _cannot_write(path: Path, error: OSError) -> FastDPError:
-    reason = os.strerror(error.errno) if error.errno else "writing failed"
-    return FastDPError(f"cannot write {path}: {reason}")
+    if types.is_dictionary(column.type):
+        _require_sound(column.dictionary)
+        column = column.indices
+    elif types.is_string(column.type):
+        column = column.view(pa.binary())
+    elif types.is_large_string(column.type):
+        column = column.view(pa.large_binary())
+    column.validate(full=True)
 
 
 def with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
@@ -473,11 +433,20 @@ def with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
     return schema.with_metadata({**own, **metadata})
 
 
-def open_sink(kind: str, path: Path, schema: pa.Schema, codec: str | None) -> Sink:
-    """Return the writer of format `kind` ("csv" or "parquet") to `path`."""
-    if kind == "csv":
-        return _CsvSink(path, schema)
-    return _ParquetSink(path, schema, codec or "SNAPPY")
+def open_sink(
+    form: Form,
+    path: Path,
+    schema: pa.Schema,
+    codec: str | None,
+    *,
+    escape: bool = False,
+) -> Sink:
+    """Return the writer of a form to `path`; `escape`: no cell of text is a formula."""
+    if form.text:
+        return TextSink(path, schema, form, escape=escape)
+    if form.kind == "parquet":
+        return _ParquetSink(path, schema, codec or "SNAPPY")
+    return _FeatherSink(path, schema)
 
 
 class _ParquetSink:
@@ -496,82 +465,16 @@ class _ParquetSink:
         self._writer.close()
 
 
-class _CsvSink:
-    """Writes text by whole columns; only cells that need quotes get them."""
+class _FeatherSink:
+    """Writes each table as one batch, without compression."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        import pyarrow as pa
+        from pyarrow import ipc
 
-        for field in schema:
-            _require_writable(field)
-        self._file = path.open("wb")
-        header = [pa.array([name.encode()], pa.large_binary()) for name in schema.names]
-        try:
-            self._write_lines([_quoted(cell) for cell in header])
-        except BaseException:
-            self._file.close()
-            raise
+        self._writer = ipc.new_file(path, schema)
 
     def write(self, table: pa.Table) -> None:
-        self._write_lines([_text(column) for column in table.columns])
-
-    def _write_lines(self, columns: list[pa.Array]) -> None:
-        import pyarrow as pa
-        from pyarrow import compute
-
-        def constant(text: bytes) -> pa.Scalar:
-            return pa.scalar(text, pa.large_binary())
-
-        join = compute.binary_join_element_wise
-        rows = join(*columns, constant(b",")) if len(columns) > 1 else columns[0]
-        lines = join(rows, constant(b""), constant(b"\n"))
-        if len(lines) == 0:
-            return
-        # The values of a binary array lie one behind the other: they are the file.
-        _, offsets, text = lines.buffers()
-        start, stop = np.frombuffer(offsets, np.int64)[[0, len(lines)]]
-        self._file.write(memoryview(text)[start:stop])
+        self._writer.write_table(table, max_chunksize=max(1, table.num_rows))
 
     def close(self) -> None:
-        self._file.close()
-
-
-def _require_writable(field: pa.Field) -> None:
-    import pyarrow as pa
-
-    try:
-        _text(pa.chunked_array([], field.type))
-    except pa.ArrowException:
-        raise ParameterError(
-            f"--keep {field.name!r} cannot be written as CSV, its type is {field.type}"
-        ) from None
-
-
-def _text(column: pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-    from pyarrow import compute, types
-
-    cells = column.combine_chunks()
-    number = types.is_integer(cells.type) or types.is_floating(cells.type)
-    if types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    if not (types.is_binary(cells.type) or types.is_large_binary(cells.type)):
-        cells = cells.cast(pa.large_string())
-    cells = compute.fill_null(cells.cast(pa.large_binary()), b"")
-    return cells if number else _quoted(cells)
-
-
-def _quoted(cells: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    def constant(text: bytes) -> pa.Scalar:
-        return pa.scalar(text, pa.large_binary())
-
-    special = compute.match_substring_regex(cells, '[",\r\n]')
-    if not compute.any(special).as_py():
-        return cells
-    doubled = compute.replace_substring(cells, '"', '""')
-    join = compute.binary_join_element_wise
-    wrapped = join(constant(b'"'), doubled, constant(b'"'), constant(b""))
-    return compute.if_else(special, wrapped, cells)
+        self._writer.close()

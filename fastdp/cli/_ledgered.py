@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastdp.cli import _common, _files
+from fastdp.cli import _common, _places
 from fastdp.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from fastdp.cli._tables import Statement, Tables
 
 #: Key of the receipts in the metadata of Parquet and Arrow files.
 RECEIPTS = "fastdp receipts"
@@ -29,53 +33,79 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--label", metavar="LABEL", help="name of this release: query, window, run")
 
 
-def require_options(arguments: argparse.Namespace) -> bool:
+def require_options(arguments: argparse.Namespace, output: _places.Place) -> bool:
     """Return whether a ledger is used; refuse a part of its options.
 
     Raises
     ------
     ParameterError
-        --ledger, --budget and --label are not given together.
+        --ledger, --budget and --label are not given together, or `output` is no file
+        of this machine.
     """
     given = (arguments.ledger, arguments.budgets, arguments.label)
     if any(given) and not all(given):
         raise ParameterError("--ledger, --budget and --label must be given together")
+    if arguments.ledger:
+        output.local("with --ledger, which puts it in place once")
     return bool(arguments.ledger)
 
 
 def written_once(
     arguments: argparse.Namespace,
+    tables: Tables,
+    statement: Statement,
     event: Any,
     facts: Mapping[str, str | int],
     write: Callable[[Path, Mapping[str, str]], int],
 ) -> int | None:
     """Write the output by the ledger; return the rows, None if it was there before.
 
-    `write` gets a path and what belongs into the file's metadata. A CSV file has its
-    receipts beside it.
+    `write` gets a path and what belongs into the file's metadata. A text file has its
+    receipts beside it. The statement is no part of `facts`: another version of this
+    package may finish what one began.
     """
     import fastdp
 
     rows = 0
+    path = tables.output.local("with --ledger")
+    with _note(tables, statement) as note:
 
-    def draw(staged: Path, receipts: str) -> None:
-        nonlocal rows
-        rows = write(staged, {RECEIPTS: receipts})
+        def draw(staged: Path, receipts: str) -> None:
+            nonlocal rows
+            rows = write(staged, {RECEIPTS: receipts})
+            if note is not None:
+                note.path.unlink(missing_ok=True)  # it speaks of something else
 
-    with fastdp.ledger.open(arguments.ledger) as book:
-        answer = book.write(
-            arguments.output,
-            draw,
-            event=event,
-            label=arguments.label,
-            budgets=arguments.budgets,
-            facts=facts,
-        )
-    if arguments.output.suffix.lower() == ".csv":
-        beside = arguments.output.with_name(f"{arguments.output.name}.receipts.json")
-        with _files.AtomicOutput(beside) as temporary:
+        with fastdp.ledger.open(arguments.ledger) as book:
+            answer = book.write(
+                path,
+                draw,
+                event=event,
+                label=arguments.label,
+                budgets=arguments.budgets,
+                facts=facts,
+            )
+        if note is not None:
+            note.wanted = not (answer.replayed and note.path.exists())
+    if tables.output.form.text:
+        beside = path.with_name(f"{path.name}.receipts.json")
+        with _places.AtomicOutput(beside) as temporary:
             temporary.write_text(answer.receipts_json + "\n")
     return None if answer.replayed else rows
+
+
+@contextlib.contextmanager
+def _note(
+    tables: Tables, statement: Statement
+) -> Iterator[_places.AtomicOutput | None]:
+    """Hold the side file of the statement: unwritable, it stops before the charge."""
+    if tables.metadata is None:
+        yield None
+        return
+    note = _places.AtomicOutput(tables.metadata)
+    with note as temporary:
+        temporary.write_text(statement.to_json(), encoding="utf-8")
+        yield note
 
 
 def replayed(arguments: argparse.Namespace) -> str:

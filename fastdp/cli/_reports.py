@@ -3,7 +3,7 @@
 One report a row, in columns whose size does not depend on the data:
 
 =====================  =======================================  ===================
-mechanism              Parquet                                  CSV
+mechanism              Parquet, Feather                         CSV, TSV
 =====================  =======================================  ===================
 randomized-response    ``report``: uint8, uint16 or uint32      decimal
 hadamard               ``report``: uint8, uint16 or uint32      decimal
@@ -12,8 +12,9 @@ local-hashing          ``seed``: uint64, ``value``: uint32      hex digits, deci
 =====================  =======================================  ===================
 
 Beside them lies a description, a JSON text: format and version, mechanism, its exact
-probabilities as quotients, categories. Parquet files carry it in their metadata,
-under the name that `METADATA` has; a CSV file ``x.csv`` has it in ``x.csv.json``.
+probabilities as quotients, categories. Parquet and Feather files carry it in their
+metadata, under the name that `METADATA` has; a CSV file ``x.csv`` has it in
+``x.csv.json``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy.typing as npt
 
 import fastdp
 from fastdp.cli import _cells, _files
+from fastdp.cli._places import Place
 from fastdp.exceptions import FastDPError
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ def _quotient(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
-def parse(text: str, path: Path) -> Description:
+def parse(text: str, path: Path | Place) -> Description:
     """Return the description that `text` holds.
 
     Raises
@@ -153,23 +155,23 @@ def _described(fields: dict[str, Any]) -> Description:
     return Description(mechanism, names)
 
 
-def sidecar(path: Path) -> Path:
-    """Return where the description of a CSV file of reports lies."""
-    return path.with_name(path.name + ".json")
+def sidecar(place: Place) -> Place:
+    """Return where the description of a text file of reports lies."""
+    return place.beside(".json")
 
 
-def read_description(path: Path) -> Description:
-    """Return the description of the reports in `path`.
+def read_description(place: Place) -> Description:
+    """Return the description of the reports in `place`.
 
     Raises
     ------
     FastDPError
         There is none, or it is not of this version.
     """
-    if _files.table_format("REPORTS", path) == "csv":
-        return parse(_files.read_text("REPORTS", sidecar(path), _LONGEST), path)
-    content = _files.read_metadata(path).get(METADATA, b"")
-    return parse(content.decode("utf-8", "replace"), path)
+    if place.form.text:
+        return parse(_files.read_text("REPORTS", sidecar(place), _LONGEST), place)
+    content = _files.read_metadata(place).get(METADATA, b"")
+    return parse(content.decode("utf-8", "replace"), place)
 
 
 def columns(mechanism: Any) -> dict[str, np.dtype[Any]]:
@@ -243,8 +245,8 @@ def _fixed(width: int, rows: int, content: Any) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(content)])
 
 
-def require_columns(schema: pa.Schema, mechanism: Any, path: Path) -> None:
-    """Refuse a Parquet file whose columns are not those of the mechanism's reports.
+def require_columns(schema: pa.Schema, mechanism: Any, place: Place) -> None:
+    """Refuse a Parquet or Feather file without the columns of the reports.
 
     Raises
     ------
@@ -255,23 +257,23 @@ def require_columns(schema: pa.Schema, mechanism: Any, path: Path) -> None:
         wanted, found = _arrow_type(dtype, text=False), schema.field(name).type
         if found != wanted:
             raise FastDPError(
-                f"REPORTS must have {wanted} in column {name!r}, got {found} in {path}"
+                f"REPORTS must have {wanted} in column {name!r}, got {found} in {place}"
             )
 
 
 def from_batch(
-    batch: pa.RecordBatch, mechanism: Any, path: Path, first: int
+    batch: pa.RecordBatch, mechanism: Any, place: Place, first: int
 ) -> npt.NDArray[Any]:
     """Return the reports of a batch as the mechanism takes them.
 
     Parameters
     ----------
     batch : RecordBatch
-        Columns as `require_columns` wants them, or the text of a CSV file.
+        Columns as `require_columns` wants them, or the text of a CSV or TSV file.
     mechanism : mechanism
         What made the reports.
-    path : Path
-        For messages.
+    place : Place
+        What the file is, for messages too.
     first : int
         Number of the batch's first row in the file, from 1, for messages.
 
@@ -280,7 +282,7 @@ def from_batch(
     FastDPError
         A cell is no report.
     """
-    text = path.suffix.lower() == ".csv"
+    text = place.form.text
     wanted = columns(mechanism)
     cells = {}
     for name, dtype in wanted.items():
@@ -290,7 +292,7 @@ def from_batch(
         )
         values, bad = read(column, dtype)
         if bad.any():
-            _refuse(name, dtype, text, path, first + int(np.argmax(bad)))
+            _refuse(name, dtype, place, first + int(np.argmax(bad)))
         cells[name] = values
     if len(cells) == 1:
         (values,) = cells.values()
@@ -303,17 +305,15 @@ def from_batch(
     return reports
 
 
-def _refuse(
-    name: str, dtype: np.dtype[Any], text: bool, path: Path, row: int
-) -> NoReturn:
-    if not text:
+def _refuse(name: str, dtype: np.dtype[Any], place: Place, row: int) -> NoReturn:
+    if not place.form.text:
         rule = "no nulls"
     elif _in_hex(dtype):
         rule = f"{2 * dtype.itemsize} hex digits"
     else:
         rule = f"integers in [0, {np.iinfo(dtype).max}]"
     raise FastDPError(
-        f"REPORTS must hold {rule} in column {name!r}, row {row} of {path} does not"
+        f"REPORTS must hold {rule} in column {name!r}, row {row} of {place} does not"
     )
 
 

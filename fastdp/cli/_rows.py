@@ -1,4 +1,4 @@
-"""The text of a CSV file without the cells that are too long.
+"""The text of a CSV or TSV file without the cells that are too long.
 
 The parser takes a file block by block and fails at a row that is longer. What a cell
 holds must not stop a release, and the reading of a cell must not depend on where
@@ -12,14 +12,30 @@ stand for one, and what follows a closing quote belongs to the cell.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import BinaryIO
+from typing import Protocol
 
-# A cell, and as many whole rows as there are: nothing is tried twice.
-_CELL = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!"))[^,\r\n]*+'
-_ROWS = re.compile(rb"(?:(?:" + _CELL + rb",)*+" + _CELL + rb"[\r\n])*+")
-_END, _QUOTE = re.compile(rb"[,\r\n]"), re.compile(rb'"')
+_QUOTE = re.compile(rb'"')
+
+
+class Readable(Protocol):
+    """A stream of bytes that is read from its start to its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end alone."""
+
+    def close(self) -> None:
+        """Let go of the stream."""
+
+
+@functools.cache
+def _rows(delimiter: str) -> re.Pattern[bytes]:
+    """Return the pattern of as many whole rows as there are: nothing is tried twice."""
+    end = delimiter.encode()
+    cell = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!"))[^' + end + rb"\r\n]*+"
+    return re.compile(rb"(?:(?:" + cell + end + rb")*+" + cell + rb"[\r\n])*+")
 
 
 class ShortRows:
@@ -38,21 +54,25 @@ class ShortRows:
         empty.
     piece : int
         Bytes read at once; a row of twice as many is rewritten.
+    delimiter : str
+        What stands between cells: one ASCII character.
     """
 
     def __init__(
         self,
-        file: BinaryIO,
+        file: Readable,
         columns: int,
         wanted: Collection[int],
         longest: int,
         piece: int,
+        delimiter: str = ",",
     ) -> None:
         self._file = file
         self._columns = columns
         self._wanted = frozenset(wanted)
         self._longest = longest
         self._size = piece
+        self._delimiter = delimiter
         self._pieces = self._shortened()
         self._ready = memoryview(b"")
         self.closed = False
@@ -80,12 +100,12 @@ class ShortRows:
         data = b""  # from the start of a row on
         while more := self._file.read(self._size):
             data += more
-            end = whole_rows(data)
+            end = whole_rows(data, self._delimiter)
             while not end and len(data) > self._size:
-                row = _LongRow(self._wanted, self._longest)
+                row = _LongRow(self._wanted, self._longest, self._delimiter)
                 data = row.take(data, self._file, self._size)
                 yield row.short(self._columns)
-                end = whole_rows(data)
+                end = whole_rows(data, self._delimiter)
             if end:
                 yield data[:end]
                 data = data[end:]
@@ -93,33 +113,35 @@ class ShortRows:
             yield data
 
 
-def whole_rows(data: bytes) -> int:
+def whole_rows(data: bytes, delimiter: str = ",") -> int:
     """Return where the last whole row ends in bytes that start with a row; or 0."""
     if b'"' not in data:
         return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-    match = _ROWS.match(data)
+    match = _rows(delimiter).match(data)
     return match.end() if match else 0
 
 
 class _LongRow:
     """One row that is read piece by piece; no more of it is kept than is wanted."""
 
-    def __init__(self, wanted: frozenset[int], longest: int) -> None:
+    def __init__(self, wanted: frozenset[int], longest: int, delimiter: str) -> None:
         self._wanted = wanted
         self._longest = longest
+        self._delimiter = delimiter.encode()
+        self._end = re.compile(b"[" + self._delimiter + rb"\r\n]")
         self._cells: dict[int, bytes] = {}
         self._place = 0
         self._parts: list[bytes] = []
         self._length = 0
 
-    def take(self, data: bytes, file: BinaryIO, size: int) -> bytes:
+    def take(self, data: bytes, file: Readable, size: int) -> bytes:
         """Read this row from `data` and `file`; return what was read beyond it."""
         source = _Text(data, file, size)
-        end = b","
-        while end == b",":
+        end = self._delimiter
+        while end == self._delimiter:
             if source.takes(b'"'):
                 self._quoted(source)
-            end = source.until(_END, self._add)
+            end = source.until(self._end, self._add)
             self._end_cell()
         if end == b"\r":
             source.takes(b"\n")
@@ -128,9 +150,10 @@ class _LongRow:
     def short(self, columns: int) -> bytes:
         """Return the row with the wanted cells; of a wrong length if it was of one."""
         if self._place != columns:
-            return b"," * columns + b"\n"
+            return self._delimiter * columns + b"\n"
         cells = (self._cells.get(place, b"") for place in range(columns))
-        return b",".join(b'"' + c.replace(b'"', b'""') + b'"' for c in cells) + b"\n"
+        quoted = (b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
+        return self._delimiter.join(quoted) + b"\n"
 
     def _quoted(self, source: _Text) -> None:
         while source.until(_QUOTE, self._add) and source.takes(b'"'):
@@ -153,7 +176,7 @@ class _LongRow:
 class _Text:
     """Bytes at hand, and a file that goes on behind them."""
 
-    def __init__(self, data: bytes, file: BinaryIO, size: int) -> None:
+    def __init__(self, data: bytes, file: Readable, size: int) -> None:
         self._data, self._at = data, 0
         self._file, self._size = file, size
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,17 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _cells, _check, _common, _files, _ledgered, _reports, release
+from fastdp.cli import (
+    _cells,
+    _check,
+    _common,
+    _files,
+    _ledgered,
+    _places,
+    _reports,
+    _tables,
+    release,
+)
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -37,7 +46,7 @@ _LONGEST = 1 << 29
 _UNIFORM = "uniform"
 
 _DESCRIPTION = """\
-Privatize one column of a CSV or Parquet table as its clients would: each row becomes
+Privatize one column of a table as its clients would: each row becomes
 one report, randomized by itself (local differential privacy). fastdp estimate turns
 reports into frequencies.
 
@@ -50,8 +59,9 @@ the command or shows in what it writes: names that are spelled otherwise than th
 
 _EPILOG = """\
 Row i of OUTPUT is the report of row i of INPUT: number and order of rows are public.
-Beside a Parquet file's columns, or in OUTPUT.json for a CSV file, stands what
-fastdp estimate needs: format version, mechanism, exact probabilities, categories.
+In a Parquet or Feather file's metadata, or in OUTPUT.json beside a CSV or TSV file,
+stands what fastdp estimate needs: format version, mechanism, exact probabilities,
+categories.
 
 Privacy: each report protects one row against everybody, the collector included; a
 person in several rows spends epsilon for each. Exact mechanisms on the operating
@@ -67,12 +77,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "collect",
         help="privatize a column as its clients would, one report a row",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=_tables.EPILOG + _EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", type=Path, help="table to read: .csv or .parquet")
+    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
     add("--column", metavar="NAME", required=True, help="column to privatize")
     domain = parser.add_mutually_exclusive_group(required=True)
     domain.add_argument(
@@ -108,12 +118,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "-o",
         "--output",
         metavar="OUTPUT",
-        type=Path,
         required=True,
-        help="reports to write: .csv or .parquet; whole or not at all",
+        help=_tables.OUTPUT_HELP,
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
+    _tables.add_options(parser)
     _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 
@@ -136,44 +146,36 @@ def run(arguments: argparse.Namespace) -> int:
     mechanism = _mechanism(arguments, names, categories)
     description = _reports.Description(mechanism, names)
     _validate.integer("workers", arguments.workers, 1)
-    text = _files.table_format("--output", arguments.output) == "csv"
-    _files.table_format("INPUT", arguments.input)
-    ledgered = _ledgered.require_options(arguments)
-    if ledgered and text:
-        raise ParameterError(
-            "--output must end in .parquet with --ledger: reports in CSV need a second "
-            "file, and one is written once"
-        )
+    tables = _tables.Tables.of(arguments)
+    text = tables.output.form.text
+    ledgered = _ledgered.require_options(arguments, tables.output)
+    _require_files(arguments, tables, ledgered=ledgered)
     _common.require_pyarrow("collect")
-    with _files.open_source(
-        arguments.input, [("--column", arguments.column)]
-    ) as source:
-        _require_other_files(arguments, text=text)
+    with _files.open_source(tables.input, [("--column", arguments.column)]) as source:
         kind = source.schema.field(arguments.column).type
         _cells.require_labels(arguments.column, kind, names, declared=source.declared)
         if arguments.check:
             print(_checked(arguments.column, description, source))
             return 0
         collection = _Collection(description, arguments.workers, text=text)
+        facts = _statement(arguments, tables, description)
 
         def write(path: Path, metadata: Mapping[str, str]) -> int:
-            schema = _files.with_metadata(collection.schema, metadata)
-            form = "csv" if text else "parquet"
-            sink = _files.open_sink(form, path, schema, source.codec)
+            schema = tables.described(collection.schema, facts, metadata)
+            sink = tables.open_sink(path, schema, source.codec)
             with contextlib.closing(sink), _common.progress(source.rows) as advance:
                 return collection.copy(source, sink, advance)
 
         rows: int | None
         if ledgered:
-            facts = {"column": arguments.column, "reports": description.to_json()}
-            rows = _ledgered.written_once(arguments, mechanism.event(), facts, write)
+            terms = {"column": arguments.column, "reports": description.to_json()}
+            rows = _ledgered.written_once(
+                arguments, tables, facts, mechanism.event(), terms, write
+            )
         else:
-            with _outputs(arguments.output, description, text=text) as temporary:
+            with tables.outputs(facts, _sides(tables, description)) as temporary:
                 rows = write(temporary, {})
-    if rows is None:
-        print(_ledgered.replayed(arguments), file=sys.stderr)
-    else:
-        print(_statement(arguments, description, rows), file=sys.stderr)
+    tables.say(facts, rows, arguments)
     return 0
 
 
@@ -235,36 +237,40 @@ def _other(
     raise ParameterError(f"--other must be a category or uniform, got {option!r}")
 
 
-def _require_other_files(arguments: argparse.Namespace, *, text: bool) -> None:
-    """Refuse to write over what is read."""
-    written = [arguments.output]
-    if text:
-        written.append(_reports.sidecar(arguments.output))
-    read = [
-        ("INPUT", arguments.input),
-        ("--categories-file", arguments.categories_file),
-    ]
-    for path in written:
-        for option, source in read:
-            if source is not None:
-                _files.require_other("--output", path, option, source)
+def _require_files(
+    arguments: argparse.Namespace, tables: _tables.Tables, *, ledgered: bool
+) -> None:
+    """Refuse what cannot hold reports, and to write over what is read."""
+    output = tables.output
+    if output.form.text and ledgered:
+        raise ParameterError(
+            "--output must end in .parquet or .feather with --ledger: reports in CSV "
+            "need a second file, and one is written once"
+        )
+    if output.form.text and output.standard:
+        raise ParameterError(
+            "--output must be a file for reports in CSV, which need a second one: "
+            "--output-format parquet or feather goes to standard output"
+        )
+    written = [output]
+    if output.form.text:
+        written.append(_reports.sidecar(output))
+    read = [tables.input]
+    if arguments.categories_file is not None:
+        given = str(arguments.categories_file)
+        read.append(_places.Place("--categories-file", given, output.form))
+    for place in written:
+        for other in read:
+            _places.require_other(place, other)
 
 
-@contextlib.contextmanager
-def _outputs(
-    path: Path, description: _reports.Description, *, text: bool
-) -> Iterator[Path]:
-    """Give a temporary file for the reports; publish it, with its description."""
-    if not text:
-        with _files.AtomicOutput(path) as temporary:
-            yield temporary
-        return
-    beside = _reports.sidecar(path)
-    with _files.AtomicOutput(beside) as note, _files.AtomicOutput(path) as temporary:
-        note.write_text(description.to_json() + "\n", encoding="utf-8")
-        yield temporary
-        # Reports must never stand beside an older description, whatever comes next.
-        beside.unlink(missing_ok=True)
+def _sides(
+    tables: _tables.Tables, description: _reports.Description
+) -> list[tuple[_places.Place, str]]:
+    """Return what is written beside the reports."""
+    if not tables.output.form.text:
+        return []
+    return [(_reports.sidecar(tables.output), description.to_json() + "\n")]
 
 
 def _encoded(names: tuple[str, ...] | None) -> pa.Array | None:
@@ -342,40 +348,36 @@ def _outside(description: _reports.Description) -> str:
 
 
 def _statement(
-    arguments: argparse.Namespace, description: _reports.Description, rows: int
-) -> str:
-    """Say what was released, under which guarantee, and between which values."""
+    arguments: argparse.Namespace,
+    tables: _tables.Tables,
+    description: _reports.Description,
+) -> _tables.Statement:
+    """Say what is released, under which guarantee, and between which values."""
     mechanism = description.mechanism
     width = mechanism.report_width
     size = "1 byte" if width == 1 else f"{width} bytes"
-    output = str(arguments.output)
-    if arguments.output.suffix.lower() == ".csv":
-        output += f", described in {_reports.sidecar(arguments.output)}"
-    lines = [
-        ("mechanism", f"{description.kind}, exact, timing class T0: {mechanism!r}"),
-        (
-            "parameter",
-            (
-                f"epsilon = {release.as_text(arguments.epsilon)}, "
-                f"{mechanism.categories} categories"
-            ),
+    epsilon = release.as_text(arguments.epsilon)
+    lines = {
+        "mechanism": f"{description.kind}, exact, timing class T0: {mechanism!r}",
+        "parameter": f"epsilon = {epsilon}, {mechanism.categories} categories",
+        "guarantee": (
+            f"{mechanism.epsilon()!r}-local differential privacy (epsilon) "
+            "of each report, against everybody"
         ),
-        (
-            "guarantee",
-            (
-                f"{mechanism.epsilon()!r}-local differential privacy (epsilon) "
-                "of each report, against everybody"
-            ),
+        "neighbors": (
+            "any two values of a row's cell, in a category or not; the number and "
+            "the order of the rows are public"
         ),
-        (
-            "neighbors",
-            (
-                "any two values of a row's cell, in a category or not; the number and "
-                "the order of the rows are public"
-            ),
-        ),
-        ("released", f"{rows} reports of {arguments.column!r}, {size} each"),
-        ("outside", f"cells in no category were {_outside(description)}"),
-        ("output", output),
-    ]
-    return _common.statement("fastdp: private reports", lines)
+        "released": f"{{rows}} reports of {arguments.column!r}, {size} each",
+        "outside": f"cells in no category were {_outside(description)}",
+    }
+    beside = ""
+    if tables.output.form.text:
+        beside = f", described in {_reports.sidecar(tables.output)}"
+    facts = {
+        "epsilon": epsilon,
+        "categories": mechanism.categories,
+        "columns": [arguments.column],
+        "per": "report",
+    }
+    return _tables.Statement("private reports", mechanism, facts, lines, beside)

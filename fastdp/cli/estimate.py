@@ -6,16 +6,17 @@ import argparse
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import fastdp
 from fastdp import _validate, plot
-from fastdp.cli import _common, _files, _reports
-from fastdp.exceptions import FastDPError
+from fastdp.cli import _common, _files, _places, _reports
+from fastdp.exceptions import FastDPError, ParameterError
 
 #: Bytes of reports that are decoded at once.
 _BATCH_BYTES = 1 << 24
@@ -76,9 +77,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add(
         "reports",
         metavar="REPORTS",
-        type=Path,
         nargs="+",
-        help="reports to read: .csv (with its .csv.json beside it) or .parquet",
+        help="reports to read: files (text with its .json beside it), folders of "
+        "Parquet files, URIs",
     )
     add(
         "--level",
@@ -103,8 +104,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "-o",
         "--output",
         metavar="TABLE",
-        type=Path,
-        help="write the table too: .csv or .parquet",
+        help="write the table too, in any form of a table",
+    )
+    add(
+        "--escape-formulas",
+        action="store_true",
+        help="in CSV and TSV, put ' before names that a spreadsheet would run",
     )
     add(
         "--plot",
@@ -129,13 +134,15 @@ def run(arguments: argparse.Namespace) -> int:
     -----
     **Privacy.** A function of the reports alone: no guarantee changes.
     """
-    _require_options(arguments)
+    output = _require_options(arguments)
     _common.require_pyarrow("estimate")
-    description = _one_description(arguments.reports)
-    estimate = _estimate(arguments.reports, description, arguments.workers)
+    reports = _reports_of(arguments, output)
+    description = _one_description(reports)
+    estimate = _estimate(reports, description, arguments.workers)
     table = _table(estimate, description, arguments)
-    if arguments.output is not None:
-        _write(table, arguments.output)
+    if output is not None:
+        facts = _facts(estimate, description, arguments.level)
+        _write(table, output, facts, escape=arguments.escape_formulas)
     if arguments.plot is not None:
         figure = plot.frequencies(
             estimate, description.labels(), level=arguments.level, top=arguments.top
@@ -148,31 +155,64 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _require_options(arguments: argparse.Namespace) -> None:
+def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
+    """Return where the table goes, None for nowhere."""
     _validate.open_unit("level", arguments.level)
     _validate.integer("workers", arguments.workers, 1)
     if arguments.top is not None:
         _validate.integer("top", arguments.top, 1)
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "estimate", "plot")
-    paths: list[Path] = arguments.reports
-    for place, path in enumerate(paths):
-        _files.table_format("REPORTS", path)
-        for other in paths[:place]:
-            # The same reports counted twice would be worse than the noise says.
-            _files.require_other("REPORTS", path, "REPORTS before it", other)
-    for option, written in (("--output", arguments.output), ("--plot", arguments.plot)):
-        if written is not None:
-            for path in paths:
-                _files.require_other(option, written, "REPORTS", path)
+    for given in arguments.reports:
+        if _places.table("REPORTS", given).standard:
+            raise ParameterError(
+                "REPORTS must be files, which their descriptions are beside or within, "
+                "got standard input"
+            )
+    output = None
     if arguments.output is not None:
-        _files.table_format("--output", arguments.output)
+        output = _places.table("--output", arguments.output)
+        _places.require_file(output)
+        if output.standard:
+            raise ParameterError(
+                "--output must be a file: standard output has the estimate, with "
+                "--json for programs"
+            )
+    if arguments.escape_formulas and (output is None or not output.form.text):
+        raise ParameterError(
+            "--escape-formulas must come with a CSV or TSV --output: nothing else "
+            "holds text that is run"
+        )
+    return output
 
 
-def _one_description(paths: Sequence[Path]) -> _reports.Description:
+def _reports_of(
+    arguments: argparse.Namespace, output: _places.Place | None
+) -> list[_places.Place]:
+    """Return the files of reports; refuse one twice, and to write over one."""
+    given = [_places.table("REPORTS", name) for name in arguments.reports]
+    written = [output] if output is not None else []
+    if arguments.plot is not None:
+        form = _places.FORMS["csv"]
+        written.append(_places.Place("--plot", str(arguments.plot), form))
+    for place in written:
+        for read in given:
+            _places.require_other(place, read)
+    files: list[_places.Place] = []
+    for place in given:
+        for part in _files.parts(place):
+            for other in files:
+                # The same reports counted twice would be worse than the noise says.
+                before = replace(other, option="REPORTS before it")
+                _places.require_other(part, before)
+            files.append(part)
+    return files
+
+
+def _one_description(places: Sequence[_places.Place]) -> _reports.Description:
     """Return the description that all files share."""
-    first, *others = (_reports.read_description(path) for path in paths)
-    for path, other in zip(paths[1:], others, strict=True):
+    first, *others = (_reports.read_description(place) for place in places)
+    for place, other in zip(places[1:], others, strict=True):
         what = None
         if other.mechanism != first.mechanism:
             what = f"{other.mechanism!r} and {first.mechanism!r}"
@@ -181,33 +221,35 @@ def _one_description(paths: Sequence[Path]) -> _reports.Description:
         if what is not None:
             raise FastDPError(
                 f"REPORTS must be of one mechanism and the same categories, got {what} "
-                f"in {path} and {paths[0]}"
+                f"in {place} and {places[0]}"
             )
     return first
 
 
 def _estimate(
-    paths: Sequence[Path], description: _reports.Description, workers: int
+    places: Sequence[_places.Place], description: _reports.Description, workers: int
 ) -> Any:
     """Stream all reports into one aggregator and return its estimate."""
     mechanism = description.mechanism
     columns = _reports.columns(mechanism)
     size = max(1, _BATCH_BYTES // mechanism.report_width)
     aggregator = mechanism.aggregator()
-    for path in paths:
+    for place in places:
         wanted = [("the column", name) for name in columns]
-        with _files.open_source(path, wanted, "REPORTS") as source:
-            if path.suffix.lower() != ".csv":
-                _reports.require_columns(source.schema, mechanism, path)
+        with _files.open_source(place, wanted) as source:
+            if not place.form.text:
+                _reports.require_columns(source.schema, mechanism, place)
             row = 1
             with _common.progress(source.rows) as advance:
                 for batch in source.batches(size):
-                    reports = _reports.from_batch(batch, mechanism, path, row)
+                    reports = _reports.from_batch(batch, mechanism, place, row)
                     aggregator.add(reports, workers=workers)
                     row += batch.num_rows
                     advance(batch.num_rows)
     if aggregator.users == 0:
-        raise FastDPError(f"REPORTS must hold at least one report, {paths[0]} has none")
+        raise FastDPError(
+            f"REPORTS must hold at least one report, {places[0]} has none"
+        )
     return aggregator.estimate()
 
 
@@ -230,13 +272,30 @@ def _table(
     )
 
 
-def _write(table: _Table, path: Path) -> None:
+def _facts(
+    estimate: Any, description: _reports.Description, level: float
+) -> dict[str, Any]:
+    """Return what is said of the whole estimate, for programs."""
+    return {
+        "mechanism": description.kind,
+        "epsilon": description.mechanism.epsilon(),
+        "users": int(estimate.users),
+        "level": level,
+    }
+
+
+def _write(
+    table: _Table, place: _places.Place, facts: dict[str, Any], *, escape: bool
+) -> None:
     import pyarrow as pa
 
     made = pa.table(table.columns())
-    kind = _files.table_format("--output", path)
-    with _files.AtomicOutput(path) as temporary:
-        sink = _files.open_sink(kind, temporary, made.schema, None)
+    if not place.form.text:
+        own = {"format": "fastdp estimate", "version": 1, "fastdp": fastdp.__version__}
+        text = json.dumps({**own, **facts}, ensure_ascii=False)
+        made = made.replace_schema_metadata({"fastdp.estimate": text})
+    with _places.output(place) as temporary:
+        sink = _files.open_sink(place.form, temporary, made.schema, None, escape=escape)
         with contextlib.closing(sink):
             sink.write(made)
 
@@ -252,13 +311,7 @@ def _as_json(
         dict(zip(columns, row, strict=True))
         for row in zip(*columns.values(), strict=True)
     ]
-    facts = {
-        "mechanism": description.kind,
-        "epsilon": description.mechanism.epsilon(),
-        "users": int(estimate.users),
-        "level": level,
-        "categories": rows,
-    }
+    facts = {**_facts(estimate, description, level), "categories": rows}
     return json.dumps(facts, indent=1, ensure_ascii=False)
 
 

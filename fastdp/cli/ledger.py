@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fastdp.cli import _common, _files, _ledgered, release
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp.cli import _common, _files, _ledgered, _places, release
+from fastdp.exceptions import ParameterError
 
 _DESCRIPTION = """\
 Durable budgets. A release with --ledger, --budget and --label is charged before
@@ -199,7 +199,7 @@ def _show(arguments: argparse.Namespace) -> int:
     with _open(arguments) as book:
         budgets = book.budgets()
         if arguments.html is not None:
-            with _files.AtomicOutput(arguments.html) as temporary:
+            with _places.AtomicOutput(arguments.html) as temporary:
                 temporary.write_text(book.to_html(), encoding="utf-8")
         if arguments.json:
             print(json.dumps({n: b.to_dict() for n, b in budgets.items()}, indent=1))
@@ -271,26 +271,16 @@ def _receipts(paths: list[Path]) -> list[Any]:
 
 
 def _receipt_text(path: Path) -> str:
-    kind = path.suffix.lower()
-    if kind == ".csv":
-        path = path.with_name(f"{path.name}.receipts.json")
-    if kind not in (".parquet", ".arrow", ".feather"):
-        return _files.read_text("--receipt", path, 1 << 24)
+    form = _places.form_of(path.name)
+    if form is None or form.text:
+        beside = path if form is None else path.with_name(f"{path.name}.receipts.json")
+        return _files.read_text("--receipt", beside, 1 << 24)
     _common.require_pyarrow("ledger audit --receipt")
-    import pyarrow as pa
-    from pyarrow import ipc, parquet
-
-    try:
-        if kind == ".parquet":
-            metadata = parquet.read_schema(path).metadata
-        else:
-            metadata = ipc.open_file(path).schema.metadata
-    except (pa.ArrowException, OSError):
-        raise FastDPError(f"--receipt cannot read {path}") from None
-    text = (metadata or {}).get(_ledgered.RECEIPTS.encode())
+    metadata = _files.read_metadata(_places.Place("--receipt", str(path), form))
+    text = metadata.get(_ledgered.RECEIPTS.encode())
     if text is None:
         raise ParameterError(f"--receipt must be released by a ledger, {path} is not")
-    return str(text, "utf-8", "replace")
+    return text.decode("utf-8", "replace")
 
 
 def _audit(arguments: argparse.Namespace) -> int:

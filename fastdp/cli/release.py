@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import decimal
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +21,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate, calibration
-from fastdp.cli import _cells, _check, _common, _files, _ledgered
+from fastdp.cli import _cells, _check, _common, _files, _ledgered, _tables
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _CELLS_PER_WRITE = 1 << 23
 
 _DESCRIPTION = """\
-Add noise to columns of a CSV or Parquet table and write them to a new table.
+Add noise to columns of a table and write them to a new table.
 
 Only the named columns are written, with noise, and those passed with --keep, as
 they are: by --keep you declare a column public. The number of rows is public too.
@@ -49,8 +48,8 @@ no release may say so. --check does, to the owner of the table.
 _EPILOG = """\
 Privacy: exact noise from the operating system's randomness. The time that the
 command takes may depend on the data (timing class T0). The lines, separators and
-quotes of a CSV file are its public structure; where the text of a cell may break
-them, use Parquet. Cells of a CSV file of more than 1 MiB, shared among the columns
+quotes of a CSV or TSV file are its public structure; where the text of a cell may break
+them, use Parquet. Cells of such a file of more than 1 MiB, shared among the columns
 that are read, are unreadable, and empty if kept. Each run is a release of its own and
 spends its budget again, but for --ledger: the same command twice gives the same file
 and one charge.
@@ -82,14 +81,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the parser of ``fastdp``."""
     parser = commands.add_parser(
         "release",
-        help="release columns of a CSV or Parquet table with noise",
+        help="release columns of a table with noise",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=_tables.EPILOG + _EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", type=Path, help="table to read: .csv or .parquet")
+    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
     add(
         "--column",
         metavar="NAME",
@@ -121,9 +120,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "-o",
         "--output",
         metavar="OUTPUT",
-        type=Path,
         required=True,
-        help="table to write: .csv or .parquet; whole or not at all",
+        help=_tables.OUTPUT_HELP,
     )
     add(
         "--keep",
@@ -147,6 +145,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
+    _tables.add_options(parser)
+    _tables.add_escape(parser)
     _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 
@@ -187,14 +187,12 @@ def run(arguments: argparse.Namespace) -> int:
     mechanism = _mechanism(arguments, kind)
     _validate.integer("workers", arguments.workers, 1)
     _require_distinct(arguments)
-    ledgered = _ledgered.require_options(arguments)
-    output_format = _files.table_format("--output", arguments.output)
-    _files.table_format("INPUT", arguments.input)
+    tables = _tables.Tables.of(arguments)
+    ledgered = _ledgered.require_options(arguments, tables.output)
     _common.require_pyarrow("release")
     wanted = [("--column", name) for name in arguments.columns]
     wanted += [("--keep", name) for name in arguments.keep]
-    with _files.open_source(arguments.input, wanted) as source:
-        _files.require_other("--output", arguments.output, "INPUT", arguments.input)
+    with _files.open_source(tables.input, wanted) as source:
         for name in arguments.columns:
             type_ = source.schema.field(name).type
             _cells.require_numeric(
@@ -203,26 +201,25 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.check:
             print(_checked(arguments.columns, kind, source))
             return 0
-        release = _Release(arguments, kind, mechanism, source.schema)
+        release = _Release(arguments, kind, mechanism, source.schema, tables)
         release.require_charged(source.rows or 0)
+        facts = _statement(arguments, kind, mechanism)
 
         def write(path: Path, metadata: Mapping[str, str]) -> int:
-            schema = _files.with_metadata(release.schema, metadata)
-            sink = _files.open_sink(output_format, path, schema, source.codec)
+            schema = tables.described(release.schema, facts, metadata)
+            sink = tables.open_sink(path, schema, source.codec)
             with contextlib.closing(sink), _common.progress(source.rows) as advance:
                 return release.copy(source, sink, advance)
 
         rows: int | None
         if ledgered:
             event = mechanism.event()
-            rows = _ledgered.written_once(arguments, event, _facts(arguments), write)
+            terms = _facts(arguments)
+            rows = _ledgered.written_once(arguments, tables, facts, event, terms, write)
         else:
-            with _files.AtomicOutput(arguments.output) as temporary:
+            with tables.outputs(facts) as temporary:
                 rows = write(temporary, {})
-    if rows is None:
-        print(_ledgered.replayed(arguments), file=sys.stderr)
-    else:
-        print(_statement(arguments, kind, mechanism, rows), file=sys.stderr)
+    tables.say(facts, rows, arguments)
     return 0
 
 
@@ -234,6 +231,7 @@ def _facts(arguments: argparse.Namespace) -> dict[str, str]:
         **{name: str(value) for name, value in given.items() if value is not None},
         "columns": json.dumps(arguments.columns),
         "keep": json.dumps(arguments.keep),
+        **({"escape formulas": "true"} if arguments.escape_formulas else {}),
     }
 
 
@@ -304,6 +302,7 @@ class _Release:
         kind: _Kind,
         mechanism: Any,
         schema: pa.Schema,
+        tables: _tables.Tables,
     ) -> None:
         import pyarrow as pa
 
@@ -316,13 +315,13 @@ class _Release:
             _cells.read_integers if kind.integers else _cells.read_reals
         )
         dtype = np.dtype(np.int64 if kind.integers else np.float64)
-        text = arguments.output.suffix.lower() != ".csv"
+        typed = not tables.output.form.text
         fields = []
         for field in schema:
             if field.name in self._columns:
                 field = pa.field(field.name, pa.from_numpy_dtype(dtype), nullable=False)
-            elif field.type == pa.binary() and arguments.input.suffix.lower() == ".csv":
-                field = pa.field(field.name, pa.string() if text else pa.binary())
+            elif tables.input.form.text:
+                field = pa.field(field.name, pa.string() if typed else pa.binary())
             fields.append(field)
         self.schema = pa.schema(fields)
         self._group = max(1024, _CELLS_PER_WRITE // max(8, len(fields)))
@@ -402,9 +401,9 @@ def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _statement(
-    arguments: argparse.Namespace, kind: _Kind, mechanism: Any, rows: int
-) -> str:
-    """Say what was released, under which guarantee, and between which tables."""
+    arguments: argparse.Namespace, kind: _Kind, mechanism: Any
+) -> _tables.Statement:
+    """Say what is released, under which guarantee, and between which tables."""
     budget = {
         name: as_text(value)
         for name in ("epsilon", "delta", "rho")
@@ -425,31 +424,46 @@ def _statement(
     if not kind.integers:
         count = mechanism.coordinates
         cells = f", in at most {count} cell{'s' if count > 1 else ''}"
-    kept = _names(arguments.keep) if arguments.keep else "none"
-    lines = [
-        ("mechanism", f"{mechanism!r}, exact noise, timing class T0"),
-        ("parameter", f"{parameters}, sensitivity = {sensitivity} ({kind.norm})"),
-        ("guarantee", f"{guarantee}, for this one release"),
-        (
-            "neighbors",
-            (
-                "tables that differ in one individual's contribution, which changes "
-                f"the released columns by at most {sensitivity} in {kind.norm} in total"
-                f"{cells}; the number of rows and the kept columns are public"
-            ),
+    lines = {
+        "mechanism": f"{mechanism!r}, exact noise, timing class T0",
+        "parameter": f"{parameters}, sensitivity = {sensitivity} ({kind.norm})",
+        "guarantee": f"{guarantee}, for this one release",
+        "neighbors": (
+            "tables that differ in one individual's contribution, which changes "
+            f"the released columns by at most {sensitivity} in {kind.norm} in total"
+            f"{cells}; the number of rows and the kept columns are public"
         ),
-        ("released", f"{rows} rows of {_names(arguments.columns)}"),
-        ("kept", kept),
-        ("unreadable", _unreadable(kind)),
-        ("output", str(arguments.output)),
-    ]
-    return _common.statement("fastdp: private release", lines)
+        "released": f"{{rows}} rows of {_names(arguments.columns)}",
+        "kept": _kept(arguments),
+        "unreadable": _unreadable(kind),
+    }
+    facts = {
+        **budget,
+        "sensitivity": sensitivity,
+        "norm": kind.norm,
+        "columns": arguments.columns,
+        "kept": arguments.keep,
+    }
+    return _tables.Statement("private release", mechanism, facts, lines)
+
+
+def _kept(arguments: argparse.Namespace) -> str:
+    if not arguments.keep:
+        return "none"
+    escaped = ", with ' before what would be a formula"
+    return _names(arguments.keep) + (escaped if arguments.escape_formulas else "")
 
 
 def _unreadable(kind: _Kind) -> str:
     if kind.integers:
-        return "nulls and cells that are no integers were read as 0; overflow saturates"
-    return "nulls, NaN and cells that are no numbers were read as 0; overflow saturates"
+        return (
+            "nulls and cells that are no integers (2.5, 1e3, '1,000') were read as 0: "
+            "--check shows the table's owner which; overflow saturates"
+        )
+    return (
+        "nulls, NaN and cells that are no numbers ('1,000') were read as 0: --check "
+        "shows the table's owner which; overflow saturates"
+    )
 
 
 def _names(names: Sequence[str]) -> str:

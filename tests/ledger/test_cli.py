@@ -87,7 +87,7 @@ def test_reports_are_collected_once(here, capsys):
     run("estimate reports.parquet -o frequencies.csv")
     run("ledger audit budget.db --receipt reports.parquet")
     run(COLLECT.replace(".parquet", ".csv"), 2)
-    assert "must end in .parquet with --ledger" in capsys.readouterr().err
+    assert "must end in .parquet or .feather with --ledger" in capsys.readouterr().err
 
 
 def test_a_budget_that_does_not_cover_writes_nothing(here, capsys):

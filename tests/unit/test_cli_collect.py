@@ -19,11 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from fastdp.cli import _cells, _files, _reports, main
+from fastdp.cli import _cells, _files, _places, _reports, _text_files, main
 from tests.tables import (
     SECRET,
     pa,
     parquet,
+    place,
     read_parquet,
     require_only,
     write_csv,
@@ -204,7 +205,7 @@ class TestReports:
     def test_rows_stay_in_their_order_whatever_the_batches(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
+        monkeypatch.setattr(_text_files, "_BLOCK_BYTES", 64)
         monkeypatch.setattr("fastdp.cli.collect._GROUP_ROWS", 100)
         generator = np.random.default_rng(3)
         lines, expected = ["x,c"], []
@@ -246,16 +247,20 @@ class TestReports:
         for extension in ("csv", "parquet"):
             output = tmp_path / f"out.{extension}"
             assert collect(source, output, *options) == 0
-            description = _reports.read_description(output)
+            description = _reports.read_description(place(output))
             names = _reports.columns(description.mechanism)
             wanted = [("", name) for name in names]
-            with _files.open_source(output, wanted) as opened:
+            with _files.open_source(place(output), wanted) as opened:
                 (batch,) = opened.batches(10**6)
-                found = _reports.from_batch(batch, description.mechanism, output, 1)
+                found = _reports.from_batch(
+                    batch, description.mechanism, place(output), 1
+                )
                 assert np.array_equal(found, made[-1])
                 # A part of a batch is not read from the start of its buffers.
                 part = batch.slice(20, 9)
-                found = _reports.from_batch(part, description.mechanism, output, 1)
+                found = _reports.from_batch(
+                    part, description.mechanism, place(output), 1
+                )
                 assert np.array_equal(found, made[-1][20:29])
 
     @pytest.mark.parametrize(
@@ -299,7 +304,7 @@ class TestReports:
             assert collect(source, tmp_path / name, *options) == 0
         beside = (tmp_path / "out.csv.json").read_text(encoding="utf-8")
         inside = parquet.read_schema(tmp_path / "out.parquet").metadata
-        assert list(inside) == [b"fastdp.reports"]
+        assert list(inside) == [b"fastdp.reports", b"fastdp.release"]
         assert inside[b"fastdp.reports"].decode() == beside.rstrip("\n")
         mechanism = fastdp.UnaryEncoding.from_epsilon(
             fastdp.cli.release.number("1/3"), categories=3, other=1
@@ -335,7 +340,7 @@ class TestReports:
             best = fastdp.best_frequency_oracle(
                 int(epsilon), categories=int(categories), users=10**6
             )
-            assert _reports.read_description(output).mechanism == best
+            assert _reports.read_description(place(output)).mechanism == best
 
     @pytest.mark.parametrize("rows", [0, 1])
     def test_few_rows(self, tmp_path: Path, rows: int) -> None:
@@ -492,7 +497,7 @@ class TestWholeOrNotAtAll:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(_files._CsvSink, "_write_lines", full)
+        monkeypatch.setattr(_text_files.TextSink, "_write_lines", full)
         source = write_csv(tmp_path / "in.csv", "c\na\n")
         output = write_csv(tmp_path / "out.csv", "old")
         note = write_csv(tmp_path / "out.csv.json", "old note")
@@ -503,14 +508,14 @@ class TestWholeOrNotAtAll:
     def test_new_reports_never_stand_beside_an_old_description(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real: Callable[..., Any] = _files.AtomicOutput._publish
+        real: Callable[..., Any] = _places.AtomicOutput._publish
 
-        def publish(output: _files.AtomicOutput) -> None:
+        def publish(output: _places.AtomicOutput) -> None:
             if output.path.suffix == ".json":
                 raise KeyboardInterrupt
             real(output)
 
-        monkeypatch.setattr(_files.AtomicOutput, "_publish", publish)
+        monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
         source = write_csv(tmp_path / "in.csv", "c\na\n")
         write_csv(tmp_path / "out.csv", "old")
         write_csv(tmp_path / "out.csv.json", "old note")
@@ -523,7 +528,7 @@ class TestWholeOrNotAtAll:
         write_csv(tmp_path / "out.csv.json", "old note")
         assert collect(source, output, *ABC, *EXACT) == 0
         assert output.read_text() == "report\n1\n"
-        assert _reports.read_description(output).names == ("a", "b", "c")
+        assert _reports.read_description(place(output)).names == ("a", "b", "c")
         require_only(tmp_path, "in.csv", "out.csv", "out.csv.json")
 
     def test_never_over_what_is_read(
@@ -613,7 +618,7 @@ class TestUsage:
         option: str,
     ) -> None:
         assert collect(tmp_path / source, tmp_path / output, *ABC, *EXACT) == 2
-        assert f"{option} must end in .csv or .parquet" in capsys.readouterr().err
+        assert f"{option} must end in .csv, .csv.gz, " in capsys.readouterr().err
 
     def test_without_pyarrow_the_extra_is_named(
         self,

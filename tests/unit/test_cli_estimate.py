@@ -16,6 +16,7 @@ from fastdp.cli import _reports, main
 from tests.tables import (
     pa,
     parquet,
+    place,
     read_parquet,
     require_only,
     write_csv,
@@ -72,7 +73,7 @@ def small(folder: Path, name: str = "in.csv", *options: str) -> Path:
 
 def change(path: Path, old: str, new: str) -> Path:
     """Change the description of the reports in a CSV file."""
-    beside = _reports.sidecar(path)
+    beside = path.with_name(f"{path.name}.json")
     text = beside.read_text()
     assert old in text
     beside.write_text(text.replace(old, new))
@@ -93,7 +94,7 @@ class TestEstimates:
         reports = collected(tmp_path, name, "--mechanism", mechanism)
         found = estimated(capsys, reports)
         assert tuple(found) == NAMES
-        own = _reports.read_description(reports).mechanism
+        own = _reports.read_description(place(reports)).mechanism
         for category, truth in zip(NAMES, TRUTH.tolist(), strict=True):
             entry = found[category]
             # 8 standard errors: 5 categories in 10 runs miss with odds of 1e-13.
@@ -155,7 +156,7 @@ class TestEstimates:
         reports = collected(tmp_path, f"r.{extension}", "--mechanism", "local-hashing")
         whole = estimated(capsys, reports, "--workers", "2")
         monkeypatch.setattr("fastdp.cli.estimate._BATCH_BYTES", 1000)
-        monkeypatch.setattr("fastdp.cli._files._BLOCK_BYTES", 500)
+        monkeypatch.setattr("fastdp.cli._text_files._BLOCK_BYTES", 500)
         assert estimated(capsys, reports) == whole
 
     def test_a_report_out_of_range_counts_as_a_user_only(
@@ -169,7 +170,7 @@ class TestEstimates:
         after = estimated(capsys, reports)
         assert estimate(reports) == 0
         assert "6 reports" in capsys.readouterr().out
-        mechanism = _reports.read_description(reports).mechanism
+        mechanism = _reports.read_description(place(reports)).mechanism
         wrong = float((1 - mechanism.p) / 4)
         for name in NAMES:
             change = after[name]["count"] - before[name]["count"]

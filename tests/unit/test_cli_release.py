@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from fastdp.cli import _cells, _files
+from fastdp.cli import _cells, _text_files
 from fastdp.cli.release import number
 from tests.tables import (
     EXACT,
@@ -116,7 +116,7 @@ class TestCsv:
     def test_malformed_rows_keep_their_places_across_blocks(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
+        monkeypatch.setattr(_text_files, "_BLOCK_BYTES", 64)
         generator = np.random.default_rng(5)
         lines, expected = ["a,b"], []
         for row in range(500):
@@ -318,7 +318,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("fastdp.cli.release._CELLS_PER_WRITE", 8192)
-        monkeypatch.setattr(_files, "_BLOCK_BYTES", 4096)
+        monkeypatch.setattr(_text_files, "_BLOCK_BYTES", 4096)
         sizes = []
         for name, cell in (("short", "1"), ("long", "0" * 60 + "1")):
             source = write_csv(tmp_path / f"{name}.csv", "n,m\n" + f"{cell},1\n" * 3000)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fastdp
-from fastdp.cli import _files, main
+from fastdp.cli import _places, _text_files, main
 from fastdp.cli.release import as_text, number
 from tests.tables import (
     EXACT,
@@ -78,7 +78,7 @@ class TestNothingLeaks:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Blocks of 256 bytes: cells of up to 32 are read, 16 where there are two.
-        monkeypatch.setattr(_files, "_BLOCK_BYTES", 256)
+        monkeypatch.setattr(_text_files, "_BLOCK_BYTES", 256)
         for length, value in ((32, 7), (33, 0), (200, 0), (700, 0)):
             for before in range(0, 300, 37):
                 lines = [f"{'x' * before},1", f"{'y' * 300},{'7'.rjust(length, '0')}"]
@@ -95,7 +95,7 @@ class TestNothingLeaks:
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(_files, "_BLOCK_BYTES", 64)
+        monkeypatch.setattr(_text_files, "_BLOCK_BYTES", 64)
         source = write_csv(tmp_path / "in.csv", SECRET * 99 + ",n\n1,2\n")
         assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 1
         assert self.require_one_line(capsys).endswith("not a valid csv table\n")
@@ -187,7 +187,7 @@ class TestWholeOrNotAtAll:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(_files._CsvSink, "_write_lines", full)
+        monkeypatch.setattr(_text_files.TextSink, "_write_lines", full)
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
         output = write_csv(tmp_path / "out.csv", "old")
         assert release(source, output, "--column", "n", *EXACT) == 1
@@ -205,11 +205,11 @@ class TestWholeOrNotAtAll:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
         temporary = []
 
-        def publish(output: _files.AtomicOutput) -> None:
+        def publish(output: _places.AtomicOutput) -> None:
             temporary.extend(tmp_path.glob("*.part") or tmp_path.glob(".*.part"))
             os.kill(os.getpid(), number)
 
-        monkeypatch.setattr(_files.AtomicOutput, "_publish", publish)
+        monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
         before = signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP
         try:
             assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
@@ -343,7 +343,7 @@ class TestUsage:
     ) -> None:
         files = tmp_path / source, tmp_path / output
         assert release(*files, "--column", "n", *EXACT) == 2
-        assert f"{option} must end in .csv or .parquet" in capsys.readouterr().err
+        assert f"{option} must end in .csv, .csv.gz, " in capsys.readouterr().err
 
     def test_without_pyarrow_the_extra_is_named(
         self,

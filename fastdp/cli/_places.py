@@ -1,0 +1,431 @@
+"""Where tables lie and in which form: paths, ``-``, URIs, and how they are opened.
+
+What is written appears whole or not at all: a local file by a rename, anything else
+by a copy of what is complete. Nothing that a file system says reaches the user: its
+messages may hold cells, and its URIs passwords.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+from urllib.parse import unquote, urlsplit
+
+from fastdp.exceptions import FastDPError, ParameterError
+
+STANDARD = "-"
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table is written down."""
+
+    name: str
+    #: "text" (cells without types), "parquet" or "feather".
+    kind: str
+    delimiter: str = ","
+    gzip: bool = False
+
+    @property
+    def text(self) -> bool:
+        """Whether the table has no types and no metadata."""
+        return self.kind == "text"
+
+
+#: Forms by the end of a file's name, which is also their name for options.
+FORMS = {
+    "csv": Form("csv", "text"),
+    "csv.gz": Form("csv.gz", "text", gzip=True),
+    "tsv": Form("tsv", "text", "\t"),
+    "tsv.gz": Form("tsv.gz", "text", "\t", gzip=True),
+    "parquet": Form("parquet", "parquet"),
+    "feather": Form("feather", "feather"),
+    "arrow": Form("arrow", "feather"),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One table that a command reads or writes."""
+
+    #: The option or argument that names it, for messages.
+    option: str
+    given: str
+    form: Form
+
+    @property
+    def standard(self) -> bool:
+        """Whether it is standard input or output."""
+        return self.given == STANDARD
+
+    @property
+    def path(self) -> Path | None:
+        """Path on this machine's file system; None for anything else."""
+        if self.standard:
+            return None
+        uri = _URI.match(self.given)
+        if uri is None:
+            return Path(self.given)
+        if uri[1].lower() != "file":
+            return None
+        return Path(unquote(urlsplit(self.given).path))
+
+    def local(self, why: str) -> Path:
+        """Return the path.
+
+        Raises
+        ------
+        ParameterError
+            It is no local file; `why` says what asks for one.
+        """
+        path = self.path
+        if path is None:
+            raise ParameterError(
+                f"{self.option} must be a file of this machine {why}, got {self}"
+            )
+        return path
+
+    def __str__(self) -> str:
+        """Return the place as it was given, without what may be a secret."""
+        if self.standard:
+            return "standard output" if self.option == "--output" else "standard input"
+        if self.path is not None or not _URI.match(self.given):
+            return self.given
+        bare = re.sub(r"[?#].*", "", self.given)
+        return re.sub(r"://[^/]*@", "://", bare)
+
+    def beside(self, ending: str) -> Place:
+        """Return the text file whose name is this one's with `ending`."""
+        return replace(self, given=self.given + ending)
+
+    def remove(self) -> None:
+        """Remove the file, if it is there."""
+        path = self.path
+        if path is not None:
+            path.unlink(missing_ok=True)
+        elif not self.standard:
+            system, name = self.remote
+            with contextlib.suppress(Exception):
+                system.delete_file(name)
+
+    @functools.cached_property
+    def remote(self) -> tuple[Any, str]:
+        """The pyarrow file system of a URI and the path in it.
+
+        Raises
+        ------
+        FastDPError
+            Nothing that is installed knows its scheme.
+        """
+        import pyarrow as pa
+        from pyarrow import fs
+
+        try:
+            system, path = fs.FileSystem.from_uri(self.given)
+            return system, path
+        except OSError:
+            raise FastDPError(
+                f"cannot open {self}: its file system does not answer"
+            ) from None
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            pass  # not one of pyarrow's own
+        scheme = self.given.partition("://")[0]
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise FastDPError(
+                f"{self.option} {self} needs fsspec: pip install fsspec, and what it "
+                f"asks for {scheme}"
+            ) from None
+        try:
+            system, path = url_to_fs(self.given)
+        except (ImportError, ValueError):
+            raise FastDPError(
+                f"{self.option} must be a path, - or a URI that pyarrow or fsspec can "
+                f"open here, got the scheme {scheme!r}"
+            ) from None
+        return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+    def open(self) -> BinaryIO:
+        """Open the file to be read from its start to its end."""
+        if self.standard:
+            return cast(BinaryIO, _Kept(sys.stdin.buffer))
+        path = self.path
+        if path is not None:
+            return path.open("rb")
+        system, name = self.remote
+        stream: BinaryIO = system.open_input_stream(name, compression=None)
+        return stream
+
+    def open_anywhere(self) -> Any:
+        """Return what pyarrow reads at any position.
+
+        Raises
+        ------
+        ParameterError
+            It is a pipe.
+        """
+        if self.standard:
+            import pyarrow as pa
+
+            if not sys.stdin.seekable():
+                raise ParameterError(
+                    f"{self.option} must be a file to be read as {self.form.name}, "
+                    "whose index is at its end, got a pipe: send csv or arrow"
+                )
+            return pa.PythonFile(_Kept(sys.stdin.buffer), mode="r")
+        if self.path is not None:
+            return self.path
+        system, name = self.remote
+        return system.open_input_file(name)
+
+
+class _Kept:
+    """Standard input as a file that is not closed with its reader."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.closed = True
+
+
+def table(option: str, given: str, form: str | None = None) -> Place:
+    """Return the place of a table, with its form by `form` or the end of its name.
+
+    Raises
+    ------
+    ParameterError
+        The form is unknown, or the URI is of another machine's files.
+    """
+    uri = _URI.match(given)
+    if uri is not None and uri[1].lower() == "file":
+        host = urlsplit(given).netloc
+        if host not in ("", "localhost"):
+            raise ParameterError(
+                f"{option} must name no other machine: write file:///path"
+            )
+    place = Place(option, given, FORMS["csv"])
+    if form is not None:
+        return replace(place, form=FORMS[form])
+    if place.standard:
+        return place
+    path = place.path
+    if given.endswith("/") or (path is not None and path.is_dir()):
+        return replace(place, form=FORMS["parquet"])
+    name = re.sub(r".*/", "", str(place))
+    known = form_of(name)
+    if known is None:
+        listed = [f".{end}" for end in FORMS]
+        raise ParameterError(
+            f"{option} must end in {', '.join(listed[:-1])} or {listed[-1]}, "
+            f"or have its form stated, got {name}"
+        )
+    return replace(place, form=known)
+
+
+def form_of(name: str) -> Form | None:
+    """Return the form that the end of a file's name says."""
+    ends = [end for end in FORMS if name.lower().endswith(f".{end}")]
+    return FORMS[max(ends, key=len)] if ends else None
+
+
+def require_file(place: Place) -> None:
+    """Refuse to write a folder.
+
+    Raises
+    ------
+    ParameterError
+        There is a folder, or the name is one's.
+    """
+    path = place.path
+    if place.given.endswith("/") or (path is not None and path.is_dir()):
+        raise ParameterError(f"{place.option} must be a file, got the folder {place}")
+
+
+def require_other(place: Place, other: Place) -> None:
+    """Refuse to write over a table that is read, or into its folder.
+
+    Raises
+    ------
+    ParameterError
+        Both lead to one file, or `place` lies within the folder `other`.
+    """
+    path, read = place.path, other.path
+    if path is None or read is None:
+        same = place.given == other.given and not place.standard
+    elif read.is_dir():
+        # What is written there would be read as a part of the table.
+        same = read.resolve() in (path.resolve(), *path.resolve().parents)
+    else:
+        # By identity, not by name: links and ".." are seen through.
+        same = path.exists() and read.exists() and path.samefile(read)
+    if same:
+        raise ParameterError(
+            f"{place.option} must be another file than {other.option}, got {place}"
+        )
+
+
+@contextlib.contextmanager
+def constant_messages(
+    place: Place | Path, problem: str = "not a valid table"
+) -> Iterator[None]:
+    """Replace whatever a reader raises by an error that holds no data.
+
+    Raises
+    ------
+    FastDPError
+        Names the place and the reason, or `problem` where it is none of the file
+        system's.
+    """
+    try:
+        yield
+    except (FastDPError, MemoryError):
+        raise
+    except OSError as error:
+        raise FastDPError(f"cannot read {place}: {_reason(error, 'reading')}") from None
+    except Exception:
+        # Of whatever type: their messages print cells.
+        raise FastDPError(f"cannot read {place}: {problem}") from None
+
+
+def _reason(error: OSError, what: str) -> str:
+    if error.errno:
+        return os.strerror(error.errno)
+    if isinstance(error, FileNotFoundError):
+        return "No such file or directory"
+    return f"{what} failed"
+
+
+def output(place: Place) -> AbstractContextManager[Path]:
+    """Return a block that gives a path to write to and publishes what is there."""
+    path = place.path
+    return AtomicOutput(path) if path is not None else _CopiedOutput(place)
+
+
+class AtomicOutput:
+    """A file that appears whole at its path when the block ends well.
+
+    The temporary file lies in the same folder; it is removed on every failure,
+    an interrupt included.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: Whether it is published; else all stays as it was.
+        self.wanted = True
+        self.temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+
+    def __enter__(self) -> Path:
+        try:
+            # Never an existing file; permissions follow the user's umask.
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            os.close(os.open(self.temporary, flags, 0o666))
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+        return self.temporary
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self.wanted:
+                self._publish()
+        finally:
+            self.temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, FastDPError):
+            raise _cannot_write(self.path, error) from None
+
+    def _publish(self) -> None:
+        try:
+            # The data must be on the disk before the name points at it.
+            descriptor = os.open(self.temporary, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self.temporary.replace(self.path)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+
+
+class _CopiedOutput:
+    """What goes to standard output or a URI when the block ends well.
+
+    It waits in a temporary folder that only this user can read: what failed midway
+    was seen by nobody. At a URI it gets its name last.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __enter__(self) -> Path:
+        if not self._place.standard:
+            _ = self._place.remote  # unknown schemes are refused before the draw
+        self._folder = tempfile.TemporaryDirectory(prefix="fastdp-")
+        return Path(self._folder.name, "output")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._folder as folder:
+            if kind is None:
+                self._publish(Path(folder, "output"))
+        if isinstance(error, OSError) and not isinstance(error, FastDPError):
+            raise _cannot_write(self._place, error) from None
+
+    def _publish(self, made: Path) -> None:
+        try:
+            with made.open("rb") as source:
+                if self._place.standard:
+                    shutil.copyfileobj(source, sys.stdout.buffer)
+                    sys.stdout.buffer.flush()
+                else:
+                    self._upload(source)
+        except (BrokenPipeError, FastDPError):
+            raise
+        except OSError as error:
+            raise _cannot_write(self._place, error) from None
+        except Exception:
+            raise FastDPError(f"cannot write {self._place}") from None
+
+    def _upload(self, source: BinaryIO) -> None:
+        system, name = self._place.remote
+        part = f"{name}.{secrets.token_hex(8)}.part"
+        try:
+            with system.open_output_stream(part, compression=None) as target:
+                shutil.copyfileobj(source, target)
+            system.move(part, name)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                system.delete_file(part)
+            raise
+
+
+def _cannot_write(place: Place | Path, error: OSError) -> FastDPError:
+    return FastDPError(f"cannot write {place}: {_reason(error, 'writing')}")

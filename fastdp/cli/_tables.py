@@ -1,0 +1,204 @@
+"""From a table to a table: the options of both, and what a release says of itself."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastdp
+from fastdp.cli import _common, _files, _ledgered, _places
+from fastdp.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Key of the statement in the metadata of Parquet and Feather files.
+METADATA = "fastdp.release"
+
+FORMAT = "fastdp release"
+VERSION = 1
+
+INPUT_HELP = "table to read: a file, a folder of Parquet files, a URI, or - for stdin"
+OUTPUT_HELP = "table to write: a file, a URI, or - for stdout; whole or not at all"
+
+_ESCAPE = "in CSV and TSV, put ' before kept cells that a spreadsheet would run"
+
+_ENDS = ", ".join(f".{end}" for end in _places.FORMS)
+
+EPILOG = f"""\
+Tables are known by their names: {_ENDS}.
+A URI is one that pyarrow or fsspec opens (file://, s3://, gs://, ...).
+docs/tables.md says more.
+
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of forms and statements."""
+    add = parser.add_argument
+    for name in ("input", "output"):
+        add(
+            f"--{name}-format",
+            choices=list(_places.FORMS),
+            help=f"form of the {name}, where its name does not say it (- is csv)",
+        )
+    add(
+        "--metadata",
+        metavar="FILE",
+        type=Path,
+        help="write the statement as JSON, too; Parquet and Feather always carry it",
+    )
+    add("--json", action="store_true", help="print the statement as JSON, on stdout")
+
+
+def add_escape(parser: argparse.ArgumentParser) -> None:
+    """Add the option for cells that a spreadsheet would take for formulas."""
+    parser.add_argument("--escape-formulas", action="store_true", help=_ESCAPE)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is released, by which mechanism and under which guarantee; all of it public.
+
+    No entry depends on the number of rows or the time, so that a retry says the same.
+    """
+
+    title: str
+    mechanism: Any
+    facts: Mapping[str, Any]
+    #: For people, by name; "{rows}" stands for the number of rows.
+    lines: Mapping[str, str]
+    #: What is said of the output, after its name.
+    beside: str = ""
+
+    def text(self, rows: int, output: object) -> str:
+        """Return what people read after the release."""
+        lines = [
+            (name, line.replace("{rows}", str(rows), 1))
+            for name, line in self.lines.items()
+        ]
+        return _common.statement(
+            f"fastdp: {self.title}", [*lines, ("output", f"{output}{self.beside}")]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what programs read, in the file's metadata and beside it."""
+        event = self.mechanism.event()
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "fastdp": fastdp.__version__,
+            **self.facts,
+            "guarantee": self.lines["guarantee"],
+            "neighboring_relation": event.neighboring_relation.name,
+            "neighbors": self.lines["neighbors"],
+            "mechanism": json.loads(self.mechanism.to_json()),
+            "event": json.loads(event.to_json()),
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as the text of a side file."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The table that a command reads and what it writes."""
+
+    input: _places.Place
+    output: _places.Place
+    #: Where the statement goes, too.
+    metadata: Path | None
+    json: bool
+    escape: bool
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Tables:
+        """Return the tables of a command's arguments.
+
+        Raises
+        ------
+        ParameterError
+            A name or a form is refused, or two options do not go together.
+        """
+        source = _places.table("INPUT", arguments.input, arguments.input_format)
+        output = _places.table("--output", arguments.output, arguments.output_format)
+        _places.require_file(output)
+        _places.require_other(output, source)
+        if arguments.json and output.standard:
+            raise ParameterError(
+                "--json must be left out where --output is standard output: "
+                "--metadata FILE takes the statement"
+            )
+        note: Path | None = arguments.metadata
+        if note is not None:
+            place = _places.Place("--metadata", str(note), output.form)
+            _places.require_file(place)
+            for other in (source, output):
+                _places.require_other(place, other)
+        return cls(
+            source, output, note, arguments.json, cls._escapes(arguments, output)
+        )
+
+    @staticmethod
+    def _escapes(arguments: argparse.Namespace, output: _places.Place) -> bool:
+        escape = getattr(arguments, "escape_formulas", False)
+        if escape and not (output.form.text and arguments.keep):
+            raise ParameterError(
+                "--escape-formulas must come with --keep and a CSV or TSV output: "
+                "nothing else holds text that is run"
+            )
+        return bool(escape)
+
+    def described(
+        self, schema: pa.Schema, statement: Statement, metadata: Mapping[str, str]
+    ) -> pa.Schema:
+        """Return the output's schema with the statement and other metadata."""
+        if self.output.form.text:
+            return schema
+        own = {METADATA: json.dumps(statement.to_dict(), ensure_ascii=False)}
+        return _files.with_metadata(schema, {**own, **metadata})
+
+    def open_sink(
+        self, path: Path, schema: pa.Schema, codec: str | None
+    ) -> _files.Sink:
+        """Return the writer of the output to `path`."""
+        form = self.output.form
+        return _files.open_sink(form, path, schema, codec, escape=self.escape)
+
+    @contextlib.contextmanager
+    def outputs(
+        self, statement: Statement, sides: Sequence[tuple[_places.Place, str]] = ()
+    ) -> Iterator[Path]:
+        """Give a temporary file for the table; publish it with what lies beside it."""
+        if self.metadata is not None:
+            own = _places.Place("--metadata", str(self.metadata), self.output.form)
+            sides = [*sides, (own, statement.to_json())]
+        with contextlib.ExitStack() as stack:
+            for place, text in sides:
+                note = stack.enter_context(_places.output(place))
+                note.write_text(text, encoding="utf-8")
+            with _places.output(self.output) as temporary:
+                yield temporary
+                # A table must never stand beside an older description, whatever
+                # comes next.
+                for place, _ in sides:
+                    place.remove()
+
+    def say(
+        self, statement: Statement, rows: int | None, arguments: argparse.Namespace
+    ) -> None:
+        """Print the statement; `rows` is None where the release was there before."""
+        if self.json:
+            facts = {**statement.to_dict(), "rows": rows, "output": str(self.output)}
+            print(json.dumps({**facts, "replayed": rows is None}, indent=1))
+        elif rows is None:
+            print(_ledgered.replayed(arguments), file=sys.stderr)
+        else:
+            print(statement.text(rows, self.output), file=sys.stderr)

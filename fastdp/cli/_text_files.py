@@ -1,0 +1,330 @@
+"""Tables of text, CSV and TSV, through pyarrow: every cell is bytes, in and out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+
+from fastdp.cli import _rows
+from fastdp.cli._places import Form, Place, constant_messages
+from fastdp.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Text is parsed in blocks of this size.
+_BLOCK_BYTES = 8 << 20
+
+_MARK = b"\xef\xbb\xbf"
+
+#: Spreadsheets run cells that begin so: ASCII, and its wide forms of East Asia.
+_FORMULA = r"^( *[=+\-@]|[\t\r\n])"
+_WIDE_FORMULAS = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+class TextSource:
+    """A file with a header; every cell is read as bytes, whatever it holds.
+
+    A row with too few or too many cells still counts as a row, since the number
+    of rows is public: all its wanted cells are null. The parser hands over the
+    text of such a row, and fails where it is not text; so it is told that the file
+    is Latin-1, in which all bytes are text, and the cells are turned back later.
+    Cells beyond `longest_cell` bytes are null: the parser needs some limit, and this
+    one depends on the file's options and on the cell alone.
+    """
+
+    declared = False
+    rows: int | None = None
+    codec: str | None = None
+
+    def __init__(self, place: Place, file: BinaryIO, wanted: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        self._place = place
+        self._delimiter = place.form.delimiter
+        # Numbers of the malformed rows, counted from the header as row 1. Their
+        # text is dropped at once.
+        self._malformed: deque[int] = deque()
+        if place.form.gzip:
+            file = cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
+        # A byte order mark is not part of the first name.
+        head = file.read(_BLOCK_BYTES // 2).removeprefix(_MARK)
+        columns = self._names(head)
+        #: Names of all columns as users write them, beside those that the parser sees.
+        self.names = [
+            name.encode("latin-1").decode("utf-8", "replace") for name in columns
+        ]
+        asked = set(wanted)
+        chosen = [
+            pair for pair in zip(self.names, columns, strict=True) if pair[0] in asked
+        ]
+        self.schema = pa.schema([(name, pa.binary()) for name, _ in chosen])
+        self._malformed.clear()
+        if not chosen:
+            return  # what is wanted and not there is refused by the caller
+        # Together they are of one eighth of a block, and of half a block at most when
+        # each byte is a quote and no ASCII: no row is longer than a block then.
+        self.longest_cell = max(1, _BLOCK_BYTES // 8 // len(chosen))
+        rows = _rows.ShortRows(
+            Joined(head, file),
+            len(self.names),
+            [place for place, name in enumerate(self.names) if name in asked],
+            self.longest_cell,
+            _BLOCK_BYTES // 4,
+            self._delimiter,
+        )
+        # In a file of one column an empty line is a row whose cell is empty.
+        self._reader = self._open(
+            pa.PythonFile(rows, mode="r"),
+            [column for _, column in chosen],
+            len(self.names) == 1,
+        )
+
+    def _names(self, head: bytes) -> list[str]:
+        """Return the names of the columns, as the parser sees them."""
+        import pyarrow as pa
+
+        if len(head) >= _BLOCK_BYTES // 2 - len(_MARK):
+            # A row that goes on is left out: it may be longer than a block.
+            head = head[: _rows.whole_rows(head, self._delimiter)]
+        with self._open(pa.BufferReader(head), None, False) as probe:
+            names: list[str] = probe.schema.names
+        return names
+
+    def _open(self, file: Any, columns: list[str] | None, single: bool) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        def skip(row: Any) -> str:
+            self._malformed.append(row.number)
+            return "skip"
+
+        return csv.open_csv(
+            file,
+            read_options=csv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=False, encoding="latin-1"
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=self._delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=not single,
+                invalid_row_handler=skip,
+            ),
+            convert_options=csv.ConvertOptions(
+                check_utf8=False,
+                strings_can_be_null=False,
+                include_columns=columns,
+                column_types={name: pa.binary() for name in columns or ()},
+            ),
+        )
+
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches as the parser cuts them; `size` is only a wish."""
+        import pyarrow as pa
+
+        del size
+        number = 1  # of the last row that was passed on; the header is row 1
+        with constant_messages(self._place):
+            for batch in self._reader:
+                cells = [self._readable(column) for column in batch.columns]
+                whole = pa.record_batch(cells, schema=self.schema)
+                whole, number = self._with_malformed(whole, number)
+                yield whole
+        if self._malformed:
+            nulls = pa.nulls(len(self._malformed), pa.binary())
+            self._malformed.clear()
+            yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
+
+    def _readable(self, cells: pa.Array) -> pa.Array:
+        """Return the bytes of cells, null where there are too many of them."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        cells = _original_bytes(cells)
+        long = compute.greater(compute.binary_length(cells), self.longest_cell)
+        if not compute.any(long).as_py():
+            return cells
+        return compute.if_else(long, pa.scalar(None, pa.binary()), cells)
+
+    def _with_malformed(
+        self, batch: pa.RecordBatch, number: int
+    ) -> tuple[pa.RecordBatch, int]:
+        """Put rows of nulls where the parser left out malformed rows."""
+        import pyarrow as pa
+
+        last = number + batch.num_rows
+        gaps = []
+        while self._malformed and self._malformed[0] <= last:
+            gaps.append(self._malformed.popleft())
+            last += 1
+        if not gaps:
+            return batch, last
+        good = np.ones(last - number, dtype=bool)
+        good[np.array(gaps) - number - 1] = False
+        order = np.cumsum(good) - 1
+        return batch.take(pa.array(order, mask=~good)), last
+
+
+class Joined:
+    """What was read of a file already, and the rest of it, as one stream."""
+
+    def __init__(self, head: bytes, file: Any) -> None:
+        self._head, self._file = io.BytesIO(head), file
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Return `size` bytes, fewer at the end alone."""
+        read: bytes = self._head.read(size)
+        while size < 0 or len(read) < size:
+            more = self._file.read(size - len(read) if size >= 0 else -1)
+            if not more:
+                break
+            read += more
+        return read
+
+    def close(self) -> None:
+        """Let go of the stream; the file stays open."""
+        self.closed = True
+
+
+def _original_bytes(cells: pa.Array) -> pa.Array:
+    """Undo the reading of bytes as Latin-1 characters; `cells` has no nulls."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    _, offsets, text = cells.buffers()
+    count = len(cells)
+    ends = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + count + 1]
+    raw = text.to_pybytes()[ends[0] : ends[-1]] if text is not None and count else b""
+    if raw.isascii():
+        return cells
+    starts = np.zeros(count + 1, np.int32)
+    np.cumsum(compute.utf8_length(cells.cast(pa.string())).to_numpy(), out=starts[1:])
+    data = raw.decode().encode("latin-1")
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+class TextSink:
+    """Writes text by whole columns; only cells that need quotes get them.
+
+    With `escape`, cells of text that a spreadsheet would run begin with an apostrophe.
+    """
+
+    def __init__(
+        self, path: Path, schema: pa.Schema, form: Form, *, escape: bool = False
+    ) -> None:
+        import pyarrow as pa
+
+        for field in schema:
+            _require_writable(field, form)
+        self._delimiter, self._escape = form.delimiter, escape
+        self._special = f'["{form.delimiter}\r\n]'
+        self._file = path.open("wb")
+        self._out: Any = self._file
+        if form.gzip:
+            # Neither a name nor a time: the same rows are the same bytes.
+            self._out = gzip.GzipFile("", "wb", 6, self._file, mtime=0)
+        header = [pa.array([name.encode()], pa.large_binary()) for name in schema.names]
+        try:
+            self._write_lines([self._quoted(cell) for cell in header])
+        except BaseException:
+            self._file.close()
+            raise
+
+    def write(self, table: pa.Table) -> None:
+        """Append `table`."""
+        self._write_lines([self._text(column) for column in table.columns])
+
+    def _write_lines(self, columns: list[pa.Array]) -> None:
+        from pyarrow import compute
+
+        join = compute.binary_join_element_wise
+        delimiter = _constant(self._delimiter.encode())
+        rows = join(*columns, delimiter) if len(columns) > 1 else columns[0]
+        lines = join(rows, _constant(b""), _constant(b"\n"))
+        if len(lines) == 0:
+            return
+        # The values of a binary array lie one behind the other: they are the file.
+        _, offsets, text = lines.buffers()
+        start, stop = np.frombuffer(offsets, np.int64)[[0, len(lines)]]
+        self._out.write(memoryview(text)[start:stop])
+
+    def _text(self, column: pa.ChunkedArray) -> pa.Array:
+        cells, number = _as_bytes(column)
+        if number:
+            return cells
+        return self._quoted(_escaped(cells) if self._escape else cells)
+
+    def _quoted(self, cells: pa.Array) -> pa.Array:
+        from pyarrow import compute
+
+        special = compute.match_substring_regex(cells, self._special)
+        if not compute.any(special).as_py():
+            return cells
+        doubled = compute.replace_substring(cells, '"', '""')
+        join = compute.binary_join_element_wise
+        wrapped = join(_constant(b'"'), doubled, _constant(b'"'), _constant(b""))
+        return compute.if_else(special, wrapped, cells)
+
+    def close(self) -> None:
+        """Finish the file."""
+        try:
+            self._out.close()
+        finally:
+            self._file.close()
+
+
+def _constant(text: bytes) -> pa.Scalar:
+    import pyarrow as pa
+
+    return pa.scalar(text, pa.large_binary())
+
+
+def _require_writable(field: pa.Field, form: Form) -> None:
+    import pyarrow as pa
+
+    try:
+        _as_bytes(pa.chunked_array([], field.type))
+    except pa.ArrowException:
+        raise ParameterError(
+            f"--keep {field.name!r} cannot be written as {form.name.upper()}, "
+            f"its type is {field.type}"
+        ) from None
+
+
+def _as_bytes(column: pa.ChunkedArray) -> tuple[pa.Array, bool]:
+    """Return the cells as text, and whether they are numbers, which need no quotes."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    cells = column.combine_chunks()
+    number = types.is_integer(cells.type) or types.is_floating(cells.type)
+    if types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if not (types.is_binary(cells.type) or types.is_large_binary(cells.type)):
+        cells = cells.cast(pa.large_string())
+    return compute.fill_null(cells.cast(pa.large_binary()), b""), number
+
+
+def _escaped(cells: pa.Array) -> pa.Array:
+    """Put an apostrophe before what a spreadsheet would run; numbers stay."""
+    from pyarrow import compute
+
+    formula = compute.match_substring_regex(cells, _FORMULA)
+    for sign in _WIDE_FORMULAS:
+        formula = compute.or_(formula, compute.starts_with(cells, sign))
+    number = compute.match_substring_regex(cells, _NUMBER)
+    join = compute.binary_join_element_wise
+    return compute.if_else(
+        compute.and_not(formula, number),
+        join(_constant(b"'"), cells, _constant(b"")),
+        cells,
+    )
