@@ -5,6 +5,7 @@ from fastdp.mechanisms import pate as pate  # its kind is known by name to from_
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.clipped_sum import ClippedSum
 from fastdp.mechanisms.contributions import bound_contributions
+from fastdp.mechanisms.hierarchy import HierarchicalHistogram
 from fastdp.mechanisms.integer import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -40,6 +41,7 @@ __all__ = [
     "ExponentialMechanism",
     "Gaussian",
     "HadamardResponse",
+    "HierarchicalHistogram",
     "KeySelection",
     "Laplace",
     "LocalHashing",

@@ -16,8 +16,10 @@ from fastdp.plot._amplification import (
 )
 from fastdp.plot._frequencies import frequencies, most_frequent
 from fastdp.plot._groups import intervals, keep_probability
+from fastdp.plot._running import cumulative
 
 __all__ = [
+    "cumulative",
     "epsilon_against_clients",
     "epsilon_against_count",
     "epsilon_against_iterations",

@@ -113,7 +113,7 @@ def intervals(
     figure = _dots(names, middle, low, high)
     (axes,) = figure.axes
     axes.set_xlabel(shown)
-    cost = _cost(released, [one[5] for one in read], delta)
+    cost = cost_line(released, [one[5] for one in read], delta)
     title = f"{shown} by group, {100 * exact:.6g} % intervals\n{cost}"
     axes.set_title(title.replace("$", r"\$"), fontsize="medium")
     return figure
@@ -234,7 +234,7 @@ def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure
     return figure
 
 
-def _cost(released: list[Any], events: list[Any], delta: float | None) -> str:
+def cost_line(released: list[Any], events: list[Any], delta: float | None) -> str:
     """Return what releases cost, as a line: of one, or of each where all cost alike."""
     first = events[0]
     if any(event != first for event in events):

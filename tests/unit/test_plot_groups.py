@@ -183,3 +183,16 @@ def test_refusals_of_chances() -> None:
         plot.keep_probability([])
     with pytest.raises(DTypeError, match="must be KeySelection"):
         plot.keep_probability([MOMENTS])
+
+
+def test_cumulative_counts_have_a_band_and_say_what_they_cost():
+    m = fastdp.HierarchicalHistogram.from_rho(0.1, leaves=10)
+    r = m.release(np.arange(10))
+    (axes,) = plot.cumulative(r, np.linspace(0, 100, 11)).axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata()[1:], np.cumsum(r.leaves))
+    assert "HierarchicalHistogram" in axes.get_title()
+    assert "rho 0.1" in axes.get_title()
+    with pytest.raises(ParameterError, match="11 entries"):
+        plot.cumulative(r, [0, 1])
+    with pytest.raises(DTypeError, match="HierarchyRelease"):
+        plot.cumulative([1, 2])
