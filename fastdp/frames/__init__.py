@@ -9,8 +9,17 @@ shows the danger and the line to write.
 from __future__ import annotations
 
 from fastdp import _public
+from fastdp.frames._aggregate import Aggregate, aggregate, explain
 from fastdp.frames._release import batches, randomize, release, tally
 
-__all__ = ["batches", "randomize", "release", "tally"]
+__all__ = [
+    "Aggregate",
+    "aggregate",
+    "batches",
+    "explain",
+    "randomize",
+    "release",
+    "tally",
+]
 
 _public.show(globals())

@@ -99,7 +99,7 @@ def release(
         if name in names:
             raise ParameterError(f"columns and keys must differ, got {name!r} in both")
         m.event()  # one without its sensitivity is refused, before the frame is read
-    _check_ledger(ledger, label, budgets, source, stream)
+    check_ledger(ledger, label, budgets, source, stream)
     table = _tables.in_order(_tables.read("frame", frame, [*names, *laws]), names)
     cells = {
         name: (m, _doorway.enter(name, _tables.numbers(table.column(name)))[0])
@@ -108,7 +108,7 @@ def release(
     shown = table.select(list(names))
     if ledger is None:
         noisy = {name: m.release(x, stream=stream) for name, (m, x) in cells.items()}
-        return _tables.leave(frame, _joined(shown, noisy))
+        return _tables.leave(frame, _tables.joined(shown, noisy))
     answer = ledger.table(
         cells,
         keys={name: _tables.packed(shown.column(name)) for name in names},
@@ -291,7 +291,7 @@ def _checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
     return laws
 
 
-def _check_ledger(
+def check_ledger(
     ledger: object, label: object, budgets: object, source: object, stream: object
 ) -> None:
     if ledger is not None and not isinstance(ledger, Ledger):
@@ -308,13 +308,6 @@ def _check_ledger(
 
 
 # ---- drawing ---------------------------------------------------------------------
-
-
-def _joined(keys: pa.Table, noisy: Mapping[str, Any]) -> pa.Table:
-    pa = _tables.arrow()
-    for name, values in noisy.items():
-        keys = keys.append_column(name, pa.array(values))
-    return keys
 
 
 def _stored(schema: Any, answer: Answer) -> pa.Table:

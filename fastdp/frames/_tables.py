@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -140,6 +140,13 @@ def _decoded(metadata: Any) -> dict[str, str]:
     found = {name.decode(): value.decode() for name, value in (metadata or {}).items()}
     found.pop("pandas", None)
     return found
+
+
+def joined(keys: pa.Table, columns: Mapping[str, _Array]) -> pa.Table:
+    """Return a table of keys with further columns."""
+    for name, values in columns.items():
+        keys = keys.append_column(name, arrow().array(values))
+    return keys
 
 
 # ---- keys ------------------------------------------------------------------------

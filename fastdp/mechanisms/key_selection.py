@@ -425,6 +425,26 @@ class UnknownHistogram(Mechanism):
             law = distributions.DiscreteGaussian(sigma=self._noise.sigma)
         return float(law.sf(float(self._least - min(n, 2**62))))
 
+    def select(self, users_per_key: Any, *, stream: Stream | None = None) -> _Array:
+        """Return which keys may be shown, and none of their counts.
+
+        Parameters and results are those of `KeySelection.select`; each key comes once.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As there: a wrong dtype, never a value; no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Timing class T0.
+        """
+        check_stream(stream)
+        users = _arrays.data("users_per_key", users_per_key, real=False)
+        noisy = self._noise.release(users.astype(np.int64), stream=stream)
+        shown: _Array = (noisy > self._least) & (users > 0)
+        return shown
+
     def release(
         self, keys: Any, counts: Any, *, stream: Stream | None = None
     ) -> tuple[Any, _Array]:

@@ -132,7 +132,7 @@ class Moments(Mechanism):
             records_per_group,
             neighboring_relation,
         )
-        bits = _bits(parameter)
+        bits = grid_bits(parameter)
         half = high / 2 - low / 2
         law = DiscreteLaplace if sigma is None else DiscreteGaussian
         self._freeze(
@@ -640,7 +640,7 @@ class _Shape:
     ) -> int:
         """Return the least threshold for noise of this parameter."""
         exact = _validate.exact("parameter", of)
-        bits = _bits(exact)
+        bits = grid_bits(exact)
         each = _validate.open_unit("delta", delta) / self.moved_groups
         return least_threshold(
             law(exact * 2**bits), each, self.records_per_group, 2**bits
@@ -700,7 +700,7 @@ class _Shape:
         return 2 if self.neighboring_relation is _R else 1
 
 
-def _bits(parameter: Fraction) -> int:
+def grid_bits(parameter: Fraction) -> int:
     """Return the binary places of u: as many as the noise in steps has room for."""
     bits = 30
     while bits > 1 and parameter * 2**bits >= 2**50:

@@ -109,7 +109,11 @@ MAY_IMPORT = {
     },
     "plot": _FLOOR | {"accounting"},
     "ledger": _FLOOR | {"fastdp", "accounting", "mechanisms"},
-    "frames": _FLOOR | {"_doorway", "_stream", "ledger", "mechanisms"},
+    "frames": {
+        *_FLOOR,
+        *("_doorway", "_stream", "accounting", "calibration", "ledger", "mechanisms"),
+        "random",
+    },
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
 }
 

@@ -1,0 +1,223 @@
+"""The recipe on DuckDB, embedded: files and frames, larger than memory, no network.
+
+What DuckDB says when it fails may hold cells: only what failed is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastdp.exceptions import DTypeError, FastDPError, ParameterError
+from fastdp.frames import _tables
+from fastdp.frames._recipe import quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Seconds between two looks at how far a query is.
+_LOOK = 0.2
+
+_INTEGERS = {
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+}
+_TEXT = ("VARCHAR", "ENUM", "UUID")
+_TIMES = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DECIMAL")
+
+
+class Engine:
+    """A connection of its own, and the table that it reads.
+
+    Parameters
+    ----------
+    source : path of a Parquet file, or frame
+        A stream is read once, by `run`.
+    memory_limit : str, optional
+        What DuckDB may use before it spills, such as "4GB".
+
+    Attributes
+    ----------
+    table : str
+        The source, as SQL names it.
+    types : dict of str to str
+        Type of each column, as DuckDB names it.
+    """
+
+    def __init__(self, source: Any, memory_limit: str | None) -> None:
+        self._spill = tempfile.TemporaryDirectory(prefix="fastdp-")
+        duckdb = _duckdb()
+        self._errors = (duckdb.Error,)
+        config = {
+            "temp_directory": self._spill.name,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "preserve_insertion_order": "false",
+        }
+        self._connection = duckdb.connect(config=config)
+        try:
+            if memory_limit is not None:
+                self._limit(memory_limit)
+            self.table = self._named(source)
+            with self._constant_messages("source"):
+                rows = self._connection.execute(f"describe select * from {self.table}")
+                self.types = {row[0]: str(row[1]) for row in rows.fetchall()}
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection, and remove what was spilled."""
+        self._connection.close()
+        self._spill.cleanup()
+
+    def check(
+        self, by: Sequence[str], values: Sequence[str], user: str | None
+    ) -> frozenset[str]:
+        """Refuse columns of another type; return those that are compared as text."""
+        users = () if user is None else (user,)
+        _tables.require_columns("source", list(self.types), [*by, *values, *users])
+        for name in by:
+            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "text of it")
+        for name in users:
+            self._require(name, "user", (*_INTEGERS, *_TEXT), "text or integers of it")
+        numbers = (*_INTEGERS, "HUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN")
+        for name in values:
+            self._require(name, "column", numbers, "numbers of it")
+        encoded = ("ENUM", "UUID")
+        return frozenset(n for n in (*by, *users) if self.types[n].startswith(encoded))
+
+    def _require(
+        self, name: str, what: str, wanted: Sequence[str], way_out: str
+    ) -> None:
+        found = self.types[name]
+        if found not in wanted and found.partition("(")[0].split(" ")[0] not in wanted:
+            raise DTypeError(
+                f"{what} {name!r} has a type that cannot be one, {found.split('(')[0]}:"
+                f" make {way_out}"
+            )
+
+    def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
+        """Make the table of public keys, in the types of the source."""
+        cells = ", ".join(
+            f"cast({quoted(name)} as {self._key_type(name)}) as g{i}"
+            for i, name in enumerate(by)
+        )
+        run = self._connection.execute
+        try:
+            self._connection.register("given_keys", keys)
+            run(f"create temp table keys as select {cells} from given_keys")
+            null = " or ".join(f"g{i} is null" for i in range(len(by)))
+            counted = run(
+                "select (select count(*) from (select distinct * from keys)), "
+                f"(select count(*) from keys where {null})"
+            )
+            ((distinct, nulls),) = counted.fetchall()
+        except self._errors:
+            raise ParameterError(
+                "keys must be of the types of the columns that they name"
+            ) from None
+        if distinct != keys.num_rows or nulls or not keys.num_rows:
+            raise ParameterError("keys must be one group or more, none twice or null")
+
+    def _key_type(self, name: str) -> str:
+        found = self.types[name]
+        return "VARCHAR" if found.startswith(("ENUM", "UUID")) else found
+
+    def run(
+        self, sql: str, salt: str, progress: Callable[[float], object] | None
+    ) -> pa.Table:
+        """Return what the recipe gives; `progress` is told the share that is done."""
+        named = {"salt": salt} if "$salt" in sql else {}
+        with self._constant_messages("source"), self._told(progress):
+            return self._connection.sql(sql, params=named).to_arrow_table()
+
+    # ---- inside ------------------------------------------------------------------
+
+    def _limit(self, memory_limit: str) -> None:
+        try:
+            self._connection.execute(
+                "set memory_limit = $limit", {"limit": memory_limit}
+            )
+        except self._errors:
+            raise ParameterError(
+                f'memory_limit must be a size such as "4GB", got {memory_limit!r}'
+            ) from None
+
+    def _named(self, source: Any) -> str:
+        if isinstance(source, (str, os.PathLike)):
+            path = str(Path(source))
+            if not path.lower().endswith((".parquet", ".pq")):
+                raise ParameterError(
+                    "source must be a Parquet file or a frame: read other files first, "
+                    f"as by duckdb.read_csv; got {Path(source).name}"
+                )
+            if not Path(source).is_file():
+                raise FastDPError(f"source {Path(source).name} is no file")
+            literal = path.replace("'", "''")
+            return f"read_parquet('{literal}', hive_partitioning = false)"
+        _tables.check_frame("source", source)
+        pa = _tables.arrow()
+        with _tables.constant_messages("source"):
+            if _tables.is_of(source, "pandas", "DataFrame"):
+                rows: Any = pa.Table.from_pandas(source, preserve_index=False)
+            elif _tables.is_of(source, "polars", "DataFrame"):
+                rows = pa.table(source)
+            elif isinstance(source, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+                rows = source
+            else:
+                rows = pa.RecordBatchReader.from_stream(source)
+        self._connection.register("rows", rows)
+        return "rows"
+
+    @contextlib.contextmanager
+    def _constant_messages(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as error:
+            kind = type(error).__name__
+            raise FastDPError(
+                f"{name} cannot be read or aggregated by DuckDB ({kind})"
+            ) from None
+
+    @contextlib.contextmanager
+    def _told(self, progress: Callable[[float], object] | None) -> Iterator[None]:
+        if progress is None:
+            yield
+            return
+        self._connection.execute("set enable_progress_bar = true")
+        self._connection.execute("set enable_progress_bar_print = false")
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.wait(_LOOK):
+                progress(max(0.0, float(self._connection.query_progress())) / 100)
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise FastDPError(
+            'frames.aggregate needs DuckDB: pip install "fastdp[cli]"'
+        ) from None
+    return duckdb

@@ -1,0 +1,215 @@
+"""The one bounded group-by, as text: parameters in, SQL out.
+
+Each record becomes integers before anything is added, each user keeps a few groups and
+a few records in each by a salted hash, and sums are those of 128 bits, clamped before
+they are cast: no value raises or shows, and a user moves what the parameters say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+#: What chooses what a user keeps: the engine's own hash, or one that all engines have.
+HASHES = ("engine", "sha256")
+
+#: Sums are clamped here before they are cast to 64 bits.
+MOST = 2**62
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The public parameters of the group-by.
+
+    Attributes
+    ----------
+    source : str
+        The table, as SQL names it.
+    by, values : tuple of str
+        Columns of keys, and of numbers.
+    bounds : tuple of pairs of float
+        Of each column of numbers.
+    user : str or None
+        The column of users; None where a row is one.
+    groups, records : int
+        How many groups a user keeps, and records in each.
+    public : bool
+        Whether the table "keys" lists the groups.
+    bits : int
+        Numbers become multiples of 2**-bits of half the width of their bounds.
+    text : frozenset of str
+        Columns that are compared as text, whatever they are encoded by.
+    hash : str
+        One of `HASHES`.
+    """
+
+    source: str
+    by: tuple[str, ...]
+    values: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+    user: str | None
+    groups: int
+    records: int
+    public: bool
+    bits: int
+    text: frozenset[str]
+    hash: str
+
+    def sql(self) -> str:
+        """Return the group-by; $salt is its one parameter."""
+        steps = [self._records()]
+        if self.user is None:
+            steps.append(("totals", self._totals("records", "count(*)", "count(*)")))
+        else:
+            steps += self._kept()
+            steps.append(("totals", self._totals("kept", "count(*)", "sum(n)")))
+        body = ",\n".join(f"{name} as (\n{text})" for name, text in steps)
+        return f"with {body}\n{self._shown()}"
+
+    # ---- steps -------------------------------------------------------------------
+
+    @property
+    def _keys(self) -> str:
+        return ", ".join(f"g{i}" for i in range(len(self.by)))
+
+    @property
+    def _numbers(self) -> list[str]:
+        return [f"s{i}" for i in range(len(self.values))]
+
+    def _records(self) -> tuple[str, str]:
+        """Take the records that are whole: nulls and NaN contribute nothing."""
+        columns = [f"{self._cell(name)} as g{i}" for i, name in enumerate(self.by)]
+        whole = [f"{_column(name)} is not null" for name in self.by]
+        if self.user is not None:
+            columns.insert(0, f"{self._cell(self.user)} as u")
+            whole.insert(0, f"{_column(self.user)} is not null")
+        for i, name in enumerate(self.values):
+            number = f"cast({_column(name)} as double)"
+            columns.append(f"{self._integer(number, self.bounds[i])} as s{i}")
+            whole += [f"{_column(name)} is not null", f"not isnan({number})"]
+        if self.public:
+            cells = ", ".join(self._cell(name) for name in self.by)
+            whole.append(f"({cells}) in (select ({self._keys}) from keys)")
+        text = (
+            f"  select {_lines(columns)}\n  from {self.source} as source\n"
+            f"  where {_lines(whole, ' and ')}"
+        )
+        return "records", text
+
+    def _integer(self, number: str, bounds: tuple[float, float]) -> str:
+        """Return floor(u 2**bits + 1/2), u the place between the bounds in [-1, 1].
+
+        Exact but for u itself: 2 u, its floor and half of an integer are no roundings.
+        """
+        low, high = bounds
+        half = high / 2 - low / 2
+        held = f"least(greatest({number}, {_double(low)}), {_double(high)})"
+        unit = f"({held} - {_double(low + half)}) / {_double(half)}"
+        twice = f"floor({unit} * {_double(2.0 ** (self.bits + 1))})"
+        most = 2.0**self.bits
+        return (
+            f"cast(least(greatest(floor(({twice} + 1) / 2), {_double(-most)}), "
+            f"{_double(most)}) as bigint)"
+        )
+
+    def _kept(self) -> list[tuple[str, str]]:
+        """Keep so many records of a user's group at most, then so many groups."""
+        keys, numbers = self._keys, self._numbers
+        steps = []
+        if not numbers:
+            mine = (
+                f"  select u, {keys}, least(count(*), {self.records}) as n\n"
+                f"  from records group by u, {keys}"
+            )
+        else:
+            listed = ", ".join(numbers)
+            tag = self._hash("record", ["u", *keys.split(", "), *numbers, "copy"])
+            # Equal records are told apart by a number, so that each has its own tag.
+            numbered = (
+                f"  select *, row_number() over (partition by u, {keys}, {listed}) "
+                "as copy\n  from records"
+            )
+            drawn = (
+                f"  select * from numbered\n  qualify row_number() over ("
+                f"partition by u, {keys}\n    order by {tag}, {listed}, copy) "
+                f"<= {self.records}"
+            )
+            steps += [("numbered", numbered), ("drawn", drawn)]
+            sums = ", ".join(f"sum({name}) as {name}" for name in numbers)
+            mine = (
+                f"  select u, {keys}, count(*) as n, {sums}\n"
+                f"  from drawn group by u, {keys}"
+            )
+        tag = self._hash("group", ["u", *keys.split(", ")])
+        kept = (
+            f"  select * from mine\n  qualify row_number() over (partition by u\n"
+            f"    order by {tag}, {keys}) <= {self.groups}"
+        )
+        return [*steps, ("mine", mine), ("kept", kept)]
+
+    def _totals(self, source: str, users: str, count: str) -> str:
+        columns = [self._keys, f"{users} as users", f"{_clamped(count)} as n"]
+        columns += [f"{_clamped(f'sum({name})')} as {name}" for name in self._numbers]
+        return f"  select {_lines(columns)}\n  from {source} group by {self._keys}"
+
+    def _shown(self) -> str:
+        """Show all public keys, or those that occur: these go to a selection."""
+        names = ["users", "n", *self._numbers]
+        if not self.public:
+            return f"select {self._keys}, {', '.join(names)} from totals"
+        filled = ", ".join(f"coalesce({name}, 0) as {name}" for name in names)
+        return (
+            f"select {self._keys}, {filled}\n"
+            f"from keys left join totals using ({self._keys})"
+        )
+
+    # ---- words -------------------------------------------------------------------
+
+    def _cell(self, name: str) -> str:
+        cell = _column(name)
+        return f"cast({cell} as varchar)" if name in self.text else cell
+
+    def _hash(self, what: str, parts: list[str]) -> str:
+        """Return a hash of the salt, what is chosen, and a user's own cells."""
+        if self.hash == "engine":
+            # Of several cells DuckDB's hash is uneven; hashed again it is not.
+            return f"hash(hash($salt, '{what}', {', '.join(parts)}))"
+        framed = [f"strlen({_text(p)}), ':', {_text(p)}" for p in parts]
+        return f"sha256(concat($salt, '{what}', {', '.join(framed)}))"
+
+
+def tag(salt: str, what: str, parts: list[object]) -> str:
+    """Return what `hash="sha256"` gives for a user's cells, as any engine can."""
+    texts = [str(part) for part in parts]
+    framed = "".join(f"{len(text.encode())}:{text}" for text in texts)
+    return hashlib.sha256(f"{salt}{what}{framed}".encode()).hexdigest()
+
+
+def quoted(name: str) -> str:
+    """Return a name of a column as SQL knows it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _column(name: str) -> str:
+    """Return a column of the source, whatever else is called like it."""
+    return f"source.{quoted(name)}"
+
+
+def _double(value: float) -> str:
+    """Return a double as SQL reads it, to the last bit."""
+    return f"'{value!r}'::double"
+
+
+def _text(part: str) -> str:
+    return f"cast({part} as varchar)"
+
+
+def _clamped(total: str) -> str:
+    return f"cast(least(greatest({total}, {-MOST}), {MOST}) as bigint)"
+
+
+def _lines(parts: list[str], between: str = ", ") -> str:
+    """Return parts, a line each."""
+    if between == ", ":
+        return ",\n    ".join(parts)
+    return f"\n    {between.strip()} ".join(parts)

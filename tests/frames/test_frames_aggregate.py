@@ -1,0 +1,483 @@
+"""The bounded group-by against a slow reference on hostile data, and what comes out."""
+
+from __future__ import annotations
+
+import collections
+import decimal
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import accounting, frames
+from fastdp.exceptions import (
+    DTypeError,
+    FastDPError,
+    LabelConflictError,
+    ParameterError,
+)
+from fastdp.frames import _recipe
+from fastdp.frames._aggregate import _Plan
+from fastdp.frames._duckdb import Engine
+from fastdp.mechanisms._groups import Budget
+from tests.reference import column
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+
+SALT = "0123"
+BOUNDS = {"x": (-3.0, 1e3), "y": (0.0, 5.0)}
+HOSTILE = [
+    *(math.nan, math.inf, -math.inf, 1e300, -1e300, 2.0**63, -(2.0**63)),
+    *(-0.0, 5e-324, 1e3, -3.0, 498.5, 498.5 + 2**-40, None, 7.25, 7.25),
+]
+USERS = ["ann", "Ann", "a\0n", "", "é", "e\u0301", "🙂", None, "jane doe 1961"]
+TOWNS = ["oslo", "Oslo", "", "\0", "ø", None, "1e300"]
+#: A user who fills all that may be kept: the bound is reached.
+FULL = [
+    {"user": "full", "town": f"t{i}", "sex": s, "x": 1e9, "y": 9}
+    for i in range(4)
+    for s in (1, 2)
+] * 3
+
+
+def hostile_rows() -> list[dict[str, Any]]:
+    rng = np.random.default_rng(7)
+    drawn = [
+        {
+            "user": USERS[rng.integers(len(USERS))],
+            "town": TOWNS[rng.integers(len(TOWNS))],
+            "sex": [1, 2, None][rng.integers(3)],
+            "x": HOSTILE[rng.integers(len(HOSTILE))],
+            "y": [None, 2**63, -(2**63), 3, 3][rng.integers(5)],
+        }
+        for _ in range(600)
+    ]
+    return [*drawn, *FULL]
+
+
+SCHEMA = pa.schema(
+    {
+        "user": pa.string(),
+        "town": pa.string(),
+        "sex": pa.int8(),
+        "x": pa.float64(),
+        "y": pa.decimal128(38, 0),
+    }
+)
+
+
+def table_of(rows: list[dict[str, Any]]) -> Any:
+    cells = [
+        {**row, "y": None if row["y"] is None else decimal.Decimal(row["y"])}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(cells, SCHEMA)
+
+
+ROWS = hostile_rows()
+
+
+def plan_of(
+    values: Any = ("x", "y"),
+    *,
+    user: str | None = "user",
+    kept: Any = (2, 3),
+    hash: str = "sha256",
+    keys: Any = None,
+) -> Any:
+    delta = None if keys is not None else 1e-6
+    bounds = {name: BOUNDS[name] for name in values}
+    return _Plan(
+        *(("town", "sex"), True, values, (), bounds, keys, user, hash),
+        budget=Budget(1, None, delta),
+        kept=kept if user else (None, None),
+    )
+
+
+def exact(source: Any, **options: Any) -> dict[tuple[Any, ...], tuple[int, ...]]:
+    """Return what the recipe gives before the noise: users, records, integer sums."""
+    plan = plan_of(**options)
+    with Engine(source, None) as engine:
+        found = plan.named(engine.run(plan.recipe(engine).sql(), SALT, None))
+    listed = [column.to_pylist() for column in found.columns]
+    return {row[:2]: row[2:] for row in zip(*listed, strict=True)}
+
+
+def reference(
+    rows: list[dict[str, Any]],
+    values: Any = ("x", "y"),
+    *,
+    user: str | None = "user",
+    kept: Any = (2, 3),
+) -> dict[tuple[Any, ...], tuple[int, ...]]:
+    """The same by the statement, one record at a time."""
+    bits = plan_of(values, user=user, kept=kept).bits
+    mine: dict[Any, dict[Any, list[Any]]] = collections.defaultdict(
+        lambda: collections.defaultdict(list)
+    )
+    for number, row in enumerate(rows):
+        owner = number if user is None else row[user]
+        cells = [row[name] for name in values]
+        key = (row["town"], row["sex"])
+        if owner is None or None in key or any(c is None or c != c for c in cells):
+            continue
+        steps = tuple(
+            column.row(float(cell), BOUNDS[name], bits)[1]
+            for name, cell in zip(values, cells, strict=True)
+        )
+        mine[owner][key].append(steps)
+    k, r = kept if user else (1, 1)
+    totals: dict[Any, Any] = collections.defaultdict(
+        lambda: np.zeros(2 + len(values), object)
+    )
+    for owner, groups in mine.items():
+        order = sorted(groups, key=lambda g: _recipe.tag(SALT, "group", [owner, *g]))
+        for key in order[:k]:
+            tagged = []
+            for steps, count in collections.Counter(groups[key]).items():
+                for copy in range(1, count + 1):
+                    parts = [owner, *key, *steps, copy]
+                    tagged.append((_recipe.tag(SALT, "record", parts), steps))
+            drawn = [steps for _, steps in sorted(tagged)[:r]]
+            sums = np.sum(np.array(drawn, object).reshape(len(drawn), -1), axis=0)
+            totals[key] += np.array([1, len(drawn), *np.atleast_1d(sums)], object)[
+                : 2 + len(values)
+            ]
+    return {key: tuple(int(t) for t in total) for key, total in totals.items()}
+
+
+# ---- before the noise ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [(), ("x",), ("x", "y")])
+@pytest.mark.parametrize(
+    ("user", "kept"), [("user", (2, 3)), ("user", (9, 1)), (None, 0)]
+)
+def test_the_recipe_is_the_reference_on_hostile_rows(
+    values: Any, user: Any, kept: Any
+) -> None:
+    options = {"user": user, "kept": kept}
+    wanted = reference(ROWS, values, **options)
+    assert exact(table_of(ROWS), values=values, **options) == wanted
+    assert len(wanted) > 5
+
+
+def as_file(rows: list[dict[str, Any]], folder: Path) -> Path:
+    from pyarrow import parquet
+
+    parquet.write_table(table_of(rows), folder / "it's.parquet", row_group_size=100)
+    return folder / "it's.parquet"
+
+
+def test_every_kind_and_order_gives_the_same_integers(tmp_path: Path) -> None:
+    turned = table_of(ROWS[::-1])
+    wanted = reference(ROWS)
+    dictionary = turned.set_column(1, "town", turned["town"].dictionary_encode())
+    relation = duckdb.connect().from_arrow(turned)
+    frame = turned.to_pandas(types_mapper=pd.ArrowDtype)
+    for source in (
+        *(turned, dictionary, turned.to_reader(50), relation, frame),
+        *(pl.from_arrow(turned), as_file(ROWS, tmp_path)),
+    ):
+        assert exact(source) == wanted, type(source)
+
+
+@pytest.mark.parametrize("hash", ["engine", "sha256"])
+@pytest.mark.parametrize(("k", "r"), [(2, 3), (1, 1), (3, 2)])
+def test_a_user_moves_what_is_stated_and_no_more(hash: str, k: int, r: int) -> None:
+    options: Any = {"kept": (k, r), "hash": hash}
+    plan = plan_of(**options)
+    unit = 2**plan.bits
+    whole = exact(table_of(ROWS), **options)
+    most = np.zeros((2, 4))
+    for user in filter(None, [*USERS, "full"]):
+        rest = exact(table_of([row for row in ROWS if row["user"] != user]), **options)
+        zero = (0, 0, 0, 0)
+        moved = np.array(
+            [
+                np.subtract(whole.get(key, zero), rest.get(key, zero))
+                for key in whole.keys() | rest.keys()
+            ],
+            float,
+        ) / np.array([1, 1, unit, unit])
+        assert (np.abs(moved[:, 0]) <= 1).all()
+        most = np.maximum(
+            most, [np.abs(moved).sum(axis=0), np.sqrt((moved**2).sum(axis=0))]
+        )
+    # Users of k keys; counts and sums by k r in L1, and sqrt(k) r in L2: reached.
+    assert most[0].tolist() == [k, k * r, k * r, k * r]
+    assert most[1] == pytest.approx(np.sqrt(k) * np.array([1, r, r, r]), rel=1e-15)
+    assert float(plan.law.sensitivity) == k * r * unit
+
+
+def test_bounds_that_meet_in_floats_are_held_in_integers() -> None:
+    low = 1e300
+    bounds = (low, math.nextafter(low, math.inf))
+    sql = _recipe.Recipe(
+        *("rows", ("g",), ("x",), (bounds,), None, 1, 1, False, 30),
+        frozenset(),
+        "engine",
+    ).sql()
+    with Engine(pa.table({"g": [1, 1], "x": [-1e308, 1e308]}), None) as engine:
+        total = engine.run(sql, SALT, None)
+    assert abs(total["s0"].to_pylist()[0]) <= 2 * 2**30
+
+
+def test_names_of_columns_are_no_names_of_ours() -> None:
+    names = ['g"0', "s0", "u", "copy", "n; drop table rows", "source"]
+    rows = pa.table(
+        [[1, 1], [2.0, 4.0], ["a", "b"], [0, 0], ["x", "x"], [5.0, 6.0]], names=names
+    )
+    keys = pa.table({"copy": [0], "n; drop table rows": ["x"], 'g"0': [1]})
+    found = frames.aggregate(
+        rows,
+        by=["copy", "n; drop table rows", 'g"0'],
+        count=True,
+        sum=["s0", "source"],
+        bounds={"s0": (0, 8), "source": (0, 8)},
+        user="u",
+        keys=keys,
+        epsilon=10**6,
+        ledger=None,
+    ).frame
+    # At this epsilon the noise stays below 1e-3 but with a probability below 1e-100.
+    assert found["count"].to_pylist() == [2]
+    assert found["s0_sum"].to_pylist() == pytest.approx([6], abs=1e-2)
+    assert found["source_sum"].to_pylist() == pytest.approx([11], abs=1e-2)
+
+
+def test_what_a_user_keeps_is_uniform() -> None:
+    """Seven standard deviations: false alarms below 1e-11 each, over 5 checks."""
+    n = 20_000
+    users = np.repeat(np.arange(n), 10)
+    values = np.tile([0.0] * 9 + [1.0], n)
+    rows = pa.table({"user": users, "g": np.zeros(10 * n, int), "x": values})
+    options: Any = {"user": "user", "epsilon": 10**6, "ledger": None}
+    one = frames.aggregate(
+        rows,
+        by="g",
+        sum="x",
+        bounds={"x": (0, 1)},
+        keys=pa.table({"g": [0]}),
+        **options,
+    )
+    # Equal values are different records: a tenth, not a half.
+    assert abs(one.frame["x_sum"][0].as_py() - n / 10) < 7 * math.sqrt(n * 0.09) + 1
+    rows = pa.table({"user": np.repeat(np.arange(n), 4), "g": np.tile(range(4), n)})
+    keys = pa.table({"g": range(4)})
+    counts = frames.aggregate(rows, by="g", count=True, keys=keys, **options).frame
+    for found in counts["count"].to_pylist():
+        assert abs(found - n / 4) < 7 * math.sqrt(n * 3 / 16) + 1
+
+
+# ---- what is released ------------------------------------------------------------
+
+VISITS = pa.table(
+    {
+        "user": [i // 3 for i in range(3000)],
+        "town": [f"t{i % 3}" for i in range(3000)],
+        "cost": [float(i % 40) for i in range(3000)],
+    }
+)
+KEYS = pa.table({"town": ["t9", "t0", "t1", "t2"]})
+ASK: dict[str, Any] = {
+    "by": "town",
+    "count": True,
+    "mean": "cost",
+    "bounds": {"cost": (0, 50)},
+    "user": "user",
+    "groups_per_user": 3,
+    "ledger": None,
+}
+
+
+def test_public_keys_are_all_shown_and_cost_what_they_say() -> None:
+    found = frames.aggregate(VISITS, keys=KEYS, epsilon=1, **ASK)
+    assert found.frame.column_names == ["town", "count", "cost_mean"]
+    assert found.frame["town"].to_pylist() == ["t0", "t1", "t2", "t9"]
+    assert (found.unit, found.epsilon(), found.shares) == ("user", 1.0, None)
+    zcdp = frames.aggregate(VISITS, keys=KEYS, rho=0.5, **ASK)
+    assert 0.4999 < accounting.guarantees.event_rho(zcdp.event) <= 0.5
+    row = frames.aggregate(
+        VISITS, by="town", count=True, keys=KEYS, epsilon=1, ledger=None
+    )
+    assert (row.unit, row.epsilon()) == ("row", 1.0)
+    low, high = row.interval("count", 1 - 1e-12)
+    assert ((low <= [1000, 1000, 1000, 0]) & (high >= [1000, 1000, 1000, 0])).all()
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 30}, {"rho": 30}])
+def test_keys_are_selected_for_half(budget: Any) -> None:
+    rows = pa.concat_tables([VISITS, pa.table({**VISITS.slice(0, 1).to_pydict()})])
+    found = frames.aggregate(rows, delta=1e-6, **budget, **ASK)
+    # A key of a thousand users stays unseen with a probability below 1e-100.
+    assert found.frame["town"].to_pylist() == ["t0", "t1", "t2"]
+    half = 15.0
+    assert found.shares == {"keys": half, "statistics": half}
+    for name, truth in (("count", 1000), ("cost_mean", 19.5)):
+        low, high = found.interval(name, 1 - 1e-12)
+        assert ((low - 0.1 <= truth) & (truth <= high + 0.1)).all(), name
+    if "epsilon" in budget:
+        assert found.epsilon(delta=1e-6) <= 30
+
+
+def test_rare_keys_stay_unseen() -> None:
+    rows = pa.table({"town": ["oslo"] * 1000 + [f"rare {i}" for i in range(50)]})
+    found = frames.aggregate(
+        rows, by="town", count=True, epsilon=1, delta=1e-12, ledger=None
+    )
+    assert found.frame["town"].to_pylist() == ["oslo"]  # but with 5e-11
+
+
+def test_the_kind_of_the_source_comes_back(tmp_path: Path) -> None:
+    options = {**ASK, "keys": KEYS, "epsilon": 1}
+    for make, kind in (
+        (VISITS.to_pandas(), pd.DataFrame),
+        (pl.from_arrow(VISITS), pl.DataFrame),
+        (duckdb.connect().from_arrow(VISITS), duckdb.DuckDBPyRelation),
+        (VISITS.to_reader(), pa.Table),
+    ):
+        assert isinstance(frames.aggregate(make, **options).frame, kind)
+
+
+def test_nobody_at_all_is_no_error() -> None:
+    none = VISITS.slice(0, 0)
+    assert frames.aggregate(none, delta=1e-6, epsilon=1, **ASK).frame.num_rows == 0
+    assert frames.aggregate(none, keys=KEYS, epsilon=1, **ASK).frame.num_rows == 4
+
+
+# ---- with a ledger ---------------------------------------------------------------
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Any:
+    with fastdp.ledger.create(tmp_path / "budget.db") as book:
+        rule = accounting.ApproximateFilter(epsilon=9, delta=1e-5)
+        book.add_budget("towns", rule, unit="person")
+        yield book
+
+
+@pytest.mark.parametrize("selected", [True, False])
+def test_a_label_is_one_answer_and_one_charge(ledger: Any, selected: bool) -> None:
+    how = {"delta": 1e-6} if selected else {"keys": KEYS}
+    options = {**ASK, **how, "epsilon": 4, "ledger": ledger, "budgets": "towns"}
+    first = frames.aggregate(VISITS, label="w47", **options)
+    spent = str(ledger.budget("towns"))
+    turned = VISITS.take(np.arange(3000)[::-1])
+    again = frames.aggregate(turned, label="w47", **options)
+    assert (first.replayed, again.replayed) == (False, True)
+    assert again.frame.equals(first.frame)
+    assert str(ledger.budget("towns")) == spent
+    text = first.frame.schema.metadata[b"fastdp receipts"].decode()
+    assert text == first.receipts_json
+    other = frames.aggregate(VISITS, label="w48", **options)
+    assert not other.frame.equals(first.frame)
+    with pytest.raises(LabelConflictError):
+        frames.aggregate(VISITS, label="w47", **{**options, "groups_per_user": 2})
+
+
+# ---- refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"delta": None}, "delta must be given"),
+        ({"keys": KEYS}, "delta goes with by="),
+        ({"rho": 1}, "exactly one of epsilon and rho"),
+        ({"by": []}, "by must name"),
+        ({"by": "nowhere"}, "must have one column 'nowhere'"),
+        ({"by": "cost", "mean": ()}, "bounds are of a column"),
+        ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
+        ({"count": False, "mean": (), "bounds": None}, "ask for something"),
+        ({"bounds": None}, "bounds must be given for 'cost'"),
+        ({"bounds": {"cost": (5, 1)}}, "low < high"),
+        ({"bounds": {"cost": (0, 1), "town": (0, 1)}}, "not 'town'"),
+        ({"mean": "town", "bounds": {"town": (0, 1)}}, "must differ"),
+        ({"mean": "user", "bounds": {"user": (0, 1)}}, "must differ"),
+        ({"user": "cost", "mean": (), "bounds": None}, "user 'cost' has a type"),
+        ({"user": None}, "groups_per_user goes with user"),
+        ({"hash": "md5"}, "hash must be one of"),
+        ({"memory_limit": "much"}, "memory_limit must be a size"),
+        ({"label": "x"}, "go with a ledger"),
+        ({"most_rows": 0}, "most_rows"),
+        ({"keys": pa.table({"town": ["a", "a"]}), "delta": None}, "none twice"),
+        ({"keys": pa.table({"town": ["a", None]}), "delta": None}, "none twice"),
+        ({"keys": pa.table({"t": ["a"]}), "delta": None}, "keys must have one column"),
+    ],
+)
+def test_refusals(change: Any, message: str) -> None:
+    options = {**ASK, "epsilon": 1, "delta": 1e-6, **change}
+    with pytest.raises((DTypeError, ParameterError), match=message):
+        frames.aggregate(VISITS, **options)
+
+
+def test_public_keys_of_another_type_are_refused() -> None:
+    rows = pa.table({"town": [1, 2]})
+    with pytest.raises(ParameterError, match="types of the columns"):
+        frames.aggregate(rows, by="town", count=True, keys=KEYS, epsilon=1, ledger=None)
+
+
+@pytest.mark.parametrize(
+    "source", ["visits.csv", "missing.parquet", "broken.parquet", [1], None]
+)
+def test_sources_that_are_none(
+    source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = "jane doe 1961"
+    for name in ("visits.csv", "broken.parquet"):
+        Path(name).write_text(f"user,town,cost\n{secret},x,1\n")
+    with pytest.raises(FastDPError) as raised:
+        frames.aggregate(source, **{**ASK, "epsilon": 1, "delta": 1e-6})
+    assert secret not in str(raised.value)
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+def test_lazy_frames_are_told_to_collect() -> None:
+    lazy = pl.from_arrow(VISITS).lazy()
+    with pytest.raises(DTypeError, match="collect it"):
+        frames.aggregate(lazy, **{**ASK, "epsilon": 1, "delta": 1e-6})
+
+
+def test_explain_is_what_runs_and_reads_no_record() -> None:
+    options = {n: v for n, v in ASK.items() if n not in ("ledger", "count")}
+    reader = VISITS.to_reader()
+    shown = frames.explain(reader, epsilon=1, delta=1e-6, **options)
+    assert reader.read_all().num_rows == 3000
+    found = frames.aggregate(VISITS, epsilon=1, delta=1e-6, **ASK)
+    assert found.recipe == shown
+    for word in ("hash(hash($salt, 'group'", "<= 3", "least(greatest(", "not isnan"):
+        assert word in shown
+
+
+def test_progress_is_told() -> None:
+    told: list[float] = []
+    n = 400_000
+    rows = pa.table({"town": np.arange(n) % 9, "user": np.arange(n) % 5000})
+    frames.aggregate(
+        rows,
+        by="town",
+        count=True,
+        user="user",
+        epsilon=1,
+        delta=1e-6,
+        ledger=None,
+        progress=told.append,
+    )
+    assert all(0 <= share <= 1 for share in told)
+
+
+def test_tags_are_injective() -> None:
+    cells = ["", "1", ":", "1:", "é"]
+    tags = {
+        _recipe.tag(SALT, "group", [*pair]) for pair in itertools.product(cells, cells)
+    }
+    assert len(tags) == len(cells) ** 2
