@@ -9,18 +9,13 @@ from typing import Self
 #: What the bounds of each method consist of (docs/proofs/numerical_accounting.md).
 _BOUNDS = {
     "closed form": ("the formula's value rounded outward",),
-    "sum": ("all sums of losses, listed, and their multinomial masses",),
+    "sum": ("all sums of losses, listed, and their masses",),
     "two laws": ("a law that dominates a step, and one that the step may have",),
     "contour": (
         "aliases by Chernoff (theorem 1)",
         "cut-off nodes by monotone envelopes (theorems 2 to 6)",
         "quadrature of single steps (theorem 7)",
         "rounding (theorem 8)",
-    ),
-    "grid": (
-        "laws larger and smaller in convex order (theorem 13)",
-        "losses outside the window by Chernoff",
-        "rounding of the transforms",
     ),
     "atoms": (
         "all sums of losses in cells, merged or split to their ends (theorem 17)",
@@ -39,16 +34,12 @@ _REASONS = {
         "integers, or extreme parameters"
     ),
     "contour": "the terms are so far above delta that more digits cost too much",
-    "grid": (
-        "a contour needs too many nodes, for few steps or losses without a density, "
-        "and laws on a grid differ by the square of its step, which memory limits"
-    ),
     "atoms": (
         "a contour needs too many nodes or digits, and bounds by cells differ by the "
         "square of their widths, which time limits (effort= gives more)"
     ),
     "chernoff": (
-        "a contour needs too many nodes or digits and a grid too many points, or the "
+        "a contour needs too many nodes or digits and atoms too many cells, or the "
         "parameters are too extreme for either"
     ),
 }

@@ -62,11 +62,10 @@ class Bounds(NamedTuple):
         A number between them, mostly far closer to the truth than they are.
     certificate : Certificate
         How the bounds were got: a string, "closed form", "contour" (the integral of
-        docs/proofs/numerical_accounting.md), "grid" (laws on a grid of losses, one
-        worse and one better), "atoms" (sums of losses in cells of any width), "sum"
-        (over all sums of few losses), "two laws" (where a step is known by bounds only)
-        or "chernoff" (the bound of Renyi divergences: all that is proved where the
-        others are too costly). Its `bounds` name what was
+        docs/proofs/numerical_accounting.md), "atoms" (sums of losses in cells of any
+        width), "sum" (over all sums of losses), "two laws" (where a step is known by
+        bounds only) or "chernoff" (the bound of Renyi divergences: all that is proved
+        where the others are too costly). Its `bounds` name what was
         bounded; its `shortfall` says why where the relative width is not what is aimed
         at: 1e-10 for many steps of sampled Gaussian noise, 1e-6 otherwise.
     """
@@ -154,7 +153,7 @@ class PLDAccountant(CurveReadings[State]):
         delta : int, float, Fraction or Decimal
             > 0 and < 1.
         check : bool
-            Whether a second, independent method is asked as well (contour and grid
+            Whether a second, independent method is asked as well (contour and atoms
             check each other): what is returned is what both prove, and the
             certificate names them, or says that there was no second one.
         effort : int, float, Fraction or Decimal

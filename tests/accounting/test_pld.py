@@ -263,9 +263,9 @@ def test_mixes_of_all_kinds_are_bracketed_tightly():
     assert bounds.upper - bounds.lower <= 1e-8 * bounds.upper
 
 
-def test_few_sampled_steps_are_bracketed_on_a_grid():
+def test_few_sampled_steps_are_bracketed_by_atoms():
     few = accountant((sampled(0.01, 0.4), 3)).epsilon_bounds(1e-6)
-    assert few.certificate == "grid"
+    assert few.certificate == "atoms"
     assert few.upper - few.lower <= 1e-4 * few.upper
     bounds = accountant((sampled(0.1, 0.5), 2)).epsilon_bounds(1e-6)
     assert bounds.upper - bounds.lower <= 1e-6 * bounds.upper

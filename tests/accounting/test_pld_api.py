@@ -28,8 +28,8 @@ from fastdp.accounting import (
     calibrate_count,
     readings,
 )
+from fastdp.accounting._atoms.law import Reading
 from fastdp.accounting._pld.contour import Contour, LogDelta
-from fastdp.accounting._pld.grid_profile import GridProfile
 from fastdp.accounting._pld.inverse import inverse_above, inverse_below
 from fastdp.accounting.pld import GridLosses
 from fastdp.exceptions import (
@@ -483,8 +483,8 @@ def test_the_examples_of_the_page_run():
 
 CHECKED = [
     (GaussianEvent(sensitivity=1, sigma=1), 1, "closed form, checked by contour"),
-    (sampled(0.1, 2), 30, "contour, checked by grid"),
-    (sampled(0.1, 2), 30_000, "contour, checked by another contour"),
+    (sampled(0.1, 2), 30, "contour, checked by atoms"),
+    (sampled(0.1, 2), 30_000, "contour, checked by atoms"),
 ]
 
 
@@ -503,13 +503,10 @@ def test_a_check_names_both_methods_and_proves_no_less(event, count, certificate
 
 
 def test_a_planted_error_of_either_method_is_found(monkeypatch):
-    grid, contour = GridProfile.log_deltas, Contour.log_deltas
+    atoms, contour = Reading.at, Contour.log_deltas
 
     def moved(self, epsilons):
-        return [
-            type(b)(b.lower + 0.01, b.estimate + 0.01, b.upper + 0.01, b.method)
-            for b in grid(self, epsilons)
-        ]
+        return atoms(self, epsilons) * 1.01
 
     def shifted(self, epsilons):
         return [
@@ -517,12 +514,15 @@ def test_a_planted_error_of_either_method_is_found(monkeypatch):
             for f in contour(self, epsilons)
         ]
 
-    for owner, wrong in ((GridProfile, moved), (Contour, shifted)):
+    for owner, name, wrong in (
+        (Reading, "at", moved),
+        (Contour, "log_deltas", shifted),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(owner, "log_deltas", wrong)
+            patch.setattr(owner, name, wrong)
             with pytest.raises(CertificateError, match="contradict each other"):
                 composed(sampled(0.1, 2), 30).epsilon_bounds(1e-6, check=True)
-    monkeypatch.setattr(GridProfile, "log_deltas", moved)
+    monkeypatch.setattr(Reading, "at", moved)
     with pytest.raises(CertificateError, match="contradict each other"):
         composed(sampled(0.1, 2), 30).delta_bounds(1, check=True)
 

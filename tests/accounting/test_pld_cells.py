@@ -1,4 +1,4 @@
-"""Laws on a grid against sums over all losses, at random; and what merging asks for."""
+"""Atoms against sums over all losses, at random; and what merging asks for."""
 
 import math
 import random
@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastdp.accounting._pld import grid_steps, repeated_atoms
+from fastdp.accounting._atoms.bounds import log_delta_bounds
+from fastdp.accounting._atoms.law import Law
+from fastdp.accounting._atoms.plan import gathered
 from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.finite import finite_profile
-from fastdp.accounting._pld.grid import GridLaw, cells_of, worse_law
 from fastdp.accounting._pld.interval_loss import scattered
-from fastdp.accounting._pld.merged_cells import merged_law
 
 
 def pair(source, size):
@@ -39,49 +39,37 @@ def configuration(source):
     return loss, count, max(0.0, epsilon)
 
 
-def holds(seed, number, monkeypatch):
-    """Hold brackets from grids to exact sums; return how many were narrow."""
-    monkeypatch.setattr(repeated_atoms, "MOST_SUMS", 300)
+def holds(seed, number):
+    """Hold brackets from atoms to exact sums; return how many were narrow."""
     source, narrow = random.Random(seed), 0
     for _ in range(number):
         loss, count, epsilon = configuration(source)
-        with monkeypatch.context() as patch:
-            patch.setattr(repeated_atoms, "MOST_SUMS", 1 << 19)
-            exact = finite_profile(((loss, count),))
-        truth = exact.log_delta(epsilon)
+        truth = finite_profile(((loss, count),)).log_delta(epsilon)
         if truth.upper == -math.inf:
             continue
-        theta = source.choice([0.3, 1, 4]) / (0.05 + epsilon)
-        ours = grid_steps.grid_profile(((loss, count),), theta, epsilon)
-        found = ours.log_delta(epsilon)
+        found = log_delta_bounds(((loss, count),), np.array([epsilon]))[0]
         assert found.upper >= truth.lower, (loss, count, epsilon)
         assert found.lower <= truth.upper, (loss, count, epsilon)
-        narrow += found.upper - found.lower < 0.05
+        narrow += found.upper - found.lower < 1e-3
     return narrow
 
 
-def test_grids_contain_the_sums(monkeypatch):
-    assert holds(1, 30, monkeypatch) >= 10
+def test_atoms_contain_the_sums():
+    assert holds(1, 30) >= 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 42))
-def test_grids_contain_the_sums_anywhere(seed, monkeypatch):
-    holds(seed, 100, monkeypatch)
+def test_atoms_contain_the_sums_anywhere(seed):
+    assert holds(seed, 100) >= 60
 
 
 def delta(law, count, epsilon):
-    """delta of a few steps on a grid, by convolution."""
-    if not isinstance(law, GridLaw):
-        values, masses = law
-    else:
-        values, masses = law.losses, law.mass
-    kept = masses > 0
-    values, masses = values[kept], masses[kept]
-    sums, weights = values, masses
+    """delta of a few steps, by all sums."""
+    sums, weights = law.loss, law.mass
     for _ in range(count - 1):
-        sums = np.add.outer(sums, values).ravel()
-        weights = np.multiply.outer(weights, masses).ravel()
+        sums = np.add.outer(sums, law.loss).ravel()
+        weights = np.multiply.outer(weights, law.mass).ravel()
     return float(weights @ -np.expm1(np.minimum(epsilon - sums, 0.0)))
 
 
@@ -92,28 +80,18 @@ def test_merged_cells_are_smaller_in_convex_order(seed):
     losses = np.sort(source.normal(0, source.choice([0.003, 0.05, 1]), size))
     masses = source.exponential(1, size) ** 3
     masses /= masses.sum()
-    step = 0.01
-    cells = cells_of(step, losses, masses)
-    for theta in (0.1, 3.0):
-        better, worse = merged_law(cells, theta), worse_law(cells)
+    law = Law(losses, masses)
+    for cells in (3, 20):
+        edges = np.sort(source.uniform(losses[0], losses[-1], cells - 1))
+        edges = np.concatenate([losses[:1], edges, losses[-1:]])
+        better, worse = gathered(law, edges, False), gathered(law, edges, True)
+        assert abs(better.mass.sum() - 1) < 1e-14
+        assert abs(worse.mass.sum() - 1) < 1e-14
         for epsilon in np.linspace(-0.5, 1.5, 201):
-            truth = delta((losses, masses), 1, epsilon)
+            truth = delta(law, 1, epsilon)
             assert delta(better, 1, epsilon) <= truth + 1e-15
             assert delta(worse, 1, epsilon) >= truth - 1e-15
         if size < 15:
-            truth = delta((losses, masses), 3, 0.05)
-            assert delta(better, 3, 0.05) <= truth <= delta(worse, 3, 0.05)
-
-
-def test_merging_wins_where_cells_are_full():
-    """The moment that is left is nearer to the truth than by rounding down."""
-    losses = np.linspace(-1, 1, 4001)
-    masses = np.exp(losses / 2 - 4 * losses**2)
-    masses /= masses.sum()
-    cells = cells_of(1e-3, losses, masses)
-    rounded = float(
-        cells.mass @ np.exp(1e-3 * (cells.first + np.arange(cells.mass.size)))
-    )
-    merged = merged_law(cells, 1.0)
-    truth = float(masses @ np.exp(losses))
-    assert truth - float(merged.mass @ np.exp(merged.losses)) < (truth - rounded) / 50
+            truth = delta(law, 3, 0.05)
+            assert delta(better, 3, 0.05) <= truth + 1e-15
+            assert delta(worse, 3, 0.05) >= truth - 1e-15

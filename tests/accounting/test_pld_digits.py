@@ -1,4 +1,4 @@
-"""Arithmetic in many digits, laws without far tails, certificates."""
+"""Arithmetic in many digits, and certificates."""
 
 import math
 import pickle
@@ -10,7 +10,6 @@ import pytest
 
 from fastdp.accounting import GaussianEvent, PLDAccountant, PoissonSampledEvent
 from fastdp.accounting._pld import fixed_point
-from fastdp.accounting._pld.cut_sample import CutSampledLoss, _nested
 from fastdp.accounting._pld.fixed_point import integers
 
 BITS = 200
@@ -74,50 +73,6 @@ def test_powers():
     assert max(units(found, [v**1000 for v in exact])) <= 4000
     rows = fixed_point.powers(pair, 9, BITS)
     assert max(units((rows[0][8], rows[1][8]), [v**8 for v in exact])) <= 16
-
-
-# ---- laws without far tails ----------------------------------------------------
-
-
-CUT = CutSampledLoss(0.01, 0.8, True, None, 5.0, 0.1)
-
-
-def moment(t):
-    """Return M(t) of the cut law, also at complex t, by a fine sum in doubles."""
-    x = np.linspace(-9, 6, 400_001)
-    s = CUT.noise
-    ratio = np.log1p(CUT.probability * np.expm1((2 * x - 1) / (2 * s * s)))
-    cut = np.exp((x - CUT.place) / CUT.breadth)
-    terms = np.exp((1 + t) * ratio - cut - x * x / (2 * s * s))
-    return terms.sum() * (15 / 400_000) / (s * math.sqrt(2 * math.pi))
-
-
-@pytest.mark.parametrize("t", [0.5, 3.0, 20.0])
-def test_moments_of_a_cut_law(t):
-    value, error = CUT.cumulants(np.array([t]))
-    assert abs(value[0] - math.log(moment(t))) <= error[0] + 1e-12
-    assert error[0] <= 1e-9
-
-
-@pytest.mark.parametrize("count", [1000, 10])
-def test_envelopes_of_a_cut_law(count):
-    theta = 3.0
-    law, whole = CUT.tilted(theta, count), moment(theta)
-    y = np.array([0.5, 2, 8, 30, 100])
-    bound = law.envelope(y)
-    assert (np.diff(bound) <= 0).all()
-    assert bound[-1] < 0.9
-    for height, most in zip(y.tolist(), bound.tolist(), strict=True):
-        assert abs(moment(complex(theta, height)) / whole) <= most
-
-
-def test_boxes_add_up_to_the_function():
-    edges = np.array([0.0, 1, 3, 4, 6, 7])
-    height = np.array([1.0, 4, 2, 5, 3])
-    weight, half = _nested(edges, height)
-    assert weight.sum() == pytest.approx(height @ np.diff(edges))
-    assert (half > 0).all()
-    assert half.max() == 3.5
 
 
 # ---- certificates ----------------------------------------------------------------

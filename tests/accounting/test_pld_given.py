@@ -36,9 +36,9 @@ from fastdp.accounting import (
     event_delta,
     privacy_loss_from_pmf,
 )
+from fastdp.accounting._atoms.bounds import log_delta_bounds
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
 from fastdp.accounting._pld.discrete_gaussian_profile import DiscreteGaussianProfile
-from fastdp.accounting._pld.grid_steps import grid_profile
 from fastdp.accounting._pld.interval_loss import IntervalLoss, View
 from fastdp.accounting._pld.memory import CAP
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
@@ -284,13 +284,13 @@ def test_the_closed_form_of_discrete_gaussian_noise(shift, sigma, count):
     for deviations in (0, 1, 4):
         mu = shift * math.sqrt(count) / sigma
         epsilon = mu * mu / 2 + deviations * mu
-        theta = (deviations + 1) / mu
-        grid = grid_profile(((loss, count),), theta, epsilon).log_delta(epsilon)
+        sums = log_delta_bounds(((loss, count),), np.array([epsilon]))[0]
         form = closed.log_delta(epsilon)
-        assert form.lower <= grid.upper
-        assert grid.lower <= form.upper
+        assert sums.method == "sum"
+        assert form.lower <= sums.upper
+        assert sums.lower <= form.upper
         assert form.upper - form.lower < 1e-10
-        assert grid.upper - grid.lower < 1e-7
+        assert sums.upper - sums.lower < 1e-9
 
 
 def test_wide_discrete_noise_is_summed_or_continuous():
@@ -358,7 +358,7 @@ def interval_cumulant(loss, t):
 
 
 @pytest.mark.parametrize("count", [150])
-def test_the_contour_of_sampled_laplace_noise_agrees_with_its_grid(count):
+def test_the_contour_of_sampled_laplace_noise_agrees_with_its_atoms(count):
     for view in (View.REMOVAL, View.ADDITION, View.SUBSET):
         loss = IntervalLoss(Fraction(1), True, Fraction(1, 5), view)
         from fastdp.accounting._pld.composition import Composition
@@ -367,12 +367,12 @@ def test_the_contour_of_sampled_laplace_noise_agrees_with_its_grid(count):
         direction = Direction(Composition().plus(loss, count))
         epsilon = 0.08 * math.sqrt(count) * 3
         contour = direction.log_delta(epsilon)
-        grid = grid_profile(((loss, count),), 5 / epsilon, epsilon).log_delta(epsilon)
+        atoms = log_delta_bounds(((loss, count),), np.array([epsilon]))[0]
         assert contour.method == "contour"
-        assert contour.lower <= grid.upper
-        assert grid.lower <= contour.upper
+        assert contour.lower <= atoms.upper
+        assert atoms.lower <= contour.upper
         assert contour.upper - contour.lower < 1e-8
-        assert grid.upper - grid.lower < 0.05
+        assert atoms.upper - atoms.lower < 0.01
 
 
 # ---- what is inside of what ----------------------------------------------------------

@@ -15,8 +15,7 @@ from fastdp.accounting import (
     PLDAccountant,
     PureDPEvent,
 )
-from fastdp.accounting._pld.grid import GridComposition, GridLaw
-from fastdp.accounting._pld.grid_profile import MOST_TERMS
+from fastdp.accounting._atoms.lattice import Lattice
 
 mp.mp.dps = 60
 
@@ -106,7 +105,7 @@ def test_what_is_lost_is_added():
     assert bounds.upper - bounds.lower < 1e-8 * bounds.upper
 
 
-def test_too_many_terms_go_to_a_grid_of_their_own():
+def test_too_many_terms_go_to_cells():
     accountant = PLDAccountant().compose(LaplaceEvent(sensitivity=1, scale=3), 5)
     for epsilon in ("0.31", "0.0471", "0.00911"):
         accountant.compose(PureDPEvent(Fraction(epsilon)), 1000)
@@ -134,10 +133,77 @@ def test_no_lattice_is_left_out_where_there_are_too_many_terms(number_of_units):
         assert abs(bounds.upper / other - 1) < 1e-3
 
 
-def test_what_the_sum_leaves_out_is_charged():
-    law = GridLaw(0.3, -1, np.array([0.42, 0.0, 0.58]))
-    part = GridComposition([(law, 4000)], 0.5)
-    losses, masses, error = part.points()
-    assert losses.size < min(part.size, MOST_TERMS)
-    assert 1e-14 <= error < 1e-8
-    assert abs(masses.sum() - 1) <= error
+# ---- one lattice ---------------------------------------------------------------------
+
+LAWS = [[0.3, 0.7], [0.2, 0.0, 0.0, 0.8], [0.25, 0.35, 0.4], [0.1, 0.0, 0.6, 0.0, 0.3]]
+
+
+def powers(masses, count):
+    """Return the masses of a sum, in rationals."""
+    result = [Fraction(1)]
+    for _ in range(count):
+        parts = [[Fraction(0)] * len(result) for _ in masses]
+        result = [
+            sum(
+                (
+                    Fraction(mass) * result[i - j]
+                    for j, mass in enumerate(masses)
+                    if 0 <= i - j < len(result)
+                ),
+                Fraction(0),
+            )
+            for i in range(len(result) + len(parts) - 1)
+        ]
+    return result
+
+
+@pytest.mark.parametrize("masses", LAWS)
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_powers_are_the_exact_ones_within_their_error(masses, count):
+    masses = [Fraction(mass) for mass in masses]
+    masses = [mass / sum(masses) for mass in masses]
+    law = Lattice(Fraction(1, 3), -1, np.array(masses, dtype=float), error=1e-15)
+    exact = powers(masses, count)
+    for upper in (True, False):
+        found = law.times(count, upper, -200.0)
+        assert found.first == -count
+        assert found.mass.size == len(exact)
+        for mass, truth in zip(found.mass.tolist(), exact, strict=True):
+            most, least = Fraction(mass), Fraction(mass)
+            most *= 1 + Fraction(found.error)
+            least *= 1 - Fraction(found.error)
+            if upper:
+                assert most >= truth * (1 - Fraction(1, 10**15))
+            else:
+                assert least <= truth * (1 + Fraction(1, 10**15))
+            assert abs(mass - truth) <= 1e-12 * truth
+
+
+@pytest.mark.parametrize("masses", LAWS)
+@pytest.mark.parametrize("log_tail", [-5.0, -20.0])
+def test_what_is_cut_off_is_lost_or_left_out(masses, log_tail):
+    masses = [Fraction(mass) for mass in masses]
+    masses = [mass / sum(masses) for mass in masses]
+    law = Lattice(Fraction(1, 3), 0, np.array(masses, dtype=float), error=1e-15)
+    exact = powers(masses, 60)
+    for upper in (True, False):
+        found = law.times(60, upper, log_tail)
+        assert found.mass.size < len(exact)
+        for at in range(0, len(exact), 5):
+            # tail masses: of an upper law never below the truth, of a lower never above
+            truth = float(sum(exact[at:]))
+            tail = float(found.mass[max(0, at - found.first) :].sum())
+            if upper:
+                assert (tail + found.lost) * (1 + 1e-12) >= truth
+            else:
+                assert tail * (1 - 1e-12) <= truth
+            assert abs(tail - truth) <= 200 * np.exp(log_tail) + 1e-12
+
+
+def test_a_million_steps_of_two_losses_are_binomial():
+    e = Fraction(1, 1000)
+    bounds = PLDAccountant().compose(PureDPEvent(e), 10**6).epsilon_bounds(1e-9)
+    optimal = ApproximateAccountant().compose(PureDPEvent(e), 10**6).epsilon(1e-9)
+    assert bounds.lower <= optimal * (1 + 1e-12)
+    assert abs(bounds.upper / optimal - 1) < 1e-8
+    assert bounds.upper - bounds.lower < 1e-8 * bounds.upper

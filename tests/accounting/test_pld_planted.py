@@ -1,7 +1,6 @@
-"""Planted errors in the integral in more digits and in grids: the truth shows each."""
+"""Planted errors in the integral in more digits and in atoms: the truth shows each."""
 
 import json
-import math
 from pathlib import Path
 
 import mpmath as mp
@@ -9,11 +8,9 @@ import numpy as np
 import pytest
 
 from fastdp.accounting import GaussianEvent, PLDAccountant, PoissonSampledEvent
-from fastdp.accounting._pld import grid_steps, precise
-from fastdp.accounting._pld.contour import Chernoff
-from fastdp.accounting._pld.cut_sample import CutSampledLoss, cut_composition
-from fastdp.accounting._pld.direction import Direction
-from fastdp.accounting._pld.grid import GridLaw
+from fastdp.accounting._atoms import plan, sampled
+from fastdp.accounting._atoms.bounds import log_delta_bounds
+from fastdp.accounting._pld import precise
 from fastdp.accounting._pld.precise import PreciseContour
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "pld.json").read_text())
@@ -46,18 +43,12 @@ def holds(case, found):
     return mp.mpf(found.lower) <= truth <= mp.mpf(found.upper)
 
 
-def contour_of(case, log_lost=None):
-    """Return the integral in more digits, perhaps without far tails."""
+def in_digits(case):
     direction, level = removal(case), float(case["ln_delta"])
-    composition, chernoff = direction.composition, direction._chernoff
-    if log_lost is not None:
-        composition = cut_composition(composition.steps, level + log_lost, 1.0)
-        chernoff = Chernoff(composition)
-    return PreciseContour(composition, chernoff, case["epsilon"], level)
-
-
-def in_digits(case, log_lost=None):
-    return contour_of(case, log_lost).log_deltas(np.array([case["epsilon"]]))[0]
+    contour = PreciseContour(
+        direction.composition, direction._chernoff, case["epsilon"], level
+    )
+    return contour.log_deltas(np.array([case["epsilon"]]))[0]
 
 
 def test_without_an_error_the_truth_is_held():
@@ -111,73 +102,37 @@ def test_too_few_digits_are_seen(monkeypatch):
     assert not holds(case_of(RARE), in_digits(case_of(RARE)))
 
 
-def test_tails_that_matter_are_seen(monkeypatch):
-    """Cut off so near that a part of delta is missing, which is added, or is not."""
-    case = case_of(MANY)
-    contour, at = contour_of(case, log_lost=-2.0), np.array([case["epsilon"]])
-    held = contour.log_deltas(at)[0]
-    assert held.lower <= float(case["ln_delta"]) <= held.upper
-    monkeypatch.setattr(contour, "_with_lost", lambda log_delta: log_delta)
-    assert contour.log_deltas(at)[0].upper < float(case["ln_delta"])
+# ---- atoms -------------------------------------------------------------------------
 
 
-# ---- grids -------------------------------------------------------------------------
+def in_atoms(case):
+    steps = removal(case).composition.steps
+    return log_delta_bounds(steps, np.array([case["epsilon"]]))[0]
 
 
-@pytest.fixture(autouse=True)
-def coarse(monkeypatch):
-    """Grids of fewer points, which take less time."""
-    monkeypatch.setattr(grid_steps, "_MOST_DENSE", 1 << 17)
-    grid_steps._laws.cache_clear()
-    yield
-    grid_steps._laws.cache_clear()
+def test_without_an_error_atoms_hold_the_truth():
+    assert holds(case_of(FEW), in_atoms(case_of(FEW)))
 
 
-def on_a_grid(case):
-    direction = removal(case)
-    return direction._grid(case["epsilon"]).log_delta(case["epsilon"])
+@pytest.mark.parametrize("upper", [True, False])
+def test_masses_that_are_off_are_seen(monkeypatch, upper):
+    law_of_cells = sampled.law_of_cells
+
+    def off(edges, p, d, side, slack):
+        loss, mass = law_of_cells(edges, p, d, side, slack)
+        factor = 1 - 1e-4 if upper else 1 + 1e-4
+        return loss, mass * (factor if side is upper else 1.0)
+
+    monkeypatch.setattr(sampled, "law_of_cells", off)
+    assert not holds(case_of(FEW), in_atoms(case_of(FEW)))
 
 
-def test_without_an_error_a_grid_holds_the_truth():
-    assert holds(case_of(FEW), on_a_grid(case_of(FEW)))
-
-
-@pytest.mark.parametrize("which", ["worse_law", "merged_ends"])
-def test_masses_that_are_off_are_seen(monkeypatch, which):
-    law = getattr(grid_steps, which)
-    factor = 1 - 1e-4 if which == "worse_law" else 1 + 1e-4
-
-    def off(*of):
-        found = law(*of)
-        mass = found.mass * factor
-        return GridLaw(found.step, found.first, mass, found.lost, found.blur)
-
-    monkeypatch.setattr(grid_steps, which, off)
-    assert not holds(case_of(FEW), on_a_grid(case_of(FEW)))
-
-
-def test_mass_beyond_the_cells_counts():
+def test_mass_beyond_the_cells_counts(monkeypatch):
     """What is lost by leaving out far tails is added to the upper bound."""
-    case = case_of(FEW)
-    direction, level = removal(case), float(case["ln_delta"])
-    near = grid_steps.grid_profile(
-        direction.composition.steps, 4.0, case["epsilon"], level - 3
-    ).log_delta(case["epsilon"])
+    monkeypatch.setattr(plan, "_BEYOND", -5.0)
+    case, level = case_of(FEW), float(case_of(FEW)["ln_delta"])
+    near = in_atoms(case)
     assert near.lower <= level <= near.upper
     assert near.upper - near.lower > 1e-3
-
-
-def test_a_cut_law_loses_less_than_it_says():
-    steps = removal(case_of(MANY)).composition.steps
-    cut, _ = cut_composition(steps, -20.0, 1.0).steps[0]
-    assert isinstance(cut, CutSampledLoss)
-    q, s = mp.mpf(cut.probability), mp.mpf(cut.noise)
-
-    def missing(x):
-        ratio = 1 - q + q * mp.exp((2 * x - 1) / (2 * s * s))
-        kept = mp.exp(-mp.exp((x - cut.place) / cut.breadth))
-        return mp.npdf(x, 0, s) * ratio * (1 - kept)
-
-    lost = mp.quad(missing, mp.linspace(-8, 20, 29))
-    assert mp.log(lost) <= cut.log_lost <= -20 - math.log(1000)
-    assert Direction(cut_composition(steps, -20.0, 1.0)).composition.steps[0][1] == 1000
+    monkeypatch.setattr(sampled, "_beyond", lambda deviations: 0.0)
+    assert in_atoms(case).upper < level

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from fastdp.accounting._atoms.lattice import Steps, gathered_lattices
 from fastdp.accounting._atoms.law import Floats, Law, Reading
-from fastdp.accounting._atoms.plan import Leaf, Plan
+from fastdp.accounting._atoms.plan import UNKNOWN, Plan, tail_of
 from fastdp.accounting._bounds import Bracket
 
 #: Relative width to which the place of a bound is looked for.
-_NARROW = 1e-11
+_NARROW = 1e-14
 #: Relative distance from the plan beyond which it is made anew.
 _AWAY = 1e-3
 #: Share of an epsilon below which another direction is only shown to be smaller.
 _LESS = 0.95
 #: Largest epsilon that is looked at.
 _FARTHEST = 1e8
-
-Steps = Sequence[tuple[Leaf, int]]
 
 
 class Wanted(NamedTuple):
@@ -53,18 +52,37 @@ def _one(laws: list[Law], upper: bool) -> Callable[[float], float]:
     return lambda epsilon: float(reading(np.array([epsilon]))[0])
 
 
+def _planned(
+    steps: Steps,
+    log_delta: float | None,
+    epsilon: float | None = None,
+    effort: float = 1.0,
+) -> Plan:
+    log_steps = math.log(sum(n for _, n in steps))
+    level = UNKNOWN if log_delta is None else log_delta
+    parts = gathered_lattices(steps, tail_of(level, log_steps))
+    leaves, counts = [leaf for leaf, _ in parts], [n for _, n in parts]
+    return Plan(leaves, counts, log_delta, epsilon, effort, log_steps)
+
+
+def _method(laws: list[Law]) -> str:
+    return "sum" if all(law.listed for law in laws) else "atoms"
+
+
 def epsilon_bounds(
     steps: Steps,
     log_delta: tuple[float, float],
     enough: float = 0.0,
     effort: float = 1.0,
     wanted: Wanted = BOTH,
+    sooner: Callable[[float], Bracket | None] | None = None,
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
     `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
     epsilon is found not to be above `enough`, nothing more is. Where one side alone
-    is `wanted`, the other is not bounded.
+    is `wanted`, the other is not bounded. When about epsilon is known, `sooner` is
+    asked for a bracket that will do.
 
     Raises
     ------
@@ -72,50 +90,67 @@ def epsilon_bounds(
         A step has no law in cells, or needs too many.
     """
     target, over = log_delta
-    leaves, counts = [leaf for leaf, _ in steps], [n for _, n in steps]
-    plan = Plan(leaves, counts, target, effort=effort)
+    plan = _planned(steps, target, effort=effort)
     less = plan.epsilon < _LESS * enough
     if less and _one(plan.laws(True, True), True)(enough) <= target:
         return Bracket(0.0, plan.epsilon, enough, "atoms")
-    lower = 0.0
+    if sooner is not None and (known := sooner(plan.epsilon)) is not None:
+        return known
+    lower, method = 0.0, "atoms"
     if wanted.lower:
-        lower = _last_above(_one(plan.laws(False), False), over, plan.epsilon)
+        laws = plan.laws(False)
+        lower, method = _last_above(laws, over, plan.epsilon), _method(laws)
     if not wanted.upper:
-        return Bracket(lower, max(lower, plan.epsilon), math.inf, "atoms")
+        return Bracket(lower, max(lower, plan.epsilon), math.inf, method)
     if wanted.lower and abs(lower - plan.epsilon) > _AWAY * lower:
         plan.moved(max(lower, plan.epsilon))
-    upper = _first_below(_one(plan.laws(True), True), target, max(lower, plan.epsilon))
+    laws = plan.laws(True)
+    upper, method = _first_below(laws, target, max(lower, plan.epsilon)), _method(laws)
     if not math.isfinite(upper):
-        return Bracket(lower, max(lower, plan.epsilon), math.inf, "atoms")
+        return Bracket(lower, max(lower, plan.epsilon), math.inf, method)
     upper = max(lower, upper)
-    return Bracket(lower, (lower + upper) / 2, upper, "atoms")
+    return Bracket(lower, (lower + upper) / 2, upper, method)
 
 
 def log_delta_bounds(
     steps: Steps, epsilons: Floats, effort: float = 1.0
 ) -> list[Bracket]:
     """Bound ln delta at ascending epsilons, with cells planned for the middle one."""
-    leaves, counts = [leaf for leaf, _ in steps], [n for _, n in steps]
     middle = float(epsilons[epsilons.size // 2])
-    plan = Plan(leaves, counts, None, middle, effort)
-    low = _log_deltas(plan.laws(False), False)(epsilons)
-    high = _log_deltas(plan.laws(True), True)(epsilons)
-    return [
-        Bracket(a, (a + b) / 2 if a > -math.inf else b, max(a, b), "atoms")
-        for a, b in zip(low.tolist(), high.tolist(), strict=True)
-    ]
+    return log_delta_reading(steps, middle, effort)(epsilons)
 
 
-def _last_above(value: Callable[[float], float], level: float, guess: float) -> float:
-    """Return an epsilon where the value was found to be at least `level`, or 0."""
+def log_delta_reading(
+    steps: Steps, epsilon: float, effort: float = 1.0
+) -> Callable[[Floats], list[Bracket]]:
+    """Return what bounds ln delta, with cells planned for one epsilon."""
+    plan = _planned(steps, None, epsilon, effort)
+    laws = plan.laws(False)
+    method = _method(laws)
+    low, high = _log_deltas(laws, False), _log_deltas(plan.laws(True), True)
+
+    def at(epsilons: Floats) -> list[Bracket]:
+        pairs = zip(low(epsilons).tolist(), high(epsilons).tolist(), strict=True)
+        return [
+            Bracket(a, (a + b) / 2 if a > -math.inf else b, max(a, b), method)
+            for a, b in pairs
+        ]
+
+    return at
+
+
+def _last_above(laws: list[Law], level: float, guess: float) -> float:
+    """Return an epsilon where ln delta was found to be at least `level`, or 0."""
+    value = _one(laws, False)
     if value(0.0) < level:
         return 0.0
     low, high = _around(value, guess, lambda found: found >= level)
     return _halved(value, low, high, level, lambda found: found >= level)[0]
 
 
-def _first_below(value: Callable[[float], float], level: float, guess: float) -> float:
-    """Return an epsilon where the value is at most `level`, or infinity."""
+def _first_below(laws: list[Law], level: float, guess: float) -> float:
+    """Return an epsilon where ln delta is at most `level`, or infinity."""
+    value = _one(laws, True)
     if value(0.0) <= level:
         return 0.0
     low, high = _around(value, guess, lambda found: found > level)

@@ -27,6 +27,8 @@ from fastdp.accounting._atoms.law import (
 
 #: Cells of the coarse runs, and of the fine one, for up to `_SUMS` sums.
 _COARSE, _FINE, _SUMS = 130, 500, 30
+#: Of fewer sums each has up to so many times the cells; cells where none is formed.
+_MOST_ROOM, _ALONE = 3.0, 10_000
 #: Fewest cells of either, however many sums there are.
 _FEWEST_COARSE, _FEWEST = 40, 90
 #: Coarse runs, each of which improves the plan of the next.
@@ -43,6 +45,9 @@ _BY_COST, _BY_RISE, _EVENLY = 0.7, 0.25, 0.05
 _FARTHER = ((1.0, 1.0), (1.015, 0.5), (1.06, 0.25))
 #: The least that is not 0 in a plan.
 _TINY = 1e-300
+
+#: ln of a delta that is not known yet.
+UNKNOWN = -60.0
 
 Cost = Callable[[Floats], Floats]
 
@@ -110,6 +115,8 @@ class Plan:
         Where delta is read, if `log_delta` is None.
     effort : float
         Work, in units of the default's: widths fall with it.
+    log_steps : float, optional
+        ln of how many steps there are, where leaves stand for several.
     """
 
     def __init__(
@@ -119,22 +126,27 @@ class Plan:
         log_delta: float | None,
         epsilon: float | None = None,
         effort: float = 1.0,
+        log_steps: float | None = None,
     ) -> None:
         self._leaves = leaves
         self._chain = chain(counts)
-        self._steps = math.log(sum(counts))
+        self._steps = math.log(sum(counts)) if log_steps is None else log_steps
         many = len(self._chain.pairs) + len(leaves)
-        room = math.sqrt(min(1.0, _SUMS / many))
-        self._coarse = max(_FEWEST_COARSE, int(_COARSE * room))
-        self._fine = max(_FEWEST, int(_FINE * room * math.sqrt(effort)))
+        room = math.sqrt(_SUMS / many)
+        self._coarse = max(_FEWEST_COARSE, int(_COARSE * min(room, 1.0)))
+        fine = _FINE * min(room, _MOST_ROOM) if self._chain.pairs else _ALONE
+        self._fine = max(_FEWEST, int(fine * math.sqrt(effort)))
         self._per_leaf = 2 if len(leaves) <= 3 else 1
         self._cost: list[Floats] | None = None
         self._edges: list[Floats] = []
         self._values: list[Law] = []
         self._asked = log_delta, epsilon
-        level = -60.0 if log_delta is None else log_delta
-        for _ in range(_ROUNDS if many <= _SUMS else _ROUNDS_MANY):
-            self.log_tail = level - self._steps - _BEYOND
+        level = UNKNOWN if log_delta is None else log_delta
+        rounds = _ROUNDS if many <= _SUMS else _ROUNDS_MANY
+        if many == 1:
+            rounds = 1 if epsilon is None else 2
+        for _ in range(rounds):
+            self.log_tail = tail_of(level, self._steps)
             roots = self._run(False, self._coarse)
             self.epsilon, level = self._place_of(roots)
             self._backward()
@@ -228,6 +240,11 @@ class Plan:
         assert self._cost is not None
         pairs = zip(self._values, self._cost, strict=True)
         self._edges = [spread(law.loss, law.mass, cost, cells) for law, cost in pairs]
+
+
+def tail_of(log_delta: float, log_steps: float) -> float:
+    """Return ln of the tails of a step that do not count beside delta."""
+    return log_delta - log_steps - _BEYOND
 
 
 def _log(values: Floats) -> Floats:

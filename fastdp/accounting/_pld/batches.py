@@ -25,6 +25,9 @@ from fastdp.accounting._pld.losses import (
 
 _LOWEST = -1e5
 
+#: Boxes of a law that are not put together by size.
+_FEW_BOXES = 256
+
 #: Boxes of more rows than this are taken together, by size: 2^(1/_SIZES) apart.
 _FEW_ROWS, _SIZES = 2, 16
 
@@ -197,18 +200,27 @@ def log_envelope_of(boxes: list[Boxes], y: Floats) -> Floats:
     if sum(count.size for _, _, count in boxes) > _FEW_ROWS:
         weight = np.concatenate([(count[:, None] * w).ravel() for w, _, count in boxes])
         half = np.concatenate([h.ravel() for _, h, _ in boxes])
-        used = weight > 0
-        size = np.floor(_SIZES * np.log2(half[used]) - 1e-6).astype(np.int64)
-        least = int(size.min(initial=0))
-        merged = np.bincount(size - least, weight[used])
-        half = np.exp2((least + np.arange(merged.size)) / _SIZES)
-        return -(one_less_sinc(np.multiply.outer(y, half)) @ merged) * (1 - 1e-9)
+        weight, half = _by_size(weight, half)
+        return -(one_less_sinc(np.multiply.outer(y, half)) @ weight) * (1 - 1e-9)
     result = np.zeros_like(y)
     for weights, halves, counts in boxes:
-        for weight, half, count in zip(weights, halves, counts, strict=True):
+        for row, lengths, count in zip(weights, halves, counts, strict=True):
+            weight, half = _by_size(row, lengths)
             loss = one_less_sinc(np.multiply.outer(y, half)) @ weight * (1 - 1e-9)
             result += count * np.log1p(-np.minimum(loss, 1 - 1e-15))
     return result
+
+
+def _by_size(weight: Floats, half: Floats) -> tuple[Floats, Floats]:
+    """Return boxes with lengths rounded down to one of few; short lists as they are."""
+    if weight.size <= _FEW_BOXES:
+        return weight, half
+    used = weight > 0
+    size = np.floor(_SIZES * np.log2(half[used]) - 1e-6).astype(np.int64)
+    least = int(size.min(initial=0))
+    merged = np.bincount(size - least, weight[used])
+    lengths = np.exp2((least + np.arange(merged.size)) / _SIZES)
+    return merged[merged > 0], lengths[merged > 0]
 
 
 def unit_steps(turn: Floats, width: int, starts: int) -> tuple[Complexes, Complexes]:

@@ -1,8 +1,7 @@
 """A second method beside the first: both brackets hold, so they must meet.
 
-The contour's answer is checked by laws on a grid, the grid's by the contour, a closed
-form's by either. Where the other one is too costly, the same method is used with
-another tilt: any is valid, and its sums have no term in common with the first.
+The contour's answer is checked by atoms, that of atoms by the contour, a closed form's
+by either. Where a contour is too costly, other atoms are made: with other cells.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from fastdp.accounting._atoms.bounds import log_delta_reading
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.contour import Chernoff, Contour, TooCostlyError
-from fastdp.accounting._pld.grid_steps import grid_profile
-from fastdp.accounting._pld.losses import Floats, order
+from fastdp.accounting._pld.losses import Floats
 from fastdp.exceptions import CertificateError
 
 #: Bounds ln delta at ascending epsilons, by one method.
@@ -27,8 +26,8 @@ Reading = Callable[[Floats], list[Bracket]]
 #: How far away other contours are planned, in units of 1/theta.
 _AWAY = (1.0, -1.0, 2.5, -2.5, 5.0)
 
-#: Factors by which the grid's tilt differs from the best.
-_TILTS = (1.0, 1.25)
+#: Work for atoms that are made to check others.
+_OTHER = 0.7
 
 #: By what the second bracket of epsilon is widened from the first, up to where.
 _GROWTH, _WIDEST = 4.0, 1.0
@@ -100,22 +99,22 @@ class Checked:
         self, method: str, epsilon: float, level: float
     ) -> Iterator[tuple[str, Reading]]:
         """Yield methods that read ln delta near epsilon, the most different first."""
-        by_grid = self._grids(epsilon, method == "grid")
         by_contour = self._contours(epsilon, level, method == "contour")
-        order_of = (by_contour, by_grid)
-        if method == "contour":
-            order_of = (by_grid, by_contour)
-        for readings in order_of:
+        by_atoms = self._atoms(epsilon, method == "atoms")
+        order = (
+            (by_atoms, by_contour) if method == "contour" else (by_contour, by_atoms)
+        )
+        for readings in order:
             yield from readings
 
-    def _grids(self, epsilon: float, again: bool) -> Iterator[tuple[str, Reading]]:
-        best = order(Chernoff(self.composition).best_delta(epsilon)[0])
-        theta = max(best, 1e-2 / (1 + epsilon)) * _TILTS[again]
+    def _atoms(self, epsilon: float, again: bool) -> Iterator[tuple[str, Reading]]:
+        steps = self.composition.steps
+        effort = _OTHER if again else 1.0
         try:
-            profile = grid_profile(self.composition.steps, theta, epsilon)
+            reading = log_delta_reading(steps, epsilon, effort)
         except OverflowError:
             return
-        yield "another grid" if again else "grid", profile.log_deltas
+        yield "other atoms" if again else "atoms", reading
 
     def _contours(
         self, epsilon: float, level: float, again: bool

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fastdp.accounting._atoms.lattice import Lattice
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import in_cells, listed_law
 from fastdp.accounting._atoms.plan import Cost
@@ -30,6 +31,10 @@ _REACH = 12.0
 
 #: ln of the least tail of a list.
 _LEAST_TAIL = -700.0
+
+#: Bound of the relative errors of masses, and points of a lattice beyond which it is
+#: not used.
+_MASS_ERROR, _LONGEST = 1e-13, 1 << 14
 
 #: Most integers whose losses are listed.
 _MOST = numbers(128)
@@ -116,9 +121,26 @@ class DiscreteGaussianLoss(Loss):
         atoms = self.atoms(max(log_tail, _LEAST_TAIL))
         lost = float(atoms.lost) * (1 + 4 * U)
         law = listed_law(
-            atoms.losses, atoms.masses, upper, blur=atoms.blur, error=1e-13, lost=lost
+            atoms.losses,
+            atoms.masses,
+            upper,
+            blur=atoms.blur,
+            error=_MASS_ERROR + 2 * lost,
+            lost=lost,
         )
         return in_cells(law, cost, cells, upper)
+
+    def lattice(self, log_tail: float) -> Lattice | None:
+        """Return the list without far tails, on its lattice, if it is not too long."""
+        log_tail = max(log_tail, _LEAST_TAIL)
+        if 2 * self.reach(log_tail) > _LONGEST:
+            return None
+        atoms = self.atoms(log_tail)
+        first = round(float(atoms.losses[0]) / float(self.unit))
+        masses = np.zeros(2 * atoms.masses.size - 1)
+        masses[::2] = atoms.masses
+        lost = float(atoms.lost) * (1 + 4 * U)
+        return Lattice(self.unit, first, masses, lost, _MASS_ERROR + 2 * lost)
 
     def reach(self, log_tail: float) -> float:
         """Return how far noise reaches but for a mass below exp(log_tail)."""

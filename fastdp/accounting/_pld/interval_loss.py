@@ -26,16 +26,11 @@ from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import listed_law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
-from fastdp.accounting._pld.grid import Cells, cells_of
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
-from fastdp.accounting._pld.memory import numbers
 from fastdp.accounting._pld.simple_losses import ScatteredLoss, TiltedAtoms
 
 #: Cells of the inner loss from which the cumulants are bounded.
 _CELLS = 4096
-
-#: Most cells of a grid.
-_MOST = numbers(128)
 
 #: Nodes on each piece of a quadrature, and in all.
 _NODES, _MOST_NODES = 20, 1 << 16
@@ -191,13 +186,6 @@ class IntervalLoss(Loss):
         away = 2 * float(self.epsilon) / _CELLS
         return float(losses[0]) - away, float(losses[-1]) + away
 
-    @property
-    def ends_at(self) -> tuple[float, float]:
-        """Return the losses with a mass of their own, or the density's ends."""
-        e = float(self.epsilon)
-        law = seen(Atoms(np.array([-e, e]), np.ones(2)), self.rate, self.view)
-        return float(law.losses[0]), float(law.losses[-1])
-
     @functools.cached_property
     def atoms_at(self) -> Floats:
         """The losses with a mass of their own."""
@@ -225,37 +213,6 @@ class IntervalLoss(Loss):
         """Return the inner law, each cell merged to one loss or split to its ends."""
         e = float(self.epsilon)
         return self._between(*interval_cells(e, self.ends, edges, split))
-
-    def cells(self, step: float) -> Cells:
-        """Return the law by cells of a grid.
-
-        Raises
-        ------
-        OverflowError
-            There would be too many cells.
-        """
-        low, high = self.span
-        if (high - low) / step > _MOST:
-            raise OverflowError("too many cells")
-        first, last = math.floor(low / step), math.ceil(high / step)
-        points = np.asarray(step * np.arange(first, last + 1), dtype=np.float64)
-        e = float(self.epsilon)
-        inner = np.concatenate([[-e, 0.0, e], self._inner_losses(points)])
-        law = seen(self._inner(np.unique(np.clip(inner, -e, e))), self.rate, self.view)
-        found = cells_of(step, law.losses, law.masses)
-        # Edges of cells are rounded as well as losses.
-        blur = found.blur + law.blur + 64 * U * max(abs(low), abs(high), step)
-        return Cells(step, found.first, found.mass, found.rise, blur=blur)
-
-    def _inner_losses(self, losses: Floats) -> Floats:
-        """Return the inner losses that the sample turns into these."""
-        match self.view:
-            case View.REMOVAL:
-                return _inverse(self.rate, losses)
-            case View.ADDITION:
-                return -_inverse(self.rate, -losses)
-        removed = _inverse(self.rate, np.abs(losses))
-        return np.asarray(np.copysign(removed, losses))
 
 
 class _TiltedInterval(Tilted):
@@ -292,44 +249,3 @@ class _TiltedInterval(Tilted):
             nodes.losses, weights, known, rounding, nodes.blur, _QUADRATURE, self.mean
         )
         return law.centred(step, count)
-
-
-def fitting_step(ends: tuple[float, float], target: float) -> float:
-    """Return a step <= `target` with one end on the grid, the other just above it.
-
-    So that rounding the losses at the ends down moves them hardly. The quotient of the
-    ends is approximated by a fraction, from the side that the lower end needs.
-    """
-    low, high = abs(ends[0]), abs(ends[1])
-    size = max(low, high)
-    most = math.ceil(size / target)
-    # high = n steps and low <= p steps, or low = n steps and high >= p steps.
-    below, above = _neighbours(Fraction(min(low, high) / size), most)
-    parts = (above if high >= low else below).denominator
-    return size / (parts * (most // parts))
-
-
-def _neighbours(value: Fraction, most: int) -> tuple[Fraction, Fraction]:
-    """Return the nearest fractions below and above with denominators up to `most`."""
-    if value.denominator <= most:
-        return value, value
-    p0, q0, p1, q1 = 0, 1, 1, 0
-    n, d = value.numerator, value.denominator
-    while True:
-        a = n // d
-        if q0 + a * q1 > most:
-            break
-        p0, q0, p1, q1 = p1, q1, p0 + a * p1, q0 + a * q1
-        n, d = d, n - a * d
-    k = (most - q0) // q1
-    found = Fraction(p0 + k * p1, q0 + k * q1), Fraction(p1, q1)
-    return min(found), max(found)
-
-
-def _inverse(rate: Fraction, losses: Floats) -> Floats:
-    """Return l with ln(1 - rate + rate e^l) = loss, -infinity where there is none."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        near = np.log1p(np.expm1(np.minimum(losses, 30.0)) / float(rate))
-        far = losses - math.log(rate) + np.log1p(-float(1 - rate) * np.exp(-losses))
-    found = np.where(losses > 30, far, near)
-    return np.asarray(np.where(np.isnan(found), -np.inf, found))

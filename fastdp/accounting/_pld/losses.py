@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from fastdp.accounting._atoms.lattice import Lattice
     from fastdp.accounting._atoms.law import Law
     from fastdp.accounting._atoms.plan import Cost
     from fastdp.accounting._pld.batches import Batch
@@ -124,6 +125,10 @@ class Loss(ABC):
             The loss is not known by cells, or needs too many.
         """
         raise OverflowError("a loss that is not known by cells")
+
+    def lattice(self, log_tail: float) -> Lattice | None:
+        """Return the law on a lattice, but for tails below e^log_tail; None if off."""
+        return None
 
 
 # ---- Gaussian noise ----------------------------------------------------------------

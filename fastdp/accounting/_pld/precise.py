@@ -19,7 +19,6 @@ import numpy as np
 from fastdp.accounting._pld import fixed_point as fixed
 from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.contour import Chernoff, Contour, LogDelta, TooCostlyError
-from fastdp.accounting._pld.cut_sample import ANGLE, CutSampledLoss
 from fastdp.accounting._pld.fixed_point import Integers, Pair
 from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, GaussianLoss, short
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
@@ -75,8 +74,6 @@ class PreciseContour(Contour):
         ]
         if len(self._steps) + len(squares) < len(composition.steps):
             raise TooCostlyError
-        cut = [(loss, n) for loss, n in self._steps if isinstance(loss, CutSampledLoss)]
-        self._lost = sum(n * math.exp(loss.log_lost) for loss, n in cut) * (1 + 1e-9)
         self._square = Fraction(sum(squares))
         self._most_nodes = min(Contour._most_nodes, int(_NODES * most_cost))
         try:
@@ -188,7 +185,7 @@ class PreciseContour(Contour):
                 LogDelta(
                     self._log(low[0] - below, low[1]) - slack,
                     self._log(middle, high[1]),
-                    self._with_lost(self._log(high[0] + tail, high[1]) + slack),
+                    self._log(high[0] + tail, high[1]) + slack,
                 )
             )
         return results
@@ -197,13 +194,6 @@ class PreciseContour(Contour):
         if value <= 0:
             return -math.inf
         return math.log(value) - self._bits * math.log(2) + level
-
-    def _with_lost(self, log_delta: float) -> float:
-        """Add what the cut steps have left out (theorem 16)."""
-        if self._lost == 0 or log_delta > 0:
-            return log_delta
-        with_it = log_delta + math.log1p(self._lost * math.exp(min(-log_delta, 700.0)))
-        return with_it if log_delta > -700 else 0.0
 
     def slope(self, epsilon: float, log_delta: float) -> float:
         """Return an estimate of d ln(delta)/d epsilon."""
@@ -323,17 +313,12 @@ class _Line:
     def _damping(self, b: Floats) -> Floats:
         """Return v(b) of theorem 7: ln of the integral of the modulus on Im x = b."""
         s, a = self._loss.noise, float(self._a)
-        if isinstance(self._loss, CutSampledLoss):
-            each = [self._loss.log_line(np.array([a]), float(x))[0] for x in b]
-            return np.concatenate(each) - self._cumulant
         value = b * b / (2 * s * s)
         return value + a * np.log(np.cos(b / (2 * s * s))) if a < 0 else value
 
     def _placed(self, aim: float) -> _Shape:
         s, a = self._loss.noise, float(self._a)
         most = min(math.pi * s * s / 2, 2 * s * aim**0.5)
-        if isinstance(self._loss, CutSampledLoss):
-            most = min(most, ANGLE * self._loss.breadth / 2)
         b = np.linspace(0.05, 0.98, 32) * most
         outer = self._damping(2 * b)
         i = int(np.argmax(b / (aim + np.maximum(outer, 0.0))))
@@ -343,14 +328,8 @@ class _Line:
         reach = s * math.sqrt(2 * (aim + damping + 20))
         least = min(0.0, a) * float(self._loss.share(np.array(0.0)))
         ends = np.array([least - reach, max(1.0, a) + reach])
-        if isinstance(self._loss, CutSampledLoss):
-            ends[1] = self._loss.place + 14 * self._loss.breadth
-            if math.exp(12.9) < 1 + a * self._loss.breadth / (s * s):
-                raise OverflowError("too large an order")
         x, level = self._levels(ends, h, shift)
         away = np.array([least - x[0], x[1] - max(a, 0.0)])
-        if isinstance(self._loss, CutSampledLoss):
-            away[1] = s * s / self._loss.breadth
         outside = level + np.log1p(s * s / (h * away)) + 1
         if not (outside < -aim).all() or (x[1] - x[0]) / h > 1 << 15:
             raise OverflowError("too many nodes")
@@ -367,8 +346,6 @@ class _Line:
         level = a * loss.log_ratio(x) + loss.log_density(x) + shift**2 / (2 * s * s)
         if a < 0:
             level = level + a * math.log(math.cos(shift / (2 * s * s)))
-        if isinstance(loss, CutSampledLoss):
-            level = level + loss.log_cut(x, shift)
         return x, level + math.log(h) - self._cumulant
 
     def _slip(self) -> float:
@@ -381,18 +358,11 @@ class _Line:
         least = float(np.abs(1 - q + q * turn).min())
         return (32 + 4 * self.size) * (1 + 1 / least)
 
-    def _steepest(self) -> float:
-        """Return the largest |ln g| at the nodes."""
-        if not isinstance(self._loss, CutSampledLoss):
-            return 0.0
-        last = np.array(self._shape.last * self._shape.step)
-        return -float(self._loss.log_cut(last))
-
     def rounding(self, highest: float, count: int) -> float:
         """Return units by which phi may err up to y = highest, the count-th node."""
         slip = self._slip()
         each = (abs(float(self._a)) + highest) * slip + 8 * count + 16
-        each += 8 * self._steepest() + 4 * self.size
+        each += 4 * self.size
         return 4 * (self.size + math.exp(self._shape.damping)) * each
 
     def nodes(self, eta: float, count: int, bits: int) -> tuple[Pair, Fraction]:
@@ -416,10 +386,6 @@ class _Line:
         )
         level = level + fixed.scaled(shift * shift / (2 * square) - unit, bits)
         turn = a.numerator * loss[1] // a.denominator - by(step * shift / square, j)
-        if isinstance(self._loss, CutSampledLoss):
-            place, breadth = Fraction(self._loss.place), Fraction(self._loss.breadth)
-            cut = self._cut(breadth, place, bits)
-            level, turn = level - cut[0], turn - cut[1]
         weight = fixed.exp((level, turn), bits)
         y = Fraction(eta)
         wave = fixed.exp(
@@ -467,19 +433,6 @@ class _Line:
         low = fixed.log(inside, bits)
         high = (1 - signs) // 2
         return low[0] + high * real, low[1] + high * imag
-
-    def _cut(self, breadth: Fraction, place: Fraction, bits: int) -> Pair:
-        """Return -ln g at the nodes, e^v with v = (x + ib - place)/breadth."""
-        shape = self._shape
-        last = (shape.last * Fraction(shape.step) - place) / breadth
-        first = fixed.real_exp(fixed.scaled(last, bits), bits)
-        ratio = fixed.real_exp(
-            -fixed.scaled(Fraction(shape.step) / breadth, bits), bits
-        )
-        size = fixed.falling(first, ratio, self.size, bits)[::-1]
-        angle = fixed.scaled(Fraction(shape.shift) / breadth, bits)
-        turn = fixed.exp((fixed.integers([0]), fixed.integers([angle])), bits)
-        return size * turn[0][0] >> bits, size * turn[1][0] >> bits
 
     def _log_front(self, bits: int) -> Fraction:
         """Return ln(h/(s sqrt(2 pi)))."""

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from fastdp.accounting._atoms.interval import interval_cells, interval_edges
+from fastdp.accounting._atoms.lattice import Lattice
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import in_cells, listed_law
 from fastdp.accounting._atoms.plan import Cost
@@ -34,6 +35,9 @@ from fastdp.accounting._pld.simple_batches import (
 #: Numbers in a table of atoms by nodes that are computed at once, and in all.
 _TABLE, _MOST_TABLE = 1 << 20, 1 << 26
 
+#: Points of a lattice beyond which one is not used.
+_LONGEST = 1 << 15
+
 
 class _Atoms(Loss):
     """A loss of finitely many values."""
@@ -42,6 +46,7 @@ class _Atoms(Loss):
     log_masses: Floats
     blur: float
     mass_error: float
+    unit: Fraction | None
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t), a sum of as many terms."""
@@ -63,6 +68,19 @@ class _Atoms(Loss):
         error = self.mass_error + 4 * U * float(np.abs(self.log_masses).max())
         law = listed_law(self.losses, masses, upper, blur=self.blur, error=error)
         return in_cells(law, cost, cells, upper)
+
+    def lattice(self, log_tail: float) -> Lattice | None:
+        """Return the law on the lattice of its unit, if there is one."""
+        if self.unit is None:
+            return None
+        index = np.rint(self.losses / float(self.unit)).astype(np.int64)
+        if int(index[-1]) - int(index[0]) > _LONGEST:
+            return None
+        masses = np.zeros(int(index[-1] - index[0]) + 1)
+        np.add.at(masses, index - index[0], np.exp(self.log_masses))
+        error = self.mass_error + 4 * U * float(np.abs(self.log_masses).max()) + 4 * U
+        first = int(index[0])
+        return Lattice(self.unit, first, masses, error=error, blur=self.blur)
 
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law, of the same values."""

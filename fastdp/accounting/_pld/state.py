@@ -24,7 +24,6 @@ from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.direction import Direction
 from fastdp.accounting._pld.finite import FiniteProfile, finite_profile
 from fastdp.accounting._pld.losses import Floats, GaussianLoss
-from fastdp.accounting._pld.profile_bounds import profile_bounds
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.steps import Sided, Step
 
@@ -272,7 +271,7 @@ class State:
         result = np.full((2, epsilons.size), -np.inf)
         for side, profile in self._sides(removal):
             if isinstance(profile, Direction) and side.kept == (0.0, 0.0):
-                rows = profile_bounds(profile, epsilons)
+                rows = profile.bounds(epsilons)
             else:
                 found = profile.log_deltas(epsilons)
                 if side.kept != (0.0, 0.0):

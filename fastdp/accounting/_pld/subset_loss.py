@@ -15,9 +15,7 @@ import numpy as np
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._atoms.sampled import sampled_law
-from fastdp.accounting._pld.grid import Cells
 from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
-from fastdp.accounting._pld.sampled_cells import sampled_cells, sampled_range
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: Nodes on each piece of a quadrature, and in all.
@@ -111,29 +109,3 @@ class SubsetGaussianLoss(Loss):
         order = np.argsort(losses, kind="stable")
         error = max(low.error, high.error) + 16 * U
         return Law(losses[order], masses[order], high.lost, error)
-
-    def span(self, log_tail: float, theta: float) -> tuple[float, float]:
-        """Return losses between which all mass is that counts."""
-        low = sampled_range(self._addition, log_tail, theta)[1]
-        high = sampled_range(self._removal, log_tail, theta)[1]
-        return float(low[0]), float(high[1])
-
-    def cells(self, step: float, log_tail: float, theta: float) -> Cells:
-        """Return the law by cells of a grid.
-
-        Raises
-        ------
-        OverflowError
-            There would be too many cells.
-        """
-        high = sampled_cells(self._removal, step, log_tail, theta)
-        low = sampled_cells(self._addition, step, log_tail, theta)
-        first, last = low.first, high.first + high.mass.size
-        mass, rise = np.zeros(last - first), np.zeros(last - first)
-        below, above = slice(0, -first), slice(max(0, -high.first), None)
-        mass[below], rise[below] = low.mass[below], low.rise[below]
-        mass[-first:] += high.mass[above]
-        rise[-first:] += high.rise[above]
-        mass[-first] += self._rest
-        blur = max(low.blur, high.blur)
-        return Cells(step, first, mass, rise, high.high, low.low, blur)

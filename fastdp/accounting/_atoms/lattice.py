@@ -1,0 +1,229 @@
+"""Steps whose losses are multiples of one number: sums without any cells.
+
+Losses of a lattice stay on it, so that a composition has few of them, and its masses
+are sums of products, all positive. Powers of two losses are binomial.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from fastdp.accounting._atoms.law import Floats, Law, U
+from fastdp.accounting._atoms.listed import in_cells
+from fastdp.accounting._atoms.plan import Cost, Leaf
+
+#: Points that a lattice's unit may be cut into, once another unit joins it.
+_FINER = 64
+#: Products of masses that one composition may take, about a fifth of a second; losses
+#: that are kept where at most two laws are added up, and the most of one step.
+_PRODUCTS, _KEPT, _LONGEST = 1 << 28, 40_000, 1 << 15
+#: Most losses of a binomial law, and the relative error of each mass for a step from
+#: the mode, in units.
+_MOST_BINOMIAL, _RATIO = 1 << 18, 16
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Losses unit (first + i) with masses under P, and what is lost beyond them.
+
+    Masses are known but for a relative `error`, losses but for `blur`.
+    """
+
+    unit: Fraction
+    first: int
+    mass: Floats
+    lost: float = 0.0
+    error: float = 0.0
+    blur: float = 0.0
+
+    def cut(self, upper: bool, log_tail: float) -> Lattice:
+        """Return the law without tails of a mass below e^log_tail each.
+
+        In an upper law what is above is lost, what is below goes to the least loss
+        that stays; in a lower law both are left out.
+        """
+        least = math.exp(max(log_tail, -700.0))
+        first = int(np.searchsorted(np.cumsum(self.mass), least))
+        above = int(np.searchsorted(np.cumsum(self.mass[::-1]), least))
+        last = self.mass.size - above
+        if (first == 0 and above == 0) or last - first < 2:
+            return self
+        mass, lost = self.mass[first:last].copy(), self.lost
+        if upper:
+            more = 1 + self.mass.size * U + self.error
+            mass[0] += float(self.mass[:first].sum()) * more
+            lost += float(self.mass[last:].sum()) * more
+        return replace(self, first=self.first + first, mass=mass, lost=lost)
+
+    def plus(self, other: Lattice) -> Lattice:
+        """Return the law of the sum; both have one unit."""
+        if self.mass.size * other.mass.size > _PRODUCTS:
+            raise OverflowError("too many products")
+        terms = min(self.mass.size, other.mass.size)
+        error = (1 + self.error) * (1 + other.error) * (1 + (terms + 4) * U) - 1
+        return Lattice(
+            self.unit,
+            self.first + other.first,
+            np.convolve(self.mass, other.mass),
+            # Products below the least double, too.
+            (self.lost + other.lost) * (1 + 4 * U)
+            + self.mass.size * other.mass.size * 5e-324,
+            error,
+            self.blur + other.blur,
+        )
+
+    def times(self, count: int, upper: bool, log_tail: float) -> Lattice:
+        """Return the law of the sum of so many, without far tails."""
+        places = np.flatnonzero(self.mass)
+        stride = max(1, int(np.gcd.reduce(np.diff(places))))
+        start, stop = int(places[0]), int(places[-1]) + 1
+        own = replace(self, first=0, mass=self.mass[start:stop:stride])
+        if own.mass.size == 2 and count > 1:
+            found = own._binomial(count, upper, log_tail)
+        else:
+            found = own._power(count, upper, log_tail)
+        mass = np.zeros((found.mass.size - 1) * stride + 1)
+        mass[::stride] = found.mass
+        first = count * (self.first + start) + found.first * stride
+        return replace(found, first=first, mass=mass)
+
+    def _power(self, count: int, upper: bool, log_tail: float) -> Lattice:
+        square, result = self, None
+        while True:
+            if count & 1:
+                result = square if result is None else result.plus(square)
+                result = result.cut(upper, log_tail)
+            count >>= 1
+            if not count:
+                assert result is not None
+                return result
+            square = square.plus(square).cut(upper, log_tail)
+
+    def _binomial(self, count: int, upper: bool, log_tail: float) -> Lattice:
+        """Return the law of `count` steps of two losses, by ratios from its mode.
+
+        All finite losses of a step have the mass 1 together.
+        """
+        low_mass, high_mass = self.mass.tolist()
+        if abs(low_mass + high_mass - 1) > 1e-9:
+            return self._power(count, upper, log_tail)
+        odds, share = high_mass / low_mass, high_mass / (low_mass + high_mass)
+        spread = math.sqrt(count * share * (1 - share))
+        # Bernstein's bound of what lies beyond.
+        reach = math.sqrt(-2 * log_tail) * spread - 2 * log_tail / 3 + 4
+        mode = min(count, int((count + 1) * share))
+        low = max(0, math.floor(mode - 1 - reach))
+        high = min(count, math.ceil(mode + 1 + reach))
+        if high - low > _MOST_BINOMIAL:
+            raise OverflowError("too many losses")
+        up = np.arange(mode, high, dtype=np.float64)
+        down = np.arange(mode, low, -1, dtype=np.float64)
+        rising = np.cumprod((count - up) / (up + 1) * odds)
+        falling = np.cumprod(down / ((count - down + 1) * odds))
+        ratio = np.concatenate([falling[::-1], [1.0], rising])
+        away = np.abs(np.arange(low, high + 1) - mode)
+        slip = away * (_RATIO * U + 2 * self.error) + 8 * U
+        total = float(ratio.sum())
+        slip += float(ratio @ slip) / total + (ratio.size + 8) * U
+        mass = ratio / total * (1 + slip if upper else 1 - slip)
+        tail = 2 * math.exp(log_tail)
+        lost = count * self.lost
+        if upper:
+            mass[0] += tail
+            lost += tail if high < count else 0.0
+        else:
+            mass *= 1 - 2 * tail
+        return replace(
+            self, first=low, mass=mass, lost=lost, error=0.0, blur=count * self.blur
+        )
+
+
+class Step(Leaf, Protocol):
+    """A step that may be on a lattice."""
+
+    def lattice(self, log_tail: float) -> Lattice | None:
+        """Return the law on its lattice, but for tails below e^log_tail."""
+
+
+Steps = Sequence[tuple[Step, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeLeaf:
+    """All steps on one lattice, as one."""
+
+    unit: Fraction
+    parts: tuple[tuple[Step, int], ...]
+    alone: bool
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law of the sum, in cells where it is long."""
+        found = self._sum(upper, log_tail)
+        kept = np.flatnonzero(found.mass)
+        losses = float(self.unit) * (found.first + kept)
+        moved = (found.blur + 4 * U * np.abs(losses)) * (1 if upper else -1)
+        lost = found.lost if upper else 0.0
+        law = Law(losses + moved, found.mass[kept], lost, found.error, True)
+        few = self.alone and kept.size <= _KEPT
+        return law if few else in_cells(law, cost, cells, upper)
+
+    @functools.lru_cache(maxsize=8)  # noqa: B019 (leaves live as long as one answer)
+    def _sum(self, upper: bool, log_tail: float) -> Lattice:
+        result: Lattice | None = None
+        for step, count in self.parts:
+            one = step.lattice(log_tail)
+            assert one is not None
+            own = _finer(one, self.unit).times(count, upper, log_tail)
+            result = own if result is None else result.plus(own)
+            result = result.cut(upper, log_tail)
+        assert result is not None
+        return result
+
+
+def _finer(law: Lattice, unit: Fraction) -> Lattice:
+    """Return the law in another unit, of which its own is a multiple."""
+    times = int(law.unit / unit)
+    mass = np.zeros((law.mass.size - 1) * times + 1)
+    mass[::times] = law.mass
+    return replace(law, unit=unit, first=law.first * times, mass=mass)
+
+
+def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
+    """Return the steps with those on one lattice as one, where that is feasible."""
+    units: list[tuple[Fraction, list[tuple[Step, int]]]] = []
+    rest: list[tuple[Leaf, int]] = []
+    for leaf, count in steps:
+        own = leaf.lattice(log_tail)
+        if own is None or own.mass.size > _LONGEST:
+            rest.append((leaf, count))
+            continue
+        for i, (unit, parts) in enumerate(units):
+            both = _common(unit, own.unit)
+            if both * _FINER >= max(unit, own.unit):
+                units[i] = both, [*parts, (leaf, count)]
+                break
+        else:
+            units.append((own.unit, [(leaf, count)]))
+    alone = len(rest) + len(units) <= 2 and all(n == 1 for _, n in rest)
+    result = list(rest)
+    for unit, parts in units:
+        one = LatticeLeaf(unit, tuple(parts), alone)
+        try:
+            one._sum(False, log_tail)
+            result.append((one, 1))
+        except OverflowError:
+            result += parts
+    return result
+
+
+def _common(a: Fraction, b: Fraction) -> Fraction:
+    """Return the largest number of which both are multiples."""
+    scale = math.lcm(a.denominator, b.denominator)
+    return Fraction(math.gcd(int(a * scale), int(b * scale)), scale)
