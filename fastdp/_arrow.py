@@ -37,17 +37,26 @@ _DTYPES: dict[bytes | None, np.dtype[Any] | None] = {
 _BLOCK = 1 << 14
 
 
-def is_column(x: object) -> bool:
-    """Tell whether an object offers a column, or a stream of its chunks."""
-    return hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__")
+def is_column(type_: type) -> bool:
+    """Tell whether objects of a class offer a column, or a stream of its chunks.
+
+    The class is asked: some answer for names that they do not have, and are slow at it.
+    """
+    return hasattr(type_, "__arrow_c_array__") or hasattr(type_, "__arrow_c_stream__")
 
 
 def column(
-    name: str, x: Any, null: float, wide: type[np.generic] | None = None
+    name: str,
+    x: Any,
+    null: float,
+    wide: type[np.generic] | None = None,
+    *,
+    labels: bool = False,
 ) -> _Array:
     """Return a column as a one-dimensional array, nulls as the number `null`.
 
-    Integers that have nulls become `wide` first, if it is given.
+    A column that may have nulls becomes `wide` first, if that holds all its numbers.
+    `labels`: categories are wanted, for messages.
 
     A view if there is one chunk, without a validity bitmap and not of bits.
 
@@ -56,14 +65,14 @@ def column(
     DTypeError
         The column is none of numbers or bits of a fixed width.
     """
-    if hasattr(x, "__arrow_c_array__"):
+    if hasattr(type(x), "__arrow_c_array__"):
         schema, array = x.__arrow_c_array__()
         kind: bytes | None = _core.arrow_format(schema)
         chunks: list[Any] = [array]
     else:
         kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
     if kind not in _DTYPES:
-        raise DTypeError(f"{name} must be {RULE}; {_named(kind, null)}")
+        raise DTypeError(f"{name} must be {RULE}; {_named(kind, labels)}")
     dtype = _DTYPES[kind]
     if len(chunks) == 1:
         return _values(chunks[0], dtype, null, wide)
@@ -76,21 +85,21 @@ def column(
 RULE = "one column of integers, floats or bools"
 
 
-def line_for_table(null: float) -> str:
+def line_for_table(labels: bool) -> str:
     """Return what to write instead of handing over a table: of categories, or not."""
     line = (
         'frames.randomize(frame, {"column": m})'
-        if null < 0
+        if labels
         else 'frames.release(frame, {"column": m}, keys="key", ledger=None)'
     )
     return f"this is a table: select a column, or write fastdp.{line}"
 
 
-def _named(kind: bytes | None, null: float) -> str:
+def _named(kind: bytes | None, labels: bool) -> str:
     if kind is None:
         return "it cannot be read"  # the producer's own message may hold data
     if kind == b"+s":
-        return line_for_table(null)
+        return line_for_table(labels)
     if kind.startswith(b"+"):
         return "this is a column of lists"
     if kind == b"dictionary":
@@ -109,7 +118,7 @@ def _values(
         values = _spread(values, skipped, length).view(np.bool_)
     if validity is None:
         return values
-    if wide is not None and values.dtype.kind in "iub" and values.itemsize < 8:
+    if wide is not None and np.can_cast(values.dtype, wide):
         values = values.astype(wide)
     return _filled(values, _spread(validity, skipped, length), null)
 
@@ -119,12 +128,21 @@ def _spread(packed: _Array, skipped: int, length: int) -> _Array:
     return np.unpackbits(packed, bitorder="little")[skipped : skipped + length]
 
 
+def constant(null: float, dtype: np.dtype[Any]) -> np.generic:
+    """Return the number of a type that is nearest to `null`."""
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        null = int(min(max(null, ends.min), ends.max))
+    result: np.generic = dtype.type(null)
+    return result
+
+
 def _filled(values: _Array, valid: _Array, null: float) -> _Array:
     """Return a copy with `null` where a byte is 0, not 1: the same steps for all."""
-    constant = np.asarray(null).astype(values.dtype)
+    held = np.asarray(constant(null, values.dtype))
     words = np.dtype(f"i{values.dtype.itemsize}")
     result = values.copy()
-    flat, fill = result.view(words), constant.view(words)
+    flat, fill = result.view(words), held.view(words)
     signs = valid.view(np.int8)
     for start in range(0, len(flat), _BLOCK):
         part = flat[start : start + _BLOCK]

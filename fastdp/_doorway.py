@@ -8,6 +8,8 @@ Libraries are only looked up where they are loaded: what is no array of theirs i
 
 from __future__ import annotations
 
+import functools
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -15,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastdp import _arrow
-from fastdp.exceptions import DTypeError
+from fastdp.exceptions import DTypeError, ParameterError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -32,23 +34,50 @@ _WHOLE = {int, *(np.dtype(c).type for c in "bBhHiIlq")}
 _REAL = _WHOLE | {float, np.float64, np.float32}
 _TRUTH = {bool, np.bool_}
 
-
 #: What is seen to be none at once: scalars must not pay for columns.
 _SCALARS = {int, float, bool, str, np.int64, np.float64, np.float32, np.ndarray}
+
+#: Classes that are treated each in its own way, by library.
+_OWN = {
+    "pandas": ("Series", "Index", "DataFrame"),
+    "polars": ("Series", "DataFrame", "LazyFrame"),
+    "pyarrow": ("Array", "ChunkedArray", "Table", "RecordBatch"),
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def _kind_of(type_: type) -> str:
+    """Return what a class is to the doorway: "list", "pandas.Series", "arrow" or "".
+
+    Of a library that is not loaded there is no class: the answer never changes.
+    """
+    if issubclass(type_, (list, tuple)):
+        return "tuple" if issubclass(type_, tuple) else "list"
+    for library, names in _OWN.items():
+        module = sys.modules.get(library)
+        for name in names if module is not None else ():
+            if issubclass(type_, getattr(module, name)):
+                return f"{library}.{name}"
+    return "arrow" if _arrow.is_column(type_) else ""
+
+
+def _kind(x: object) -> str:
+    return _kind_of(type(x))  # type: ignore[arg-type]  # classes are hashable
 
 
 def is_data(x: object) -> bool:
     """Tell whether `x` is a column, not an array and not a scalar."""
-    return type(x) not in _SCALARS and (
-        isinstance(x, (list, tuple))
-        or _arrow.is_column(x)
-        or _of(x, "pandas", "Series", "Index", "DataFrame")
-        or _of(x, "polars", "LazyFrame")
-    )
+    return type(x) not in _SCALARS and _kind(x) != ""
 
 
 def enter(
-    name: str, x: Any, *, real: bool = False, truth: bool = False, null: float = 0
+    name: str,
+    x: Any,
+    *,
+    real: bool | None = False,
+    truth: bool = False,
+    labels: bool = False,
+    null: float = 0,
 ) -> tuple[_Array, Leave]:
     """Return a column as an array, and what gives results the column's kind.
 
@@ -58,37 +87,105 @@ def enter(
         The argument, for messages.
     x : list, tuple, Series, Index or Arrow array
         What `is_data` takes.
-    real, truth : bool
-        Whether floats are wanted, not integers; whether bools are taken as well.
+    real : bool, optional
+        Whether floats are wanted, not integers; None: either, as they are.
+    truth : bool
+        Whether bools are taken as well.
+    labels : bool
+        Categories are wanted, of which a null is -1: outside every domain.
     null : int or float
-        What a null counts as: one constant for all. Below 0 for categories, where it
-        is outside every domain.
+        What a null counts as otherwise: one constant for all, or the nearest number
+        that the column's type holds.
 
     Raises
     ------
     DTypeError
         Elements of another type; more than one dimension.
     """
-    if isinstance(x, (list, tuple)):
-        leave: Leave = _to_tuple if isinstance(x, tuple) else _to_list
-        return _listed(name, x, real, truth), leave
-    if _of(x, "pandas", "Series", "Index"):
-        return _from_pandas(name, x, null), _to_pandas(x)
-    if _of(x, "polars", "LazyFrame"):
+    kind = _kind(x)
+    if kind in ("list", "tuple"):
+        return _listed(name, x, real, truth), (
+            _to_list if kind == "list" else _to_tuple
+        )
+    null = -1 if labels else null
+    if kind in ("pandas.Series", "pandas.Index"):
+        return _from_pandas(name, x, null), _to_pandas(x, kind)
+    if kind == "polars.LazyFrame":
         raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
-    if _of(x, "pandas", "DataFrame"):
-        raise DTypeError(f"{name} must be {_arrow.RULE}; {_arrow.line_for_table(null)}")
-    # Of categories a null is -1, which unsigned integers and bools do not hold.
-    wide = np.int64 if null < 0 and not real else None
-    return _arrow.column(name, x, null, wide), _to_kind(x)
+    if kind == "pandas.DataFrame":
+        way_out = _arrow.line_for_table(labels)
+        raise DTypeError(f"{name} must be {_arrow.RULE}; {way_out}")
+    # Unsigned integers and bools do not hold a negative number.
+    wide = np.int64 if null < 0 else None
+    return _arrow.column(name, x, null, wide, labels=labels), _to_kind(x, kind)
 
 
-def _of(x: object, library: str, *names: str) -> bool:
-    """Tell whether `x` is an instance of a library's classes, without importing it."""
-    module = sys.modules.get(library)
-    if module is None:
-        return False
-    return isinstance(x, tuple(getattr(module, name) for name in names))
+def records(name: str, x: Any) -> _Array:
+    """Return a column of numbers as float64, NaN where there is none.
+
+    Nulls, None and NaN are no numbers. Each entry follows from its own record and the
+    column's type alone: whether another one is null changes none.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    x : ndarray or column, shape (n,)
+        Integers, floats or bools.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        Elements of another type; more than one dimension.
+    """
+    kind = _kind(x)
+    values = x
+    if kind in ("list", "tuple"):
+        values = _listed_records(name, x)
+    elif kind in ("pandas.Series", "pandas.Index"):
+        values = _from_pandas(name, x, math.nan)
+    elif kind in ("polars.Series", "pyarrow.Array", "pyarrow.ChunkedArray", "arrow"):
+        values = _arrow.column(name, x, math.nan, np.float64)
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        raise DTypeError(
+            f"{name} must be a column of numbers: a list, an ndarray, or a pandas, "
+            "polars or pyarrow column"
+        )
+    if values.ndim != 1 or hasattr(values, "mask"):
+        raise ParameterError(f"{name} must have shape (n,), got {values.shape}")
+    return values.astype(np.float64, copy=False)
+
+
+def rows(name: str, x: Any) -> _Array:
+    """Return a table of numbers as float64, shape (n, columns); as `records`.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    x : list of lists, DataFrame, Table, RecordBatch, or a column
+        A column is a table with one.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As `records`; rows of different lengths.
+    """
+    kind = _kind(x)
+    if kind in ("list", "tuple") and {*map(type, x)} & {list, tuple}:
+        parts = [records(name, row) for row in x]
+        if len({*map(len, parts)}) > 1:
+            raise ParameterError(f"{name} must have rows of one length")
+        return np.array(parts)
+    if kind == "pandas.DataFrame":
+        columns = [x.iloc[:, place] for place in range(x.shape[1])]
+    elif kind == "polars.DataFrame":
+        columns = x.get_columns()
+    elif kind in ("pyarrow.Table", "pyarrow.RecordBatch"):
+        columns = x.columns
+    else:
+        return records(name, x)[:, np.newaxis]
+    return np.column_stack([records(name, column) for column in columns])
 
 
 # ---- lists ---------------------------------------------------------------------------
@@ -103,28 +200,47 @@ def _to_tuple(results: _Array) -> tuple[Any, ...]:
     return tuple(results.tolist())
 
 
-def _listed(name: str, x: Any, real: bool, truth: bool) -> _Array:
+def _listed(name: str, x: Any, real: bool | None, truth: bool) -> _Array:
     """Return a list of Python's or numpy's numbers as an array, saturated."""
     items = tuple(x)  # what is checked is what is read
     kinds = set(map(type, items))
     if truth and kinds and kinds <= _TRUTH:
         return np.array(items, np.bool_)
+    if real is None:
+        real = not kinds <= _WHOLE
     if not kinds <= (_REAL if real else _WHOLE):
-        wanted = "numbers" if real else "ints"
-        shown = sorted(kind.__name__ for kind in kinds)
-        raise DTypeError(
-            f"{name} must be a list of {wanted}, one-dimensional; got elements of "
-            f"type {', '.join(shown[:5])}"
-        )
-    if not real:
-        try:
-            return np.array(items, np.int64)
-        except OverflowError:
-            held = [min(max(int(item), _INT64.min), _INT64.max) for item in items]
-            return np.array(held, np.int64)
+        raise _wrong_elements(name, "numbers" if real else "ints", kinds)
+    if real:
+        return _doubles(items, kinds)
+    try:
+        return np.array(items, np.int64)
+    except OverflowError:
+        held = [min(max(int(item), _INT64.min), _INT64.max) for item in items]
+        return np.array(held, np.int64)
+
+
+def _listed_records(name: str, x: Any) -> _Array:
+    items = tuple(x)
+    kinds = set(map(type, items))
+    if not kinds <= _REAL | _TRUTH | {type(None)}:
+        raise _wrong_elements(name, "numbers", kinds)
+    if type(None) in kinds:
+        items = tuple(math.nan if item is None else item for item in items)
+    return _doubles(items, kinds)
+
+
+def _doubles(items: tuple[Any, ...], kinds: set[type]) -> _Array:
     if kinds & _WHOLE:
         items = tuple(_as_double(item) for item in items)
     return np.array(items, np.float32 if kinds == {np.float32} else np.float64)
+
+
+def _wrong_elements(name: str, wanted: str, kinds: set[type]) -> DTypeError:
+    shown = sorted(kind.__name__ for kind in kinds)
+    return DTypeError(
+        f"{name} must be a list of {wanted}, one-dimensional; got elements of "
+        f"type {', '.join(shown[:5])}"
+    )
 
 
 def _as_double(item: Any) -> Any:
@@ -146,21 +262,26 @@ def _from_pandas(name: str, x: Any, null: float) -> _Array:
         # Masked and Arrow's: nulls become the constant, and nothing goes by floats.
         plain = getattr(dtype, "numpy_dtype", np.dtype(object))
         if isinstance(plain, np.dtype) and plain.kind in "iufb":
-            if null < 0 and plain.kind in "ub" and plain.itemsize < 8:
-                plain = np.dtype(np.int64)
-            return np.asarray(x.to_numpy(dtype=plain, na_value=plain.type(null)))
+            zero = plain.type(0)  # a constant that every type of theirs can hold
+            held = np.asarray(x.to_numpy(dtype=plain, na_value=zero))
+            wide = np.float64 if math.isnan(null) else np.int64
+            if not null >= 0 and np.can_cast(plain, wide):
+                held = held.astype(wide)
+            return np.where(
+                np.asarray(x.isna()), _arrow.constant(null, held.dtype), held
+            )
     raise DTypeError(
         f"{name} must be a column of integers, floats or bools, got dtype {dtype}"
     )
 
 
-def _to_pandas(x: Any) -> Leave:
+def _to_pandas(x: Any, kind: str) -> Leave:
     pd = sys.modules["pandas"]
 
     def leave(results: _Array) -> Any:
         if results.ndim != 1 or results.dtype.names is not None:
             return results
-        if isinstance(x, pd.Index):
+        if kind == "pandas.Index":
             return pd.Index(results, name=x.name)
         return pd.Series(results, index=x.index, name=x.name, copy=False)
 
@@ -170,17 +291,17 @@ def _to_pandas(x: Any) -> Leave:
 # ---- polars and pyarrow --------------------------------------------------------------
 
 
-def _to_kind(x: Any) -> Leave:
+def _to_kind(x: Any, kind: str) -> Leave:
     """Return what makes a column of the library of `x`; of others, arrays."""
 
     def leave(results: _Array) -> Any:
         if results.ndim != 1 or results.dtype.names is not None:
             return results
-        if _of(x, "polars", "Series"):
+        if kind == "polars.Series":
             return type(x)(x.name, results)
-        if _of(x, "pyarrow", "Array"):
+        if kind == "pyarrow.Array":
             return sys.modules["pyarrow"].array(results)
-        if _of(x, "pyarrow", "ChunkedArray"):
+        if kind == "pyarrow.ChunkedArray":
             return sys.modules["pyarrow"].chunked_array([results])
         return results
 

@@ -49,10 +49,7 @@ def scores_of(
     DTypeError, ParameterError
         Not an array of real numbers, or without candidates along `axis`.
     """
-    if isinstance(scores, np.ndarray) and scores.dtype.kind == "f":
-        real = True
-    else:
-        real = False
+    real = isinstance(scores, np.ndarray) and scores.dtype.kind == "f"
     array = _arrays.data(name, scores, real=real)
     if array.ndim == 0:
         raise ParameterError(f"{name} must have at least one dimension")

@@ -58,7 +58,7 @@ def _listed(keys: Any) -> Any:
         column = np.empty(len(keys), object)
         column[:] = keys
         return column
-    if not hasattr(keys, "to_numpy"):
+    if not hasattr(keys, "to_numpy") or getattr(keys, "ndim", 1) != 1:
         return keys
     if isinstance(getattr(keys, "dtype", None), np.dtype):  # of pandas: numpy's own
         return keys.to_numpy()

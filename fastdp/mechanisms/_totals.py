@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from fastdp import _arrays, _core, _validate
+from fastdp._doorway import enter, is_data
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 
@@ -152,6 +153,8 @@ def group_codes(
         raise ParameterError(
             f"{name} must be given: the mechanism has {groups} {parameter}"
         )
+    if is_data(codes):
+        codes, _ = enter(name, codes, labels=True)
     found = _arrays.data(name, codes, real=False)
     if found.shape != (n,):
         raise ParameterError(f"{name} must have shape ({n},), got {found.shape}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate, calibration
+from fastdp import _arrays, _core, _doorway, _validate, calibration
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -354,11 +354,13 @@ class ClippedSum(Mechanism):
 
         Parameters
         ----------
-        rows : ndarray of float64 or float32, shape (n, dimension)
-            NaN counts as 0, infinities as the largest double.
-        labels : ndarray of integers, shape (n,)
-            For a mechanism with blocks: the block of each row. Rows of no block,
-            outside [0, blocks), contribute nothing.
+        rows : ndarray of float64 or float32, shape (n, dimension), or table
+            Tables are lists of rows, pandas and polars DataFrames, pyarrow Tables and
+            RecordBatches; with one dimension also a column. NaN and nulls count as 0,
+            infinities as the largest double.
+        labels : column of integers, shape (n,)
+            For a mechanism with blocks: the block of each row. Rows of no block
+            (outside [0, blocks), null) contribute nothing.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -405,6 +407,8 @@ class ClippedSum(Mechanism):
         return out
 
     def _rows(self, rows: Any) -> np.ndarray[Any, Any]:
+        if _doorway.is_data(rows):
+            rows = _doorway.rows("rows", rows)
         x = _arrays.data("rows", rows, real=True)
         dimension = dict(self._arguments)["dimension"]
         if x.ndim != 2 or x.shape[1] != dimension:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fastdp import _arrays, _exact, _validate, calibration, distributions
 from fastdp import random as fdp_random
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -173,13 +174,13 @@ class KeySelection(Mechanism):
         p = _validate.between("probability", probability, Fraction(0), Fraction(1))
         return next(n for n, found in enumerate(self._table) if found >= p * _ONE)
 
-    def select(self, users_per_key: Any, *, stream: Stream | None = None) -> _Array:
+    def select(self, users_per_key: Any, *, stream: Stream | None = None) -> Any:
         """Return which keys may be shown.
 
         Parameters
         ----------
-        users_per_key : ndarray of integers
-            Number of users of each key, not of rows; below 0 counts as 0.
+        users_per_key : ndarray of integers, or column
+            Number of users of each key, not of rows; below 0 and null count as 0.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -187,8 +188,8 @@ class KeySelection(Mechanism):
         Returns
         -------
         ndarray of bool
-            Of the shape of `users_per_key`. Show the selected keys sorted or shuffled,
-            never in the data's order: `UnknownHistogram.release` does.
+            Of the shape and kind of `users_per_key`. Show the selected keys sorted or
+            shuffled, never in the data's order: `UnknownHistogram.release` does.
 
         Raises
         ------
@@ -202,6 +203,9 @@ class KeySelection(Mechanism):
         That of `event()`. Timing class T0: a look-up by the count.
         """
         check_stream(stream)
+        if is_data(users_per_key):
+            column, leave = enter("users_per_key", users_per_key)
+            return leave(self.select(column, stream=stream))
         users = _arrays.data("users_per_key", users_per_key, real=False)
         last = len(self._table) - 1
         entry = np.clip(users, 0, last).astype(np.int64).reshape(-1)
@@ -454,8 +458,8 @@ class UnknownHistogram(Mechanism):
         ----------
         keys : list of str, bytes or int, or ndarray of strings or integers
             A key that comes twice has the sum of its counts.
-        counts : ndarray of integers, shape (len(keys),)
-            Below 1 counts as absent.
+        counts : column of integers, shape (len(keys),)
+            Below 1 and null count as absent.
         stream : Stream, optional
             As in `KeySelection.select`.
 
@@ -479,6 +483,8 @@ class UnknownHistogram(Mechanism):
         """
         check_stream(stream)
         listed, known = key_column("keys", keys)
+        if is_data(counts):
+            counts, _ = enter("counts", counts)
         exact = _arrays.data("counts", counts, real=False)
         if exact.shape != (len(listed),):
             raise ParameterError(

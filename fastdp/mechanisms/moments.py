@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fastdp import _arrays, _core, _validate, calibration
+from fastdp._doorway import is_data, records
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -287,9 +288,11 @@ class Moments(Mechanism):
 
         Parameters
         ----------
-        x : ndarray of float64, float32 or integers, shape (n,)
-            Clamped to the bounds, infinities included. NaN contributes nothing, not
-            even to the count (under `REPLACE_ONE` without groups: the center).
+        x : column, shape (n,)
+            ndarray of float64, float32 or integers, list, pandas, polars or Arrow
+            column of numbers. Clamped to the bounds, infinities included. NaN and nulls
+            contribute nothing, not even to the count (under `REPLACE_ONE` without
+            groups: the center).
         by : column, shape (n,)
             The group of each record: for a mechanism with groups an ndarray of
             integers, for one with a threshold integers or strings. Records of no group
@@ -727,7 +730,9 @@ def _level(level: object) -> float:
 
 
 def _column(name: str, x: Any) -> _Array:
-    """Return a column as float64, float32 or int64."""
+    """Return a column as float64, float32 or int64; nulls are NaN."""
+    if is_data(x):
+        return records(name, x)
     real = isinstance(x, np.ndarray) and x.dtype.kind == "f"
     values = _arrays.data(name, x, real=real)
     if values.ndim != 1:

@@ -249,8 +249,8 @@ def noisy_argmax(
 
     Parameters
     ----------
-    counts : ndarray of float64, float32 or integers (not uint64)
-        Votes; a matrix gives an index for each slice along `axis`.
+    counts : ndarray of float64, float32 or integers (not uint64), or column
+        Votes; a null counts as 0; a matrix gives an index for each slice along `axis`.
     sigma : int, float, Fraction or Decimal, optional
         Standard deviation of Gaussian noise, in [2**-900, 2**900].
     scale : int, float, Fraction or Decimal, optional

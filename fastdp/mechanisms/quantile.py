@@ -20,6 +20,7 @@ import numpy as np
 
 from fastdp import _arrays, _core, _validate, calibration
 from fastdp import random as fdp_random
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -255,9 +256,9 @@ class Quantiles(Mechanism):
 
     def release(
         self,
-        values: _Array,
+        values: Any,
         *,
-        by: _Array | None = None,
+        by: Any = None,
         stream: Stream | None = None,
         workers: int = 1,
     ) -> Any:
@@ -265,13 +266,15 @@ class Quantiles(Mechanism):
 
         Parameters
         ----------
-        values : ndarray of float64, float32 or integers (not uint64)
-            The column, of any shape, one entry for each record. NaN counts as the
-            lower bound, infinities as the bounds; floats count as the nearest point
-            of the grid. No sensitivity changes with that.
-        by : ndarray of integers, of the values' shape
-            The group of each record, for a mechanism with groups. Records of no group,
-            outside [0, groups), and those that are NaN contribute nothing.
+        values : ndarray of float64, float32 or integers (not uint64), or column
+            One entry for each record; arrays may have any shape, columns are those of
+            `DiscreteLaplace.release`. NaN and nulls count as the lower bound,
+            infinities as the bounds; floats count as the nearest point of the grid.
+            No sensitivity changes with that.
+        by : column of integers, of the values' shape
+            The group of each record, for a mechanism with groups. Records of no group
+            (outside [0, groups), null) and those that are NaN contribute nothing; a
+            null among the values counts as the lower bound here, too.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -300,6 +303,8 @@ class Quantiles(Mechanism):
         sorted, and the time depends on their order and number.
         """
         check_stream(stream)
+        if is_data(values):
+            values, _ = enter("values", values, real=None, null=float(self._bounds[0]))
         real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
         values = _arrays.data("values", values, real=real)
         values, sizes = _by_group(values, by, self._groups)
@@ -346,7 +351,7 @@ class Quantiles(Mechanism):
 
 
 def quantiles(
-    values: _Array,
+    values: Any,
     q: Real | Sequence[Real] | _Array,
     *,
     bounds: tuple[Real, Real],
@@ -360,9 +365,8 @@ def quantiles(
 
     Parameters
     ----------
-    values : ndarray of float64, float32 or integers (not uint64)
-        The column, of any shape, one entry for each record. NaN counts as the lower
-        bound.
+    values : ndarray of float64, float32 or integers (not uint64), or column
+        One entry for each record. NaN and nulls count as the lower bound.
     q : float, int, Fraction or Decimal, or a sequence or one-dimensional array of them
         Which quantiles, each in [2**-20, 1 - 2**-20].
     bounds, epsilon, granularity, neighboring_relation

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastdp import _validate
+from fastdp._doorway import records
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -515,27 +516,15 @@ def _shown(
 
 def _records(x: Any) -> tuple[_Array, _Array]:
     """Return a column of anything that can be counted, and which entries are there."""
-    column = x.to_numpy() if hasattr(x, "to_numpy") else x
-    kind = np.asarray(column).dtype.kind if not isinstance(column, str) else "U"
-    if kind in "biuf":
-        return _numbers(column)
-    return key_column("x", column)
+    try:
+        return _numbers(x)
+    except DTypeError:  # types alone decide
+        return key_column("x", x)
 
 
 def _numbers(x: Any) -> tuple[_Array, _Array]:
-    """Return a column as float64 (int64 where it is), and which entries are numbers."""
-    column = x.to_numpy() if hasattr(x, "to_numpy") else x
-    if isinstance(column, (list, tuple)):
-        column = np.array([np.nan if value is None else value for value in column])
-        column = column.astype(np.float64) if not column.size else column
-    if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
-        raise DTypeError(
-            "x must be a column of numbers: a list, an ndarray, or a pandas, polars or "
-            "pyarrow column"
-        )
-    if column.ndim != 1:
-        raise ParameterError(f"x must have shape (n,), got {column.shape}")
-    values = column.astype(np.float64)
+    """Return a column as float64, and which entries are numbers."""
+    values = records("x", x)
     return values, ~np.isnan(values)
 
 

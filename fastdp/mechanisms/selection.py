@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastdp import _core, _ranking, _selection, _validate
+from fastdp._doorway import enter, is_data
 from fastdp._selection import Choice, Method
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
@@ -222,9 +223,10 @@ class ExponentialMechanism(Selection):
 
         Parameters
         ----------
-        scores : ndarray of float64, float32 or integers (not uint64)
-            Utilities; a matrix gives a choice for each slice along `axis`. NaN and
-            -infinity count as weight 0, +infinity as the largest double; if every
+        scores : ndarray of float64, float32 or integers (not uint64), or column
+            Utilities; a matrix gives a choice for each slice along `axis`. Columns are
+            those of `DiscreteLaplace.release`: a null counts as 0. NaN and -infinity
+            count as weight 0, +infinity as the largest double; if every
             weight left is 0 the choice is uniform. The sensitivity must hold for the
             scores as they are given.
         weights : array or nested sequence of int, float, Fraction or Decimal, optional
@@ -356,10 +358,13 @@ class ExponentialMechanism(Selection):
         with _core.Call(stream) as call:
             race = _ranking.LongRace(self._rate, "gumbel", call)
             for chunk in chunks:
-                if not isinstance(chunk, np.ndarray) or chunk.ndim != 1:
+                piece = (
+                    enter("chunks", chunk, real=None)[0] if is_data(chunk) else chunk
+                )
+                if not isinstance(piece, np.ndarray) or piece.ndim != 1:
                     raise DTypeError("chunks must be one-dimensional arrays")
-                if chunk.size:
-                    race.enter(_selection.scores_of("chunks", chunk)[0])
+                if piece.size:
+                    race.enter(_selection.scores_of("chunks", piece)[0])
             return np.int64(race.winner())
 
 
@@ -367,6 +372,8 @@ def choice_of(
     rate: Fraction, scores: Any, weights: Any, axis: int, name: str = "scores"
 ) -> tuple[Choice, tuple[int, ...]]:
     """Return checked candidates, and the shape of what is chosen from them."""
+    if is_data(scores):
+        scores, _ = enter(name, scores, real=None)
     matrix, shape = _selection.scores_of(name, scores, axis)
     if weights is not None and not isinstance(weights, _selection.Weights):
         axis = axis % np.ndim(scores)

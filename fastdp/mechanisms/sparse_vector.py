@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from fastdp import _arrays, _core, _laws, _validate, calibration
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -272,11 +273,12 @@ class SparseVector(Mechanism):
 
         Parameters
         ----------
-        values : float, int, or ndarray of float64, float32 or integers (not uint64)
-            The queries' exact answers: one, or a one-dimensional array that is gone
-            through in order. Integers beyond 2**53 count as that, NaN as 0, and what is
-            beyond 2**60 steps of the grid, infinities with it, as that; the sensitivity
-            must hold after this mapping.
+        values : float, int, ndarray of float64, float32 or integers (not uint64)
+            The queries' exact answers: one, or a one-dimensional array or column (as
+            for `DiscreteLaplace.release`) that is gone through in order. Integers
+            beyond 2**53 count as that, NaN and nulls as 0, and what is beyond 2**60
+            steps of the grid, infinities with it, as that; the sensitivity must hold
+            after this mapping.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -440,6 +442,8 @@ def _grid_of(
 
 def _queries(values: Any) -> _Array:
     """Return the values as float64: a scalar's array has no dimension."""
+    if is_data(values):
+        values, _ = enter("values", values, real=None)
     if isinstance(values, np.ndarray):
         if values.ndim > 1:
             raise ParameterError(

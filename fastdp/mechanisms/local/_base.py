@@ -155,7 +155,7 @@ class FrequencyOracle(Mechanism):
         the interpreter's).
         """
         if is_data(values):
-            column, leave = enter("values", values, null=-1)
+            column, leave = enter("values", values, labels=True)
             reports = self.release(column, out=out, stream=stream, workers=workers)
             return leave(reports) if out is None else reports
         if isinstance(values, np.ndarray):

@@ -212,7 +212,7 @@ class RandomizedResponse(FrequencyOracle):
         self._check_packed(packed)
         if is_data(values) and not packed:
             truth = self._categories == 2
-            column, leave = enter("values", values, truth=truth, null=-1)
+            column, leave = enter("values", values, truth=truth, labels=True)
             reports = self.release(column, out=out, stream=stream, workers=workers)
             return leave(reports) if out is None else reports
         dtype: np.dtype[Any] = _BYTE

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastdp import _core, _validate
 from fastdp import random as fdp_random
+from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import TradeOffEvent
@@ -218,7 +219,7 @@ class ShuffledResponse(Mechanism):
         )
 
     def release(
-        self, values: _Array, *, stream: Stream | None = None, workers: int = 1
+        self, values: Any, *, stream: Stream | None = None, workers: int = 1
     ) -> _Array:
         """Return the shuffled reports of all clients.
 
@@ -227,8 +228,8 @@ class ShuffledResponse(Mechanism):
 
         Parameters
         ----------
-        values : ndarray of integers or bool, shape (n,)
-            One category for each client, n >= `clients`.
+        values : ndarray of integers or bool, or column, shape (n,)
+            One category for each client, n >= `clients`; as for `RandomizedResponse`.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -238,7 +239,8 @@ class ShuffledResponse(Mechanism):
         Returns
         -------
         ndarray of `local.report_dtype`, shape (n,)
-            bool for bools.
+            bool for bools. An array for a column, too: an index would tell which
+            client is which.
 
         Raises
         ------
@@ -252,6 +254,9 @@ class ShuffledResponse(Mechanism):
         As of the class. What links reports to clients is overwritten before this
         returns. Timing class T2 for the reports, T0 for the order.
         """
+        if is_data(values):
+            truth = self.categories == 2
+            values, _ = enter("values", values, truth=truth, labels=True)
         if not isinstance(values, np.ndarray):
             raise DTypeError(f"values must be an ndarray, got {type(values).__name__}")
         if values.ndim != 1 or len(values) < self._clients:
