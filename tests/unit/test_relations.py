@@ -30,7 +30,7 @@ ABSTRACT = {"Accountant", "PrivacyFilter"}
 #: Entries that hand options on, so that their signature has no such parameter.
 HIDDEN = {
     f"{kind}.{maker}": getattr(getattr(fastdp, kind), maker)
-    for kind in ("ClippedSum", "Moments")
+    for kind in ("ClippedSum", "HierarchicalHistogram", "Moments")
     for maker in ("from_epsilon", "from_rho", "from_epsilon_delta")
 }
 
@@ -74,6 +74,7 @@ USUAL: dict[str, Any] = {
     "keys_per_user": 2,
     "last_iterate_only": True,
     "losses": (0,),
+    "leaves": 9,
     "low": 0,
     "norm": 2,
     "mu": 1,
@@ -104,6 +105,7 @@ USUAL: dict[str, Any] = {
 #: Where the required parameters do not suffice.
 MORE: dict[str, dict[str, Any]] = {
     "ClippedSum": {"sigma": 2},
+    "HierarchicalHistogram": {"scale": 2},
     "Moments": {"scale": 2},
     "UnknownHistogram": {"scale": 2, "bound": 40},
     "mean": {"epsilon": 1},
