@@ -281,17 +281,18 @@ FDP_API FDP_NODISCARD fdp_status_t
 fdp_flip_bytes(const fdp_call_t *call, const fdp_bernoulli_t *law, uint64_t first_chunk,
                size_t n, const void *x, fdp_dtype_t x_type, int other, uint8_t *out);
 
-/* Response over `categories` labels: the label itself with probability truth, each
- * other one with the same share of the rest. docs/proofs/local_randomizers.md */
+/* Response over `categories` labels: the label itself with probability P, each other
+ * one with the same share of the rest. docs/proofs/local_randomizers.md */
 typedef struct {
-    uint32_t categories; /* k, 2 ... 2^31 - 1                      */
-    uint32_t always;     /* truth = 1: only outside labels change  */
-    uint64_t truth;      /* 2^64 times it, an integer              */
-    uint64_t share[2];   /* floor(2^128 / k), high first           */
-    void *owner;         /* handed to the resolver                 */
+    uint32_t categories; /* k, 2 ... 2^31 - 1                            */
+    uint32_t always;     /* P = 1: only outside labels change            */
+    uint32_t shift;      /* S: the top bit of rate is set; 32 ... 127    */
+    uint64_t rate[2];    /* floor(2^S (k - 1)/(1 - P)), high first       */
+    void *owner;         /* handed to the resolver                       */
 } fdp_response_t;
 
-#define FDP_RESPONSE_CHUNK 4096
+/* Labels of a chunk: 8192 for up to 64 categories, else 4096. */
+FDP_API size_t fdp_response_chunk(const fdp_response_t *law);
 
 /* Reports of integer labels x in an unsigned type. A label outside 0 ... k - 1 counts
  * as `other` or, if that is negative, leaves as a uniform label. exact: yes.

@@ -17,7 +17,6 @@ _Settler: TypeAlias = Callable[[tuple[int, ...], Callable[[int], bytes]], int | 
 
 INTEGERS_CHUNK: int
 BITS_CHUNK: int
-RESPONSE_CHUNK: int
 BYTES_CHUNK: int
 SELECT_CHUNK: int
 SELECT_MOST: int
@@ -67,6 +66,8 @@ class Response:
     def __init__(
         self, truth: Fraction, categories: int, resolver: _Resolver
     ) -> None: ...
+    @property
+    def chunk(self) -> int: ...
 
 @final
 class Selection:

@@ -712,7 +712,6 @@ def derive_key(bytes key, uint64_t index):
 # ---- local randomizers -----------------------------------------------------
 
 BITS_CHUNK = FDP_BITS_CHUNK
-RESPONSE_CHUNK = FDP_RESPONSE_CHUNK
 BYTES_CHUNK = FDP_BYTES_CHUNK
 
 _DTYPES[np.dtype(np.bool_)] = FDP_BOOL
@@ -738,20 +737,27 @@ cdef class Bernoulli:
 
 @cython.final
 cdef class Response:
-    """A prepared k-ary response: `truth`, a multiple of 2**-64, and the resolver."""
+    """A prepared k-ary response: the probability of the truth, and the resolver."""
 
     cdef fdp_response_t c
     cdef object resolver
 
     def __cinit__(self, truth, uint32_t categories, resolver):
-        share = (1 << 128) // categories
         self.c.categories = categories
         self.c.always = truth == 1
-        self.c.truth = 0 if truth == 1 else int(truth * (1 << 64))
-        self.c.share[0] = share >> 64
-        self.c.share[1] = share & 0xFFFFFFFFFFFFFFFF
+        if truth != 1:
+            rate = (categories - 1) / (1 - truth)  # a Fraction
+            self.c.shift = 128 - int(rate).bit_length()
+            scaled = int(rate * 2 ** <object> self.c.shift)
+            self.c.rate[0] = scaled >> 64
+            self.c.rate[1] = scaled & 0xFFFFFFFFFFFFFFFF
         self.resolver = resolver
         self.c.owner = <void *> resolver
+
+    @property
+    def chunk(self):
+        """Labels of one chunk."""
+        return fdp_response_chunk(&self.c)
 
 
 cdef fdp_status_t _flip_bits(const Job *job, uint64_t chunk, size_t at,
@@ -796,7 +802,8 @@ def respond(Call call, Response law, cnp.ndarray x, cnp.ndarray out,
     """Write the reports of integer labels x into an unsigned array of one size."""
     cdef Job job = _job(x, out)
     job.law, job.other = &law.c, other
-    _draw(_respond, &job, cnp.PyArray_SIZE(out), FDP_RESPONSE_CHUNK, call, first_chunk)
+    _draw(_respond, &job, cnp.PyArray_SIZE(out), fdp_response_chunk(&law.c), call,
+          first_chunk)
 
 
 def insert_bits(cnp.ndarray rows, size_t row_bytes, cnp.ndarray labels,

@@ -12,16 +12,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from fastdp._exact import SECOND, Block, Enclosure, Uniform
+from fastdp._exact import Block, Enclosure, Uniform
 
 #: Settles one trial from its three words and its extension blocks.
 Resolver: TypeAlias = Callable[[tuple[int, int, int], Block], int]
 
 #: Flag of `response`: the value lies outside the domain and is to be uniform.
 UNIFORM = 1
-
-#: Most categories whose draws take 32 bits at first.
-NARROW = 1 << 16
 
 
 def _rational(theta: Fraction) -> Enclosure:
@@ -92,39 +89,42 @@ def bernoulli(table: Patterns) -> Resolver:
 
 
 def response(truth: Fraction, categories: int) -> Resolver:
-    """Return the resolver of the shift of a k-ary response.
+    """Return the resolver of the step of a k-ary response.
 
     Parameters
     ----------
     truth : Fraction
-        Probability of the shift 0 of a value within the domain.
+        Probability that a value within the domain stays.
     categories : int
         Number k >= 2 of categories.
 
     Returns
     -------
     callable
-        Of the words (32 bits of W; 32 bits of V, or 64 if k > 2**16; flags): the
-        shift D, which is 0 if W is below `truth` (below 1/k with the flag
-        `UNIFORM`), else 1 + floor(V (k - 1)). W goes on in blocks 0, 1, ..., V in
-        blocks `SECOND`, ....
+        Of the words (the first bits of U, 64 more, flags): min(floor(U c), k - 1),
+        with c = (k - 1)/(1 - truth), or k with the flag `UNIFORM`.
     """
-    bounds = _rational(truth), _rational(Fraction(1, categories))
-    vbits = 32 if categories <= NARROW else 64
-    others = categories - 1
+    last, bits = categories - 1, word_bits(categories)
 
     def resolve(words: tuple[int, int, int], block: Block) -> int:
         first, second, flags = words
-        if Uniform(first, 32, block).below(bounds[flags & UNIFORM]):
-            return 0
-        v = Uniform(second, vbits, block, SECOND)
+        uniform = flags & UNIFORM
+        if truth == 1 and not uniform:
+            return last
+        rate = Fraction(categories) if uniform else last / (1 - truth)
+        u = Uniform(first << 64 | second, bits + 64, block)
         while True:
-            # The products V (k - 1) of the cell lie in [least, most] * 2**-nbits,
-            # but for the upper end, which is not reached.
-            least = v.prefix * others
-            most = least + others - 1
-            if least >> v.nbits == most >> v.nbits:
-                return 1 + (least >> v.nbits)
-            v.extend()
+            # The products U c of the cell lie in [least, most) * 2**-nbits.
+            least = u.prefix * rate.numerator // rate.denominator
+            most = -(-(u.prefix + 1) * rate.numerator // rate.denominator) - 1
+            low, high = least >> u.nbits, most >> u.nbits
+            if low == high or low >= last:
+                return min(low, last)
+            u.extend()
 
     return resolve
+
+
+def word_bits(categories: int) -> int:
+    """Return the bits of a label's word."""
+    return 16 if categories <= 64 else 32 if categories <= 2**16 else 64

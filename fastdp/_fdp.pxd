@@ -170,8 +170,8 @@ cdef extern from "fastdp.h" nogil:
     ctypedef struct fdp_response_t:
         uint32_t categories
         uint32_t always
-        uint64_t truth
-        uint64_t share[2]
+        uint32_t shift
+        uint64_t rate[2]
         void *owner
 
     ctypedef struct fdp_hashed_t:
@@ -180,7 +180,7 @@ cdef extern from "fastdp.h" nogil:
         uint32_t value
 
     size_t FDP_BITS_CHUNK
-    size_t FDP_RESPONSE_CHUNK
+    size_t fdp_response_chunk(const fdp_response_t *law)
     fdp_status_t fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law,
                                uint64_t first_chunk, size_t n, const uint8_t *x,
                                uint8_t *out)

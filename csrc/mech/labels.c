@@ -11,25 +11,6 @@
         }                                               \
     } while (0)
 
-/* Sign extension makes a negative number large. */
-#define LABEL(v) ((uint32_t)(int32_t)(v))
-
-void fdp_load_labels(const fdp_kernels_t *kernels, const void *x, fdp_dtype_t type,
-                     size_t at, size_t n, uint32_t *label)
-{
-    uint32_t *const to = label;
-    switch (type) {
-    case FDP_I8: LOAD(int8_t, LABEL); break;
-    case FDP_I16: LOAD(int16_t, LABEL); break;
-    case FDP_I32: LOAD(int32_t, LABEL); break;
-    case FDP_U8: LOAD(uint8_t, LABEL); break;
-    case FDP_U16: LOAD(uint16_t, LABEL); break;
-    case FDP_U32: LOAD(uint32_t, (uint32_t)); break;
-    case FDP_I64: kernels->labels64((const int64_t *)x + at, label, n); break;
-    default: memset(label, 0, n * sizeof *label); break; /* FDP_NONE */
-    }
-}
-
 /* 2 beside the lowest bit if any other bit is set, without a branch. */
 static uint8_t answer_of(uint64_t v)
 {
@@ -55,27 +36,4 @@ void fdp_load_answers(const void *x, fdp_dtype_t type, size_t at, size_t n,
     case FDP_BOOL: LOAD(uint8_t, TRUTH); break;
     default: memset(answer, 0, n); break; /* FDP_NONE */
     }
-}
-
-#define STORE(type)                                \
-    do {                                           \
-        type *to = (type *)out + at;               \
-        for (size_t i = 0; i < n; i++) {           \
-            to[i] = (type)report[i];               \
-        }                                          \
-    } while (0)
-
-void fdp_store_reports(const uint32_t *report, size_t n, void *out, fdp_dtype_t type,
-                       size_t at)
-{
-    switch (type) {
-    case FDP_U8: STORE(uint8_t); break;
-    case FDP_U16: STORE(uint16_t); break;
-    default: memcpy((uint32_t *)out + at, report, n * sizeof *report); break;
-    }
-}
-
-size_t fdp_report_bytes(fdp_dtype_t type)
-{
-    return type == FDP_U8 ? 1 : type == FDP_U16 ? 2 : 4;
 }

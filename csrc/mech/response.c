@@ -1,201 +1,234 @@
-/* response.c: k-ary response.
+/* response.c: k-ary response from one word a label.
  *
- *   draw_group     words of up to 1024 trials, reports, and the undecided lanes
- *   settle_slots   more bits of both uniforms for these, a fixed number at a time
- *   fdp_respond    chunks
+ *   fdp_respond_chunk   reports by the kernel, where the word decides
+ *   settle              the open lanes by 64 more bits, a fixed number of them
+ *   fdp_respond         chunks
+ *
+ * Words of a chunk: 2 bytes a lane up to 64 categories, 4 up to 2^16, else 8; behind those
+ * of a whole chunk the further bits of the open lanes, a unit a pass: for each 16 ranks 8
+ * bytes each, then 2 each for the places of idle steps.
  */
+#include "response.h"
+
 #include <string.h>
 
-#include "../base/config.h"
 #include "../base/mul128.h"
 #include "../base/wipe.h"
-#include "../fastdp.h"
-#include "../rng/stream.h"
-#include "../sampler/kernels.h"
-#include "labels.h"
-#include "lanes.h"
 
-#define GROUP 1024
-/* Undecided lanes of a chunk: at most 0.07 in the mean, so that more than this many
- * have probability below 2^-64. */
-#define SLOTS 16
-/* Extension blocks from this one on are the second uniform's. */
-#define SECOND_UNIFORM (UINT32_C(1) << 20)
+#define GROUP 16 /* ranks whose bits lie together */
+#define UNIT 2048
+#define SMALL_CATEGORIES 64
+#define MIDDLE_CATEGORIES 65536
 
-/* What the caller gave. */
-typedef struct {
-    const void *x;
-    fdp_dtype_t x_type;
-    int64_t other;
-} source_t;
+/* ---- the law ------------------------------------------------------------- */
 
-typedef struct {
-    FDP_ALIGNED(64) uint32_t word[FDP_RESPONSE_CHUNK];
-    FDP_ALIGNED(64) uint8_t v[FDP_RESPONSE_CHUNK * 8]; /* uint32_t if narrow, or uint64_t */
-    FDP_ALIGNED(64) uint32_t report[FDP_RESPONSE_CHUNK];
-    FDP_ALIGNED(64) uint32_t label[GROUP];
-    FDP_ALIGNED(64) int32_t undecided[GROUP];
-    uint64_t mask[FDP_RESPONSE_CHUNK / 64 + 1];
-    fdp_lanes_t lanes;
-    fdp_chunk_t chunk;
-    source_t source;
-    const fdp_call_t *call;
-    const fdp_response_t *law;
-    const fdp_kernels_t *kernels;
-    uint64_t number; /* of the chunk */
-    size_t v_bytes;  /* 4 if narrow, or 8 */
-    bool failed;     /* the resolver failed */
-} draw_t;
-
-/* Reports and masks of n trials from `first` on, of one group; x begins at `at`. */
-static void draw_group(draw_t *d, size_t at, size_t first, size_t n)
+static uint32_t bits_of(uint32_t categories)
 {
-    const size_t lanes = (n + 63) & ~(size_t)63;
-    const uint64_t offset = first * (4 + d->v_bytes);
-    uint32_t *const word = d->word + first, *const report = d->report + first;
-    uint8_t *const v = d->v + first * d->v_bytes;
-    memset(d->label + n, 0, (lanes - n) * sizeof d->label[0]);
-    fdp_load_labels(d->kernels, d->source.x, d->source.x_type, at + first, n, d->label);
-    fdp_chunk_main(&d->chunk, offset, word, lanes * 4);
-    fdp_chunk_main(&d->chunk, offset + GROUP * 4, v, lanes * d->v_bytes);
-    if (d->v_bytes == 4) {
-        d->kernels->respond_narrow(d->law, d->source.other, d->label, word,
-                                   (const uint32_t *)(const void *)v, report,
-                                   d->undecided, lanes);
-    } else {
-        d->kernels->respond_wide(d->law, d->source.other, d->label, word,
-                                 (const uint64_t *)(const void *)v, report,
-                                 d->undecided, lanes);
-    }
-    d->kernels->special32(d->undecided, d->mask + first / 64, lanes);
+    return categories <= SMALL_CATEGORIES ? 16 : categories <= MIDDLE_CATEGORIES ? 32 : 64;
 }
 
-/* ---- the undecided ------------------------------------------------------- */
-
-typedef struct {
-    uint32_t word;
-    uint64_t v;
-    uint64_t more_word[2], more_v[2];
-} trial_t;
-
-/* D exactly, by the caller's resolver. */
-static uint32_t resolve(draw_t *d, uint32_t lane, const trial_t *t, uint64_t uniform)
+size_t fdp_response_chunk(const fdp_response_t *law)
 {
-    fdp_pending_t pending = {.chunk = d->number,
-                             .trial = lane,
-                             .word = {t->word, t->v, uniform},
-                             .owner = d->law->owner};
+    return law->categories <= SMALL_CATEGORIES ? 8192 : 4096;
+}
+
+/* Open lanes that are settled, used or not. A lane is open with probability at most
+ * (4 k - 3)/2^b: more have probability below 2^-64. */
+static size_t slots_of(uint32_t categories, size_t lanes)
+{
+    return lanes <= 64 || categories > SMALL_CATEGORIES ? 16 : categories <= 16 ? 48 : 112;
+}
+
+static fdp_rate_t rate_of(uint64_t rate, uint32_t shift, uint32_t bits)
+{
+    const uint64_t one = UINT64_C(1) << (bits - shift);
+    return (fdp_rate_t){rate, bits == 64 ? shift : one, 0 - 2 * one};
+}
+
+static fdp_step_t step_of(const fdp_response_t *law, int64_t other, uint32_t bits)
+{
+    const uint32_t k = law->categories, fair = bits - 32 + (uint32_t)__builtin_clz(k);
+    const uint32_t spare = 128 - bits;
+    fdp_step_t step = {.categories = k, .always = law->always, .other = other,
+                       .fair = rate_of((uint64_t)k << fair, fair, bits)};
+    if (law->always) {
+        step.own = rate_of(0, fair, bits);
+    } else if (law->shift >= spare + 2) {
+        step.own = rate_of(law->rate[0] >> (64 - bits), law->shift - spare, bits);
+    } else { /* c is as large as the words: whatever is not surely the truth stays open */
+        step.own = rate_of(UINT64_MAX >> (64 - bits), 2, bits);
+        step.own.limit = 0;
+    }
+    return step;
+}
+
+void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,
+                      const fdp_response_t *law, int64_t other)
+{
+    r->call = call;
+    r->law = law;
+    r->kernels = fdp_kernels();
+    r->bits = bits_of(law->categories);
+    r->step = step_of(law, other, r->bits);
+    r->failed = false;
+}
+
+void fdp_respond_close(fdp_respond_t *r, size_t n)
+{
+    const size_t lanes = (n + 63) & ~(size_t)63;
+    const size_t chunk = fdp_response_chunk(r->law), most = lanes < chunk ? lanes : chunk;
+    const size_t words = most * r->bits / 8, other = most * (r->bits == 16 ? 2 : 4);
+    fdp_wipe(r->word, words < 1024 ? 1024 : words); /* the least unit of the stream */
+    fdp_wipe(r->label, other);
+    fdp_wipe(r->report, other);
+    fdp_wipe(r->more, sizeof r->more);
+    fdp_wipe(r->special, most / 8);
+    fdp_wipe(&r->ranks, sizeof r->ranks);
+}
+
+/* ---- open lanes ---------------------------------------------------------- */
+
+#define AT(array, type, i) (((type *)(void *)(array))[i])
+
+/* Elements of the arrays, whose types the law gives. */
+static uint64_t word_at(const fdp_respond_t *r, size_t i)
+{
+    return r->bits == 16   ? AT(r->word, const uint16_t, i)
+           : r->bits == 32 ? AT(r->word, const uint32_t, i)
+                           : AT(r->word, const uint64_t, i);
+}
+
+static uint32_t label_at(const fdp_respond_t *r, size_t i)
+{
+    return r->bits == 16 ? AT(r->label, const uint16_t, i) : AT(r->label, const uint32_t, i);
+}
+
+/* E exactly, by the caller's resolver. */
+static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_t fair)
+{
+    fdp_pending_t pending = {.chunk = r->number,
+                             .trial = place,
+                             .word = {word_at(r, place), more, fair},
+                             .owner = r->law->owner};
     int64_t value[2] = {0, 0};
-    const int kept = d->call->resolve(d->call->context, &pending, value);
+    const int kept = r->call->resolve(r->call->context, &pending, value);
     fdp_wipe(&pending, sizeof pending);
-    d->failed |= kept < 0;
+    r->failed |= kept < 0;
     return (uint32_t)value[0];
 }
 
-/* floor(V (k - 1)), V having 64 more bits; false if even these may carry. */
-static bool shift_of(const draw_t *d, const trial_t *t, uint32_t *shift)
+static fdp_u128_t pick(uint64_t c, fdp_u128_t a, fdp_u128_t b)
 {
-    const uint64_t others = d->law->categories - 1;
-    uint64_t carry, high;
-    const uint64_t low = fdp_mul_u64(t->more_v[0], others, &carry);
-    if (d->v_bytes == 4) {
-        high = (t->v * others + carry) >> 32;
-    } else {
-        const uint64_t middle = fdp_mul_u64(t->v, others, &high);
-        high += middle + carry < middle;
-    }
-    *shift = (uint32_t)high;
-    return low <= 0 - others;
+    return (fdp_u128_t)fdp_choose(c, (uint64_t)(a >> 64), (uint64_t)(b >> 64)) << 64 |
+           fdp_choose(c, (uint64_t)a, (uint64_t)b);
 }
 
-/* [W < theta], W having 96 more bits, for a label inside or outside the domain; false
- * if they are theta's own and it has more. */
-static bool keep_of(const draw_t *d, const trial_t *t, uint64_t uniform, uint64_t *keep)
+/* The report of one open lane from 64 more bits of its U: E by a product of 128 bits,
+ * its unknown ones below 2^(64 - b). */
+static uint32_t settle_lane(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_t live)
 {
-    const fdp_response_t *law = d->law;
-    const uint64_t high = (uint64_t)t->word << 32 | t->more_word[0] >> 32;
-    const uint64_t low = t->more_word[0] << 32 | t->more_word[1] >> 32;
-    const uint64_t theta = fdp_choose(uniform, law->share[0], law->truth);
-    const uint64_t theta_low = fdp_choose(uniform, law->share[1], 0);
-    const uint64_t same = high == theta;
-    *keep = (high < theta) | (same & (low < theta_low)) | (law->always & (1 - uniform));
-    return !(same & uniform & (low == theta_low));
+    const fdp_response_t *law = r->law;
+    const uint32_t k = law->categories, label = label_at(r, place);
+    const uint64_t apart = label >= k, fair = apart & (r->step.other < 0);
+    const uint32_t own_shift = law->always ? 127 : law->shift;
+    const uint32_t fair_shift = 96 + (uint32_t)__builtin_clz(k);
+    const fdp_u128_t own_rate = (fdp_u128_t)law->rate[0] << 64 | law->rate[1];
+    const fdp_u128_t rate = pick(fair, (fdp_u128_t)k << fair_shift, own_rate);
+    const uint32_t shift = (uint32_t)fdp_choose(fair, fair_shift, own_shift);
+    const fdp_u128_t u = (fdp_u128_t)word_at(r, place) << (128 - r->bits) |
+                         (fdp_u128_t)more << (64 - r->bits);
+    const fdp_u128_t h = fdp_mul_high_u128(u, rate), one = (fdp_u128_t)1 << shift;
+    const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - r->bits)) + 1;
+    const uint64_t step = (uint64_t)(h >> shift);
+    const uint64_t within = (step < k - 1) & (1 - (law->always & (1 - fair)));
+    uint64_t least = fdp_choose(within, step, k - 1);
+    if (FDP_UNLIKELY(live & within & ((h & (one - 1)) + unknown >= one))) {
+        least = resolve(r, place, more, fair);
+    }
+    const uint64_t instead = r->step.other < 0 ? 0 : (uint64_t)r->step.other;
+    const uint64_t sum = fdp_choose(apart, instead, label) + least + 1;
+    return (uint32_t)fdp_choose(sum >= k, sum - k, sum);
 }
 
-/* Settles SLOTS lanes, of which `used` are undecided; the others are written back. */
-static void settle_slots(draw_t *d, size_t at, size_t n, const uint16_t *lane, size_t used)
+/* Settles GROUP ranks, whose words are at `more`. */
+static void settle_group(fdp_respond_t *r, size_t lanes, const uint8_t *more)
 {
-    uint32_t trial[SLOTS];
-    uint64_t more_word[SLOTS][2], more_v[SLOTS][2];
-    const uint32_t k = d->law->categories;
-    for (size_t i = 0; i < SLOTS; i++) {
-        trial[i] = lane[i];
-    }
-    fdp_chunk_extend(&d->chunk, trial, SLOTS, 0, (uint8_t *)more_word);
-    fdp_chunk_extend(&d->chunk, trial, SLOTS, SECOND_UNIFORM, (uint8_t *)more_v);
-    for (size_t i = 0; i < SLOTS; i++) {
-        trial_t t = {.word = d->word[lane[i]]};
-        memcpy(&t.v, d->v + lane[i] * d->v_bytes, d->v_bytes);
-        memcpy(t.more_word, more_word[i], sizeof t.more_word);
-        memcpy(t.more_v, more_v[i], sizeof t.more_v);
-        uint32_t label;
-        fdp_load_labels(d->kernels, d->source.x, d->source.x_type,
-                        at + (size_t)fdp_choose(lane[i] < n, lane[i], 0), 1, &label);
-        const uint64_t valid = i < used, apart = label >= k;
-        const uint64_t uniform = apart & (d->source.other < 0);
-        uint64_t keep;
-        uint32_t shift;
-        const unsigned sure = (unsigned)keep_of(d, &t, uniform, &keep) &
-                              (unsigned)shift_of(d, &t, &shift);
-        uint32_t change = (uint32_t)fdp_choose(keep, 0, shift + 1);
-        if (FDP_UNLIKELY(valid & (sure ^ 1))) {
-            change = resolve(d, lane[i], &t, uniform);
+    uint64_t bits[GROUP];
+    uint16_t idle[GROUP], place[GROUP];
+    memcpy(bits, more, sizeof bits);
+    memcpy(idle, more + sizeof bits, sizeof idle);
+    const uint64_t live = fdp_ranks_take(&r->ranks, idle, lanes, place, GROUP);
+    for (size_t i = 0; i < GROUP; i++) {
+        const uint64_t used = live >> i & 1;
+        const uint32_t report = settle_lane(r, place[i], bits[i], used);
+        if (r->bits == 16) {
+            uint16_t *to = &AT(r->report, uint16_t, place[i]);
+            *to = (uint16_t)fdp_choose(used, report, *to);
+        } else {
+            uint32_t *to = &AT(r->report, uint32_t, place[i]);
+            *to = (uint32_t)fdp_choose(used, report, *to);
         }
-        const uint64_t instead = d->source.other < 0 ? 0 : (uint64_t)d->source.other;
-        const uint64_t sum = fdp_choose(apart, instead, label) + change;
-        d->report[lane[i]] = (uint32_t)fdp_choose(
-            valid, fdp_choose(sum >= k, sum - k, sum), d->report[lane[i]]);
-        fdp_wipe(&t, sizeof t);
     }
-    fdp_wipe(trial, sizeof trial);
-    fdp_wipe(more_word, sizeof more_word);
-    fdp_wipe(more_v, sizeof more_v);
+    fdp_wipe(bits, sizeof bits);
+    fdp_wipe(place, sizeof place);
 }
 
-/* Reports of n trials of a chunk at d->report; x begins at `at`. */
-static void draw_chunk(draw_t *d, uint64_t number, size_t at, size_t n)
+static void settle(fdp_respond_t *r, size_t lanes)
 {
-    uint16_t lane[SLOTS];
-    d->number = number;
-    fdp_chunk_open(&d->chunk, &d->call->stream, number);
-    for (size_t first = 0; first < n; first += GROUP) {
-        draw_group(d, at, first, n - first < GROUP ? n - first : GROUP);
-    }
-    const size_t masks = (n + 63) / 64;
-    const size_t total = fdp_lanes_open(&d->lanes, d->mask, masks);
-    size_t taken = 0;
+    const size_t slots = slots_of(r->law->categories, lanes);
+    uint64_t offset = fdp_response_chunk(r->law) * r->bits / 8;
+    fdp_ranks_open(&r->ranks, r->special, lanes / 64);
     do {
-        fdp_lanes_take(&d->lanes, lane, SLOTS, masks * 64);
-        settle_slots(d, at, n, lane, total - taken);
-        taken += SLOTS;
-    } while (FDP_UNLIKELY(taken < total));
-    fdp_lanes_close(&d->lanes, masks, lane, SLOTS);
-    fdp_chunk_close(&d->chunk);
+        fdp_chunk_main(&r->chunk, offset, r->more, (10 * slots + 63) & ~(size_t)63);
+        for (size_t i = 0; i < slots; i += GROUP) {
+            settle_group(r, lanes, r->more + 10 * i);
+        }
+        offset += UNIT;
+    } while (FDP_UNLIKELY(r->ranks.left != 0));
 }
 
-/* Wipes what n trials have used: a small call must not pay for a chunk. */
-static void draw_close(draw_t *d, size_t n)
+/* ---- chunks -------------------------------------------------------------- */
+
+/* Reports from the words at hand, and the open lanes. */
+static void respond(fdp_respond_t *r, size_t n, size_t lanes, const void *x,
+                    fdp_dtype_t x_type, size_t at)
 {
-    if (n > 64) {
-        fdp_wipe(d, sizeof *d);
+    const fdp_kernels_t *k = r->kernels;
+    if (r->bits == 16) {
+        uint16_t *label = &AT(r->label, uint16_t, 0);
+        memset(label + n, 0, (lanes - n) * sizeof *label);
+        k->labels16(x, x_type, at, label, n);
+        k->respond16(&r->step, label, &AT(r->word, const uint16_t, 0),
+                     &AT(r->report, uint16_t, 0), r->special, lanes);
         return;
     }
-    fdp_wipe(d->word, 1024); /* the least unit of the stream */
-    fdp_wipe(d->v, 1024);
-    fdp_wipe(d->report, 64 * sizeof d->report[0]);
-    fdp_wipe(d->label, 64 * sizeof d->label[0]);
-    fdp_wipe(d->undecided, 64 * sizeof d->undecided[0]);
-    fdp_wipe(d->mask, 2 * sizeof d->mask[0]);
+    uint32_t *label = &AT(r->label, uint32_t, 0), *report = &AT(r->report, uint32_t, 0);
+    memset(label + n, 0, (lanes - n) * sizeof *label);
+    k->labels32(x, x_type, at, label, n);
+    if (r->bits == 32) {
+        k->respond32(&r->step, label, &AT(r->word, const uint32_t, 0), report, r->special,
+                     lanes);
+    } else {
+        k->respond64(&r->step, label, &AT(r->word, const uint64_t, 0), report, r->special,
+                     lanes);
+    }
+}
+
+void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *x,
+                       fdp_dtype_t x_type, void *out, fdp_dtype_t out_type, size_t at)
+{
+    const size_t lanes = (n + 63) & ~(size_t)63;
+    r->number = number;
+    fdp_chunk_open(&r->chunk, &r->call->stream, number);
+    fdp_chunk_main(&r->chunk, 0, r->word, lanes * r->bits / 8);
+    respond(r, n, lanes, x, x_type, at);
+    settle(r, lanes);
+    fdp_chunk_close(&r->chunk);
+    if (r->bits == 16) {
+        r->kernels->reports16(&AT(r->report, const uint16_t, 0), out, out_type, at, n);
+    } else {
+        r->kernels->reports32(&AT(r->report, const uint32_t, 0), out, out_type, at, n);
+    }
 }
 
 fdp_status_t fdp_respond(const fdp_call_t *call, const fdp_response_t *law,
@@ -203,22 +236,16 @@ fdp_status_t fdp_respond(const fdp_call_t *call, const fdp_response_t *law,
                          fdp_dtype_t x_type, int64_t other, void *out,
                          fdp_dtype_t out_type)
 {
-    draw_t d;
-    d.call = call;
-    d.law = law;
-    d.kernels = fdp_kernels();
-    d.source = (source_t){x, x_type, other};
-    d.v_bytes = law->categories <= FDP_NARROW_CATEGORIES ? 4 : 8;
-    d.failed = false;
-    for (size_t done = 0; done < n && !d.failed; done += FDP_RESPONSE_CHUNK) {
-        const size_t part = n - done < FDP_RESPONSE_CHUNK ? n - done : FDP_RESPONSE_CHUNK;
-        draw_chunk(&d, first_chunk++, done, part);
-        fdp_store_reports(d.report, part, out, out_type, done);
+    fdp_respond_t r;
+    fdp_respond_open(&r, call, law, other);
+    const size_t chunk = fdp_response_chunk(law);
+    for (size_t done = 0; done < n && !r.failed; done += chunk) {
+        const size_t part = n - done < chunk ? n - done : chunk;
+        fdp_respond_chunk(&r, first_chunk++, part, x, x_type, out, out_type, done);
     }
-    const bool failed = d.failed;
-    draw_close(&d, n);
-    if (failed) {
-        memset(out, 0, n * fdp_report_bytes(out_type));
+    fdp_respond_close(&r, n);
+    if (r.failed) {
+        memset(out, 0, n * (out_type == FDP_U8 ? 1 : out_type == FDP_U16 ? 2 : 4));
     }
-    return failed ? FDP_ERR_RESOLVER : FDP_OK;
+    return r.failed ? FDP_ERR_RESOLVER : FDP_OK;
 }

@@ -15,7 +15,6 @@
 
 #define FDP_UNDECIDED32 INT32_MIN
 #define FDP_UNDECIDED64 INT64_MIN
-#define FDP_NARROW_CATEGORIES 65536
 #define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */
 
 /* A report of local hashing, ready to be held against categories v: it supports those
@@ -24,6 +23,20 @@ typedef struct {
     uint32_t slope, offset;
     int32_t limit;
 } fdp_support_t;
+
+/* c in units of 2^-s for words of b bits: floor(2^s c); 2^(b - s), or s for 64 bits; and
+ * the least fraction that may carry. docs/proofs/local_randomizers.md */
+typedef struct {
+    uint64_t rate, scale, limit;
+} fdp_rate_t;
+
+/* k-ary response as its kernels take it: `own` for labels of the domain (always: they
+ * stay), `fair` for others, if `other` is negative. */
+typedef struct {
+    uint32_t categories, always;
+    int64_t other;
+    fdp_rate_t own, fair;
+} fdp_step_t;
 
 typedef struct {
     const char *name;
@@ -69,16 +82,23 @@ typedef struct {
     void (*flip_bytes)(const uint8_t *flip, const uint8_t *fair, int other, uint64_t *x,
                        size_t n);
 
-    /* Reports of labels (any number >= the categories is outside); undecided lanes
-     * are FDP_UNDECIDED32. v has 32 bits up to FDP_NARROW_CATEGORIES, then 64. */
-    void (*respond_narrow)(const fdp_response_t *law, int64_t other,
-                           const uint32_t *label, const uint32_t *word,
-                           const uint32_t *v, uint32_t *report, int32_t *undecided,
-                           size_t n);
-    void (*respond_wide)(const fdp_response_t *law, int64_t other, const uint32_t *label,
-                         const uint32_t *word, const uint64_t *v, uint32_t *report,
-                         int32_t *undecided, size_t n);
-    void (*labels64)(const int64_t *x, uint32_t *label, size_t n);
+    /* Reports of labels (any number >= the categories is outside), and bits of the lanes
+     * that the words leave open, whose report is not of use. Then labels and reports of
+     * the caller's types. */
+    void (*respond16)(const fdp_step_t *law, const uint16_t *label, const uint16_t *word,
+                      uint16_t *report, uint64_t *special, size_t n);
+    void (*respond32)(const fdp_step_t *law, const uint32_t *label, const uint32_t *word,
+                      uint32_t *report, uint64_t *special, size_t n);
+    void (*respond64)(const fdp_step_t *law, const uint32_t *label, const uint64_t *word,
+                      uint32_t *report, uint64_t *special, size_t n);
+    void (*labels16)(const void *x, fdp_dtype_t type, size_t at, uint16_t *label,
+                     size_t n);
+    void (*labels32)(const void *x, fdp_dtype_t type, size_t at, uint32_t *label,
+                     size_t n);
+    void (*reports16)(const uint16_t *report, void *out, fdp_dtype_t type, size_t at,
+                      size_t n);
+    void (*reports32)(const uint32_t *report, void *out, fdp_dtype_t type, size_t at,
+                      size_t n);
     void (*hash)(const uint64_t *seed, const uint32_t *label, uint32_t buckets,
                  unsigned bits, uint32_t *out, size_t n);
     void (*hadamard)(const uint32_t *label, const uint32_t *word, const uint8_t *wanted,

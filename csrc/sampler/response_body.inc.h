@@ -2,76 +2,114 @@
  * compiled once per level. docs/proofs/local_randomizers.md
  */
 
-/* v - k if v >= k, for v < 2k <= 2^32: the difference wraps to a large number. */
-static inline uint32_t FDP_K(reduce)(uint32_t v, uint32_t k)
+/* floor(a b / 2^64), by 32-bit products that vectors have. */
+static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
 {
-    const uint32_t less = v - k;
-    return less < v ? less : v;
+    const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
+    const uint64_t b0 = b & low, b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
 }
 
-/* Whether a report keeps its label, and from which label it goes on. A word equal to
- * the first 32 bits of a threshold is undecided. */
-#define FDP_RESPONSE_BEGIN                                                       \
-    const uint32_t k = law->categories, others = k - 1;                          \
-    const uint32_t truth = (uint32_t)(law->truth >> 32);                         \
-    const uint32_t always = law->always ? ~UINT32_C(0) : 0;                      \
-    const uint32_t share = (uint32_t)(law->share[0] >> 32);                      \
-    const uint32_t uniform = other < 0 ? ~UINT32_C(0) : 0;                       \
-    const uint32_t instead = other < 0 ? 0 : (uint32_t)other;                    \
-    for (size_t i = 0; i < n; i++) {                                             \
-        const uint32_t x = label[i];                                             \
-        const uint32_t apart = (x < k ? 0 : ~UINT32_C(0));                       \
-        const uint32_t fair = apart & uniform;                                   \
-        const uint32_t threshold = (share & fair) | (truth & ~fair);             \
-        const uint32_t keep =                                                    \
-            (word[i] < threshold ? ~UINT32_C(0) : 0) | (always & ~fair);         \
-        const uint32_t tie = (word[i] == truth ? ~UINT32_C(0) : 0) |             \
-                             (word[i] == share ? ~UINT32_C(0) : 0);              \
-        const uint32_t base = (instead & apart) | (x & ~apart);
+/* A step is E = min(floor(U c), k - 1), and a report is 1 + E labels on from its own. E and
+ * the fraction behind it are h = floor(u C / 2^b) times 2^-s; a lane stays open if the
+ * fraction is so near 1 that unread bits may carry. Shifts of small words are products,
+ * which vectors have. */
+#define FDP_SMALL(type, wide, bits)                                                    \
+    const type h = (type)(((wide)word[g + i] * rate) >> bits);                         \
+    const type step = (type)(((wide)h * scale) >> bits), fraction = (type)(h * scale);
+#define FDP_LARGE                                                                      \
+    const uint64_t h = FDP_K(high64)(word[g + i], rate);                               \
+    const uint64_t step = h >> scale, fraction = h << (64 - scale);
 
-#define FDP_RESPONSE_END(high, split)                                            \
-        report[i] = FDP_K(reduce)(base + (((high) + 1) & ~keep), k);             \
-        undecided[i] = (int32_t)((tie | (split)) & UINT32_C(0x80000000));        \
+#define FDP_RESPOND(name, type, label_t, PRODUCTS)                                     \
+    static void FDP_K(name)(const fdp_step_t *law, const label_t *restrict label,      \
+                            const type *restrict word, label_t *restrict report,       \
+                            uint64_t *restrict special, size_t n)                      \
+    {                                                                                  \
+        const label_t k = (label_t)law->categories;                                    \
+        const label_t uniform = (label_t)(law->other < 0 ? ~UINT64_C(0) : 0);          \
+        const label_t instead = (label_t)(law->other < 0 ? 0 : law->other);            \
+        const type last = (type)(k - 1), sure = law->always ? last : 0;                \
+        const type own_rate = (type)law->own.rate, fair_rate = (type)law->fair.rate;   \
+        const type own_scale = (type)law->own.scale;                                   \
+        const type fair_scale = (type)law->fair.scale;                                 \
+        const type own_limit = (type)law->own.limit;                                   \
+        const type fair_limit = (type)law->fair.limit;                                 \
+        for (size_t g = 0; g < n; g += 64) {                                           \
+            FDP_ALIGNED(64) uint8_t decided[64];                                       \
+            for (size_t i = 0; i < 64; i++) {                                          \
+                const label_t x = label[g + i];                                        \
+                const label_t apart = (label_t)(x < k ? 0 : ~UINT64_C(0));             \
+                const type fair = (type)(0 - (type)(apart & uniform & 1));             \
+                const label_t base = (label_t)((instead & apart) | (x & ~apart));      \
+                const type rate = (type)((fair_rate & fair) | (own_rate & ~fair));     \
+                const type scale = (type)((fair_scale & fair) | (own_scale & ~fair));  \
+                const type limit = (type)((fair_limit & fair) | (own_limit & ~fair));  \
+                PRODUCTS                                                               \
+                const type most = (type)(step | (sure & ~fair));                       \
+                const type least = most < last ? most : last;                          \
+                const label_t sum = (label_t)(base + (label_t)least + 1);              \
+                const label_t less = (label_t)(sum - k);                               \
+                report[g + i] = less < sum ? less : sum;                               \
+                const type near = (type)(fraction >= limit ? ~UINT64_C(0) : 0);        \
+                const type within = (type)(least < last ? ~UINT64_C(0) : 0);           \
+                decided[i] = (uint8_t)~(near & within);                                \
+            }                                                                          \
+            special[g / 64] = FDP_K(zeros64)(decided);                                 \
+        }                                                                              \
     }
 
-/* floor(V (k - 1)) from 32 bits of V: undecided if the unread part can carry. */
-static void FDP_K(respond_narrow)(const fdp_response_t *law, int64_t other,
-                                  const uint32_t *restrict label,
-                                  const uint32_t *restrict word,
-                                  const uint32_t *restrict v,
-                                  uint32_t *restrict report,
-                                  int32_t *restrict undecided, size_t n)
-{
-    FDP_RESPONSE_BEGIN
-    const uint64_t product = (uint64_t)v[i] * others;
-    const uint32_t split = (uint32_t)product > 0 - others ? ~UINT32_C(0) : 0;
-    FDP_RESPONSE_END((uint32_t)(product >> 32), split)
-}
+FDP_RESPOND(respond16, uint16_t, uint16_t, FDP_SMALL(uint16_t, uint32_t, 16))
+FDP_RESPOND(respond32, uint32_t, uint32_t, FDP_SMALL(uint32_t, uint64_t, 32))
+FDP_RESPOND(respond64, uint64_t, uint32_t, FDP_LARGE)
 
-/* The same from 64 bits of V. */
-static void FDP_K(respond_wide)(const fdp_response_t *law, int64_t other,
-                                const uint32_t *restrict label,
-                                const uint32_t *restrict word,
-                                const uint64_t *restrict v, uint32_t *restrict report,
-                                int32_t *restrict undecided, size_t n)
-{
-    FDP_RESPONSE_BEGIN
-    const uint64_t low = (v[i] & 0xffffffffu) * others;
-    const uint64_t high = (v[i] >> 32) * others + (low >> 32);
-    const uint32_t split = ((uint32_t)high == ~UINT32_C(0) ? ~UINT32_C(0) : 0) &
-                           ((uint32_t)low > 0 - others ? ~UINT32_C(0) : 0);
-    FDP_RESPONSE_END((uint32_t)(high >> 32), split)
-}
-
-/* Labels of 64-bit integers; those beyond 32 bits become one that no domain has. */
-static void FDP_K(labels64)(const int64_t *restrict x, uint32_t *restrict label, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t high = (uint64_t)x[i] >> 32;
-        const uint64_t beyond = (0 - high) >> 63; /* high < 2^32: 1 unless it is 0 */
-        label[i] = (uint32_t)((uint64_t)x[i] | (0 - beyond));
+/* Labels of any integer type; those of more bits become one that no domain has, and sign
+ * extension makes a negative number large. */
+#define FDP_FROM(from, wide, to)                                                       \
+    for (size_t i = 0; i < n; i++) {                                                   \
+        const wide v = (wide)((const from *)x + at)[i], most = (to)~UINT64_C(0);       \
+        label[i] = (to)(v < most ? v : most);                                          \
+    }                                                                                  \
+    break;
+#define FDP_LABELS(name, to)                                                           \
+    static void FDP_K(name)(const void *restrict x, fdp_dtype_t type, size_t at,       \
+                            to *restrict label, size_t n)                              \
+    {                                                                                  \
+        switch (type) {                                                                \
+        case FDP_I8: FDP_FROM(int8_t, to, to)                                          \
+        case FDP_I16: FDP_FROM(int16_t, to, to)                                        \
+        case FDP_I32: FDP_FROM(int32_t, uint32_t, to)                                  \
+        case FDP_I64: FDP_FROM(int64_t, uint64_t, to)                                  \
+        case FDP_U8: FDP_FROM(uint8_t, to, to)                                         \
+        case FDP_U16: FDP_FROM(uint16_t, to, to)                                       \
+        case FDP_U32: FDP_FROM(uint32_t, uint32_t, to)                                 \
+        default: memset(label, 0, n * sizeof *label); break; /* FDP_NONE */            \
+        }                                                                              \
     }
-}
+
+FDP_LABELS(labels16, uint16_t)
+FDP_LABELS(labels32, uint32_t)
+
+/* Reports in an unsigned type that holds them. */
+#define FDP_TO(to)                                                                     \
+    for (size_t i = 0; i < n; i++) {                                                   \
+        ((to *)out + at)[i] = (to)report[i];                                           \
+    }                                                                                  \
+    break;
+#define FDP_REPORTS(name, from)                                                        \
+    static void FDP_K(name)(const from *restrict report, void *restrict out,           \
+                            fdp_dtype_t type, size_t at, size_t n)                     \
+    {                                                                                  \
+        switch (type) {                                                                \
+        case FDP_U8: FDP_TO(uint8_t)                                                   \
+        case FDP_U16: FDP_TO(uint16_t)                                                 \
+        default: FDP_TO(uint32_t)                                                      \
+        }                                                                              \
+    }
+
+FDP_REPORTS(reports16, uint16_t)
+FDP_REPORTS(reports32, uint32_t)
 
 /* h(x) = floor(z g / 2^l), z the top l bits of a x + b mod 2^32. */
 static void FDP_K(hash)(const uint64_t *restrict seed, const uint32_t *restrict label,
@@ -101,5 +139,10 @@ static void FDP_K(hadamard)(const uint32_t *restrict label, const uint32_t *rest
     }
 }
 
-#undef FDP_RESPONSE_BEGIN
-#undef FDP_RESPONSE_END
+#undef FDP_SMALL
+#undef FDP_LARGE
+#undef FDP_RESPOND
+#undef FDP_FROM
+#undef FDP_LABELS
+#undef FDP_TO
+#undef FDP_REPORTS

@@ -21,6 +21,10 @@ CATEGORIES = 1024
 #: Random bytes of a flip: patterns of eight take two, and a chunk some for its ties.
 _FLIP = (2 * 4096 + 576) / 32768
 
+#: Random bytes of a response of up to 16 categories (or buckets), and of up to 2**16.
+_RESPONSE = 2 + 512 / 8192
+_LABEL = 4 + 192 / 4096
+
 #: Elements of a block of numpy's: 1 MB of float32, or of uint32.
 _BLOCK = 2**18
 
@@ -31,8 +35,13 @@ def cases(size: int) -> Iterator[Case]:
     yield packed_case(size, generator)
     yield bytes_case(size, generator, np.dtype(np.uint8))
     yield bytes_case(size, generator, np.dtype(np.bool_))
-    for k in (16, 1024):
-        yield response_case(k, size, generator)
+    for k, dtype in (
+        (16, np.int64),
+        (16, np.uint8),
+        (1024, np.int64),
+        (1024, np.uint16),
+    ):
+        yield response_case(k, size, generator, np.dtype(dtype))
     rows = max(1, size // CATEGORIES)
     yield unary_case(rows, generator)
     yield unary_sums_case(rows, generator)
@@ -91,23 +100,26 @@ def bytes_case(
     )
 
 
-def response_case(k: int, size: int, generator: np.random.Generator) -> Case:
-    """Return k-ary randomized response of int64 labels."""
+def response_case(
+    k: int, size: int, generator: np.random.Generator, dtype: np.dtype[np.generic]
+) -> Case:
+    """Return k-ary randomized response of labels of a dtype."""
     mechanism = fastdp.RandomizedResponse.from_epsilon(EPSILON, categories=k)
     p = float(mechanism.p)
-    x = generator.integers(0, k, size)
+    x = generator.integers(0, k, size).astype(dtype)
     out = np.zeros(size, mechanism.report_dtype)
 
     def rounded() -> Array:
         # The truth is among what is drawn instead: no matter here.
-        return np.where(generator.random(size) < p, x, generator.integers(0, k, size))
+        other = generator.integers(0, k, size, x.dtype.type)
+        return np.where(generator.random(size) < p, x, other)
 
     return Case(
-        f"RandomizedResponse, k={k}",
+        f"RandomizedResponse, k={k}, {dtype}",
         size,
         lambda: mechanism.release(x, out=out),
         rounded,
-        8,
+        _RESPONSE if k <= 64 else _LABEL,
     )
 
 
@@ -138,7 +150,7 @@ def unary_case(rows: int, generator: np.random.Generator) -> Case:
         rows,
         lambda: mechanism.release(labels, out=out),
         rounded,
-        (CATEGORIES + 1) * _FLIP + 8,
+        (CATEGORIES + 1) * _FLIP + _LABEL,
     )
 
 
@@ -197,7 +209,7 @@ def hashing_case(size: int, generator: np.random.Generator) -> Case:
         size,
         lambda: mechanism.release(labels, out=out),
         rounded,
-        24,
+        8 + _LABEL + _RESPONSE,
     )
 
 
@@ -251,7 +263,7 @@ def hadamard_case(size: int, generator: np.random.Generator) -> Case:
         size,
         lambda: mechanism.release(labels, out=out),
         rounded,
-        _FLIP + 8 + 4,
+        _FLIP + _LABEL + 4,
     )
 
 

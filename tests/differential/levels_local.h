@@ -99,19 +99,19 @@ static size_t draw_response(const void *context, uint8_t *out)
 
 static void check_responses(uint32_t cipher)
 {
-    static const uint32_t ks[] = {2, 3, 16, 1000, 65536, 65537, (1u << 20) + 7, INT32_MAX};
+    static const uint32_t ks[] = {2, 3, 16, 64, 1000, 65536, 65537, (1u << 20) + 7, INT32_MAX};
     static const size_t lengths[] = {1, 63, 64, 1024, 4097, 20000};
     for (size_t k = 0; k < COUNT(ks) * COUNT(lengths); k++) {
         const uint32_t categories = ks[k / COUNT(lengths)];
-        const uint64_t share = UINT64_MAX / categories;
         response_t r = {.call = {.stream = stream_of(cipher), .resolve = answer},
-                        .law = {.categories = categories, .truth = share / 2 * 3},
+                        .law = {.categories = categories,
+                                .shift = 97 + (uint32_t)__builtin_clz(categories),
+                                .rate = {UINT64_MAX / 3 * 2 + k, 7}},
                         .n = lengths[k % COUNT(lengths)],
                         .other = k % 3 == 0 ? (int64_t)categories - 1 : -1,
                         .type = (fdp_dtype_t)(FDP_I8 + k % 7)};
         r.law.always = k % 5 == 4;
-        r.law.truth = r.law.always ? 0 : r.law.truth;
-        r.law.share[0] = share;
+        r.law.shift = k % 7 == 6 ? 32 : r.law.shift;
         char name[80];
         snprintf(name, sizeof name, "k %" PRIu32 " n %zu type %d other %" PRId64,
                  categories, r.n, (int)r.type, r.other);

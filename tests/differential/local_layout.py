@@ -10,13 +10,12 @@ from typing import NoReturn
 import numpy as np
 
 from fastdp import _core
-from tests.differential.layout import Keyed, words_of
+from tests.differential.layout import Keyed
 from tests.reference import bernoulli, response
 from tests.reference.interval import More
 
-#: Elements, values and bytes of a chunk, and how many one group of words serves.
-BITS, RESPONSES, BYTES = 32768, 4096, 16384
-GROUP = 1024
+#: Elements, values and bytes of a chunk, of small responses.
+BITS, RESPONSES, BYTES = 32768, 8192, 16384
 
 #: First chunks of the draws of one mechanism under one key.
 REGION = 1 << 30
@@ -99,17 +98,29 @@ def responses(
 ) -> np.ndarray:
     """Return the k-ary reports of values."""
     parts = [np.zeros(0, np.int64)]
-    sizes = (4, 4 if k <= 2**16 else 8)
+    dtype = f"<u{response.word_bits(k) // 8}"
     start = 0
-    for chunk, count in chunks(len(x), RESPONSES, first):
-        groups = -(-count // GROUP)
-        w, v = words_of(sizes, call.keystream(chunk, 0, groups * GROUP * sum(sizes)))
-        part = x[start : start + count]
-        words = w[:count], v[:count]
+    for chunk, count in chunks(len(x), response.chunk(k), first):
+        lanes = -(-count // 64) * 64
+        raw = call.keystream(chunk, 0, lanes * np.dtype(dtype).itemsize)
+        words = np.frombuffer(raw, dtype).astype(np.uint64)
+        part, bits = x[start : start + count], bits_at(call, chunk)
         more = further(call, chunk)
-        parts.append(response.reports(truth, k, part, words, more, other))
+        drawn = response.reports(truth, k, part, words, bits, more, other)
+        parts.append(drawn[:count])
         start += count
     return np.concatenate(parts)
+
+
+def bits_at(call: _core.Call, chunk: int) -> Callable[[int], int]:
+    """Return 64 bits at a place of a chunk."""
+
+    def bits(offset: int) -> int:
+        start = offset // 1024 * 1024
+        raw = call.keystream(chunk, start, 2048)[offset - start :]
+        return int.from_bytes(raw[:8], "little")
+
+    return bits
 
 
 def stream_bytes(call: _core.Call, n: int, first: int = 0) -> bytes:

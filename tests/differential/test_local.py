@@ -11,12 +11,12 @@ import pytest
 from fastdp import _core, _laws
 from fastdp.testing import TapeStream
 from tests.differential import local_layout as layout
-from tests.differential.layout import Keyed, bytes_of
-from tests.reference import hadamard, hashing, unary
+from tests.differential.layout import Keyed
+from tests.reference import hadamard, hashing, response, unary
 
 KEY = bytes(range(5, 37))
-CATEGORIES = [2, 3, 16, 17, 256, 1024, 65536, 65537, 2**20 + 7, 2**31 - 1]
-LENGTHS = [1, 7, 8, 9, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 9000]
+CATEGORIES = [2, 3, 16, 17, 64, 65, 1024, 65536, 65537, 2**20 + 7, 2**31 - 1]
+LENGTHS = [1, 7, 8, 9, 63, 64, 65, 1023, 1025, 4095, 4096, 4097, 8191, 8193, 9000]
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
 
 
@@ -38,11 +38,11 @@ class Law(NamedTuple):
 
 
 def truths(k: int) -> list[Fraction]:
-    """1/k rounded up, a little above, epsilon = 1, almost 1, and 1."""
+    """1/k rounded up, a little above, epsilon = 1 and 9, almost 1, and 1."""
     least = -(-(2**64) // k)
     above = min(least + least // 1000, 2**64 - 3)
-    one = min(int(2**64 * 2.718281828 / (1.718281828 + k)), 2**64)
-    numbers = sorted({least, above, max(one, least), 2**64 - 1, 2**64})
+    some = [2**64 * e // (k - 1 + e) for e in (Fraction(2.718281828), 8103)]
+    numbers = sorted({least, above, *(max(n, least) for n in some), 2**64 - 1, 2**64})
     return [Fraction(number, 2**64) for number in numbers]
 
 
@@ -120,7 +120,7 @@ def test_lengths_and_chunks(n: int) -> None:
 def test_long_calls_go_on_where_they_paused() -> None:
     """Between 1024 chunks a call looks at signals; the reports are those of one run."""
     law, call = Law(truths(7)[2], 7), _core.Call(Keyed(KEY))
-    pause = 1024 * layout.RESPONSES
+    pause = 1024 * response.chunk(7)
     x = np.tile(np.arange(-2, 9, dtype=np.int8), pause // 11 + 2)[: pause + 9]
     out = respond(call, law, x)
     assert (out[pause:] == layout.responses(call, *law, x[pause:], first=1024)).all()
@@ -156,55 +156,63 @@ def test_certain_truth_changes_what_is_outside_only() -> None:
         assert (drawn < k / 2).mean() == pytest.approx(((k + 1) // 2) / k, abs=0.04)
 
 
-# --- words made at the thresholds ---------------------------------------------------
+# --- words made at the cuts ---------------------------------------------------------
 
 
-OFFSETS = [0, 0, 0, 1, -1, 2**64, -(2**64), 2**96, 2**128, -(2**128)]
-
-
-def at_theta(theta: Fraction, rng: random.Random) -> tuple[int, int]:
-    """A first word and an extension block near theta, mostly equal to its digits."""
-    number = int(theta * 2**160) + rng.choice(OFFSETS)
-    word, block = divmod(min(max(number, 0), 2**160 - 1), 2**128)
-    if rng.random() < 0.2:
-        block = rng.choice([0, 2**128 - 1])
-    return word, block
-
-
-def at_border(k: int, vbits: int, rng: random.Random) -> int:
-    """The cell of a border between two categories, or one beside it, or an end."""
-    if rng.random() < 0.1:
-        return rng.choice([0, 2**vbits - 1])
-    j = rng.randrange(k) if rng.random() < 0.8 else rng.choice([1, k - 2])
-    v = j * 2**vbits // (k - 1) + rng.choice([-1, 0, 0, 0, 1])
-    return min(max(v, 0), 2**vbits - 1)
+def cuts(law: Law, c: Fraction) -> list[int]:
+    """Return the first words at, beside, and at the end of borders between steps."""
+    top = 2 ** response.word_bits(law.k) - 1
+    every = range(law.k) if law.k <= 600 else {*range(99), *range(law.k - 99, law.k)}
+    at = {0, top, *(int(j * (top + 1) / c) for j in every)}
+    return sorted(w + d for w in at for d in (-1, 0, 1) if 0 <= w + d <= top)
 
 
 @lru_cache(maxsize=len(LAWS))
 def tape_of(law: Law) -> tuple[TapeStream, np.ndarray]:
-    """Trials at both thetas and at borders of V, among random ones, and values."""
-    rng = random.Random(law.k)
-    n, vbits = layout.RESPONSES, 32 if law.k <= 2**16 else 64
-    w, v, blocks = [], [], []
-    for _ in range(n):
-        theta = rng.choice([law.truth, Fraction(1, law.k), Fraction(1)])
-        word, block = rng.getrandbits(32), rng.getrandbits(128)
-        if theta < 1:
-            word, block = at_theta(theta, rng)
-        w.append(word)
-        v.append(at_border(law.k, vbits, rng))
-        blocks += divmod(block, 2**64)
-    words = [np.array(w, np.uint64), np.array(v, np.uint64)]
-    main = np.frombuffer(bytes_of((4, vbits // 8), words), np.uint8)
-    extension = np.array(blocks, "<u8").view(np.uint8)
-    return TapeStream(main.reshape(1, -1), extension.reshape(1, -1)), values_of(
-        law.k, n
-    )
+    """Words at all cuts, among random ones, further bits at them, and values."""
+    rng, n, b = random.Random(law.k), response.chunk(law.k), response.word_bits(law.k)
+    rates = [Fraction(law.k)]
+    if law.truth < 1:
+        rates.append(response.rate(law.truth, law.k))
+    words = [w for c in rates for w in cuts(law, c)]
+    words = rng.sample(words, n // 2) if len(words) > n // 2 else words
+    words += [rng.getrandbits(b) for _ in range(n - len(words))]
+    rng.shuffle(words)
+    # Where a border lies in a cell only its own digits tell; near others any will do.
+    more = [rng.choice([0, 2**64 - 1, rng.getrandbits(64)]) for _ in range(2**15)]
+    parts = np.array(words, f"<u{b // 8}"), np.array(more, "<u8")
+    chunk = np.concatenate([part.view(np.uint8) for part in parts])
+    x = values_of(law.k, n)
+    borders(law, x, chunk, rng)
+    extension = np.array([rng.getrandbits(64) for _ in range(2 * n)], "<u8")
+    stream = TapeStream(chunk.reshape(1, -1), extension.view(np.uint8).reshape(1, -1))
+    return stream, x
+
+
+def borders(law: Law, x: np.ndarray, chunk: np.ndarray, rng: random.Random) -> None:
+    """Put into the further bits of every other open lane those of its next border, or
+    of what is just beside it. Values outside get uniform reports here."""
+    k, b = law.k, response.word_bits(law.k)
+    words = chunk[: len(x) * b // 8].view(f"<u{b // 8}").astype(np.uint64)
+    inside = (x >= 0) & (x < k)
+    c = [Fraction(k), Fraction(k)]
+    opened = [response.opened(Fraction(k), k, words)] * 2
+    if law.truth < 1:
+        c[1] = response.rate(law.truth, k)
+        opened[1] = response.opened(c[1], k, words)
+    near = np.where(inside, opened[1][1] & (law.truth < 1), opened[0][1])
+    for rank, i in enumerate(np.flatnonzero(near).tolist()):
+        own, word = c[int(inside[i])], int(words[i])
+        border = -int(-(word * own / 2**b) // 1) / own
+        digits = int(border * 2 ** (b + 64)) - (word << 64) + rng.choice([-1, 0, 0, 1])
+        if rng.random() < 0.7 and 0 <= digits < 2**64:
+            at = response.rank_offset(k, len(x), rank)
+            chunk[at : at + 8] = np.array([digits], "<u8").view(np.uint8)
 
 
 @pytest.mark.usefixtures("level")
 @each_law
-def test_words_at_the_thresholds(law: Law) -> None:
+def test_words_at_the_cuts(law: Law) -> None:
     stream, x = tape_of(law)
     call = _core.Call(stream)
     for other in (-1, 1):
@@ -214,12 +222,58 @@ def test_words_at_the_thresholds(law: Law) -> None:
 
 
 @pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("k", [2, 3, 5, 16, 17, 31, 64])
+def test_every_word_of_16_bits(k: int) -> None:
+    """The first stage is enumerated: what is not open is the truth at both ends of its
+    cell, and the open lanes are few."""
+    for truth in truths(k)[:-1]:
+        law, n = Law(truth, k), response.chunk(k)
+        words = np.arange(2**16, dtype="<u2").reshape(-1, n)
+        main = np.concatenate(
+            [words.view(np.uint8), np.zeros((len(words), 2**14), np.uint8)], axis=1
+        )
+        call = _core.Call(TapeStream(np.ascontiguousarray(main)))
+        for x, c in ((0, response.rate(truth, k)), (-1, Fraction(k))):
+            given = np.full(2**16, x, np.int64)
+            got = respond(call, law, given).astype(np.int64)
+            _, near = response.opened(c, k, words.reshape(-1).astype(np.uint64))
+            assert near.sum() <= 4 * (k - 1) + 1
+            # floor(u c / 2**16), exactly
+            u, limit = np.arange(2**16 + 1, dtype=object), 2**16 * c.denominator
+            low = np.minimum(u * c.numerator // limit, k - 1)[:-1]
+            high = np.minimum(-(-u * c.numerator // limit) - 1, k - 1)[1:]
+            assert (low == high)[~near].all()
+            assert (got == (low + 1) % k)[~near].all()
+
+
+@pytest.mark.usefixtures("level")
+def test_more_open_lanes_than_slots() -> None:
+    """All words at borders: passes go on until every lane is settled."""
+    for k in (5, 16, 64, 1024):
+        law, b = Law(truths(k)[2], k), response.word_bits(k)
+        n, cut = response.chunk(k), int(2**b / response.rate(truths(k)[2], k))
+        rng = np.random.default_rng(k)
+        main = rng.integers(0, 256, 2**20, np.uint8)
+        main[: n * b // 8] = np.full(n, cut, f"<u{b // 8}").view(np.uint8)
+        call = _core.Call(TapeStream(main.reshape(1, -1)))
+        for size in (1, 64, n):
+            x = rng.integers(0, k, size)
+            assert (respond(call, law, x) == layout.responses(call, *law, x)).all()
+
+
+@pytest.mark.usefixtures("level")
 def test_a_failure_of_the_resolver_leaves_zeros() -> None:
+    """All 80 bits at a border: U = 1/c up to there."""
     law = Law(truths(17)[1], 17)
-    stream, x = tape_of(law)
-    out = np.full(len(x), 7, np.uint32)
+    digits = int(2**80 / response.rate(law.truth, 17))
+    main = np.zeros(2**15, np.uint8)
+    main[:16384] = np.full(8192, digits >> 64, "<u2").view(np.uint8)
+    main[16384:] = np.full(2**11, digits % 2**64, "<u8").view(np.uint8)
+    x, out = np.zeros(64, np.int64), np.full(64, 7, np.uint32)
+    made = _core.Response(*law, layout.lost)
+    call = _core.Call(TapeStream(main.reshape(1, -1)))
     with pytest.raises(layout.LostError):
-        _core.respond(_core.Call(stream), _core.Response(*law, layout.lost), x, out)
+        _core.respond(call, made, x, out)
     assert not out.any()
 
 

@@ -1,6 +1,12 @@
-"""k-ary response from given words: a shift that is 0 with a given probability.
+"""k-ary response from given words: one uniform real U for each label.
 
-W and V are uniform reals. The shift is 0 if W < theta, else 1 + floor(V (k - 1)).
+With c = (k - 1)/(1 - P), the step is E = min(floor(U c), k - 1) and the report the
+label 1 + E places on, modulo k: P(E = k - 1) = P, and each other step has 1/c. A label
+that is to get a uniform report starts from 0 and has c = k.
+
+A chunk has a word for each lane, whole blocks of 64 lanes. Those whose words leave
+them open, by the rule of `opened`, are counted through the chunk: that of rank r has
+the r-th share of 64 further bits, and goes on in the extension blocks of its own place.
 """
 
 from collections.abc import Callable
@@ -8,60 +14,101 @@ from fractions import Fraction
 
 import numpy as np
 
-from tests.reference.bernoulli import scaled
-from tests.reference.interval import More, less, read
+from tests.reference.interval import More, read
+
+#: Ranks whose further bits lie together, 10 bytes each, and bytes between passes.
+GROUP = 16
+UNIT = 2048
 
 
-def shift(theta: Fraction, k: int, w: int, v: int, vbits: int, more: More) -> int:
-    """Return the shift of one trial: 32 bits of W are known and `vbits` of V.
+def word_bits(k: int) -> int:
+    """Return the bits of a lane's word."""
+    return 16 if k <= 64 else 32 if k <= 2**16 else 64
 
-    W goes on in blocks 0, 1, ... and V in blocks 2**20, 2**20 + 1, ...
+
+def chunk(k: int) -> int:
+    """Return the labels of a chunk."""
+    return 8192 if k <= 64 else 4096
+
+
+def slots(k: int, lanes: int) -> int:
+    """Return the open lanes of a pass."""
+    if lanes <= 64 or k > 64:
+        return 16
+    return 48 if k <= 16 else 112
+
+
+def rank_offset(k: int, lanes: int, rank: int) -> int:
+    """Return where in the chunk the 8 bytes of a rank lie."""
+    passes, r = divmod(rank, slots(k, lanes))
+    start = chunk(k) * word_bits(k) // 8 + UNIT * passes
+    return start + 10 * GROUP * (r // GROUP) + 8 * (r % GROUP)
+
+
+def rate(truth: Fraction, k: int) -> Fraction:
+    """Return the number c of steps in the unit interval."""
+    return (k - 1) / (1 - truth)
+
+
+def opened(c: Fraction, k: int, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return E by the words alone, and the lanes that they leave open.
+
+    Integers of b bits stand for c, in units of 2**-s, as large as they can be; s is at
+    least 2.
     """
-    if less(w, 32, more, scaled(theta)):
-        return 0
+    b = word_bits(k)
+    s = b - int(c).bit_length()
+    if s >= 2:
+        unit, least = int(c * 2**s), 2**s - 2
+    else:
+        s, unit, least = 2, 2**b - 1, 0
+    if b == 64:
+        words = words.astype(object)
+    h = words * (unit if b == 64 else np.uint64(unit)) >> b
+    step = np.minimum(h >> s, k - 1).astype(np.int64)
+    near = (h & (2**s - 1) >= least).astype(bool)
+    return step, near & (step < k - 1)
+
+
+def settled(c: Fraction, k: int, prefix: int, nbits: int, more: More) -> int:
+    """Return E, `nbits` bits of U being known."""
 
     def decide(a: int, n: int) -> int | None:
-        lowest, highest = a * (k - 1) >> n, ((a + 1) * (k - 1) - 1) >> n
+        lowest = min(int(a * c / 2**n), k - 1)
+        highest = min(-int(-(a + 1) * c // 2**n) - 1, k - 1)
         return lowest if lowest == highest else None
 
-    return 1 + read(v, vbits, more, decide, first=2**20)
-
-
-def shifts(
-    theta: Fraction,
-    k: int,
-    words: tuple[np.ndarray, np.ndarray],
-    more: Callable[[int], More],
-) -> np.ndarray:
-    """Return the shifts of many trials: uint32 of W, uint32 or uint64 of V."""
-    w, v = words[0].astype(np.int64), words[1]
-    vbits = 8 * v.itemsize
-    edge = int(theta * 2**32)
-    product = v.astype(object) * (k - 1)  # Python's integers
-    lowest, highest = product >> vbits, (product + k - 2) >> vbits
-    value = np.where(w < edge, 0, 1 + lowest).astype(np.int64)
-    unsure = (w == edge) | (w > edge) & (lowest != highest).astype(bool)
-    for i in np.flatnonzero(unsure).tolist():
-        value[i] = shift(theta, k, int(w[i]), int(v[i]), vbits, more(i))
-    return value
+    return read(prefix, nbits, more, decide)
 
 
 def reports(
     truth: Fraction,
     k: int,
     x: np.ndarray,
-    words: tuple[np.ndarray, np.ndarray],
+    words: np.ndarray,
+    bits: Callable[[int], int],
     more: Callable[[int], More],
     other: int = -1,
 ) -> np.ndarray:
-    """Return the reports of values. One outside 0 ... k - 1 counts as `other`, or
-    gets a uniform report if that is -1.
+    """Return the reports of the values of a chunk, of which there are words for whole
+    blocks; bits(offset) are the 64 at a place of the chunk.
+
+    A value outside 0 ... k - 1 counts as `other`, or gets a uniform report if that
+    is -1.
     """
-    x = x.astype(np.int64)
+    lanes = len(words)
+    x = np.pad(x.astype(np.int64), (0, lanes - len(x)))
     inside = (x >= 0) & (x < k)
     value = np.where(inside, x, max(other, 0))
-    moved = shifts(truth, k, words, more)
-    if other == -1 and not inside.all():
-        uniform = shifts(Fraction(1, k), k, words, more)
-        moved = np.where(inside, moved, uniform)
-    return (value + moved) % k
+    fair = ~inside & (other == -1)
+    step, near = np.full(lanes, k - 1), np.zeros(lanes, bool)
+    if truth < 1:
+        step, near = opened(rate(truth, k), k, words)
+    if fair.any():
+        step_fair, near_fair = opened(Fraction(k), k, words)
+        step, near = np.where(fair, step_fair, step), np.where(fair, near_fair, near)
+    for rank, i in enumerate(np.flatnonzero(near).tolist()):
+        c = Fraction(k) if fair[i] else rate(truth, k)
+        prefix = int(words[i]) << 64 | bits(rank_offset(k, lanes, rank))
+        step[i] = settled(c, k, prefix, word_bits(k) + 64, more(i))
+    return (value + step + 1) % k

@@ -21,12 +21,14 @@ import pytest
 import fastdp
 from fastdp._exact_bits import patterns
 from fastdp.testing import TapeStream
+from tests.reference import response
 
 sys.path.insert(0, str(Path(__file__).parent))
 import two_class as tc
 
 ENTRIES = 64
 BOOL, U8, U16, U32 = 10, 5, 6, 7
+TYPES = {"<i8": tc.I64, "u1": U8, "<u2": U16, "<u4": U32}
 LANES, TRIALS, USERS = 8192, 1024, 256
 PATTERNS = LANES // 8
 UNIT_OF_TIES = 12288  # where a chunk's ties have their further bits
@@ -100,20 +102,45 @@ def flip_words(p: Fraction, ties: bool, rng: np.random.Generator, c: int) -> np.
     return words
 
 
+def steps(truth: Fraction, k: int, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps of words of response, and which lanes they leave open."""
+    return response.opened(response.rate(truth, k), k, words.astype(np.uint64))
+
+
+@lru_cache
+def response_pool(truth: Fraction, k: int) -> tuple[np.ndarray, ...]:
+    """Return words of response, their shares of the steps, and which stay open: random
+    ones and those at the borders."""
+    bits, c = response.word_bits(k), response.rate(truth, k)
+    words = np.random.default_rng(k).integers(0, 2**bits, 2**15, np.uint64)
+    cut = [int(j * 2**bits / c) for j in range(1, min(k, 2000))]
+    at = [w + d for w in cut for d in (-1, 0, 1) if w + d < 2**bits]
+    words = np.concatenate([words, np.array(at, np.uint64)])
+    step, near = response.opened(c, k, words)
+    return words, step / (k - 1), near
+
+
 def response_words(
-    truth: Fraction, k: int, shifted: bool, rng: np.random.Generator, c: int
+    truth: Fraction, k: int, kind: str, rng: np.random.Generator, c: int
 ) -> np.ndarray:
-    """Return the words of 1024 trials: none true or all; or all moved, near or far."""
-    top = int(truth * 2**32)
-    word = apart(rng, top, 32, 0 if shifted else c, TRIALS)
-    width = 4 if k <= 2**16 else 8
-    share = rng.random(TRIALS)
-    if shifted:
-        share = (share + 9 * c) / 10  # the first or the last tenth
-    v = (share * 2.0 ** (8 * width - 1)).astype("<u8") * 2 + 1
-    return np.concatenate(
-        [word.astype("<u4").view("u1"), v.astype(f"<u{width}").view("u1")]
-    )
+    """Return the words of a chunk, and further bits.
+
+    "true": moved (class 0) or all true; "moved": by the first tenth of the labels or
+    the last; "open": no lane is, or 12 are, far more than the law has.
+    """
+    words, share, near = response_pool(truth, k)
+    n, bits = response.chunk(k), response.word_bits(k)
+    true = share == 1
+    wanted = {
+        "true": (~true, true),
+        "moved": (~true & (share < 0.1), ~true & (share > 0.9)),
+        "open": (True, True),
+    }[kind][c]
+    lanes = rng.choice(words[wanted & ~near], n)
+    if kind == "open" and c == 1:
+        lanes[rng.choice(TRIALS, 12, replace=False)] = rng.choice(words[near], 12)
+    further = rng.integers(0, 256, 2048, np.uint8)
+    return np.concatenate([lanes.astype(f"<u{bits // 8}").view(np.uint8), further])
 
 
 def flip_noise(harness: CDLL, kernel: str, name: str, ties: bool, n: int) -> Run:
@@ -127,9 +154,11 @@ def flip_noise(harness: CDLL, kernel: str, name: str, ties: bool, n: int) -> Run
     return run_of(harness, work, tape, pool, on_tape=True)
 
 
-def response_noise(harness: CDLL, k: int, shifted: bool, n: int) -> Run:
+def response_noise(harness: CDLL, k: int, kind: str, n: int) -> Run:
     truth = fastdp.RandomizedResponse.from_epsilon(3, categories=k).p
-    pool = blocks(partial(response_words, truth, k, shifted))
+    pool = blocks(
+        partial(response_words, truth, k, kind), 512 if kind == "open" else 64
+    )
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint32)
     x = np.random.default_rng(2).integers(0, k, size=n)
     work = tc.work_of(
@@ -149,11 +178,11 @@ NOISE: dict[str, Callable[[CDLL], Run]] = {
         for n in (LANES, 1)
     },
     **{
-        f"respond, k = {k}, {'near / far' if shifted else 'moved / true'}, n = {n}":
-        partial(response_noise, k=k, shifted=shifted, n=n)
+        f"respond, k = {k}, {kind}, n = {n}":
+        partial(response_noise, k=k, kind=kind, n=n)
         for k in CATEGORIES
-        for shifted in (False, True)
-        for n in (TRIALS, 1)
+        for kind in ("true", "moved", "open")
+        for n in ((TRIALS,) if kind == "open" else (TRIALS, 1))
     },
 }  # fmt: skip
 
@@ -193,7 +222,13 @@ def flipped_values(
 
 
 def response_values(
-    harness: CDLL, k: int, one: Any, two: Any, other: int, relabel: bool = False
+    harness: CDLL,
+    k: int,
+    one: Any,
+    two: Any,
+    other: int,
+    relabel: bool = False,
+    dtype: str = "<i8",
 ) -> Run:
     n = TRIALS
     truth = (
@@ -201,11 +236,11 @@ def response_values(
         if relabel
         else fastdp.RandomizedResponse.from_epsilon(3, categories=k).p
     )
-    pool = of_class(one, two, "<i8", n)
+    pool = of_class(one, two, dtype, n)
     data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint32)
     work = tc.work_of(
-        "respond", n, law=tc.Response.of(truth, k), x=data, x_type=tc.I64, other=other,
-        out=out, out_type=U32,
+        "respond", n, law=tc.Response.of(truth, k), x=data,
+        x_type=TYPES[dtype], other=other, out=out, out_type=U32,
     )  # fmt: skip
     return run_of(harness, work, data, pool, on_tape=False)
 
@@ -263,6 +298,21 @@ VALUES: dict[str, Callable[[CDLL], Run]] = {
             ("inside / outside", among(0, k), among(k, LIMIT), -1, False),
             ("inside / outside, other", among(0, k), OUTSIDE, 3, False),
             ("inside / outside, relabel", among(0, k), among(k, LIMIT), -1, True),
+        )
+    },
+    **{
+        f"respond, k = {k}, {dtype}, inside / outside": partial(
+            response_values,
+            k=k,
+            one=among(0, k),
+            two=among(k, top),
+            other=-1,
+            dtype=dtype,
+        )
+        for k, dtype, top in (
+            (16, "u1", 256),
+            (1024, "<u2", 2**16),
+            (2**18, "<u4", 2**32),
         )
     },
     **{
@@ -351,16 +401,18 @@ def test_flip_words_are_of_their_class(name: str) -> None:
 @pytest.mark.parametrize("k", CATEGORIES)
 def test_response_words_are_of_their_class(k: int) -> None:
     m = fastdp.RandomizedResponse.from_epsilon(3, categories=k)
-    values = np.zeros(TRIALS, np.int64)
-    for shifted in (False, True):
+    values = np.zeros(response.chunk(k), np.int64)
+    for kind in ("true", "moved"):
         seen = []
         for c in (0, 1):
-            words = response_words(m.p, k, shifted, np.random.default_rng(3), c)
+            words = response_words(m.p, k, kind, np.random.default_rng(3), c)
             stream = TapeStream(np.ascontiguousarray(words.reshape(1, -1)))
             seen.append(m.release(values, stream=stream) / (k - 1))
-        if shifted:
+        if kind == "moved":
             assert 0 < seen[0].min() <= seen[0].max() < 0.1 + 2 / k
             assert 0.9 - 2 / k < seen[1].min()
         else:
             assert seen[0].min() > 0
             assert not seen[1].any()
+    _, _, near = response_pool(m.p, k)
+    assert near.sum() > 12

@@ -287,16 +287,20 @@ class Response(ctypes.Structure):
     _fields_ = (
         ("categories", ctypes.c_uint32),
         ("always", ctypes.c_uint32),
-        ("truth", ctypes.c_uint64),
-        ("share", ctypes.c_uint64 * 2),
+        ("shift", ctypes.c_uint32),
+        ("rate", ctypes.c_uint64 * 2),
     )
 
     @classmethod
     def of(cls, truth: Fraction, categories: int) -> Response:
-        share = 2**128 // categories
+        if truth == 1:
+            return cls(categories, 1)
+        rate = (categories - 1) / (1 - truth)
+        shift = 128 - int(rate).bit_length()
+        scaled = int(rate * 2**shift)
         return cls(
-            categories, truth == 1, 0 if truth == 1 else int(truth * 2**64),
-            (ctypes.c_uint64 * 2)(share >> 64, share & (2**64 - 1)),
+            categories, 0, shift,
+            (ctypes.c_uint64 * 2)(scaled >> 64, scaled & (2**64 - 1)),
         )  # fmt: skip
 
 

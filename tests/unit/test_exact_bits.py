@@ -1,14 +1,13 @@
 """Resolvers of rational thresholds: against fractions, from the definition."""
 
 import random
-from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 
-from fastdp._exact import SECOND
-from fastdp._exact_bits import UNIFORM, bernoulli, patterns, response
-from tests.reference.boundary import blocks, near, real, spelled
+from fastdp._exact import Block
+from fastdp._exact_bits import UNIFORM, bernoulli, patterns, response, word_bits
+from tests.reference.boundary import near, real, spelled
 
 PROBABILITIES = [
     Fraction(1e-300),
@@ -72,97 +71,72 @@ def test_a_dyadic_cut_is_not_below_itself() -> None:
 # --- k-ary response -----------------------------------------------------------------
 
 
-def shift(w: Fraction, v: Fraction, theta: Fraction, categories: int) -> int:
-    """The definition, for reals of which all bits are known."""
-    return 0 if w < theta else 1 + int(v * (categories - 1))
-
-
 def truth(categories: int) -> Fraction:
     """A multiple of 2**-64 above 1/k."""
     return Fraction(-(-(2**64) // categories) * 3 // 2, 2**64)
 
 
-def streams(
-    first: Callable[[int], bytes], second: Callable[[int], bytes]
-) -> Callable[[int], bytes]:
-    return lambda k: first(k) if k < SECOND else second(k)
+def rate(categories: int, flags: int) -> Fraction:
+    """Steps in the unit interval."""
+    own = (categories - 1) / (1 - truth(categories))
+    return Fraction(categories) if flags else own
+
+
+def split(number: int, known: int, categories: int) -> tuple[int, int, Block]:
+    """The first words and the blocks of a uniform of `known` bits, then zeros."""
+    bits = word_bits(categories)
+    prefix, block = spelled(number, known, bits + 64)
+    return prefix >> 64, prefix % 2**64, block
 
 
 @pytest.mark.parametrize("k", CATEGORIES)
-def test_shift_of_random_words(k: int) -> None:
+def test_step_of_random_words(k: int) -> None:
     rng = random.Random(k)
-    resolve, vbits = response(truth(k), k), 32 if k <= 2**16 else 64
+    resolve, known = response(truth(k), k), word_bits(k) + 64 + 256
     for i in range(300):
-        known = (32 + 256, vbits + 256)
-        full = [rng.getrandbits(n) for n in known]
-        (w, first) = spelled(full[0], known[0], 32)
-        (v, second) = spelled(full[1], known[1], vbits, SECOND)
-        flags = i & UNIFORM
-        theta = Fraction(1, k) if flags else truth(k)
-        answer = resolve((w, v, flags), streams(first, second))
-        reals = [Fraction(a, 1 << n) for a, n in zip(full, known, strict=True)]
-        assert answer == shift(reals[0], reals[1], theta, k)
-        assert 0 <= answer < k
+        u, flags = rng.getrandbits(known), i & UNIFORM
+        first, second, block = split(u, known, k)
+        expected = min(int(Fraction(u, 2**known) * rate(k, flags)), k - 1)
+        assert resolve((first, second, flags), block) == expected
 
 
 @pytest.mark.parametrize("k", CATEGORIES)
 @pytest.mark.parametrize("flags", [0, UNIFORM])
-def test_shift_on_either_side_of_theta(k: int, flags: int) -> None:
-    theta = Fraction(1, k) if flags else truth(k)
-    resolve = response(truth(k), k)
-    for offset, word, _, block, known in near(lambda: real(theta), (32,), 4):
-        answer = resolve((word, 1, flags), streams(block, blocks(1)))
-        if offset < 0:
-            assert answer == 0
-        elif offset > 0 or (theta * 2**known).denominator == 1:
-            assert answer > 0
-
-
-@pytest.mark.parametrize("k", CATEGORIES)
-def test_shift_on_either_side_of_a_border_of_two_categories(k: int) -> None:
-    resolve, vbits = response(truth(k), k), 32 if k <= 2**16 else 64
-    least = (1 << 32) - 1  # W is above theta
-    for category in sorted(c for c in {1, 2, k // 2, k - 2} if 0 < c < k - 1):
-        edge = Fraction(category, k - 1)
+def test_step_on_either_side_of_a_border(k: int, flags: int) -> None:
+    resolve, c = response(truth(k), k), rate(k, flags)
+    for j in sorted({1, 2, k // 2, k - 2, k - 1} & set(range(1, k))):
         for extra in (0, 1, 3):
-            known = vbits + 128 * extra
-            full = int(edge * 2**known)
-            for offset in (-1, 1):
-                v, block = spelled(full + offset, known, vbits, SECOND)
-                answer = resolve((least, v, 0), streams(no_more, block))
-                assert answer == 1 + category - (offset < 0)
-            if (edge * 2**known).denominator == 1:
-                v, block = spelled(full, known, vbits, SECOND)
-                answer = resolve((least, v, 0), streams(no_more, block))
-                assert answer == 1 + category
+            known = word_bits(k) + 64 + 128 * extra
+            edge = j / c * 2**known
+            for offset in (-2, 0, 1):  # at -1 the next bits decide
+                word = -(-edge.numerator // edge.denominator) + offset
+                first, second, block = split(word, known, k)
+                assert resolve((first, second, flags), block) == j - (offset < 0)
 
 
 @pytest.mark.parametrize("k", CATEGORIES)
-def test_first_and_last_category(k: int) -> None:
-    resolve, vbits = response(Fraction(1, 2), k), 32 if k <= 2**16 else 64
-    top = (1 << 32) - 1
-    assert resolve((top, 0, 0), streams(no_more, no_more)) == 1
-    ones = (1 << vbits) - 1
-    assert resolve((top, ones, 0), streams(no_more, no_more)) == k - 1
-    assert resolve((0, ones, 0), streams(no_more, no_more)) == 0
+def test_first_and_last_step(k: int) -> None:
+    top = 2 ** word_bits(k) - 1
+    for flags in (0, UNIFORM):
+        resolve = response(truth(k), k)
+        assert resolve((0, 0, flags), no_more) == 0
+        assert resolve((top, 2**64 - 1, flags), no_more) == k - 1
 
 
-def test_a_certain_truth_is_never_shifted() -> None:
+def test_a_certain_truth_stays() -> None:
     resolve = response(Fraction(1), 5)
-    assert resolve(((1 << 32) - 1, (1 << 32) - 1, 0), no_more) == 0
-    assert resolve(((1 << 32) - 1, 0, UNIFORM), no_more) == 1
+    assert resolve((0, 0, 0), no_more) == 4
+    assert resolve((0, 0, UNIFORM), no_more) == 0
 
 
-def test_shift_reads_the_blocks_of_its_number() -> None:
+def test_step_reads_the_blocks_in_turn() -> None:
     seen: list[int] = []
 
     def block(k: int) -> bytes:
         seen.append(k)
-        return b"\xff" * 16
+        return bytes([k and 255] * 16)
 
-    cell = (1 << 32) // 3
-    assert response(Fraction(1, 2), 3)((cell, 0, UNIFORM), block) == 1
+    third = (2**80 - 1) // 3  # of three uniform steps the first ends with its digits
+    zero_one = (third >> 64, third % 2**64)
+    assert response(Fraction(1, 2), 3)((*zero_one, UNIFORM), block) == 0
     assert seen == [0]
-    seen.clear()
-    assert response(Fraction(1, 2), 4)(((1 << 32) - 1, cell, 0), block) == 2
-    assert seen == [SECOND]

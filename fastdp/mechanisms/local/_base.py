@@ -35,6 +35,9 @@ REGION = 2**30
 #: First chunk of what makes labels of values.
 LABELS = 2 * REGION
 
+#: Users whose reports are drawn together: whole chunks of whatever draws them.
+USERS = 8192
+
 #: Most bytes of reports of one release: every region has chunks enough for them.
 _MOST_BYTES = 2**42
 
@@ -205,11 +208,12 @@ class FrequencyOracle(Mechanism):
     ) -> None:
         """Write a report for every value of the flat `x`."""
 
-    def _relabel(
-        self, call: _core.Call, x: _Array, labels: _Array, first_chunk: int
-    ) -> None:
-        """Write the values as uint32 labels, those outside the domain replaced."""
-        at = LABELS + first_chunk
+    def _relabel(self, call: _core.Call, x: _Array, labels: _Array, first: int) -> None:
+        """Write the values as uint32 labels, those outside the domain replaced.
+
+        The first is that of user `first`, with whom a chunk begins.
+        """
+        at = LABELS + first // self._labeling.chunk
         _core.respond(call, self._labeling, x, labels, self._stand_in, at)
 
     @staticmethod
@@ -328,7 +332,7 @@ def count_parts(
         count(reports[start:stop], tally)
         tallies.append(tally)
 
-    _arrays.in_parallel(part, len(reports), _core.RESPONSE_CHUNK, workers)
+    _arrays.in_parallel(part, len(reports), USERS, workers)
     total = np.zeros(size, np.int64)
     for tally in tallies:
         total += tally

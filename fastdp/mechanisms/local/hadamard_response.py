@@ -133,13 +133,13 @@ class HadamardResponse(FrequencyOracle):
     ) -> None:
         law, bits = self._law, self._order.bit_length() - 1
         block = _core.BITS_CHUNK
-        word_chunk, label_chunk = _core.BYTES_CHUNK // 4, _core.RESPONSE_CHUNK
+        word_chunk = _core.BYTES_CHUNK // 4
 
         def draw(low: int, labels: _Array, words: _Array, codes: _Array) -> None:
             n = len(labels)
             with scratch(-(-n // 8), np.uint8) as (flips,):
                 _core.flip_bits(call, law, None, flips, n, low // block)
-                self._relabel(call, x[low : low + n], labels, low // label_chunk)
+                self._relabel(call, x[low : low + n], labels, low)
                 _core.fill_bytes_into(call, words, REGION + low // word_chunk)
                 _core.hadamard_encode(labels, words, flips, bits, codes)
             reports[low : low + n] = codes

@@ -15,6 +15,7 @@ from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import (
     MOST_CATEGORIES,
+    USERS,
     FrequencyOracle,
     check_categories,
     check_other,
@@ -185,15 +186,14 @@ class LocalHashing(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        law, block = self._law, _core.RESPONSE_CHUNK
-        seed_chunks = 8 * block // _core.BYTES_CHUNK
+        law, block = self._law, USERS
 
         def draw(low: int, seeds: _Array, a: _Array, b: _Array) -> None:
-            chunk, high = low // block, low + len(seeds)
-            _core.fill_bytes_into(public, seeds, chunk * seed_chunks)
-            self._relabel(secret, x[low:high], a, chunk)
+            high = low + len(seeds)
+            _core.fill_bytes_into(public, seeds, 8 * low // _core.BYTES_CHUNK)
+            self._relabel(secret, x[low:high], a, low)
             _core.hash_labels(seeds, a, self._categories, self._buckets, b)
-            _core.respond(secret, law, b, a, 0, chunk)
+            _core.respond(secret, law, b, a, 0, low // law.chunk)
             reports["seed"][low:high] = seeds
             reports["value"][low:high] = a
 

@@ -30,7 +30,7 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 _BOOL = np.dtype(bool)
 _BYTE = np.dtype(np.uint8)
 
-_BITS, _RESPONSES = _core.BITS_CHUNK, _core.RESPONSE_CHUNK
+_BITS = _core.BITS_CHUNK
 
 #: Bytes of packed bits that are counted as one row.
 _ROW = 1024
@@ -277,14 +277,15 @@ class RandomizedResponse(FrequencyOracle):
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
         law, other = self._law, self._stand_in
-        flips = isinstance(law, _core.Bernoulli)
-        draw: Any = _core.flip_bytes if flips else _core.respond
+        draw: Any = (
+            _core.flip_bytes if isinstance(law, _core.Bernoulli) else _core.respond
+        )
 
         def part(start: int, stop: int, first_chunk: int) -> None:
             draw(call, law, x[start:stop], reports[start:stop], other, first_chunk)
 
         with _core.Call(stream, reports) as call:
-            chunk = _BITS if flips else _RESPONSES
+            chunk = _BITS if isinstance(law, _core.Bernoulli) else law.chunk
             _arrays.in_parallel(part, len(x), chunk, workers)
 
     def _draw_packed(

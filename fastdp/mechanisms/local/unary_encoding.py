@@ -18,6 +18,7 @@ from fastdp.mechanisms.local._base import (
     LABELS,
     MOST_CATEGORIES,
     REGION,
+    USERS,
     FrequencyOracle,
     check_categories,
     check_other,
@@ -183,7 +184,7 @@ class UnaryEncoding(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        block, n = _core.RESPONSE_CHUNK, len(x)
+        block, n = USERS, len(x)
         with (
             scratch(-(-n // 8), np.uint8) as (own,),
             _core.Call(stream, reports) as call,
@@ -200,7 +201,7 @@ class UnaryEncoding(FrequencyOracle):
                     for low in range(start, stop, block):
                         high = min(low + block, stop)
                         named = labels[: high - low]
-                        self._relabel(call, x[low:high], named, low // block)
+                        self._relabel(call, x[low:high], named, low)
                         self._draw_rows(call, reports, low, named, own)
 
             _arrays.in_parallel(flip, n, _core.BITS_CHUNK, workers)

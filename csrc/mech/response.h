@@ -1,0 +1,41 @@
+/* response.h: chunks of k-ary reports, for those who make more of them. */
+#ifndef FDP_MECH_RESPONSE_H
+#define FDP_MECH_RESPONSE_H
+
+#include "../base/config.h"
+#include "../fastdp.h"
+#include "../rng/stream.h"
+#include "../sampler/kernels.h"
+#include "ranks.h"
+
+typedef struct {
+    FDP_ALIGNED(64) uint8_t word[32768];  /* 2, 4 or 8 bytes a lane */
+    FDP_ALIGNED(64) uint8_t label[16384]; /* 2 or 4                 */
+    FDP_ALIGNED(64) uint8_t report[16384];
+    FDP_ALIGNED(64) uint8_t more[2048];
+    uint64_t special[128];
+    fdp_chunk_t chunk;
+    fdp_ranks_t ranks;
+    fdp_step_t step;
+    const fdp_call_t *call;
+    const fdp_response_t *law;
+    const fdp_kernels_t *kernels;
+    uint64_t number; /* of the chunk */
+    uint32_t bits;   /* of a word: 16, 32 or 64 */
+    bool failed;     /* the resolver failed */
+} fdp_respond_t;
+
+/* Takes a law up; `other` is that of fdp_respond. */
+FDP_INTERNAL void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,
+                                   const fdp_response_t *law, int64_t other);
+
+/* Reports of n labels, at most a chunk, from x[at] on to out[at] on, with the words
+ * of chunk `number`. */
+FDP_INTERNAL void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n,
+                                    const void *x, fdp_dtype_t x_type, void *out,
+                                    fdp_dtype_t out_type, size_t at);
+
+/* Wipes what chunks of at most n labels have used. */
+FDP_INTERNAL void fdp_respond_close(fdp_respond_t *r, size_t n);
+
+#endif
