@@ -119,7 +119,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in text
     assert "not exact, not\nsecure, not private" in text
     local = text[text.index("local randomizers") :]
-    assert len([line for line in local.splitlines() if "Response," in line]) == 7
+    assert len([line for line in local.splitlines() if "Response," in line]) == 9
     assert len([line for line in local.splitlines() if "d=1024" in line]) == 6
     selection = text[text.index("private selection") :]
     for name in ("gumbel, n=", "PermuteAndFlip, n=", "rows of 100", "top 10"):
@@ -132,7 +132,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     assert set(document["setting"]) >= {"cpu", "cipher", "numpy", "fastdp"}
     assert len(document["kernels"]) == 16
-    assert len(document["local"]) == 11
+    assert len(document["local"]) == 13
     assert len(document["selection"]) == 8
     for row in document["kernels"] + document["local"] + document["selection"]:
         assert 0 < row["ns_low"] <= row["ns"] <= row["ns_high"]
@@ -247,9 +247,12 @@ def test_both_sides_flip_as_many_bits() -> None:
             assert d.mean() == pytest.approx(expected, abs=0.014)
 
 
-@pytest.mark.parametrize("k", [16, 1024])
-def test_both_sides_answer_alike(k: int) -> None:
-    case = _local_cases.response_case(k, 50_000, np.random.default_rng(1))
+@pytest.mark.parametrize(
+    ("k", "dtype"), [(16, "int64"), (16, "uint8"), (1024, "uint16")]
+)
+def test_both_sides_answer_alike(k: int, dtype: str) -> None:
+    generator = np.random.default_rng(1)
+    case = _local_cases.response_case(k, 50_000, generator, np.dtype(dtype))
     ours, theirs = case.ours(), case.numpy()
     for reports in (ours, theirs):
         counts = np.bincount(np.asarray(reports), minlength=k)
