@@ -100,7 +100,16 @@ def _undone_when_terminated() -> Iterator[None]:
 
 def _parser() -> argparse.ArgumentParser:
     import fastdp
-    from fastdp.cli import account, bench, collect, demo, estimate, ledger, release
+    from fastdp.cli import (
+        account,
+        aggregate,
+        bench,
+        collect,
+        demo,
+        estimate,
+        ledger,
+        release,
+    )
 
     parser = _Parser(
         prog="fastdp",
@@ -112,7 +121,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in (release, collect, estimate, ledger, account, demo, bench):
+    for command in (
+        release,
+        aggregate,
+        collect,
+        estimate,
+        ledger,
+        account,
+        demo,
+        bench,
+    ):
         command.add_parser(commands)
     return parser
 

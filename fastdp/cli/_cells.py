@@ -109,21 +109,49 @@ def read_integers(column: pa.Array, missing: int = 0) -> Integers:
     return values
 
 
-def read_reals(column: pa.Array) -> Reals:
+def read_reals(column: pa.Array, missing: float = 0.0) -> Reals:
     """Return the column as float64, shape ``(len(column),)``, without nulls.
 
-    The result may be a read-only view of the column's own memory.
+    A cell without a number counts as `missing`. The result may be a read-only view
+    of the column's own memory.
     """
     from pyarrow import compute, types
 
     column = decoded(column)
     if _is_text(column.type):
-        return _reals_of_text(column)
+        return _reals_of_text(column, missing)
     if types.is_integer(column.type):
         whole = read_integers(column)
         return np.clip(whole, -_EXACT_DOUBLE, _EXACT_DOUBLE).astype(np.float64)
-    values: Reals = compute.fill_null(column, 0.0).cast("float64").to_numpy()
+    values: Reals = compute.fill_null(column, missing).cast("float64").to_numpy()
     return values
+
+
+def read_names(column: pa.Array) -> pa.Array:
+    """Return cells of a text file as text; null where a cell is blank or no UTF-8.
+
+    Blanks around a text do not count.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    named = compute.CastOptions(pa.large_string(), allow_invalid_utf8=True)
+    text = compute.cast(column.cast(pa.large_binary()), options=named)
+    cells = compute.ascii_trim(text, " \t").cast(pa.large_binary())
+    cells = compute.if_else(
+        compute.equal(cells, b""), pa.scalar(None, pa.large_binary()), cells
+    )
+    try:
+        return cells.cast(pa.large_string())
+    except pa.ArrowException:
+        return pa.array(map(_text_of, cells.to_pylist()), pa.large_string())
+
+
+def _text_of(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def require_labels(
@@ -277,10 +305,10 @@ def _integers_of_text(column: pa.Array, missing: int) -> Integers:
     return values
 
 
-def _reals_of_text(column: pa.Array) -> Reals:
-    values, rest, where = _plain(column, _PLAIN_REAL, "float64", 0.0)
+def _reals_of_text(column: pa.Array, missing: float) -> Reals:
+    values, rest, where = _plain(column, _PLAIN_REAL, "float64", missing)
     if len(where):
-        values[where] = [_real(cell) for cell in rest]
+        values[where] = [_real(cell, missing) for cell in rest]
     return values
 
 
@@ -320,5 +348,5 @@ def _integer(cell: bytes, missing: int = 0) -> int:
     return max(_INT64.min, min(_INT64.max, sign * magnitude))
 
 
-def _real(cell: bytes) -> float:
-    return float(cell) if _REAL.fullmatch(cell) else 0.0
+def _real(cell: bytes, missing: float = 0.0) -> float:
+    return float(cell) if _REAL.fullmatch(cell) else missing

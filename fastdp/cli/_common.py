@@ -79,6 +79,24 @@ def progress(rows: int | None) -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
+@contextlib.contextmanager
+def progress_of_one() -> Iterator[Callable[[float], object] | None]:
+    """Show the share of one long step on a terminal; elsewhere None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with progress(1000) as advance:
+        done = 0
+
+        def tell(share: float) -> None:
+            nonlocal done
+            step = max(0, min(1000, int(1000 * share)) - done)
+            done += step
+            advance(step)
+
+        yield tell
+
+
 def statement(title: str, lines: Sequence[tuple[str, str]]) -> str:
     """Return a title and named lines below it; a line of text stays one line."""
     body = [f"  {name:<11}{' '.join(text.split())}" for name, text in lines]

@@ -48,7 +48,15 @@ def write(folder: Path) -> list[Path]:
     clinics = [_CLINICS[row % 4] for row in range(_ROWS)]
     visits = [(row * row // 7) % 12 for row in range(_ROWS)]
     browsers = [_BROWSERS[(row * 37 % 100) // 30] for row in range(_ROWS)]
-    table = pa.table({"clinic": clinics, "visits": visits, "browser": browsers})
+    patients = [row // 2 for row in range(_ROWS)]
+    table = pa.table(
+        {
+            "clinic": clinics,
+            "visits": visits,
+            "browser": browsers,
+            "patient": patients,
+        }
+    )
     paths = [
         folder / name for name in ("visits.csv", "visits.parquet", "training.toml")
     ]

@@ -21,6 +21,7 @@ from fastdp.frames._duckdb import Engine
 from fastdp.frames._recipe import HASHES, MOST, Recipe
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
+from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._groups import Budget, Groups, Question, Users
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.moments import Moments, MomentsRelease, check_bounds, grid_bits
@@ -45,6 +46,11 @@ class Aggregate:
         key; of the kind of the source, of a file a pyarrow Table.
     event : Event
         What the release costs; accountants and filters take it.
+    mechanisms : dict of str to Mechanism
+        "noise", of each column before it is scaled, and "keys" where keys are selected.
+    std : float
+        Standard deviation of the noise on the count, and on each sum of u, the place
+        of a record between its bounds in [-1, 1].
     unit : str
         Whose presence is hidden: "user", or "row" where no users were given.
     shares : dict of str to float, or None
@@ -60,6 +66,8 @@ class Aggregate:
 
     frame: Any
     event: Event
+    mechanisms: dict[str, Mechanism]
+    std: float
     unit: str
     shares: dict[str, float] | None
     recipe: str
@@ -231,6 +239,7 @@ def aggregate(
             budgets=budgets or (),
             select=None if plan.public else (plan.question.selection(), users),
             most_rows=None if plan.public else most_rows,
+            source=recipe.name(),
         )
         shown, noisy = plan.read(names.schema, answer.value)
     found = _Released(plan, noisy)
@@ -240,6 +249,8 @@ def aggregate(
     return Aggregate(
         frame=_tables.leave(source, table),
         event=plan.event(),
+        mechanisms=plan.mechanisms(),
+        std=plan.law.std / 2**plan.bits,
         unit=plan.question.unit,
         shares=plan.shares(),
         recipe=recipe.sql(),
@@ -381,6 +392,11 @@ class _Plan:
         if not self.public:
             events.append(self.question.selection().event())
         return events[0] if len(events) == 1 else ComposedEvent(tuple(events))
+
+    def mechanisms(self) -> dict[str, Mechanism]:
+        """Return the mechanisms by what they are for."""
+        noise: dict[str, Mechanism] = {"noise": self.law}
+        return noise if self.public else {**noise, "keys": self.question.selection()}
 
     def shares(self) -> dict[str, float] | None:
         """Return what each part costs, where the budget was split."""

@@ -7,7 +7,9 @@ they are cast: no value raises or shows, and a user moves what the parameters sa
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 from dataclasses import dataclass
 
 #: What chooses what a user keeps: the engine's own hash, or one that all engines have.
@@ -65,6 +67,15 @@ class Recipe:
             steps.append(("totals", self._totals("kept", "count(*)", "sum(n)")))
         body = ",\n".join(f"{name} as (\n{text})" for name, text in steps)
         return f"with {body}\n{self._shown()}"
+
+    def name(self) -> str:
+        """Return a name of what is asked, wherever the table lies: the same for equals.
+
+        A ledger compares it: an answer for rows is none for users.
+        """
+        asked = {**dataclasses.asdict(self), "source": None, "text": None}
+        listed = json.dumps(asked, sort_keys=True)
+        return f"fastdp aggregate {hashlib.sha256(listed.encode()).hexdigest()}"
 
     # ---- steps -------------------------------------------------------------------
 

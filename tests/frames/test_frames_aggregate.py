@@ -379,8 +379,15 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, selected: bool) -> No
     assert text == first.receipts_json
     other = frames.aggregate(VISITS, label="w48", **options)
     assert not other.frame.equals(first.frame)
-    with pytest.raises(LabelConflictError):
-        frames.aggregate(VISITS, label="w47", **{**options, "groups_per_user": 2})
+    changes: list[dict[str, Any]] = [
+        {"groups_per_user": 2},
+        {"user": None, "groups_per_user": None},
+        {"bounds": {"cost": (0, 51)}},
+        {"hash": "sha256"},
+    ]
+    for change in changes:
+        with pytest.raises(LabelConflictError):
+            frames.aggregate(VISITS, label="w47", **{**options, **change})
 
 
 # ---- refused ---------------------------------------------------------------------
