@@ -27,30 +27,54 @@ static inline size_t fdp_place_of(size_t i, size_t steps, size_t n)
     return (2 * i + 1) * (n / steps) / 2;
 }
 
+/* How many bits are set, without a library's table of counts. */
+static inline size_t fdp_ones(uint64_t x)
+{
+    x -= (x >> 1) & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (size_t)((x * UINT64_C(0x0101010101010101)) >> 56);
+}
+
 /* The next set bits of the masks as lane numbers. */
 typedef struct {
-    const uint64_t *mask;
-    uint16_t where[FDP_MASKS_MOST + 1]; /* masks with a bit set, then an empty one */
+    uint64_t kept[FDP_MASKS_MOST + 2]; /* masks with a bit set, then empty ones */
+    uint16_t where[FDP_MASKS_MOST + 2];
     size_t at;
-    uint64_t left; /* of mask[where[at]] */
+    uint64_t left; /* of kept[at] */
+    uint64_t next; /* kept[at + 1], loaded before it is known to be needed */
 } fdp_lanes_t;
 
-/* How many bits are set. mask has room for one more, which is cleared;
- * masks <= FDP_MASKS_MOST. */
-static inline size_t fdp_lanes_open(fdp_lanes_t *l, uint64_t *mask, size_t masks)
+/* How many bits are set; masks <= FDP_MASKS_MOST. */
+static inline size_t fdp_lanes_open(fdp_lanes_t *l, const uint64_t *mask, size_t masks)
 {
     size_t total = 0, hits = 0;
-    mask[masks] = 0;
     for (size_t g = 0; g < masks; g++) {
+        l->kept[hits] = mask[g];
         l->where[hits] = (uint16_t)g;
         hits += mask[g] != 0;
-        total += (size_t)__builtin_popcountll(mask[g]);
+        total += fdp_ones(mask[g]);
     }
-    l->where[hits] = (uint16_t)masks;
-    l->mask = mask;
+    l->kept[hits] = l->kept[hits + 1] = 0;
+    l->where[hits] = 0;
     l->at = 0;
-    l->left = mask[l->where[0]];
+    l->left = l->kept[0];
+    l->next = l->kept[1];
     return total;
+}
+
+/* The next lane, or `idle` if there is none. */
+static inline uint16_t fdp_lanes_next(fdp_lanes_t *l, size_t idle)
+{
+    const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
+    const uint64_t valid = l->left != 0;
+    const uint16_t lane = (uint16_t)fdp_choose(valid, l->where[l->at] * 64u + bit, idle);
+    l->left &= l->left - 1;
+    const uint64_t more = l->left != 0;
+    l->left = fdp_choose(more, l->left, l->next);
+    l->at += (size_t)(valid & (1 - more));
+    l->next = l->kept[l->at + 1];
+    return lane;
 }
 
 /* The next `steps` lanes, and regular places among `lanes` when there are no more. */
@@ -58,14 +82,7 @@ static inline void fdp_lanes_take(fdp_lanes_t *l, uint16_t *lane, size_t steps,
                                   size_t lanes)
 {
     for (size_t i = 0; i < steps; i++) {
-        const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
-        const uint64_t valid = l->left != 0;
-        lane[i] = (uint16_t)fdp_choose(valid, l->where[l->at] * 64u + bit,
-                                       fdp_place_of(i, steps, lanes));
-        l->left &= l->left - 1;
-        const uint64_t more = l->left != 0;
-        l->at += (size_t)fdp_choose(valid, 1 - more, 0);
-        l->left = fdp_choose(more, l->left, l->mask[l->where[l->at]]);
+        lane[i] = fdp_lanes_next(l, fdp_place_of(i, steps, lanes));
     }
 }
 
@@ -73,8 +90,9 @@ static inline void fdp_lanes_take(fdp_lanes_t *l, uint16_t *lane, size_t steps,
 static inline void fdp_lanes_close(fdp_lanes_t *l, size_t masks, uint16_t *lane,
                                    size_t steps)
 {
-    fdp_wipe(l->where, (masks + 1) * sizeof l->where[0]);
-    fdp_wipe(&l->at, sizeof l->at + sizeof l->left);
+    fdp_wipe(l->kept, (masks + 2) * sizeof l->kept[0]);
+    fdp_wipe(l->where, (masks + 2) * sizeof l->where[0]);
+    fdp_wipe(&l->at, sizeof l->at + sizeof l->left + sizeof l->next);
     fdp_wipe(lane, steps * sizeof *lane);
 }
 

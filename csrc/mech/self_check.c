@@ -103,7 +103,7 @@ static bool draws(const fdp_digit_kernels_t *kernels)
     for (size_t i = 0; i < TRIALS; i++) {
         const int value = known[i] + (known[i] < 0 ? -63 : 63);
         const uint16_t found =
-            (uint16_t)(list.plane[0][i] | (uint32_t)list.plane[1][i] << 8);
+            (uint16_t)(list.low[i] | (uint32_t)list.high[i] << 8);
         decided += open[i] == 0;
         wrong += open[i] == 0 && found != (uint16_t)value;
     }

@@ -22,11 +22,12 @@
 #define FDP_RANK_GROUP 16 /* ranks whose words lie together                      */
 #define FDP_SPECIAL 0x80
 
-/* What special lanes yield, by rank: bytes of the value, lowest first. Of the second
- * digit: the digit, with the complement of what is cleared of the spare bits above it;
- * then the bytes of what is cleared of the low word. */
+/* What special lanes yield, by rank. */
 typedef struct {
-    FDP_ALIGNED(64) uint8_t plane[9][FDP_RANKS];
+    FDP_ALIGNED(64) uint8_t low[FDP_RANKS]; /* of a first digit's value; or a second digit
+                                  with the complement of the spare bits that are cleared */
+    FDP_ALIGNED(64) uint8_t high[FDP_RANKS];   /* of a first digit's value   */
+    FDP_ALIGNED(64) uint64_t clear[FDP_RANKS]; /* bits cleared of a low word */
 } fdp_list_t;
 
 /* Low bits from four on have words of their own, and further corrections. */
@@ -55,7 +56,7 @@ typedef struct {
     bool inserts;      /* first and second put the lists in; else the caller does */
 
     /* What special lanes yield, from words of all ranks, and whether the known bits do
-     * not decide; ranks is a multiple of FDP_RANK_GROUP. */
+     * not decide; ranks is a multiple of 8. */
     void (*list_first)(const fdp_digits_t *law, const uint64_t *word, fdp_list_t *list,
                        uint8_t *open, size_t ranks);
     void (*list_second)(const fdp_digits_t *law, const uint64_t *word, fdp_list_t *list,

@@ -94,8 +94,8 @@ static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
         const uint64_t unknown = (tail[i] == FDP_UNKNOWN) | no_tails;
         const uint64_t far = (uint64_t)tail[i] + (uint64_t)(tail[i] < 0 ? INT64_C(-63) : INT64_C(63));
         const uint64_t v = (far & is_tail) | ((id - 64) & ~is_tail);
-        list->plane[0][i] = (uint8_t)v;
-        list->plane[1][i] = (uint8_t)(v >> 8);
+        list->low[i] = (uint8_t)v;
+        list->high[i] = (uint8_t)(v >> 8);
         open[i] |= (uint8_t)(is_tail & unknown);
     }
     fdp_wipe(word, sizeof word);
@@ -133,7 +133,6 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
                                fdp_list_t *list, uint8_t *open, size_t ranks)
 {
     const size_t columns = (size_t)1 << (law->shift - law->low);
-    const size_t bytes = fdp_low_bytes(law);
     uint64_t word[FDP_RANKS] = {0}, clear[FDP_RANKS] = {0}, late[FDP_RANKS] = {0};
     uint8_t rest[FDP_RANKS], whole[FDP_RANKS] = {0}, tie[FDP_RANKS] = {0};
     FDP_K(gather)(law, area, 2, word, ranks);
@@ -146,19 +145,15 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
     if (fdp_has_copies(law)) {
         FDP_K(further)(law, area, clear, late, ranks);
     }
-    const uint64_t spare = bytes == 0 ? ~UINT64_C(0) : 0;
+    const uint64_t spare = fdp_low_bytes(law) == 0 ? ~UINT64_C(0) : 0;
     for (size_t i = 0; i < ranks; i++) {
         const uint64_t corrected = clear[i] != 0 ? ~UINT64_C(0) : 0;
         const uint64_t d = (whole[i] & corrected) | (rest[i] & ~corrected);
         /* with spare bits alone: 1 where they stay */
-        list->plane[0][i] = (uint8_t)(d | (~(clear[i] & spare) << 5));
+        list->low[i] = (uint8_t)(d | (~(clear[i] & spare) << 5));
         open[i] |= tie[i] | (uint8_t)late[i];
     }
-    for (size_t b = 0; b < bytes; b++) {
-        for (size_t i = 0; i < ranks; i++) {
-            list->plane[1 + b][i] = (uint8_t)(clear[i] >> (8 * b));
-        }
-    }
+    memcpy(list->clear, clear, ranks * sizeof *clear);
     fdp_wipe(word, sizeof word);
     fdp_wipe(clear, sizeof clear);
     fdp_wipe(late, sizeof late);
@@ -176,61 +171,88 @@ static inline int64_t FDP_K(saturate)(int64_t a, int64_t b)
     return overflow < 0 ? limit : (int64_t)sum;
 }
 
-/* H 2^shift + the bits below it, or their complement when H is negative. */
-static inline int64_t FDP_K(value)(int16_t high, uint64_t lower, uint32_t shift)
+#define FDP_JOIN_PIECE 256
+
+/* v 2^d + D, or D's complement where v is negative: below 2^14 in magnitude. */
+static void FDP_K(both)(const int16_t *restrict first, const uint8_t *restrict second,
+                        uint32_t d, int16_t *restrict value, size_t n)
 {
-    const uint64_t h = (uint64_t)(int64_t)high;
-    const uint64_t below = (UINT64_C(1) << shift) - 1;
-    return (int64_t)((h << shift) | (lower ^ (below & (0 - (h >> 63)))));
+    const uint16_t most = (uint16_t)((1u << d) - 1);
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t sign = (uint16_t)(first[i] >> 15);
+        const uint16_t v = (uint16_t)((uint16_t)first[i] << d);
+        value[i] = (int16_t)(v | ((second[i] ^ sign) & most));
+    }
 }
 
-/* The same in 32 bits, for shifts of at most 8. */
-static inline int64_t FDP_K(short_value)(int16_t high, uint32_t lower, uint32_t shift)
+/* The same with r low bits below it. */
+static inline int64_t FDP_K(value)(int16_t high, uint64_t low, uint32_t r, uint64_t keep)
 {
-    const int32_t h = high;
-    const int32_t below = (int32_t)((UINT32_C(1) << shift) - 1);
-    return (int32_t)((uint32_t)h << shift) + ((int32_t)lower ^ (below & (h >> 31)));
+    const uint64_t v = (uint64_t)(int64_t)high;
+    return (int64_t)((v << r) | ((low ^ (0 - (v >> 63))) & keep));
 }
 
-#define FDP_JOIN_LOOP(value)                                                        \
-    do {                                                                            \
-        if (x == NULL) {                                                            \
-            FDP_INDEPENDENT                                                         \
-            for (size_t i = 0; i < n; i++) {                                        \
-                out[i] = (value);                    \
-            }                                                                       \
-        } else {                                                                    \
-            FDP_INDEPENDENT                                                         \
-            for (size_t i = 0; i < n; i++) {                                        \
-                out[i] = FDP_K(saturate)(x[i], (value));                            \
-            }                                                                       \
-        }                                                                           \
+/* v 2^shift and all that is below it in one byte, D and spare bits: shift <= 8. */
+static inline int64_t FDP_K(short_value)(int16_t first, uint8_t second, uint32_t shift,
+                                         uint32_t r, uint32_t keep)
+{
+    const int32_t v = first;
+    const uint32_t lower = (second & 31u) << r | (((uint32_t)second >> 5) & keep);
+    const uint32_t below = ((1u << shift) - 1) & (uint32_t)(v >> 31);
+    return (int32_t)(((uint32_t)v << shift) | (lower ^ below));
+}
+
+#define FDP_JOIN_LOOP(value)                             \
+    do {                                                 \
+        if (x == NULL) {                                 \
+            FDP_INDEPENDENT                              \
+            for (size_t i = 0; i < n; i++) {             \
+                out[i] = (value);                        \
+            }                                            \
+        } else {                                         \
+            FDP_INDEPENDENT                              \
+            for (size_t i = 0; i < n; i++) {             \
+                out[i] = FDP_K(saturate)(x[i], (value)); \
+            }                                            \
+        }                                                \
     } while (0)
 
-#define FDP_WITH_LOW(type)                                                      \
-    FDP_K(value)(first[i],                                                      \
-                 ((uint64_t)(second[i] & 31) << r) | (((const type *)low)[i] & keep), \
-                 shift)
+#define FDP_WITH_LOW(type) \
+    FDP_JOIN_LOOP(FDP_K(value)(high[i], ((const type *)low)[i], r, keep))
+
+static void FDP_K(join_low)(const fdp_parts_t *parts, const int16_t *restrict high,
+                            const void *restrict low, const int64_t *x, int64_t *out,
+                            size_t n)
+{
+    const uint32_t r = parts->low;
+    const uint64_t keep = (UINT64_C(1) << r) - 1;
+    switch (parts->low_bytes) {
+    case 2: FDP_WITH_LOW(uint16_t); break;
+    case 4: FDP_WITH_LOW(uint32_t); break;
+    default: FDP_WITH_LOW(uint64_t); break;
+    }
+}
 
 static void FDP_K(join)(const fdp_parts_t *parts, const int16_t *restrict first,
                         const uint8_t *restrict second, const void *restrict low,
                         const int64_t *x, int64_t *out, size_t n)
 {
     const uint32_t shift = parts->shift, r = parts->low;
-    const uint64_t keep = (UINT64_C(1) << r) - 1;
     if (shift == 0) {
         FDP_JOIN_LOOP(first[i]);
         return;
     }
-    switch (parts->low_bytes) {
-    case 0:
-        FDP_JOIN_LOOP(FDP_K(short_value)(
-            first[i],
-            ((uint32_t)second[i] & 31) << r | ((uint32_t)second[i] >> 5 & (uint32_t)keep),
-            shift));
-        break;
-    case 2: FDP_JOIN_LOOP(FDP_WITH_LOW(uint16_t)); break;
-    case 4: FDP_JOIN_LOOP(FDP_WITH_LOW(uint32_t)); break;
-    default: FDP_JOIN_LOOP(FDP_WITH_LOW(uint64_t)); break;
+    if (parts->low_bytes == 0) {
+        const uint32_t keep = (1u << r) - 1;
+        FDP_JOIN_LOOP(FDP_K(short_value)(first[i], second[i], shift, r, keep));
+        return;
     }
+    FDP_ALIGNED(64) int16_t high[FDP_JOIN_PIECE];
+    for (size_t at = 0; at < n; at += FDP_JOIN_PIECE) {
+        const size_t part = n - at < FDP_JOIN_PIECE ? n - at : FDP_JOIN_PIECE;
+        FDP_K(both)(first + at, second + at, shift - r, high, part);
+        FDP_K(join_low)(parts, high, (const uint8_t *)low + at * parts->low_bytes,
+                        x == NULL ? NULL : x + at, out + at, part);
+    }
+    fdp_wipe(high, (n < FDP_JOIN_PIECE ? n : FDP_JOIN_PIECE) * sizeof *high);
 }

@@ -21,33 +21,6 @@ FDP_TARGET_AVX512VBMI
 #include "digits_rest512.inc.h"
 #include "digits_body.inc.h"
 
-/* Clears bits of low words, whose bytes are at cut[b][lane]: 64 lanes. */
-static inline void clear_low(const uint8_t cut[8][FDP_BLOCK_LANES], void *low,
-                                    uint32_t low_bytes, size_t block)
-{
-    if (low_bytes == 2) {
-        uint16_t *to = (uint16_t *)low + FDP_BLOCK_LANES * block;
-        for (size_t i = 0; i < FDP_BLOCK_LANES; i++) {
-            to[i] &= (uint16_t)~(cut[0][i] | (uint32_t)cut[1][i] << 8);
-        }
-    } else if (low_bytes == 4) {
-        uint32_t *to = (uint32_t *)low + FDP_BLOCK_LANES * block;
-        for (size_t i = 0; i < FDP_BLOCK_LANES; i++) {
-            to[i] &= ~(cut[0][i] | (uint32_t)cut[1][i] << 8 | (uint32_t)cut[2][i] << 16 |
-                       (uint32_t)cut[3][i] << 24);
-        }
-    } else {
-        uint64_t *to = (uint64_t *)low + FDP_BLOCK_LANES * block;
-        for (size_t i = 0; i < FDP_BLOCK_LANES; i++) {
-            uint64_t bits = 0;
-            for (unsigned b = 0; b < 8; b++) {
-                bits |= (uint64_t)cut[b][i] << (8 * b);
-            }
-            to[i] &= ~bits;
-        }
-    }
-}
-
 static inline __m512i load64(const void *p) { return _mm512_loadu_si512(p); }
 
 /* 0, 1, ..., 63 */
@@ -60,10 +33,10 @@ static inline __m512i counting(void)
     return _mm512_add_epi8(eight, start);
 }
 
-static inline __m512i listed(const fdp_list_t *list, int plane, __m512i rank)
+/* Bytes of 128 by rank. */
+static inline __m512i listed(const uint8_t *byte, __m512i rank)
 {
-    return _mm512_permutex2var_epi8(load64(list->plane[plane]), rank,
-                                    load64(list->plane[plane] + 64));
+    return _mm512_permutex2var_epi8(load64(byte), rank, load64(byte + 64));
 }
 
 static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *word,
@@ -93,10 +66,10 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
         const __mmask64 special = _mm512_cmpeq_epi8_mask(v, mark);
         const __m512i rank = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
                                              _mm512_set1_epi8((char)total));
-        const __m512i low = _mm512_mask_mov_epi8(v, special, listed(list, 0, rank));
+        const __m512i low = _mm512_mask_mov_epi8(v, special, listed(list->low, rank));
         const __m512i high =
             _mm512_mask_mov_epi8(_mm512_movm_epi8(_mm512_movepi8_mask(v)), special,
-                                 listed(list, 1, rank));
+                                 listed(list->high, rank));
         int16_t *to = value + FDP_BLOCK_LANES * b;
         _mm512_storeu_si512(to, _mm512_permutex2var_epi8(low, pair, high));
         _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi8(low, pair2, high));
@@ -106,16 +79,93 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
     return total;
 }
 
-static size_t fdp_second_avx512vbmi(const fdp_columns_t *table, const uint8_t *word,
-                                    size_t stride, const fdp_list_t *list,
-                                    uint8_t *value, void *low, uint32_t low_bytes,
-                                    uint64_t *mask, size_t blocks)
+/* ---- low words ------------------------------------------------------------ */
+
+/* What is cleared of low words of 2, 4 or 8 bytes, by ranks: plane b holds byte b. */
+typedef struct {
+    __m512i order; /* lanes as unpacking leaves them in their places */
+    FDP_ALIGNED(64) uint8_t plane[8][FDP_RANKS];
+} clear_t;
+
+static void open_clear(clear_t *c, const fdp_list_t *list, uint32_t bytes)
+{
+    FDP_ALIGNED(64) uint8_t order[64];
+    const uint32_t each = 16 / bytes; /* words of a quarter of a register */
+    for (uint32_t i = 0; i < 64; i++) {
+        const uint32_t quarter = i / 16, word = i % 16 / each;
+        order[i] = (uint8_t)(4 * each * word + each * quarter + i % each);
+    }
+    c->order = load64(order);
+    for (uint32_t b = 0; b < bytes; b++) {
+        for (size_t k = 0; k < FDP_RANKS; k++) {
+            c->plane[b][k] = (uint8_t)(list->clear[k] >> (8 * b));
+        }
+    }
+}
+
+static inline void clear_at(void *low, size_t at, __m512i bits)
+{
+    uint8_t *to = (uint8_t *)low + 64 * at;
+    _mm512_storeu_si512(to, _mm512_andnot_si512(bits, load64(to)));
+}
+
+/* Clears bits of the low words of 64 lanes: bytes of four planes (eight, ...) become
+ * words by unpacking the bytes of two, the pairs of two, ... */
+FDP_ALWAYS_INLINE void clear_low(const clear_t *c, __m512i rank, __mmask64 special,
+                                 void *low, uint32_t bytes, size_t block)
+{
+    const __m512i at = _mm512_permutexvar_epi8(c->order, rank);
+    const __mmask64 used =
+        _mm512_movepi8_mask(_mm512_permutexvar_epi8(c->order, _mm512_movm_epi8(special)));
+    __m512i x[8], y[8];
+    for (uint32_t b = 0; b < bytes; b++) {
+        x[b] = _mm512_maskz_mov_epi8(used, listed(c->plane[b], at));
+    }
+    /* plane b to word number w at every step: pairs are neighbors, lower halves first */
+    for (uint32_t b = 0; b < bytes; b += 2) {
+        y[b / 2] = _mm512_unpacklo_epi8(x[b], x[b + 1]);
+        y[b / 2 + bytes / 2] = _mm512_unpackhi_epi8(x[b], x[b + 1]);
+    }
+    if (bytes == 2) {
+        clear_at(low, 2 * block, y[0]);
+        clear_at(low, 2 * block + 1, y[1]);
+        return;
+    }
+    const uint32_t half = bytes / 2, quarter = bytes / 4;
+    for (uint32_t h = 0; h < 2; h++) {
+        for (uint32_t p = 0; p < quarter; p++) {
+            const __m512i one = y[h * half + 2 * p], two = y[h * half + 2 * p + 1];
+            x[2 * h * quarter + p] = _mm512_unpacklo_epi16(one, two);
+            x[(2 * h + 1) * quarter + p] = _mm512_unpackhi_epi16(one, two);
+        }
+    }
+    for (uint32_t w = 0; w < 4; w++) {
+        if (bytes == 4) {
+            clear_at(low, 4 * block + w, x[w]);
+        } else {
+            clear_at(low, 8 * block + 2 * w, _mm512_unpacklo_epi32(x[2 * w], x[2 * w + 1]));
+            clear_at(low, 8 * block + 2 * w + 1,
+                     _mm512_unpackhi_epi32(x[2 * w], x[2 * w + 1]));
+        }
+    }
+}
+
+/* ---- the second digit ----------------------------------------------------- */
+
+FDP_ALWAYS_INLINE size_t second(const fdp_columns_t *table, const uint8_t *word,
+                                size_t stride, const fdp_list_t *list, uint8_t *value,
+                                void *low, uint32_t low_bytes, uint64_t *mask,
+                                size_t blocks)
 {
     const __m512i cuts = _mm512_castsi256_si512(_mm256_loadu_si256((const void *)table->cut));
     const __m512i aliases =
         _mm512_castsi256_si512(_mm256_loadu_si256((const void *)table->alias));
     const __m512i k31 = _mm512_set1_epi8(31), spare = _mm512_set1_epi8((char)0xe0);
     const __m512i mark = _mm512_set1_epi8((char)FDP_SPECIAL), order = counting();
+    clear_t clear;
+    if (low_bytes != 0) {
+        open_clear(&clear, list, low_bytes);
+    }
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
@@ -128,21 +178,32 @@ static size_t fdp_second_avx512vbmi(const fdp_columns_t *table, const uint8_t *w
         const __m512i rank = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
                                              _mm512_set1_epi8((char)total));
         const __m512i digit = _mm512_mask_mov_epi8(_mm512_or_si512(v, spare), special,
-                                                   listed(list, 0, rank));
+                                                   listed(list->low, rank));
         _mm512_storeu_si512(value + FDP_BLOCK_LANES * b,
                             _mm512_and_si512(digit, _mm512_or_si512(byte, k31)));
         if (low_bytes != 0) {
-            FDP_ALIGNED(64) uint8_t clear[8][FDP_BLOCK_LANES];
-            for (uint32_t p = 0; p < low_bytes; p++) {
-                _mm512_store_si512(clear[p], _mm512_maskz_mov_epi8(
-                                                 special, listed(list, (int)p + 1, rank)));
-            }
-            clear_low(clear, low, low_bytes, b);
+            clear_low(&clear, rank, special, low, low_bytes, b);
         }
         mask[b] = special;
         total += (size_t)_mm_popcnt_u64(special);
     }
+    if (low_bytes != 0) {
+        fdp_wipe(clear.plane, sizeof clear.plane);
+    }
     return total;
+}
+
+static size_t fdp_second_avx512vbmi(const fdp_columns_t *table, const uint8_t *word,
+                                    size_t stride, const fdp_list_t *list,
+                                    uint8_t *value, void *low, uint32_t low_bytes,
+                                    uint64_t *mask, size_t blocks)
+{
+    switch (low_bytes) {
+    case 0: return second(table, word, stride, list, value, low, 0, mask, blocks);
+    case 2: return second(table, word, stride, list, value, low, 2, mask, blocks);
+    case 4: return second(table, word, stride, list, value, low, 4, mask, blocks);
+    default: return second(table, word, stride, list, value, low, 8, mask, blocks);
+    }
 }
 
 #include "digits_table.inc.h"

@@ -1,0 +1,90 @@
+/* digits_pass.h: passes of alias digits, as the files digits*.c share them.
+ *
+ * Words of a pass (docs/proofs/discrete_laplace.md, section 4): those of 128 ranks, 16
+ * together, then the trials in blocks of 64, then a low word a trial. A pass begins where the one
+ * before it ends; all but truncated laws need one pass a chunk.
+ */
+#ifndef FDP_MECH_DIGITS_PASS_H
+#define FDP_MECH_DIGITS_PASS_H
+
+#include "../base/config.h"
+#include "../base/mul128.h"
+#include "../rng/stream.h"
+#include "../sampler/digit_kernels.h"
+#include "digits.h"
+#include "target.h"
+
+#define FDP_SMALL_LANES 64 /* outputs of a call that works fewer ranks */
+#define FDP_PAGE 1024 /* bytes: what the main stream is addressed by */
+
+typedef struct {
+    size_t lane;
+    fdp_datum_t x;
+    fdp_i128_t value;
+} fdp_open_t;
+
+typedef struct {
+    const fdp_call_t *call;
+    const fdp_sampler_t *sampler;
+    const fdp_digits_t *law;
+    const fdp_digit_kernels_t *kernels;
+    fdp_chunk_t chunk;
+    uint64_t number; /* of the chunk */
+    uint32_t pass;   /* of the chunk */
+    size_t slots[2]; /* ranks that are worked, by digit */
+    size_t total[2]; /* special lanes, by digit */
+    uint8_t *area, *word, *low, *second;
+    int16_t *first;
+    int64_t *noise;
+    uint64_t *mask[2];
+    fdp_list_t list[2];
+    uint8_t open[2][FDP_RANKS];
+    fdp_open_t *late; /* lanes that the resolver gave */
+    size_t late_count;
+    fdp_status_t status;
+} fdp_pass_t;
+
+/* Bytes of the words of `ranks` ranks, and of a block of trials. */
+static inline size_t fdp_area_bytes(const fdp_digits_t *law, size_t ranks)
+{
+    const size_t whole = (ranks + FDP_RANK_GROUP - 1) / FDP_RANK_GROUP * FDP_RANK_GROUP;
+    return whole * fdp_rank_words(law) * sizeof(uint64_t);
+}
+
+static inline size_t fdp_block_bytes(const fdp_digits_t *law)
+{
+    return law->shift == 0 ? 128 : 256;
+}
+
+static inline uint64_t fdp_pass_start(const fdp_pass_t *p)
+{
+    const uint64_t blocks = FDP_PASS / FDP_BLOCK_LANES;
+    return (uint64_t)p->pass *
+           (fdp_area_bytes(p->law, FDP_RANKS) + blocks * fdp_block_bytes(p->law) +
+            (uint64_t)FDP_PASS * fdp_low_bytes(p->law));
+}
+
+/* The low words follow the trials that the pass could have. */
+static inline uint64_t fdp_low_start(const fdp_pass_t *p)
+{
+    return fdp_pass_start(p) + fdp_area_bytes(p->law, FDP_RANKS) +
+           FDP_PASS / FDP_BLOCK_LANES * fdp_block_bytes(p->law);
+}
+
+/* Reads the main stream, in pieces that every level gives at once. */
+static inline void fdp_pass_fill(const fdp_pass_t *p, uint64_t offset, uint8_t *to,
+                                 size_t bytes)
+{
+    fdp_chunk_main(&p->chunk, offset, to, (bytes + 63) & ~(size_t)63);
+}
+
+/* How many ranks are worked for passes of `lanes` outputs, by digit. */
+FDP_INTERNAL void fdp_pass_slots(const fdp_digits_t *law, size_t lanes, size_t slots[2]);
+/* Draws a pass whose first `need` lanes are used, need <= FDP_PASS; those that are open
+ * are in `late`. */
+FDP_INTERNAL void fdp_pass_draw(fdp_pass_t *p, size_t need);
+/* Hands the lanes that are open to the resolver (digits_settle.c). */
+FDP_INTERNAL void fdp_pass_settle(fdp_pass_t *p, size_t need);
+FDP_INTERNAL void fdp_pass_drop(fdp_pass_t *p); /* the memory of `late` */
+
+#endif

@@ -1,0 +1,127 @@
+/* digits_settle.c: lanes of a pass that known bits do not decide go to the exact
+ * resolver, with all words that they have. */
+#include <string.h>
+
+#include "../base/wipe.h"
+#include "digits_pass.h"
+#include "scratch.h"
+
+/* Further words of a lane: flags, the digits as they are known, the low word.
+ * fastdp/_digits.py, settle. */
+#define WORDS (6 + FDP_COPIES)
+
+/* The low bits of a trial as they were read: a kernel may have cleared some. */
+static uint64_t low_word(const fdp_pass_t *p, size_t i)
+{
+    const fdp_digits_t *law = p->law;
+    const size_t bytes = fdp_low_bytes(law);
+    if (bytes == 0) {
+        return p->word[i / FDP_BLOCK_LANES * 256 + 128 + i % FDP_BLOCK_LANES] >> 5;
+    }
+    FDP_ALIGNED(64) uint8_t page[FDP_PAGE];
+    const uint64_t at = fdp_low_start(p) + i * bytes;
+    uint64_t low = 0;
+    fdp_chunk_main(&p->chunk, at - at % FDP_PAGE, page, FDP_PAGE);
+    memcpy(&low, page + at % FDP_PAGE, bytes);
+    fdp_wipe(page, sizeof page);
+    return low;
+}
+
+/* Word `which` of a rank: 0 of the first digit, 1 its tail, 2 of the second digit, 3 its
+ * correction, 4 ... the copies. */
+static uint64_t word_of(const fdp_digits_t *law, const uint8_t *area, size_t rank,
+                        size_t which)
+{
+    const size_t group = rank / FDP_RANK_GROUP * fdp_rank_words(law) + which;
+    uint64_t word;
+    memcpy(&word, area + 8 * (group * FDP_RANK_GROUP + rank % FDP_RANK_GROUP), sizeof word);
+    return word;
+}
+
+static void resolve(fdp_pass_t *p, const uint8_t *area, size_t i, const size_t rank[2],
+                    const bool special[2])
+{
+    const fdp_digits_t *law = p->law;
+    uint64_t more[WORDS] = {0};
+    more[1] = (uint64_t)(int64_t)p->first[i];
+    if (law->shift != 0) {
+        more[3] = p->second[i] & 31;
+        more[5 + FDP_COPIES] = low_word(p, i);
+    }
+    for (size_t digit = 0; digit < 2; digit++) {
+        if (!special[digit]) {
+            continue;
+        }
+        const size_t k = rank[digit];
+        more[0] |= UINT64_C(1) << (2 * digit);
+        if (k >= FDP_RANKS) {
+            continue;
+        }
+        more[0] |= UINT64_C(2) << (2 * digit);
+        more[1 + 2 * digit] = word_of(law, area, k, 2 * digit);
+        more[2 + 2 * digit] = word_of(law, area, k, 2 * digit + 1);
+        for (size_t c = 0; digit == 1 && fdp_has_copies(law) && c < FDP_COPIES; c++) {
+            more[5 + c] = word_of(law, area, k, 4 + c);
+        }
+    }
+    const fdp_pending_t pending = {
+        .chunk = p->number,
+        .trial = (uint32_t)(p->pass * FDP_PASS + i),
+        .owner = p->sampler->owner,
+        .more = more,
+        .more_words = WORDS,
+    };
+    fdp_open_t *const late = &p->late[p->late_count++];
+    int64_t value[2] = {0, 0};
+    if (p->call->resolve(p->call->context, &pending, value) <= 0) {
+        p->status = FDP_ERR_RESOLVER;
+    }
+    late->lane = i;
+    late->value = (fdp_i128_t)((fdp_u128_t)(uint64_t)value[1] << 64 | (uint64_t)value[0]);
+    fdp_wipe(more, sizeof more);
+    fdp_wipe(value, sizeof value);
+}
+
+static bool is_open(const fdp_pass_t *p, size_t digit, size_t rank)
+{
+    return p->law->unsettled || rank >= p->slots[digit] || p->open[digit][rank];
+}
+
+/* With a probability below 2^-40 a pass there is one. The words of ranks are read again,
+ * for all of them. */
+void fdp_pass_settle(fdp_pass_t *p, size_t need)
+{
+    const fdp_digits_t *law = p->law;
+    const size_t bytes = fdp_area_bytes(law, FDP_RANKS);
+    const size_t most = p->total[0] + p->total[1];
+    uint8_t *const area = fdp_memory_take(bytes);
+    p->late = most == 0 ? NULL : fdp_memory_take(most * sizeof *p->late);
+    if (area == NULL || (p->late == NULL && most != 0)) {
+        p->status = FDP_ERR_MEMORY;
+        fdp_memory_give(area, bytes);
+        return;
+    }
+    fdp_pass_fill(p, fdp_pass_start(p), area, bytes);
+    size_t rank[2] = {0, 0};
+    for (size_t i = 0; i < need && p->status == FDP_OK; i++) {
+        bool special[2] = {false, false}, open = false;
+        for (size_t digit = 0; digit < (law->shift == 0 ? 1u : 2u); digit++) {
+            special[digit] = p->mask[digit][i / 64] >> (i % 64) & 1;
+            open |= special[digit] && is_open(p, digit, rank[digit]);
+        }
+        if (open) {
+            resolve(p, area, i, rank, special);
+        }
+        rank[0] += special[0];
+        rank[1] += special[1];
+    }
+    fdp_memory_give(area, bytes);
+}
+
+void fdp_pass_drop(fdp_pass_t *p)
+{
+    if (p->late != NULL) {
+        fdp_memory_give(p->late, (p->total[0] + p->total[1]) * sizeof *p->late);
+        p->late = NULL;
+    }
+}
