@@ -162,6 +162,8 @@ typedef struct {
     uint64_t second_rest[32], second_whole[32];
     uint64_t top[48], copy[48]; /* floors of 2^64 times                        */
     uint64_t mask[48];          /* what the i-th of `top` clears             */
+    uint64_t tree[2][64]; /* derived: `top` and `copy` for a search: node i has below it
+                             2 i, smaller thresholds, and 2 i + 1 */
     fdp_geometric_t tail;
     uint32_t slots[4]; /* derived: ranks of 64 lanes and of a pass, then of
                              the second digit's */

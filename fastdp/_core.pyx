@@ -9,7 +9,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.object cimport PyObject, PyObject_Call
+from cpython.object cimport PyObject, PyObject_Call, PyObject_CallObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -73,6 +73,8 @@ def zero_on_failure(function, str name="out"):
     cdef bint by_place = place < function.__code__.co_argcount
 
     def guarded(*args, **kwargs):
+        if not kwargs and not (by_place and len(args) > place):
+            return PyObject_CallObject(function, args)
         try:
             return PyObject_Call(function, args, kwargs)
         except BaseException:

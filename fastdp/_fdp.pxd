@@ -92,6 +92,7 @@ cdef extern from "fastdp.h" nogil:
         uint64_t top[48]
         uint64_t copy[48]
         uint64_t mask[48]
+        uint64_t tree[2][64]
         fdp_geometric_t tail
         uint32_t slots[4]
         uint32_t unsettled

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -41,6 +41,8 @@ _Size: TypeAlias = "int | tuple[int, ...] | None"
 
 #: Most distinct laws of one call with a parameter array.
 MAX_DISTINCT = 65536
+
+_Law = TypeVar("_Law", _core.Sampler, _core.Bernoulli)
 
 _builtin_bytes = bytes
 
@@ -108,7 +110,7 @@ def discrete_laplace(
     >>> fastdp.random.discrete_laplace(10, size=(2, 3)).shape
     (2, 3)
     """
-    return _noise("scale", scale, _laws.laplace_sampler, size, out, stream, workers)
+    return _noise("scale", scale, _laplace, size, out, stream, workers)
 
 
 @_core.zero_on_failure
@@ -157,33 +159,47 @@ def discrete_gaussian(
     >>> fastdp.random.discrete_gaussian(3, size=4).dtype
     dtype('int64')
     """
-    return _noise("sigma", sigma, _laws.gaussian_sampler, size, out, stream, workers)
+    return _noise("sigma", sigma, _gaussian, size, out, stream, workers)
 
 
 #: Laws of ints and floats that were asked for: before any exact rational is made.
-_LAWS: dict[tuple[Any, type, int | float], _core.Sampler] = {}
+_LAWS: dict[tuple[Any, type, int | float], Any] = {}
+
+#: What `workers` is by default: CPython has one object for it.
+_ONE = 1
 
 
-def _law(
-    name: str, parameter: Any, sampler: Callable[[Fraction], _core.Sampler]
-) -> _core.Sampler:
+def _law(name: str, parameter: Any, make: Callable[[str, Any], _Law]) -> _Law:
+    """Return what `make` gives for a parameter's name and value."""
     kind = type(parameter)
     if kind is not int and kind is not float:
-        return sampler(_validate.positive(name, parameter))
-    key = (sampler, kind, parameter)
+        return make(name, parameter)
+    key = (make, kind, parameter)
     law = _LAWS.get(key)
     if law is None:
-        law = sampler(_validate.positive(name, parameter))
+        law = make(name, parameter)
         if len(_LAWS) >= 512:
             _LAWS.clear()
         _LAWS[key] = law
-    return law
+    return cast(_Law, law)
+
+
+def _laplace(name: str, scale: Any) -> _core.Sampler:
+    return _laws.laplace_sampler(_validate.positive(name, scale))
+
+
+def _gaussian(name: str, sigma: Any) -> _core.Sampler:
+    return _laws.gaussian_sampler(_validate.positive(name, sigma))
+
+
+def _bits(name: str, p: Any) -> _core.Bernoulli:
+    return _laws.bernoulli_law(_validate.between(name, p, Fraction(0), Fraction(1)))
 
 
 def _noise(
     name: str,
     parameter: Any,
-    sampler: Callable[[Fraction], _core.Sampler],
+    make: Callable[[str, Any], _core.Sampler],
     size: _Size,
     out: _Array | None,
     stream: Stream | None,
@@ -191,10 +207,11 @@ def _noise(
 ) -> Any:
     check_stream(stream)
     if isinstance(parameter, np.ndarray):
-        return _noise_each(name, parameter, sampler, size, out, stream, workers)
-    law = _law(name, parameter, sampler)
+        return _noise_each(name, parameter, make, size, out, stream, workers)
+    law = _law(name, parameter, make)
     if size is None and out is None:
-        _validate.integer("workers", workers, 1)
+        if workers is not _ONE:
+            _validate.integer("workers", workers, 1)
         return _core.fill_one(law, 0, stream)
     out = _result(size, out)
     _arrays.fill(law, None, out, stream, workers)
@@ -216,7 +233,7 @@ def _result(size: _Size, out: _Array | None) -> _Array:
 def _noise_each(
     name: str,
     parameters: _Array,
-    sampler: Callable[[Fraction], _core.Sampler],
+    make: Callable[[str, Any], _core.Sampler],
     size: _Size,
     out: _Array | None,
     stream: Stream | None,
@@ -241,18 +258,19 @@ def _noise_each(
             f"{name} must have at most {MAX_DISTINCT} distinct values, "
             f"got {len(values)}"
         )
-    laws = [_validate.positive(name, value) for value in values]
-    for law in laws:
-        sampler(law)  # refuses what is out of range before anything is drawn
+    # refuses what is out of range before anything is drawn
+    exact = [_validate.positive(name, value) for value in values]
+    for value in exact:
+        make(name, value)
     out = _result(shape, out)
     order = np.argsort(index, kind="stable")
-    counts = np.bincount(index, minlength=len(laws))
+    counts = np.bincount(index, minlength=len(exact))
     noise = np.zeros(each.size, out.dtype)
     try:
         start = 0
-        for law, count in zip(laws, counts, strict=True):
+        for value, count in zip(exact, counts, strict=True):
             part = noise[start : start + count]
-            _arrays.fill(sampler(law), None, part, stream, workers)
+            _arrays.fill(make(name, value), None, part, stream, workers)
             start += count
         out.reshape(-1)[order] = noise
     finally:
@@ -320,7 +338,7 @@ def bernoulli(
     (3, 3)
     """
     check_stream(stream)
-    law = _laws.bernoulli_law(_validate.between("p", p, Fraction(0), Fraction(1)))
+    law = _law("p", p, _bits)
     workers = _validate.integer("workers", workers, 1)
     if not isinstance(packed, bool):
         raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")

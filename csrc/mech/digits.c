@@ -206,6 +206,19 @@ fdp_status_t fdp_digits_release(const fdp_call_t *call, const fdp_sampler_t *sam
 
 /* ---- prepared laws -------------------------------------------------------- */
 
+/* Thresholds, which increase, as a tree of six levels; beyond the last one infinity. */
+static void grow_tree(const uint64_t *edge, size_t count, uint64_t tree[64])
+{
+    tree[0] = 0; /* no node */
+    for (size_t level = 0; level < 6; level++) {
+        const size_t width = (size_t)1 << level;
+        for (size_t i = 0; i < width; i++) {
+            const size_t at = (2 * i + 1) * (32 / width) - 1;
+            tree[width + i] = at < count ? edge[at] : UINT64_MAX;
+        }
+    }
+}
+
 bool fdp_digits_prepare(fdp_digits_t *law)
 {
     const double trials[2] = {FDP_SMALL_LANES, FDP_PASS};
@@ -219,6 +232,8 @@ bool fdp_digits_prepare(fdp_digits_t *law)
             law->slots[2 * digit + size] = slots < FDP_RANKS ? slots : FDP_RANKS;
         }
     }
+    grow_tree(law->top, law->tops, law->tree[0]);
+    grow_tree(law->copy, law->tops, law->tree[1]);
     law->tail.error = law->tail.scale * 0x1p-48;
     law->tail.error_relative = 0x1p-49;
     law->unsettled = 0;

@@ -14,7 +14,7 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
 #define FDP_LEVEL_MASK FDP_CPU_AVX2
 #define FDP_INSERTS false
-#define FDP_HAVE_CHOOSE
+#define FDP_HAVE_HIGHEST
 
 FDP_TARGET_AVX2
 static inline __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
@@ -61,32 +61,81 @@ static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t 
     }
 }
 
-static void fdp_choose_avx2(const uint64_t *edge, const uint64_t *mask, size_t count,
-                            const uint64_t *word, uint64_t *clear, uint64_t *open,
-                            size_t ranks)
+/* One of two by the bit of the number that is bit `bit` of its double. */
+static inline __m256i by_bit(__m256i zero, __m256i one, __m256i place, int bit)
+{
+    return _mm256_castpd_si256(_mm256_blendv_pd(
+        _mm256_castsi256_pd(zero), _mm256_castsi256_pd(one),
+        _mm256_castsi256_pd(_mm256_slli_epi64(place, 63 - bit))));
+}
+
+/* Of 4, 8, 16 or 32 nodes those at node numbers: both halves of `place` hold a number's
+ * double, and that and one. */
+static inline __m256i nodes4(const uint64_t *level, __m256i place)
+{
+    return _mm256_permutevar8x32_epi32(load32(level), place);
+}
+
+static inline __m256i nodes8(const uint64_t *level, __m256i place)
+{
+    return by_bit(nodes4(level, place), nodes4(level + 4, place), place, 3);
+}
+
+static inline __m256i nodes16(const uint64_t *level, __m256i place)
+{
+    return by_bit(nodes8(level, place), nodes8(level + 8, place), place, 4);
+}
+
+FDP_ALWAYS_INLINE __m256i nodes_at(const uint64_t *tree, size_t width, __m256i place)
+{
+    switch (width) {
+    case 1:
+    case 2: return nodes4(tree, place);
+    case 4: return nodes4(tree + 4, place);
+    case 8: return nodes8(tree + 8, place);
+    case 16: return nodes16(tree + 16, place);
+    default: return by_bit(nodes16(tree + 32, place), nodes16(tree + 48, place), place, 5);
+    }
+}
+
+typedef struct {
+    __m256i word, node, tie;
+} descent_t;
+
+/* One step down the tree, from a level of `width` nodes. */
+FDP_ALWAYS_INLINE void descend(const uint64_t *tree, size_t width, descent_t *d)
 {
     const __m256i flip = _mm256_set1_epi64x(INT64_MIN), one = _mm256_set1_epi64x(1);
-    for (size_t i = 0; i < ranks; i += 8) {
-        __m256i w[2], found[2], tie[2];
-        for (size_t h = 0; h < 2; h++) {
-            w[h] = _mm256_xor_si256(load32(word + i + 4 * h), flip);
-            found[h] = tie[h] = _mm256_setzero_si256();
-        }
-        for (size_t k = count; k-- > 0;) {
-            const __m256i at = _mm256_xor_si256(_mm256_set1_epi64x((long long)edge[k]), flip);
-            const __m256i bits = _mm256_set1_epi64x((long long)mask[k]);
-            for (size_t h = 0; h < 2; h++) {
-                const __m256i below = _mm256_cmpgt_epi64(at, w[h]);
-                found[h] = _mm256_blendv_epi8(found[h], bits, below);
-                tie[h] = _mm256_or_si256(tie[h], _mm256_cmpeq_epi64(at, w[h]));
-            }
-        }
-        for (size_t h = 0; h < 2; h++) {
-            const __m256i before = load32(open + i + 4 * h);
-            _mm256_storeu_si256((void *)(clear + i + 4 * h), found[h]);
-            _mm256_storeu_si256((void *)(open + i + 4 * h),
-                                _mm256_or_si256(before, _mm256_and_si256(tie[h], one)));
-        }
+    const __m256i twice = _mm256_add_epi64(d->node, d->node);
+    const __m256i next = _mm256_add_epi64(twice, one);
+    const __m256i place = _mm256_or_si256(twice, _mm256_slli_epi64(next, 32));
+    const __m256i edge = nodes_at(tree, width, place);
+    const __m256i above = _mm256_cmpgt_epi64(_mm256_xor_si256(edge, flip),
+                                             _mm256_xor_si256(d->word, flip));
+    d->tie = _mm256_or_si256(d->tie, _mm256_cmpeq_epi64(edge, d->word));
+    d->node = _mm256_add_epi64(next, above);
+}
+
+static void fdp_highest_avx2(const fdp_digits_t *law, int which, const uint64_t *word,
+                             uint64_t *clear, uint64_t *open, size_t ranks)
+{
+    const uint64_t *tree = law->tree[which];
+    const __m256i one = _mm256_set1_epi64x(1);
+    const __m256i top = _mm256_set1_epi64x((long long)law->low + 63);
+    for (size_t i = 0; i < ranks; i += 4) {
+        descent_t d = {load32(word + i), one, _mm256_setzero_si256()};
+        descend(tree, 1, &d);
+        descend(tree, 2, &d);
+        descend(tree, 4, &d);
+        descend(tree, 8, &d);
+        descend(tree, 16, &d);
+        descend(tree, 32, &d);
+        /* beyond the lowest bit: shifted out */
+        _mm256_storeu_si256((void *)(clear + i),
+                            _mm256_sllv_epi64(one, _mm256_sub_epi64(top, d.node)));
+        _mm256_storeu_si256(
+            (void *)(open + i),
+            _mm256_or_si256(load32(open + i), _mm256_and_si256(d.tie, one)));
     }
 }
 

@@ -14,7 +14,7 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512)
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
 #define FDP_INSERTS false
-#define FDP_HAVE_CHOOSE
+#define FDP_HAVE_HIGHEST
 
 FDP_TARGET_AVX512
 #include "digits_rest512.inc.h"

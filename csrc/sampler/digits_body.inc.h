@@ -45,22 +45,30 @@ static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
     }
 }
 
-#ifndef FDP_HAVE_CHOOSE
-static void FDP_K(choose)(const uint64_t *restrict edge, const uint64_t *restrict mask,
-                          size_t count, const uint64_t *restrict word,
-                          uint64_t *restrict clear, uint64_t *restrict open,
-                          size_t ranks)
+/* What a word chooses of thresholds that increase: the mask of the first above it; open
+ * where it equals one. */
+static void FDP_K(choose)(const uint64_t *edge, const uint64_t *mask, size_t count,
+                          const uint64_t *restrict word, uint64_t *restrict clear,
+                          uint64_t *restrict open, size_t ranks)
 {
-    for (size_t i = 0; i < ranks; i++) {
-        uint64_t found = 0, tie = 0;
-        for (size_t k = count; k-- > 0;) {
+    memset(clear, 0, ranks * sizeof *clear);
+    for (size_t k = count; k-- > 0;) {
+        for (size_t i = 0; i < ranks; i++) {
             const uint64_t below = word[i] < edge[k] ? ~UINT64_C(0) : 0;
-            found = (mask[k] & below) | (found & ~below);
-            tie |= word[i] == edge[k] ? 1 : 0;
+            clear[i] = (mask[k] & below) | (clear[i] & ~below);
+            open[i] |= word[i] == edge[k] ? 1 : 0;
         }
-        clear[i] = found;
-        open[i] |= tie;
     }
+}
+
+#ifndef FDP_HAVE_HIGHEST
+/* Of a correction's first word (which = 0) or a copy's: the highest bit. */
+static void FDP_K(highest)(const fdp_digits_t *law, int which,
+                           const uint64_t *restrict word, uint64_t *restrict clear,
+                           uint64_t *restrict open, size_t ranks)
+{
+    FDP_K(choose)(which == 0 ? law->top : law->copy, law->mask, law->tops, word, clear,
+                  open, ranks);
 }
 #endif
 
@@ -112,7 +120,7 @@ static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
     memcpy(limit, clear, ranks * sizeof *limit); /* the bit itself; 0: nothing below */
     for (size_t copy = 0; copy < FDP_COPIES; copy++) {
         FDP_K(gather)(law, area, 4 + copy, word, ranks);
-        FDP_K(choose)(law->copy, law->mask, law->tops, word, bit, open, ranks);
+        FDP_K(highest)(law, 1, word, bit, open, ranks);
         for (size_t i = 0; i < ranks; i++) {
             const uint64_t lower = bit[i] < limit[i] ? ~UINT64_C(0) : 0;
             clear[i] |= bit[i] & lower;
@@ -140,10 +148,12 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
     if (law->low != 0) {
         FDP_K(rest)(law->second_whole, columns, word, whole, tie, ranks);
         FDP_K(gather)(law, area, 3, word, ranks);
-        FDP_K(choose)(law->top, law->mask, law->tops, word, clear, late, ranks);
-    }
-    if (fdp_has_copies(law)) {
-        FDP_K(further)(law, area, clear, late, ranks);
+        if (fdp_has_copies(law)) {
+            FDP_K(highest)(law, 0, word, clear, late, ranks);
+            FDP_K(further)(law, area, clear, late, ranks);
+        } else {
+            FDP_K(choose)(law->top, law->mask, law->tops, word, clear, late, ranks);
+        }
     }
     const uint64_t spare = fdp_low_bytes(law) == 0 ? ~UINT64_C(0) : 0;
     for (size_t i = 0; i < ranks; i++) {

@@ -1,5 +1,5 @@
 /* digits_rest512.inc.h: ranks with AVX-512, for both rows that have it: outcomes by real
- * cuts, sixteen columns a permutation, and what corrections clear. */
+ * cuts, sixteen columns a permutation, and the highest bit that a correction clears. */
 
 static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *word,
                         uint8_t *outcome, uint8_t *open, size_t ranks)
@@ -26,31 +26,43 @@ static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *w
     }
 }
 
-static void FDP_K(choose)(const uint64_t *edge, const uint64_t *mask, size_t count,
-                          const uint64_t *word, uint64_t *clear, uint64_t *open,
-                          size_t ranks)
+/* Nodes of the search tree at node numbers of one level of it, `width` of them. */
+FDP_ALWAYS_INLINE __m512i FDP_K(nodes_at)(const uint64_t *tree, size_t width, __m512i node)
 {
+    const uint64_t *level = tree + (width < 8 ? 0 : width);
+    if (width <= 8) {
+        return _mm512_permutexvar_epi64(node, _mm512_loadu_si512(level));
+    }
+    const __m512i half = _mm512_permutex2var_epi64(_mm512_loadu_si512(level), node,
+                                                   _mm512_loadu_si512(level + 8));
+    if (width == 16) {
+        return half;
+    }
+    const __m512i other = _mm512_permutex2var_epi64(_mm512_loadu_si512(level + 16), node,
+                                                    _mm512_loadu_si512(level + 24));
+    return _mm512_mask_mov_epi64(
+        half, _mm512_test_epi64_mask(node, _mm512_set1_epi64(16)), other);
+}
+
+/* Six steps down the tree. */
+static void FDP_K(highest)(const fdp_digits_t *law, int which, const uint64_t *word,
+                           uint64_t *clear, uint64_t *open, size_t ranks)
+{
+    const uint64_t *tree = law->tree[which];
     const __m512i one = _mm512_set1_epi64(1);
-    for (size_t i = 0; i < ranks; i += 16) {
-        __m512i w[2], found[2], tie[2];
-        for (size_t h = 0; h < 2; h++) {
-            w[h] = _mm512_loadu_si512(word + i + 8 * h);
-            tie[h] = _mm512_loadu_si512(open + i + 8 * h);
-            found[h] = _mm512_setzero_si512();
+    const __m512i top = _mm512_set1_epi64((long long)law->low + 63);
+    for (size_t i = 0; i < ranks; i += 8) {
+        const __m512i w = _mm512_loadu_si512(word + i);
+        __m512i node = one, tie = _mm512_loadu_si512(open + i);
+        for (size_t width = 1; width <= 32; width *= 2) {
+            const __m512i edge = FDP_K(nodes_at)(tree, width, node);
+            tie = _mm512_mask_mov_epi64(tie, _mm512_cmpeq_epi64_mask(w, edge), one);
+            node = _mm512_add_epi64(node, node);
+            node = _mm512_mask_add_epi64(node, _mm512_cmpge_epu64_mask(w, edge), node, one);
         }
-        for (size_t k = count; k-- > 0;) {
-            const __m512i at = _mm512_set1_epi64((long long)edge[k]);
-            const __m512i bits = _mm512_set1_epi64((long long)mask[k]);
-            for (size_t h = 0; h < 2; h++) {
-                const __mmask8 below = _mm512_cmplt_epu64_mask(w[h], at);
-                const __mmask8 same = _mm512_cmpeq_epu64_mask(w[h], at);
-                found[h] = _mm512_mask_mov_epi64(found[h], below, bits);
-                tie[h] = _mm512_mask_mov_epi64(tie[h], same, one);
-            }
-        }
-        for (size_t h = 0; h < 2; h++) {
-            _mm512_storeu_si512(clear + i + 8 * h, found[h]);
-            _mm512_storeu_si512(open + i + 8 * h, tie[h]);
-        }
+        /* beyond the lowest bit: shifted out */
+        _mm512_storeu_si512(clear + i,
+                            _mm512_sllv_epi64(one, _mm512_sub_epi64(top, node)));
+        _mm512_storeu_si512(open + i, tie);
     }
 }

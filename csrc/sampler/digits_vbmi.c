@@ -15,7 +15,7 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512vbmi)
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
 #define FDP_INSERTS true
-#define FDP_HAVE_CHOOSE
+#define FDP_HAVE_HIGHEST
 
 FDP_TARGET_AVX512VBMI
 #include "digits_rest512.inc.h"

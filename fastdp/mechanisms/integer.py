@@ -21,6 +21,11 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
 
+_INT64 = np.int64
+
+#: What `workers` is by default: CPython has one object for it.
+_ONE = 1
+
 
 class _Integer(Additive[Noise]):
     """Release of integers: int64 out, saturating."""
@@ -77,6 +82,8 @@ class _Integer(Additive[Noise]):
         """
         if unknown:
             refuse(unknown)
+        if type(x) is _INT64 and out is None and stream is None and workers is _ONE:
+            return _core.fill_one(self._sampler, x)  # the usual scalar: no more checks
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
@@ -86,7 +93,7 @@ class _Integer(Additive[Noise]):
             return leave(y) if out is None else y
         if out is None and (scalar or x.ndim == 0):
             _validate.integer("workers", workers, 1)
-            x = x if type(x) is np.int64 else int64_scalar("x", x)
+            x = int64_scalar("x", x)
             return _core.fill_one(self._sampler, x, stream)
         if scalar:
             x = int64_scalar("x", x).__array__()

@@ -39,6 +39,12 @@ _GRANULARITY = (Fraction(1, 2**1000), Fraction(2**900))
 _MOST_STEPS = 2**40
 
 
+_FLOAT64 = np.float64
+
+#: What `workers` is by default: CPython has one object for it.
+_ONE = 1
+
+
 class _Grid(Additive[Noise]):
     """Release of floats on the grid."""
 
@@ -156,6 +162,8 @@ class _Grid(Additive[Noise]):
         """
         if unknown:
             refuse(unknown)
+        if type(x) is _FLOAT64 and out is None and stream is None and workers is _ONE:
+            return _core.fill_one_real(self._sampler, x, self._grid)
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)
