@@ -22,6 +22,7 @@ from fastdp.mechanisms.local import (
 )
 from fastdp.mechanisms.moments import Moments
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
+from fastdp.mechanisms.prefix_sums import Counter, PrefixSums
 from fastdp.mechanisms.quantile import Quantiles, quantiles
 from fastdp.mechanisms.quick import (
     count,
@@ -36,6 +37,7 @@ from fastdp.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "ClippedSum",
+    "Counter",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExponentialMechanism",
@@ -48,6 +50,7 @@ __all__ = [
     "Mechanism",
     "Moments",
     "PermuteAndFlip",
+    "PrefixSums",
     "Quantiles",
     "RandomizedResponse",
     "ReportNoisyMax",

@@ -463,6 +463,12 @@ class SumAccumulator(Accumulator[ClippedSum]):
         self._clear()
         return (noisy * float(m._step)).reshape(m.shape)
 
+    def _taken(self, most: int) -> np.ndarray[Any, Any]:
+        """Return the one block's exact sum in steps, clamped, and clear: private."""
+        sums = self._totals[1].clamped(most)
+        self._clear()
+        return sums.reshape(-1)
+
 
 # ---- parameters --------------------------------------------------------------------
 

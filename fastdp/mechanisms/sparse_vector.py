@@ -8,12 +8,9 @@ public grid, where they are compared exactly.
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
-import weakref
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +24,7 @@ from fastdp.accounting.events import (
     Relation,
 )
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
-from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._memory import Remembering
 from fastdp.mechanisms.integer import DiscreteLaplace
 from fastdp.mechanisms.real import Laplace, power_of_two, saturated
 from fastdp.mechanisms.selection import ADD, require_monotonic_relation
@@ -42,26 +39,8 @@ _SCALES = (Fraction(1, 2**16), Fraction(2**50))
 #: Most answers above the threshold of one object.
 _MOST_ANSWERS = 2**20
 
-# ---- one process ---------------------------------------------------------------------
 
-#: All sparse vectors of this process, and a token that a fork replaces. The process
-#: number alone would not do: in a new namespace a child can have that of its parent.
-_living: weakref.WeakSet[SparseVector] = weakref.WeakSet()
-_process = object()
-
-
-def _in_forked_child() -> None:
-    global _process
-    _process = object()
-    for vector in list(_living):
-        vector._wipe()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_forked_child)
-
-
-class SparseVector(Mechanism):
+class SparseVector(Remembering):
     """Tell which answers lie above a threshold, at the price of those that do.
 
     The one mechanism with a memory: it draws the noise of its threshold when it is
@@ -130,9 +109,6 @@ class SparseVector(Mechanism):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_home",
-        "_lock",
         "_monotonic",
         "_noisy_threshold",
         "_numeric",
@@ -144,10 +120,9 @@ class SparseVector(Mechanism):
         "_total",
     )
 
-    _stated = False
+    _called = "a sparse vector"
+    _because = "its threshold's noise is drawn once"
 
-    _home: tuple[object, int]
-    _lock: threading.Lock
     _monotonic: bool
     _noisy_threshold: _Array
     _numeric: Laplace | None
@@ -216,8 +191,6 @@ class SparseVector(Mechanism):
         _arrays.fill(sampler, noisy, noisy, stream, 1)
         self._freeze(
             _arguments=tuple(arguments),
-            _home=(_process, os.getpid()),
-            _lock=threading.Lock(),
             _monotonic=monotonic,
             _noisy_threshold=noisy,
             _numeric=numeric,
@@ -228,7 +201,7 @@ class SparseVector(Mechanism):
             _threshold_scale=scales[0],
             _total=total,
         )
-        _living.add(self)
+        self._settle()
 
     # ---- what is public --------------------------------------------------------------
 
@@ -361,12 +334,6 @@ class SparseVector(Mechanism):
             # And after: a signal's handler may have forked within the call.
             self._require_home()
 
-    def _require_home(self) -> None:
-        if self._home[0] is not _process or self._home[1] != os.getpid():
-            raise BudgetExceededError(
-                "a sparse vector answers in the process that made it alone"
-            )
-
     def _compare(self, queries: _Array, stream: Stream | None) -> _Array:
         """Compare with the noisy threshold until the answers are used up."""
         noisy = _steps(queries, float(self._step))
@@ -386,26 +353,6 @@ class SparseVector(Mechanism):
 
     def _wipe(self) -> None:
         _core.zero(self._noisy_threshold)
-
-    # ---- one of its kind -------------------------------------------------------------
-
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
-    def __reduce__(self) -> NoReturn:
-        raise DTypeError(
-            "a sparse vector cannot be copied or pickled: its threshold's noise is "
-            "drawn once"
-        )
-
-    __getstate__ = __reduce__
-
-    def to_json(self) -> NoReturn:
-        """Refuse: a vector made again would draw, and cost, another threshold."""
-        raise DTypeError(
-            "a sparse vector cannot be stated as JSON: its threshold's noise is drawn "
-            "once. event().to_json() states its cost; a new one is charged anew"
-        )
 
 
 def _shares(

@@ -16,7 +16,7 @@ from fastdp.plot._amplification import (
 )
 from fastdp.plot._frequencies import frequencies, most_frequent
 from fastdp.plot._groups import intervals, keep_probability
-from fastdp.plot._running import cumulative
+from fastdp.plot._running import cumulative, prefix_errors, running
 
 __all__ = [
     "cumulative",
@@ -29,7 +29,9 @@ __all__ = [
     "keep_probability",
     "most_frequent",
     "overview",
+    "prefix_errors",
     "profile",
+    "running",
     "trade_off",
 ]
 

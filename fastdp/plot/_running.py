@@ -9,6 +9,7 @@ import numpy as np
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.plot._figure import figure_of
 from fastdp.plot._groups import cost_line
+from fastdp.plot._titles import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,5 +84,138 @@ def cumulative(
     axes.set_ylabel("records up to here")
     cost = cost_line([release], [release.event], delta)
     axes.set_title(f"cumulative count over {cells:,} cells\n{cost}", fontsize="medium")
+    axes.legend(fontsize="small", loc="upper left")
+    return figure
+
+
+def prefix_errors(plans: Any) -> Figure:
+    """Draw the standard error of every prefix sum at equal privacy.
+
+    Parameters
+    ----------
+    plans : PrefixSums or Counter, or iterable of them
+        All of one rho or epsilon, or the comparison says nothing.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One line for each, against the step.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        Something else is among them, or their costs differ by more than 1 %.
+    FastDPError
+        matplotlib is missing.
+
+    Notes
+    -----
+    **Privacy.** Draws public parameters: no guarantee changes.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> from fastdp import plot
+    >>> counters = [
+    ...     fastdp.Counter.from_rho(0.5, steps=64, strategy=name)
+    ...     for name in ("independent", "tree", "square_root")
+    ... ]
+    >>> len(plot.prefix_errors(counters).axes[0].lines)
+    3
+    """
+    listed = [plans] if hasattr(plans, "steps_left") else list(plans)
+    if not listed:
+        raise ParameterError("plans must not be empty")
+    for plan in listed:
+        if not hasattr(plan, "steps_left"):
+            raise DTypeError(
+                f"plans must be PrefixSums or Counter, got {type(plan).__name__}"
+            )
+    costs = {round(plan.rho(), 9) for plan in listed}
+    if max(costs) > 1.01 * min(costs):
+        raise ParameterError("plans must have one rho: their errors are compared")
+    figure = figure_of(8)
+    axes = figure.subplots()
+    for plan in listed:
+        said = dict(plan._arguments)
+        steps = said["steps"]
+        shown = np.unique(np.linspace(1, steps, min(steps, _POINTS)).astype(np.int64))
+        errors = [plan.standard_error(int(t)) for t in shown]
+        extra = [f"{k} {said[k]}" for k in ("bands", "buffers") if k in said]
+        axes.plot(shown, errors, label=", ".join([said["strategy"], *extra]))
+    axes.set_xlabel("step")
+    axes.set_ylabel("standard error of the total")
+    relation = words_of(listed[0].event().neighboring_relation)
+    kinds = " and ".join(dict.fromkeys(type(plan).__name__ for plan in listed))
+    axes.set_title(f"{kinds}, rho {max(costs):.6g}, {relation}", fontsize="medium")
+    axes.legend(
+        fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=3
+    )
+    return figure
+
+
+def running(
+    totals: Any, mechanism: Any, *, delta: float | None = None, label: str = "total"
+) -> Figure:
+    """Draw a running total as it was released, with a band of two standard errors.
+
+    Parameters
+    ----------
+    totals : array_like of float, shape (n,)
+        What `Counter.add` returned after steps 1 ... n, or one entry of what
+        `PrefixSums.step` did.
+    mechanism : Counter or PrefixSums
+        What released them.
+    delta : float, optional
+        Where the title states epsilon; without it, the pure epsilon or rho.
+    label : str
+        What is counted.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `mechanism` is something else, or `totals` are more than its steps.
+    FastDPError
+        matplotlib is missing.
+
+    Notes
+    -----
+    **Privacy.** A function of what was released: no guarantee changes.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> from fastdp import plot
+    >>> counter = fastdp.Counter.from_epsilon(1, steps=24)
+    >>> shown = [counter.add(n) for n in (5, 9, 2, 30)]
+    >>> len(plot.running(shown, counter, label="registrations").axes)
+    1
+    """
+    if not hasattr(mechanism, "steps_left"):
+        raise DTypeError(
+            f"mechanism must be a Counter or PrefixSums, got {type(mechanism).__name__}"
+        )
+    values = np.asarray(totals, np.float64)
+    if values.ndim != 1 or not 1 <= len(values) <= dict(mechanism._arguments)["steps"]:
+        raise ParameterError("totals must be one for each step taken")
+    times = np.arange(1, len(values) + 1)
+    band = 2 * np.array([mechanism.standard_error(int(t)) for t in times])
+    figure = figure_of(8)
+    axes = figure.subplots()
+    axes.plot(times, values, color="C0", linewidth=1.2, label="released")
+    axes.fill_between(
+        times, values - band, values + band,
+        color="C0", alpha=0.25, linewidth=0, label="two standard errors",
+    )  # fmt: skip
+    axes.set_xlabel("step")
+    axes.set_ylabel(label)
+    cost = cost_line([mechanism], [mechanism.event()], delta)
+    axes.set_title(
+        f"running {label}, {type(mechanism).__name__}\n{cost}", fontsize="medium"
+    )
     axes.legend(fontsize="small", loc="upper left")
     return figure

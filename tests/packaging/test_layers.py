@@ -81,6 +81,7 @@ MAY_IMPORT = {
     "_exact_bits": {"_exact"},
     "_exact_selection": {"_exact"},
     "_digits": {*_FLOOR, "_exact"},
+    "_factors": set(),
     "_tables": {*_FLOOR, "_digits", "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
     "_laws": {"_core", "_digits", "_exact", "_exact_bits", "_tables"},
@@ -95,7 +96,7 @@ MAY_IMPORT = {
     },
     "_config": {"fastdp", "_core"},
     "distributions": {*_FLOOR, "_special"},
-    "accounting": {*_FLOOR, "_special", "distributions"},
+    "accounting": {*_FLOOR, "_factors", "_special", "distributions"},
     "calibration": {*_FLOOR, "accounting", "distributions"},
     "random": {
         *_FLOOR,
@@ -104,7 +105,7 @@ MAY_IMPORT = {
     "mechanisms": {
         *_FLOOR,
         *("_arrays", "_core", "_exact", "_exact_selection"),
-        *("_doorway", "_laws", "_ranking", "_selection", "_stream"),
+        *("_doorway", "_factors", "_laws", "_ranking", "_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },
     "plot": _FLOOR | {"accounting"},

@@ -196,3 +196,29 @@ def test_cumulative_counts_have_a_band_and_say_what_they_cost():
         plot.cumulative(r, [0, 1])
     with pytest.raises(DTypeError, match="HierarchyRelease"):
         plot.cumulative([1, 2])
+
+
+def test_running_totals_and_their_plans():
+    plans = [
+        fastdp.Counter.from_rho(0.5, steps=32, strategy="tree"),
+        fastdp.PrefixSums.from_rho(
+            0.5, radius=1, dimension=1, steps=32, strategy="blt", buffers=2
+        ),
+    ]
+    (axes,) = plot.prefix_errors(plans).axes
+    assert [line.get_label() for line in axes.lines] == ["tree", "blt, buffers 2"]
+    assert "rho 0.5" in axes.get_title()
+    shown = [plans[0].add(5) for _ in range(4)]
+    (axes,) = plot.running(shown, plans[0], label="registrations").axes
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), shown)
+    assert "rho 0.5" in axes.get_title()
+    with pytest.raises(ParameterError, match="one rho"):
+        plot.prefix_errors([plans[0], fastdp.Counter.from_rho(1, steps=32)])
+    with pytest.raises(DTypeError, match="Counter"):
+        plot.prefix_errors([3])
+    with pytest.raises(ParameterError, match="not be empty"):
+        plot.prefix_errors([])
+    with pytest.raises(DTypeError, match="Counter"):
+        plot.running(shown, 3)
+    with pytest.raises(ParameterError, match="each step"):
+        plot.running(np.zeros(33), plans[0])

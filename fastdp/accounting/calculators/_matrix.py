@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fastdp import _validate
+from fastdp import _factors, _validate
+from fastdp._factors import Floats
 from fastdp._validate import Real
 from fastdp.accounting.events import (
     GaussianEvent,
@@ -27,10 +27,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = ["MatrixPlan", "matrix_mechanism", "participation_sensitivity"]
 
-_Floats: TypeAlias = npt.NDArray[np.float64]
 
-_STRATEGIES = ("independent", "tree", "square_root", "banded")
-_MOST_STEPS = 2**22
 #: Relative rounding error that sensitivities are raised by.
 _SLOP = 1e-11
 
@@ -115,6 +112,7 @@ def matrix_mechanism(
     participations: int = 1,
     separation: int | None = None,
     bands: int | None = None,
+    buffers: int | None = None,
 ) -> MatrixPlan:
     """Return cost and error of a factorisation for private prefix sums.
 
@@ -123,7 +121,8 @@ def matrix_mechanism(
     strategy : str
         "independent" (noise on every step's sum, added up: C = 1); "tree" (binary tree
         of partial sums, each prefix from the fewest); "square_root" (C = B = the square
-        root of A); "banded" (the first `bands` coefficients of that root, B = A/C).
+        root of A); "banded" (the first `bands` coefficients of that root, B = A/C);
+        "blt" (coefficients near that root's from `buffers` that decay).
     steps : int
         Number of prefix sums, 1 ... 2**22.
     participations : int
@@ -133,6 +132,8 @@ def matrix_mechanism(
         several. A record that is used once an epoch, in a fixed order: steps an epoch.
     bands : int, optional
         For "banded", and only there: number of coefficients, 1 ... steps.
+    buffers : int, optional
+        For "blt", and only there: number of buffers, 1 ... 8.
 
     Returns
     -------
@@ -149,7 +150,7 @@ def matrix_mechanism(
     Dwork, Naor, Pitassi, Rothblum (2010) and Chan, Shi, Song (2011) for trees;
     Fichtenberger, Henzinger, Upadhyay, "Constant Matters" (2023) for the root;
     Kalinin, Lampert, "Banded Square Root Matrix Factorization" (2024), Theorem 2, for
-    several participations.
+    several participations; Dvijotham et al. (2024) for buffers.
 
     Examples
     --------
@@ -160,11 +161,10 @@ def matrix_mechanism(
     tree 3.317 10.49
     square_root 1.809 3.27
     """
-    if strategy not in _STRATEGIES:
-        raise ParameterError(
-            f"strategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
-        )
-    n = _validate.integer("steps", steps, 1, _MOST_STEPS)
+    if strategy not in _factors.STRATEGIES:
+        known = ", ".join(_factors.STRATEGIES)
+        raise ParameterError(f"strategy must be one of {known}, got {strategy!r}")
+    n = _validate.integer("steps", steps, 1, _factors.MOST_STEPS)
     k = _validate.integer("participations", participations, 1)
     if k > 1 and separation is None:
         raise ParameterError("separation must be given with several participations")
@@ -172,13 +172,19 @@ def matrix_mechanism(
     k = min(k, -(-n // gap))
     if (bands is None) == (strategy == "banded"):
         raise ParameterError("bands must be given for 'banded', and only there")
+    if (buffers is None) == (strategy == "blt"):
+        raise ParameterError("buffers must be given for 'blt', and only there")
     if strategy == "tree":
         sensitivity, rows = _tree(n, k, gap)
+    elif buffers is not None:
+        count = _validate.integer("buffers", buffers, 1, 8)
+        column, answer = _factors.buffer_columns(_factors.buffers_for(n, count), n)
+        sensitivity, rows = _toeplitz(column, k, gap)[0], np.cumsum(answer**2)
     else:
         width = {"square_root": n}.get(strategy, 1)
         if bands is not None:
             width = _validate.integer("bands", bands, 1, n)
-        column = _root(n)
+        column = _factors.root(n)
         column[width:] = 0
         sensitivity, rows = _toeplitz(column, k, gap)
     return MatrixPlan(
@@ -249,7 +255,7 @@ def participation_sensitivity(
     return math.sqrt(best + error) * (1 + _SLOP)
 
 
-def _best_pattern(weights: _Floats, count: int, gap: int) -> float:
+def _best_pattern(weights: Floats, count: int, gap: int) -> float:
     """Return the largest sum of at most `count` weights >= 0, `gap` steps apart."""
     n = len(weights)
     best = np.zeros(n + 1)  # of the first t steps, with one participation more
@@ -260,50 +266,18 @@ def _best_pattern(weights: _Floats, count: int, gap: int) -> float:
     return float(best[n])
 
 
-def _root(n: int) -> _Floats:
-    """Return C(2 j, j)/4^j for j < n: the square root of the lower triangle of ones."""
-    j = np.arange(1, n)
-    return np.concatenate(([1.0], np.cumprod((2 * j - 1) / (2 * j))))
-
-
-def _toeplitz(column: _Floats, count: int, gap: int) -> tuple[float, _Floats]:
-    """Return the sensitivity of a Toeplitz C and the squared row norms of A/C.
-
-    The coefficients are >= 0 and do not grow: participations as early and as close as
-    they may be are then the worst.
-    """
-    n = len(column)
-    total = np.zeros(n)
-    for i in range(count):
-        total[i * gap :] += column[: n - i * gap]
+def _toeplitz(column: Floats, count: int, gap: int) -> tuple[float, Floats]:
+    """Return the sensitivity of a Toeplitz C and the squared row norms of A/C."""
+    total = _factors.repeated(column, count, gap)
     sensitivity = math.sqrt(float(np.sum(total * total))) * (1 + _SLOP)
-    return sensitivity, np.cumsum(_divided(column) ** 2)
+    return sensitivity, np.cumsum(_factors.quotient(column) ** 2)
 
 
-def _divided(column: _Floats) -> _Floats:
-    """Return the first column of A/C: 1/((1 - x) c(x)) as a power series."""
-    n = len(column)
-    if np.count_nonzero(column) == n:  # the root of 1/(1 - x): its own quotient
-        return column
-    from scipy.signal import lfilter
-
-    width = int(np.flatnonzero(column)[-1]) + 1
-    return np.asarray(lfilter([1.0], column[:width], np.ones(n)), dtype=np.float64)
-
-
-def _tree(n: int, count: int, gap: int) -> tuple[float, _Floats]:
-    """Return the sensitivity of a binary tree's nodes, and nodes used for each prefix.
-
-    A node of 2^l steps counts a record at most as often as participations fit in it;
-    for each level the counts are as uneven as that allows.
-    """
-    square = 0
-    for level in range((n - 1).bit_length() + 1):
-        most = min(count, -(-(2**level) // gap))
-        whole, rest = divmod(count, most)
-        square += whole * most * most + rest * rest
+def _tree(n: int, count: int, gap: int) -> tuple[float, Floats]:
+    """Return a binary tree's sensitivity, and the nodes used for each prefix."""
     counts = np.zeros(1, dtype=np.int64)
     while len(counts) <= n:
         counts = np.concatenate((counts, counts + 1))
     used = counts[1 : n + 1].astype(np.float64)
+    square = _factors.tree_square((n - 1).bit_length() + 1, count, gap)
     return math.sqrt(square) * (1 + _SLOP), used

@@ -1,0 +1,158 @@
+"""Factorizations A = B C of the lower triangle of ones: columns, norms, patterns.
+
+Prefix sums A x are released as B (C x + noise). Numbers alone are here: what a plan
+says of them (accounting) and what a mechanism draws (mechanisms) rest on the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+STRATEGIES = ("independent", "tree", "square_root", "banded", "blt")
+
+N = TypeVar("N", np.float64, np.int64)
+
+#: Most steps of a factorization.
+MOST_STEPS = 2**22
+
+
+def root(n: int) -> Floats:
+    """Return C(2 j, j)/4^j for j < n: the square root of the lower triangle of ones."""
+    j = np.arange(1, n)
+    return np.concatenate(([1.0], np.cumprod((2 * j - 1) / (2 * j))))
+
+
+def repeated(column: npt.NDArray[N], count: int, gap: int) -> npt.NDArray[N]:
+    """Return the sum of a Toeplitz matrix's columns at 0, gap, 2 gap ...
+
+    Where coefficients are >= 0 and do not grow, participations as early and as close
+    as they may be move the most (Kalinin, Lampert 2024, Theorem 2).
+    """
+    n = len(column)
+    total = np.zeros_like(column)
+    for i in range(count):
+        total[i * gap :] += column[: n - i * gap]
+    return total
+
+
+def quotient(column: Floats) -> Floats:
+    """Return the first column of A/C: 1/((1 - x) c(x)) as a power series."""
+    n = len(column)
+    if np.count_nonzero(column) == n:  # the root of 1/(1 - x): its own quotient
+        return column
+    from scipy.signal import lfilter
+
+    width = int(np.flatnonzero(column)[-1]) + 1
+    return np.asarray(lfilter([1.0], column[:width], np.ones(n)), dtype=np.float64)
+
+
+def tree_square(levels: int, count: int, gap: int) -> int:
+    """Return the squared sensitivity of the nodes of a binary tree's lowest levels.
+
+    A node of 2^l steps counts a record at most as often as participations fit in it;
+    for each level the counts are as uneven as that allows.
+    """
+    square = 0
+    for level in range(levels):
+        most = min(count, -(-(2**level) // gap))
+        whole, rest = divmod(count, most)
+        square += whole * most * most + rest * rest
+    return square
+
+
+# ---- buffers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Coefficients c_0 = 1, c_j = sum w a^(j - 1), as integers over 2**BITS."""
+
+    weights: tuple[int, ...]
+    rates: tuple[int, ...]
+
+
+#: Weights and rates of buffers, and coefficients of columns, are integers over 2**BITS.
+BITS = 20
+
+
+@functools.lru_cache(maxsize=64)
+def buffers_for(n: int, count: int) -> Buffers:
+    """Return `count` buffers whose column is near the root's over n steps.
+
+    c_j is the integral of a^(j - 1) over a measure on (0, 1): the trapezoidal rule in
+    log(1/a - 1), then the least largest error by a search, then integers.
+    """
+    from scipy.optimize import minimize
+
+    times, spans = _places(n)
+
+    def error(parameters: Floats) -> float:
+        w, a = _unpacked(parameters)
+        column, answer = _columns(w, a, times)
+        return float(
+            np.log(1 + np.sum(column**2 * spans))
+            + np.log(1 + np.sum(answer**2 * spans))
+        )
+
+    ends = np.linspace(-math.log(2.0 * n), 1.5, count)
+    width = ends[1] - ends[0] if count > 1 else math.log(2.0 * n)
+    a = 1 / (1 + np.exp(ends))
+    w = width / math.pi * a**1.5 * np.sqrt(1 - a)
+    start = np.concatenate((np.log(w), ends))
+    found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 60})
+    best = found.x if found.fun < error(start) else start
+    w, a = _unpacked(best)
+    one = 2**BITS
+    rates = np.clip(np.floor(a * one), 1, one - 1).astype(np.int64)
+    weights = np.clip(np.floor(w * one), 1, one).astype(np.int64)
+    if weights.sum() > one:  # coefficients do not grow: c_1 is at most c_0
+        weights = np.maximum(weights * one // weights.sum(), 1)
+    return Buffers(tuple(map(int, weights)), tuple(map(int, rates)))
+
+
+def buffer_columns(b: Buffers, n: int) -> tuple[Floats, Floats]:
+    """Return the first columns of C and of A/C."""
+    one = 2**BITS
+    w, a = (np.array(part, np.float64) / one for part in (b.weights, b.rates))
+    column, answer = _columns(w, a, np.arange(1.0, n))
+    return np.concatenate(([1.0], column)), np.concatenate(([1.0], answer))
+
+
+def _unpacked(parameters: Floats) -> tuple[Floats, Floats]:
+    w, v = np.split(parameters, 2)
+    a = 1 / (1 + np.exp(np.clip(v, -40, 40)))
+    w = np.exp(np.clip(w, -60, 0))
+    return w / max(1.0, float(w.sum())), a
+
+
+def _columns(w: Floats, a: Floats, j: Floats) -> tuple[Floats, Floats]:
+    """Return c_j, and the coefficients of 1/((1 - x) c(x)), at j >= 1.
+
+    1/c = 1 - sum w' x/(1 - a' x), where a' are the eigenvalues of diag(a) - w 1^T, made
+    symmetric, and w' the squares of their vectors' products with sqrt(w).
+    """
+    side = np.sqrt(w)
+    rates, vectors = np.linalg.eigh(np.diag(a) - np.outer(side, side))
+    inner = (side @ vectors) ** 2
+    with np.errstate(under="ignore"):
+        column = (w[:, None] * a[:, None] ** (j - 1)).sum(axis=0)
+        sign = np.where((rates[:, None] < 0) & (j % 2 == 1), -1.0, 1.0)
+        power = sign * np.abs(rates[:, None]) ** j
+        answer = 1 - (inner[:, None] * (1 - power) / (1 - rates[:, None])).sum(axis=0)
+    return column, answer
+
+
+def _places(n: int) -> tuple[Floats, Floats]:
+    """Return times 1 ... n - 1, thinned out, and how many each stands for."""
+    j = np.unique(np.round(np.geomspace(1, max(n - 1, 1), 400)))
+    edges = np.concatenate(([0.5], (j[1:] + j[:-1]) / 2, [max(n - 1, 1) + 0.5]))
+    return j, np.diff(edges)

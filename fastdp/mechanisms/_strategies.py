@@ -1,0 +1,296 @@
+"""Prefix sums step by step: exact integers C x in, noisy sums B y out.
+
+Each strategy holds what is private (`_private`: past sums) and what is public (all
+else) between steps. Coefficients of C are integers over 2**bits, so that C x is one as
+well, in units of the grid's step over 2**bits.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _core, _factors, _validate
+from fastdp._factors import Floats, Integers
+from fastdp.exceptions import ParameterError
+
+#: Magnitudes of C x stay below it.
+_MOST = 2**62
+
+#: Most numbers that a strategy keeps between two steps.
+_MOST_KEPT = 2**31
+
+#: Relative widening of what is summed in doubles.
+_SLOP = Fraction(1, 10**11)
+
+
+class Strategy(ABC):
+    """A factorization for `steps` prefix sums of `dimension` entries, and its state."""
+
+    bits: int
+    #: Entries of a step's sum are clamped to [-largest, largest].
+    largest: int
+
+    def __init__(self, steps: int, dimension: int) -> None:
+        self.steps = steps
+        self.dimension = dimension
+
+    @abstractmethod
+    def square(self, count: int, gap: int) -> Fraction:
+        """Return the squared sensitivity of C for `count` steps of norm 1, `gap` apart.
+
+        Exact or above; of the integers that are used, not of what they approximate.
+        """
+
+    @property
+    def slack(self) -> Fraction:
+        """Return how much further than that neighbors may be, in units of C x."""
+        return Fraction(0)
+
+    @abstractmethod
+    def spread(self) -> Floats:
+        """Return the variance of each prefix sum, in units of the noise's."""
+
+    @abstractmethod
+    def encode(self, x: Integers) -> Integers:
+        """Return what is to be released in this step, fresh, shape (m, dimension)."""
+
+    @abstractmethod
+    def decode(self, y: Floats) -> Floats:
+        """Return the prefix sum from what was released, in steps of the grid."""
+
+    @property
+    @abstractmethod
+    def _private(self) -> tuple[Integers, ...]: ...
+
+    def wipe(self) -> None:
+        """Overwrite what is private."""
+        for held in self._private:
+            _core.zero(held)
+
+    def _kept(self, rows: int, kind: type = np.int64) -> Any:
+        if rows * self.dimension > _MOST_KEPT:
+            raise ParameterError(
+                f"strategy must keep at most {_MOST_KEPT} numbers between steps, got "
+                f'{rows} for each of {self.dimension} entries: use "banded" or "blt"'
+            )
+        return np.zeros((rows, self.dimension), kind)
+
+
+class Column(Strategy):
+    """A Toeplitz matrix of few coefficients: past sums are kept, and past answers."""
+
+    bits = _factors.BITS
+
+    def __init__(self, column: Floats, steps: int, dimension: int) -> None:
+        super().__init__(steps, dimension)
+        width = int(np.count_nonzero(column))
+        # Rounding is monotone: coefficients still do not grow.
+        self._column = np.rint(column[:width] * 2**self.bits).astype(np.int64)
+        self.largest = _MOST // int(self._column.sum())
+        self._past = self._kept(width - 1)
+        self._shown = self._kept(width - 1, np.float64)
+        self._total = np.zeros(dimension)
+        self._at = 0
+
+    def square(self, count: int, gap: int) -> Fraction:
+        column = np.zeros(self.steps, np.int64)
+        column[: len(self._column)] = self._column
+        moved = _factors.repeated(column, count, gap)
+        high, low = moved >> self.bits, moved & (2**self.bits - 1)
+        parts = (int(high @ high), 2 * int(high @ low), int(low @ low))
+        total = sum(p << (self.bits * (2 - i)) for i, p in enumerate(parts))
+        return Fraction(total, 4**self.bits)
+
+    def spread(self) -> Floats:
+        column = np.zeros(self.steps)
+        column[: len(self._column)] = self._column / 2.0**self.bits
+        return np.cumsum(_factors.quotient(column) ** 2)
+
+    def _lagged(self) -> Any:
+        """Return the coefficient of each place of the rings at this step."""
+        width = len(self._past)
+        return self._column[1 + (self._at - 1 - np.arange(width)) % max(width, 1)]
+
+    def encode(self, x: Integers) -> Integers:
+        y: Integers = self._column[0] * x
+        if len(self._past):
+            y += np.einsum("j,jd->d", self._lagged(), self._past)
+            self._past[self._at % len(self._past)] = x
+        return y[None, :]
+
+    def decode(self, y: Floats) -> Floats:
+        x: Floats = y[0]
+        if len(self._shown):
+            x = x - self._lagged().astype(np.float64) @ self._shown
+        x = x / float(self._column[0])
+        if len(self._shown):
+            self._shown[self._at % len(self._shown)] = x
+        self._at += 1
+        self._total += x
+        return self._total.copy()
+
+    @property
+    def _private(self) -> tuple[Integers, ...]:
+        return (self._past,)
+
+
+class Buffered(Strategy):
+    """A few buffers that decay: floors of exact products, whose errors are charged."""
+
+    def __init__(self, count: int, steps: int, dimension: int, reach: int) -> None:
+        super().__init__(steps, dimension)
+        plan = _factors.buffers_for(steps, count)
+        one = 2**_factors.BITS
+        self._weights = np.array(plan.weights, np.int64)[:, None]
+        self._rates = np.array(plan.rates, np.int64)[:, None]
+        self._columns = _factors.buffer_columns(plan, steps)
+        # A buffer's error is in (-1/(1 - a), 0], whatever the data: its floors' sum.
+        memory = [Fraction(one, one - a) for a in plan.rates]
+        drift = [
+            Fraction(w, one) * e + 1 for w, e in zip(plan.weights, memory, strict=True)
+        ]
+        self._slack = _root_up(steps * dimension) * sum(drift)
+        # Against the largest row the drift is to be a thousandth.
+        needed = math.ceil(math.log2(1000 * float(self._slack) / reach))
+        self.bits = min(max(needed, 0), 40)
+        most = max([*memory, Fraction(_ceil(self._columns[0].sum()))])
+        self.largest = int(_MOST / 2 / 2**self.bits / most)
+        self._held = self._kept(count)
+        self._answer = self._kept(count, np.float64)
+        self._total = np.zeros(dimension)
+
+    def square(self, count: int, gap: int) -> Fraction:
+        moved = _factors.repeated(self._columns[0], count, gap)
+        return Fraction(float(moved @ moved)) * (1 + _SLOP)
+
+    @property
+    def slack(self) -> Fraction:
+        return self._slack
+
+    def spread(self) -> Floats:
+        return np.cumsum(self._columns[1] ** 2)
+
+    def encode(self, x: Integers) -> Integers:
+        now = x << self.bits
+        y: Integers = now + _scaled(self._held, self._weights).sum(axis=0)
+        self._held[:] = _scaled(self._held, self._rates) + now
+        return y[None, :]
+
+    def decode(self, y: Floats) -> Floats:
+        one = float(2**_factors.BITS)
+        x = y[0] / 2.0**self.bits
+        x = x - (self._weights / one * self._answer).sum(axis=0)
+        self._answer = self._answer * (self._rates / one) + x
+        self._total += x
+        return self._total.copy()
+
+    @property
+    def _private(self) -> tuple[Integers, ...]:
+        return (self._held,)
+
+
+class Tree(Strategy):
+    """A binary tree of partial sums: a step releases the nodes that it completes."""
+
+    bits = 0
+
+    def __init__(self, steps: int, dimension: int) -> None:
+        super().__init__(steps, dimension)
+        self.largest = _MOST // steps
+        self._open = self._kept(steps.bit_length())
+        self._nodes = self._kept(steps.bit_length(), np.float64)
+        self._at = 0
+        # Of a node that is averaged with its children's sum (Honaker 2015).
+        self._variances = [1.0]
+        while len(self._variances) < steps.bit_length():
+            self._variances.append(1 / (1 + 1 / (2 * self._variances[-1])))
+
+    def square(self, count: int, gap: int) -> Fraction:
+        return Fraction(_factors.tree_square(len(self._open), count, gap))
+
+    def spread(self) -> Floats:
+        times = np.arange(1, self.steps + 1)
+        bits = [(times >> level & 1) * v for level, v in enumerate(self._variances)]
+        found: Floats = np.sum(bits, axis=0, dtype=np.float64)
+        return found
+
+    def encode(self, x: Integers) -> Integers:
+        self._open += x
+        at = self._at + 1
+        done = (at & -at).bit_length()
+        y: Integers = self._open[:done].copy()
+        self._open[:done] = 0
+        return y
+
+    def decode(self, y: Floats) -> Floats:
+        node = y[0]
+        for level in range(1, len(y)):
+            below = self._nodes[level - 1] + node
+            own = self._variances[level]  # the weight of its own noisy sum
+            node = own * y[level] + (1 - own) * below
+        self._nodes[len(y) - 1] = node
+        self._at += 1
+        levels = [v for v in range(len(self._nodes)) if self._at >> v & 1]
+        found: Floats = self._nodes[levels].sum(axis=0)
+        return found
+
+    @property
+    def _private(self) -> tuple[Integers, ...]:
+        return (self._open,)
+
+
+def strategy_of(
+    name: str,
+    steps: int,
+    dimension: int,
+    *,
+    bands: int | None = None,
+    buffers: int | None = None,
+    reach: int,
+) -> Strategy:
+    """Return the strategy of this name, for rows of norm up to `reach` steps.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        No such strategy, or a parameter that does not belong to it.
+    """
+    if name not in _factors.STRATEGIES:
+        known = ", ".join(_factors.STRATEGIES)
+        raise ParameterError(f"strategy must be one of {known}, got {name!r}")
+    if (bands is None) == (name == "banded"):
+        raise ParameterError("bands must be given for 'banded', and only there")
+    if (buffers is None) == (name == "blt"):
+        raise ParameterError("buffers must be given for 'blt', and only there")
+    if buffers is not None:
+        count = _validate.integer("buffers", buffers, 1, 8)
+        return Buffered(count, steps, dimension, reach)
+    if name == "tree":
+        return Tree(steps, dimension)
+    column = _factors.root(steps)
+    if bands is not None:
+        column[_validate.integer("bands", bands, 1, steps) :] = 0
+    if name == "independent":
+        column[1:] = 0
+    return Column(column, steps, dimension)
+
+
+def _scaled(held: Integers, factors: Integers) -> Integers:
+    """Return floor(held factors / 2**BITS), exact for |held| < 2**62."""
+    bits = _factors.BITS
+    high, low = held >> bits, held & (2**bits - 1)
+    found: Integers = high * factors + (low * factors >> bits)
+    return found
+
+
+def _root_up(square: int) -> Fraction:
+    return Fraction(math.isqrt(square - 1) + 1)
+
+
+def _ceil(x: float) -> int:
+    return math.ceil(x * (1 + 1e-9)) + 1
