@@ -197,6 +197,7 @@ def test_drawing_loads_no_optional_package():
     assert not {*optional, "mpmath", "fastdp.testing"} & loaded
 
 
+@pytest.mark.alone
 def test_import_takes_less_than_50_ms_beyond_numpy():
     # The least of a few runs; a second chance for a machine that was busy.
     for _ in range(3):

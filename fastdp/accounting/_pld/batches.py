@@ -218,7 +218,7 @@ def _by_size(weight: Floats, half: Floats) -> tuple[Floats, Floats]:
     used = weight > 0
     size = np.floor(_SIZES * np.log2(half[used]) - 1e-6).astype(np.int64)
     least = int(size.min(initial=0))
-    merged = np.bincount(size - least, weight[used])
+    merged = np.bincount(size - least, weight[used]).astype(np.float64, copy=False)
     lengths = np.exp2((least + np.arange(merged.size)) / _SIZES)
     return merged[merged > 0], lengths[merged > 0]
 
