@@ -10,7 +10,6 @@ from glob import glob
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 
 # The stable ABI makes one wheel serve every version from 3.11 on; builds without
 # the global interpreter lock do not have it yet.
@@ -64,17 +63,4 @@ core = Extension(
 )
 
 
-class Wheel(bdist_wheel):
-    """Tags the wheel with the oldest version whose ABI it keeps to."""
-
-    def initialize_options(self) -> None:
-        """Set the defaults, then the ABI tag."""
-        super().initialize_options()
-        if STABLE_ABI:
-            self.py_limited_api = "cp311"
-
-
-setup(
-    ext_modules=cythonize([core], build_dir="build", language_level=3),
-    cmdclass={"bdist_wheel": Wheel},
-)
+setup(ext_modules=cythonize([core], build_dir="build", language_level=3))

@@ -16,7 +16,7 @@ import numpy as np
 
 import fastdp
 from fastdp.cli._local_cases import CATEGORIES, EPSILON
-from fastdp.cli._timings import Array, Call, timings
+from fastdp.cli._timings import Array, Call, Ratio, timings
 
 _SCALE = 10
 
@@ -65,7 +65,7 @@ class Line:
     ns: float
     our_size: int
     our_ns: float
-    ratio: float
+    ratio: Ratio
 
 
 @dataclass
@@ -365,7 +365,7 @@ def measure(size: int, repetitions: int) -> Report:
                 ns=float(np.median(theirs)) / their_size * 1e9,
                 our_size=our_size,
                 our_ns=float(np.median(ours)) / our_size * 1e9,
-                ratio=float(np.median(theirs / ours)) * our_size / their_size,
+                ratio=Ratio.of(theirs, ours, our_size / their_size),
             )
         )
     return report

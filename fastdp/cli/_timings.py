@@ -15,6 +15,34 @@ Array = npt.NDArray[Any]
 Call = Callable[[], object]
 
 
+#: A ratio is stated of at least so many repetitions, of which the middle half lies
+#: within this factor; what spreads more says how busy the machine was.
+FEWEST, SPREAD = 5, 1.5
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Their time over ours: median and quartiles of the repetitions, pair by pair."""
+
+    low: float
+    middle: float
+    high: float
+    repetitions: int
+
+    @classmethod
+    def of(cls, theirs: Array, ours: Array, samples: float = 1.0) -> Ratio:
+        """Return the ratio of the times; `samples` is ours over theirs in size."""
+        found = np.percentile(theirs / ours, (25, 50, 75)) * samples
+        low, middle, high = (float(value) for value in found)
+        return cls(low, middle, high, len(ours))
+
+    @property
+    def value(self) -> float | None:
+        """The median, or None where the repetitions are too few or differ too much."""
+        steady = self.high <= SPREAD * self.low
+        return self.middle if self.repetitions >= FEWEST and steady else None
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of a table; times in nanoseconds for one sample."""
@@ -25,7 +53,7 @@ class Row:
     ns_low: float
     ns_high: float
     numpy_ns: float
-    ratio: float
+    ratio: Ratio
     #: Random bytes that one sample needs on average.
     random_bytes: float | None
 
@@ -60,7 +88,7 @@ def measure(case: Case, repetitions: int) -> Row:
         ns_low=float(low),
         ns_high=float(high),
         numpy_ns=float(np.median(theirs)) * per_sample,
-        ratio=float(np.median(theirs / ours)),
+        ratio=Ratio.of(theirs, ours),
         random_bytes=case.random_bytes,
     )
 

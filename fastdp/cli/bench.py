@@ -18,15 +18,15 @@ import numpy as np
 
 import fastdp
 from fastdp import _digits, _tables, _validate
-from fastdp.cli import _local_cases, _rivals, _selection_cases
-from fastdp.cli._timings import Array, Case, Row, measure
+from fastdp.cli import _local_cases, _rivals, _selection_cases, _timings
+from fastdp.cli._timings import Array, Case, Ratio, Row, measure
 
 _DESCRIPTION = """\
 Measure every kernel beside numpy's rounded analogue in the same run: noise written
 into the same array, local randomizers and the decoding of their reports, private
 selection, and each rival library that is installed. Times are the median and the
 interquartile range over interleaved repetitions; "ratio" is numpy's time divided by
-ours, the median over the repetitions.
+ours, the median over the repetitions, or "noisy" where these differ too much.
 """
 
 #: Parameters of the table: narrow and wide kernels of both laws.
@@ -58,6 +58,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         type=int,
         help="length of the arrays (default: 10,000,000; quick: 1,000,000)",
     )
+    parser.add_argument(
+        "--repetitions",
+        metavar="R",
+        type=int,
+        help="timings of each call, at least 5 (default: 11; quick: 5)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
     parser.set_defaults(run=run)
 
@@ -68,12 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ParameterError
-        The length of the arrays is not a positive number.
+        The length of the arrays is not a positive number, or the repetitions are too
+        few for a ratio.
     """
     default = 10**6 if arguments.quick else 10**7
     size = default if arguments.n is None else arguments.n
     size = _validate.integer("n", size, 1, 2**31)
-    repetitions = 5 if arguments.quick else 11
+    repetitions = arguments.repetitions
+    if repetitions is None:
+        repetitions = 5 if arguments.quick else 11
+    repetitions = _validate.integer("repetitions", repetitions, _timings.FEWEST)
     tables = {
         "kernels": [measure(case, repetitions) for case in cases(size)],
         "local": [measure(case, repetitions) for case in _local_cases.cases(size)],
@@ -81,7 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
             measure(case, repetitions) for case in _selection_cases.cases(size)
         ],
     }
-    rivals = _rivals.measure(min(size, 10**4 if arguments.quick else 10**5), 3)
+    size = min(size, 10**4 if arguments.quick else 10**5)
+    rivals = _rivals.measure(size, min(repetitions, _timings.FEWEST))
     if arguments.json:
         print(_as_json(tables, rivals, repetitions))
     else:
@@ -232,14 +243,26 @@ def _setting(repetitions: int) -> dict[str, str | int]:
 def _as_json(tables: Tables, rivals: _rivals.Report, repetitions: int) -> str:
     document = {
         "setting": _setting(repetitions),
-        **{
-            name: [dataclasses.asdict(row) for row in rows]
-            for name, rows in tables.items()
-        },
-        "rivals": [dataclasses.asdict(line) for line in rivals.lines],
+        **{name: [_as_dict(row) for row in rows] for name, rows in tables.items()},
+        "rivals": [_as_dict(line) for line in rivals.lines],
         "not_measured": rivals.absent,
     }
     return json.dumps(document, indent=2)
+
+
+def _as_dict(line: Row | _rivals.Line) -> dict[str, Any]:
+    """Return a line; a ratio that is none is null, with the quartiles that say why."""
+    ratio = line.ratio
+    return {
+        **dataclasses.asdict(line),
+        "ratio": ratio.value,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high,
+    }
+
+
+def _shown(ratio: Ratio, digits: int) -> str:
+    return "noisy" if ratio.value is None else f"{ratio.value:.{digits}f}"
 
 
 def _as_table(tables: Tables, rivals: _rivals.Report, repetitions: int) -> str:
@@ -262,8 +285,22 @@ def _as_table(tables: Tables, rivals: _rivals.Report, repetitions: int) -> str:
         "rounded, and its state can be computed from its output: not exact, not",
         "secure, not private.",
     ]
+    lines += _noisy_lines(tables, rivals)
     lines += _rival_lines(rivals)
     return "\n".join(lines)
+
+
+def _noisy_lines(tables: Tables, rivals: _rivals.Report) -> list[str]:
+    every = [row.ratio for rows in tables.values() for row in rows]
+    every += [line.ratio for line in rivals.lines]
+    noisy = sum(ratio.value is None for ratio in every)
+    if not noisy:
+        return []
+    return [
+        f"noisy: {noisy} of {len(every)} ratios are not stated. The middle half of",
+        f"their repetitions differs by more than a factor {_timings.SPREAD}: quiet the",
+        "machine, or take more --repetitions.",
+    ]
 
 
 def _row_lines(title: str, rows: list[Row]) -> list[str]:
@@ -279,7 +316,7 @@ def _row_lines(title: str, rows: list[Row]) -> list[str]:
         lines.append(
             f"{row.name:<40} {row.size:>10,} {row.ns:>8.2f} {spread:>17} "
             f"{row.million_per_second:>7.0f} {need:>6} {row.numpy_ns:>9.2f} "
-            f"{row.ratio:>6.1f}"
+            f"{_shown(row.ratio, 1):>6}"
         )
     return lines
 
@@ -301,7 +338,7 @@ def _rival_lines(rivals: _rivals.Report) -> list[str]:
             source = "secure" if line.secure else "insecure"
             lines.append(
                 f"{line.name:<56} {line.size:>9,} {line.ns:>10.1f} "
-                f"{line.our_size:>10,} {line.our_ns:>9.2f} {line.ratio:>8.0f}  "
+                f"{line.our_size:>10,} {line.our_ns:>9.2f} {_shown(line.ratio, 0):>8}  "
                 f"{law}, {source}"
             )
     if rivals.absent:

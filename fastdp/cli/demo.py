@@ -211,12 +211,23 @@ def describe(demo: Demo) -> str:
 def _speed(mechanism: Any) -> str:
     """Measure the demo's own noise beside numpy's, for about a second."""
     row = bench.measure_laplace(mechanism.scale, size=10**6, repetitions=7)
-    return (
-        f"This machine: {row.million_per_second:,.0f} million exact samples a second "
-        f"of this noise on one core,\n{row.ratio:.1f} times numpy's rounded Laplace "
-        f"({1e3 / row.numpy_ns:,.0f} million), which is neither exact nor secure.\n"
-        "More: fastdp bench"
+    slow, fast = (f"{1e3 / ns:,.0f}" for ns in (row.ns_high, row.ns_low))
+    count = slow if slow == fast else f"{slow} to {fast}"
+    speed = (
+        f"This machine: {count} million exact samples of this noise a second and core"
     )
+    ratio = row.ratio
+    if ratio.value is None:
+        beside = (
+            f".\nIt was too busy to compare: {ratio.low:.1f} to {ratio.high:.1f} times "
+            "numpy's rounded Laplace is no ratio.\n"
+        )
+    else:
+        beside = (
+            f",\n{ratio.value:.1f} times numpy's rounded Laplace "
+            f"({1e3 / row.numpy_ns:,.0f} million), which is neither exact nor secure.\n"
+        )
+    return f"{speed}{beside}More: fastdp bench"
 
 
 def draw(demo: Demo, path: Path) -> None:

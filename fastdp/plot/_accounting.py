@@ -30,8 +30,10 @@ _LINES = np.concatenate([np.logspace(-9, -2, 15), np.linspace(0.015, 0.995, 50)]
 _RATES = np.linspace(0, 1, 501)
 
 
-#: The same in an overview, which has a second for all its pictures.
-_OVERVIEW = np.concatenate([np.logspace(-12, -2, 11), [0.02, 0.05, 0.1]])
+#: The same in an overview, which has a second for all its pictures: deltas that exact
+#: accountants read one by one, and lines that are each a bound, the fewer the coarser.
+_OVERVIEW = np.concatenate([np.logspace(-12, -2, 9), [0.02, 0.05, 0.1]])
+_FEW_LINES = _LINES[::3]
 
 #: How marks of what was asked look.
 _MARK: dict[str, Any] = {"color": "0.3", "linestyle": ":", "linewidth": 1.0}
@@ -264,7 +266,7 @@ def trade_off(
         drawn_line(axes, name, _RATES, _curve(accountant))
     for name, estimate in (approximations or {}).items():
         values = np.array([estimate(delta) for delta in _LINES.tolist()])
-        drawn_line(axes, name, _RATES, _least_misses(values), dashed=True)
+        drawn_line(axes, name, _RATES, _least_misses(_LINES, values), dashed=True)
     axes.plot([0, 1], [1, 0], color="0.6", linewidth=0.8, label="perfect privacy")
     if target is not None:
         curve = _line_of(float(target), float(delta or 0))
@@ -469,14 +471,17 @@ def _curve(subject: Accountant | TradeOff) -> Floats:
     bounds = getattr(subject, "trade_off_bounds", None)
     if bounds is not None:  # which knows the exact function
         return np.asarray(bounds(points=8).lower(_RATES))
-    return _least_misses(_epsilons(subject, _LINES))
+    return _least_misses(_LINES, _epsilons(subject, _LINES))
 
 
 def _quick_curve(subject: Any, largest: float) -> Any:
-    """Return what `trade_off` draws fast: lines of a few epsilons, up to `largest`."""
+    """Return what `trade_off` draws fast: a few lines, of epsilons up to `largest`."""
     deltas_at = getattr(subject, "delta_profile", None)
-    if deltas_at is None or not np.isfinite(largest):
+    if callable(subject):
         return subject
+    if deltas_at is None or not np.isfinite(largest):
+        few = _least_misses(_FEW_LINES, _epsilons(subject, _FEW_LINES))
+        return lambda rates: few
     epsilons = np.linspace(0, largest, 40)
     deltas = np.asarray(deltas_at(epsilons)[1])
     curve = np.zeros(_RATES.size)
@@ -492,11 +497,11 @@ def _line_of(epsilon: float, delta: float) -> Floats:
     return np.asarray(np.maximum(either, 0.0))
 
 
-def _least_misses(epsilons: Floats) -> Floats:
-    """Return the false-negative rates that epsilons at `_LINES` leave to a test."""
+def _least_misses(deltas: Floats, epsilons: Floats) -> Floats:
+    """Return the false-negative rates that epsilons at `deltas` leave to a test."""
     known = np.isfinite(epsilons)
     grown = np.exp(np.minimum(epsilons[known], 700))[:, None]
-    kept = 1 - _LINES[known][:, None]
+    kept = 1 - deltas[known][:, None]
     best = np.zeros(_RATES.size)
     for lines in (kept - grown * _RATES, (kept - _RATES) / grown):
         best = np.max(np.vstack([best, lines]), axis=0)

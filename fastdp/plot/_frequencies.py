@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fastdp import _validate
 from fastdp.exceptions import ParameterError
 from fastdp.plot._figure import figure_of
+from fastdp.plot._titles import reports_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +118,7 @@ def frequencies(
         axes.set_xlabel("category" if top is None else "categories by frequency")
     axes.axhline(0, color="0.6", linewidth=0.8)
     axes.set_ylabel("frequency")
-    axes.set_title(f"{estimate.users:,} reports")
+    axes.set_title(reports_title(estimate))
     axes.legend(fontsize="small", loc="upper right", bbox_to_anchor=(1, -0.12))
     return figure
 

@@ -30,6 +30,17 @@ def title_of(subject: Any, delta: float | None = None) -> str:
     return "\n".join(parts)
 
 
+def reports_title(estimate: Any) -> str:
+    """Return how many reports an estimate is of and, if it is known, of what."""
+    users = f"{estimate.users:,} reports"
+    mechanism = getattr(estimate, "mechanism", None)
+    if mechanism is None:
+        return users
+    relation = words_of(mechanism.event().neighboring_relation)
+    cost = f"{_pure(mechanism.epsilon())} each"
+    return f"{users} by {type(mechanism).__name__}: {cost}, {relation}"
+
+
 def events_title(events: Any, relation: Any) -> str:
     """Return counted events and their relation, as a line."""
     events = [part for event, count in events for part in _parts(event, count)]
@@ -71,8 +82,12 @@ def words_of(relation: Any) -> str:
 
 def guarantee(epsilon: float, delta: float) -> str:
     """Return a proved epsilon, rounded up to four digits, and its delta."""
+    return f"{_pure(epsilon)} at delta {float(delta):.6g}"
+
+
+def _pure(epsilon: float) -> str:
     shown = Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(epsilon))
-    return f"epsilon {float(shown):.6g} at delta {float(delta):.6g}"
+    return f"epsilon {float(shown):.6g}"
 
 
 def plain(thing: Any) -> str:

@@ -1,11 +1,14 @@
 """Settings of the build: stable ABI, free threading, and flags that must not be."""
 
+import importlib
 import os
 import runpy
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +18,7 @@ FREE = "Py_GIL_DISABLED"
 
 @pytest.fixture
 def configure(monkeypatch):
-    """Run setup.py up to its last call; return the extension and the wheel class."""
+    """Run setup.py up to its last call; return the extension."""
     build = pytest.importorskip("Cython.Build")
     setuptools = pytest.importorskip("setuptools")
 
@@ -36,9 +39,18 @@ def configure(monkeypatch):
             monkeypatch.setenv(name, value)
         runpy.run_path(str(ROOT / "setup.py"))
         (extension,) = seen["ext_modules"]
-        return extension, seen["cmdclass"]["bdist_wheel"]
+        return extension
 
     return run
+
+
+def wheel_of(extension):
+    """Return the command that makes the wheel, as pyproject.toml names it."""
+    setuptools = pytest.importorskip("setuptools")
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    module, _, name = table["cmdclass"]["bdist_wheel"].rpartition(".")
+    command = getattr(importlib.import_module(module), name)
+    return command(setuptools.Distribution({"ext_modules": [extension]}))
 
 
 def macros(extension):
@@ -46,24 +58,22 @@ def macros(extension):
 
 
 def test_one_wheel_for_all_versions_with_the_lock(configure):
-    extension, wheel = configure(free=False)
+    extension = configure(free=False)
     assert extension.py_limited_api is True
     assert macros(extension)["Py_LIMITED_API"] == "0x030B0000"
-    setuptools = pytest.importorskip("setuptools")
-    command = wheel(setuptools.Distribution())
+    command = wheel_of(extension)
     assert command.py_limited_api == "cp311"
 
 
 def test_no_stable_abi_without_the_lock(configure):
-    extension, wheel = configure(free=True)
+    extension = configure(free=True)
     assert extension.py_limited_api is False
     assert "Py_LIMITED_API" not in macros(extension)
-    setuptools = pytest.importorskip("setuptools")
-    assert not wheel(setuptools.Distribution()).py_limited_api
+    assert not wheel_of(extension).py_limited_api
 
 
 def test_every_source_is_compiled_once(configure):
-    extension, _ = configure(free=False)
+    extension = configure(free=False)
     found = {os.path.relpath(p, ROOT) for p in (ROOT / "csrc").glob("*/*.c")}
     assert sorted(extension.sources) == sorted({"fastdp/_core.pyx", *found})
     headers = {os.path.relpath(p, ROOT) for p in (ROOT / "csrc").rglob("*.h")}
@@ -72,7 +82,7 @@ def test_every_source_is_compiled_once(configure):
 
 def test_flags_that_the_proofs_forbid_are_not_there(configure):
     for environment in ({}, {"FASTDP_SANITIZE": "address,undefined"}):
-        extension, _ = configure(free=False, **environment)
+        extension = configure(free=False, **environment)
         flags = extension.extra_compile_args
         assert not [f for f in flags if f.startswith(("-march", "-mcpu", "-Ofast"))]
         assert not [f for f in flags if f.endswith("-math") and "-fno-" not in f]
@@ -86,7 +96,7 @@ def test_flags_that_the_proofs_forbid_are_not_there(configure):
 
 
 def test_the_sanitizer_build_keeps_assertions(configure):
-    extension, _ = configure(free=False, FASTDP_SANITIZE="address,undefined")
+    extension = configure(free=False, FASTDP_SANITIZE="address,undefined")
     wanted = {"-fsanitize=address,undefined", "-UNDEBUG", "-fno-wrapv"}
     assert wanted <= set(extension.extra_compile_args)
     assert "-fsanitize=address,undefined" in extension.extra_link_args
@@ -110,3 +120,37 @@ def test_an_unknown_level_is_refused(level):
     )
     assert "ParameterError: FASTDP_CPU must be" in run.stderr
     assert level not in run.stderr
+
+
+@pytest.fixture
+def build_ext(monkeypatch):
+    setuptools = pytest.importorskip("setuptools")
+    commands = importlib.import_module("tools.build_commands")
+    command = commands.BuildExt(setuptools.Distribution())
+    monkeypatch.setattr(command, "compiler", SimpleNamespace(compiler=["cc-of-nobody"]))
+    ran = []
+    plain = commands.build_ext
+    monkeypatch.setattr(plain, "build_extensions", lambda _: ran.append(True))
+    return command, ran
+
+
+def test_without_a_compiler_the_log_says_what_to_install(build_ext):
+    command, ran = build_ext
+    with pytest.raises(SystemExit) as refusal:
+        command.build_extensions()
+    (line,) = str(refusal.value).splitlines()
+    assert line.startswith("error: fastdp is compiled from C and found no compiler")
+    assert "'cc-of-nobody'" in line
+    assert "install" in line
+    assert ran == []
+
+
+def test_without_headers_the_log_says_what_to_install(build_ext, monkeypatch, tmp_path):
+    command, ran = build_ext
+    command.compiler.compiler = [sys.executable]
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    with pytest.raises(SystemExit, match="install Python's headers"):
+        command.build_extensions()
+    (tmp_path / "Python.h").touch()
+    command.build_extensions()
+    assert ran == [True]

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -226,6 +227,21 @@ def test_pure_privacy_is_asked_for_with_delta_zero(ask: Any) -> None:
     text = '[[events]]\ntype = "Laplace"\nsensitivity = 1\nscale = 10\ncount = 5\n'
     found = bounds(ask(text, "--delta", "0"))
     assert found["pure"] == found["(epsilon, delta)"] == 0.5
+
+
+def test_a_picture_imports_no_more_than_it_needs(write: Write, tmp_path: Path) -> None:
+    # A second and a half is the aim; each of these costs a fifth of a second or more.
+    heavy = ("scipy.interpolate", "scipy.stats", "matplotlib.pyplot", "pandas")
+    line = ["account", write(SGD), "--plot", str(tmp_path / "a.png")]
+    program = f"""
+import sys
+from fastdp.cli import main
+assert main({line!r}) == 0
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stderr == "[]\n"
 
 
 # ---- files -------------------------------------------------------------------------

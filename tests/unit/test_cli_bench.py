@@ -42,14 +42,60 @@ def test_calls_are_warmed_up_and_timed_in_turn() -> None:
 def test_figures_are_medians_of_interleaved_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seconds = np.array([[1.0, 2.0, 4.0], [10.0, 40.0, 20.0]])
+    seconds = np.array([[1.0, 2.0, 4.0, 2.0, 2.0], [10.0, 26.0, 36.0, 22.0, 20.0]])
     monkeypatch.setattr(_timings, "timings", lambda *_: seconds)
     case = _timings.Case("x", 10**9, lambda: None, lambda: None, 4.0, loops=2)
-    row = _timings.measure(case, 3)
-    assert (row.ns_low, row.ns, row.ns_high) == (0.75, 1.0, 1.5)
-    assert row.numpy_ns == 10.0
-    assert row.ratio == 10.0  # of 10, 20 and 5
+    row = _timings.measure(case, 5)
+    assert (row.ns_low, row.ns, row.ns_high) == (1.0, 1.0, 1.0)
+    assert row.numpy_ns == 11.0
+    assert row.ratio == _timings.Ratio(10.0, 10.0, 11.0, 5)  # of 10, 13, 9, 11 and 10
+    assert row.ratio.value == 10.0
     assert row.million_per_second == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("ratios", "value"),
+    [
+        ([10, 10, 10, 10], None),  # too few
+        ([10], None),
+        ([10, 10, 10, 10, 10], 10),
+        ([1, 10, 10, 10, 99], 10),  # single runs are nothing
+        ([8, 8, 10, 12, 12], 10),
+        ([8, 7.9, 10, 12.1, 12.1], None),
+        ([1, 2, 10, 40, 99], None),
+    ],
+)
+def test_no_ratio_of_few_or_noisy_runs(
+    ratios: list[float], value: float | None
+) -> None:
+    found = _timings.Ratio.of(np.array(ratios, float), np.ones(len(ratios)))
+    assert found.value == value
+
+
+def test_what_is_noisy_is_said_and_has_no_ratio(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = np.array([[1.0] * 5, [1.0, 2.0, 7.0, 7.5, 99.0]])
+    monkeypatch.setattr(_timings, "timings", lambda *_: seconds)
+    monkeypatch.setattr(_rivals, "timings", lambda *_: seconds)
+    monkeypatch.setattr(_rivals, "prepare", lambda *_: list)
+    monkeypatch.setattr(_rivals, "RIVALS", _rivals.RIVALS[:1])
+    assert main(["bench", "--quick", "--n", "100"]) == 0
+    text = capsys.readouterr().out
+    lines = [line.split() for line in text.splitlines()]
+    count = sum("noisy" in line for line in lines)
+    assert count == 36
+    assert "noisy: 36 of 36 ratios are not stated" in text
+    assert main(["bench", "--quick", "--n", "100", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    for row in document["kernels"] + document["rivals"]:
+        assert row["ratio"] is None
+        assert row["ratio_low"] < row["ratio_high"]
+
+
+def test_too_few_repetitions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--repetitions", "4"]) == 2
+    assert "repetitions must be" in capsys.readouterr().err
 
 
 def test_both_sides_of_a_line_do_the_same_work() -> None:
@@ -136,7 +182,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(document["selection"]) == 8
     for row in document["kernels"] + document["local"] + document["selection"]:
         assert 0 < row["ns_low"] <= row["ns"] <= row["ns_high"]
-        assert row["ratio"] > 0
+        assert row["ratio"] is None or row["ratio"] > 0
     assert document["rivals"] == []
 
 
@@ -187,7 +233,8 @@ def test_the_ratio_to_a_rival_is_of_one_sample_each(
     assert (line.size, line.our_size) == (40, 100_000)
     assert line.ns == pytest.approx(2.0 / 40 * 1e9)
     assert line.our_ns == pytest.approx(20.0 / 100_000 * 1e9)
-    assert line.ratio == pytest.approx((1 / 10) * 100_000 / 40)  # of .1, .05 and .2
+    # Of .1, .05 and .2.
+    assert line.ratio.middle == pytest.approx((1 / 10) * 100_000 / 40)
 
 
 TASKS = {rival.task.name: rival.task for rival in _rivals.RIVALS}

@@ -11,6 +11,7 @@ import pytest
 
 import fastdp
 from fastdp.cli import bench, demo, main
+from fastdp.cli._timings import Ratio
 
 pytest.importorskip("statsmodels")
 
@@ -18,7 +19,7 @@ pytest.importorskip("statsmodels")
 @pytest.fixture(autouse=True)
 def quick_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the second that the demo spends on measuring the machine."""
-    row = bench.Row("noise", 1, 2.0, 1.0, 3.0, 20.0, 10.0, 4.0)
+    row = bench.Row("noise", 1, 2.0, 1.0, 3.0, 20.0, Ratio(9.0, 10.0, 11.0, 7), 4.0)
     monkeypatch.setattr(bench, "measure_laplace", lambda *_, **__: row)
 
 
@@ -94,6 +95,18 @@ def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     # One line for each of the 4 x 5 cells, with five columns each.
     rows = [line for line in captured.out.splitlines() if line.count("[") == 1]
     assert len(rows) == 20
+
+
+def test_a_busy_machine_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = bench.Row("noise", 1, 2.0, 1.0, 4.0, 20.0, Ratio(5.0, 10.0, 15.0, 7), 4.0)
+    monkeypatch.setattr(bench, "measure_laplace", lambda *_, **__: row)
+    assert main(["demo"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "250 to 1,000 million exact samples" in text
+    assert "too busy to compare: 5.0 to 15.0 times numpy's" in text
+    assert "10.0" not in text
 
 
 @pytest.mark.parametrize("extension", ["png", "svg"])

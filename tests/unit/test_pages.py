@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import fastdp
 from fastdp.cli import main
 
 pytest.importorskip("pyarrow")
@@ -29,9 +30,6 @@ ELSEWHERE = {
     # It needs a volume of its own for the witness.
     "fastdp ledger init": "tests/ledger",
     "fastdp ledger budget": "tests/ledger",
-    # The rivals of the extra "bench"; .ci/run does not install them.
-    "pytest bench/": "docs/benchmarks.md says with what it was run",
-    "FASTDP_CPU=avx2 pytest bench/": "as above",
 }
 
 #: Python that needs a cluster, and what runs it with a stand-in.
@@ -105,6 +103,9 @@ def test_shell(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
             if line.startswith(tuple(ELSEWHERE)) or line == "fastdp demo --data .":
                 continue  # the fixture did the latter
             program, *arguments = shlex.split(line)
+            if " bench/" in line:
+                run_benchmarks(line, folder)
+                continue
             assert program == "fastdp", line
             if {"<", ">", "|"} & set(arguments):
                 run_by_shell(line, folder)
@@ -112,15 +113,34 @@ def test_shell(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
                 assert main(arguments) == 0, capsys.readouterr().err
 
 
-def run_by_shell(line: str, folder: Path) -> None:
-    """Run a line that redirects as it stands; `fastdp` is this interpreter's."""
-    command = folder / "bin" / "fastdp"
-    command.parent.mkdir(exist_ok=True)
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fastdp.cli "$@"\n')
-    command.chmod(0o755)
-    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    where = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-    subprocess.run(["sh", "-c", line], cwd=folder, env=where, check=True)
+def run_by_shell(line: str, folder: Path, **programs: str) -> None:
+    """Run a line as it stands; `fastdp` and `programs` are this interpreter's."""
+    shims = folder / "bin"
+    shims.mkdir(exist_ok=True)
+    for name, command in {"fastdp": '-m fastdp.cli "$@"', **programs}.items():
+        shim = shims / name
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}\n')
+        shim.chmod(0o755)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    path = f"{shims}{os.pathsep}{kept['PATH']}"
+    where = {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        ["sh", "-c", line], cwd=folder, env=where, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+
+
+def run_benchmarks(line: str, folder: Path) -> None:
+    """Run a line of the suites in a small form: one round, the shortest arrays."""
+    if "FASTDP_CPU=avx2" in line and not fastdp.show_config()["cpu"].startswith("avx"):
+        return  # another kind of machine refuses it
+    for name in ("bench", "pyproject.toml"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+    small = "--benchmark-max-time=0.001 --benchmark-min-rounds=1 -p no:cacheprovider"
+    if " -k " not in line and " bench/ " in line:
+        small += " -k n1000-"
+    run_by_shell(line, folder, pytest=f'-m pytest {small} "$@"')
 
 
 def test_no_exemption_is_idle() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import fastdp
 from fastdp import plot
 from fastdp.accounting import (
     ApproximateAccountant,
@@ -73,6 +74,14 @@ def test_bars_are_frequencies_with_their_intervals() -> None:
     assert axes.get_title() == "100 reports"
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
     assert axes.get_ylabel() == "frequency"
+
+
+def test_the_title_says_how_the_reports_were_made() -> None:
+    m = fastdp.RandomizedResponse.from_epsilon(2, categories=3)
+    estimate = m.estimate(m.release(np.array([0, 1, 2, 1])))
+    (axes,) = plot.frequencies(estimate, level=0.5).axes
+    made = "4 reports by RandomizedResponse: epsilon 2 each, replace one"
+    assert axes.get_title() == made
 
 
 def test_the_most_frequent_come_first_and_ties_in_their_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -129,7 +130,8 @@ class Aggregator:
 
     def estimate(self) -> FrequencyEstimate:
         """Return the estimate from all reports so far."""
-        return self._mechanism._estimate(self._tally, self._users)
+        made = self._mechanism._estimate(self._tally, self._users)
+        return dataclasses.replace(made, mechanism=self._mechanism)
 
     def __add__(self, other: Aggregator) -> Aggregator:
         if not isinstance(other, Aggregator):

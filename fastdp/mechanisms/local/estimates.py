@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from fastdp import _validate
 from fastdp._validate import Real
+
+if TYPE_CHECKING:
+    from fastdp.mechanisms._base import Mechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -101,6 +104,8 @@ class FrequencyEstimate:
         estimated count, clipped to 0 ... users, in the place of the true one.
     users : int
         Number of reports.
+    mechanism : mechanism, optional
+        What made the reports; None where that is not known.
 
     References
     ----------
@@ -124,6 +129,7 @@ class FrequencyEstimate:
     counts: _Array
     standard_errors: _Array = field(repr=False)
     users: int
+    mechanism: Mechanism | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
