@@ -124,39 +124,47 @@ class Recipe:
         )
 
     def _kept(self) -> list[tuple[str, str]]:
-        """Keep so many records of a user's group at most, then so many groups."""
-        keys, numbers = self._keys, self._numbers
-        steps = []
-        if not numbers:
+        """Keep so many groups of a user at most, and so many records in each.
+
+        Both choices are by tags of their own, so that their order is no matter: what
+        leaves the most out comes first. Counts alone are one number a user and group.
+        """
+        if not self.values:
             mine = (
-                f"  select u, {keys}, least(count(*), {self.records}) as n\n"
-                f"  from records group by u, {keys}"
+                f"  select u, {self._keys}, least(count(*), {self.records}) as n\n"
+                f"  from records group by u, {self._keys}"
             )
-        else:
-            listed = ", ".join(numbers)
-            tag = self._hash("record", ["u", *keys.split(", "), *numbers, "copy"])
-            # Equal records are told apart by a number, so that each has its own tag.
-            numbered = (
-                f"  select *, row_number() over (partition by u, {keys}, {listed}) "
-                "as copy\n  from records"
-            )
-            drawn = (
-                f"  select * from numbered\n  qualify row_number() over ("
-                f"partition by u, {keys}\n    order by {tag}, {listed}, copy) "
-                f"<= {self.records}"
-            )
-            steps += [("numbered", numbered), ("drawn", drawn)]
-            sums = ", ".join(f"sum({name}) as {name}" for name in numbers)
-            mine = (
-                f"  select u, {keys}, count(*) as n, {sums}\n"
-                f"  from drawn group by u, {keys}"
-            )
-        tag = self._hash("group", ["u", *keys.split(", ")])
-        kept = (
-            f"  select * from mine\n  qualify row_number() over (partition by u\n"
-            f"    order by {tag}, {keys}) <= {self.groups}"
+            return [("mine", mine), ("kept", self._chosen("mine"))]
+        keys, listed = self._keys, ", ".join(self._numbers)
+        tag = self._hash("record", ["u", *keys.split(", "), *self._numbers, "copy"])
+        # Equal records are told apart by a number, so that each has its own tag.
+        numbered = (
+            f"  select *, row_number() over (partition by u, {keys}, {listed}) "
+            "as copy\n  from chosen"
         )
-        return [*steps, ("mine", mine), ("kept", kept)]
+        drawn = (
+            f"  select * from numbered\n  qualify row_number() over ("
+            f"partition by u, {keys}\n    order by {tag}, {listed}, copy) "
+            f"<= {self.records}"
+        )
+        sums = ", ".join(f"sum({name}) as {name}" for name in self._numbers)
+        kept = (
+            f"  select u, {keys}, count(*) as n, {sums}\n"
+            f"  from drawn group by u, {keys}"
+        )
+        return [
+            ("chosen", self._chosen("records")),
+            ("numbered", numbered),
+            ("drawn", drawn),
+            ("kept", kept),
+        ]
+
+    def _chosen(self, source: str) -> str:
+        tag = self._hash("group", ["u", *self._keys.split(", ")])
+        return (
+            f"  select * from {source}\n  qualify dense_rank() over (partition by u\n"
+            f"    order by {tag}, {self._keys}) <= {self.groups}"
+        )
 
     def _totals(self, source: str, users: str, count: str) -> str:
         columns = [self._keys, f"{users} as users", f"{_clamped(count)} as n"]
