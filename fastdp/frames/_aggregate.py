@@ -136,7 +136,7 @@ def aggregate(
     Parameters
     ----------
     source : path of a Parquet file, or frame
-        Records. Frames are those of `release`; a stream is read once.
+        Records, text in UTF-8. Frames are those of `release`; a stream is read once.
     by : str or iterable of str
         Columns of the groups: integers, text, bools, dates or decimals.
     count : bool

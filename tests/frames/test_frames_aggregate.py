@@ -32,6 +32,8 @@ pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
 
 SALT = "0123"
+#: DuckDB up to 1.4 closes a connection of which only relations are left.
+CONNECTION = duckdb.connect()
 BOUNDS = {"x": (-3.0, 1e3), "y": (0.0, 5.0)}
 HOSTILE = [
     *(math.nan, math.inf, -math.inf, 1e300, -1e300, 2.0**63, -(2.0**63)),
@@ -180,7 +182,7 @@ def test_every_kind_and_order_gives_the_same_integers(tmp_path: Path) -> None:
     turned = table_of(ROWS[::-1])
     wanted = reference(ROWS)
     dictionary = turned.set_column(1, "town", turned["town"].dictionary_encode())
-    relation = duckdb.connect().from_arrow(turned)
+    relation = CONNECTION.from_arrow(turned)
     frame = turned.to_pandas(types_mapper=pd.ArrowDtype)
     for source in (
         *(turned, dictionary, turned.to_reader(50), relation, frame),
@@ -341,7 +343,7 @@ def test_the_kind_of_the_source_comes_back(tmp_path: Path) -> None:
     for make, kind in (
         (VISITS.to_pandas(), pd.DataFrame),
         (pl.from_arrow(VISITS), pl.DataFrame),
-        (duckdb.connect().from_arrow(VISITS), duckdb.DuckDBPyRelation),
+        (CONNECTION.from_arrow(VISITS), duckdb.DuckDBPyRelation),
         (VISITS.to_reader(), pa.Table),
     ):
         assert isinstance(frames.aggregate(make, **options).frame, kind)

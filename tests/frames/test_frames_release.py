@@ -35,8 +35,12 @@ TABLE = pa.table(
 )
 
 
+#: DuckDB up to 1.4 closes a connection of which only relations are left.
+CONNECTION = duckdb.connect()
+
+
 def relation(table: Any = TABLE) -> Any:
-    return duckdb.connect().from_arrow(table)
+    return CONNECTION.from_arrow(table)
 
 
 KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -195,7 +199,7 @@ def test_an_index_of_pandas_names_rows() -> None:
 
 
 def test_sums_of_duckdb_saturate() -> None:
-    wide = duckdb.connect().sql(
+    wide = CONNECTION.sql(
         "select 1 as key, 2::hugeint ** 100 as x, sum(5) as n "
         "union all select 2, -(2::hugeint ** 100), 7"
     )
