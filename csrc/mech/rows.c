@@ -116,27 +116,28 @@ static void load(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
     }
 }
 
-/* What takes the rows in y to steps: 1/step within the ball, else to the surface. */
-static void find_factors(const batch_t *b, size_t n)
+/* From what rows measure to what takes them to steps: 1/step within the ball, else to
+ * the surface; 0 for rows that overflow, vanish, or hold what is no number. */
+static void find_factors(const fdp_clip_t *clip, double *factor, size_t n)
 {
-    const double radius = b->clip->radius, scale = power(-b->clip->step);
+    const double radius = clip->radius, scale = power(-clip->step);
+    const int squares = clip->norm == FDP_NORM_L2;
     for (size_t r = 0; r < n; r++) {
-        const double measure = b->factor[r];
-        const double norm = b->squares ? sqrt(measure) : measure;
+        const double measure = factor[r];
+        const double norm = squares ? sqrt(measure) : measure;
         const double shrink = norm <= radius ? 1 : radius / norm;
-        b->factor[r] = measure >= 0x1p-150 && measure <= 0x1p250
-                           ? shrink * scale
-                           : tame(b, b->y + r * b->padded);
+        const int usual = (measure >= 0x1p-150) & (measure <= 0x1p250);
+        factor[r] = usual ? shrink * scale : 0;
     }
 }
 
-/* The bound, in integers. */
-static bool inside(const batch_t *b, const int32_t *row)
+/* The bound, in integers, of a row whose entries are `apart`. */
+static bool inside(const batch_t *b, const int32_t *row, size_t apart)
 {
     const int64_t most = (int64_t)b->clip->most;
     uint64_t sum = 0;
     for (size_t i = 0; i < b->clip->dimension; i++) {
-        const int64_t z = row[i] < 0 ? -(int64_t)row[i] : row[i];
+        const int64_t entry = row[i * apart], z = entry < 0 ? -entry : entry;
         if (z > most || sum > b->clip->limit) {
             return false;
         }
@@ -154,7 +155,7 @@ static bool put(const batch_t *b, size_t r, double factor, int nearest)
     const double doubt = limit * (double)b->padded * 0x1p-51;
     const double sum = b->kernels->rows_round(b->y + r * b->padded, factor, nearest,
                                               b->squares, z, b->padded);
-    return sum < limit - doubt || (sum <= limit + doubt && inside(b, z));
+    return sum < limit - doubt || (sum <= limit + doubt && inside(b, z, 1));
 }
 
 /* A row within the ball goes to the nearest integers; one that was scaled down lies on
@@ -187,7 +188,7 @@ static void clip_to_cube(const batch_t *b, size_t r)
     }
 }
 
-static void clip(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
+static void clip_long(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
 {
     load(b, n, x, type);
     if (b->clip->norm == FDP_NORM_MAX) {
@@ -196,25 +197,18 @@ static void clip(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
         }
         return;
     }
-    find_factors(b, n);
+    find_factors(b->clip, b->factor, n);
     for (size_t r = 0; r < n; r++) {
+        if (b->factor[r] == 0) {
+            b->factor[r] = tame(b, b->y + r * b->padded);
+        }
         clip_to_ball(b, r);
     }
 }
 
-static bool sound(const fdp_clip_t *clip, fdp_dtype_t type)
-{
-    return (type == FDP_F32 || type == FDP_F64) && clip->dimension >= 1 &&
-           clip->dimension < (UINT64_C(1) << 32) && clip->most >= 0 &&
-           clip->most < 0x1p30 && clip->limit <= UINT64_C(1) << 60 &&
-           clip->step >= -1000 && clip->step <= 1000 &&
-           (clip->norm == FDP_NORM_L1 || clip->norm == FDP_NORM_L2 ||
-            clip->norm == FDP_NORM_MAX);
-}
-
 /* Adds the rows of a batch to their blocks, or writes them out. */
-static void add(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
-                int64_t *rows, int64_t *total)
+static void add_long(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
+                     int64_t *rows, int64_t *total)
 {
     for (size_t r = 0; r < n; r++) {
         const uint64_t at = block == NULL ? 0 : (uint64_t)block[r];
@@ -226,7 +220,7 @@ static void add(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
     }
 }
 
-static void write(const batch_t *b, size_t n, int64_t *out)
+static void write_long(const batch_t *b, size_t n, int64_t *out)
 {
     const size_t d = b->clip->dimension;
     for (size_t r = 0; r < n; r++) {
@@ -236,31 +230,188 @@ static void write(const batch_t *b, size_t n, int64_t *out)
     }
 }
 
+/* ---- short rows -------------------------------------------------------------
+ * Rows of few entries leave most of a vector empty, and a row's three passes cost more
+ * than its entries. They lie by entry instead, and a vector holds one entry of many rows.
+ * A row that these passes cannot settle goes the way of the long ones. */
+
+#define SHORT 40 /* entries below which rows are short */
+
+typedef struct {
+    batch_t one;    /* a row that goes the long way */
+    size_t rows;    /* room, a multiple of 8: entry i of row r is y[i rows + r] */
+    double *y;      /* the rows as doubles */
+    double *factor; /* what takes a row to steps; 0 if the long way must find out */
+    double *sum;    /* of squares (or magnitudes) of its integers */
+    int32_t *z;     /* the rows in steps */
+    void *memory;
+    size_t size;
+} short_t;
+
+static bool short_open(short_t *s, const fdp_clip_t *clip)
+{
+    const size_t d = clip->dimension;
+    s->rows = (BATCH / d) & ~(size_t)7;
+    s->size = s->rows * ((d + 2) * sizeof(double) + d * sizeof(int32_t));
+    s->memory = fdp_memory_take(s->size);
+    if (s->memory == NULL) {
+        return false;
+    }
+    memset(s->memory, 0, s->size);
+    s->y = s->memory;
+    s->factor = s->y + s->rows * d;
+    s->sum = s->factor + s->rows;
+    s->z = (int32_t *)(void *)(s->sum + s->rows);
+    if (!batch_open(&s->one, clip)) {
+        fdp_memory_give(s->memory, s->size);
+        return false;
+    }
+    return true;
+}
+
+static void short_close(short_t *s)
+{
+    batch_close(&s->one);
+    fdp_memory_give(s->memory, s->size);
+}
+
+/* Takes n rows apart; what lies behind them up to a multiple of 8 are rows of before. */
+static void short_load(const short_t *s, size_t n, const void *x, fdp_dtype_t type)
+{
+    const size_t d = s->one.clip->dimension;
+    for (size_t i = 0; i < d; i++) {
+        double *y = s->y + i * s->rows;
+        if (type == FDP_F64) {
+            for (size_t r = 0; r < n; r++) {
+                y[r] = ((const double *)x)[r * d + i];
+            }
+        } else {
+            for (size_t r = 0; r < n; r++) {
+                y[r] = (double)((const float *)x)[r * d + i];
+            }
+        }
+    }
+}
+
+static void clip_short(const short_t *s, size_t n, const void *x, fdp_dtype_t type)
+{
+    const batch_t *one = &s->one;
+    const fdp_clip_t *clip = one->clip;
+    const fdp_kernels_t *kernels = one->kernels;
+    const size_t d = clip->dimension, all = (n + 7) & ~(size_t)7;
+    const double scale = power(-clip->step), limit = (double)clip->limit;
+    const double doubt = limit * (double)one->padded * 0x1p-51;
+    short_load(s, n, x, type);
+    if (clip->norm == FDP_NORM_MAX) {
+        kernels->rows_cube(s->y, scale, clip->most, s->z, s->rows * d);
+        return;
+    }
+    kernels->rows_measure_many(s->y, one->squares, type == FDP_F32, d, s->rows, s->factor,
+                               all);
+    find_factors(clip, s->factor, all);
+    kernels->rows_round_many(s->y, s->factor, scale, one->squares, d, s->rows, s->z,
+                             s->sum, all);
+    for (size_t r = 0; r < n; r++) {
+        const bool good = s->factor[r] > 0 && (s->sum[r] < limit - doubt ||
+                                               (s->sum[r] <= limit + doubt &&
+                                                inside(one, s->z + r, s->rows)));
+        if (!good) {
+            const size_t item = type == FDP_F64 ? 8 : 4;
+            clip_long(one, 1, (const uint8_t *)x + r * d * item, type);
+            for (size_t i = 0; i < d; i++) {
+                s->z[i * s->rows + r] = one->z[i];
+            }
+        }
+    }
+}
+
+static void add_short(const short_t *s, size_t n, size_t blocks, const int64_t *block,
+                      int64_t *rows, int64_t *total)
+{
+    const size_t d = s->one.clip->dimension;
+    if (block == NULL) {
+        for (size_t i = 0; i < d && blocks > 0; i++) {
+            total[i] += s->one.kernels->column_sum(s->z + i * s->rows, n);
+        }
+        rows[0] += blocks > 0 ? (int64_t)n : 0;
+        return;
+    }
+    for (size_t r = 0; r < n; r++) {
+        const uint64_t at = (uint64_t)block[r];
+        if (at < blocks) {
+            for (size_t i = 0; i < d; i++) {
+                total[at * d + i] += s->z[i * s->rows + r];
+            }
+            rows[at]++;
+        }
+    }
+}
+
+static void write_short(const short_t *s, size_t n, int64_t *out)
+{
+    const size_t d = s->one.clip->dimension;
+    for (size_t r = 0; r < n; r++) {
+        for (size_t i = 0; i < d; i++) {
+            out[r * d + i] = s->z[i * s->rows + r];
+        }
+    }
+}
+
+/* ---- both -------------------------------------------------------------------- */
+
+static bool sound(const fdp_clip_t *clip, fdp_dtype_t type)
+{
+    return (type == FDP_F32 || type == FDP_F64) && clip->dimension >= 1 &&
+           clip->dimension < (UINT64_C(1) << 32) && clip->most >= 0 &&
+           clip->most < 0x1p30 && clip->limit <= UINT64_C(1) << 60 &&
+           clip->step >= -1000 && clip->step <= 1000 &&
+           (clip->norm == FDP_NORM_L1 || clip->norm == FDP_NORM_L2 ||
+            clip->norm == FDP_NORM_MAX);
+}
+
 /* Sums by block, or with `out` the rows themselves. */
 static fdp_status_t run(const fdp_clip_t *law, size_t n, const void *x, fdp_dtype_t type,
                         size_t blocks, const int64_t *block, int64_t *rows,
                         int64_t *total, int64_t *out)
 {
     const size_t d = law->dimension, item = type == FDP_F64 ? 8 : 4;
-    batch_t b;
     if (!sound(law, type) || n > UINT32_MAX) {
         return FDP_ERR_PARAMETER;
     }
-    if (!batch_open(&b, law)) {
+    const bool brief =
+        d < SHORT && (law->norm != FDP_NORM_MAX || law->changed >= law->dimension);
+    short_t s;
+    batch_t b;
+    if (brief ? !short_open(&s, law) : !batch_open(&b, law)) {
         return FDP_ERR_MEMORY;
     }
+    const size_t room = brief ? s.rows : b.rows;
     const fdp_rounding_t rounding = fdp_rounding_enter();
-    for (size_t i = 0; i < n; i += b.rows) {
-        const size_t part = n - i < b.rows ? n - i : b.rows;
-        clip(&b, part, (const uint8_t *)x + i * d * item, type);
-        if (out != NULL) {
-            write(&b, part, out + i * d);
+    for (size_t i = 0; i < n; i += room) {
+        const size_t part = n - i < room ? n - i : room;
+        const uint8_t *rows_of = (const uint8_t *)x + i * d * item;
+        const int64_t *own = block == NULL ? NULL : block + i;
+        if (brief) {
+            clip_short(&s, part, rows_of, type);
         } else {
-            add(&b, part, blocks, block == NULL ? NULL : block + i, rows, total);
+            clip_long(&b, part, rows_of, type);
+        }
+        if (out != NULL && brief) {
+            write_short(&s, part, out + i * d);
+        } else if (out != NULL) {
+            write_long(&b, part, out + i * d);
+        } else if (brief) {
+            add_short(&s, part, blocks, own, rows, total);
+        } else {
+            add_long(&b, part, blocks, own, rows, total);
         }
     }
     fdp_rounding_leave(rounding);
-    batch_close(&b);
+    if (brief) {
+        short_close(&s);
+    } else {
+        batch_close(&b);
+    }
     return FDP_OK;
 }
 
@@ -275,74 +426,4 @@ fdp_status_t fdp_clip_sums(const fdp_clip_t *law, size_t n, const void *x,
                            int64_t *rows, int64_t *total)
 {
     return run(law, n, x, type, blocks, block, rows, total, NULL);
-}
-
-/* ---- columns -------------------------------------------------------------- */
-
-#define PIECE 1024 /* values of a column taken together */
-
-typedef struct {
-    double x[PIECE];
-    int32_t present[PIECE], u[PIECE], square[PIECE];
-} piece_t;
-
-static void load_piece(piece_t *piece, const void *x, fdp_dtype_t type, size_t at,
-                       size_t n)
-{
-    switch (type) {
-    case FDP_F64: memcpy(piece->x, (const double *)x + at, n * sizeof(double)); break;
-    case FDP_F32:
-        for (size_t i = 0; i < n; i++) {
-            piece->x[i] = (double)((const float *)x)[at + i];
-        }
-        break;
-    default:
-        for (size_t i = 0; i < n; i++) {
-            piece->x[i] = (double)((const int64_t *)x)[at + i];
-        }
-    }
-}
-
-static void add_by_group(const piece_t *piece, size_t n, size_t groups,
-                         const int64_t *group, int64_t *count, int64_t *sum,
-                         int64_t *square)
-{
-    for (size_t i = 0; i < n; i++) {
-        if ((uint64_t)group[i] < groups) {
-            count[group[i]] += piece->present[i];
-            sum[group[i]] += piece->u[i];
-            square[group[i]] += piece->square[i];
-        }
-    }
-}
-
-fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void *x,
-                                fdp_dtype_t type, size_t groups, const int64_t *group,
-                                int64_t *count, int64_t *sum, int64_t *square)
-{
-    const fdp_kernels_t *kernels = fdp_kernels();
-    if ((type != FDP_F64 && type != FDP_F32 && type != FDP_I64) || n > UINT32_MAX ||
-        column->bits < 1 || column->bits > 30 || !(column->half > 0)) {
-        return FDP_ERR_PARAMETER;
-    }
-    piece_t *piece = fdp_memory_take(sizeof *piece);
-    if (piece == NULL) {
-        return FDP_ERR_MEMORY;
-    }
-    const fdp_rounding_t rounding = fdp_rounding_enter();
-    for (size_t at = 0; at < n; at += PIECE) {
-        const size_t part = n - at < PIECE ? n - at : PIECE;
-        load_piece(piece, x, type, at, part);
-        kernels->column(column, piece->x, piece->present, piece->u, piece->square, part);
-        if (group != NULL) {
-            add_by_group(piece, part, groups, group + at, count, sum, square);
-        } else if (groups > 0) {
-            count[0] += kernels->column_sum(piece->present, part);
-            sum[0] += kernels->column_sum(piece->u, part);
-            square[0] += kernels->column_sum(piece->square, part);
-        }
-    }
-    fdp_rounding_leave(rounding);
-    fdp_memory_give(piece, sizeof *piece);
-    return FDP_OK;
 }

@@ -117,8 +117,16 @@ typedef struct {
     double (*rows_round)(const double *y, double r, int nearest, int squares, int32_t *z,
                          size_t n);
     void (*rows_add)(const int32_t *z, int64_t *total, size_t n);
+    void (*rows_measure_many)(const double *y, int squares, int single, size_t d,
+                              size_t stride, double *measure, size_t n);
+    void (*rows_round_many)(const double *y, const double *factor, double scale,
+                            int squares, size_t d, size_t stride, int32_t *z,
+                            double *sum, size_t n);
+    void (*rows_cube)(const double *y, double scale, double most, int32_t *z, size_t n);
     void (*column)(const fdp_column_t *c, const double *x, int32_t *present, int32_t *u,
                    int32_t *square, size_t n);
+    void (*column_total)(const fdp_column_t *c, const double *x, int64_t total[3],
+                         size_t n);
     int64_t (*column_sum)(const int32_t *z, size_t n);
 } fdp_kernels_t;
 

@@ -41,6 +41,13 @@ static inline FDP_K(ints) FDP_K(to_ints)(FDP_K(reals) v, int nearest)
 #endif
 }
 
+/* One level's way to take `yes` where the mask is set, and else `no`. */
+static inline FDP_K(reals) FDP_K(either)(FDP_K(longs) mask, FDP_K(reals) yes,
+                                         FDP_K(reals) no)
+{
+    return (FDP_K(reals))(((FDP_K(longs))yes & mask) | ((FDP_K(longs))no & ~mask));
+}
+
 static inline double FDP_K(fold)(const FDP_K(reals) *sum)
 {
     double s[8];
@@ -114,6 +121,92 @@ static void FDP_K(rows_add)(const int32_t *z, int64_t *total, size_t n)
     }
 }
 
+/* Many short rows at once, a lane for each: entry i of row r is y[i stride + r], n rows,
+ * a multiple of 8. What rows_measure gives, from the same sums in the same order. */
+static void FDP_K(rows_measure_many)(const double *y, int squares, int single, size_t d,
+                                     size_t stride, double *measure, size_t n)
+{
+    for (size_t r = 0; r < n; r += FDP_LANES) {
+        FDP_K(reals) s[8] = {0}, t[8] = {0};
+        for (size_t i = 0; i < d; i++) {
+            FDP_K(reals) v;
+            memcpy(&v, y + i * stride + r, sizeof v);
+            if (!squares) {
+                s[i % 8] += (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+            } else if (single) {
+                s[i % 8] += v * v;
+            } else {
+                const FDP_K(reals) head = __builtin_convertvector(
+                    __builtin_convertvector(v, FDP_K(floats)), FDP_K(reals));
+                s[i % 8] += head * head;
+                t[i % 8] += head * (v - head);
+            }
+        }
+        const FDP_K(reals) sum =
+            ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+        const FDP_K(reals) cross =
+            ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
+        const FDP_K(reals) all = sum + (cross + cross);
+        memcpy(measure + r, &all, sizeof all);
+    }
+}
+
+/* z = y factor in integers, of each row by its own factor: to nearest where that is
+ * `scale`, else towards 0, and 0 where it is 0. Writes sums as rows_round returns. */
+static void FDP_K(rows_round_many)(const double *y, const double *factor, double scale,
+                                   int squares, size_t d, size_t stride, int32_t *z,
+                                   double *sum, size_t n)
+{
+    for (size_t r = 0; r < n; r += FDP_LANES) {
+        FDP_K(reals) f, all = {0};
+        memcpy(&f, factor + r, sizeof f);
+        const FDP_K(longs) good = (FDP_K(longs))(f > 0);
+        const FDP_K(ints) near =
+            __builtin_convertvector((FDP_K(longs))(f == scale), FDP_K(ints));
+        for (size_t i = 0; i < d; i++) {
+            FDP_K(reals) v;
+            memcpy(&v, y + i * stride + r, sizeof v);
+            v = (FDP_K(reals))((FDP_K(longs))(v * f) & good);
+            const FDP_K(ints) whole = (FDP_K(to_ints)(v, 1) & near) |
+                                      (FDP_K(to_ints)(v, 0) & ~near);
+            memcpy(z + i * stride + r, &whole, sizeof whole);
+            v = __builtin_convertvector(whole, FDP_K(reals));
+            all += squares ? v * v : (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+        }
+        memcpy(sum + r, &all, sizeof all);
+    }
+}
+
+/* Entries by themselves: y scale in integers, held to [-most, most], 0 for NaN. */
+static void FDP_K(rows_cube)(const double *y, double scale, double most, int32_t *z,
+                             size_t n)
+{
+    for (size_t r = 0; r < n; r += FDP_LANES) {
+        FDP_K(reals) v, top = {0};
+        memcpy(&v, y + r, sizeof v);
+        const FDP_K(longs) there = (FDP_K(longs))(v == v);
+        top += most;
+        v *= scale;
+        v = FDP_K(either)((FDP_K(longs))(v < -top), -top, v);
+        v = FDP_K(either)((FDP_K(longs))(v > top), top, v);
+        v = (FDP_K(reals))((FDP_K(longs))v & there);
+        const FDP_K(ints) whole = FDP_K(to_ints)(v, 1);
+        memcpy(z + r, &whole, sizeof whole);
+    }
+}
+
+/* Squares of lanes of 32 bits. */
+static inline FDP_K(longs) FDP_K(squared)(FDP_K(longs) u)
+{
+#if FDP_VECTOR == 64
+    return (FDP_K(longs))_mm512_mul_epi32((__m512i)u, (__m512i)u);
+#elif FDP_VECTOR == 32
+    return (FDP_K(longs))_mm256_mul_epi32((__m256i)u, (__m256i)u);
+#else
+    return u * u;
+#endif
+}
+
 /* u = floor((x - center)/half * 2^bits + 1/2), held to [-2^bits, 2^bits], and
  * round(u^2 / 2^bits) - 2^bits/2, halves up; 0 for NaN, which is not `present`. The
  * product by a power of two is exact. */
@@ -138,6 +231,43 @@ static void FDP_K(column)(const fdp_column_t *column, const double *restrict x,
     for (size_t i = 0; i < n; i++) {
         const int64_t z = u[i];
         square[i] = (int32_t)(((z * z + half) >> c.bits) - half) & -present[i];
+    }
+}
+
+/* The same added up at once, n a multiple of 8: of what is there, how many, u, square. */
+static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
+                                int64_t total[3], size_t n)
+{
+    const fdp_column_t c = *column;
+    const double steps = (double)(INT64_C(1) << c.bits);
+    const int64_t half = (INT64_C(1) << c.bits) / 2;
+    FDP_K(longs) count = {0}, sum = {0}, squares = {0};
+    FDP_K(reals) low = {0}, high = {0}, last = {0};
+    low += c.low;
+    high += c.high;
+    last += steps;
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        FDP_K(reals) v;
+        memcpy(&v, x + i, sizeof v);
+        const FDP_K(longs) there = (FDP_K(longs))(v == v);
+        v = FDP_K(either)((FDP_K(longs))(v > low), v, low);
+        v = FDP_K(either)((FDP_K(longs))(v < high), v, high);
+        v = (v - c.center) / c.half * steps + 0.5;
+        v = FDP_K(either)((FDP_K(longs))(v > -last), v, -last);
+        v = FDP_K(either)((FDP_K(longs))(v < last), v, last);
+        const FDP_K(ints) whole = FDP_K(to_ints)(v, 0);
+        const FDP_K(reals) back = __builtin_convertvector(whole, FDP_K(reals));
+        FDP_K(longs) u = __builtin_convertvector(whole, FDP_K(longs));
+        u = (u + (FDP_K(longs))(v < back)) & there; /* true is -1 */
+        const FDP_K(longs) square = ((FDP_K(squared)(u) + half) >> c.bits) - half;
+        count -= there;
+        sum += u;
+        squares += square & there;
+    }
+    for (int l = 0; l < FDP_LANES; l++) {
+        total[0] += count[l];
+        total[1] += sum[l];
+        total[2] += squares[l];
     }
 }
 

@@ -35,6 +35,10 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .rows_widen = FDP_K(rows_widen),
     .rows_round = FDP_K(rows_round),
     .rows_add = FDP_K(rows_add),
+    .rows_measure_many = FDP_K(rows_measure_many),
+    .rows_round_many = FDP_K(rows_round_many),
+    .rows_cube = FDP_K(rows_cube),
     .column = FDP_K(column),
+    .column_total = FDP_K(column_total),
     .column_sum = FDP_K(column_sum),
 };

@@ -16,6 +16,9 @@ from fastdp.mechanisms._base import Mechanism
 #: Totals are clamped here, entry by entry, before the noise.
 MOST = 2**62
 
+#: Rows that the kernels add in int64 at once: fewer than 2**32.
+_SLAB = 2**31
+
 #: Held while totals change: threads may add to the same ones. One for all, since it is
 #: held for microseconds and totals are pickled.
 _LOCK = threading.Lock()
@@ -107,10 +110,11 @@ class Accumulator(Generic[M]):
         """Add the sums of rows [start, stop), which `part` writes into arrays."""
 
         def add(start: int, stop: int, _: int) -> None:
-            sums = [np.zeros_like(total._low) for total in self._totals]
-            part(start, stop, *sums)
-            for total, own in zip(self._totals, sums, strict=True):
-                total.add(own)
+            for first in range(start, stop, _SLAB):
+                sums = [np.zeros_like(total._low) for total in self._totals]
+                part(first, min(first + _SLAB, stop), *sums)
+                for total, own in zip(self._totals, sums, strict=True):
+                    total.add(own)
 
         workers = _validate.integer("workers", workers, 1)
         _arrays.in_parallel(add, n, least, workers)

@@ -33,6 +33,9 @@ _RADII = (Fraction(1, 2**900), Fraction(2**900))
 #: A coordinate has fewer steps than this, so that squares fit in 60 bits.
 _MOST_STEPS = 2**30
 
+#: What the kernels call a norm.
+_NORMS = {1: "l1", 2: "l2", "inf": "max"}
+
 #: Rows that one worker takes at least.
 _ROWS = 4096
 
@@ -79,7 +82,8 @@ class ClippedSum(Mechanism):
         For `blocks`: in how many of them one individual has rows at most,
         `rows_per_unit` in each then. None: so many rows in all.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` a row may become any other.
+        Under `REPLACE_ONE` a row may become any other, under `REPLACE_SPECIAL` one of
+        NaN, which adds nothing but the constant.
 
     Raises
     ------
@@ -182,7 +186,8 @@ class ClippedSum(Mechanism):
             ),
             _clip=_core.Clip(
                 shape["dimension"],
-                {1: "l1", 2: "l2", "inf": "max"}[norm],
+                # In one dimension all norms are one, and a clamp needs no length.
+                "max" if shape["dimension"] == 1 else _NORMS[norm],
                 float(length),
                 _exponent(step),
                 float(most),

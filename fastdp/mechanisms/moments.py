@@ -38,6 +38,8 @@ _R = NeighboringRelation.REPLACE_ONE
 #: Values that one worker takes at least.
 _VALUES = 65536
 
+_LARGEST = float(np.finfo(np.float64).max)
+
 _Array = np.ndarray[Any, Any]
 
 
@@ -67,7 +69,9 @@ class Moments(Mechanism):
         Number of groups, and of records in each, that one individual has at most:
         `fastdp.bound_contributions` makes it true.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` without groups the number of records is public.
+        Under `REPLACE_ONE` without groups the number of records is public. Under
+        `REPLACE_SPECIAL` a record becomes null and contributes nothing any more, as
+        one that is removed.
 
     Raises
     ------
@@ -465,8 +469,7 @@ class MomentsRelease:
     @property
     def sum(self) -> Any:
         """Sum of the clamped records."""
-        _, _, center, half, _ = self._mechanism._column
-        return self._plain(self._sums[0] * center + self._sums[1] * half)
+        return self._plain(self._total())
 
     @property
     def mean(self) -> Any:
@@ -487,7 +490,7 @@ class MomentsRelease:
         self._need_squares()
         count = np.maximum(self._sums[0], 1)
         unit = self._sums[2] / count + 0.5 - (self._sums[1] / count) ** 2
-        return self._plain(self._mechanism._column[3] ** 2 * np.clip(unit, 0, 1))
+        return self._plain(self._square_of_half * np.clip(unit, 0, 1))
 
     def count_interval(self, level: float) -> Any:
         """Return (low, high) that holds the true count with probability `level`."""
@@ -500,9 +503,26 @@ class MomentsRelease:
         _, _, center, half, _ = self._mechanism._column
         weights = (0.0 if self._exact_count else abs(center), half)
         reach = self._reach(level, *weights)
-        reach = reach + half * np.maximum(self._sums[0] + reach, 0) * self._grain
-        total = self._sums[0] * center + self._sums[1] * half
-        return self._pair(total - reach, total + reach)
+        total = self._total()
+        with np.errstate(over="ignore"):  # an infinite reach says nothing, rightly
+            grain = half * (np.maximum(self._sums[0] + reach, 0) * self._grain)
+            return self._pair(total - reach - grain, total + reach + grain)
+
+    def _total(self) -> _Array:
+        """Return the sums of the records; of huge ones at most the largest double."""
+        low, high, center, half, _ = self._mechanism._column
+        small = (
+            2.0**-64 if max(-low, high) > 2.0**900 else 1.0
+        )  # counts are below 2**63
+        total = self._sums[0] * (center * small) + self._sums[1] * (half * small)
+        with np.errstate(over="ignore"):
+            held: _Array = np.clip(total / small, -_LARGEST, _LARGEST)
+        return held
+
+    @property
+    def _square_of_half(self) -> float:
+        half = self._mechanism._column[3]
+        return min(half * half, _LARGEST)
 
     def mean_interval(self, level: float) -> Any:
         """Return (low, high) that holds the mean of the clamped records.
@@ -526,7 +546,7 @@ class MomentsRelease:
         square_low, square_high = self._ratio(self._sums[2], 0.5, each)
         least = np.where(low * high <= 0, 0, np.minimum(low**2, high**2))
         most = np.maximum(low**2, high**2)
-        scale = self._mechanism._column[3] ** 2
+        scale = self._square_of_half
         return self._pair(
             scale * np.clip(square_low + 0.5 - most, 0, 1),
             scale * np.clip(square_high + 0.5 - least, 0, 1),

@@ -216,7 +216,8 @@ def sum(
         Public bounds of the records, (low, high).
     neighboring_relation : NeighboringRelation
         Under `REPLACE_ONE` the number of rows is public, and NaN counts as the middle;
-        by groups neither, for a row may become another group's.
+        by groups neither, for a row may become another group's. Under
+        `REPLACE_SPECIAL` a row becomes null, as if removed.
     epsilon, rho, by, keys, delta, user, records_per_user, groups_per_user
         As in `count`.
     records_per_group, level, stream

@@ -15,6 +15,7 @@ import pytest
 import fastdp
 import fastdp.testing
 from fastdp.accounting.events import DiscreteGaussianEvent, NeighboringRelation
+from fastdp.mechanisms import _totals
 from fastdp.mechanisms._totals import Totals
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -249,6 +250,17 @@ def test_accumulators_show_nothing_and_clear():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(fastdp.FastDPError, match=message):
         fastdp.ClippedSum(**{"radius": 1, "dimension": 2, "norm": 2, **arguments})
+
+
+def test_more_rows_than_a_slab_holds(monkeypatch):
+    monkeypatch.setattr(_totals, "_SLAB", 7)
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    m = fastdp.ClippedSum(sigma=1, radius=1, dimension=3, norm=2, blocks=2)
+    labels = np.arange(100) % 3
+    sums = m.accumulator().add(x, labels=labels)._totals[1].exact()
+    z = m.clip(x)
+    want = [z[labels == block].sum(axis=0) for block in (0, 1)]
+    np.testing.assert_array_equal(sums, want)
 
 
 def test_bad_data_are_refused_by_form():

@@ -137,6 +137,18 @@ def test_a_fixed_size_shows_and_nan_is_the_center():
     assert (low, high) == (0.0, 10.0)  # count noise stays below 7.1 sigma
 
 
+@pytest.mark.parametrize("bounds", [(-1.7e308, 1.7e308), (1e308, 1.7e308)])
+def test_huge_bounds_saturate_without_a_word(bounds):
+    """Warnings are errors here: sums and squares are beyond the doubles."""
+    r = fastdp.Moments.from_rho(1, bounds=bounds).release(np.full(1000, math.inf))
+    assert r.sum == np.finfo(float).max
+    low, high = r.sum_interval(0.9)
+    assert low < high == math.inf
+    assert bounds[0] <= r.mean <= bounds[1]
+    assert 0 <= r.variance <= np.finfo(float).max
+    assert 0 <= r.variance_interval(0.9)[0] <= r.variance_interval(0.9)[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

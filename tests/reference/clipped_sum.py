@@ -58,7 +58,7 @@ def clip(row, radius, step, norm, changed=None, single=False):
     """Return the integers of one row (a list of floats)."""
     steps = Fraction(radius) / Fraction(step)
     most = math.floor(steps)
-    if norm == "inf":
+    if norm == "inf" or len(row) == 1:  # in one dimension all norms are one
         z, left = [], len(row) if changed is None else changed
         for y in row:
             v = 0.0 if math.isnan(y) else min(max(y / step, -most), most)
