@@ -15,32 +15,33 @@ mean, the second factor is a sum of moderate positive terms at any delta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fastdp.accounting._numeric import inflate, precise, to_decimal
-from fastdp.accounting._two_point_grid import GriddedLaw
+from fastdp._validate import float_down, float_up
+from fastdp.accounting._atoms.bounds import UPPER
+from fastdp.accounting._numeric import inflate, log_down, precise, to_decimal
+from fastdp.accounting._pld.pairs import pure_loss
+from fastdp.accounting._pld.state import read, steps_profile
 
 #: Distinct epsilons, each with how often it occurs.
 Groups: TypeAlias = Sequence[tuple[Fraction, int]]
-Floats: TypeAlias = npt.NDArray[Any]
-
-_WIDE = np.longdouble
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: Standard deviations and atoms that a window reaches beyond the mode.
 _REACH, _REACH_FLAT = 14, 60
 #: Above this variance (in atoms) a single group is not summed.
 _LARGEST_VARIANCE = 1e9
-#: Most atoms on either side of a sum over several groups.
-_LARGEST_HALF = 1 << 16
-#: With more groups than this, each of at least two atoms, there are more.
-_MOST_GROUPS = 33
+#: Work for up to so many different responses, in units of the default's.
+_EFFORT, _MODERATE = 4.0, 300
+#: Above this epsilon a response is taken for certain to be told apart.
+_CERTAIN = 500
 #: Epsilons beyond are as good as broken, or raised.
 _LARGEST_EPSILON, _LEAST_EPSILON = Fraction(10**6), Fraction(1, 10**100)
 #: Largest log-odds of a tilted sign.
@@ -49,7 +50,11 @@ _LARGEST_ODDS = 400.0
 
 def log_stick(groups: Groups, epsilon: Fraction) -> float:
     """Return ln(h(epsilon)) rounded up; -inf from the sum of all epsilons on."""
-    return stick_near(groups, epsilon)(epsilon)
+    if epsilon >= sum(e * count for e, count in groups):
+        return -math.inf
+    if len(groups) == 1:
+        return one_stick(groups[0], epsilon)
+    return Responses(groups).log_stick(epsilon)
 
 
 def rough_log_stick(groups: Groups, epsilon: Fraction) -> float:
@@ -65,41 +70,47 @@ def rough_log_stick(groups: Groups, epsilon: Fraction) -> float:
     return inflate(exponent + _chernoff(theta) + 1e-15 * abs(exponent))
 
 
-def stick_near(groups: Groups, near: Fraction) -> Callable[[Fraction], float]:
-    """Return `log_stick` as a function that is at its best near one epsilon.
+def one_stick(group: tuple[Fraction, int], epsilon: Fraction) -> float:
+    """Return ln(h(epsilon)) of equal responses, exact but for rounding up."""
+    groups = _tame([group])
+    if epsilon >= group[0] * group[1]:
+        return -math.inf
+    rough = rough_log_stick([group], epsilon)
+    if not groups:
+        return rough
+    theta = _saddle(groups, epsilon)
+    law = _window(*groups[0], theta)
+    share = 0.0 if law is None else _one(law, theta, epsilon)
+    if not 0 < share < math.inf:
+        return rough
+    exponent = _exponent(groups, Fraction(theta), epsilon)
+    return min(rough, inflate(exponent + math.log(share) + 1e-15 * abs(exponent)))
 
-    It is valid everywhere. For few groups it is exact everywhere; for many, the law
-    of the sum is made once, for the tilt of `near`.
-    """
-    whole = sum(e * count for e, count in groups)
-    groups = _tame(groups)
-    gridded: GriddedLaw | None = None
 
-    def at(epsilon: Fraction) -> float:
-        nonlocal gridded
-        if epsilon >= whole:
-            return -math.inf
-        if not groups:
+class Responses:
+    """Different randomized responses: a profile of the engine, and Chernoff's bound."""
+
+    def __init__(self, groups: Groups) -> None:
+        # Whatever is as large is never refused: its loss is taken for certain.
+        self._certain = sum(e * n for e, n in groups if e > _CERTAIN)
+        self._groups = [(e, n) for e, n in groups if e <= _CERTAIN]
+        steps = tuple((pure_loss(e), n) for e, n in _tame(self._groups))
+        self._profile = steps_profile(steps)
+
+    def log_stick(self, epsilon: Fraction) -> float:
+        """Return ln(h(epsilon)) rounded up."""
+        rest = epsilon - self._certain
+        if rest < 0:
             return 0.0
-        theta = _saddle(groups, epsilon)
-        laws: list[_Window] = []
-        if len(groups) <= _MOST_GROUPS:
-            laws = [law for e, count in groups if (law := _window(e, count, theta))]
-        share = math.inf
-        if len(laws) == len(groups) == 1:
-            share = _one(laws[0], theta, epsilon)
-        elif len(laws) == len(groups):
-            share = _several(laws, theta, epsilon)
-        rough = rough_log_stick(groups, epsilon)
-        if share == math.inf and len(groups) > 1:
-            gridded = gridded or _gridded(groups, near)
-            return min(rough, gridded.log_stick(epsilon))
-        if not 0 < share < math.inf:
-            return rough
-        exponent = _exponent(groups, Fraction(theta), epsilon)
-        return min(rough, inflate(exponent + math.log(share) + 1e-15 * abs(exponent)))
+        found = self._profile.log_deltas(np.array([float_down(rest)]))[0]
+        return min(found.upper, rough_log_stick(self._groups, rest))
 
-    return at
+    def epsilon(self, slack: Fraction) -> float:
+        """Return an epsilon at which h is at most `slack`."""
+        level = log_down(slack)
+        effort = _EFFORT if len(self._groups) <= _MODERATE else 1.0
+        found = read(self._profile, (level, level), 0.0, effort, UPPER)
+        return float_up(Fraction(found.upper) + self._certain)
 
 
 def _tame(groups: Groups) -> list[tuple[Fraction, int]]:
@@ -110,12 +121,6 @@ def _tame(groups: Groups) -> list[tuple[Fraction, int]]:
     if any(e > _LARGEST_EPSILON for e, _ in groups):
         return []
     return [(max(e, _LEAST_EPSILON), count) for e, count in groups if e > 0]
-
-
-def _gridded(groups: Groups, near: Fraction) -> GriddedLaw:
-    theta = _saddle(groups, near)
-    exponent = _exponent(groups, Fraction(theta), Fraction(0))
-    return GriddedLaw([(float(e), count) for e, count in groups], theta, exponent)
 
 
 def _chernoff(theta: float) -> float:
@@ -222,73 +227,3 @@ def _one(law: _Window, theta: float, epsilon: Fraction) -> float:
     terms = law.masses[:keep] * np.exp(-theta * gaps) * -np.expm1(-gaps)
     terms *= 1 + 6e-16 * (2 + theta * gaps)
     return float(terms.sum()) * (1 + 1e-17 * keep) + law.lost
-
-
-def _several(laws: Sequence[_Window], theta: float, epsilon: Fraction) -> float:
-    """Return the second factor; infinity when there are too many atoms to sum.
-
-    With the atoms a of one half and b of the other, those with a + b > epsilon are,
-    for every a, an end of the sorted b: its sums of exp(-theta b) and of
-    exp(-(theta + 1) b) are sums from the end. Their difference may cancel, so their
-    error is charged as a share of their sum, in the widest floats there are.
-    """
-    halves = _split([len(law.masses) for law in laws])
-    if halves is None:
-        return math.inf
-    left, left_mass = _atoms([laws[i] for i in halves[0]])
-    right, right_mass = _atoms([laws[i] for i in halves[1]])
-    order = np.argsort(right, kind="stable")
-    right, right_mass = right[order], right_mass[order]
-    centre = right[np.argmax(right_mass)]
-    shift = left + centre - _wide(epsilon)
-    start = np.searchsorted(right, _wide(epsilon) - left, side="right")
-    total, size = _WIDE(0), _WIDE(0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for rate, sign in ((_WIDE(theta), 1), (_WIDE(theta) + 1, -1)):
-            ends = _suffix_sums(right_mass * np.exp(-rate * (right - centre)))
-            part = np.sum(left_mass * np.exp(-rate * shift) * ends[start])
-            total += sign * part
-            size += part
-    spread = float(np.max(np.abs(shift)) + np.max(np.abs(right - centre)))
-    unit = float(np.finfo(_WIDE).eps)
-    error = unit * (len(right) + len(left) + 20) * (2 + (theta + 1) * spread)
-    result = float(total) + float(size) * error + 10 * unit * spread
-    if not math.isfinite(result):  # where the widest floats are doubles
-        return math.inf
-    return max(result, 0.0) * (1 + 1e-15) + sum(law.lost for law in laws)
-
-
-def _split(sizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
-    """Return two sets of groups with about equal products of sizes."""
-    halves: tuple[list[int], list[int]] = ([], [])
-    products = [1, 1]
-    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        smaller = int(products[1] < products[0])
-        halves[smaller].append(i)
-        products[smaller] *= sizes[i]
-        if products[smaller] > _LARGEST_HALF:
-            return None
-    return halves
-
-
-def _atoms(laws: Sequence[_Window]) -> tuple[Floats, Floats]:
-    """Return all values of a sum of groups, and their masses."""
-    values, masses = np.zeros(1, _WIDE), np.ones(1, _WIDE)
-    for law in laws:
-        minus = law.first + np.arange(len(law.masses), dtype=np.int64)
-        step = (law.count - 2 * minus) * _wide(law.epsilon)
-        values = np.add.outer(values, step).ravel()
-        masses = np.multiply.outer(masses, law.masses.astype(_WIDE)).ravel()
-    return values, masses
-
-
-def _wide(value: Fraction) -> Any:
-    """Return a rational in the widest floats."""
-    high = float(value)
-    return _WIDE(high) + _WIDE(float(value - Fraction(high)))
-
-
-def _suffix_sums(values: Floats) -> Floats:
-    """Return sums from each index to the end, and 0 beyond it."""
-    sums = np.cumsum(values[::-1])[::-1]
-    return np.concatenate([sums, np.zeros(1, values.dtype)])

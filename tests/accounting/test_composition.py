@@ -134,7 +134,7 @@ def test_different_epsilons_are_composed_exactly(groups):
         assert got == 0 or 0 <= got - true < slack * (1 + abs(true))
 
 
-def test_many_different_epsilons_go_through_a_grid():
+def test_many_different_epsilons_go_through_atoms():
     groups = [(Fraction(i, 100), 1) for i in range(1, 61)]
     law = {0: mp.mpf(1)}
     for epsilon, _ in groups:

@@ -193,7 +193,7 @@ FLOORS = {
     ),
     "laws and engines": (
         *("_atoms", "_pld", "_renyi", "_trade_off", "_trade_off_functions"),
-        *("_two_point", "_two_point_grid"),
+        "_two_point",
     ),
     "facts": ("_facts",),
     "accountants": (

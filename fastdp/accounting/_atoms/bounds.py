@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     upper: bool
 
 
-BOTH = Wanted(True, True)
+BOTH, LOWER, UPPER = Wanted(True, True), Wanted(True, False), Wanted(False, True)
 
 
 def _log_deltas(laws: list[Law], upper: bool) -> Callable[[Floats], Floats]:

@@ -11,7 +11,7 @@ laws and down in lower ones; those of masses are counted (theorem 18).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,26 @@ class Law:
     lost: float = 0.0
     error: float = 0.0
     listed: bool = False
+
+    def cut(self, upper: bool, log_tail: float) -> Law:
+        """Return the law without tails of a mass below e^log_tail each.
+
+        In an upper law what is above is lost and what is below goes to the least loss
+        that stays; a lower law leaves both out. Cells there would be wide, and an upper
+        law would throw mass from them up to where it counts.
+        """
+        least = math.exp(max(log_tail, -700.0))
+        first = int(np.searchsorted(np.cumsum(self.mass), least))
+        last = self.mass.size
+        last -= int(np.searchsorted(np.cumsum(self.mass[::-1]), least))
+        if last - first in (self.mass.size, 0, 1) or last < first:
+            return self
+        mass, lost = self.mass[first:last].copy(), self.lost
+        if upper:
+            more = (1 + self.error) * (1 + (self.mass.size + 4) * U)
+            mass[0] += float(self.mass[:first].sum()) * more
+            lost = min(1.0, (lost + float(self.mass[last:].sum()) * more) * (1 + 4 * U))
+        return replace(self, loss=self.loss[first:last], mass=mass, lost=lost)
 
     def nudged(self, sign: int, units: int = 2) -> Floats:
         """Return the losses moved so far that the rounding of a sum does no harm."""

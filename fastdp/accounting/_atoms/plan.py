@@ -37,6 +37,8 @@ _ROUNDS, _ROUNDS_MANY = 3, 2
 _LISTED = 400_000
 #: -ln of the mass of a step's tails beyond its share of delta.
 _BEYOND = 23.0
+#: How much lighter, in logarithms, tails of sums are that are cut off.
+_CUT = 5.0
 #: ln of masses that have fallen so far count no more, below and above.
 _DEEP_BELOW, _DEEP_ABOVE = 45.0, 85.0
 #: Shares of cells: by cost, by the rise of ln f, evenly.
@@ -193,7 +195,7 @@ class Plan:
             if found is None or found.loss.size > 2 * cells:
                 edges = self._edges[size + m] if self._edges else even(a, b, cells)
                 found = convolve(a, b, edges, upper)
-            values.append(found)
+            values.append(found.cut(upper, self.log_tail - _CUT))
         if cells == self._coarse and not upper:
             self._values = values
         return [values[i] for i in self._chain.roots]

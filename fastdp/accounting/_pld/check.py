@@ -23,9 +23,6 @@ from fastdp.exceptions import CertificateError
 #: Bounds ln delta at ascending epsilons, by one method.
 Reading = Callable[[Floats], list[Bracket]]
 
-#: How far away other contours are planned, in units of 1/theta.
-_AWAY = (1.0, -1.0, 2.5, -2.5, 5.0)
-
 #: Work for atoms that are made to check others.
 _OTHER = 0.7
 
@@ -99,13 +96,9 @@ class Checked:
         self, method: str, epsilon: float, level: float
     ) -> Iterator[tuple[str, Reading]]:
         """Yield methods that read ln delta near epsilon, the most different first."""
-        by_contour = self._contours(epsilon, level, method == "contour")
-        by_atoms = self._atoms(epsilon, method == "atoms")
-        order = (
-            (by_atoms, by_contour) if method == "contour" else (by_contour, by_atoms)
-        )
-        for readings in order:
-            yield from readings
+        if method != "contour":
+            yield from self._contours(epsilon, level)
+        yield from self._atoms(epsilon, method == "atoms")
 
     def _atoms(self, epsilon: float, again: bool) -> Iterator[tuple[str, Reading]]:
         steps = self.composition.steps
@@ -116,27 +109,13 @@ class Checked:
             return
         yield "other atoms" if again else "atoms", reading
 
-    def _contours(
-        self, epsilon: float, level: float, again: bool
-    ) -> Iterator[tuple[str, Reading]]:
+    def _contours(self, epsilon: float, level: float) -> Iterator[tuple[str, Reading]]:
         chernoff = Chernoff(self.composition)
         try:
-            first = Contour(self.composition, chernoff, epsilon, level)
-            if not again:
-                yield "contour", _reading(first)
-                return
-            for away in _AWAY:
-                place = epsilon + away / first.theta
-                if place < 0:
-                    continue
-                other = Contour(
-                    self.composition, chernoff, place, min(0.0, level - away)
-                )
-                if other.theta != first.theta:
-                    yield "another contour", _reading(other)
-                    return
+            contour = Contour(self.composition, chernoff, epsilon, level)
         except TooCostlyError:
             return
+        yield "contour", _reading(contour)
 
 
 def _reading(contour: Contour) -> Reading:

@@ -1,24 +1,80 @@
-"""The profile of a law of so few losses that it is a sum over them."""
+"""The profile of a law of so few losses that it is a sum over them.
+
+The masses of sums are multinomial.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import root_above
 from fastdp.accounting._pld.losses import Floats, Loss, U
-from fastdp.accounting._pld.repeated_atoms import (
-    MOST_SUMS,
-    Sums,
-    largest_power,
-    sums_of,
-)
+from fastdp.accounting._pld.memory import numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss, ScatteredLoss
 
-#: Sums of losses over all steps up to which they are listed.
-_MOST = MOST_SUMS
+#: Most sums that are listed.
+MOST_SUMS = numbers(256)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Losses, ascending, with their masses.
+
+    Parameters
+    ----------
+    losses, log_masses : ndarray of float64
+        The losses and the logarithms of their masses under P.
+    blur : float
+        Bound of the absolute errors of the losses.
+    """
+
+    losses: Floats
+    log_masses: Floats
+    blur: float
+
+    def power(self, count: int) -> Sums:
+        """Return the law of the sum of `count` such losses."""
+        if count == 1:
+            return self
+        found = self._pairs() if count == 2 else self._multinomial(count)
+        order = np.argsort(found[0], kind="stable")
+        largest = float(np.abs(self.losses).max())
+        blur = count * (self.blur + U * (self.losses.size + 2) * largest)
+        return Sums(found[0][order], found[1][order], blur)
+
+    def _pairs(self) -> tuple[Floats, Floats]:
+        i, j = np.triu_indices(self.losses.size)
+        level = self.log_masses[i] + self.log_masses[j]
+        return self.losses[i] + self.losses[j], level + np.where(i < j, math.log(2), 0)
+
+    def _multinomial(self, count: int) -> tuple[Floats, Floats]:
+        """Return the sums and their masses, taking in one value after the other."""
+        log_factorial = np.concatenate(
+            [[0.0], np.cumsum(np.log(np.arange(1, count + 1, dtype=np.longdouble)))]
+        )
+        left = np.array([count])
+        losses, level = np.zeros(1), log_factorial[[count]]
+        masses = self.log_masses.astype(np.longdouble)
+        for loss, log_mass in zip(self.losses[1:], masses[1:], strict=True):
+            times = left + 1
+            start = np.repeat(np.cumsum(times) - times, times)
+            here = np.arange(times.sum()) - start
+            left = np.repeat(left, times) - here
+            losses = np.repeat(losses, times) + here * loss
+            level = np.repeat(level, times) + here * log_mass - log_factorial[here]
+        losses = losses + left * self.losses[0]
+        level = level + left * masses[0] - log_factorial[left]
+        return losses, level.astype(np.float64)
+
+
+def sums_of(loss: AtomLoss | ScatteredLoss) -> Sums:
+    """Return the law of one loss."""
+    error = 4 * U * float(np.abs(loss.losses).max())  # a unit may be rounded
+    return Sums(loss.losses, loss.log_masses, loss.blur + error)
 
 
 class FiniteProfile:
@@ -88,10 +144,8 @@ def finite_profile(steps: tuple[tuple[Loss, int], ...]) -> FiniteProfile | None:
     for loss, count in steps:
         if not isinstance(loss, AtomLoss | ScatteredLoss):
             return None
-        if largest_power(loss.losses.size, count) < count:
-            return None
         size *= math.comb(count + loss.losses.size - 1, count)
-        if size > _MOST:
+        if size > MOST_SUMS:
             return None
         error += count * loss.mass_error
     for loss, count in steps:

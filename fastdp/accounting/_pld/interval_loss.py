@@ -29,8 +29,8 @@ from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
 from fastdp.accounting._pld.simple_losses import ScatteredLoss, TiltedAtoms
 
-#: Cells of the inner loss from which the cumulants are bounded.
-_CELLS = 4096
+#: Largest order plus 2, times epsilon, at which the cumulants are known.
+_MOST_ORDER = 3200.0
 
 #: Nodes on each piece of a quadrature, and in all.
 _NODES, _MOST_NODES = 20, 1 << 16
@@ -83,15 +83,13 @@ class IntervalLoss(Loss):
     view: View
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K(t), from a quadrature or between those of merged and split cells."""
-        try:
-            value, error = self.quadrature(float(t.max())).cumulants(t)
-            return value, error + 4 * _QUADRATURE
-        except OverflowError:
-            pass
-        low, high = self._merged.cumulants(t), self._split.cumulants(t)
-        below, above = low[0] - low[1], high[0] + high[1]
-        return (below + above) / 2, (above - below) / 2 * (1 + 4 * U)
+        """Return K(t), from a quadrature; infinite for the largest orders."""
+        value, error = np.full_like(t, np.inf), np.full_like(t, np.inf)
+        few = float(self.epsilon) * (t + 2) <= _MOST_ORDER
+        if few.any():
+            nodes = self.quadrature(float(t[few].max()))
+            value[few], error[few] = nodes.cumulants(t[few])
+        return value, error + 4 * _QUADRATURE
 
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the tilted law, by a quadrature that suits the y asked for."""
@@ -182,9 +180,9 @@ class IntervalLoss(Loss):
     @property
     def span(self) -> tuple[float, float]:
         """Return the least and the largest loss."""
-        losses = self._merged.losses
-        away = 2 * float(self.epsilon) / _CELLS
-        return float(losses[0]) - away, float(losses[-1]) + away
+        e = float(self.epsilon)
+        law = seen(Atoms(np.array([-e, e]), np.ones(2)), self.rate, self.view)
+        return float(law.losses[0]), float(law.losses[-1])
 
     @functools.cached_property
     def atoms_at(self) -> Floats:
@@ -195,19 +193,6 @@ class IntervalLoss(Loss):
         if self.ends:
             return found
         return found[found == 0] if self.view is View.SUBSET else np.empty(0)
-
-    @functools.cached_property
-    def _merged(self) -> ScatteredLoss:
-        return scattered(seen(self._inner(self._edges), self.rate, self.view))
-
-    @functools.cached_property
-    def _split(self) -> ScatteredLoss:
-        return scattered(seen(self._inner(self._edges, True), self.rate, self.view))
-
-    @functools.cached_property
-    def _edges(self) -> Floats:
-        e = float(self.epsilon)
-        return np.linspace(-e, e, _CELLS + 1)
 
     def _inner(self, edges: Floats, split: bool = False) -> Atoms:
         """Return the inner law, each cell merged to one loss or split to its ends."""

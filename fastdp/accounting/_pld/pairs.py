@@ -82,12 +82,16 @@ def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
     if epsilon > 0 and not _PURE[0] <= epsilon <= _PURE[1] and lost == 0:
         return BoundedFamily(rho)
     e = float(epsilon)
-    low = math.exp(-e) / (1 + math.exp(-e))
-    values = (low, 1 / (1 + math.exp(-e)))
-    loss = AtomLoss(epsilon, (-1, 1), values) if epsilon > 0 else None
-    kept = float(1 - lost)
-    law = Atoms(np.array([-e, e]), np.array(values) * kept, lost, float(lost), U * e)
-    return AtomFamily(law, law, rho, loss)
+    loss = pure_loss(epsilon)
+    values = np.array(loss.masses) * float(1 - lost)
+    law = Atoms(np.array([-e, e]), values, lost, float(lost), U * e)
+    return AtomFamily(law, law, rho, loss if epsilon > 0 else None)
+
+
+def pure_loss(epsilon: Fraction) -> AtomLoss:
+    """Return the loss of randomized response."""
+    falling = math.exp(-float(epsilon))
+    return AtomLoss(epsilon, (-1, 1), (falling / (1 + falling), 1 / (1 + falling)))
 
 
 def three_points(p: Fraction, q: Fraction, unit: Fraction, rho: Fraction) -> Family:

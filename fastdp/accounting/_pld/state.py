@@ -15,12 +15,12 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp.accounting import _zcdp
-from fastdp.accounting._atoms.bounds import BOTH, Wanted
+from fastdp.accounting._atoms.bounds import BOTH, LOWER, UPPER, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
 from fastdp.accounting._pld.check import Checked
 from fastdp.accounting._pld.closed import ClosedForm, NothingProfile
-from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.composition import Composition, Steps
 from fastdp.accounting._pld.direction import Direction
 from fastdp.accounting._pld.finite import FiniteProfile, finite_profile
 from fastdp.accounting._pld.losses import Floats, GaussianLoss
@@ -64,14 +64,14 @@ class Between:
         effort: float = 1.0,
     ) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        high = _read(self.upper, log_delta, enough, effort, Wanted(False, True))
+        high = read(self.upper, log_delta, enough, effort, UPPER)
         if high.upper <= enough:
             return high
-        low = _read(self.lower, log_delta, 0.0, effort, Wanted(True, False))
+        low = read(self.lower, log_delta, 0.0, effort, LOWER)
         return _between(low, high)
 
 
-def _read(
+def read(
     profile: Profile,
     log_delta: tuple[float, float],
     enough: float,
@@ -128,6 +128,11 @@ class Side:
 def _profile(direction: Direction) -> Profile:
     steps = direction.composition.steps
     return (finite_profile(steps) or direction) if steps else NothingProfile()
+
+
+def steps_profile(steps: Steps) -> Profile:
+    """Return the profile of one direction of steps that are given as losses."""
+    return _profile(Direction(Composition(steps)))
 
 
 def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float, float]:
@@ -238,7 +243,7 @@ class State:
         if low is None or high is None:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
-        found = _read(profile, (low, high), enough, effort)
+        found = read(profile, (low, high), enough, effort)
         narrow = found.upper - found.lower <= _NARROW * found.upper
         if self.rho is None or narrow or found.upper <= enough:
             return found
