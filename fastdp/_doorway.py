@@ -120,6 +120,16 @@ def enter(
     return _arrow.column(name, x, null, wide, labels=labels), _to_kind(x, kind)
 
 
+def keep_kind(x: Any) -> Leave:
+    """Return what gives results the kind of `x`, a column or anything else."""
+    kind = _kind(x) if is_data(x) else ""
+    if kind in ("list", "tuple"):
+        return _to_list if kind == "list" else _to_tuple
+    if kind in ("pandas.Series", "pandas.Index"):
+        return _to_pandas(x, kind)
+    return _to_kind(x, kind)
+
+
 def records(name: str, x: Any) -> _Array:
     """Return a column of numbers as float64, NaN where there is none.
 

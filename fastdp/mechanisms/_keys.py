@@ -11,7 +11,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 _Array = np.ndarray[Any, Any]
 
 #: What stands for no key in a column of Python objects: None, NaN, pandas' NA and NaT.
-_NULLS = frozenset(("NoneType", "float", "NAType", "NaTType"))
+NULLS = frozenset(("NoneType", "float", "NAType", "NaTType"))
 
 
 def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
@@ -37,7 +37,7 @@ def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
     if listed.dtype.kind != "O":
         return listed, np.ones(len(listed), bool)
     kinds = set(map(type, listed))
-    rest = {kind for kind in kinds if kind.__name__ not in _NULLS}
+    rest = {kind for kind in kinds if kind.__name__ not in NULLS}
     if float in kinds and not rest:
         kept = [key if type(key) is float else np.nan for key in listed]
         return _whole(np.array(kept, np.float64))

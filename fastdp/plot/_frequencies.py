@@ -57,7 +57,7 @@ def frequencies(
     estimate : FrequencyEstimate
         What a frequency oracle's ``estimate`` returned; at least one user.
     categories : sequence, shape (categories,), optional
-        What to call them; default their numbers from 0.
+        What to call them; default their names, or their numbers from 0.
     level : float
         Confidence of each interval by itself, > 0 and < 1.
     top : int, optional
@@ -92,6 +92,8 @@ def frequencies(
     """
     exact = float(_validate.open_unit("level", level))
     counts = np.asarray(estimate.counts)
+    if categories is None:
+        categories = getattr(estimate, "names", None)
     names = _names(categories, len(counts))
     if estimate.users < 1:
         raise ParameterError("estimate must be of at least one user, got none")

@@ -6,6 +6,8 @@ into parts of bounded memory, and the clearing of what must not stay.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,15 +21,21 @@ from fastdp import _arrays, _core, _laws, _validate
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.accounting.events._base import unwrapped, wrapped
+from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism, int64_scalar
+from fastdp.mechanisms.local import _reports
 from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local.categories import Categories, Names
 from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 #: Draws (a call, flat values, flat reports, threads) of one release.
 Draw: TypeAlias = Callable[[_Array, _Array, "Stream | None", int], None]
+
+#: Name of the form of reports as JSON; its version is that of events.
+REPORTS = "fastdp report"
 
 #: Chunks of a call's keystream for one purpose; the next purpose begins there.
 REGION = 2**30
@@ -52,9 +60,8 @@ class FrequencyOracle(Mechanism):
     """Base of the mechanisms that privatise one category of each user."""
 
     __slots__ = (
-        "_categories",
+        "_domain",
         "_labeling",
-        "_other",
         "_report_dtype",
         "_row",
         "_support",
@@ -63,22 +70,26 @@ class FrequencyOracle(Mechanism):
     #: Whether a release may write into its own input.
     _in_place: ClassVar[bool] = False
 
-    _categories: int
+    _domain: Categories
     _labeling: _core.Response  # keeps labels, replaces values that are none
-    _other: int | None
     _report_dtype: np.dtype[Any]
     _row: tuple[int, ...]  # shape of one report
     _support: Support
 
     @property
     def categories(self) -> int:
-        """Number of categories; values are 0 ... categories - 1."""
-        return self._categories
+        """Number of categories; values are 0 ... categories - 1, or their names."""
+        return self._domain.count
 
     @property
-    def other(self) -> int | None:
+    def names(self) -> Names | None:
+        """What the categories are called, in their order; None: 0, 1, 2 ..."""
+        return self._domain.names
+
+    @property
+    def other(self) -> int | str | None:
         """Category that a value outside the domain counts as; None: one at random."""
-        return self._other
+        return self._domain.arguments[1][1]  # type: ignore[no-any-return]
 
     @property
     def report_dtype(self) -> np.dtype[Any]:
@@ -127,7 +138,8 @@ class FrequencyOracle(Mechanism):
         values : int, numpy integer, ndarray of an integer dtype (not uint64), or column
             Categories 0 ... categories - 1, of any shape. What lies outside counts
             as `other`, or as a category drawn uniformly if that is None; so do nulls.
-            Columns are those of `DiscreteLaplace.release`.
+            Columns are those of `DiscreteLaplace.release`. With names of categories a
+            name, or an array or column of strings or of integers, compared as they are.
         out : ndarray, optional
             C-contiguous array of the reports' dtype and shape to write into.
         stream : Stream, optional
@@ -155,12 +167,24 @@ class FrequencyOracle(Mechanism):
         That of `event()` for each report: local differential privacy, the values of
         one user being neighbours whatever they are. Exact. Timing class T2:
         independent of values and randomness (Python ints apart, whose conversion is
-        the interpreter's).
+        the interpreter's). With names T0: they are looked up.
         """
-        if is_data(values):
+        if self.names is not None:
+            places, leave = self._domain.places_of("values", values)
+            try:
+                reports = self._release_places(places, out, stream, workers)
+            finally:
+                _core.zero(places)
+        elif is_data(values):
             column, leave = enter("values", values, labels=True)
             reports = self.release(column, out=out, stream=stream, workers=workers)
-            return leave(reports) if out is None else reports
+        else:
+            return self._release_places(values, out, stream, workers)
+        return leave(reports) if out is None else reports
+
+    def _release_places(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
+    ) -> Any:
         if isinstance(values, np.ndarray):
             labels = _arrays.data("values", values, real=False)
         else:
@@ -223,7 +247,63 @@ class FrequencyOracle(Mechanism):
     @property
     def _stand_in(self) -> int:
         """The kernels' word for `other`."""
-        return -1 if self._other is None else self._other
+        return -1 if self._domain.other is None else self._domain.other
+
+    # --- reports as JSON ----------------------------------------------------------
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits that name the mechanism: of SHA-256 of `to_json()`."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
+
+    def reports_to_json(self, reports: Any) -> str:
+        """Return reports as JSON text, for `reports_from_json` (docs/reports.md).
+
+        Parameters
+        ----------
+        reports : ndarray, numpy scalar or column
+            What `release` returned: one report, or a column of them.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            As `estimate`.
+        """
+        flat = self._as_reports(reports)
+        listed = [_reports.written(report) for report in flat]
+        single = np.ndim(reports) == len(self._row) and not is_data(reports)
+        content = listed[0] if single else listed
+        mine = {"mechanism": self.fingerprint, "reports": content}
+        return json.dumps(wrapped(REPORTS, "content", mine))
+
+    def reports_from_json(self, text: str) -> _Array:
+        """Return the reports that `reports_to_json` of an equal mechanism wrote.
+
+        Returns
+        -------
+        ndarray of `report_dtype`
+            One for each report, also where the text has a single one.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            The text is not such JSON, of another version or another mechanism, or has
+            what is no report. Nothing of it is shown.
+        """
+        content = unwrapped(text, REPORTS, "content")
+        if not isinstance(content, dict) or set(content) != {"mechanism", "reports"}:
+            raise ParameterError("text must have a mechanism and reports")
+        if content["mechanism"] != self.fingerprint:
+            raise ParameterError(
+                f"text must have reports of the mechanism {self.fingerprint}, "
+                f"{type(self).__name__}: it names another one"
+            )
+        listed = content["reports"]
+        listed = listed if isinstance(listed, list) else [listed]
+        found = np.zeros((len(listed), *self._row), self._report_dtype)
+        for place, report in enumerate(listed):
+            found[place] = _reports.read(report, self._report_dtype, self._row)
+        return found
 
     # --- estimate -----------------------------------------------------------------
 
@@ -232,10 +312,10 @@ class FrequencyOracle(Mechanism):
 
         Parameters
         ----------
-        reports : ndarray or numpy scalar
-            What `release` returned, of any number of users. A report out of the
-            range of reports (of a broken or hostile client) supports no category
-            but counts as a user.
+        reports : ndarray, numpy scalar, list or column
+            What `release` returned, of any number of users; integers may be wider. A
+            report out of the range of reports (of a broken or hostile client) supports
+            no category but counts as a user.
         workers : int
             Threads; the estimate does not depend on it.
 
@@ -257,7 +337,7 @@ class FrequencyOracle(Mechanism):
     @property
     def _tally_size(self) -> int:
         """Length of the tally of reports."""
-        return self._categories
+        return self._domain.count
 
     def _tally(
         self, reports: Any, workers: int, packed: bool, count: int | None
@@ -268,9 +348,13 @@ class FrequencyOracle(Mechanism):
                 "packed and count must be left out: only RandomizedResponse with 2 "
                 "categories has packed reports"
             )
-        checked = as_reports(reports, self._report_dtype, self._row)
+        checked = self._as_reports(reports)
         size = self._tally_size
         return count_parts(checked, size, self._count, workers), len(checked)
+
+    def _as_reports(self, reports: Any) -> _Array:
+        """Return reports as a flat array."""
+        return _reports.as_reports(reports, self._report_dtype, self._row)
 
     @abstractmethod
     def _count(self, reports: _Array, tally: _Array) -> None:
@@ -289,33 +373,6 @@ def check_size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
             f"values must be released in parts of at most {_MOST_BYTES} bytes of "
             f"reports, got {size}"
         )
-
-
-def as_reports(reports: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
-    """Return reports as a flat contiguous array, whose rows have the shape `row`.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        Another dtype, or another width of the rows.
-    """
-    if isinstance(reports, np.generic):
-        reports = np.asarray(reports)
-    if not isinstance(reports, np.ndarray) or hasattr(reports, "mask"):
-        raise DTypeError(
-            f"reports must be an array of dtype {dtype}, got {type(reports).__name__}"
-        )
-    if reports.dtype != dtype:
-        raise DTypeError(
-            f"reports must have dtype {dtype}, got {reports.dtype} of shape "
-            f"{reports.shape}"
-        )
-    if row and reports.shape[-1:] != row:
-        raise ParameterError(
-            f"reports must have shape (..., {row[0]}), got {reports.shape}"
-        )
-    n = reports.size // row[0] if row else reports.size
-    return np.require(reports, requirements=["C", "A"]).reshape(n, *row)
 
 
 def count_parts(
@@ -348,18 +405,6 @@ def scratch(n: int, *dtypes: type[np.unsignedinteger[Any]]) -> Iterator[list[_Ar
     finally:
         for array in arrays:
             _core.zero(array)
-
-
-def check_categories(categories: object, most: int) -> int:
-    """Return a number of categories between 2 and `most`."""
-    return _validate.integer("categories", categories, 2, most)
-
-
-def check_other(other: object, categories: int) -> int | None:
-    """Return a category, or None."""
-    if other is None:
-        return None
-    return _validate.integer("other", other, 0, categories - 1)
 
 
 def least_dtype(largest: int) -> np.dtype[Any]:

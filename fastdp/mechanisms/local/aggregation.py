@@ -77,10 +77,10 @@ class Aggregator:
 
         Parameters
         ----------
-        reports : ndarray or numpy scalar
-            Reports of the mechanism, of its report_dtype; unary rows along the last
-            axis. What is out of the range of reports (of a broken or hostile client)
-            supports no category but counts as a user.
+        reports : ndarray, numpy scalar, list or column
+            Reports of the mechanism, of its report_dtype or wider; unary rows along the
+            last axis. What is out of the range of reports (of a broken or hostile
+            client) supports no category but counts as a user.
         packed, count
             As in `RandomizedResponse.estimate`.
         workers : int
@@ -131,7 +131,8 @@ class Aggregator:
     def estimate(self) -> FrequencyEstimate:
         """Return the estimate from all reports so far."""
         made = self._mechanism._estimate(self._tally, self._users)
-        return dataclasses.replace(made, mechanism=self._mechanism)
+        named = self._mechanism.names
+        return dataclasses.replace(made, mechanism=self._mechanism, names=named)
 
     def __add__(self, other: Aggregator) -> Aggregator:
         if not isinstance(other, Aggregator):

@@ -12,6 +12,7 @@ import numpy as np
 
 from fastdp import _validate
 from fastdp._validate import Real
+from fastdp.mechanisms.local.categories import Names
 
 if TYPE_CHECKING:
     from fastdp.mechanisms._base import Mechanism
@@ -73,10 +74,13 @@ class ConsistentEstimate:
         Number of users of each category, >= 0, in sum `users`.
     users : int
         Number of reports.
+    names : tuple of str or of int, optional
+        What the categories are called; None: 0, 1, 2 ...
     """
 
     counts: _Array
     users: int
+    names: Names | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
@@ -85,6 +89,10 @@ class ConsistentEstimate:
     def frequencies(self) -> _Array:
         """Share of the users for each category; NaN without users."""
         return _shares(self.counts, self.users)
+
+    def to_dict(self) -> dict[str, float] | dict[int, float]:
+        """Return the counts by category."""
+        return _by_name(self.names, self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +114,8 @@ class FrequencyEstimate:
         Number of reports.
     mechanism : mechanism, optional
         What made the reports; None where that is not known.
+    names : tuple of str or of int, optional
+        What the categories are called; None: 0, 1, 2 ...
 
     References
     ----------
@@ -130,6 +140,7 @@ class FrequencyEstimate:
     standard_errors: _Array = field(repr=False)
     users: int
     mechanism: Mechanism | None = field(default=None, repr=False)
+    names: Names | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
@@ -139,6 +150,18 @@ class FrequencyEstimate:
     def frequencies(self) -> _Array:
         """Estimated share of the users for each category; NaN without users."""
         return _shares(self.counts, self.users)
+
+    def to_dict(self) -> dict[str, float] | dict[int, float]:
+        """Return the counts by category: by name, or by number from 0.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> m = fastdp.RandomizedResponse(p=0.75, categories=["no", "yes"])
+        >>> m.estimate([1, 0, 0, 1, 1, 1, 1, 0]).to_dict()
+        {'no': 2.0, 'yes': 6.0}
+        """
+        return _by_name(self.names, self.counts)
 
     def confidence_interval(self, level: Real) -> tuple[_Array, _Array]:
         """Return an interval for the number of users of each category.
@@ -202,7 +225,8 @@ class FrequencyEstimate:
         >>> est.consistent()
         ConsistentEstimate(counts=array([ 0., 10.]), users=10)
         """
-        return ConsistentEstimate(project(self.counts, self.users), self.users)
+        nearest = project(self.counts, self.users)
+        return ConsistentEstimate(nearest, self.users, self.names)
 
 
 def project(counts: _Array, total: int) -> _Array:
@@ -220,6 +244,14 @@ def project(counts: _Array, total: int) -> _Array:
     last = np.flatnonzero(below > excess)[-1]
     nearest: _Array = np.maximum((counts - top) - excess[last], 0.0)
     return nearest
+
+
+def _by_name(
+    names: Names | None, counts: _Array
+) -> dict[str, float] | dict[int, float]:
+    listed: Any = range(len(counts)) if names is None else names
+    found: dict[Any, float] = dict(zip(listed, counts.tolist(), strict=True))
+    return found
 
 
 def _shares(counts: _Array, users: int) -> _Array:

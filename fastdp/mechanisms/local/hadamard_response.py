@@ -16,11 +16,10 @@ from fastdp.mechanisms.local._base import (
     MOST_CATEGORIES,
     REGION,
     FrequencyOracle,
-    check_categories,
-    check_other,
     least_dtype,
     scratch,
 )
+from fastdp.mechanisms.local.categories import Categories, Named, Other
 from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -39,11 +38,12 @@ class HadamardResponse(FrequencyOracle):
     p : int, float, Fraction or Decimal
         Probability of the own half, above 1/2 and below 1; rounded down to a multiple
         of 2**-64.
-    categories : int
-        Number of categories, 2 ... 2**24.
-    other : int, optional
-        Category that values outside 0 ... categories - 1 count as; None: each as a
-        category drawn uniformly.
+    categories : int, or sequence of str or of int
+        Number of categories, 2 ... 2**24, which are then 0 ... categories - 1; or
+        their names, public and each once, which values are then compared with.
+    other : int or str, optional
+        Category that values in none of them count as, by its name if they have names;
+        None: each as a category drawn uniformly.
 
     Raises
     ------
@@ -80,23 +80,20 @@ class HadamardResponse(FrequencyOracle):
     _order: int  # K
     _p: Fraction
 
-    def __init__(self, p: Real, *, categories: int, other: int | None = None) -> None:
-        categories = check_categories(categories, MOST_CATEGORIES)
-        other = check_other(other, categories)
+    def __init__(self, p: Real, *, categories: Named, other: Other = None) -> None:
+        domain = Categories(categories, MOST_CATEGORIES, other)
         exact = _probabilities.checked_truth(p, 2)
-        order = 1 << categories.bit_length()
+        order = 1 << domain.count.bit_length()
         self._freeze(
             _arguments=(
                 ("p", _validate.plain(exact)),
-                ("categories", categories),
-                ("other", other),
+                *domain.arguments,
             ),
             _p=exact,
             _order=order,
             _law=_laws.bernoulli_law(1 - exact),
-            _labeling=self._labeling_of(categories),
-            _categories=categories,
-            _other=other,
+            _labeling=self._labeling_of(domain.count),
+            _domain=domain,
             _report_dtype=least_dtype(order - 1),
             _row=(),
             _support=Support(exact, Fraction(1, 2)),
@@ -104,7 +101,7 @@ class HadamardResponse(FrequencyOracle):
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: Real, *, categories: int, other: int | None = None
+        cls, epsilon: Real, *, categories: Named, other: Other = None
     ) -> HadamardResponse:
         """Return the mechanism that answers from the own half most often.
 
@@ -165,5 +162,5 @@ class HadamardResponse(FrequencyOracle):
         _core.walsh_hadamard(signed)
         # signed[0] counts the reports in range; those in v's half less the others
         # are signed[v + 1].
-        supporters = (signed[0] + signed[1 : self._categories + 1]) // 2
+        supporters = (signed[0] + signed[1 : self.categories + 1]) // 2
         return self._support.estimate(supporters, users)

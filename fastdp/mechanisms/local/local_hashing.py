@@ -17,9 +17,13 @@ from fastdp.mechanisms.local._base import (
     MOST_CATEGORIES,
     USERS,
     FrequencyOracle,
-    check_categories,
-    check_other,
     scratch,
+)
+from fastdp.mechanisms.local.categories import (
+    Categories,
+    Named,
+    Other,
+    count_categories,
 )
 from fastdp.mechanisms.local.estimates import Support
 
@@ -45,11 +49,12 @@ class LocalHashing(FrequencyOracle):
     buckets : int
         Number of buckets, from 2 to an eighth of the hash's range, which has 2**(33 -
         bits) values for categories whose largest has that number of bits.
-    categories : int
-        Number of categories, 2 ... 2**24.
-    other : int, optional
-        Category that values outside 0 ... categories - 1 count as; None: each as a
-        category drawn uniformly.
+    categories : int, or sequence of str or of int
+        Number of categories, 2 ... 2**24, which are then 0 ... categories - 1; or
+        their names, public and each once, which values are then compared with.
+    other : int or str, optional
+        Category that values in none of them count as, by its name if they have names;
+        None: each as a category drawn uniformly.
 
     Raises
     ------
@@ -99,28 +104,30 @@ class LocalHashing(FrequencyOracle):
     _p: Fraction
 
     def __init__(
-        self, p: Real, *, buckets: int, categories: int, other: int | None = None
+        self,
+        p: Real,
+        *,
+        buckets: int,
+        categories: Named,
+        other: Other = None,
     ) -> None:
-        categories = check_categories(categories, MOST_CATEGORIES)
-        buckets = _check_buckets(buckets, categories)
-        other = check_other(other, categories)
+        domain = Categories(categories, MOST_CATEGORIES, other)
+        buckets = _check_buckets(buckets, domain.count)
         truth = _probabilities.checked_truth(p, buckets)
-        common = _collision_probability(buckets, categories)
+        common = _collision_probability(buckets, domain.count)
         wrong = (1 - truth) / (buckets - 1)
         self._freeze(
             _arguments=(
                 ("p", _validate.plain(truth)),
                 ("buckets", buckets),
-                ("categories", categories),
-                ("other", other),
+                *domain.arguments,
             ),
             _p=truth,
             _buckets=buckets,
             _collision=common,
             _law=_laws.response_law(truth, buckets),
-            _labeling=self._labeling_of(categories),
-            _categories=categories,
-            _other=other,
+            _labeling=self._labeling_of(domain.count),
+            _domain=domain,
             _report_dtype=REPORT,
             _row=(),
             _support=Support(truth, common * truth + (1 - common) * wrong),
@@ -131,9 +138,9 @@ class LocalHashing(FrequencyOracle):
         cls,
         epsilon: Real,
         *,
-        categories: int,
+        categories: Named,
         buckets: int | None = None,
-        other: int | None = None,
+        other: Other = None,
     ) -> LocalHashing:
         """Return the mechanism that tells the true bucket most often within `epsilon`.
 
@@ -153,12 +160,12 @@ class LocalHashing(FrequencyOracle):
         CalibrationError
             `epsilon` is so small that only the useless p = 1/buckets is within it.
         """
-        categories = check_categories(categories, MOST_CATEGORIES)
+        count = count_categories(categories, MOST_CATEGORIES)
         if buckets is None:
             exact = _validate.positive("epsilon", epsilon)
             best = round(math.exp(min(exact, Fraction(32)))) + 1
-            buckets = min(best, _most_buckets(categories))
-        buckets = _check_buckets(buckets, categories)
+            buckets = min(best, _most_buckets(count))
+        buckets = _check_buckets(buckets, count)
         truth = _probabilities.truth_of(epsilon, buckets)
         return cls(truth, buckets=buckets, categories=categories, other=other)
 
@@ -192,7 +199,7 @@ class LocalHashing(FrequencyOracle):
             high = low + len(seeds)
             _core.fill_bytes_into(public, seeds, 8 * low // _core.BYTES_CHUNK)
             self._relabel(secret, x[low:high], a, low)
-            _core.hash_labels(seeds, a, self._categories, self._buckets, b)
+            _core.hash_labels(seeds, a, self.categories, self._buckets, b)
             _core.respond(secret, law, b, a, 0, low // law.chunk)
             reports["seed"][low:high] = seeds
             reports["value"][low:high] = a
@@ -208,7 +215,7 @@ class LocalHashing(FrequencyOracle):
             _arrays.in_parallel(part, len(x), block, workers)
 
     def _count(self, reports: _Array, tally: _Array) -> None:
-        _core.hash_support(reports, self._categories, self._buckets, tally)
+        _core.hash_support(reports, self.categories, self._buckets, tally)
 
 
 def _range_bits(categories: int) -> int:

@@ -12,8 +12,12 @@ from fastdp.mechanisms.local._base import (
     MOST_ANSWERS,
     MOST_CATEGORIES,
     FrequencyOracle,
-    check_categories,
-    check_other,
+)
+from fastdp.mechanisms.local.categories import (
+    Categories,
+    Named,
+    Other,
+    count_categories,
 )
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
@@ -25,7 +29,7 @@ _EQUAL = 1.01
 
 
 def best_frequency_oracle(
-    epsilon: Real, *, categories: int, users: int, other: int | None = None
+    epsilon: Real, *, categories: Named, users: int, other: Other = None
 ) -> FrequencyOracle:
     """Return the local mechanism whose estimates have the least variance.
 
@@ -38,13 +42,13 @@ def best_frequency_oracle(
     ----------
     epsilon : int, float, Fraction or Decimal
         Pure local epsilon of one report, > 0.
-    categories : int
-        Number of categories, 2 ... 2**31 - 1; above 2**24 only randomized response
-        can be.
+    categories : int, or sequence of str or of int
+        Number of categories, 2 ... 2**31 - 1, or their names; above 2**24 only
+        randomized response can be.
     users : int
         Number of reports to plan for, >= 1. Every variance is proportional to it, so
         that it does not change the choice.
-    other : int, optional
+    other : int or str, optional
         Category that values outside the domain count as; None: each as a category
         drawn uniformly.
 
@@ -76,10 +80,9 @@ def best_frequency_oracle(
     ('LocalHashing', 851)
     """
     _validate.positive("epsilon", epsilon)
-    categories = check_categories(categories, MOST_ANSWERS)
+    count = Categories(categories, MOST_ANSWERS, other).count
     users = _validate.integer("users", users, 1)
-    other = check_other(other, categories)
-    mean = Fraction(1, categories)
+    mean = Fraction(1, count)
     candidates = [
         (oracle.standard_error(users, frequency=mean) ** 2, oracle)
         for oracle in _within(epsilon, categories, other)
@@ -89,14 +92,14 @@ def best_frequency_oracle(
     return min(close, key=lambda c: (c[1].report_width, c[0]))[1]
 
 
-def _within(epsilon: Real, categories: int, other: int | None) -> list[FrequencyOracle]:
+def _within(epsilon: Real, categories: Named, other: Other) -> list[FrequencyOracle]:
     """Return the mechanisms for these parameters, those left out that are useless."""
     makers: list[Callable[[], FrequencyOracle]] = [
         lambda: RandomizedResponse.from_epsilon(
             epsilon, categories=categories, other=other
         )
     ]
-    if categories <= MOST_CATEGORIES:
+    if count_categories(categories, MOST_ANSWERS) <= MOST_CATEGORIES:
         makers += [
             lambda: HadamardResponse.from_epsilon(
                 epsilon, categories=categories, other=other

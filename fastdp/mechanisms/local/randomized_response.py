@@ -17,11 +17,15 @@ from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import (
     MOST_ANSWERS,
     FrequencyOracle,
-    as_reports,
-    check_categories,
-    check_other,
     count_parts,
     least_dtype,
+)
+from fastdp.mechanisms.local._reports import as_reports
+from fastdp.mechanisms.local.categories import (
+    Categories,
+    Named,
+    Other,
+    count_categories,
 )
 from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
 
@@ -48,11 +52,12 @@ class RandomizedResponse(FrequencyOracle):
     p : int, float, Fraction or Decimal
         Probability of the truth, above 1/categories and below 1; rounded down to a
         multiple of 2**-64.
-    categories : int
-        Number of categories, 2 ... 2**31 - 1.
-    other : int, optional
-        Category that values outside 0 ... categories - 1 count as; None: each as a
-        category drawn uniformly.
+    categories : int, or sequence of str or of int
+        Number of categories, 2 ... 2**31 - 1, which are then 0 ... categories - 1; or
+        their names, public and each once, which values are then compared with.
+    other : int or str, optional
+        Category that values in none of them count as, by its name if they have names;
+        None: each as a category drawn uniformly.
 
     Raises
     ------
@@ -90,34 +95,29 @@ class RandomizedResponse(FrequencyOracle):
     _law: _core.Bernoulli | _core.Response  # of flips, or of labels
     _p: Fraction
 
-    def __init__(
-        self, p: Real, *, categories: int = 2, other: int | None = None
-    ) -> None:
-        categories = check_categories(categories, MOST_ANSWERS)
-        other = check_other(other, categories)
-        exact = _probabilities.checked_truth(p, categories)
+    def __init__(self, p: Real, *, categories: Named = 2, other: Other = None) -> None:
+        domain = Categories(categories, MOST_ANSWERS, other)
+        exact = _probabilities.checked_truth(p, domain.count)
         self._freeze(
             _arguments=(
                 ("p", _validate.plain(exact)),
-                ("categories", categories),
-                ("other", other),
+                *domain.arguments,
             ),
             _p=exact,
             _law=(
                 _laws.bernoulli_law(1 - exact)
-                if categories == 2
-                else _laws.response_law(exact, categories)
+                if domain.count == 2
+                else _laws.response_law(exact, domain.count)
             ),
-            _categories=categories,
-            _other=other,
-            _report_dtype=least_dtype(categories - 1),
+            _domain=domain,
+            _report_dtype=least_dtype(domain.count - 1),
             _row=(),
-            _support=Support(exact, (1 - exact) / (categories - 1)),
+            _support=Support(exact, (1 - exact) / (domain.count - 1)),
         )
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: Real, *, categories: int = 2, other: int | None = None
+        cls, epsilon: Real, *, categories: Named = 2, other: Other = None
     ) -> RandomizedResponse:
         """Return the mechanism that tells the truth most often within `epsilon`.
 
@@ -128,9 +128,9 @@ class RandomizedResponse(FrequencyOracle):
         CalibrationError
             `epsilon` is so small that only the useless p = 1/categories is within it.
         """
-        categories = check_categories(categories, MOST_ANSWERS)
+        count = count_categories(categories, MOST_ANSWERS)
         return cls(
-            _probabilities.truth_of(epsilon, categories),
+            _probabilities.truth_of(epsilon, count),
             categories=categories,
             other=other,
         )
@@ -162,7 +162,8 @@ class RandomizedResponse(FrequencyOracle):
             Categories 0 ... categories - 1, of any shape. What lies outside counts
             as `other`, or as a category drawn uniformly if that is None; so do nulls.
             With two categories a bool or an array of bools, too. Columns are those of
-            `DiscreteLaplace.release`.
+            `DiscreteLaplace.release`. With names of categories a name, or an array or
+            column of strings or of integers, compared as they are.
         packed : bool
             With two categories: `values` is an array of uint8 of which every bit is
             a value of its own (as of np.packbits; the padding of the last byte, too,
@@ -195,7 +196,7 @@ class RandomizedResponse(FrequencyOracle):
         That of `event()` for each report: local differential privacy, the values of
         one user being neighbours whatever they are. Exact. Timing class T2:
         independent of values and randomness (Python ints apart, whose conversion is
-        the interpreter's).
+        the interpreter's). With names T0: they are looked up.
 
         Examples
         --------
@@ -210,19 +211,24 @@ class RandomizedResponse(FrequencyOracle):
         16
         """
         self._check_packed(packed)
-        if is_data(values) and not packed:
-            truth = self._categories == 2
-            column, leave = enter("values", values, truth=truth, labels=True)
-            reports = self.release(column, out=out, stream=stream, workers=workers)
-            return leave(reports) if out is None else reports
-        dtype: np.dtype[Any] = _BYTE
         if packed:
-            checked, draw = _packed_bits("values", values), self._draw_packed
-        elif self._categories == 2 and _is_bool(values):
-            checked, draw, dtype = _bools(values), self._draw, _BOOL
-        else:
-            return super().release(values, out=out, stream=stream, workers=workers)
-        return self._run(values, checked, dtype, draw, out, stream, workers)
+            bits = _packed_bits("values", values)
+            draw = self._draw_packed
+            return self._run(values, bits, _BYTE, draw, out, stream, workers)
+        if self.names is None and is_data(values):
+            truth = self.categories == 2
+            column, leave = enter("values", values, truth=truth, labels=True)
+            reports = self._release_places(column, out, stream, workers)
+            return leave(reports) if out is None else reports
+        return super().release(values, out=out, stream=stream, workers=workers)
+
+    def _release_places(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
+    ) -> Any:
+        if self.categories == 2 and _is_bool(values):
+            bits, draw = _bools(values), self._draw
+            return self._run(values, bits, _BOOL, draw, out, stream, workers)
+        return super()._release_places(values, out, stream, workers)
 
     def estimate(
         self,
@@ -236,10 +242,10 @@ class RandomizedResponse(FrequencyOracle):
 
         Parameters
         ----------
-        reports : ndarray or numpy scalar
-            What `release` returned, of any number of users. A report out of the
-            range of reports (of a broken or hostile client) supports no category
-            but counts as a user.
+        reports : ndarray, numpy scalar, list or column
+            What `release` returned, of any number of users; integers may be wider. A
+            report out of the range of reports (of a broken or hostile client) supports
+            no category but counts as a user.
         packed : bool
             With two categories: `reports` is an array of uint8 that holds packed
             bits in the order of np.packbits.
@@ -265,9 +271,11 @@ class RandomizedResponse(FrequencyOracle):
     def _check_packed(self, packed: object) -> None:
         if not isinstance(packed, bool):
             raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")
-        if packed and self._categories != 2:
+        if packed and self.names is not None:
+            raise ParameterError("packed goes without names of categories")
+        if packed and self.categories != 2:
             raise ParameterError(
-                f"packed must be False with {self._categories} categories: only 2 "
+                f"packed must be False with {self.categories} categories: only 2 "
                 "have packed bits"
             )
 
@@ -309,13 +317,12 @@ class RandomizedResponse(FrequencyOracle):
             return _tally_packed(reports, workers, count)
         if count is not None:
             raise ParameterError("count must be left out without packed=True")
-        dtype = self._report_dtype
-        if self._categories == 2 and getattr(reports, "dtype", None) == _BOOL:
-            dtype = _BOOL
-        checked = as_reports(reports, dtype, ())
-        return count_parts(checked, self._categories, self._count, workers), len(
-            checked
-        )
+        checked = self._as_reports(reports)
+        return count_parts(checked, self.categories, self._count, workers), len(checked)
+
+    def _as_reports(self, reports: Any) -> _Array:
+        truth = self.categories == 2
+        return as_reports(reports, self._report_dtype, (), truth=truth)
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         _core.histogram(

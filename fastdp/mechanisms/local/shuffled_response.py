@@ -15,6 +15,8 @@ from fastdp._validate import Real
 from fastdp.accounting.events import TradeOffEvent
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.local._base import MOST_ANSWERS
+from fastdp.mechanisms.local.categories import Named, Other, count_categories
 from fastdp.mechanisms.local.estimates import FrequencyEstimate
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
 
@@ -36,11 +38,11 @@ class ShuffledResponse(Mechanism):
     clients : int
         Number of reports that at least are shuffled together, >= 1: only clients who
         randomize honestly and tell nobody their report.
-    categories : int
-        Number of categories, >= 2.
-    other : int, optional
-        Category that values outside 0 ... categories - 1 count as; None: each as a
-        category drawn uniformly.
+    categories : int, or sequence of str or of int
+        Number of categories, >= 2, or their names; as of `RandomizedResponse`.
+    other : int or str, optional
+        Category that values in none of them count as; None: each as a category drawn
+        uniformly.
 
     Raises
     ------
@@ -86,8 +88,8 @@ class ShuffledResponse(Mechanism):
         p: Real,
         *,
         clients: int,
-        categories: int = 2,
-        other: int | None = None,
+        categories: Named = 2,
+        other: Other = None,
     ) -> None:
         count = _validate.integer("clients", clients, 1)
         local = RandomizedResponse(p, categories=categories, other=other)
@@ -95,8 +97,7 @@ class ShuffledResponse(Mechanism):
             _arguments=(
                 ("p", _validate.plain(local.p)),
                 ("clients", count),
-                ("categories", local.categories),
-                ("other", other),
+                *local._domain.arguments,
             ),
             _clients=count,
             _local=local,
@@ -109,8 +110,8 @@ class ShuffledResponse(Mechanism):
         epsilon: Real,
         delta: Real,
         clients: int,
-        categories: int = 2,
-        other: int | None = None,
+        categories: Named = 2,
+        other: Other = None,
     ) -> ShuffledResponse:
         """Return the mechanism that tells the truth most often within a central target.
 
@@ -129,7 +130,10 @@ class ShuffledResponse(Mechanism):
         from fastdp.accounting.amplification import shuffled_local_epsilon
 
         local = shuffled_local_epsilon(
-            epsilon=epsilon, delta=delta, clients=clients, categories=categories
+            epsilon=epsilon,
+            delta=delta,
+            clients=clients,
+            categories=count_categories(categories, MOST_ANSWERS),
         )
         # (truth beyond probabilities of 64 bits is not drawn: e^-40 is below them)
         own = RandomizedResponse.from_epsilon(
@@ -254,17 +258,19 @@ class ShuffledResponse(Mechanism):
         As of the class. What links reports to clients is overwritten before this
         returns. Timing class T2 for the reports, T0 for the order.
         """
-        if is_data(values):
+        if self._local.names is not None:
+            values, _ = self._local._domain.places_of("values", values)
+        elif is_data(values):
             truth = self.categories == 2
             values, _ = enter("values", values, truth=truth, labels=True)
         if not isinstance(values, np.ndarray):
-            raise DTypeError(f"values must be an ndarray, got {type(values).__name__}")
+            raise DTypeError(f"values must be a column, got {type(values).__name__}")
         if values.ndim != 1 or len(values) < self._clients:
             raise ParameterError(
                 f"values must have the shape (n,) with n >= clients = {self._clients}, "
                 f"got {values.shape}"
             )
-        reports = self._local.release(values, stream=stream, workers=workers)
+        reports = self._local._release_places(values, None, stream, workers)
         order = None
         try:
             order = fdp_random.permutation(len(reports), stream=stream)

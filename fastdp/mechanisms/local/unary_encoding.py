@@ -20,10 +20,9 @@ from fastdp.mechanisms.local._base import (
     REGION,
     USERS,
     FrequencyOracle,
-    check_categories,
-    check_other,
     scratch,
 )
+from fastdp.mechanisms.local.categories import Categories, Named, Other
 from fastdp.mechanisms.local.estimates import Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -54,11 +53,12 @@ class UnaryEncoding(FrequencyOracle):
     q : int, float, Fraction or Decimal
         Probability of a 1 for each other category, above 0; rounded up to a multiple
         of 2**-64, and then below p.
-    categories : int
-        Number of categories, 2 ... 2**24.
-    other : int, optional
-        Category that values outside 0 ... categories - 1 count as; None: each as a
-        category drawn uniformly.
+    categories : int, or sequence of str or of int
+        Number of categories, 2 ... 2**24, which are then 0 ... categories - 1; or
+        their names, public and each once, which values are then compared with.
+    other : int or str, optional
+        Category that values in none of them count as, by its name if they have names;
+        None: each as a category drawn uniformly.
 
     Raises
     ------
@@ -99,10 +99,9 @@ class UnaryEncoding(FrequencyOracle):
     _q: Fraction
 
     def __init__(
-        self, *, p: Real, q: Real, categories: int, other: int | None = None
+        self, *, p: Real, q: Real, categories: Named, other: Other = None
     ) -> None:
-        categories = check_categories(categories, MOST_CATEGORIES)
-        other = check_other(other, categories)
+        domain = Categories(categories, MOST_CATEGORIES, other)
         own = _probabilities.floor_unit(_validate.open_unit("p", p))
         cross = _probabilities.ceil_unit(_validate.open_unit("q", q))
         if cross >= own:
@@ -114,18 +113,16 @@ class UnaryEncoding(FrequencyOracle):
             _arguments=(
                 ("p", _validate.plain(own)),
                 ("q", _validate.plain(cross)),
-                ("categories", categories),
-                ("other", other),
+                *domain.arguments,
             ),
             _p=own,
             _q=cross,
             _own_law=_laws.bernoulli_law(own),
             _cross_law=_laws.bernoulli_law(cross),
-            _labeling=self._labeling_of(categories),
-            _categories=categories,
-            _other=other,
+            _labeling=self._labeling_of(domain.count),
+            _domain=domain,
             _report_dtype=np.dtype(np.uint8),
-            _row=(-(-categories // 8),),
+            _row=(-(-domain.count // 8),),
             _support=Support(own, cross),
         )
 
@@ -134,9 +131,9 @@ class UnaryEncoding(FrequencyOracle):
         cls,
         epsilon: Real,
         *,
-        categories: int,
+        categories: Named,
         symmetric: bool = False,
-        other: int | None = None,
+        other: Other = None,
     ) -> UnaryEncoding:
         """Return the mechanism for `epsilon`: the optimized one, or the symmetric.
 
@@ -161,7 +158,6 @@ class UnaryEncoding(FrequencyOracle):
             raise DTypeError(
                 f"symmetric must be a bool, got {type(symmetric).__name__}"
             )
-        categories = check_categories(categories, MOST_CATEGORIES)
         truth = _probabilities.truth_of(epsilon, 2, shares=2 if symmetric else 1)
         p = truth if symmetric else Fraction(1, 2)
         return cls(p=p, q=1 - truth, categories=categories, other=other)
@@ -180,6 +176,18 @@ class UnaryEncoding(FrequencyOracle):
         """Return the event of one row."""
         p, q = self._p, self._q
         return RandomizedResponseEvent(p=p * (1 - q), q=q * (1 - p))
+
+    def _release_places(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
+    ) -> Any:
+        if getattr(values, "dtype", None) == np.bool_:
+            raise DTypeError(
+                "values must be one category a user, not bits: event() holds for a "
+                "change of one category, and where a user has several bits each may "
+                "change. Ask for each bit with RandomizedResponse of two categories, "
+                "whose event counts once for each"
+            )
+        return super()._release_places(values, out, stream, workers)
 
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
@@ -227,8 +235,8 @@ class UnaryEncoding(FrequencyOracle):
             _core.flip_bits(call, law, None, rows, 8 * len(rows), low * width // chunk)
             bits = own[low // 8 : -(-high // 8)]
             _core.insert_bits(rows, width, labels[low - first : high - first], bits)
-            if self._categories % 8:
-                reports[low:high, -1] &= 0xFF00 >> self._categories % 8 & 0xFF
+            if self.categories % 8:
+                reports[low:high, -1] &= 0xFF00 >> self.categories % 8 & 0xFF
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         _core.column_sums(reports.reshape(-1), self._row[0], tally)

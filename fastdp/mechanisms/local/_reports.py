@@ -1,0 +1,148 @@
+"""Reports from elsewhere: arrays, columns and lists of them, and their JSON form.
+
+What no mechanism can have sent (a number out of range, from a broken or hostile
+client) becomes a report that supports no category: it counts as a user.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp._doorway import enter, is_data
+from fastdp.exceptions import DTypeError, ParameterError
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: A number that is no report of any mechanism.
+_NO_REPORT = 2**32 - 1
+
+
+def as_reports(
+    reports: Any, dtype: np.dtype[Any], row: tuple[int, ...], *, truth: bool = False
+) -> _Array:
+    """Return reports as a flat contiguous array, whose rows have the shape `row`.
+
+    Of `dtype`; of uint32 if they came as integers of another width.
+
+    Parameters
+    ----------
+    truth : bool
+        Whether bools are reports, too.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        No integers, or another width of the rows.
+    """
+    if isinstance(reports, np.generic):
+        reports = np.asarray(reports)
+    elif isinstance(reports, (list, tuple)) and (row or dtype.names):
+        reports = _listed(reports, dtype, row)
+    elif is_data(reports):
+        reports = enter("reports", reports, truth=truth, labels=True)[0]
+    if not isinstance(reports, np.ndarray) or hasattr(reports, "mask"):
+        raise DTypeError(
+            f"reports must be an array of dtype {dtype}, got {type(reports).__name__}"
+        )
+    own = reports.dtype == dtype or (truth and reports.dtype == np.bool_)
+    if not own and (dtype.names is not None or reports.dtype.kind not in "iu"):
+        raise DTypeError(
+            f"reports must have dtype {dtype}, got {reports.dtype} of shape "
+            f"{reports.shape}"
+        )
+    if row and reports.shape[-1:] != row:
+        raise ParameterError(
+            f"reports must have shape (..., {row[0]}), got {reports.shape}"
+        )
+    if not own:
+        reports = _narrowed(reports, dtype, row)
+    n = reports.size // row[0] if row else reports.size
+    flat: _Array = np.require(reports, requirements=["C", "A"])
+    return flat.reshape(n, *row)
+
+
+def _narrowed(reports: _Array, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
+    """Return integers of any width as reports; those out of range support nothing."""
+    most = np.iinfo(dtype).max if row else _NO_REPORT
+    wrong: _Array = np.asarray((reports < 0) | (reports > most))
+    if not row:
+        return np.where(wrong, _NO_REPORT, reports).astype(np.uint32)
+    whole = wrong.any(axis=-1, keepdims=True)
+    return np.where(whole, 0, reports).astype(dtype)
+
+
+def _listed(reports: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
+    """Return a list of rows of bytes, or of pairs, as an array."""
+    if len(reports) == 0:
+        return np.zeros((0, *row), dtype)
+    parts = [tuple(part) for part in reports if isinstance(part, (list, tuple))]
+    widths = {len(part) for part in parts}
+    if len(parts) != len(reports) or not parts or len(widths) > 1:
+        raise DTypeError(f"reports must be an array or a list of rows of {dtype}")
+    columns: list[_Array] = [
+        enter("reports", list(column))[0] for column in zip(*parts, strict=True)
+    ]
+    if dtype.names is None:
+        return np.column_stack(columns)
+    if len(columns) != len(dtype.names):
+        raise DTypeError(f"reports must be a list of {', '.join(dtype.names)}")
+    found = np.zeros(len(parts), dtype)
+    found["seed"] = [part[0] if 0 <= part[0] < 2**64 else 0 for part in parts]
+    wrong = (columns[1] < 0) | (columns[1] > _NO_REPORT)
+    wrong |= [not 0 <= part[0] < 2**64 for part in parts]
+    found["value"] = np.where(wrong, _NO_REPORT, columns[1])
+    return found
+
+
+# ---- JSON ----------------------------------------------------------------------------
+
+
+def written(report: Any) -> Any:
+    """Return one report in types that JSON knows.
+
+    A number; a row of bytes as hex digits; of a report of local hashing the seed as 16
+    hex digits, the highest first, and the value.
+    """
+    if isinstance(report, np.ndarray):
+        return report.tobytes().hex()
+    if report.dtype.names is not None:
+        return {"seed": f"{int(report['seed']):016x}", "value": int(report["value"])}
+    return report.item()
+
+
+def read(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
+    """Return what `written` wrote, for an element of an array of reports.
+
+    Raises
+    ------
+    ParameterError
+        Anything else, or a number that the dtype does not hold.
+    """
+    try:
+        if row:
+            return np.frombuffer(_bytes(content, row[0]), dtype)
+        if dtype.names is not None and set(content) == {"seed", "value"}:
+            seed = int.from_bytes(_bytes(content["seed"], 8), "big")
+            return seed, _number(content["value"], dtype["value"])
+        return _number(content, dtype)
+    except (TypeError, ValueError):
+        rule = f"a number that {dtype} holds"
+        if row:
+            rule = f"{2 * row[0]} hex digits"
+        elif dtype.names is not None:
+            rule = "a seed of 16 hex digits and a value"
+        raise ParameterError(f"a report must be {rule}") from None
+
+
+def _bytes(text: Any, size: int) -> bytes:
+    if not isinstance(text, str) or len(text) != 2 * size:
+        raise ValueError
+    return bytes.fromhex(text)
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> int:
+    if type(value) is not int or not 0 <= value <= np.iinfo(dtype).max:
+        raise ValueError
+    return value
