@@ -78,7 +78,18 @@ class Mechanism(ABC):
 
         The text states the kind and the constructor's arguments, exactly, and nothing
         else: it is as public as they are (docs/reports.md).
+
+        Raises
+        ------
+        DTypeError
+            The mechanism has a memory: one made again would draw, and cost, another.
         """
+        if not self._stated:
+            raise DTypeError(
+                f"{type(self).__name__} cannot be stated as JSON: its private memory "
+                "is drawn once. event().to_json() states its cost; a new one is "
+                "charged anew"
+            )
         return json.dumps(wrapped(FORMAT, "mechanism", content_of(self)))
 
     @classmethod

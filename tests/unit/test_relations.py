@@ -94,6 +94,8 @@ USUAL: dict[str, Any] = {
     "shifts": (1,),
     "sigma": 2,
     "sigmas": (1,),
+    "steps": 8,
+    "strategy": "tree",
     "test_delta": 1e-6,
     "test_epsilon": 1,
     "threshold": 9,
