@@ -388,7 +388,8 @@ def test_monotonic_is_for_adding_or_removing_alone() -> None:
 
 
 CALLS: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda v: v.test([SECRET]), "values must be a number or an array"),
+    (lambda v: v.test([[SECRET]]), "values must be a list of numbers, one-dim"),
+    (lambda v: v.test([str(SECRET)]), "values must be a list of numbers"),
     (lambda v: v.test(str(SECRET)), "values must be"),
     (lambda v: v.test(None), "values must be"),
     (lambda v: v.test(True), "values must be"),
