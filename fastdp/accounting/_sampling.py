@@ -14,9 +14,12 @@ from fractions import Fraction
 
 from fastdp._validate import float_down, float_up
 from fastdp.accounting._numeric import log_fraction
+from fastdp.exceptions import UnsupportedEventError
 
 #: From here on e^epsilon - 1 is taken for e^epsilon (upward).
 _LARGE = 40
+#: Relative allowance for a handful of roundings.
+_WIDER = 1 + Fraction(1, 10**14)
 #: With replacement, draws of one record are counted one by one up to this number.
 _MOST_DRAWS = 2000
 
@@ -33,6 +36,19 @@ def amplified_epsilon(rate: Fraction, epsilon: Fraction) -> float:
         value = max(head, 0.0) + math.log1p(math.exp(-abs(head)))
         value += 1e-15 * -log_fraction(rate)
     return min(whole, math.nextafter(value * (1 + 4e-15), math.inf))
+
+
+def replaced_epsilon(rate: Fraction, epsilon: Fraction) -> float:
+    """Return ln((1 - rate + rate e^epsilon)/(1 - rate + rate e^-epsilon)), rounded up.
+
+    Of a Poisson sample in which a record is replaced, epsilon being that of one more.
+    """
+    whole = float_up(epsilon)
+    if epsilon > 600:
+        return float_up(2 * epsilon)
+    up = amplified_epsilon(rate, epsilon)
+    down = math.log1p(float_down(rate) * math.expm1(-whole)) if rate < 1 else -whole
+    return float_up(min(2 * epsilon, Fraction(up - down * (1 + 4e-15)) * _WIDER))
 
 
 def inner_epsilon(rate: Fraction, epsilon: Fraction) -> Fraction:
@@ -87,3 +103,23 @@ def with_replacement_log_delta(
     if total <= 0:
         return -math.inf
     return min(0.0, math.log(total) + error + 1e-14)
+
+
+def draws(source: int, count: int, least: float) -> tuple[list[float], float]:
+    """Return how likely a record is drawn once, twice, ... given that it is drawn.
+
+    Within a relative 1e-13, and a bound of the remainder, which is below `least`.
+    """
+    if source == 1:
+        raise UnsupportedEventError("source_dataset_size must be > 1 here")
+    log_miss = math.log1p(-1 / source)
+    log_rate = math.log(-math.expm1(count * log_miss))
+    log_mass, found = count * log_miss - log_rate, []
+    for j in range(1, count + 1):
+        log_mass += math.log((count - j + 1) / j) - math.log(source - 1)
+        found.append(math.exp(log_mass))
+        ratio = (count - j) / (j + 1) / (source - 1)
+        rest = 2.1 * ratio * found[-1] if ratio < 0.5 else 1.0
+        if rest < least or len(found) > _MOST_DRAWS:
+            return found, rest
+    return found, 0.0

@@ -27,6 +27,10 @@ from fastdp.exceptions import ParameterError
 _TANGENTS, _STEEPEST = 2000, 40.0
 
 
+#: Mass at either end of a law that a function of it gives away.
+_GIVEN_AWAY = 1e-13
+
+
 def _rates(name: str, values: npt.ArrayLike) -> Floats:
     array = reals(name, values)
     if not np.all((array >= 0) & (array <= 1)):
@@ -507,6 +511,23 @@ def from_points(x: npt.ArrayLike, f: npt.ArrayLike) -> PiecewiseTradeOff:
     """Return the function of knots that were rounded to doubles, lowered for it."""
     knots = np.asarray(x, np.float64), np.asarray(f, np.float64)
     return PiecewiseTradeOff.of_knots(_trade_off.lowered(*knots, 4e-16))
+
+
+def from_law(losses: Floats, masses: Floats, lost: float) -> PiecewiseTradeOff:
+    """Return the function of a law of losses ln(P/Q): ascending, with masses under P.
+
+    Lowered by what sums of so many masses may be wrong by.
+    """
+    other = np.exp(np.log(masses) - losses)
+    top = int(np.count_nonzero(np.cumsum(masses[::-1]) <= _GIVEN_AWAY))
+    low = int(np.count_nonzero(np.cumsum(other) <= _GIVEN_AWAY))
+    kept = slice(low, losses.size - top)
+    power = lost + 2 * _GIVEN_AWAY + np.cumsum(masses[kept][::-1])
+    rate = np.cumsum(other[kept][::-1])
+    slack = 4 * 2.0**-52 * (losses.size + 50)
+    x = np.concatenate([[0.0], np.maximum(rate - slack, 0.0), [1.0]])
+    f = np.concatenate([[1 - lost - 2 * _GIVEN_AWAY], 1 - power, [0.0]])
+    return PiecewiseTradeOff.of_knots(_trade_off.lowered(np.clip(x, 0, 1), f, slack))
 
 
 def discrete_laplace(shift: int, rate: float) -> PiecewiseTradeOff:

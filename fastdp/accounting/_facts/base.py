@@ -132,6 +132,20 @@ class Facts(Generic[Kind]):
         """Return what the event adds to a composition of privacy losses."""
         return self.family().step()
 
+    def replaced(self, rate: Fraction) -> Step:
+        """Return the step of a Poisson sample in which one record is replaced.
+
+        The event is for one record more or less in the sample, and the rate < 1. By
+        default from what is stated; a pair of laws gives more (section 5 of
+        docs/proofs/amplification.md).
+        """
+        from fastdp.accounting._pld import listed_samples
+
+        pair = self.stated()
+        if pair is None:
+            raise self.refusal("no law is known for a record replaced in a sample of")
+        return listed_samples.replaced_pure(*pair, rate)
+
     def trade_off(self) -> TradeOffFunction:
         """Return a trade-off function on or below that of the event."""
         from fastdp.accounting._trade_off_functions import ApproximateTradeOff

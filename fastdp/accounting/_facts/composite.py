@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastdp import _validate
+from fastdp._validate import float_up
 from fastdp.accounting import _response, _sampling, _zcdp, conversions
 from fastdp.accounting._facts.base import (
     ZERO,
@@ -161,126 +162,260 @@ def _pure_at(pure: Fraction, delta: Fraction) -> float:
 
 # ---- samples -------------------------------------------------------------------------
 
+_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+_REPLACE = NeighboringRelation.REPLACE_ONE
+_SPECIAL = NeighboringRelation.REPLACE_SPECIAL
+
+#: Draws of one record that are told apart, and the probability of more that is lost.
+_MOST_DRAWS, _LEAST_DRAWS = 200, 1e-30
+
 
 class _Sample(Facts[Kind]):
     """A sample that amplifies: delta'(ln(1 + rate (e^x - 1))) = rate delta(x)."""
 
     left_to_accountants = True
 
-    _relation: NeighboringRelation
     _what: str
 
-    def _inner(self) -> Event:
+    def _inner(self) -> Event | None:
+        """Return the event for which that holds, None where it does not."""
         raise NotImplementedError
 
     def _rate(self) -> Fraction:
         raise NotImplementedError
 
     def sampling_rate(self) -> Fraction | None:
-        """Return the rate where the inner event is for the sample's relation."""
-        if self.event.group_size > 1 or relation_of(self.event) is not self._relation:
-            return None
-        return self._rate()
+        """Return the rate where the formula above holds for the event inside."""
+        return None if self._inner() is None else self._rate()
 
-    def _needed_rate(self) -> Fraction:
-        rate = self.sampling_rate()
-        if rate is None:
+    def _needed(self) -> tuple[Event, Fraction]:
+        """Return the event that is amplified, and the rate."""
+        inner = self._inner()
+        if inner is None:
+            own = relation_of(self.event.event)  # type: ignore[attr-defined]
             raise UnsupportedEventError(
-                f"{self._what} is accounted for single individuals and the "
-                f"neighboring_relation {self._relation.name}, got a group_size of "
-                f"{self.event.group_size} and {self.event!r}"
+                f"{self._what} has no bound for {relation_of(self.event).name} around "
+                f"an event for {own.name} and a group_size of {self.event.group_size}: "
+                "state the event inside for ADD_OR_REMOVE_ONE and the sample for "
+                f"another relation, or both for one; got {self.event!r}"
             )
-        return rate
+        return inner, self._rate()
 
     def pure(self) -> Fraction | None:
         """Return the amplified epsilon."""
-        pure, rate = facts_of(self._inner()).pure(), self.sampling_rate()
-        if pure is None or rate is None:
+        inner = self._inner()
+        pure = None if inner is None else facts_of(inner).pure()
+        if pure is None:
             return None
-        return Fraction(_sampling.amplified_epsilon(rate, pure))
+        return Fraction(_sampling.amplified_epsilon(self._rate(), pure))
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
         """Return both numbers amplified."""
-        pair, rate = facts_of(self._inner()).stated(), self.sampling_rate()
-        if pair is None or rate is None:
+        inner = self._inner()
+        pair = None if inner is None else facts_of(inner).stated()
+        if pair is None:
             return None
+        rate = self._rate()
         return Fraction(_sampling.amplified_epsilon(rate, pair[0])), rate * pair[1]
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
         """Amplify the inner profile."""
-        rate = self.sampling_rate()
-        if rate is None:
+        inner = self._inner()
+        if inner is None:
             return None
+        rate = self._rate()
         if delta >= rate:
             return 0.0
-        inner = Fraction(reader.epsilon(self._inner(), delta / rate))
-        return _sampling.amplified_epsilon(rate, inner)
+        inside = Fraction(reader.epsilon(inner, delta / rate))
+        return _sampling.amplified_epsilon(rate, inside)
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
         """Amplify the inner profile."""
-        rate = self.sampling_rate()
-        if rate is None:
+        inner = self._inner()
+        if inner is None:
             return None
+        rate = self._rate()
         inside = _sampling.inner_epsilon(rate, epsilon)
-        return _sampling.times_rate(reader.log_delta(self._inner(), inside), rate)
+        return _sampling.times_rate(reader.log_delta(inner, inside), rate)
+
+    def _curve_of_step(self) -> tuple[Curve, Fraction]:
+        """Return the curve of the pair of laws, and what is lost."""
+        from fastdp.accounting._renyi.mechanisms import LossCurve
+
+        step = self.step()
+        sides = [step.removal, step.addition]
+        losses = tuple(dict.fromkeys(s.loss for s in sides if s.loss is not None))
+        lost = max(side.lost for side in sides)
+        return LossCurve(losses, float_up(lost)), lost
+
+    def _function_of_step(self) -> TradeOffFunction:
+        """Return the trade-off function of a symmetric pair of laws."""
+        from fastdp.accounting import _trade_off_functions as functions
+        from fastdp.accounting._pld import listed_samples
+
+        law = listed_samples.listed(self.step())[0]
+        return functions.from_law(law.losses, law.masses, float(law.lost))
+
+
+def _twice(event: Event) -> Event:
+    """Return an event as one about a record replaced: removed, and another added."""
+    return grouped(event, 2) or GroupEvent(event, 2)
 
 
 @entry(PoissonSampledEvent)
 class PoissonFacts(_Sample[PoissonSampledEvent]):
-    """Every record is in the sample with one probability, independently."""
+    """Every record is in the sample with one probability, independently.
 
-    _relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    Where a record is replaced, and the event inside is for one more or less, the
+    sample may bring either record or none. Of an event for a replacement it may be
+    known whether the record is in the sample.
+    """
+
     _what = "a Poisson sample"
 
-    def _inner(self) -> Event:
-        return self.event.event
+    def _relations(self) -> tuple[NeighboringRelation, NeighboringRelation]:
+        return relation_of(self.event.event), relation_of(self.event)
+
+    def _inner(self) -> Event | None:
+        """Return the event inside where it is for one record more or less."""
+        if self.event.group_size > 1:
+            return None
+        inside, whole = self._relations()
+        amplifies = inside is _ADD and whole is not _REPLACE
+        return self.event.event if amplifies else None
 
     def _rate(self) -> Fraction:
         return self.event.sampling_probability
 
+    def _replaced(self) -> bool:
+        """Whether one of two records may be in the sample."""
+        return self._relations() == (_ADD, _REPLACE) and self.event.group_size == 1
+
+    def _known(self) -> bool:
+        """Whether it may be known that the record is in the sample."""
+        inside, whole = self._relations()
+        covers = inside is whole or (inside, whole) == (_REPLACE, _SPECIAL)
+        return inside is not _ADD and covers and self.event.group_size == 1
+
+    def pure(self) -> Fraction | None:
+        """Return the amplified epsilon; the same where the record may be known."""
+        pure = facts_of(self.event.event).pure()
+        if self._known():
+            return pure
+        if self._replaced():
+            if pure is None:
+                return None
+            return Fraction(_sampling.replaced_epsilon(self._rate(), pure))
+        return super().pure()
+
+    def stated(self) -> tuple[Fraction, Fraction] | None:
+        """Return both numbers amplified, or delta alone."""
+        if self._known():
+            pair = facts_of(self.event.event).stated()
+            return None if pair is None else (pair[0], self._rate() * pair[1])
+        return super(_Sample, self).stated() if self._replaced() else super().stated()
+
+    def rho(self) -> Fraction | None:
+        """Return what holds whoever is in the sample, or follows from epsilon."""
+        inner = self.event.event
+        if self._replaced():
+            inner = _twice(inner)
+        whole = None
+        if self._replaced() or self._known():
+            whole = facts_of(inner).rho()
+        pure = super().rho()
+        found = [rho for rho in (whole, pure) if rho is not None]
+        return min(found, default=None)
+
+    def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
+        """Amplify the inner profile; where the record may be known, its delta."""
+        if not self._known():
+            return super().epsilon(delta, reader)
+        if delta >= self._rate():
+            return 0.0
+        return reader.epsilon(self.event.event, delta / self._rate())
+
+    def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
+        """Amplify the inner profile; where the record may be known, its delta."""
+        if not self._known():
+            return super().log_delta(epsilon, reader)
+        inside = reader.log_delta(self.event.event, epsilon)
+        return _sampling.times_rate(inside, self._rate())
+
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the curve of the sample."""
-        from fastdp.accounting._renyi.mechanisms import poisson_curve
+        from fastdp.accounting._renyi.mechanisms import mixed_curve, poisson_curve
 
-        rate, inner = self._needed_rate(), facts_of(self._inner())
+        rate = self._rate()
+        if self._replaced():
+            return self._curve_of_step()
+        if self._known():
+            curve, lost = facts_of(self.event.event).curve()
+            if lost:
+                raise self.refusal("no Renyi curve is known for")
+            return mixed_curve(rate, curve), lost
+        event, rate = self._needed()
+        inner = facts_of(event)
         curve, lost = inner.curve()
         return poisson_curve(rate, curve, inner.mu()), lost
 
     def step(self) -> Step:
         """Return the step of a sample, perhaps of a sample."""
-        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld import listed_samples, pairs
 
-        rate, inner = self._needed_rate(), self._inner()
+        rate, inner = self._rate(), self.event.event
+        if self._known():
+            step = facts_of(inner).step()
+            return step if rate == 1 else listed_samples.known(step, rate)
+        if self._replaced():
+            if rate == 1:
+                return facts_of(_twice(inner)).step()
+            return facts_of(inner).replaced(rate)
+        inner, rate = self._needed()
         while isinstance(inner, PoissonSampledEvent):
             rate, inner = rate * inner.sampling_probability, inner.event
         return pairs.poisson(facts_of(inner).family(), rate)
 
+    def replaced(self, rate: Fraction) -> Step:
+        """Return the step of a sample of a sample."""
+        inner, own = self._needed()
+        return facts_of(inner).replaced(rate * own)
+
     def trade_off(self) -> TradeOffFunction:
         """Return the function of one order, the sample without the record first."""
-        if self.sampling_rate() is None:
+        inner = self._inner()
+        if self._replaced() or self._known():
+            return self._function_of_step()
+        if inner is None:
             return super().trade_off()
-        return facts_of(self._inner()).trade_off().sampled(self._rate())
+        return facts_of(inner).trade_off().sampled(self._rate())
 
 
 @entry(SampledWithoutReplacementEvent)
 class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
-    """The sample is a uniform subset of fixed size."""
+    """The sample is a uniform subset of fixed size, in which a record is replaced.
 
-    _relation = NeighboringRelation.REPLACE_ONE
+    Where the data have one record more, the sample with it is one without it in which
+    a record was replaced: a Poisson sample of the pair.
+    """
+
     _what = "a subset of fixed size"
 
-    def _inner(self) -> Event:
-        return self.event.event
+    def _inner(self) -> Event | None:
+        return _as_replacement(self.event.event, relation_of(self.event))
 
     def _rate(self) -> Fraction:
         return Fraction(self.event.sample_size, self.event.source_dataset_size)
 
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the curve of the subset."""
-        from fastdp.accounting._renyi.mechanisms import subset_curve
+        from fastdp.accounting._renyi.mechanisms import poisson_curve, subset_curve
 
-        rate, inner = self._needed_rate(), facts_of(self._inner())
+        event, rate = self._needed()
+        inner = facts_of(event)
         curve, lost = inner.curve()
+        if relation_of(self.event) is _ADD:
+            return poisson_curve(rate, curve, inner.mu()), lost
         if lost and rate < 1:
             raise self.refusal("the event inside must have a Renyi curve of its own:")
         return subset_curve(rate, curve, inner.mu(), inner.pure()), lost
@@ -289,13 +424,27 @@ class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
         """Return the step of a subset."""
         from fastdp.accounting._pld import pairs
 
-        return pairs.subset(facts_of(self._inner()).family(), self._needed_rate())
+        inner, rate = self._needed()
+        one_more = relation_of(self.event) is _ADD
+        make = pairs.poisson if one_more else pairs.subset
+        return make(facts_of(inner).family(), rate)
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the amplified function, for both orders."""
-        if self.sampling_rate() is None:
+        """Return the amplified function, for both orders, or that of one."""
+        inner = self._inner()
+        if inner is None:
             return super().trade_off()
-        return facts_of(self._inner()).trade_off().amplified(self._rate())
+        function = facts_of(inner).trade_off()
+        if relation_of(self.event) is _ADD:
+            return function.sampled(self._rate())
+        return function.amplified(self._rate())
+
+
+def _as_replacement(event: Event, relation: NeighboringRelation) -> Event | None:
+    """Return an event for a record replaced, None where none is known."""
+    if event.group_size > 1 or relation_of(event) is _SPECIAL:
+        return None
+    return event if relation_of(event) is _REPLACE else _twice(event)
 
 
 @entry(SampledWithReplacementEvent)
@@ -303,11 +452,15 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
     """Records are drawn one at a time, with repetitions (Balle et al. 2018, Thm 10)."""
 
     left_to_accountants = False
-    _relation = NeighboringRelation.REPLACE_ONE
     _what = "a sample with replacement"
 
-    def _inner(self) -> Event:
-        return GroupEvent(self.event.event, self.event.sample_size)
+    def _single(self) -> Event | None:
+        """Return the event for one record of the sample replaced."""
+        return _as_replacement(self.event.event, relation_of(self.event))
+
+    def _inner(self) -> Event | None:
+        single = self._single()
+        return None if single is None else GroupEvent(single, self.event.sample_size)
 
     def _rate(self) -> Fraction:
         return _sampling.hit_rate(
@@ -334,15 +487,45 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
         """Return the mean of the groups' deltas, by how often a record is drawn."""
-        rate = self.sampling_rate()
-        if rate is None:
+        single = self._single()
+        if single is None:
             return None
-        inside = _sampling.inner_epsilon(rate, epsilon)
+        inside = _sampling.inner_epsilon(self._rate(), epsilon)
         return _sampling.with_replacement_log_delta(
             self.event.source_dataset_size,
             self.event.sample_size,
-            lambda j: reader.log_delta(GroupEvent(self.event.event, j), inside),
+            lambda j: reader.log_delta(GroupEvent(single, j), inside),
         )
+
+    def step(self) -> Step:
+        """Return the step, by how often a record is drawn."""
+        from fastdp.accounting._pld import listed_samples
+
+        rate = self._needed()[1]
+        single = self._single()
+        assert single is not None
+        weights, rest = _sampling.draws(
+            self.event.source_dataset_size, self.event.sample_size, _LEAST_DRAWS
+        )
+        if len(weights) > _MOST_DRAWS:
+            raise self.refusal("a record is drawn too often to be told apart in")
+        return listed_samples.drawn(
+            weights,
+            rest,
+            lambda j: facts_of(grouped(single, j) or GroupEvent(single, j)).step(),
+            rate,
+            replaced=relation_of(self.event) is not _ADD,
+        )
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the curve of that step."""
+        return self._curve_of_step()
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the function of that step, which is symmetric for a replacement."""
+        if self._single() is None or relation_of(self.event) is _ADD:
+            return super().trade_off()
+        return self._function_of_step()
 
 
 # ---- groups --------------------------------------------------------------------------

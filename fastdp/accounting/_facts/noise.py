@@ -22,11 +22,15 @@ from fastdp.accounting.events import (
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.families import Family
+    from fastdp.accounting._pld.steps import Step
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
 #: Discrete Laplace shifts up to this are followed atom by atom in trade-offs.
 _MOST_ATOMS = 2000
+
+#: Those up to this within a sample in which a record is replaced.
+_MOST_REPLACED = 512
 
 
 @entry(LaplaceEvent)
@@ -71,6 +75,13 @@ class LaplaceFacts(Facts[LaplaceEvent]):
         from fastdp.accounting._pld import pairs
 
         return pairs.interval(self.pure(), self.rho(), ends=True)
+
+    def replaced(self, rate: Fraction) -> Step:
+        """Return the law of noise that is moved one way or the other."""
+        from fastdp.accounting._pld import listed_samples
+
+        e = self.pure()
+        return listed_samples.replaced_laplace(e, e, rate) or super().replaced(rate)
 
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function."""
@@ -123,6 +134,18 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
         from fastdp.accounting._pld import pairs
 
         return pairs.discrete_laplace(self._shift(), 1 / self.event.scale, self.rho())
+
+    def replaced(self, rate: Fraction) -> Step:
+        """Return the law of noise that is moved one way or the other."""
+        from fastdp.accounting._pld import listed_samples
+
+        shift, each = self._shift(), 1 / self.event.scale
+        if shift > _MOST_REPLACED:
+            above = _grid_noise.laplace_epsilon(shift, each)
+            found = listed_samples.replaced_laplace(above, self.pure(), rate)
+        else:
+            found = listed_samples.replaced_discrete_laplace(shift, each, rate)
+        return found or super().replaced(rate)
 
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function, or on a fine grid the continuous one below it."""
@@ -233,6 +256,14 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
 
         return GaussianFamily(self.mu() ** 2)
 
+    def replaced(self, rate: Fraction) -> Step:
+        """Return the law of noise that is moved one way or the other."""
+        from fastdp.accounting._pld import listed_samples
+
+        square = self.mu() ** 2
+        found = listed_samples.replaced_gaussian(square, square, rate)
+        return found or super().replaced(rate)
+
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function."""
         from fastdp.accounting._trade_off_functions import GaussianTradeOff
@@ -312,6 +343,22 @@ class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
         norm, sigma, moved = self._norm(), self.event.sigma, self._moved()
         mus = _grid_noise.gaussian_mus(norm, sigma, moved)
         return pairs.discrete_gaussian(norm, sigma * sigma, moved, mus)
+
+    def replaced(self, rate: Fraction) -> Step:
+        """Return the law of noise on one coordinate, or of Gaussian ones around it."""
+        from fastdp.accounting._pld import listed_samples
+
+        norm, sigma, moved = self._norm(), self.event.sigma, self._moved()
+        found = None
+        if moved == 1 and sigma < _grid_noise.FINE:
+            found = listed_samples.replaced_discrete_gaussian(
+                math.isqrt(norm), float(sigma), rate
+            )
+        else:
+            mus = _grid_noise.gaussian_mus(norm, sigma, moved)
+            if mus is not None:
+                found = listed_samples.replaced_gaussian(mus[1] ** 2, mus[0] ** 2, rate)
+        return found or super().replaced(rate)
 
     def trade_off(self) -> TradeOffFunction:
         """Return the Gaussian function that is proved on fine grids."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastdp._validate import float_up
 from fastdp.accounting._renyi.curves import (
+    EXCESS,
     ConcentratedCurve,
     Curve,
     DiscreteLaplaceCurve,
@@ -27,6 +29,9 @@ from fastdp.accounting._renyi.sampled import (
 from fastdp.accounting._renyi.subsampled_gaussian import SubsampledGaussianCurve
 from fastdp.accounting._renyi.subset_gaussian import SubsetGaussianCurve
 from fastdp.accounting._series import Floats
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.losses import Loss
 
 #: Discrete Laplace shifts up to this are sampled atom by atom.
 _MOST_ATOMS = 400
@@ -54,6 +59,70 @@ class LeastCurve(Curve):
     def is_moment(self) -> bool:
         """A minimum is not smooth."""
         return False
+
+
+@dataclass(frozen=True)
+class MixedCurve(Curve):
+    """The curve of what is done with probability `rate`, and known not to be done else.
+
+    The log moment is ln(1 - rate + rate e^K).
+    """
+
+    inner: Curve
+    rate: Fraction
+
+    def log_moment(self, gap: Floats) -> Floats:
+        """Return the mixture's moment."""
+        q = float_up(self.rate)
+        moment = self.inner.log_moment(gap)
+        small = np.log1p(q * np.expm1(np.minimum(moment, 30.0)))
+        large = moment + np.log(q + np.exp(-np.maximum(moment, 30.0)))
+        return np.asarray(np.where(moment < 30, small, large) * (1 + EXCESS))
+
+    @property
+    def largest_gap(self) -> float:
+        """That of the curve inside."""
+        return self.inner.largest_gap
+
+    @property
+    def is_moment(self) -> bool:
+        """Roundings are not looked into."""
+        return False
+
+
+@dataclass(frozen=True)
+class LossCurve(Curve):
+    """The larger of the log moments of privacy losses, given that they are finite.
+
+    Parameters
+    ----------
+    losses : tuple of Loss
+        Of both directions, or of one that stands for both.
+    lost : float
+        Bound of the probability of an infinite loss in either.
+    """
+
+    losses: tuple[Loss, ...]
+    lost: float
+
+    def log_moment(self, gap: Floats) -> Floats:
+        """Return the larger moment, raised by its error."""
+        found = np.zeros_like(gap)
+        for loss in self.losses:
+            value, error = loss.cumulants(gap)
+            found = np.maximum(found, value + error)
+        # Of the law of finite losses the ratio is larger by 1/(1 - lost).
+        return np.asarray(found - gap * np.log1p(-self.lost) * (1 + EXCESS))
+
+    @property
+    def is_moment(self) -> bool:
+        """Roundings are not looked into."""
+        return False
+
+
+def mixed_curve(rate: Fraction, curve: Curve) -> Curve:
+    """Return the curve of a sample of which it may be known who is in it."""
+    return curve if rate == 1 or curve == ZERO else MixedCurve(curve, rate)
 
 
 def poisson_curve(rate: Fraction, curve: Curve, mu: Fraction | None) -> Curve:

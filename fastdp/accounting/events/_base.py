@@ -11,7 +11,16 @@ import json
 import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeAlias,
+    cast,
+    overload,
+)
 
 from fastdp import _validate
 from fastdp.exceptions import DTypeError, ParameterError
@@ -73,6 +82,7 @@ else:
 #: Defaults of such fields.
 ADD_ONE = cast("RelationField", NeighboringRelation.ADD_OR_REMOVE_ONE)
 REPLACE_ONE = cast("RelationField", NeighboringRelation.REPLACE_ONE)
+OF_THE_EVENT = cast("RelationField", None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,6 +92,9 @@ class Event:
     An event states public facts only: it holds no data and no noise, so it may be
     stored, compared and published. All parameters are exact rationals.
     """
+
+    #: Fields that follow from others where they are not given: JSON leaves them out.
+    _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         if not cls.__name__.startswith("_"):
@@ -96,7 +109,7 @@ class Event:
         shown = []
         for field in fields(self):
             value = getattr(self, field.name)
-            if value == field.default:
+            if value == field.default or self._follows(field.name):
                 continue
             shown.append(f"{field.name}={_plain(value)!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -116,6 +129,10 @@ class Event:
             not known, missing, or out of its domain.
         """
         return event_of(unwrapped(text, FORMAT, "event"))
+
+    def _follows(self, name: str) -> bool:
+        """Whether a field says no more than what it has where it is not given."""
+        return False
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -218,7 +235,11 @@ def as_json(value: object) -> Any:
     """Return an event or a field of one in types that JSON knows."""
     match value:
         case Event():
-            parts = {f.name: as_json(getattr(value, f.name)) for f in fields(value)}
+            parts = {
+                f.name: as_json(getattr(value, f.name))
+                for f in fields(value)
+                if not value._follows(f.name)
+            }
             return {"type": type(value).__name__, **parts}
         case tuple():
             return [as_json(part) for part in value]
@@ -237,12 +258,13 @@ def event_of(content: object) -> Event:
     if kind is None:
         raise ParameterError(f"type must be a known event, got {content['type']!r}")
     names = {field.name: field.type for field in fields(kind)}
-    if set(content) != {"type", *names}:
+    needed = {"type", *names} - kind._MAY_FOLLOW
+    if not needed <= set(content) <= {"type", *names}:
         raise ParameterError(
             f"{kind.__name__} must have the fields {', '.join(names)} and no other"
         )
     try:
-        return kind(**{name: _field(content[name], names[name]) for name in names})
+        return kind(**{n: _field(content[n], names[n]) for n in names if n in content})
     except RecursionError:
         raise ParameterError("events must not be nested that deeply") from None
 

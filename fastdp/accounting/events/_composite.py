@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from fastdp import _validate
 from fastdp.accounting.events._base import (
+    OF_THE_EVENT,
     Event,
     NeighboringRelation,
+    RelationField,
+    as_relation,
     check_event,
     relation_of,
 )
@@ -29,6 +33,31 @@ class _Wrapper(Event):
     def group_size(self) -> int:
         """Number of individuals that the event's guarantee is about."""
         return self.event.group_size
+
+
+@dataclass(frozen=True, repr=False)
+class _SampledEvent(Event):
+    """A sample, which may be read for another relation than the event inside."""
+
+    _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset({"neighboring_relation"})
+
+    def _check_sample(self, event: object, relation: object) -> None:
+        """Check the event inside; the relation is the event's own if none is given."""
+        own = relation_of(check_event("event", event))
+        found = own if relation is None else as_relation(relation)
+        self._set("neighboring_relation", found)
+
+    def _follows(self, name: str) -> bool:
+        event: Event = self.event  # type: ignore[attr-defined]
+        return name == "neighboring_relation" and relation_of(self) is relation_of(
+            event
+        )
+
+    @property
+    def group_size(self) -> int:
+        """Number of individuals that the event's guarantee is about."""
+        event: Event = self.event  # type: ignore[attr-defined]
+        return event.group_size
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +129,7 @@ class SelfComposedEvent(_Wrapper):
 
 
 @dataclass(frozen=True, repr=False)
-class PoissonSampledEvent(_Wrapper):
+class PoissonSampledEvent(_SampledEvent):
     """An event on a sample that holds each record independently with one probability.
 
     Batches of fixed size, and batches that pass over shuffled data, are not of this
@@ -112,6 +141,13 @@ class PoissonSampledEvent(_Wrapper):
         > 0 and <= 1, the same for every record.
     event : Event
         What is done with the sample.
+    neighboring_relation : NeighboringRelation, optional
+        What the whole is read for; by default the relation of `event`. For
+        `REPLACE_ONE` and `REPLACE_SPECIAL` state `event` for `ADD_OR_REMOVE_ONE`, what
+        one record more in the sample changes: of an event for another relation nothing
+        is known that hides whether the record was in the sample, and only its delta
+        is amplified. `REPLACE_SPECIAL` over such an event is for mechanisms that treat
+        a sample with the special record as they treat it without.
 
     Raises
     ------
@@ -121,17 +157,18 @@ class PoissonSampledEvent(_Wrapper):
 
     sampling_probability: Fraction
     event: Event
+    neighboring_relation: RelationField = field(default=OF_THE_EVENT, kw_only=True)
 
     def __post_init__(self) -> None:
         p = _validate.positive("sampling_probability", self.sampling_probability)
         if p > 1:
             raise ParameterError(f"sampling_probability must be <= 1, got {p!r}")
         self._set("sampling_probability", p)
-        check_event("event", self.event)
+        self._check_sample(self.event, self.neighboring_relation)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class SampledWithoutReplacementEvent(_Wrapper):
+class SampledWithoutReplacementEvent(_SampledEvent):
     """An event on a uniform subset of fixed size.
 
     Parameters
@@ -141,7 +178,12 @@ class SampledWithoutReplacementEvent(_Wrapper):
     sample_size : int
         Number of records drawn, >= 1 and at most `source_dataset_size`.
     event : Event
-        What is done with the sample.
+        What is done with the sample. Replacing a record of the sample counts: an event
+        for `ADD_OR_REMOVE_ONE` is taken twice, as a removal and an addition.
+    neighboring_relation : NeighboringRelation, optional
+        What the whole is read for; by default the relation of `event`. For
+        `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
+        `source_dataset_size` records.
 
     Raises
     ------
@@ -152,17 +194,18 @@ class SampledWithoutReplacementEvent(_Wrapper):
     source_dataset_size: int
     sample_size: int
     event: Event
+    neighboring_relation: RelationField = OF_THE_EVENT
 
     def __post_init__(self) -> None:
         n = _validate.integer("source_dataset_size", self.source_dataset_size, 1)
         m = _validate.integer("sample_size", self.sample_size, 1, n)
         self._set("source_dataset_size", n)
         self._set("sample_size", m)
-        check_event("event", self.event)
+        self._check_sample(self.event, self.neighboring_relation)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class SampledWithReplacementEvent(_Wrapper):
+class SampledWithReplacementEvent(_SampledEvent):
     """An event on a sample drawn uniformly, one record at a time, with repetitions.
 
     Parameters
@@ -172,7 +215,12 @@ class SampledWithReplacementEvent(_Wrapper):
     sample_size : int
         Number of draws, >= 1.
     event : Event
-        What is done with the sample.
+        What is done with the sample. Replacing a record of the sample counts: an event
+        for `ADD_OR_REMOVE_ONE` is taken twice, as a removal and an addition.
+    neighboring_relation : NeighboringRelation, optional
+        What the whole is read for; by default the relation of `event`. For
+        `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
+        `source_dataset_size` records.
 
     Raises
     ------
@@ -183,13 +231,14 @@ class SampledWithReplacementEvent(_Wrapper):
     source_dataset_size: int
     sample_size: int
     event: Event
+    neighboring_relation: RelationField = OF_THE_EVENT
 
     def __post_init__(self) -> None:
         n = _validate.integer("source_dataset_size", self.source_dataset_size, 1)
         m = _validate.integer("sample_size", self.sample_size, 1)
         self._set("source_dataset_size", n)
         self._set("sample_size", m)
-        check_event("event", self.event)
+        self._check_sample(self.event, self.neighboring_relation)
 
 
 @dataclass(frozen=True, repr=False)
