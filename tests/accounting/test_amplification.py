@@ -124,19 +124,26 @@ def test_draws_enumerated(scale, others, m):
 @pytest.mark.parametrize(
     "event",
     [
-        PoissonSampledEvent(0.1, PureDPEvent(1, neighboring_relation=REPLACE)),
         PoissonSampledEvent(
-            0.1, GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=SPECIAL)
+            0.1,
+            PureDPEvent(1, neighboring_relation=REPLACE),
+            neighboring_relation=ADD,
+        ),
+        PoissonSampledEvent(
+            0.1,
+            GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=SPECIAL),
+            neighboring_relation=REPLACE,
         ),
         SampledWithoutReplacementEvent(
             source_dataset_size=10,
             sample_size=2,
-            event=PureDPEvent(1, neighboring_relation=ADD),
+            event=PureDPEvent(1, neighboring_relation=SPECIAL),
         ),
         SampledWithReplacementEvent(
             source_dataset_size=10,
             sample_size=2,
-            event=LaplaceEvent(sensitivity=1, scale=1, neighboring_relation=ADD),
+            event=LaplaceEvent(sensitivity=1, scale=1, neighboring_relation=SPECIAL),
+            neighboring_relation=ADD,
         ),
         PoissonSampledEvent(0.1, GroupEvent(PureDPEvent(1), 2)),
     ],

@@ -212,28 +212,23 @@ def test_the_central_limit_is_no_bound():
 def test_poisson_figures_are_not_those_of_fixed_batches():
     replace = NeighboringRelation.REPLACE_ONE
     noise = GaussianEvent(sensitivity=1, sigma=1)
-    with pytest.raises(UnsupportedEventError):
-        event_delta(
-            SampledWithoutReplacementEvent(
-                source_dataset_size=1000, sample_size=10, event=noise
-            ),
-            1,
-        )
-    with pytest.raises(UnsupportedEventError):
-        event_delta(
-            PoissonSampledEvent(
-                0.01,
-                GaussianEvent(sensitivity=2, sigma=1, neighboring_relation=replace),
-            ),
-            1,
-        )
+    poisson = PoissonSampledEvent(0.01, noise)
+    # The noise is for one record more: a replaced one is charged as two.
+    taken_twice = SampledWithoutReplacementEvent(
+        source_dataset_size=1000, sample_size=10, event=noise
+    )
+    assert event_delta(taken_twice, 1) > 10 * event_delta(poisson, 1)
+    # Of a replacement it may be known who is in the sample.
+    known = PoissonSampledEvent(
+        0.01, GaussianEvent(sensitivity=2, sigma=1, neighboring_relation=replace)
+    )
+    assert event_delta(known, 1) > event_delta(taken_twice, 1)
     # One record replaced moves a clipped sum by twice its bound: not the same delta.
     fixed = SampledWithoutReplacementEvent(
         source_dataset_size=1000,
         sample_size=10,
         event=GaussianEvent(sensitivity=2, sigma=1, neighboring_relation=replace),
     )
-    poisson = PoissonSampledEvent(0.01, noise)
     assert event_delta(fixed, 1) > 10 * event_delta(poisson, 1)
 
 

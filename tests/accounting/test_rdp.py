@@ -49,6 +49,7 @@ from fastdp.accounting.rdp import (
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 REPLACE = NeighboringRelation.REPLACE_ONE
+SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 STEP = PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=1))
 
 
@@ -345,16 +346,17 @@ def test_deltas_are_set_aside():
         SampledWithReplacementEvent(
             source_dataset_size=10,
             sample_size=5,
-            event=GaussianEvent(sensitivity=1, sigma=1),
+            event=GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=SPECIAL),
         ),
         PoissonSampledEvent(
             Fraction(1, 2),
             GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=REPLACE),
+            neighboring_relation="add_or_remove_one",
         ),
         SampledWithoutReplacementEvent(
             source_dataset_size=10,
             sample_size=5,
-            event=GaussianEvent(sensitivity=1, sigma=1),
+            event=GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=SPECIAL),
         ),
         PoissonSampledEvent(
             Fraction(1, 2), GroupEvent(GaussianEvent(sensitivity=1, sigma=1), 2)

@@ -206,20 +206,18 @@ def test_sampling_with_replacement(source, draws):
 
 
 def test_sampling_is_refused_where_it_is_not_proved():
-    replace = NeighboringRelation.REPLACE_ONE
+    def gaussian(relation):
+        return GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=relation)
+
+    add, replace, special = NeighboringRelation
     for event in (
-        PoissonSampledEvent(
-            0.5, GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=replace)
-        ),
+        PoissonSampledEvent(0.5, gaussian(replace), neighboring_relation=add),
+        PoissonSampledEvent(0.5, gaussian(special), neighboring_relation=replace),
         SampledWithoutReplacementEvent(
-            source_dataset_size=10,
-            sample_size=1,
-            event=GaussianEvent(sensitivity=1, sigma=1),
+            source_dataset_size=10, sample_size=1, event=gaussian(special)
         ),
         SampledWithReplacementEvent(
-            source_dataset_size=10,
-            sample_size=1,
-            event=GaussianEvent(sensitivity=1, sigma=1),
+            source_dataset_size=10, sample_size=1, event=gaussian(special)
         ),
     ):
         with pytest.raises(UnsupportedEventError):

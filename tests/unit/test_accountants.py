@@ -269,14 +269,28 @@ def test_offsets_shift_epsilon():
 def test_sampling_is_amplified_only_where_it_is_proved():
     pure = PureDPEvent(1)
     assert PureAccountant().supports(PoissonSampledEvent(0.01, pure))
-    assert not PureAccountant().supports(
-        PoissonSampledEvent(0.01, PureDPEvent(1, neighboring_relation=REPLACE))
-    )
+    # Of a replacement alone it may be known who is in the sample: nothing is gained.
+    special = NeighboringRelation.REPLACE_SPECIAL
+    for relation in (REPLACE, special):
+        inside = PureDPEvent(1, neighboring_relation=relation)
+        accountant = PureAccountant().compose(PoissonSampledEvent(0.01, inside))
+        assert accountant.epsilon(0) == 1
+        mixed = PoissonSampledEvent(
+            0.01, inside, neighboring_relation="add_or_remove_one"
+        )
+        assert not PureAccountant().supports(mixed)
     assert not PureAccountant().supports(
         SampledWithoutReplacementEvent(
-            source_dataset_size=100, sample_size=1, event=pure
+            source_dataset_size=100, sample_size=1, event=inside
         )
     )
+    # Taken twice, once for the removal and once for the addition.
+    twice = SampledWithoutReplacementEvent(
+        source_dataset_size=100, sample_size=1, event=pure
+    )
+    expected = math.log1p(0.01 * math.expm1(2))
+    got = PureAccountant().compose(twice).epsilon(0)
+    assert expected <= got < expected * (1 + 1e-13)
     sampled = SampledWithoutReplacementEvent(
         source_dataset_size=100,
         sample_size=1,
@@ -285,8 +299,6 @@ def test_sampling_is_amplified_only_where_it_is_proved():
     expected = math.log1p(0.01 * math.expm1(1))
     got = PureAccountant().compose(sampled).epsilon(0)
     assert expected <= got < expected * (1 + 1e-13)
-    special = PureDPEvent(1, neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
-    assert not PureAccountant().supports(PoissonSampledEvent(0.01, special))
 
 
 def test_importing_loads_only_what_is_light():
