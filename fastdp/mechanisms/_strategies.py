@@ -61,7 +61,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def decode(self, y: Floats) -> Floats:
-        """Return the prefix sum from what was released, in steps of the grid."""
+        """Return the prefix sum, in the grid's steps; `y` is overwritten."""
 
     @property
     @abstractmethod
@@ -124,10 +124,10 @@ class Column(Strategy):
         return y[None, :]
 
     def decode(self, y: Floats) -> Floats:
-        x: Floats = y[0]
+        x = y[0]
         if len(self._shown):
-            x = x - self._lagged().astype(np.float64) @ self._shown
-        x = x / float(self._column[0])
+            x -= self._lagged().astype(np.float64) @ self._shown
+        x /= float(self._column[0])
         if len(self._shown):
             self._shown[self._at % len(self._shown)] = x
         self._at += 1

@@ -113,7 +113,9 @@ class _Running(Remembering):
         """Return the noisy total, in the data's unit, after one more step's sum."""
         y = self._strategy.encode(x)
         self._noise.release(y, out=y, stream=stream, workers=workers)
-        return self._strategy.decode(y.astype(np.float64)) * float(self._step)
+        total = self._strategy.decode(y.astype(np.float64))
+        total *= float(self._step)
+        return total
 
     def _wipe(self) -> None:
         self._strategy.wipe()
