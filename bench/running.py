@@ -53,9 +53,7 @@ def ranges() -> Iterator[Line]:
     dp.enable_features("contrib")
     leaves, branching = 2**16, 16
     counts = _GENERATOR.integers(0, 100, leaves)
-    m = fastdp.HierarchicalHistogram.from_epsilon(
-        1, leaves=leaves, branching=branching
-    )
+    m = fastdp.HierarchicalHistogram.from_epsilon(1, leaves=leaves, branching=branching)
     space = (
         dp.vector_domain(dp.atom_domain(T=int), size=leaves),
         dp.l1_distance(T=int),

@@ -106,6 +106,9 @@ def test_shell(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
             if " bench/" in line:
                 run_benchmarks(line, folder)
                 continue
+            if line.startswith("python examples/"):
+                run_example(arguments, folder)
+                continue
             assert program == "fastdp", line
             if {"<", ">", "|"} & set(arguments):
                 run_by_shell(line, folder)
@@ -128,6 +131,17 @@ def run_by_shell(line: str, folder: Path, **programs: str) -> None:
         ["sh", "-c", line], cwd=folder, env=where, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+
+
+def run_example(arguments: list[str], folder: Path) -> None:
+    """Run a script of examples/ as it stands, in a folder of its own."""
+    script, *options = arguments
+    where = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / script), *options]
+    done = subprocess.run(
+        command, cwd=folder, env=where, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def run_benchmarks(line: str, folder: Path) -> None:
