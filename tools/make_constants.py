@@ -88,8 +88,8 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 class Spec:
     """One polynomial: the function, its domain, its type and the rule for its degree.
 
-    ``kind`` is "log" (log1p(x) = x + x^2 P), "exp" (exp(x) = 1 + x Q) or "expm1"
-    (1 - exp(-x) = x R). The error is absolute for "log", relative for the others.
+    ``kind`` is "log" (log1p(x) = x + x^2 P, absolute errors) or "exp" (exp(x) =
+    1 + x Q, relative ones).
     """
 
     name: str
@@ -107,7 +107,7 @@ class Spec:
 
     @property
     def variable(self) -> str:
-        return {"log": "f", "exp": "r", "expm1": "x"}[self.kind]
+        return "f" if self.kind == "log" else "r"
 
     @property
     def suffix(self) -> str:
@@ -129,15 +129,11 @@ class Spec:
 
     def fixed(self) -> Coefficients:
         """Terms of the expression that are not searched for."""
-        if self.kind == "log":
-            return {1: Fraction(1)}
-        return {0: Fraction(1)} if self.kind == "exp" else {}
+        return {1 if self.kind == "log" else 0: Fraction(1)}
 
     def value(self, x: Any) -> Any:
         """Value of the true function, for the search only."""
-        if self.kind == "log":
-            return mp.log1p(x)
-        return mp.exp(x) if self.kind == "exp" else -mp.expm1(-x)
+        return mp.log1p(x) if self.kind == "log" else mp.exp(x)
 
 
 def grid_out(x: Fraction) -> Fraction:
@@ -154,14 +150,10 @@ def specs() -> list[Spec]:
     log_low = grid_out(Fraction(root, 2 << 100) - 1 - wide)
     log_high = grid_out(sqrt2 - 1 + wide)
     half = grid_out(log_bounds(Fraction(2))[1] / 2 + Fraction(1, 1 << 10))
-    small = grid_out(Fraction(101, 100 << 11))
-    zero = Fraction(0)
     return [
-        Spec("LOGF", "log", 24, log_low, log_high, (7, 8, 9, 10), -24.5),
         Spec("LOG", "log", 53, log_low, log_high, (18, 19, 20, 21), -52.0),
         Spec("EXPF", "exp", 24, -half, half, (4, 5, 6), -22.0),
         Spec("EXP", "exp", 53, -half, half, (10, 11, 12), -57.0),
-        Spec("EXPM1_SMALL", "expm1", 53, zero, small, (3, 4, 5), -60.0),
     ]
 
 
@@ -353,7 +345,7 @@ class Cell:
 
 def cells(spec: Spec) -> Iterator[Cell]:
     """Cover the domain; unless cut by its ends, cells are centred on multiples of s."""
-    s = Fraction(1, 1 << {"EXPM1_SMALL": 20, "LOG": 10}.get(spec.name, 9))
+    s = Fraction(1, 1 << (10 if spec.name == "LOG" else 9))
     k = math.floor(spec.low / s + Fraction(1, 2))
     while (k - Fraction(1, 2)) * s < spec.high:
         low = max(spec.low, (k - Fraction(1, 2)) * s)
@@ -424,23 +416,12 @@ def fit_error(spec: Spec, polynomial: list[Fraction], cell: Cell) -> Error:
             return Error(absolute, up(absolute / cell.smallest))
         assert d[0] == 0
         return Error(absolute, series(d[1:], h) + tail)
-    if spec.kind == "exp":
-        lo, hi = exp_bounds(m)
-        taylor = [
-            (lo / math.factorial(j), hi / math.factorial(j)) for j in range(n + 1)
-        ]
-        d = gaps(shifted(polynomial, m), taylor)
-        tail = up(2 * hi * h ** (n + 1) / math.factorial(n + 1))
-        absolute = series(d, h) + tail
-        return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
-    # (1 - exp(-x))/x = sum (-x)^j/(j+1)!, an alternating series in 0 <= x < 1
-    extra = 4
-    true = [Fraction((-1) ** j, math.factorial(j + 1)) for j in range(n + 1 + extra)]
-    difference = [(polynomial[j] if j <= n else 0) - c for j, c in enumerate(true)]
-    d = [up(abs(a)) for a in shifted(difference, m)]
-    x = cell.largest
-    gap = series(d, h) + x ** len(true)
-    return Error(up(x * gap), up(gap / (1 - x / 2)))
+    lo, hi = exp_bounds(m)
+    taylor = [(lo / math.factorial(j), hi / math.factorial(j)) for j in range(n + 1)]
+    d = gaps(shifted(polynomial, m), taylor)
+    tail = up(2 * hi * h ** (n + 1) / math.factorial(n + 1))
+    absolute = series(d, h) + tail
+    return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
 
 
 def half_ulp(spec: Spec, largest: Fraction) -> Fraction:
@@ -502,14 +483,10 @@ def eval_error(spec: Spec, coefficients: list[Fraction], cell: Cell) -> Error:
         least = Fraction(1, 1 << 60)  # the relative bound asks for |x| >= 2^-60
         inner += 3 * spec.tiny / least
         return Error(up(absolute), up(inner + u * (magnitude(factor) + inner)))
-    if spec.kind == "exp":
-        value = multiply_add(one, cell.ends, p)
-        absolute = x * error + u * x * size + 2 * spec.tiny
-        absolute = up(absolute + half_ulp(spec, magnitude(value) + absolute))
-        return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
-    relative = error / min(abs(p[0]), abs(p[1]))
-    relative = relative + u * (1 + relative) + spec.tiny * (1 << 61)
-    return Error(up(x * size * relative), up(relative))
+    value = multiply_add(one, cell.ends, p)
+    absolute = x * error + u * x * size + 2 * spec.tiny
+    absolute = up(absolute + half_ulp(spec, magnitude(value) + absolute))
+    return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
 
 
 @dataclass(frozen=True)
@@ -524,15 +501,12 @@ def prove(spec: Spec, free: Coefficients) -> Bounds:
     """Bound fit and fit + evaluation over every cell of the domain."""
     powers = {**spec.fixed(), **free}
     whole = [powers.get(k, Fraction(0)) for k in range(max(powers) + 1)]
-    polynomial = whole[1:] if spec.kind == "expm1" else whole
     coefficients = [free[k] for k in sorted(free)]
     fits, totals = [], []
     for cell in cells(spec):
-        fit = fit_error(spec, polynomial, cell)
+        fit = fit_error(spec, whole, cell)
         run = eval_error(spec, coefficients, cell)
         relative = fit.relative + run.relative
-        if spec.kind == "expm1":  # relative to two different things
-            relative += fit.relative * run.relative
         fits.append(fit)
         totals.append(Error(fit.absolute + run.absolute, relative))
     return Bounds(largest(fits), largest(totals))
@@ -597,7 +571,6 @@ def define(name: str, value: str) -> str:
 EXPRESSIONS = {
     "log": ("log1p(f)", "(({v}) + ({v}) * ({v}) * {p})"),
     "exp": ("exp(r)", "({one} + ({v}) * {p})"),
-    "expm1": ("1 - exp(-x)", "(({v}) * {p})"),
 }
 
 
@@ -703,8 +676,8 @@ PREAMBLE = """\
  * Log errors are absolute; *_REL is their bound over |f|. The other errors are
  * relative to the function. EVAL_ERR holds for POLY and EVAL as written, rounded to
  * nearest, contracted or not (or in part), with or without flush to zero, each
- * operation in the type of the literals; for LOG*_EVAL_ERR_REL and
- * EXPM1_SMALL_EVAL_ERR the argument must be 0 or at least 2^-60 in magnitude. */
+ * operation in the type of the literals; for LOG_EVAL_ERR_REL the argument must be 0
+ * or at least 2^-60 in magnitude. */
 """
 
 

@@ -10,8 +10,8 @@
  * Log errors are absolute; *_REL is their bound over |f|. The other errors are
  * relative to the function. EVAL_ERR holds for POLY and EVAL as written, rounded to
  * nearest, contracted or not (or in part), with or without flush to zero, each
- * operation in the type of the literals; for LOG*_EVAL_ERR_REL and
- * EXPM1_SMALL_EVAL_ERR the argument must be 0 or at least 2^-60 in magnitude. */
+ * operation in the type of the literals; for LOG_EVAL_ERR_REL the argument must be 0
+ * or at least 2^-60 in magnitude. */
 
 #ifndef FDP_SAMPLER_CONSTANTS_H
 #define FDP_SAMPLER_CONSTANTS_H
@@ -35,31 +35,6 @@
 /* floor(ln 2 * 2^128) */
 #define FDP_LN2_128_HI UINT64_C(0xb17217f7d1cf79ab)
 #define FDP_LN2_128_LO UINT64_C(0xc9e3b39803f2f6af)
-
-/* log1p(f), total degree 8: fit 2^-24.68, computed 2^-23.87 (absolute). */
-#define FDP_LOGF_MIN (-0x1.2bec74p-2f)
-#define FDP_LOGF_MAX 0x1.a827dcp-2f
-#define FDP_LOGF_TERMS 7
-#define FDP_LOGF_C2 (-0x1.0000c4p-1f)
-#define FDP_LOGF_C3 0x1.555a62p-2f
-#define FDP_LOGF_C4 (-0x1.ff35f6p-3f)
-#define FDP_LOGF_C5 0x1.975022p-3f
-#define FDP_LOGF_C6 (-0x1.62d6cp-3f)
-#define FDP_LOGF_C7 0x1.4e8c02p-3f
-#define FDP_LOGF_C8 (-0x1.9afb98p-4f)
-#define FDP_LOGF_POLY(f) \
-    (FDP_LOGF_C2 + (f) * \
-    (FDP_LOGF_C3 + (f) * \
-    (FDP_LOGF_C4 + (f) * \
-    (FDP_LOGF_C5 + (f) * \
-    (FDP_LOGF_C6 + (f) * \
-    (FDP_LOGF_C7 + (f) * \
-    FDP_LOGF_C8))))))
-#define FDP_LOGF_EVAL(f) ((f) + (f) * (f) * FDP_LOGF_POLY(f))
-#define FDP_LOGF_FIT_ERR 0x1.3fp-25f
-#define FDP_LOGF_EVAL_ERR 0x1.19p-24f
-#define FDP_LOGF_FIT_ERR_REL 0x1.9fp-22f /* times |f| */
-#define FDP_LOGF_EVAL_ERR_REL 0x1.eap-22f /* times |f| */
 
 /* log1p(f), total degree 19: fit 2^-54.00, computed 2^-53.04 (absolute). */
 #define FDP_LOG_MIN (-0x1.2bec74p-2)
@@ -157,24 +132,5 @@
 #define FDP_EXP_EVAL(r) (1.0 + (r) * FDP_EXP_POLY(r))
 #define FDP_EXP_FIT_ERR 0x1.1cp-58
 #define FDP_EXP_EVAL_ERR 0x1.8bp-53
-
-/* 1 - exp(-x), total degree 5: fit 2^-72.41, computed 2^-52.00 (relative). */
-#define FDP_EXPM1_SMALL_MIN 0x0p+0
-#define FDP_EXPM1_SMALL_MAX 0x1.029p-11
-#define FDP_EXPM1_SMALL_TERMS 5
-#define FDP_EXPM1_SMALL_C1 0x1p+0
-#define FDP_EXPM1_SMALL_C2 (-0x1p-1)
-#define FDP_EXPM1_SMALL_C3 0x1.5555555554e14p-3
-#define FDP_EXPM1_SMALL_C4 (-0x1.5555551153e8p-5)
-#define FDP_EXPM1_SMALL_C5 0x1.1104b48eae6c4p-7
-#define FDP_EXPM1_SMALL_POLY(x) \
-    (FDP_EXPM1_SMALL_C1 + (x) * \
-    (FDP_EXPM1_SMALL_C2 + (x) * \
-    (FDP_EXPM1_SMALL_C3 + (x) * \
-    (FDP_EXPM1_SMALL_C4 + (x) * \
-    FDP_EXPM1_SMALL_C5))))
-#define FDP_EXPM1_SMALL_EVAL(x) ((x) * FDP_EXPM1_SMALL_POLY(x))
-#define FDP_EXPM1_SMALL_FIT_ERR 0x1.82p-73
-#define FDP_EXPM1_SMALL_EVAL_ERR 0x1.01p-52
 
 #endif

@@ -137,7 +137,7 @@ def test_the_stub_has_the_members_of_the_classes():
 
 
 def test_the_stub_has_the_parameters_of_the_source():
-    source = (ROOT / "fastdp" / "_core.pyx").read_text()
+    source = "".join(p.read_text() for p in (ROOT / "fastdp").glob("_core*.p[yx][xi]"))
     for node in stub().body:
         if isinstance(node, ast.FunctionDef):
             found = re.search(rf"^def {node.name}\((.*?)\):", source, re.M | re.S)

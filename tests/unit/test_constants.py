@@ -27,13 +27,12 @@ SCRIPT = ROOT / "tools" / "make_constants.py"
 HEADER = ROOT / "csrc" / "sampler" / "constants.h"
 PAGE = ROOT / "docs" / "proofs" / "polynomials.md"
 
-NAMES = ["LOGF", "LOG", "EXPF", "EXP", "EXPM1_SMALL"]
+NAMES = ["LOG", "EXPF", "EXP"]
 TRUE: dict[str, Callable[[Any], Any]] = {
     "LOG": mpmath.log1p,
     "EXP": mpmath.exp,
-    "EXPM1_SMALL": lambda x: -mpmath.expm1(-x),
 }
-TRUE_DOUBLE: dict[str, Callable[[Any], Any]] = {"LOGF": np.log1p, "EXPF": np.exp}
+TRUE_DOUBLE: dict[str, Callable[[Any], Any]] = {"EXPF": np.exp}
 
 
 def read_header() -> tuple[dict[str, float], dict[str, tuple[str, str]], str]:
@@ -106,17 +105,7 @@ def evaluate_fused(name: str, x: Any) -> Any:
         p = fused(x, p, c)
     if name.startswith("LOG"):
         return fused(p, x * x, x)
-    return (
-        fused(p, x, dtype(1)) if name.startswith("EXP") and "M1" not in name else x * p
-    )
-
-
-def reachable_single() -> Any:
-    """Every f = m - 1 with m a float in [sqrt(1/2), sqrt(2)]."""
-    low, high = math.sqrt(0.5) - 1, math.sqrt(2) - 1
-    below = np.arange(math.floor(low * 2**24), 0, dtype=np.float32) * np.float32(2**-24)
-    above = np.arange(0, math.ceil(high * 2**23), dtype=np.float32)
-    return np.concatenate([below, above * np.float32(2**-23)])
+    return fused(p, x, dtype(1))
 
 
 def points(name: str) -> Any:
@@ -134,8 +123,7 @@ def points(name: str) -> Any:
         np.array([low, high, 0.0]),
     ]
     x = np.concatenate(parts).astype(dtype_of(name))
-    x = x[(x >= low) & (x <= high)]
-    return np.concatenate([x, reachable_single()]) if name == "LOGF" else x
+    return x[(x >= low) & (x <= high)]
 
 
 def errors(name: str, x: Any, computed: Any) -> tuple[Any, Any]:
@@ -185,7 +173,7 @@ def test_fit_error_is_within_its_bound_and_near_it(name: str) -> None:
             if x == 0:
                 continue
             p = sum(c * x**k for k, c in enumerate(powers))
-            shape = {"LOG": x + x * x * p, "EXP": 1 + x * p}.get(kind, x * p)
+            shape = x + x * x * p if kind == "LOG" else 1 + x * p
             true = TRUE[kind](x)
             gap = abs(shape - true)
             if kind == "LOG":
@@ -202,11 +190,9 @@ def test_fit_error_is_within_its_bound_and_near_it(name: str) -> None:
 
 def test_promised_accuracy() -> None:
     limits = {
-        "LOGF": -24.5,
         "LOG": -52,
         "EXPF": -22,
         "EXP": -57,  # a Taylor polynomial of the same degree stays at 2^-47
-        "EXPM1_SMALL": -60,
     }
     for name, limit in limits.items():
         assert NUMBERS[f"{name}_FIT_ERR"] <= 2.0**limit
@@ -217,16 +203,14 @@ def test_promised_accuracy() -> None:
 
 
 def test_domains_cover_the_range_reductions() -> None:
-    for name in ("LOGF", "LOG"):
-        assert NUMBERS[f"{name}_MIN"] < math.sqrt(0.5) - 1 - 2.0**-21
-        assert NUMBERS[f"{name}_MAX"] > math.sqrt(2) - 1 + 2.0**-21
+    assert NUMBERS["LOG_MIN"] < math.sqrt(0.5) - 1 - 2.0**-21
+    assert NUMBERS["LOG_MAX"] > math.sqrt(2) - 1 + 2.0**-21
     for name in ("EXPF", "EXP"):
         assert NUMBERS[f"{name}_MAX"] > math.log(2) / 2 + 2.0**-11
         assert NUMBERS[f"{name}_MIN"] == -NUMBERS[f"{name}_MAX"]
-    assert NUMBERS["EXPM1_SMALL_MAX"] >= 1.01 * 2.0**-13
     # Single precision constants are single precision numbers.
     for key, value in NUMBERS.items():
-        if key.startswith(("LOGF_", "EXPF_", "LN2F", "LOG2EF")):
+        if key.startswith(("EXPF_", "LN2F", "LOG2EF")):
             assert float(np.float32(value)) == value, key
 
 
@@ -293,7 +277,7 @@ def test_enclosures_of_the_proof(maker: ModuleType) -> None:
             assert high - low < Fraction(1, 1 << 200)
 
 
-@pytest.mark.parametrize("name", ["LOGF", "EXPF", "EXPM1_SMALL"])
+@pytest.mark.parametrize("name", ["LOG", "EXPF"])
 def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
     spec = next(s for s in maker.specs() if s.name == name)
     values = coefficients(name)
@@ -303,9 +287,9 @@ def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
     bounds = maker.prove(spec, free)
     # The damage moves the expression by shift * x^k at the right end of the domain.
     moved = shift * float(spec.high) ** (spec.first + 1)
-    if name != "LOGF":
+    if name != "LOG":
         moved /= float(TRUE[name.removesuffix("F")](float(spec.high)))
-    fit = float(bounds.fit.absolute if name == "LOGF" else bounds.fit.relative)
+    fit = float(bounds.fit.absolute if name == "LOG" else bounds.fit.relative)
     assert moved - 2.0**-22 <= fit <= 3 * moved + 2.0**-22
     assert fit > NUMBERS[f"{name}_FIT_ERR"]
 

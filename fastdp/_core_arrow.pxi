@@ -1,0 +1,122 @@
+# Columns by Arrow's capsule protocol; part of _core.pyx.
+
+cdef extern from *:
+    """
+    /* https://arrow.apache.org/docs/format/CDataInterface.html */
+    struct fdp_arrow_schema {
+        const char *format, *name, *metadata;
+        int64_t flags, n_children;
+        struct fdp_arrow_schema **children, *dictionary;
+        void (*release)(struct fdp_arrow_schema *);
+        void *private_data;
+    };
+    struct fdp_arrow_array {
+        int64_t length, null_count, offset, n_buffers, n_children;
+        const void **buffers;
+        struct fdp_arrow_array **children, *dictionary;
+        void (*release)(struct fdp_arrow_array *);
+        void *private_data;
+    };
+    struct fdp_arrow_stream {
+        int (*get_schema)(struct fdp_arrow_stream *, struct fdp_arrow_schema *);
+        int (*get_next)(struct fdp_arrow_stream *, struct fdp_arrow_array *);
+        const char *(*get_last_error)(struct fdp_arrow_stream *);
+        void (*release)(struct fdp_arrow_stream *);
+        void *private_data;
+    };
+    """
+    cdef struct fdp_arrow_schema:
+        const char *format
+        fdp_arrow_schema *dictionary
+        void (*release)(fdp_arrow_schema *) noexcept
+    cdef struct fdp_arrow_array:
+        int64_t length
+        int64_t offset
+        const void **buffers
+        void (*release)(fdp_arrow_array *) noexcept
+    cdef struct fdp_arrow_stream:
+        int (*get_schema)(fdp_arrow_stream *, fdp_arrow_schema *) noexcept
+        int (*get_next)(fdp_arrow_stream *, fdp_arrow_array *) noexcept
+
+
+@cython.final
+cdef class ArrowChunk:
+    """One array of a stream; released with the last view of it."""
+
+    cdef fdp_arrow_array c
+
+    def __dealloc__(self):
+        if self.c.release != NULL:
+            self.c.release(&self.c)
+
+
+cdef bytes _format(const fdp_arrow_schema *schema):
+    return b"dictionary" if schema.dictionary != NULL else <bytes> schema.format
+
+
+def arrow_format(schema):
+    """Return the format of a schema's capsule."""
+    return _format(<fdp_arrow_schema *> PyCapsule_GetPointer(schema, "arrow_schema"))
+
+
+def arrow_chunks(stream):
+    """Return the format and the chunks of a stream's capsule, (None, []) if it fails.
+
+    What is nested (a table, lists) is not read.
+    """
+    cdef fdp_arrow_stream *c = <fdp_arrow_stream *> PyCapsule_GetPointer(
+        stream, "arrow_array_stream")
+    cdef fdp_arrow_schema schema
+    cdef ArrowChunk chunk
+    cdef list chunks = []
+    if c.get_schema(c, &schema) != 0:
+        return None, []
+    kind = _format(&schema)
+    schema.release(&schema)
+    if kind.startswith(b"+"):
+        return kind, []
+    while True:
+        chunk = ArrowChunk()
+        if c.get_next(c, &chunk.c) != 0:
+            chunk.c.release = NULL
+            return None, []
+        if chunk.c.release == NULL:
+            return kind, chunks
+        chunks.append(chunk)
+
+
+def arrow_view(owner, cnp.dtype dtype=None):
+    """Return (values, validity, skipped, length) of an array's capsule or a chunk.
+
+    Values and validity are views; without a dtype the values are bits. Bits come as
+    bytes, `skipped` bits before the first. Without a bitmap the validity is None.
+    """
+    cdef fdp_arrow_array *c
+    cdef cnp.npy_intp length, packed
+    cdef uint8_t *data
+    if type(owner) is ArrowChunk:
+        c = &(<ArrowChunk> owner).c
+    else:
+        c = <fdp_arrow_array *> PyCapsule_GetPointer(owner, "arrow_array")
+    length = c.length
+    packed = (c.offset % 8 + length + 7) // 8 if length > 0 else 0
+    validity = None
+    if length > 0 and c.buffers[0] != NULL:
+        data = <uint8_t *> c.buffers[0] + c.offset // 8
+        validity = _view(owner, data, packed, cnp.NPY_UINT8)
+    if dtype is None:
+        data = <uint8_t *> c.buffers[1] + c.offset // 8
+        values = _view(owner, data, packed, cnp.NPY_UINT8)
+    else:
+        data = <uint8_t *> c.buffers[1] + c.offset * dtype.itemsize
+        values = _view(owner, data, length, dtype.num)
+    return values, validity, c.offset % 8, length
+
+
+cdef object _view(object owner, uint8_t *data, cnp.npy_intp size, int kind):
+    if size == 0:
+        return cnp.PyArray_EMPTY(1, &size, kind, 0)
+    cdef cnp.ndarray array = cnp.PyArray_SimpleNewFromData(1, &size, kind, data)
+    cnp.PyArray_CLEARFLAGS(array, cnp.NPY_ARRAY_WRITEABLE)
+    cnp.set_array_base(array, owner)
+    return array

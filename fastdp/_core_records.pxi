@@ -1,0 +1,89 @@
+# Sums of records within bounds, in integers; part of _core.pyx.
+
+cdef dict _NORMS = {"l1": FDP_NORM_L1, "l2": FDP_NORM_L2, "max": FDP_NORM_MAX}
+
+# Rows (or values) between two looks at pending signals: some milliseconds.
+DEF ROWS = 65536
+
+
+cdef size_t _rows_slab(size_t dimension):
+    return 1 + ROWS // dimension
+
+
+cdef const int64_t *_labels(object labels) except *:
+    """None, or an int64 array."""
+    if labels is None:
+        return NULL
+    return <const int64_t *> cnp.PyArray_DATA(<cnp.ndarray> labels)
+
+
+cdef const int64_t *_labels_from(const Job *job, size_t at) noexcept nogil:
+    if job.label == NULL:
+        return NULL
+    return job.label + at
+
+
+cdef fdp_status_t _clip_rows(const Job *job, uint64_t chunk, size_t at,
+                             size_t n) noexcept nogil:
+    return fdp_clip_rows(<const fdp_clip_t *> job.law, n,
+                         job.x + at * job.width * job.x_item, job.x_type,
+                         <int64_t *> job.out + at * job.width)
+
+
+cdef fdp_status_t _clip_sums(const Job *job, uint64_t chunk, size_t at,
+                             size_t n) noexcept nogil:
+    return fdp_clip_sums(<const fdp_clip_t *> job.law, n,
+                         job.x + at * job.width * job.x_item, job.x_type, job.columns,
+                         _labels_from(job, at), job.count, <int64_t *> job.out)
+
+
+@cython.final
+cdef class Clip:
+    """How rows become integers of a bounded norm: fdp_clip_t."""
+
+    cdef fdp_clip_t c
+
+    def __cinit__(self, size_t dimension, norm, double radius, int step, double most,
+                  uint64_t limit, size_t changed):
+        self.c.dimension = dimension
+        self.c.norm = <fdp_norm_t> <int> _NORMS[norm]
+        self.c.radius, self.c.step, self.c.most = radius, step, most
+        self.c.limit, self.c.changed = limit, changed
+
+    def rows(self, cnp.ndarray x, cnp.ndarray out):
+        """Write the integers of the rows x into an int64 array of x's shape."""
+        cdef Job job = _job(x, out)
+        job.law, job.width = &self.c, self.c.dimension
+        _drive(_clip_rows, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
+
+    def sums(self, cnp.ndarray x, block, cnp.ndarray rows, cnp.ndarray total):
+        """Add the integers of the rows x to the int64 array total[block], and the
+        number of rows to rows[block]; `block` is None or an int64 array."""
+        cdef Job job = _job(x, total)
+        job.law, job.width = &self.c, self.c.dimension
+        job.columns, job.label = cnp.PyArray_SIZE(rows), _labels(block)
+        job.count = <int64_t *> cnp.PyArray_DATA(rows)
+        _drive(_clip_sums, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
+
+
+cdef fdp_status_t _moments(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    return fdp_column_moments(<const fdp_column_t *> job.law, n,
+                              job.x + at * job.x_item, job.x_type, job.columns,
+                              _labels_from(job, at), job.count, <int64_t *> job.out,
+                              job.square)
+
+
+def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray total,
+                   cnp.ndarray square):
+    """Add 1, u and u^2 - 1/2 of each value to the int64 arrays of its group.
+
+    `column` is (low, high, center, half, bits), `group` None or an int64 array.
+    """
+    cdef fdp_column_t c
+    cdef Job job = _job(x, total)
+    c.low, c.high, c.center, c.half, c.bits = column
+    job.law, job.columns, job.label = &c, cnp.PyArray_SIZE(count), _labels(group)
+    job.count = <int64_t *> cnp.PyArray_DATA(count)
+    job.square = <int64_t *> cnp.PyArray_DATA(square)
+    _drive(_moments, &job, cnp.PyArray_SIZE(x), ROWS, 16, NULL, 0)
