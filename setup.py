@@ -53,7 +53,7 @@ if STABLE_ABI:
 core = Extension(
     "fastdp._core",
     sources=["fastdp/_core.pyx", *sorted(glob("csrc/*/*.c"))],
-    depends=["fastdp/_fdp.pxd", *glob("fastdp/*.pxi"), *glob("csrc/*.h"), *glob("csrc/*/*.h")],
+    depends=[*glob("fastdp/*.px[di]"), *glob("csrc/*.h"), *glob("csrc/*/*.h")],
     include_dirs=["csrc", numpy.get_include()],
     define_macros=MACROS,
     extra_compile_args=FLAGS,
