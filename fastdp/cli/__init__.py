@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fastdp.exceptions import (
     CalibrationError,
@@ -38,7 +38,11 @@ class _Terminated(BaseException):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are raised, so that all of them look alike."""
+    """A parser of texts as they stand and whole options, whose errors are raised."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         raise ParameterError(f"{message} (see {self.prog} --help)")

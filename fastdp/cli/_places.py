@@ -110,7 +110,9 @@ class Place:
 
     def beside(self, ending: str) -> Place:
         """Return the text file whose name is this one's with `ending`."""
-        return replace(self, given=self.given + ending)
+        # A URI may go on behind the name.
+        behind = r"(?=[?#])|\Z" if _URI.match(self.given) else r"\Z"
+        return replace(self, given=re.sub(behind, ending, self.given, count=1))
 
     def remove(self) -> None:
         """Remove the file, if it is there."""

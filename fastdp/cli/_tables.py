@@ -25,9 +25,9 @@ FORMAT = "fastdp release"
 VERSION = 1
 
 INPUT_HELP = "table to read: a file, a folder of Parquet files, a URI, or - for stdin"
-OUTPUT_HELP = "table to write: a file, a URI, or - for stdout; whole or not at all"
+_OUTPUT_HELP = "table to write: a file, a URI, or - for stdout; whole or not at all"
 
-_ESCAPE = "in CSV and TSV, put ' before kept cells that a spreadsheet would run"
+_ESCAPE = "in CSV and TSV, put ' before text that a spreadsheet would run"
 
 _ENDS = ", ".join(f".{end}" for end in _places.FORMS)
 
@@ -40,8 +40,9 @@ docs/tables.md says more.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of forms and statements."""
+    """Add the options of the output, of forms and of statements."""
     add = parser.add_argument
+    add("-o", "--output", metavar="OUTPUT", required=True, help=_OUTPUT_HELP)
     for name in ("input", "output"):
         add(
             f"--{name}-format",
@@ -149,10 +150,10 @@ class Tables:
     @staticmethod
     def _escapes(arguments: argparse.Namespace, output: _places.Place) -> bool:
         escape = getattr(arguments, "escape_formulas", False)
-        if escape and not (output.form.text and arguments.keep):
+        if escape and not (output.form.text and getattr(arguments, "keep", True)):
             raise ParameterError(
-                "--escape-formulas must come with --keep and a CSV or TSV output: "
-                "nothing else holds text that is run"
+                "--escape-formulas must come with text that is kept and a CSV or TSV "
+                "output: nothing else is run"
             )
         return bool(escape)
 

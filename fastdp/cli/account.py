@@ -62,8 +62,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="add up the privacy that the events of a file cost",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("file", metavar="FILE", type=Path, help="events: .toml or .json")

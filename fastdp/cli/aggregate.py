@@ -52,8 +52,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="counts, means and sums by groups, from records",
         description=_DESCRIPTION,
         epilog=_tables.EPILOG + _EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("input", metavar="INPUT", help=_tables.INPUT_HELP)
@@ -77,7 +75,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--epsilon", metavar="E", type=number, help="budget, with Laplace noise")
     add("--rho", metavar="R", type=number, help="budget, with Gaussian noise")
     add("--delta", metavar="D", type=number, help="without --keys, and then required")
-    add("-o", "--output", metavar="OUTPUT", required=True, help=_tables.OUTPUT_HELP)
     add(
         "--plot",
         metavar="FILE",
@@ -87,6 +84,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--explain", action="store_true", help="print the group-by and read no record")
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
     _tables.add_options(parser)
+    _tables.add_escape(parser)
     _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 

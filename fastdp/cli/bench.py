@@ -46,8 +46,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "bench",
         help="measure this machine beside numpy and installed rivals",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--quick", action="store_true", help="small arrays and few repetitions"

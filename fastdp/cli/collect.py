@@ -78,8 +78,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="privatize a column as its clients would, one report a row",
         description=_DESCRIPTION,
         epilog=_tables.EPILOG + _EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("input", metavar="INPUT", help=_tables.INPUT_HELP)
@@ -113,13 +111,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--other",
         metavar="CATEGORY|uniform",
         help="what a cell outside of the categories counts as (default: uniform)",
-    )
-    add(
-        "-o",
-        "--output",
-        metavar="OUTPUT",
-        required=True,
-        help=_tables.OUTPUT_HELP,
     )
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)

@@ -63,8 +63,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "demo",
         help="release a contingency table of real health records",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--epsilon",

@@ -70,8 +70,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="estimate frequencies, with intervals, from collected reports",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add(

@@ -29,15 +29,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "ledger",
         help="durable budgets: make, charge, show, audit, back up",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     verbs = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="verb", required=True
     )
 
     def verb(name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
-        made = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
+        made = verbs.add_parser(name, help=text, description=text)
         made.add_argument("ledger", metavar="LEDGER", help="file or postgresql://...")
         made.set_defaults(run=run)
         return made.add_argument

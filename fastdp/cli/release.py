@@ -84,8 +84,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="release columns of a table with noise",
         description=_DESCRIPTION,
         epilog=_tables.EPILOG + _EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("input", metavar="INPUT", help=_tables.INPUT_HELP)
@@ -115,13 +113,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         type=number,
         required=True,
         help="bound on one individual's change over all named columns",
-    )
-    add(
-        "-o",
-        "--output",
-        metavar="OUTPUT",
-        required=True,
-        help=_tables.OUTPUT_HELP,
     )
     add(
         "--keep",

@@ -455,6 +455,18 @@ class TestUris:
         assert json.loads(capsys.readouterr().out)["users"] == 6
         assert main(["estimate", "far://r.csv", "far://r.csv"]) == 2
 
+    @pytest.mark.parametrize(
+        ("given", "beside"),
+        [
+            ("a/x?y.csv", "a/x?y.csv.json"),
+            ("far://a/x.csv", "far://a/x.csv.json"),
+            ("far://a/x.csv?v=1#f", "far://a/x.csv.json?v=1#f"),
+        ],
+    )
+    def test_what_lies_beside_a_table(self, given: str, beside: str) -> None:
+        found = _places.table("INPUT", given).beside(".json")
+        assert found.given == beside
+
     def test_folders_elsewhere(self, elsewhere: Path, tmp_path: Path) -> None:
         (elsewhere / "t.parquet").mkdir()
         write(elsewhere / "t.parquet" / "a.parquet")
@@ -738,15 +750,28 @@ class TestFormulas:
         assert main([*line, "--escape-formulas"]) == 0
         assert "\n'=a," in table.read_text()
 
+    def test_names_of_groups(self, tmp_path: Path) -> None:
+        pytest.importorskip("duckdb")
+        source = write(tmp_path / "in.csv", {"k": ["=1", "b"] * 50})
+        keys, output = (
+            write(tmp_path / "keys.csv", {"k": ["=1", "b"]}),
+            tmp_path / "o.csv",
+        )
+        line = ["aggregate", str(source), "--by", "k", "--count", "--keys", str(keys)]
+        line += ["--epsilon", "1000", "-o", str(output)]
+        for options, first in (([], "=1"), (["--escape-formulas"], "'=1")):
+            assert main([*line, *options]) == 0
+            assert output.read_text() == f"k,count\n{first},50\nb,50\n"
+
     def test_where_nothing_is_run(
         self, tmp_path: Path, said: Callable[[], str]
     ) -> None:
         source = write(tmp_path / "in.csv")
         escape = "--escape-formulas"
         assert release(source, tmp_path / "out.parquet", escape, *COUNT) == 2
-        assert "--escape-formulas must come with --keep" in said()
+        assert "--escape-formulas must come with text that is kept" in said()
         plain = [escape, "--column", "n", *EXACT]
         assert release(source, tmp_path / "out.csv", *plain) == 2
-        assert "--escape-formulas must come with --keep" in said()
+        assert "--escape-formulas must come with text that is kept" in said()
         assert main(["estimate", str(source), escape]) == 2
         assert "--escape-formulas must come with" in said()
