@@ -48,7 +48,7 @@ class Source(Protocol):
     names: list[str]
     #: The wanted columns, in the order of the file.
     schema: pa.Schema
-    #: Number of rows where the file tells it, else None.
+    #: Number of rows where the file states it, else None.
     rows: int | None
     #: Parquet codec of the first wanted column, else None.
     codec: str | None
@@ -166,11 +166,8 @@ def parts(place: Place) -> list[Place]:
         folder = _folder(place)
         if folder is None:
             return [place]
-        top = place.given.rstrip("/")
-        return [
-            replace(place, given=f"{top}/{name}", form=FORMS["parquet"])
-            for name in _listed(place, folder)
-        ]
+        top = replace(place, given=place.given.rstrip("/"), form=FORMS["parquet"])
+        return [top.beside(f"/{name}") for name in _listed(place, folder)]
 
 
 def read_text(argument: str, path: Path | Place, limit: int) -> str:
@@ -220,8 +217,8 @@ def grouped(
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Cut batches into parts of groups of `size` rows, each with its place there.
 
-    Readers cut their batches at a number of bytes, so that the lengths tell how long
-    the cells of private columns are. What is written in whole groups tells nothing.
+    Readers cut their batches at a number of bytes, so that the lengths show how long
+    the cells of private columns are. Whole groups show nothing.
 
     Yields
     ------

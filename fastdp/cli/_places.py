@@ -109,10 +109,11 @@ class Place:
         return re.sub(r"://[^/]*@", "://", bare)
 
     def beside(self, ending: str) -> Place:
-        """Return the text file whose name is this one's with `ending`."""
+        """Return the place whose name is this one's with `ending`."""
         # A URI may go on behind the name.
         behind = r"(?=[?#])|\Z" if _URI.match(self.given) else r"\Z"
-        return replace(self, given=re.sub(behind, ending, self.given, count=1))
+        given = re.sub(behind, lambda _: ending, self.given, count=1)
+        return replace(self, given=given)
 
     def remove(self) -> None:
         """Remove the file, if it is there."""
@@ -207,7 +208,7 @@ class _Kept:
         return getattr(self._file, name)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file without closing it."""
         self.closed = True
 
 

@@ -49,7 +49,7 @@ class Rival:
     exact: bool
     secure: bool
     prepare: Callable[[Array], Call]
-    #: Most elements of one timing: a slow library needs no more.
+    #: Maximum number of elements in one timing: a slow library needs no more.
     most: int = 10**5
 
 

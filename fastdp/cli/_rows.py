@@ -27,7 +27,7 @@ class Readable(Protocol):
         """Return at most `size` bytes; none at the end alone."""
 
     def close(self) -> None:
-        """Let go of the stream."""
+        """Close the stream."""
 
 
 @functools.cache

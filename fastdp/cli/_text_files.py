@@ -190,7 +190,7 @@ class Joined:
         return read
 
     def close(self) -> None:
-        """Let go of the stream; the file stays open."""
+        """Close the stream; the file stays open."""
         self.closed = True
 
 

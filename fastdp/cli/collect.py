@@ -54,7 +54,7 @@ The categories are public and come from the options, never from the data. Blanks
 a cell's text do not count. A cell that is in no category (null, unreadable, anything
 else) counts as --other says: as one of them, or as one drawn uniformly. No cell stops
 the command or shows in what it writes: names that are spelled otherwise than the cells
-("Firefox", "firefox") give reports of noise alone. --check tells the table's owner.
+("Firefox", "firefox") give reports of noise alone. --check shows them to the owner.
 """
 
 _EPILOG = """\
