@@ -91,16 +91,16 @@ void fdp_respond_close(fdp_respond_t *r, size_t n)
 #define AT(array, type, i) (((type *)(void *)(array))[i])
 
 /* Elements of the arrays, whose types the law gives. */
-static uint64_t word_at(const fdp_respond_t *r, size_t i)
+FDP_ALWAYS_INLINE uint64_t word_at(const fdp_respond_t *r, uint32_t bits, size_t i)
 {
-    return r->bits == 16   ? AT(r->word, const uint16_t, i)
-           : r->bits == 32 ? AT(r->word, const uint32_t, i)
-                           : AT(r->word, const uint64_t, i);
+    return bits == 16   ? AT(r->word, const uint16_t, i)
+           : bits == 32 ? AT(r->word, const uint32_t, i)
+                        : AT(r->word, const uint64_t, i);
 }
 
-static uint32_t label_at(const fdp_respond_t *r, size_t i)
+FDP_ALWAYS_INLINE uint32_t label_at(const fdp_respond_t *r, uint32_t bits, size_t i)
 {
-    return r->bits == 16 ? AT(r->label, const uint16_t, i) : AT(r->label, const uint32_t, i);
+    return bits == 16 ? AT(r->label, const uint16_t, i) : AT(r->label, const uint32_t, i);
 }
 
 /* E exactly, by the caller's resolver. */
@@ -108,7 +108,7 @@ static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_
 {
     fdp_pending_t pending = {.chunk = r->number,
                              .trial = place,
-                             .word = {word_at(r, place), more, fair},
+                             .word = {word_at(r, r->bits, place), more, fair},
                              .owner = r->law->owner};
     int64_t value[2] = {0, 0};
     const int kept = r->call->resolve(r->call->context, &pending, value);
@@ -117,59 +117,81 @@ static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_
     return (uint32_t)value[0];
 }
 
-static fdp_u128_t pick(uint64_t c, fdp_u128_t a, fdp_u128_t b)
-{
-    return (fdp_u128_t)fdp_choose(c, (uint64_t)(a >> 64), (uint64_t)(b >> 64)) << 64 |
-           fdp_choose(c, (uint64_t)a, (uint64_t)b);
-}
+/* What a label goes on with: its rate of 128 bits, and S. */
+typedef struct {
+    uint64_t high, low, shift;
+} pace_t;
 
-/* The report of one open lane from 64 more bits of its U: E by a product of 128 bits,
- * its unknown ones below 2^(64 - b). */
-static uint32_t settle_lane(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_t live)
+/* E of one lane from 64 more bits of its U, by the high half of a product; 1 in *open where
+ * bits below those that are looked at may carry. For small words 64 bits in all are enough,
+ * unless P is all but 1. */
+FDP_ALWAYS_INLINE uint64_t step_at(const fdp_respond_t *r, const pace_t *own,
+                                   const pace_t *uniform, bool small, uint64_t word,
+                                   uint64_t more, uint64_t fair, uint64_t *open)
 {
-    const fdp_response_t *law = r->law;
-    const uint32_t k = law->categories, label = label_at(r, place);
-    const uint64_t apart = label >= k, fair = apart & (r->step.other < 0);
-    const uint32_t own_shift = law->always ? 127 : law->shift;
-    const uint32_t fair_shift = 96 + (uint32_t)__builtin_clz(k);
-    const fdp_u128_t own_rate = (fdp_u128_t)law->rate[0] << 64 | law->rate[1];
-    const fdp_u128_t rate = pick(fair, (fdp_u128_t)k << fair_shift, own_rate);
-    const uint32_t shift = (uint32_t)fdp_choose(fair, fair_shift, own_shift);
-    const fdp_u128_t u = (fdp_u128_t)word_at(r, place) << (128 - r->bits) |
-                         (fdp_u128_t)more << (64 - r->bits);
-    const fdp_u128_t h = fdp_mul_high_u128(u, rate), one = (fdp_u128_t)1 << shift;
-    const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - r->bits)) + 1;
-    const uint64_t step = (uint64_t)(h >> shift);
-    const uint64_t within = (step < k - 1) & (1 - (law->always & (1 - fair)));
-    uint64_t least = fdp_choose(within, step, k - 1);
-    if (FDP_UNLIKELY(live & within & ((h & (one - 1)) + unknown >= one))) {
-        least = resolve(r, place, more, fair);
+    const uint64_t last = r->law->categories - 1;
+    const uint64_t high = fdp_choose(fair, uniform->high, own->high);
+    const unsigned shift = (unsigned)fdp_choose(fair, uniform->shift, own->shift);
+    uint64_t step, carried;
+    if (small) {
+        uint64_t h;
+        fdp_mul_u64(word << 48 | more >> 16, high, &h);
+        step = h >> (shift - 64);
+        carried = (h + 2) >> (shift - 64);
+    } else {
+        const uint64_t low = fdp_choose(fair, uniform->low, own->low);
+        const fdp_u128_t u =
+            (fdp_u128_t)word << (128 - r->bits) | (fdp_u128_t)more << (64 - r->bits);
+        const fdp_u128_t h = fdp_mul_high_u128(u, (fdp_u128_t)high << 64 | low);
+        const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - r->bits)) + 1;
+        step = (uint64_t)(h >> shift);
+        carried = (uint64_t)((h + unknown) >> shift);
     }
-    const uint64_t instead = r->step.other < 0 ? 0 : (uint64_t)r->step.other;
-    const uint64_t sum = fdp_choose(apart, instead, label) + least + 1;
-    return (uint32_t)fdp_choose(sum >= k, sum - k, sum);
+    const uint64_t within = (step < last) & (1 - (r->law->always & (1 - fair)));
+    *open = within & (step != carried);
+    return fdp_choose(within, step, last);
 }
 
-/* Settles GROUP ranks, whose words are at `more`. */
-static void settle_group(fdp_respond_t *r, size_t lanes, const uint8_t *more)
+FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint64_t used,
+                              uint64_t report)
 {
-    uint64_t bits[GROUP];
+    if (bits == 16) {
+        uint16_t *to = &AT(r->report, uint16_t, i);
+        *to = (uint16_t)fdp_choose(used, report, *to);
+    } else {
+        uint32_t *to = &AT(r->report, uint32_t, i);
+        *to = (uint32_t)fdp_choose(used, report, *to);
+    }
+}
+
+/* Settles GROUP ranks, whose bits are at `bits`. One loop over the lanes: arrays between
+ * two of them would wait for each other's stores. */
+FDP_ALWAYS_INLINE void settle_group(fdp_respond_t *r, const pace_t *own,
+                                    const pace_t *uniform, bool small, size_t lanes,
+                                    const uint8_t *bits)
+{
+    const uint32_t width = small ? 16 : r->bits;
+    uint64_t more[GROUP];
     uint16_t idle[GROUP], place[GROUP];
-    memcpy(bits, more, sizeof bits);
-    memcpy(idle, more + sizeof bits, sizeof idle);
+    const uint64_t k = r->law->categories, drawn = r->step.other < 0;
+    const uint64_t instead = drawn ? 0 : (uint64_t)r->step.other;
+    memcpy(more, bits, sizeof more);
+    memcpy(idle, bits + sizeof more, sizeof idle);
     const uint64_t live = fdp_ranks_take(&r->ranks, idle, lanes, place, GROUP);
     for (size_t i = 0; i < GROUP; i++) {
-        const uint64_t used = live >> i & 1;
-        const uint32_t report = settle_lane(r, place[i], bits[i], used);
-        if (r->bits == 16) {
-            uint16_t *to = &AT(r->report, uint16_t, place[i]);
-            *to = (uint16_t)fdp_choose(used, report, *to);
-        } else {
-            uint32_t *to = &AT(r->report, uint32_t, place[i]);
-            *to = (uint32_t)fdp_choose(used, report, *to);
+        const size_t at = place[i];
+        const uint64_t label = label_at(r, width, at), used = live >> i & 1;
+        const uint64_t apart = label >= k, fair = apart & drawn;
+        uint64_t open;
+        uint64_t step = step_at(r, own, uniform, small, word_at(r, width, at), more[i],
+                                fair, &open);
+        if (FDP_UNLIKELY(open & used)) {
+            step = resolve(r, (uint32_t)at, more[i], fair);
         }
+        const uint64_t sum = fdp_choose(apart, instead, label) + step + 1;
+        put_at(r, width, at, used, fdp_choose(sum >= k, sum - k, sum));
     }
-    fdp_wipe(bits, sizeof bits);
+    fdp_wipe(more, sizeof more);
     fdp_wipe(place, sizeof place);
 }
 
@@ -177,11 +199,21 @@ static void settle(fdp_respond_t *r, size_t lanes)
 {
     const size_t slots = slots_of(r->law->categories, lanes);
     uint64_t offset = fdp_response_chunk(r->law) * r->bits / 8;
+    const uint32_t k = r->law->categories;
+    const uint32_t spare = (uint32_t)__builtin_clz(k);
+    const uint32_t shift = r->law->always ? 127 : r->law->shift;
+    const pace_t own = {r->law->rate[0], r->law->rate[1], shift};
+    const bool small = r->bits == 16 && shift >= 80;
+    const pace_t uniform = {(uint64_t)k << (32 + spare), 0, 96 + spare};
     fdp_ranks_open(&r->ranks, r->special, lanes / 64);
     do {
         fdp_chunk_main(&r->chunk, offset, r->more, (10 * slots + 63) & ~(size_t)63);
         for (size_t i = 0; i < slots; i += GROUP) {
-            settle_group(r, lanes, r->more + 10 * i);
+            if (small) {
+                settle_group(r, &own, &uniform, true, lanes, r->more + 10 * i);
+            } else {
+                settle_group(r, &own, &uniform, false, lanes, r->more + 10 * i);
+            }
         }
         offset += UNIT;
     } while (FDP_UNLIKELY(r->ranks.left != 0));

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "../base/cpu.h"
+#include "../base/mul128.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
@@ -21,6 +22,7 @@
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
 #define FDP_HAVE_EXPAND
+#define FDP_HAVE_RESPOND
 
 FDP_TARGET_AVX512
 #include "gaussian_body.inc.h"
@@ -108,6 +110,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "words_avx512.h"
 #include "look_avx512.inc.h"
 #include "pattern_body.inc.h"
+#include "response_avx512.inc.h"
 #include "response_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"

@@ -8,6 +8,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "../base/mul128.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
