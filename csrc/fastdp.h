@@ -322,6 +322,34 @@ FDP_API void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label
                                  const uint32_t *word, const uint8_t *bits,
                                  uint32_t *out);
 
+/* A report of local hashing: 12 bytes, packed. */
+typedef struct {
+    uint32_t slope, offset; /* the seed's halves */
+    uint32_t value;
+} fdp_hashed_t;
+
+/* Reports of n users from user `first` on, a multiple of FDP_CLIENTS or, for Hadamard
+ * codes, of FDP_BITS_CHUNK. `labeling` is a response with P = 1 that makes categories of
+ * values; `other` as for fdp_respond. */
+#define FDP_CLIENTS 8192
+#define FDP_REGION (UINT64_C(1) << 30) /* chunks of a call for one purpose */
+
+/* Seeds from the chunks of `open`, and responses by `law` to the buckets of fdp_hash_labels
+ * under them. exact: yes. @timing T2. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
+                 const fdp_response_t *labeling, const fdp_response_t *law, uint32_t l,
+                 uint64_t first, size_t n, const void *x, fdp_dtype_t x_type,
+                 int64_t other, fdp_hashed_t *out);
+
+/* Codes of fdp_hadamard_encode with flips by `law` for the wanted parities, and words of 16
+ * bits for K <= 2^16, else 32. exact: yes. @timing T2. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *labeling,
+                     const fdp_bernoulli_t *law, uint32_t log2k, uint64_t first, size_t n,
+                     const void *x, fdp_dtype_t x_type, int64_t other, void *out,
+                     fdp_dtype_t out_type);
+
 /* ---- tallies of public reports (@timing T0) -------------------------------- */
 
 /* count[j] += rows whose bit j (big-endian) is set, for j < columns <= 8 row_bytes. */
@@ -333,12 +361,6 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_count_columns(size_t n, size_t row_bytes,
 FDP_API FDP_NODISCARD fdp_status_t fdp_count_values(size_t n, const void *report,
                                                     fdp_dtype_t type, size_t k,
                                                     int64_t *count);
-
-/* A report of local hashing: 12 bytes, packed. */
-typedef struct {
-    uint32_t slope, offset; /* the seed's halves */
-    uint32_t value;
-} fdp_hashed_t;
 
 /* count[v] += reports with h(v) = value, for v < categories <= 2^(33 - l); values
  * outside the buckets support nothing. */

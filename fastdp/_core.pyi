@@ -18,6 +18,7 @@ _Settler: TypeAlias = Callable[[tuple[int, ...], Callable[[int], bytes]], int | 
 INTEGERS_CHUNK: int
 BITS_CHUNK: int
 BYTES_CHUNK: int
+CLIENTS: int
 SELECT_CHUNK: int
 SELECT_MOST: int
 RACES: dict[str, int]
@@ -152,6 +153,27 @@ def respond(
     first_chunk: int = 0,
 ) -> None: ...
 def fill_bytes_into(call: Call, out: _Array, first_chunk: int = 0) -> None: ...
+def hash_clients(
+    call: Call,
+    public: Call,
+    labeling: Response,
+    law: Response,
+    x: _Array,
+    out: _Array,
+    categories: int,
+    other: int = -1,
+    first_chunk: int = 0,
+) -> None: ...
+def hadamard_clients(
+    call: Call,
+    labeling: Response,
+    law: Bernoulli,
+    x: _Array,
+    out: _Array,
+    bits: int,
+    other: int = -1,
+    first_chunk: int = 0,
+) -> None: ...
 def insert_bits(rows: _Array, row_bytes: int, labels: _Array, bits: _Array) -> None: ...
 def hash_labels(
     seeds: _Array, labels: _Array, categories: int, buckets: int, out: _Array

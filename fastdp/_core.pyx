@@ -262,6 +262,8 @@ cdef struct Job:
     const fdp_grid_t *grid
     int64_t other
     uint64_t span
+    const fdp_call_t *open
+    const fdp_response_t *labeling
     size_t width, columns
     const int64_t *label
     int64_t *count
@@ -715,6 +717,7 @@ def derive_key(bytes key, uint64_t index):
 
 BITS_CHUNK = FDP_BITS_CHUNK
 BYTES_CHUNK = FDP_BYTES_CHUNK
+CLIENTS = FDP_CLIENTS
 
 _DTYPES[np.dtype(np.bool_)] = FDP_BOOL
 
@@ -850,6 +853,49 @@ def hadamard_encode(cnp.ndarray labels, cnp.ndarray words, cnp.ndarray flips,
     cdef size_t n = cnp.PyArray_SIZE(labels)
     with nogil:
         fdp_hadamard_encode(bits, n, label, word, wanted, to)
+
+
+cdef fdp_status_t _hash_clients(const Job *job, uint64_t chunk, size_t at,
+                                size_t n) noexcept nogil:
+    return fdp_hash_clients(job.call, job.open, job.labeling,
+                            <const fdp_response_t *> job.law, <uint32_t> job.width,
+                            chunk * FDP_CLIENTS, n, job.x + at * job.x_item, job.x_type,
+                            job.other, <fdp_hashed_t *> job.out + at)
+
+
+def hash_clients(Call call, Call public, Response labeling, Response law,
+                 cnp.ndarray x, cnp.ndarray out, size_t categories, int64_t other=-1,
+                 uint64_t first_chunk=0):
+    """Write the hashed reports of integer values, from chunk `first_chunk` of CLIENTS
+    users on; seeds are drawn under `public`."""
+    cdef Job job
+    memset(&job, 0, sizeof(job))
+    job.x = <const uint8_t *> cnp.PyArray_DATA(x)
+    job.x_item, job.x_type = x.itemsize, _dtype_code(x)
+    job.out = <uint8_t *> cnp.PyArray_DATA(out)
+    job.open, job.labeling, job.law = public.key(), &labeling.c, &law.c
+    job.width, job.other = _hash_bits(categories), other
+    _draw(_hash_clients, &job, cnp.PyArray_SIZE(x), FDP_CLIENTS, call, first_chunk)
+
+
+cdef fdp_status_t _hadamard_clients(const Job *job, uint64_t chunk, size_t at,
+                                    size_t n) noexcept nogil:
+    return fdp_hadamard_clients(job.call, job.labeling,
+                                <const fdp_bernoulli_t *> job.law, <uint32_t> job.width,
+                                chunk * FDP_BITS_CHUNK, n, job.x + at * job.x_item,
+                                job.x_type, job.other, job.out + at * job.out_item,
+                                job.out_type)
+
+
+def hadamard_clients(Call call, Response labeling, Bernoulli law, cnp.ndarray x,
+                     cnp.ndarray out, uint32_t bits, int64_t other=-1,
+                     uint64_t first_chunk=0):
+    """Write the Hadamard codes, of `bits` bits, of integer values, from chunk
+    `first_chunk` of BITS_CHUNK users on."""
+    cdef Job job = _job(x, out)
+    job.labeling, job.law = &labeling.c, &law.c
+    job.width, job.other = bits, other
+    _draw(_hadamard_clients, &job, cnp.PyArray_SIZE(x), FDP_BITS_CHUNK, call, first_chunk)
 
 
 # ---- tallies of public reports ---------------------------------------------

@@ -198,6 +198,18 @@ cdef extern from "fastdp.h" nogil:
                          const uint32_t *label, uint32_t *out)
     void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
                              const uint32_t *word, const uint8_t *bits, uint32_t *out)
+    size_t FDP_CLIENTS
+    fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
+                                  const fdp_response_t *labeling,
+                                  const fdp_response_t *law, uint32_t l, uint64_t first,
+                                  size_t n, const void *x, fdp_dtype_t x_type,
+                                  int64_t other, fdp_hashed_t *out)
+    fdp_status_t fdp_hadamard_clients(const fdp_call_t *call,
+                                      const fdp_response_t *labeling,
+                                      const fdp_bernoulli_t *law, uint32_t log2k,
+                                      uint64_t first, size_t n, const void *x,
+                                      fdp_dtype_t x_type, int64_t other, void *out,
+                                      fdp_dtype_t out_type)
     fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
                                    size_t columns, int64_t *count)
     fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type,

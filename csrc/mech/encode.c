@@ -55,15 +55,17 @@ void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n, const uint64_t *see
 void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
                          const uint32_t *word, const uint8_t *bits, uint32_t *out)
 {
-    const fdp_kernels_t *kernels = fdp_kernels();
-    uint8_t wanted[1024];
-    for (size_t done = 0; done < n; done += sizeof wanted) {
-        const size_t part = n - done < sizeof wanted ? n - done : sizeof wanted;
-        for (size_t i = 0; i < part; i++) {
-            wanted[i] = (uint8_t)bit_of(bits, done + i);
-        }
-        kernels->hadamard(label + done, word + done, wanted,
-                          (UINT32_C(1) << log2k) - 1, out + done, part);
+    uint32_t from[64];
+    for (size_t done = 0; done < n; done += 64) {
+        const size_t part = n - done < 64 ? n - done : 64;
+        uint32_t code[64] = {0};
+        uint8_t wanted[8] = {0};
+        memset(from, 0, sizeof from);
+        memcpy(from, label + done, part * sizeof *from);
+        memcpy(code, word + done, part * sizeof *code);
+        memcpy(wanted, bits + done / 8, (part + 7) / 8);
+        fdp_kernels()->hadamard32(from, wanted, (UINT32_C(1) << log2k) - 1, code, 64);
+        memcpy(out + done, code, part * sizeof *code);
     }
-    fdp_wipe(wanted, sizeof wanted);
+    fdp_wipe(from, sizeof from);
 }

@@ -247,19 +247,25 @@ static void respond(fdp_respond_t *r, size_t n, size_t lanes, const void *x,
 }
 
 void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *x,
-                       fdp_dtype_t x_type, void *out, fdp_dtype_t out_type, size_t at)
+                       fdp_dtype_t x_type, size_t at, void *out, fdp_dtype_t out_type,
+                       size_t to)
 {
-    const size_t lanes = (n + 63) & ~(size_t)63;
-    r->number = number;
-    fdp_chunk_open(&r->chunk, &r->call->stream, number);
-    fdp_chunk_main(&r->chunk, 0, r->word, lanes * r->bits / 8);
-    respond(r, n, lanes, x, x_type, at);
-    settle(r, lanes);
-    fdp_chunk_close(&r->chunk);
-    if (r->bits == 16) {
-        r->kernels->reports16(&AT(r->report, const uint16_t, 0), out, out_type, at, n);
+    const size_t lanes = (n + 63) & ~(size_t)63, bytes = lanes * r->bits / 8;
+    if (r->law->always && r->step.other >= 0) { /* nothing is drawn */
+        memset(r->word, 0, bytes);
+        respond(r, n, lanes, x, x_type, at);
     } else {
-        r->kernels->reports32(&AT(r->report, const uint32_t, 0), out, out_type, at, n);
+        r->number = number;
+        fdp_chunk_open(&r->chunk, &r->call->stream, number);
+        fdp_chunk_main(&r->chunk, 0, r->word, bytes);
+        respond(r, n, lanes, x, x_type, at);
+        settle(r, lanes);
+        fdp_chunk_close(&r->chunk);
+    }
+    if (r->bits == 16) {
+        r->kernels->reports16(&AT(r->report, const uint16_t, 0), out, out_type, to, n);
+    } else {
+        r->kernels->reports32(&AT(r->report, const uint32_t, 0), out, out_type, to, n);
     }
 }
 
@@ -273,7 +279,7 @@ fdp_status_t fdp_respond(const fdp_call_t *call, const fdp_response_t *law,
     const size_t chunk = fdp_response_chunk(law);
     for (size_t done = 0; done < n && !r.failed; done += chunk) {
         const size_t part = n - done < chunk ? n - done : chunk;
-        fdp_respond_chunk(&r, first_chunk++, part, x, x_type, out, out_type, done);
+        fdp_respond_chunk(&r, first_chunk++, part, x, x_type, done, out, out_type, done);
     }
     fdp_respond_close(&r, n);
     if (r.failed) {

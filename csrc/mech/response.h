@@ -29,11 +29,11 @@ typedef struct {
 FDP_INTERNAL void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,
                                    const fdp_response_t *law, int64_t other);
 
-/* Reports of n labels, at most a chunk, from x[at] on to out[at] on, with the words
+/* Reports of n labels, at most a chunk, from x[at] on to out[to] on, with the words
  * of chunk `number`. */
 FDP_INTERNAL void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n,
-                                    const void *x, fdp_dtype_t x_type, void *out,
-                                    fdp_dtype_t out_type, size_t at);
+                                    const void *x, fdp_dtype_t x_type, size_t at,
+                                    void *out, fdp_dtype_t out_type, size_t to);
 
 /* Wipes what chunks of at most n labels have used. */
 FDP_INTERNAL void fdp_respond_close(fdp_respond_t *r, size_t n);

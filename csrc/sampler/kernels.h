@@ -101,8 +101,12 @@ typedef struct {
                       size_t n);
     void (*hash)(const uint64_t *seed, const uint32_t *label, uint32_t buckets,
                  unsigned bits, uint32_t *out, size_t n);
-    void (*hadamard)(const uint32_t *label, const uint32_t *word, const uint8_t *wanted,
-                     uint32_t mask, uint32_t *out, size_t n);
+    void (*records)(const uint64_t *seed, const uint32_t *value, fdp_hashed_t *out,
+                    size_t n);
+    void (*hadamard16)(const uint16_t *label, const uint8_t *bits, uint16_t mask,
+                       uint16_t *word, size_t n);
+    void (*hadamard32)(const uint32_t *label, const uint8_t *bits, uint32_t mask,
+                       uint32_t *word, size_t n);
 
     /* Counting public reports: n a multiple of 8 (support4). */
     void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,

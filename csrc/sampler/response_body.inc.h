@@ -121,23 +121,44 @@ static void FDP_K(hash)(const uint64_t *restrict seed, const uint32_t *restrict 
     }
 }
 
-/* A uniform y in the half of 0 ... K - 1 where <y, label + 1> has the wanted parity. */
-static void FDP_K(hadamard)(const uint32_t *restrict label, const uint32_t *restrict word,
-                            const uint8_t *restrict wanted, uint32_t mask,
-                            uint32_t *restrict out, size_t n)
+/* Reports of hashing: seeds and answers. */
+static void FDP_K(records)(const uint64_t *restrict seed, const uint32_t *restrict value,
+                           fdp_hashed_t *restrict out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint32_t m = label[i] + 1, y = word[i] & mask;
-        uint32_t parity = y & m;
-        parity ^= parity >> 16;
-        parity ^= parity >> 8;
-        parity ^= parity >> 4;
-        parity ^= parity >> 2;
-        parity ^= parity >> 1;
-        const uint32_t change = 0 - ((parity ^ wanted[i]) & 1);
-        out[i] = y ^ (m & (0 - m) & change);
+        out[i].slope = (uint32_t)seed[i];
+        out[i].offset = (uint32_t)(seed[i] >> 32);
+        out[i].value = value[i];
     }
 }
+
+/* In place, for n random words: a uniform y in the half of 0 ... K - 1 where <y, label + 1>
+ * has the parity of bit i of `bits`; n a multiple of 64. */
+#define FDP_HADAMARD(name, type, FOLD)                                                 \
+    static void FDP_K(name)(const type *restrict label, const uint8_t *restrict bits,  \
+                            type mask, type *restrict word, size_t n)                  \
+    {                                                                                  \
+        for (size_t g = 0; g < n; g += 64) {                                           \
+            uint64_t wanted[8];                                                        \
+            uint8_t want[64];                                                          \
+            FDP_K(expand)(bits + g / 8, wanted, 8);                                    \
+            memcpy(want, wanted, sizeof want);                                         \
+            for (size_t i = 0; i < 64; i++) {                                          \
+                const type m = (type)(label[g + i] + 1), y = word[g + i] & mask;       \
+                type p = y & m;                                                        \
+                FOLD                                                                   \
+                p = (type)(p ^ (p >> 8));                                              \
+                p = (type)(p ^ (p >> 4));                                              \
+                p = (type)(p ^ (p >> 2));                                              \
+                p = (type)(p ^ (p >> 1));                                              \
+                const type change = (type)(0 - ((p ^ want[i]) & 1));                   \
+                word[g + i] = (type)(y ^ (m & (type)(0 - m) & change));                \
+            }                                                                          \
+        }                                                                              \
+    }
+
+FDP_HADAMARD(hadamard16, uint16_t, )
+FDP_HADAMARD(hadamard32, uint32_t, p ^= p >> 16;)
 
 #undef FDP_SMALL
 #undef FDP_LARGE
@@ -147,3 +168,4 @@ static void FDP_K(hadamard)(const uint32_t *restrict label, const uint32_t *rest
 #undef FDP_LABELS
 #undef FDP_TO
 #undef FDP_REPORTS
+#undef FDP_HADAMARD

@@ -263,7 +263,7 @@ def hadamard_case(size: int, generator: np.random.Generator) -> Case:
         size,
         lambda: mechanism.release(labels, out=out),
         rounded,
-        _FLIP + _LABEL + 4,
+        _FLIP + _LABEL + 2,
     )
 
 

@@ -129,3 +129,13 @@ def stream_bytes(call: _core.Call, n: int, first: int = 0) -> bytes:
         call.keystream(chunk, 0, -(-count // 1024) * 1024)[:count]
         for chunk, count in chunks(n, BYTES, first)
     )
+
+
+def hadamard_words(call: _core.Call, n: int, bits: int) -> np.ndarray:
+    """Return the words of n codes of so many bits."""
+    dtype = np.dtype("<u2" if bits <= 16 else "<u4")
+    raw = b"".join(
+        call.keystream(chunk, 0, 8192 * dtype.itemsize)[: count * dtype.itemsize]
+        for chunk, count in chunks(n, 8192, REGION)
+    )
+    return np.frombuffer(raw, dtype).astype(np.int64) % 2**bits

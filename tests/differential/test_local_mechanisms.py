@@ -114,8 +114,7 @@ def test_hashed_reports(n: int, d: int, buckets: int | None, other: int | None) 
 def test_hadamard_reports(n: int, d: int, other: int | None) -> None:
     m = fastdp.HadamardResponse.from_epsilon(1, categories=d, other=other)
     call, x = _core.Call(Keyed(KEY)), values_of(d, n)
-    raw = np.frombuffer(layout.stream_bytes(call, 4 * n, layout.REGION), "<u4")
-    words = raw % np.uint32(2 ** hadamard.order(d))
+    words = layout.hadamard_words(call, n, hadamard.order(d)).astype(np.uint32)
     f = layout.flips(call, 1 - m.p, n)
     check(m, x, hadamard.reports(labels_of(call, m, x), words, f))
 

@@ -14,10 +14,8 @@ from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import (
     MOST_CATEGORIES,
-    REGION,
     FrequencyOracle,
     least_dtype,
-    scratch,
 )
 from fastdp.mechanisms.local.categories import Categories, Named, Other
 from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
@@ -128,27 +126,17 @@ class HadamardResponse(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        law, bits = self._law, self._order.bit_length() - 1
-        block = _core.BITS_CHUNK
-        word_chunk = _core.BYTES_CHUNK // 4
+        label, other = self._labeling, self._stand_in
+        bits = self._order.bit_length() - 1
 
-        def draw(low: int, labels: _Array, words: _Array, codes: _Array) -> None:
-            n = len(labels)
-            with scratch(-(-n // 8), np.uint8) as (flips,):
-                _core.flip_bits(call, law, None, flips, n, low // block)
-                self._relabel(call, x[low : low + n], labels, low)
-                _core.fill_bytes_into(call, words, REGION + low // word_chunk)
-                _core.hadamard_encode(labels, words, flips, bits, codes)
-            reports[low : low + n] = codes
-
-        def part(start: int, stop: int, _: int) -> None:
-            size = min(block, stop - start)
-            with scratch(size, np.uint32, np.uint32, np.uint32) as arrays:
-                for low in range(start, stop, block):
-                    draw(low, *(array[: stop - low] for array in arrays))
+        def part(start: int, stop: int, chunk: int) -> None:
+            values, codes = x[start:stop], reports[start:stop]
+            _core.hadamard_clients(
+                call, label, self._law, values, codes, bits, other, chunk
+            )
 
         with _core.Call(stream, reports) as call:
-            _arrays.in_parallel(part, len(x), block, workers)
+            _arrays.in_parallel(part, len(x), _core.BITS_CHUNK, workers)
 
     @property
     def _tally_size(self) -> int:

@@ -15,9 +15,7 @@ from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import (
     MOST_CATEGORIES,
-    USERS,
     FrequencyOracle,
-    scratch,
 )
 from fastdp.mechanisms.local.categories import (
     Categories,
@@ -193,26 +191,17 @@ class LocalHashing(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        law, block = self._law, USERS
-
-        def draw(low: int, seeds: _Array, a: _Array, b: _Array) -> None:
-            high = low + len(seeds)
-            _core.fill_bytes_into(public, seeds, 8 * low // _core.BYTES_CHUNK)
-            self._relabel(secret, x[low:high], a, low)
-            _core.hash_labels(seeds, a, self.categories, self._buckets, b)
-            _core.respond(secret, law, b, a, 0, low // law.chunk)
-            reports["seed"][low:high] = seeds
-            reports["value"][low:high] = a
-
-        def part(start: int, stop: int, _: int) -> None:
-            size = min(block, stop - start)
-            with scratch(size, np.uint64, np.uint32, np.uint32) as arrays:
-                for low in range(start, stop, block):
-                    draw(low, *(array[: stop - low] for array in arrays))
-
         # Seeds are published: the key behind them has nothing else to hide.
         with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
-            _arrays.in_parallel(part, len(x), block, workers)
+
+            def part(start: int, stop: int, chunk: int) -> None:
+                values, drawn = x[start:stop], reports[start:stop]
+                d, other, label = self.categories, self._stand_in, self._labeling
+                _core.hash_clients(
+                    secret, public, label, self._law, values, drawn, d, other, chunk
+                )
+
+            _arrays.in_parallel(part, len(x), _core.CLIENTS, workers)
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         _core.hash_support(reports, self.categories, self._buckets, tally)

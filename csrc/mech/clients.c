@@ -1,0 +1,152 @@
+/* clients.c: whole reports of the frequency oracles that hash or encode a category, from
+ * the caller's labels in one pass.
+ *
+ * Draws that serve different purposes have regions of chunks of their own: the answers (or
+ * flips) begin at 0, Hadamard words at FDP_REGION, what makes labels of values at twice it.
+ * Seeds are public, and have a key of their own.
+ */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../base/wipe.h"
+#include "../fastdp.h"
+#include "../rng/stream.h"
+#include "../sampler/kernels.h"
+#include "response.h"
+#include "scratch.h"
+
+/* Responses of n labels of the type from x[at] on, from user `first` on, whose chunks begin
+ * in `region`. */
+static void respond_to(fdp_respond_t *r, uint64_t region, uint64_t first, size_t n,
+                       const void *x, fdp_dtype_t x_type, size_t at, void *out,
+                       fdp_dtype_t out_type)
+{
+    const size_t chunk = fdp_response_chunk(r->law);
+    for (size_t done = 0; done < n && !r->failed; done += chunk) {
+        const size_t part = n - done < chunk ? n - done : chunk;
+        fdp_respond_chunk(r, region + (first + done) / chunk, part, x, x_type, at + done,
+                          out, out_type, done);
+    }
+}
+
+fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
+                              const fdp_response_t *labeling, const fdp_response_t *law,
+                              uint32_t l, uint64_t first, size_t n, const void *x,
+                              fdp_dtype_t x_type, int64_t other, fdp_hashed_t *out)
+{
+    const fdp_kernels_t *kernels = fdp_kernels();
+    const size_t most = n < FDP_CLIENTS ? (n + 63) & ~(size_t)63 : FDP_CLIENTS;
+    const size_t size = most * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
+    uint64_t *const seed = fdp_memory_take(size);
+    if (seed == NULL) {
+        memset(out, 0, n * sizeof *out);
+        return FDP_ERR_MEMORY;
+    }
+    uint32_t *const label = (uint32_t *)(void *)(seed + most), *const bucket = label + most;
+    fdp_respond_t labels, answers;
+    fdp_respond_open(&labels, secret, labeling, other);
+    fdp_respond_open(&answers, secret, law, 0);
+    fdp_status_t status = FDP_OK;
+    for (size_t at = 0; at < n && status == FDP_OK; at += FDP_CLIENTS) {
+        const size_t part = n - at < FDP_CLIENTS ? n - at : FDP_CLIENTS;
+        respond_to(&labels, 2 * FDP_REGION, first + at, part, x, x_type, at, label, FDP_U32);
+        status = fdp_fill_bytes(open, 8 * (first + at) / FDP_BYTES_CHUNK, 8 * part,
+                                (uint8_t *)seed);
+        kernels->hash(seed, label, law->categories, l, bucket, part);
+        respond_to(&answers, 0, first + at, part, bucket, FDP_U32, 0, label, FDP_U32);
+        kernels->records(seed, label, out + at, part);
+        status = labels.failed || answers.failed ? FDP_ERR_RESOLVER : status;
+    }
+    fdp_respond_close(&labels, n);
+    fdp_respond_close(&answers, n);
+    fdp_memory_give(seed, size);
+    if (status != FDP_OK) {
+        memset(out, 0, n * sizeof *out);
+    }
+    return status;
+}
+
+/* ---- Hadamard ------------------------------------------------------------- */
+
+typedef struct {
+    FDP_ALIGNED(64) uint8_t flip[FDP_BITS_CHUNK / 8];
+    fdp_respond_t labels;
+    const fdp_call_t *call;
+    uint8_t *word, *label; /* of a chunk: 2 bytes a user, or 4 beyond 2^16 codes */
+    size_t bytes;
+    uint32_t log2k;
+} hadamard_t;
+
+static size_t width_of(fdp_dtype_t type)
+{
+    return type == FDP_U8 ? 1 : type == FDP_U16 ? 2 : 4;
+}
+
+/* Codes of n <= FDP_CLIENTS users, bit i of `flip` being the wanted parity. */
+static void encode(hadamard_t *h, uint64_t first, size_t n, const uint8_t *flip,
+                   const void *x, fdp_dtype_t x_type, size_t at, void *out,
+                   fdp_dtype_t out_type)
+{
+    const fdp_kernels_t *kernels = h->labels.kernels;
+    const size_t lanes = (n + 63) & ~(size_t)63, bytes = h->bytes;
+    fdp_chunk_t chunk;
+    respond_to(&h->labels, 2 * FDP_REGION, first, n, x, x_type, at, h->label,
+               bytes == 2 ? FDP_U16 : FDP_U32);
+    memset(h->label + n * bytes, 0, (lanes - n) * bytes);
+    fdp_chunk_open(&chunk, &h->call->stream, FDP_REGION + first / FDP_CLIENTS);
+    fdp_chunk_main(&chunk, 0, h->word, lanes * bytes);
+    fdp_chunk_close(&chunk);
+    if (bytes == 2) {
+        uint16_t *word = (uint16_t *)(void *)h->word;
+        kernels->hadamard16((const uint16_t *)(const void *)h->label, flip,
+                            (uint16_t)((1u << h->log2k) - 1), word, lanes);
+        kernels->reports16(word, out, out_type, at, n);
+    } else {
+        uint32_t *word = (uint32_t *)(void *)h->word;
+        kernels->hadamard32((const uint32_t *)(const void *)h->label, flip,
+                            (1u << h->log2k) - 1, word, lanes);
+        kernels->reports32(word, out, out_type, at, n);
+    }
+}
+
+fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *labeling,
+                                  const fdp_bernoulli_t *law, uint32_t log2k,
+                                  uint64_t first, size_t n, const void *x,
+                                  fdp_dtype_t x_type, int64_t other, void *out,
+                                  fdp_dtype_t out_type)
+{
+    const size_t most = n < FDP_CLIENTS ? (n + 63) & ~(size_t)63 : FDP_CLIENTS;
+    const size_t bytes = log2k <= 16 ? 2 : 4;
+    const size_t size = (most * bytes + 1023) & ~(size_t)1023; /* units of the stream */
+    hadamard_t h;
+    h.word = fdp_memory_take(2 * size);
+    if (h.word == NULL) {
+        memset(out, 0, n * width_of(out_type));
+        return FDP_ERR_MEMORY;
+    }
+    h.label = h.word + size;
+    h.call = call;
+    h.bytes = bytes;
+    h.log2k = log2k;
+    fdp_respond_open(&h.labels, call, labeling, other);
+    fdp_status_t status = FDP_OK;
+    for (size_t done = 0; done < n && status == FDP_OK; done += FDP_BITS_CHUNK) {
+        const size_t block = n - done < FDP_BITS_CHUNK ? n - done : FDP_BITS_CHUNK;
+        memset(h.flip, 0, sizeof h.flip);
+        status = fdp_flip_bits(call, law, (first + done) / FDP_BITS_CHUNK, block, NULL,
+                               h.flip);
+        for (size_t at = 0; at < block; at += FDP_CLIENTS) {
+            const size_t part = block - at < FDP_CLIENTS ? block - at : FDP_CLIENTS;
+            encode(&h, first + done + at, part, h.flip + at / 8, x, x_type, done + at, out,
+                   out_type);
+        }
+        status = h.labels.failed ? FDP_ERR_RESOLVER : status;
+    }
+    fdp_respond_close(&h.labels, n);
+    fdp_memory_give(h.word, 2 * size);
+    fdp_wipe(h.flip, sizeof h.flip);
+    if (status != FDP_OK) {
+        memset(out, 0, n * width_of(out_type));
+    }
+    return status;
+}
