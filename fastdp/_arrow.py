@@ -9,6 +9,7 @@ https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,6 +46,11 @@ def is_column(type_: type) -> bool:
     return hasattr(type_, "__arrow_c_array__") or hasattr(type_, "__arrow_c_stream__")
 
 
+@functools.lru_cache(maxsize=1024)
+def _is_array(type_: type) -> bool:
+    return hasattr(type_, "__arrow_c_array__")
+
+
 def column(
     name: str,
     x: Any,
@@ -65,7 +71,7 @@ def column(
     DTypeError
         The column is none of numbers or bits of a fixed width.
     """
-    if hasattr(type(x), "__arrow_c_array__"):
+    if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
         schema, array = x.__arrow_c_array__()
         kind: bytes | None = _core.arrow_format(schema)
         chunks: list[Any] = [array]

@@ -220,6 +220,8 @@ class RandomizedResponse(FrequencyOracle):
             column, leave = enter("values", values, truth=truth, labels=True)
             reports = self._release_places(column, out, stream, workers)
             return leave(reports) if out is None else reports
+        if self.names is None:
+            return self._release_places(values, out, stream, workers)
         return super().release(values, out=out, stream=stream, workers=workers)
 
     def _release_places(
