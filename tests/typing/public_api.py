@@ -68,6 +68,19 @@ def local_mechanisms_have_their_types(labels: npt.NDArray[np.int64]) -> None:
     fastdp.HadamardResponse.from_epsilon(1)  # type: ignore[call-arg]
 
 
+def local_mechanisms_take_names_and_go_as_json() -> None:
+    oracle = fastdp.RandomizedResponse.from_epsilon(1, categories=["a", "b"], other="b")
+    numbers = fastdp.HadamardResponse.from_epsilon(1, categories=[10, 20], other=10)
+    assert_type(numbers.categories, int)
+    found = oracle.estimate(oracle.release(["a", "b"]))
+    assert_type(found.to_dict(), dict[str, float] | dict[int, float])
+    assert_type(oracle.to_json(), str)
+    assert_type(fastdp.RandomizedResponse.from_json(""), fastdp.RandomizedResponse)
+    assert_type(fastdp.Mechanism.from_json(""), fastdp.Mechanism)
+    assert_type(oracle.reports_to_json([0, 1]), str)
+    fastdp.RandomizedResponse(0.75, categories=["a", 1.5])  # type: ignore[arg-type]
+
+
 def relations_are_taken_by_name(x: list[float]) -> None:
     made = fastdp.DiscreteLaplace(2, neighboring_relation="replace_one")
     assert_type(made.neighboring_relation, accounting.NeighboringRelation)

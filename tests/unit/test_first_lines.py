@@ -22,6 +22,9 @@ COUNTS = [1304, 2480, 961, 0]
 laplace = fastdp.DiscreteLaplace.from_epsilon(1.0, sensitivity=1)
 gaussian = fastdp.DiscreteGaussian.from_rho(0.1, sensitivity=1)
 real = fastdp.Laplace.from_epsilon(1.0, sensitivity=1, coordinates=1)
+browsers = fastdp.RandomizedResponse.from_epsilon(
+    1, categories=["a", "b", "other"], other="other"
+)
 
 
 def ten_tenths() -> Any:
@@ -123,6 +126,67 @@ RUNS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: plot.trade_off(accounting.ZCDPAccountant().compose(gaussian)),
         lambda y: len(y.axes[0].lines) == 2,
     ),
+    "a choice from a list of scores": (
+        lambda: fastdp.PermuteAndFlip(9, sensitivity=1).select([3, 900, 7]),
+        lambda y: y == 1,
+    ),
+    "scores of a Series": (
+        lambda: fastdp.noisy_argmax(pd.Series([3, 900], index=["a", "b"]), sigma=1),
+        lambda y: y == 1,
+    ),
+    "a median of a list": (
+        lambda: fastdp.quantiles([31, 45, 27, 62] * 9, 0.5, bounds=(0, 120), epsilon=1),
+        lambda y: 0 <= y <= 120,
+    ),
+    "a median of a polars column": (
+        lambda: fastdp.quantiles(
+            pl.DataFrame({"age": [31, 45, None]})["age"],
+            0.5,
+            bounds=(0, 120),
+            epsilon=1,
+        ),
+        lambda y: 0 <= y <= 120,
+    ),
+    "a mean of a nullable column": (
+        lambda: fastdp.mean(
+            pd.Series([31, None, 62], dtype="Int64"), bounds=(0, 120), epsilon=1
+        ),
+        lambda y: 0 <= y.value <= 120,
+    ),
+    "a sum of the rows of a frame": (
+        lambda: fastdp.ClippedSum.from_rho(0.5, radius=9, dimension=2).release(
+            pd.DataFrame({"a": [1, 2], "b": [0.5, 4]})
+        ),
+        lambda y: y.shape == (2,),
+    ),
+    "a relation of a sum by name": (
+        lambda: fastdp.ClippedSum.from_rho(
+            0.5, radius=9, dimension=2, neighboring_relation="replace_one"
+        ).event(),
+        lambda y: y.neighboring_relation is accounting.NeighboringRelation.REPLACE_ONE,
+    ),
+    "categories by name": (
+        lambda: browsers.estimate(browsers.release(["a", "b", "zz"])).to_dict(),
+        lambda y: list(y) == ["a", "b", "other"],
+    ),
+    "a report sent as JSON": (
+        lambda: (
+            browsers.estimate(
+                browsers.reports_from_json(
+                    browsers.reports_to_json(browsers.release("a"))
+                )
+            ).users
+        ),
+        lambda y: y == 1,
+    ),
+    "a mechanism sent as JSON": (
+        lambda: fastdp.Mechanism.from_json(browsers.to_json()),
+        lambda y: y == browsers,
+    ),
+    "a list of reports": (
+        lambda: browsers.aggregator().add([0, 1, 2, 2]).users,
+        lambda y: y == 4,
+    ),
     "what is public": (
         lambda: set(dir(fastdp)) >= {"DiscreteLaplace", "accounting", "plot"},
         lambda y: y,
@@ -141,6 +205,26 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a list of lists": (lambda: laplace.release([[1], [2]]), "one-dimensional"),
     "text": (lambda: laplace.release(pd.Series(["a"])), "a column of integers"),
+    "a name that comes twice": (
+        lambda: fastdp.RandomizedResponse.from_epsilon(1, categories=["a", "b", "a"]),
+        "each name once: number 2 is number 0 again, 'a'",
+    ),
+    "numbers for names": (
+        lambda: browsers.release([1, 2]),
+        "values must be strings, as the names of the categories are",
+    ),
+    "several bits a user": (
+        lambda: fastdp.UnaryEncoding.from_epsilon(1, categories=3).release(
+            np.eye(3, dtype=bool)
+        ),
+        "one category a user, not bits: .*RandomizedResponse",
+    ),
+    "reports of another mechanism": (
+        lambda: fastdp.RandomizedResponse(p=0.75).reports_from_json(
+            browsers.reports_to_json([0, 1])
+        ),
+        "it names another one",
+    ),
     "an unknown relation": (
         lambda: fastdp.DiscreteLaplace.from_epsilon(
             1, sensitivity=1, neighboring_relation="remove"
@@ -200,4 +284,4 @@ def test_value_counts_gives_the_order_away() -> None:
 
 
 def test_there_are_twenty() -> None:
-    assert len(RUNS) + len(REFUSALS) >= 25
+    assert len(RUNS) + len(REFUSALS) >= 40
