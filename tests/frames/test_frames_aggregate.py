@@ -24,6 +24,7 @@ from fastdp.frames import _recipe
 from fastdp.frames._aggregate import _Plan
 from fastdp.frames._duckdb import Engine
 from fastdp.mechanisms._groups import Budget
+from fastdp.testing import FixedStream
 from tests.reference import column
 
 pa = pytest.importorskip("pyarrow")
@@ -490,3 +491,56 @@ def test_tags_are_injective() -> None:
         _recipe.tag(SALT, "group", [*pair]) for pair in itertools.product(cells, cells)
     }
     assert len(tags) == len(cells) ** 2
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 0.5}, {"rho": 0.1}])
+def test_the_noise_is_the_stated_law_once_a_column(budget: Any) -> None:
+    found = frames.aggregate(
+        VISITS, keys=KEYS, sum="cost", stream=FixedStream("s"), **budget, **ASK
+    )
+    stream = FixedStream("s")
+    fastdp.random.bytes(32, stream=stream)  # the salt
+    law = found.mechanisms["noise"]
+    bits = 30
+    count = np.array([1000, 1000, 1000, 0])
+    units = np.zeros(4, np.int64)
+    for i, cost in enumerate(VISITS["cost"].to_pylist()):
+        units[i % 3] += column.row(cost, (0.0, 50.0), bits)[1]
+    noisy = [law.release(x, stream=stream) for x in (count << bits, units)]
+    records, place = (values / 2**bits for values in noisy)
+    assert found.frame["count"].to_pylist() == np.rint(records).astype(int).tolist()
+    total = found.frame["cost_sum"].to_pylist()
+    assert total == pytest.approx(records * 25 + place * 25, rel=1e-12)
+    assert found.std == law.std / 2**bits
+
+
+def test_a_histogram_selects_the_keys_that_it_releases() -> None:
+    counts = np.arange(-5, 60)
+    m = fastdp.UnknownHistogram.from_rho_delta(rho=0.1, delta=1e-6, keys_per_user=2)
+    shown, _ = m.release(np.arange(6, 65), counts[counts > 0], stream=FixedStream("s"))
+    mask = m.select(counts[counts > 0], stream=FixedStream("s"))
+    assert np.flatnonzero(mask).tolist() == [key - 6 for key in shown]
+    assert not m.select(np.full(1000, -(2**40))).any()
+    assert not m.select(np.zeros(100_000, int)).any()  # whatever the noise
+
+
+def test_bools_and_wide_integers_are_numbers() -> None:
+    rows = CONNECTION.sql(
+        "select 1 as g, true as b, 2::hugeint ** 100 as h, 1.5::decimal(9, 2) as d, "
+        "18446744073709551615::ubigint as w, "
+        "170141183460469231731687303715884105727::hugeint as v from range(100)"
+    )
+    names = ["b", "h", "d", "w", "v"]
+    found = frames.aggregate(
+        rows,
+        by="g",
+        mean=names,
+        bounds=dict.fromkeys(names, (0, 2)),
+        keys=pa.table({"g": [1]}),
+        epsilon=10**6,
+        ledger=None,
+    ).frame
+    read = pa.table(found).to_pydict()
+    # Scales of 1e-5 a column: beyond 0.01 but with a probability below 1e-100.
+    wanted = {"b": 1, "h": 2, "d": 1.5, "w": 2, "v": 2}
+    assert {n: read[f"{n}_mean"][0] for n in names} == pytest.approx(wanted, abs=0.01)
