@@ -169,7 +169,8 @@ def aggregate(
         What chooses which groups and records a user keeps. "sha256" is the same on
         every engine, and slower. Fairness rests on it, not privacy.
     memory_limit : str, optional
-        What DuckDB may use before it spills to a temporary folder, such as "4GB".
+        What DuckDB may use, such as "4GB", before it spills records, unencrypted, to a
+        folder below TMPDIR that is removed at the end.
     progress : callable, optional
         Told the share of the work that is done, from another thread.
     stream : Stream, optional
