@@ -7,6 +7,7 @@ rival that is not installed is left out. What the rivals do: numpy norms, scales
 sums rows (no noise, no bound on a row after rounding); pandas samples a user's rows
 with a seeded generator; python-dp is asked key by key; diffprivlib's mean spends its
 epsilon on the mean alone, under replacement, and its time goes with the column.
+Errors stand under the peer's own neighboring relation.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ def least(ours: Call, theirs: Call, seconds: float = 1.5) -> tuple[float, float]
 
 def sums() -> Iterator[Line]:
     """Yield sums of rows beside numpy's, by dimension and dtype."""
-    for dimension, rows in ((10, 1_000_000), (50, 400_000), (1000, 20_000)):
+    for dimension, rows in (
+        (1, 4_000_000),
+        (2, 2_000_000),
+        (10, 1_000_000),
+        (50, 400_000),
+        (1000, 20_000),
+    ):
         for dtype in (np.float32, np.float64):
             x = _GENERATOR.normal(size=(rows, dimension)).astype(dtype)
             radius = float(dimension) ** 0.5
@@ -116,46 +123,103 @@ def contributions() -> Iterator[Line]:
     yield "bound_contributions, 2,000,000", ours(2_000_000), "shuffle, head", sample
 
 
-def accuracy(runs: int) -> Iterator[tuple[str, float, float]]:
-    """Yield root mean squared errors, ours and diffprivlib's, at epsilon 1.
+Errors = tuple[str, float, str, float]
 
-    Both know the number of records: one is replaced.
-    """
+_BOUNDS = (0.0, 10.0)
+_EDGES = np.linspace(*_BOUNDS, 11)
+
+
+def error(call: Callable[[], Any], true: Any, runs: int) -> float:
+    """Return the root mean squared error of what a call releases."""
+    return float(np.sqrt(np.mean([np.square(call() - true) for _ in range(runs)])))
+
+
+def ours(x: np.ndarray, relation: NeighboringRelation) -> dict[str, Callable[[], Any]]:
+    """Return our releases at epsilon 1 under a relation, by name."""
+    options: dict[str, Any] = {"bounds": _BOUNDS, "neighboring_relation": relation}
+    one = fastdp.Moments.from_epsilon(1, moments=1, **options)
+    two = fastdp.Moments.from_epsilon(1, **options)
+    return {
+        "mean": lambda: one.release(x).mean,
+        "variance": lambda: two.release(x).variance,
+        "histogram": lambda: fastdp.histogram(x, _EDGES.tolist(), epsilon=1).value,
+    }
+
+
+def of_diffprivlib(x: np.ndarray) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    """Yield diffprivlib's releases: one record replaced, but added to a histogram."""
     try:
         from diffprivlib import tools
     except ImportError:
         return
-    x = _GENERATOR.uniform(0, 10, 1000)
-    relation = NeighboringRelation.REPLACE_ONE
-    options: dict[str, Any] = {"bounds": (0, 10), "neighboring_relation": relation}
-    mean = fastdp.Moments.from_epsilon(1, moments=1, **options)
-    both = fastdp.Moments.from_epsilon(1, **options)
-    edges = np.linspace(0, 10, 11)
-    counts = np.histogram(x, edges)[0]
+    peer: dict[str, Any] = {"epsilon": 1.0, "bounds": _BOUNDS}
+    yield "mean", "REPLACE_ONE", lambda: tools.mean(x, **peer)
+    yield "variance", "REPLACE_ONE", lambda: tools.var(x, **peer)
+    yield (
+        "histogram",
+        "ADD_OR_REMOVE_ONE",
+        lambda: tools.histogram(x, epsilon=1.0, bins=10, range=_BOUNDS)[0],
+    )
 
-    def error(call: Callable[[], Any], true: Any) -> float:
-        errors = [call() - true for _ in range(runs)]
-        return float(np.sqrt(np.mean(np.square(errors))))
 
-    peer: dict[str, Any] = {"epsilon": 1.0, "bounds": (0.0, 10.0)}
+def of_pydp(x: np.ndarray) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    """Yield python-dp's releases: one record added."""
+    try:
+        from pydp.algorithms import laplacian
+    except ImportError:
+        return
+    listed, (low, high) = x.tolist(), _BOUNDS
+    peer = {"epsilon": 1.0, "lower_bound": low, "upper_bound": high, "dtype": "float"}
+    relation = "ADD_OR_REMOVE_ONE"
     yield (
         "mean",
-        error(lambda: mean.release(x).mean, x.mean()),
-        error(lambda: tools.mean(x, **peer), x.mean()),
+        relation,
+        lambda: laplacian.BoundedMean(**peer).quick_result(listed),
     )
     yield (
-        "variance, ours with the mean",
-        error(lambda: both.release(x).variance, x.var()),
-        error(lambda: tools.var(x, **peer), x.var()),
+        "variance",
+        relation,
+        lambda: laplacian.BoundedVariance(**peer).quick_result(listed),
     )
-    noise = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
-    yield (
-        "histogram, one record added",
-        error(lambda: noise.release(counts), counts),
-        error(
-            lambda: tools.histogram(x, epsilon=1.0, bins=10, range=(0, 10))[0], counts
-        ),
-    )
+
+
+def of_opendp(x: np.ndarray) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    """Yield opendp's mean of a known number of records: one replaced."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return
+    dp.enable_features("contrib", "floating-point")
+    atoms = dp.atom_domain(bounds=_BOUNDS, nan=False)
+    space = dp.vector_domain(atoms, size=len(x)), dp.symmetric_distance()
+    mean = space >> dp.t.then_mean()
+
+    def with_noise(scale: float) -> Any:
+        return mean >> dp.m.then_laplace(scale)
+
+    # One replaced is one removed and one added.
+    scale = dp.binary_search_param(with_noise, d_in=2, d_out=1.0)
+    noisy, listed = with_noise(scale), x.tolist()
+    yield "mean", "REPLACE_ONE", lambda: noisy(listed)
+
+
+def accuracy(runs: int) -> Iterator[Errors]:
+    """Yield root mean squared errors of 1,000 records at epsilon 1, ours and a peer's.
+
+    Each under the peer's own relation. Our variance comes with the mean.
+    """
+    x = _GENERATOR.uniform(*_BOUNDS, 1000)
+    true = {
+        "mean": x.mean(),
+        "variance": x.var(),
+        "histogram": np.histogram(x, _EDGES)[0],
+    }
+    for peer in (of_diffprivlib, of_pydp, of_opendp):
+        for name, relation, theirs in peer(x):
+            mine = ours(x, NeighboringRelation[relation])[name]
+            errors = [error(call, true[name], runs) for call in (mine, theirs)]
+            said = f"{name}, {relation.lower().replace('_', ' ')}"
+            yield said, errors[0], peer.__name__.removeprefix("of_"), errors[1]
 
 
 def main() -> int:
@@ -168,9 +232,9 @@ def main() -> int:
             print(f"{name:36} {figures} {other / own:8.2f}  {rival}", flush=True)
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     print(f"{'error, ' + format(runs, ',') + ' runs':36} {'ours':>9} {'rival':>9}")
-    for name, mine, theirs in accuracy(runs):
+    for name, mine, peer, theirs in accuracy(runs):
         figures = f"{mine:9.4g} {theirs:9.4g} {mine / theirs:8.3f}"
-        print(f"{name:36} {figures}  diffprivlib", flush=True)
+        print(f"{name:36} {figures}  {peer}", flush=True)
     return 0
 
 

@@ -40,6 +40,9 @@ _ONE = 2**128
 #: A table of more entries takes more than a second to make.
 _MOST_ENTRIES = 2**19
 
+#: Keys that are looked up together: what they need fits a processor's cache.
+_BLOCK = 2**13
+
 _Array = np.ndarray[Any, Any]
 
 
@@ -207,23 +210,30 @@ class KeySelection(Mechanism):
             column, leave = enter("users_per_key", users_per_key)
             return leave(self.select(column, stream=stream))
         users = _arrays.data("users_per_key", users_per_key, real=False)
+        flat = users.reshape(-1)
+        shown = np.zeros(flat.size, bool)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            shown[start : start + _BLOCK] = self._shown(part, stream)
+        return shown.reshape(users.shape)
+
+    def _shown(self, users: _Array, stream: Stream | None) -> _Array:
         last = len(self._table) - 1
-        entry = np.clip(users, 0, last).astype(np.int64).reshape(-1)
+        entry = np.clip(users, 0, last).astype(np.int64)
         certain = entry == last
         entry[certain] = 0
         words = np.frombuffer(
             fdp_random.bytes(8 * entry.size, stream=stream), np.uint64
         )
         high = self._high[entry]
-        shown = (words < high) | certain
+        shown: _Array = (words < high) | certain
         ties = np.flatnonzero((words == high) & ~certain)
         if ties.size:
             more = np.frombuffer(
                 fdp_random.bytes(8 * ties.size, stream=stream), np.uint64
             )
             shown[ties] = more < self._low[entry[ties]]
-        result: _Array = shown.reshape(users.shape)
-        return result
+        return shown
 
 
 class UnknownHistogram(Mechanism):

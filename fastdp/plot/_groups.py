@@ -244,7 +244,9 @@ def cost_line(released: list[Any], events: list[Any], delta: float | None) -> st
     made = "" if mechanism is None else f"{type(mechanism).__name__}, "
     unit = getattr(released[0], "unit", "")
     relation = f"{words_of(first.neighboring_relation)} {unit}".strip()
-    parts = [f"{each}{made}{kinds_of(first)} noise", relation, _claim(first, delta)]
+    # A delta for keys is no noise.
+    kinds = kinds_of(first).replace(", ApproximateDP", "")
+    parts = [f"{each}{made}{kinds} noise", relation, _claim(first, delta)]
     return ", ".join(filter(None, parts))
 
 

@@ -37,3 +37,10 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         inside += low[i] <= mean <= high[i]
     assert inside == len(shown)  # false alarm below 1e-9
     assert (tmp_path / "visits.png").stat().st_size > 5000
+    call = names["means"]
+    assert call.unit == "user"
+    assert call.keys == sorted(call.keys)
+    assert len(call.keys) > 3
+    assert 1 < call.epsilon(delta=1e-6) <= 1.5
+    assert names["columns"]["key"] == call.keys
+    assert (tmp_path / "groups.png").stat().st_size > 5000
