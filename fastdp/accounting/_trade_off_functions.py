@@ -204,7 +204,14 @@ class TradeOffFunction(abc.ABC):
         DTypeError, ParameterError
             The probability is out of its domain.
         """
-        one = self.sampled(probability)
+        return self.sampled(probability).either_order()
+
+    def either_order(self) -> PiecewiseTradeOff:
+        """Return the convex hull of f and f^-1: of a mechanism that is f in one order.
+
+        Unlike `symmetrized`, which is for what is f-private in both.
+        """
+        one = self.knots()
         other = one.inverse()
         x, f = np.r_[one._x, other._x], np.r_[one._f, other._f]
         return PiecewiseTradeOff.of_knots(_trade_off.lowered(x, f, 2e-16))

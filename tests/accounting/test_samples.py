@@ -459,3 +459,34 @@ def test_a_failure_in_a_sample_costs_its_share():
     for epsilon in (0.0, 0.02, 0.05):
         assert hockey_stick(p, other, epsilon) <= accountant.delta(epsilon) * (1 + 1e-9)
     assert accountant.delta(5) == pytest.approx(q * d)
+
+
+# ---- groups of sampled events --------------------------------------------------------
+
+
+def test_groups_of_sampled_events_are_above_mechanisms_of_such_groups():
+    # Two records of a Poisson sample, both removed, added, or one of each.
+    q, s = 0.1, 1.5
+    added = cells([(1 - q) ** 2, 2 * q * (1 - q), q * q], [0, 1, 2], s)
+    without = cells([1], [0], s)
+    plus, minus = (cells([1 - q, q], [0, c], s) for c in (1, -1))
+    event = GroupEvent(PoissonSampledEvent(q, gaussian(Fraction(3, 2))), 2)
+    pairs = [(added, without), (without, added), (plus, minus)]
+    # Two of a subset of fixed size, replaced by opposite ones.
+    hits = [math.comb(2, j) * math.comb(18, 3 - j) / math.comb(20, 3) for j in range(3)]
+    one, other = (cells(hits, [0, c / 2, c], s) for c in (1, -1))
+    subset = GroupEvent(fixed(20, 3, gaussian(Fraction(3, 2), REPLACE)), 2)
+    for whole, laws in ((event, pairs), (subset, [(one, other)])):
+        for kind in (FDPAccountant, PLDAccountant):
+            single = kind().compose(whole)
+            for epsilon in (0.0, 0.05, 0.3, 1.0):
+                true = max(hockey_stick(p, r, epsilon) for p, r in laws)
+                assert true * (1 - 1e-6) <= single.delta(epsilon)
+            three = kind().compose(whole, 3)
+            for p, r in laws:
+                low, high = bracket(p, r, 3, 1e-4)
+                assert low <= three.epsilon(1e-4)
+            assert three.epsilon(1e-4) <= 3 * high
+            # More than a single record costs.
+            assert three.epsilon(1e-4) > kind().compose(whole.event, 3).epsilon(1e-4)
+    assert PLDAccountant().compose(event, 3).epsilon_bounds(1e-4).lower == 0

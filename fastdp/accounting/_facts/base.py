@@ -146,6 +146,24 @@ class Facts(Generic[Kind]):
             raise self.refusal("no law is known for a record replaced in a sample of")
         return listed_samples.replaced_pure(*pair, rate)
 
+    def group_function(self, size: int) -> TradeOffFunction:
+        """Return the trade-off function of a group, where `grouped` has no event.
+
+        That of one member and in either order, applied once for each (Dong, Roth and Su
+        2022, Theorem 2.14).
+        """
+        return self.trade_off().either_order().group(size)
+
+    def group_step(self, size: int) -> Step:
+        """Return the step of that function, of which nothing is said from below."""
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.steps import Sided, Step, between
+
+        x, f = self.group_function(size).knots().points
+        rates, values = ([Fraction(v) for v in row.tolist()] for row in (x, f))
+        step = pairs.trade_off(tuple(rates), tuple(values)).step()
+        return between(step, Step(Sided(), Sided(), ZERO))
+
     def trade_off(self) -> TradeOffFunction:
         """Return a trade-off function on or below that of the event."""
         from fastdp.accounting._trade_off_functions import ApproximateTradeOff

@@ -616,7 +616,15 @@ class GroupFacts(Facts[GroupEvent]):
         same = self._same()
         return super().family() if same is None else same.family()
 
+    def step(self) -> Step:
+        """Return the step of the event that says the same, or the inner one's."""
+        if self._same() is None and self.stated() is None:
+            return facts_of(self.event.event).group_step(self.event.size)
+        return super().step()
+
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of the event that says the same."""
+        """Return the function of the event that says the same, or the inner one's."""
         same = self._same()
+        if same is None and self.stated() is None:
+            return facts_of(self.event.event).group_function(self.event.size)
         return super().trade_off() if same is None else same.trade_off()
