@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastdp import _core
-from fastdp.testing import TapeStream
+from fastdp.testing import FixedStream, TapeStream
 from tests.differential.layout import (
     PASS,
     RANKS,
@@ -89,6 +89,26 @@ def special(law: Law, digit: int) -> tuple[int, int]:
     cut, alias = (law.table.first, law.table.second)[digit]
     column = alias.index(128)
     return column, cut[column]
+
+
+@pytest.mark.filterwarnings("ignore::fastdp.exceptions.InsecureStreamWarning")
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("n", [1, 8, 9, 64, 20 * PASS])
+def test_honest_words_need_no_resolver(law: Law, n: int) -> None:
+    """A list that reads wrong words may leave it to the resolver to be right."""
+
+    def refuse(words: tuple[int, ...], block: object) -> int | None:
+        raise AssertionError("known bits decide")
+
+    sampler, values = law.sampler(refuse), []
+    for level in levels():
+        _core.limit_cpu(level)
+        out = np.zeros(n, np.int64)
+        _core.fill(_core.Call(FixedStream(b"7" * 32)), sampler, None, out, 0)
+        values.append(out)
+    _core.limit_cpu(None)
+    for out in values[1:]:
+        assert np.array_equal(out, values[0])
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
