@@ -26,7 +26,7 @@ from fastdp.accounting._pld.losses import (
 _LOWEST = -1e5
 
 #: Boxes of a law that are not put together by size.
-_FEW_BOXES = 256
+_FEW_BOXES = 512
 
 #: Boxes of more rows than this are taken together, by size: 2^(1/_SIZES) apart.
 _FEW_ROWS, _SIZES = 2, 16
