@@ -344,15 +344,19 @@ def test_accountant_refuses_what_it_cannot_bound():
     accountant = FDPAccountant()
     with pytest.raises(UnsupportedEventError):
         accountant.compose(RDPEvent(orders=(2,), epsilons=(1,)))
-    with pytest.raises(UnsupportedEventError):
-        accountant.compose(
-            PoissonSampledEvent(
-                Fraction(1, 2), GDPEvent(1, neighboring_relation=REPLACE)
-            )
-        )
     accountant.compose(GaussianEvent(sensitivity=1, sigma=1))
     with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
         accountant.epsilon(0)
+
+
+def test_a_sample_under_replacement_lies_between_its_parts():
+    inner = GDPEvent(1, neighboring_relation=REPLACE)
+    one = FDPAccountant().compose(inner).epsilon(1e-5)
+    sampled = PoissonSampledEvent(Fraction(1, 2), inner)
+    removed = PoissonSampledEvent(Fraction(1, 2), GDPEvent(Fraction(1, 2)))
+    found = FDPAccountant().compose(sampled).epsilon(1e-5)
+    # More than to remove one of two records half as far, less than without the sample.
+    assert FDPAccountant().compose(removed).epsilon(1e-5) < found < one
 
 
 # ---- bad input and immutability --------------------
