@@ -5,7 +5,6 @@
 #include <immintrin.h>
 
 #include "../base/cpu.h"
-#include "../base/mul128.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"

@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include "../base/cpu.h"
-#include "../base/mul128.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"

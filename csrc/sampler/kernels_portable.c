@@ -8,7 +8,6 @@
 #include <emmintrin.h>
 #endif
 
-#include "../base/mul128.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"

@@ -2,6 +2,15 @@
  * compiled once per level. docs/proofs/local_randomizers.md
  */
 
+/* floor(a b / 2^64), by 32-bit products that vectors have. */
+static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
+{
+    const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
+    const uint64_t b0 = b & low, b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
+}
+
 /* A step is E = min(floor(U c), k - 1), and a report is 1 + E labels on from its own. E and
  * the fraction behind it are h = floor(u C / 2^b) times 2^-s; a lane stays open if the
  * fraction is so near 1 that unread bits may carry. Shifts of small words are products,
@@ -11,16 +20,11 @@
     const type h = (type)(((wide)word[g + i] * rate) >> bits);                         \
     const type step = (type)(((wide)h * scale) >> bits), fraction = (type)(h * scale);
 #define FDP_LARGE                                                                      \
-    const uint64_t h = high[i], step = h >> scale, fraction = h << (64 - scale);
-/* No vector has the product of large words. */
-#define FDP_HIGH                                                                       \
-    uint64_t high[64];                                                                 \
-    for (size_t i = 0; i < 64; i++) {                                                  \
-        const uint64_t fair = 0 - (uint64_t)((label[g + i] >= k) & uniform & 1);       \
-        fdp_mul_u64(word[g + i], (fair_rate & fair) | (own_rate & ~fair), high + i);   \
-    }
+    const uint64_t rate = (fair_rate & fair) | (own_rate & ~fair);                     \
+    const uint64_t h = FDP_K(high64)(word[g + i], rate);                               \
+    const uint64_t step = h >> scale, fraction = h << (64 - scale);
 
-#define FDP_RESPOND(name, type, label_t, BEFORE, PRODUCTS)                             \
+#define FDP_RESPOND(name, type, label_t, PRODUCTS)                                     \
     static void FDP_K(name)(const fdp_step_t *law, const label_t *restrict label,      \
                             const type *restrict word, label_t *restrict report,       \
                             uint64_t *restrict special, size_t n)                      \
@@ -36,7 +40,6 @@
         const type fair_limit = (type)law->fair.limit;                                 \
         for (size_t g = 0; g < n; g += 64) {                                           \
             FDP_ALIGNED(64) uint8_t decided[64];                                       \
-            BEFORE                                                                     \
             for (size_t i = 0; i < 64; i++) {                                          \
                 const label_t x = label[g + i];                                        \
                 const label_t apart = (label_t)(x < k ? 0 : ~UINT64_C(0));             \
@@ -59,10 +62,10 @@
     }
 
 #ifndef FDP_HAVE_RESPOND
-FDP_RESPOND(respond16, uint16_t, uint16_t, , FDP_SMALL(uint16_t, uint32_t, 16))
-FDP_RESPOND(respond32, uint32_t, uint32_t, , FDP_SMALL(uint32_t, uint64_t, 32))
+FDP_RESPOND(respond16, uint16_t, uint16_t, FDP_SMALL(uint16_t, uint32_t, 16))
+FDP_RESPOND(respond32, uint32_t, uint32_t, FDP_SMALL(uint32_t, uint64_t, 32))
 #endif
-FDP_RESPOND(respond64, uint64_t, uint32_t, FDP_HIGH, FDP_LARGE)
+FDP_RESPOND(respond64, uint64_t, uint32_t, FDP_LARGE)
 
 /* Labels of any integer type; those of more bits become one that no domain has, and sign
  * extension makes a negative number large. */
@@ -162,7 +165,6 @@ FDP_HADAMARD(hadamard32, uint32_t, p ^= p >> 16;)
 
 #undef FDP_SMALL
 #undef FDP_LARGE
-#undef FDP_HIGH
 #undef FDP_RESPOND
 #undef FDP_FROM
 #undef FDP_LABELS
