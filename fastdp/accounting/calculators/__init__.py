@@ -29,6 +29,7 @@ from fastdp.accounting.calculators._shuffle_histogram import (
     ShuffleHistogramPlan,
     shuffle_histogram,
 )
+from fastdp.accounting.calculators._tuning import TuningPlan, private_tuning
 
 __all__ = [
     "DPSGDPlan",
@@ -38,6 +39,7 @@ __all__ = [
     "ProposeTestReleasePlan",
     "ShuffleHistogramPlan",
     "SubsampleAggregatePlan",
+    "TuningPlan",
     "data_dependent_pate_divergence",
     "data_dependent_pate_smooth_sensitivity",
     "dp_sgd",
@@ -45,6 +47,7 @@ __all__ = [
     "matrix_mechanism",
     "participation_sensitivity",
     "pate",
+    "private_tuning",
     "propose_test_release",
     "shuffle_histogram",
     "smooth_sensitivity_divergence",
