@@ -190,7 +190,7 @@ def test_pieces_of_any_type_and_size() -> None:
     assert rule.select_stream(iter(pieces)) == 4
     assert rule.select_stream([np.array([np.nan]), np.array([-5.0])]) == 1
     assert rule.select_stream([np.array([-5.0]), np.array([np.nan])]) == 0
-    for bad in ([[1.0]], [np.zeros((2, 2))], [np.zeros(3), 5]):
+    for bad in ([[1.0, "2"]], [np.zeros((2, 2))], [np.zeros(3), 5]):
         with pytest.raises(DTypeError, match="chunks"):
             rule.select_stream(bad)
     for none in ([], [np.zeros(0)]):
@@ -205,7 +205,7 @@ def test_pieces_of_any_type_and_size() -> None:
 @pytest.mark.parametrize(
     ("scores", "error"),
     [
-        ([1.0, 2.0], DTypeError),
+        ([1.0, "2"], DTypeError),
         (np.array([1, 2], object), DTypeError),
         (np.array([True, False]), DTypeError),
         (np.array([1, 2], np.uint64), DTypeError),
