@@ -101,7 +101,7 @@ def private_tuning(
 
     Examples
     --------
-    >>> from fastdp.accounting import GaussianEvent
+    >>> from fastdp.accounting import GaussianEvent, RDPAccountant
     >>> one = GaussianEvent(sensitivity=1, sigma=4)
     >>> plan = private_tuning(one, law="poisson", mean_runs=10)
     >>> round(RDPAccountant().compose(one).epsilon(1e-6), 2)
