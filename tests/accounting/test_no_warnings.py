@@ -120,6 +120,7 @@ def test_readings_are_quiet(event, count):
     assert answered >= 3
 
 
+@pytest.mark.slow
 def test_a_plan_is_quiet():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -406,20 +406,6 @@ REFUSED = [
     (ZCDPEvent(1), "no pair of laws"),
     (RDPEvent(orders=(2,), epsilons=(1,)), "no pair of laws"),
     (
-        PoissonSampledEvent(
-            0.5, LaplaceEvent(sensitivity=1, scale=1, neighboring_relation=REPLACE)
-        ),
-        "ADD_OR_REMOVE_ONE",
-    ),
-    (
-        SampledWithoutReplacementEvent(
-            source_dataset_size=9,
-            sample_size=3,
-            event=LaplaceEvent(sensitivity=1, scale=1),
-        ),
-        "REPLACE_ONE",
-    ),
-    (
         SampledWithoutReplacementEvent(
             source_dataset_size=9,
             sample_size=3,
@@ -436,14 +422,6 @@ REFUSED = [
     (
         PoissonSampledEvent(0.5, GroupEvent(GaussianEvent(sensitivity=1, sigma=1), 2)),
         "group_size",
-    ),
-    (
-        SampledWithReplacementEvent(
-            source_dataset_size=9,
-            sample_size=3,
-            event=GaussianEvent(sensitivity=1, sigma=1, neighboring_relation=REPLACE),
-        ),
-        "no pair",
     ),
     (
         PoissonSampledEvent(
