@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WHEEL_LIMIT = 2_000_000
 
 #: Folders that go into the sdist whole, and single files beside them.
-FOLDERS = ("bench", "csrc", "docs", "fastdp", "tests", "tools")
+FOLDERS = ("bench", "csrc", "docs", "examples", "fastdp", "tests", "tools")
 FILES = (
     "CHANGELOG.md",
     "LICENSE",

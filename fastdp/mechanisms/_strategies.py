@@ -24,6 +24,9 @@ _MOST = 2**62
 #: Most numbers that a strategy keeps between two steps.
 _MOST_KEPT = 2**31
 
+#: Of the largest rows a step must be able to sum so many.
+_LEAST_ROWS = 256
+
 #: Relative widening of what is summed in doubles.
 _SLOP = Fraction(1, 10**11)
 
@@ -160,6 +163,12 @@ class Buffered(Strategy):
         self.bits = min(max(needed, 0), 40)
         most = max([*memory, Fraction(_ceil(self._columns[0].sum()))])
         self.largest = int(_MOST / 2 / 2**self.bits / most)
+        if self.largest < _LEAST_ROWS * reach:
+            raise ParameterError(
+                f'strategy must not be "blt" for {steps} steps of {dimension} entries: '
+                f"a step could sum {self.largest // reach} of the largest rows. Use "
+                '"banded", or fewer steps or entries'
+            )
         self._held = self._kept(count)
         self._answer = self._kept(count, np.float64)
         self._total = np.zeros(dimension)

@@ -345,7 +345,7 @@ class HierarchicalHistogram(Mechanism):
             _sum_up(self._tree, x, sums)
             noisy = sums[1:]
             self._noise.release(noisy, out=noisy, stream=stream, workers=workers)
-            total = float(sums[0]) if self._total_known else None
+            total = _exact_sum(x) if self._total_known else None
             leaves = _least_squares(self._tree, noisy.astype(np.float64), total)
         finally:
             _core.zero(sums)
@@ -497,6 +497,16 @@ def _sum_up(tree: _Tree, x: npt.NDArray[Any], sums: npt.NDArray[np.int64]) -> No
         here = sums[at - n : at]
         here[:] = _by_parent(below, tree.branching)
         at, below = at - n, here
+
+
+def _exact_sum(x: npt.NDArray[Any]) -> float:
+    """Return the sum of at most 2**30 integers, rounded once.
+
+    Of cells as they are given: clamped ones have not the same sum for neighbors.
+    """
+    whole = x.astype(np.int64, copy=False)
+    high, low = int((whole >> 32).sum()), int((whole & 0xFFFFFFFF).sum())
+    return float((high << 32) + low)
 
 
 def _by_parent(x: npt.NDArray[Any], b: int) -> npt.NDArray[Any]:

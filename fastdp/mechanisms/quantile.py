@@ -165,8 +165,10 @@ class Quantiles(Mechanism):
         added = _ADD  # what a record does to its group
         if groups is None and records == 1:
             added = neighboring_relation
-        elif neighboring_relation is NeighboringRelation.REPLACE_ONE:
-            moved *= 2  # groups that an individual leaves, and others that it enters
+        elif neighboring_relation is not _ADD:
+            # Groups that an individual leaves, and others that it enters; a record
+            # replaced by a null one leaves its place, and enters that of nulls.
+            moved *= 2
         share = ExponentialMechanismEvent(
             total / (levels * moved * records), neighboring_relation=added
         )

@@ -15,6 +15,8 @@ from fastdp.mechanisms import _quantile_tree
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = NeighboringRelation.REPLACE_ONE
+#: A null record lies at the lower bound: replaced by it is replaced.
+SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 POINTS, GROUPS = 3, 2
 #: What others have in a group: next to nothing, or so much that a share is used up.
 OTHERS = [(), (1,), (0, *[1] * 20), (0, 0, 2)]
@@ -73,7 +75,7 @@ def largest_loss(root, relation, groups, records):
     """
     law, largest = laws_of(root, {}), mpmath.mpf(0)
     people = individuals(groups, records)
-    befores = people if relation is REPLACE else [((),) * GROUPS]
+    befores = people if relation is not ADD else [((),) * GROUPS]
     losses = {}
     for others in OTHERS:
         for a, b in {(x[i], y[i]) for x in befores for y in people for i in (0, 1)}:
@@ -94,7 +96,7 @@ def quantiles(q=0.5, epsilon=3, **options):
     )
 
 
-@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("relation", [ADD, REPLACE, SPECIAL])
 @pytest.mark.parametrize("q", [0.5, 0.25, (0.3, 0.6)])
 @pytest.mark.parametrize(("groups", "records"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 def test_no_individual_is_told_by_more_than_epsilon(groups, records, q, relation):
@@ -108,7 +110,7 @@ def test_no_individual_is_told_by_more_than_epsilon(groups, records, q, relation
         assert largest_loss(m._root, relation, groups, records) <= 3
     assert m.epsilon() == 3
     event = m.event()
-    assert getattr(event, "count", 1) == m.levels * groups * (1 + (relation is REPLACE))
+    assert getattr(event, "count", 1) == m.levels * groups * (1 + (relation is not ADD))
     assert m.rho() == pytest.approx(9 / (8 * getattr(event, "count", 1)))
 
 

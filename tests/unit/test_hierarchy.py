@@ -224,3 +224,19 @@ def test_bad_ranges():
     for p in (-0.1, 1.1, float("nan")):
         with pytest.raises(ParameterError, match="p must be"):
             r.quantile(p)
+
+
+def test_a_public_total_is_that_of_the_cells_as_given():
+    """Clamped cells would tell neighbors apart: their sums differ."""
+    most = 2**62 // 2**16
+    for first, second in ((most + 1, 0), (most, 1)):
+        counts = np.zeros(2**16, np.int64)
+        counts[:2] = first, second
+        assert hierarchy._exact_sum(counts) == most + 1
+    ends = np.full(2**16, np.iinfo(np.int64).min)
+    assert hierarchy._exact_sum(ends) == -(2.0**79)
+    assert hierarchy._exact_sum(np.full(9, 255, np.uint8)) == 9 * 255
+    m = fastdp.HierarchicalHistogram(
+        sigma=1, leaves=100, neighboring_relation="replace_one"
+    )
+    assert m.release(np.arange(100)).total == pytest.approx(4950, abs=1e-9)

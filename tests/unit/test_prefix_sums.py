@@ -398,3 +398,9 @@ def test_bad_steps():
             fastdp.Counter(steps=5, **options)
     with pytest.raises(DTypeError, match="count"):
         fastdp.Counter(steps=5, scale=1).add(1.5)
+
+
+def test_buffers_that_could_hold_few_rows_are_refused():
+    options = {"radius": 1.0, "dimension": 2**20, "steps": 2**22, "strategy": "blt"}
+    with pytest.raises(ParameterError, match="banded"):
+        fastdp.PrefixSums.from_rho(0.5, buffers=4, **options)
