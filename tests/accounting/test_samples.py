@@ -426,6 +426,31 @@ def test_what_is_refused_says_what_to_state():
         PLDAccountant().compose(PoissonSampledEvent(0.1, GroupEvent(gaussian(1), 2)))
 
 
+@pytest.mark.parametrize("relation", list(NeighboringRelation))
+@pytest.mark.parametrize("whole", list(NeighboringRelation))
+@pytest.mark.parametrize("own", list(NeighboringRelation))
+def test_a_sample_of_a_sample_asks_what_the_inner_one_asks(relation, own, whole):
+    # Where the inner sample has no bound, neither has a sample of it.
+    one = PoissonSampledEvent(
+        Fraction(1, 10), gaussian(1, relation), neighboring_relation=own
+    )
+    sample = PoissonSampledEvent(Fraction(9, 10), one, neighboring_relation=whole)
+    third = PoissonSampledEvent(Fraction(9, 10), sample, neighboring_relation=whole)
+    for kind in (PLDAccountant, RDPAccountant, FDPAccountant):
+        for outer, inner in ((sample, one), (third, sample)):
+            if not kind().supports(inner):
+                assert not kind().supports(outer)
+    if not PLDAccountant().supports(one):
+        for event in (one, sample, third):
+            with pytest.raises(UnsupportedEventError):
+                event_epsilon(event, 1e-6)
+    if (relation, own, whole) == (ADD, ADD, ADD):
+        flat = PoissonSampledEvent(Fraction(81, 1000), gaussian(1))
+        assert PLDAccountant().compose(third).epsilon(1e-6) == (
+            PLDAccountant().compose(flat).epsilon(1e-6)
+        )
+
+
 def test_relations_are_part_of_the_event():
     plain = PoissonSampledEvent(0.1, gaussian(1))
     stated = PoissonSampledEvent(

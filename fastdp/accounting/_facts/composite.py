@@ -372,9 +372,11 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
                 return facts_of(_twice(inner)).step()
             return facts_of(inner).replaced(rate)
         inner, rate = self._needed()
-        while isinstance(inner, PoissonSampledEvent):
-            rate, inner = rate * inner.sampling_probability, inner.event
-        return pairs.poisson(facts_of(inner).family(), rate)
+        facts = facts_of(inner)
+        while isinstance(facts, PoissonFacts):
+            inner, own = facts._needed()
+            rate, facts = rate * own, facts_of(inner)
+        return pairs.poisson(facts.family(), rate)
 
     def replaced(self, rate: Fraction) -> Step:
         """Return the step of a sample of a sample."""

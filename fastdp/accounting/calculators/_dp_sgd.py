@@ -92,7 +92,9 @@ class DPSGDPlan:
     @property
     def epochs(self) -> float:
         """Number of passes over the records, in the mean."""
-        return self.steps * self.batch / self.records
+        return self.steps / float(
+            _epoch(self.records, Fraction(self.batch), self.sampling)
+        )
 
 
 def dp_sgd(
@@ -129,7 +131,8 @@ def dp_sgd(
         Number of steps, >= 1. If left out: the most that meet the target.
     epochs : int, float, Fraction or Decimal, optional
         In place of `steps`: passes over the records, > 0; epochs * records/batch steps,
-        rounded up. The batch must be known.
+        rounded up. The batch must be known. A shuffled epoch has records // batch
+        steps: records that fill no batch are left out of it.
     sigma : int, float, Fraction or Decimal, optional
         Noise multiplier, > 0. If left out: the least that meets the target.
     epsilon : int, float, Fraction or Decimal, optional
@@ -150,7 +153,8 @@ def dp_sgd(
     assume_poisson : bool
         Only with "shuffled": True gives Poisson's figures, which do not hold for
         shuffled batches (the truth may be ten times as large); the plan says so. False
-        charges every record in full once an epoch, which holds.
+        charges every record in full once an epoch of records // batch steps, which
+        holds.
 
     Returns
     -------
@@ -172,7 +176,8 @@ def dp_sgd(
     Of all iterates together. Poisson batches: one record more or less (sensitivity 1 in
     clipping norms). Fixed and shuffled ones: one record replaced (sensitivity 2).
     Shuffled batches in one epoch touch a record once, so that an epoch is one Gaussian
-    release; partial epochs count as whole ones.
+    release; partial epochs count as whole ones, and a smaller last batch as the first
+    of a new epoch.
 
     References
     ----------
@@ -217,7 +222,7 @@ def dp_sgd(
         m = _batch_of(sampling_rate, n, whole=not setting.is_poisson)
     count = None if steps is None else _validate.integer("steps", steps, 1)
     if epochs is not None:
-        count = _steps_of(epochs, n, m)
+        count = _steps_of(epochs, n, m, sampling)
     width = None if sigma is None else _validate.between("sigma", sigma, *_SIGMAS)
     met: Real | None = None
     if epsilon is not None:
@@ -258,15 +263,23 @@ def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
     return Fraction(nearest)
 
 
-def _steps_of(epochs: Real, records: int, batch: Fraction | None) -> int:
+def _epoch(records: int, batch: Fraction, sampling: str) -> Fraction:
+    """Return how many steps pass over the records once, in the mean.
+
+    Shuffled batches are disjoint and of one size: a permutation has no more of them.
+    """
+    return Fraction(records // batch) if sampling == "shuffled" else records / batch
+
+
+def _steps_of(epochs: Real, records: int, batch: Fraction | None, sampling: str) -> int:
     """Return how many steps pass so often over the records, rounded up."""
     passes = _validate.positive("epochs", epochs)
     if batch is None:
         raise ParameterError(
             "epochs must come with batch or sampling_rate: give steps instead"
         )
-    found = math.ceil(passes * records / batch * (1 - Fraction(1, 10**12)))
-    return _validate.integer("steps", found, 1, _MOST_STEPS)
+    found = passes * _epoch(records, batch, sampling) * (1 - Fraction(1, 10**12))
+    return _validate.integer("steps", math.ceil(found), 1, _MOST_STEPS)
 
 
 def _check_sampling(sampling: str, assume_poisson: bool) -> None:
@@ -307,12 +320,16 @@ class _Setting:
             sensitivity=Fraction(2), sigma=width, neighboring_relation=replace
         )
         if self.sampling == "shuffled":
-            return one, math.ceil(steps * batch / n)
+            return one, self.participations(batch, steps)
         if batch == n:
             return one, steps
         return SampledWithoutReplacementEvent(
             source_dataset_size=n, sample_size=int(batch), event=one
         ), steps
+
+    def participations(self, batch: Fraction, steps: int) -> int:
+        """Return how many shuffled batches a record may be in."""
+        return math.ceil(steps / _epoch(self.records, batch, "shuffled"))
 
     def composed(self, event: Event, count: int) -> Accountant[Any]:
         accountant = self.maker()
@@ -359,7 +376,7 @@ class _Setting:
         """Return a sigma that meets the target, next to the least."""
         times, rate = steps, float(batch / self.records)
         if self.charges_epochs:
-            times, rate = math.ceil(steps * batch / self.records), 1.0
+            times, rate = self.participations(batch, steps), 1.0
         wide = 1.0 if self.is_poisson else 2.0  # the sensitivity
         guess = wide / math.sqrt(math.log1p((target.mu / rate) ** 2 / times))
         guess = min(max(guess, 0.05), 1e6)
@@ -411,7 +428,7 @@ class _Setting:
                 target.mu**2 * float(sigma) ** 2 / 4,
                 _MOST_STEPS,
             )
-            return math.floor(epochs * self.records / batch)
+            return math.floor(epochs * _epoch(self.records, batch, "shuffled"))
         rate, width = float(batch / self.records), float(sigma)
         guess = (target.mu / rate) ** 2 / math.expm1(min(width**-2, 700.0))
         better = self.estimate(
