@@ -138,7 +138,8 @@ def aggregate(
     source : path of a Parquet file, or frame
         Records, text in UTF-8. Frames are those of `release`; a stream is read once.
     by : str or iterable of str
-        Columns of the groups: integers, text, bools, dates or decimals.
+        Columns of the groups: integers, text, bools, dates or decimals. Without `keys`
+        a text of more than 1024 bytes of UTF-8 counts as null.
     count : bool
         Whether to release the number of records.
     mean, sum : str or iterable of str
@@ -164,7 +165,8 @@ def aggregate(
     label, budgets
         With a ledger, as for `Ledger.table`.
     most_rows : int
-        With a ledger and without `keys`: of more groups the first ones are shown.
+        With a ledger and without `keys`: of more groups the first ones are shown, and
+        no more than 512 MiB of them.
     hash : {"engine", "sha256"}
         What chooses which groups and records a user keeps. "sha256" is the same on
         every engine, and slower. Fairness rests on it, not privacy.
@@ -225,7 +227,7 @@ def aggregate(
     if isinstance(most_rows, bool) or not isinstance(most_rows, int) or most_rows < 1:
         raise ParameterError("most_rows must be an int >= 1")
     salt = _salt(label, stream)
-    with Engine(source, memory_limit) as engine:
+    with Engine(source, memory_limit, plan.read_columns) as engine:
         recipe = plan.recipe(engine)
         exact = plan.named(engine.run(recipe.sql(), salt, progress))
     names, cells, users = plan.cells(exact)
@@ -235,7 +237,10 @@ def aggregate(
     else:
         answer = ledger.table(
             cells,
-            keys={name: _tables.packed(names.column(name)) for name in plan.by},
+            keys={
+                name: _tables.packed(names.column(name), public=plan.public)
+                for name in plan.by
+            },
             label=label or "",
             budgets=budgets or (),
             select=None if plan.public else (plan.question.selection(), users),
@@ -244,7 +249,7 @@ def aggregate(
         )
         shown, noisy = plan.read(names.schema, answer.value)
     found = _Released(plan, noisy)
-    table = found.joined(shown)
+    table = found.joined(_tables.with_text(shown, "string"))
     if answer is not None:
         table = table.replace_schema_metadata({_tables.RECEIPTS: answer.receipts_json})
     return Aggregate(
@@ -294,7 +299,7 @@ def explain(
         budget=Budget(epsilon, rho, delta),
         kept=(groups_per_user, records_per_group),
     )
-    with Engine(source, None) as engine:
+    with Engine(source, None, plan.read_columns) as engine:
         return plan.recipe(engine).sql()
 
 
@@ -330,6 +335,7 @@ class _Plan:
         if user is not None and not isinstance(user, str):
             raise DTypeError(f"user must be a column's name, got {type(user).__name__}")
         several = [*self.by, *self.values, *([] if user is None else [user])]
+        self.read_columns = several
         if len(set(several)) != len(several):
             raise ParameterError("by, user and the columns of mean and sum must differ")
         shown = [*self.by, *self.columns]
@@ -435,14 +441,16 @@ class _Plan:
             bits=self.bits,
             text=text,
             hash=self.hash,
+            long=frozenset() if self.public else engine.texts(self.by),
         )
 
     def named(self, exact: pa.Table) -> pa.Table:
         """Return the group-by's table with the names of the keys, sorted by them."""
         rest = exact.column_names[len(self.by) :]
         own = [f"{i}" for i in range(len(rest))]  # no name of a key is its place here
-        renamed = exact.rename_columns([f"k{i}" for i in range(len(self.by))] + own)
-        return _tables.in_order(renamed, [f"k{i}" for i in range(len(self.by))])
+        names = [f"k{i}" for i in range(len(self.by))]
+        renamed = _tables.with_text(exact, "large_string").rename_columns(names + own)
+        return _tables.in_order(renamed, names)
 
     def cells(
         self, exact: pa.Table

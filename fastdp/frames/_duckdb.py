@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,8 @@ _INTEGERS = {
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
 }
 _TEXT = ("VARCHAR", "ENUM", "UUID")
+#: What DuckDB calls a column of nothing but nulls; it is read as any type.
+_NULLS = '"NULL"'
 _TIMES = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DECIMAL")
 
 
@@ -40,6 +43,8 @@ class Engine:
         A stream is read once, by `run`.
     memory_limit : str, optional
         What DuckDB may use before it spills, such as "4GB".
+    wanted : sequence of str, optional
+        The columns that are read, for sources whose other columns may have no type.
 
     Attributes
     ----------
@@ -49,7 +54,12 @@ class Engine:
         Type of each column, as DuckDB names it.
     """
 
-    def __init__(self, source: Any, memory_limit: str | None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        memory_limit: str | None,
+        wanted: Sequence[str] | None = None,
+    ) -> None:
         self._spill = tempfile.TemporaryDirectory(prefix="fastdp-")
         duckdb = _duckdb()
         self._errors = (duckdb.Error,)
@@ -63,7 +73,7 @@ class Engine:
         try:
             if memory_limit is not None:
                 self._limit(memory_limit)
-            self.table = self._named(source)
+            self.table = self._named(source, wanted)
             with self._constant_messages("source"):
                 rows = self._connection.execute(f"describe select * from {self.table}")
                 self.types = {row[0]: str(row[1]) for row in rows.fetchall()}
@@ -95,13 +105,19 @@ class Engine:
         numbers = (*_INTEGERS, "HUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN")
         for name in values:
             self._require(name, "column", numbers, "numbers of it")
-        encoded = ("ENUM", "UUID")
+        encoded = ("ENUM", "UUID", _NULLS)
         return frozenset(n for n in (*by, *users) if self.types[n].startswith(encoded))
+
+    def texts(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns whose cells are as long as they like."""
+        return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
 
     def _require(
         self, name: str, what: str, wanted: Sequence[str], way_out: str
     ) -> None:
         found = self.types[name]
+        if found == _NULLS:
+            return
         if found not in wanted and found.partition("(")[0].split(" ")[0] not in wanted:
             raise DTypeError(
                 f"{what} {name!r} has a type that cannot be one, {found.split('(')[0]}:"
@@ -133,7 +149,8 @@ class Engine:
 
     def _key_type(self, name: str) -> str:
         found = self.types[name]
-        return "VARCHAR" if found.startswith(("ENUM", "UUID")) else found
+        encoded = found.startswith(("ENUM", "UUID", _NULLS))
+        return "VARCHAR" if encoded else found
 
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
@@ -155,7 +172,7 @@ class Engine:
                 f'memory_limit must be a size such as "4GB", got {memory_limit!r}'
             ) from None
 
-    def _named(self, source: Any) -> str:
+    def _named(self, source: Any, wanted: Sequence[str] | None) -> str:
         if isinstance(source, (str, os.PathLike)):
             path = str(Path(source))
             if not path.lower().endswith((".parquet", ".pq")):
@@ -165,10 +182,14 @@ class Engine:
                 )
             if not Path(source).is_file():
                 raise FastDPError(f"source {Path(source).name} is no file")
-            literal = path.replace("'", "''")
+            with self._constant_messages("source"):
+                _require_distinct(_names_in(path))
+            literal = _literal(path).replace("'", "''")
             return f"read_parquet('{literal}', hive_partitioning = false)"
         _tables.check_frame("source", source)
         pa = _tables.arrow()
+        if _tables.is_of(source, "pandas", "DataFrame") and wanted is not None:
+            source = _tables.read("source", source, wanted)
         with _tables.constant_messages("source"):
             if _tables.is_of(source, "pandas", "DataFrame"):
                 rows: Any = pa.Table.from_pandas(source, preserve_index=False)
@@ -178,6 +199,7 @@ class Engine:
                 rows = source
             else:
                 rows = pa.RecordBatchReader.from_stream(source)
+        _require_distinct(rows.schema.names)
         self._connection.register("rows", rows)
         return "rows"
 
@@ -211,6 +233,38 @@ class Engine:
         finally:
             done.set()
             thread.join()
+
+
+def _literal(path: str) -> str:
+    """Return what DuckDB reads as this one file: no pattern, home or address."""
+    found = re.sub(r"[\[*?]", r"[\g<0>]", path)
+    return found if Path(path).is_absolute() else f"./{found}"
+
+
+def _names_in(path: str) -> list[str]:
+    """Return the names of a Parquet file's columns, as it has them."""
+    pa = _tables.arrow()
+    from pyarrow import parquet
+
+    try:
+        with Path(path).open("rb") as file:  # a path might be an address to pyarrow
+            return list(parquet.ParquetFile(file).schema_arrow.names)
+    except (pa.ArrowException, OSError, UnicodeError):
+        raise FastDPError(
+            f"source {Path(path).name} cannot be read as a Parquet file"
+        ) from None
+
+
+def _require_distinct(names: Sequence[str]) -> None:
+    """Refuse names that DuckDB takes for one: it would give them new ones."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise ParameterError(
+                "source must have columns whose names differ by more than case, it has "
+                f"{seen[name.lower()]!r} and {name!r}: rename one"
+            )
+        seen[name.lower()] = name
 
 
 def _duckdb() -> Any:

@@ -18,6 +18,9 @@ HASHES = ("engine", "sha256")
 #: Sums are clamped here before they are cast to 64 bits.
 MOST = 2**62
 
+#: Bytes of UTF-8 of a key that is not public: a longer one is none.
+MOST_BYTES = 1024
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -43,6 +46,8 @@ class Recipe:
         Columns that are compared as text, whatever they are encoded by.
     hash : str
         One of `HASHES`.
+    long : frozenset of str
+        Columns of keys that may hold more than `MOST_BYTES`: such records are left out.
     """
 
     source: str
@@ -56,6 +61,7 @@ class Recipe:
     bits: int
     text: frozenset[str]
     hash: str
+    long: frozenset[str] = frozenset()
 
     def sql(self) -> str:
         """Return the group-by; $salt is its one parameter."""
@@ -74,6 +80,7 @@ class Recipe:
         A ledger compares it: an answer for rows is none for users.
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
+        del asked["long"]  # a matter of types
         listed = json.dumps(asked, sort_keys=True)
         return f"fastdp aggregate {hashlib.sha256(listed.encode()).hexdigest()}"
 
@@ -91,6 +98,11 @@ class Recipe:
         """Take the records that are whole: nulls and NaN contribute nothing."""
         columns = [f"{self._cell(name)} as g{i}" for i, name in enumerate(self.by)]
         whole = [f"{_column(name)} is not null" for name in self.by]
+        whole += [
+            f"strlen({self._cell(name)}) <= {MOST_BYTES}"
+            for name in self.by
+            if name in self.long
+        ]
         if self.user is not None:
             columns.insert(0, f"{self._cell(self.user)} as u")
             whole.insert(0, f"{_column(self.user)} is not null")

@@ -121,7 +121,7 @@ def leave(frame: Any, table: pa.Table) -> Any:
     comes from another library stays a pyarrow Table.
     """
     if is_of(frame, "pandas", "DataFrame"):
-        found = table.to_pandas()
+        found = _as_pandas(table)
         found.attrs.update(_decoded(table.schema.metadata))
         index = [name for name in frame.index.names if name in table.column_names]
         return found.set_index(index) if index else found
@@ -134,6 +134,13 @@ def leave(frame: Any, table: pa.Table) -> Any:
         del fastdp_constants
         return found
     return table
+
+
+def _as_pandas(table: pa.Table) -> Any:
+    """Return a pandas frame; dates that Python has not come as numpy's."""
+    with contextlib.suppress(ValueError, OverflowError):
+        return table.to_pandas()
+    return table.to_pandas(date_as_object=False)
 
 
 def _decoded(metadata: Any) -> dict[str, str]:
@@ -163,7 +170,7 @@ def check_key(name: str, type_: Any) -> None:
         or types.is_string_view(type_)
         or types.is_integer(type_)
         or types.is_boolean(type_)
-        or types.is_temporal(type_)
+        or (types.is_temporal(type_) and not types.is_interval(type_))
         or types.is_decimal(type_)
     ):
         raise DTypeError(
@@ -183,6 +190,17 @@ def plain(column: Any) -> Any:
     return column
 
 
+def with_text(table: pa.Table, kind: str) -> pa.Table:
+    """Return a table whose text is of a kind: "large_string" holds more than 2 GiB."""
+    pa = arrow()
+    for place, name in enumerate(table.column_names):
+        column = table.column(name)
+        text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        if text and (kind == "large_string" or column.nbytes < 2**31):
+            table = table.set_column(place, name, column.cast(kind))
+    return table
+
+
 def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return a table sorted by its keys, nulls last, each key once."""
     from pyarrow import compute
@@ -200,25 +218,41 @@ def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     return table.take(order)
 
 
-def packed(column: pa.ChunkedArray) -> _Array:
-    """Return keys as a ledger stores them: integers, or bytes that show all texts."""
+def packed(column: pa.ChunkedArray, *, public: bool = True) -> _Array:
+    """Return keys as a ledger stores them: integers, or bytes that show all texts.
+
+    Bytes of keys that are not public are objects: an array as wide as the longest of
+    them would show its width by what it takes.
+    """
     types = arrow().types
+    column = column.cast(_stored_type(column.type))
     if types.is_integer(column.type) and column.null_count == 0:
         return np.asarray(column.to_numpy())
     listed = [
         b"" if text is None else text.encode() + _END
         for text in column.cast(arrow().large_string()).to_pylist()
     ]
+    if not public:
+        return np.array(listed, object)
     return np.array(listed, "S" if listed else "S1")
+
+
+def _stored_type(type_: Any) -> Any:
+    """Return the integers of a date or time: some days have no text."""
+    pa = arrow()
+    if not pa.types.is_temporal(type_):
+        return type_
+    return pa.int32() if type_.bit_width == 32 else pa.int64()
 
 
 def unpacked(keys: _Array, type_: Any) -> Any:
     """Return what `packed` made as a column of the keys' type."""
     pa = arrow()
+    stored = _stored_type(type_)
     if keys.dtype.kind != "S":
-        return pa.array(keys).cast(type_)
+        return pa.array(keys).cast(stored).cast(type_)
     listed = [key.removesuffix(_END).decode() if key else None for key in keys.tolist()]
-    return pa.array(listed, pa.large_string()).cast(type_)
+    return pa.array(listed, pa.large_string()).cast(stored).cast(type_)
 
 
 # ---- values ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from fastdp import _validate
 from fastdp.accounting.events import ComposedEvent, Event
 from fastdp.accounting.filters import PrivacyFilter
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.ledger import _budgets, _care, _chain, _files, _protocol, _terms
+from fastdp.ledger import _budgets, _care, _chain, _files, _protocol, _shown, _terms
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit, Receipt, Witness
 from fastdp.ledger._store import Store
@@ -350,14 +350,16 @@ class Ledger:
             Each is released by its own mechanism; all are charged together.
         keys : dict of str to array of shape (n,)
             Names of the rows: integers, strings or bytes of fixed width. They are
-            public, or `select` decides which are shown.
+            public, or `select` decides which are shown; then also objects of `bytes`,
+            whose answer is no wider than those that are shown.
         label, budgets, source
             As for `release`.
         select : (mechanism, array of shape (n,)), optional
             A mechanism with `select` that returns a mask of n bools: the keys to show.
         most_rows : int
             Largest number of rows to show, needed with `select`: of more, the first in
-            the order of the keys are kept. It must not depend on the data.
+            the order of the keys are kept, and at most 512 MiB of them. It must not
+            depend on the data.
 
         Returns
         -------
@@ -375,7 +377,7 @@ class Ledger:
         That of the mechanisms' events composed; with `select`, once for each attempt
         that draws. Timing class T0.
         """
-        names, cells, rows = _checked_columns(columns, keys)
+        names, cells, rows = _checked_columns(columns, keys, select is not None)
         events = [m.event() for m, _ in cells.values()]
         rare: Fraction | None = Fraction(0)
         for m, values in cells.values():
@@ -388,7 +390,7 @@ class Ledger:
             },
             "keys": {
                 name: {
-                    "dtype": column.dtype.str if select is None else column.dtype.kind
+                    "dtype": column.dtype.str if select is None else _shown.kind(column)
                 }
                 for name, column in names.items()
             },
@@ -419,9 +421,10 @@ class Ledger:
             noisy = {name: m.release(values) for name, (m, values) in cells.items()}
             shown = names
             if chosen is not None:
-                kept = _kept(names, chosen[0].select(chosen[1]), limit)
+                kept = _shown.kept(names, chosen[0].select(chosen[1]), limit, width)
                 shown = {
-                    name: _narrowed(column[kept]) for name, column in names.items()
+                    name: _shown.narrowed(column[kept])
+                    for name, column in names.items()
                 }
                 noisy = {name: column[kept] for name, column in noisy.items()}
             return "table", _terms.packed_table({**shown, **noisy})
@@ -724,7 +727,7 @@ class Ledger:
 
 
 def _checked_columns(
-    columns: object, keys: object
+    columns: object, keys: object, selected: bool
 ) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]], int]:
     """Return keys and columns with their mechanisms, and the number of rows."""
     if not isinstance(columns, Mapping) or not isinstance(keys, Mapping):
@@ -732,7 +735,9 @@ def _checked_columns(
     names: dict[str, Any] = {}
     for name, column in keys.items():
         _terms.check_name("a name of keys", name)
-        if not isinstance(column, np.ndarray) or column.dtype.kind not in "iuSUb":
+        if not (selected and _shown.of_bytes(column)) and (
+            not isinstance(column, np.ndarray) or column.dtype.kind not in "iuSUb"
+        ):
             raise DTypeError(
                 f"keys {name!r} must be an array of integers, strings or bytes, "
                 f"got {getattr(column, 'dtype', type(column).__name__)}"
@@ -774,22 +779,6 @@ def _checked_selection(select: object, rows: int) -> tuple[Any, Any]:
             f"{type(mechanism).__name__} does not"
         )
     return mechanism, values
-
-
-def _kept(keys: Mapping[str, Any], mask: Any, limit: int) -> np.ndarray[Any, Any]:
-    """Return the rows to show, in the order of the keys, the first `limit` of them."""
-    rows = np.flatnonzero(mask)
-    order = np.lexsort([column[rows] for column in reversed(list(keys.values()))])
-    kept: np.ndarray[Any, Any] = rows[order][:limit]
-    return kept
-
-
-def _narrowed(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return strings as wide as the longest of them, and not of those left out."""
-    kind = column.dtype.kind
-    if kind not in "SU":
-        return column
-    return np.array(column.tolist(), kind if column.size else f"{kind}1")
 
 
 def _require_size(size: int) -> None:

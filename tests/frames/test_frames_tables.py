@@ -1,0 +1,234 @@
+"""Sources as they come: long keys, dates of every year, names, files and nulls."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import accounting, frames
+from fastdp.exceptions import DTypeError, FastDPError, ParameterError
+from fastdp.ledger import _shown
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+#: With this budget a group of 100 rows is shown but for a chance below 1e-12, and of
+#: 100,000 groups of one row none but for 1e-13.
+ASK: dict[str, Any] = {"count": True, "epsilon": 2, "delta": 1e-18}
+#: Noise of epsilon 30 is 0 but for a chance below 1e-12.
+EXACT: dict[str, Any] = {"count": True, "epsilon": 30}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Any:
+    with fastdp.ledger.create(tmp_path / "budget.db") as book:
+        rule = accounting.ApproximateFilter(epsilon=90, delta=1e-4)
+        book.add_budget("b", rule, unit="person")
+        yield book
+
+
+def kept(ledger: Any, label: str = "l") -> dict[str, Any]:
+    return {"ledger": ledger, "label": label, "budgets": "b"}
+
+
+# ---- long keys -------------------------------------------------------------------
+
+
+def test_one_long_key_among_many_is_no_error(ledger: Any) -> None:
+    """100,000 keys as wide as this one would be a terabyte."""
+    rare = [f"{i}" for i in range(100_000)]
+    rows = pa.table({"k": ["seen"] * 200 + rare + ["x" * 10**7]})
+    for how in (kept(ledger), {"ledger": None}):
+        found = frames.aggregate(rows, by="k", **ASK, **how)
+        assert found.frame["k"].to_pylist() == ["seen"]
+        assert found.frame["k"].type == pa.string()
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_key_is_as_long_as_stated(ledger: Any, encoded: bool) -> None:
+    most = "é" * 512  # 1024 bytes
+    keys = pa.array([most, most + "x", "a\0", ""] * 200)
+    rows = pa.table({"k": keys.dictionary_encode() if encoded else keys})
+    for how in (kept(ledger), kept(ledger), {"ledger": None}):
+        found = frames.aggregate(rows, by="k", **ASK, **how)
+        assert found.frame["k"].to_pylist() == ["", "a\0", most]
+    listed = pa.table({"k": [most + "x"]})
+    public = frames.aggregate(rows, by="k", keys=listed, **EXACT, ledger=None)
+    assert public.frame["count"].to_pylist() == [200]
+
+
+def test_what_is_shown_fits_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {
+        "t": np.array([b"bb", b"a", b"cccc", b"dd"], object),
+        "u": np.array(["x", "y", "z", "zz"]),
+        "i": np.arange(4, dtype=np.int32),
+    }
+    mask = np.array([True, True, False, True])
+    assert _shown.kept(keys, mask, 9, 8).tolist() == [1, 0, 3]
+    assert _shown.kept(keys, mask, 2, 8).tolist() == [1, 0]
+    monkeypatch.setattr(_shown, "_LIMIT", 2 * (8 + 2 + 8 + 4))
+    assert _shown.kept(keys, mask, 9, 8).tolist() == [1, 0]
+
+
+def test_objects_in_a_ledger_are_bytes_and_selected(ledger: Any) -> None:
+    m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+    cells = {"n": (m, np.array([1, 2]))}
+    options = {"label": "o", "budgets": "b"}
+    for column, select in (([b"a", "b"], True), ([b"a", b"b"], False)):
+        chosen: dict[str, Any] = {}
+        if select:
+            law = fastdp.KeySelection(epsilon=1, delta=1e-6, keys_per_user=1)
+            chosen = {"select": (law, np.array([1, 2])), "most_rows": 2}
+        keys = {"k": np.array(column, object)}
+        with pytest.raises(DTypeError, match="keys 'k' must be"):
+            ledger.table(cells, keys=keys, **options, **chosen)
+
+
+# ---- dates and times -------------------------------------------------------------
+
+TIMES = {
+    "date32": (pa.date32(), [-(2**31) + 3, 0, 2**31 - 2]),
+    "time32": (pa.time32("ms"), [0, 86_399_999]),
+    "time64": (pa.time64("us"), [0, 86_399_999_999]),
+    "timestamp": (pa.timestamp("us"), [-(2**62), 0, 2**63 - 3]),
+    "zoned": (pa.timestamp("us", "UTC"), [0, 2**63 - 3]),
+}
+
+
+def numbers_of(column: Any) -> list[Any]:
+    width = pa.int32() if column.type.bit_width == 32 else pa.int64()
+    return list(column.cast(width).to_pylist())
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_dates_and_times_of_a_ledger_can_be_read(ledger: Any, name: str) -> None:
+    type_, numbers = TIMES[name]
+    width = pa.int32() if type_.bit_width == 32 else pa.int64()
+    rows = pa.table({"k": pa.array(numbers * 200, width).cast(type_)})
+    plain = frames.aggregate(rows, by="k", **ASK, ledger=None).frame["k"]
+    assert len(plain) == len(numbers)
+    for _ in range(2):
+        found = frames.aggregate(rows, by="k", **ASK, **kept(ledger)).frame["k"]
+        assert found.type == plain.type
+        assert numbers_of(found) == numbers_of(plain)
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_released_rows_of_dates_and_nulls_can_be_read(ledger: Any, name: str) -> None:
+    type_, numbers = TIMES[name]
+    width = pa.int32() if type_.bit_width == 32 else pa.int64()
+    column = pa.array([*numbers, None], width).cast(type_)
+    rows = pa.table({"k": column, "n": np.arange(len(column))})
+    m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+    for _ in range(2):
+        found = frames.release(rows, {"n": m}, keys="k", **kept(ledger))
+        assert found["k"].type == type_
+        assert numbers_of(found["k"]) == [*numbers, None]
+
+
+def test_dates_that_python_has_not_come_to_pandas(ledger: Any) -> None:
+    days = pa.array([10, 2**31 - 2] * 200, pa.int32()).cast(pa.date32())
+    frame = pa.table({"k": days}).to_pandas(types_mapper=pd.ArrowDtype)
+    found = frames.aggregate(frame, by="k", **ASK, **kept(ledger)).frame
+    assert len(found) == 2
+    near = frame[frame.k == datetime.date(1970, 1, 11)]
+    found = frames.aggregate(near, by="k", **ASK, **kept(ledger, "near")).frame
+    assert found.k.tolist() == [datetime.date(1970, 1, 11)]
+
+
+def test_intervals_are_no_keys() -> None:
+    spans = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+    rows = pa.table({"k": spans, "n": [1]})
+    with pytest.raises(DTypeError, match="key 'k' must be of"):
+        frames.release(rows, {"n": m}, keys="k", ledger=None)
+
+
+# ---- pandas, and columns of nulls ------------------------------------------------
+
+
+def test_columns_that_nobody_named_are_not_read() -> None:
+    notes: list[Any] = ["a", 3.5] * 100
+    frame = pd.DataFrame({"k": ["x", "y"] * 100, "note": notes})
+    found = frames.aggregate(
+        frame, by="k", keys=pd.DataFrame({"k": ["x"]}), **EXACT, ledger=None
+    )
+    assert found.frame["count"].tolist() == [100]
+    with pytest.raises(DTypeError, match="cannot be read"):
+        frames.aggregate(frame, by="note", **ASK, ledger=None)
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"]
+)
+def test_a_column_of_nulls_is_one_of_any_type(kind: Any, ledger: Any) -> None:
+    nulls: list[Any] = [None] * 9
+    rows = kind({"k": nulls, "u": nulls, "x": nulls})
+    ask = {**ASK, "by": "k", "mean": "x", "bounds": {"x": (0, 1)}, "user": "u"}
+    for how in (kept(ledger), {"ledger": None}):
+        assert len(frames.aggregate(rows, **ask, **how).frame) == 0
+    listed = pa.table({"k": ["a"]})
+    found = frames.aggregate(rows, by="k", keys=listed, **EXACT, ledger=None)
+    assert list(found.frame["count"]) in ([0], [pa.scalar(0)])
+
+
+def test_an_index_of_pandas_names_groups() -> None:
+    frame = pd.DataFrame({"k": ["x"] * 200, "v": range(200)}).set_index("k")
+    found = frames.aggregate(frame, by="k", **ASK, ledger=None)
+    assert found.frame.index.tolist() == ["x"]
+
+
+# ---- files and names -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["a[1]", "a*", "a?", "a[!2]", "{a1,a2}", "**", "it's", "~", "file:a1"]
+)
+def test_a_path_is_one_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for other in ("a1", "a2", "ab"):
+        parquet.write_table(pa.table({"k": ["x"] * 50}), f"{other}.parquet")
+    asked: dict[str, Any] = {
+        "by": "k",
+        "keys": pa.table({"k": ["x"]}),
+        "ledger": None,
+        **EXACT,
+    }
+    with pytest.raises(FastDPError, match="is no file"):
+        frames.aggregate(f"{name}.parquet", **asked)
+    with Path(f"{name}.parquet").open("wb") as file:
+        parquet.write_table(pa.table({"k": ["x"] * 7}), file)
+    for path in (f"{name}.parquet", tmp_path / f"{name}.parquet"):
+        found = frames.aggregate(path, **asked)
+        assert found.frame["count"].to_pylist() == [7]
+
+
+@pytest.mark.parametrize("names", [["T", "t", "t_1"], ["t", "t", "t_1"], ["É", "é"]])
+def test_names_that_are_one_to_the_engine_are_refused(
+    names: list[str], tmp_path: Path
+) -> None:
+    rows = pa.table([["x"]] * len(names), names=names)
+    sources: list[Any] = [rows, rows.to_reader()]
+    if len(set(names)) == len(names):
+        parquet.write_table(rows, tmp_path / "rows.parquet")
+        sources += [tmp_path / "rows.parquet", pl.from_arrow(rows)]
+    for source in sources:
+        with pytest.raises(ParameterError, match="differ by more than case"):
+            frames.aggregate(source, by=names[-1], **ASK, ledger=None)
+
+
+def test_a_named_column_of_pandas_is_the_one_that_is_read() -> None:
+    frame = pd.DataFrame({"T": ["a"] * 200, "t": ["b"] * 200, "t_1": ["c"] * 200})
+    for name, key in (("T", "a"), ("t", "b"), ("t_1", "c")):
+        found = frames.aggregate(frame, by=name, **ASK, ledger=None)
+        assert found.frame[name].tolist() == [key]
