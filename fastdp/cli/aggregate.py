@@ -34,8 +34,8 @@ Each user keeps at most K groups, and R records in each, chosen at random; numbe
 clamped to their public bounds. Which groups occur is data: without --keys half of the
 budget selects those to show, by their number of users, and a delta is needed. A record
 with a null or no number in a column that is named contributes nothing, not even to
-the count; nor does one with a group of more than 1024 bytes without --keys. Nothing that
-a cell holds stops the release or shows.
+the count; nor does one whose group has more than 1024 bytes, without --keys. Nothing
+that a cell holds stops the release or shows.
 """
 
 _EPILOG = """\
