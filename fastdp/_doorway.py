@@ -156,12 +156,14 @@ def records(name: str, x: Any) -> _Array:
         values = _from_pandas(name, x, math.nan)
     elif kind in ("polars.Series", "pyarrow.Array", "pyarrow.ChunkedArray", "arrow"):
         values = _arrow.column(name, x, math.nan, np.float64)
+    if isinstance(values, np.ndarray) and hasattr(values, "mask"):
+        raise DTypeError(f"{name} must have no mask: leave its records out")
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
         raise DTypeError(
             f"{name} must be a column of numbers: a list, an ndarray, or a pandas, "
             "polars or pyarrow column"
         )
-    if values.ndim != 1 or hasattr(values, "mask"):
+    if values.ndim != 1:
         raise ParameterError(f"{name} must have shape (n,), got {values.shape}")
     return values.astype(np.float64, copy=False)
 

@@ -21,7 +21,7 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms._keys import distinct, key_column
 from fastdp.mechanisms.contributions import bound_contributions
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
@@ -208,7 +208,7 @@ class Question:
             if len(listed) != n:
                 raise ParameterError(f"by must have shape ({n},)")
             if self.keys is not None:
-                _check_kind(listed[known], self.keys)
+                _check_kind(self._by, listed.dtype.kind, self.keys)
             group, keys = _placed(listed, present & known, self.keys)
             present = group >= 0
         owner = np.arange(n)
@@ -217,7 +217,7 @@ class Question:
             if len(names) != n:
                 raise ParameterError(f"user must have shape ({n},)")
             chosen = np.flatnonzero(present & known)
-            owner[chosen] = np.unique(names[chosen], return_inverse=True)[1]
+            owner[chosen] = distinct(names[chosen])[1]
             present = np.zeros(n, bool)
             present[chosen] = self._bounded(owner[chosen], group[chosen])
         stays = np.flatnonzero(present)
@@ -294,10 +294,10 @@ def _one(given: int | None) -> int:
 
 def _public(keys: Any) -> list[Any]:
     listed, known = key_column("keys", keys)
-    distinct: list[Any] = np.unique(listed).tolist()
-    if not len(listed) or not known.all() or len(distinct) != len(listed):
+    found: list[Any] = distinct(listed)[0].tolist()
+    if not len(listed) or not known.all() or len(found) != len(listed):
         raise ParameterError("keys must be at least one group, none twice or null")
-    return distinct
+    return found
 
 
 # ---- groups ------------------------------------------------------------------------
@@ -311,13 +311,13 @@ def _placed(
     -1 for records that are not there, or whose key is not public.
     """
     chosen = np.flatnonzero(present)
-    distinct, place = np.unique(listed[chosen], return_inverse=True)
+    found, place = distinct(listed[chosen])
     group = np.full(len(listed), -1, np.int64)
     if public is None:
         group[chosen] = place
-        return group, distinct
+        return group, found
     places = {key: i for i, key in enumerate(public)}
-    code = np.array([places.get(key, -1) for key in distinct.tolist()], np.int64)
+    code = np.array([places.get(key, -1) for key in found.tolist()], np.int64)
     if len(chosen):
         group[chosen] = code[place]
     keys = np.empty(len(public), object)
@@ -325,14 +325,16 @@ def _placed(
     return group, keys
 
 
-def _check_kind(known: _Array, public: list[Any]) -> None:
-    """Refuse public keys that the column cannot hold, by type."""
-    kinds = {"U": str, "S": bytes, "i": int, "u": int}
-    kind = kinds.get(known.dtype.kind)
-    if kind is None:  # objects of one type, or none
-        kind = type(known[0]) if len(known) else type(public[0])
-    if kind is not type(public[0]):
-        raise DTypeError(
-            f"keys must be of the type of by, {kind.__name__}, "
-            f"got {type(public[0]).__name__}"
-        )
+def _check_kind(by: Any, held: str, public: list[Any]) -> None:
+    """Refuse public keys that the column cannot hold, by its dtype.
+
+    Objects can be keys of any kind, and floats be nulls alone.
+    """
+    kind = {"U": str, "S": bytes, "i": int, "u": int}.get(held)
+    floats = getattr(getattr(by, "dtype", None), "kind", "") == "f"
+    if kind is None or floats or kind in set(map(type, public)):
+        return
+    raise DTypeError(
+        f"keys must be of the type of by, {kind.__name__}, "
+        f"got {type(public[0]).__name__}"
+    )

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from fastdp._doorway import records
 from fastdp.exceptions import DTypeError, ParameterError
 
 _Array = np.ndarray[Any, Any]
 
 #: What stands for no key in a column of Python objects: None, NaN, pandas' NA and NaT.
 NULLS = frozenset(("NoneType", "float", "NAType", "NaTType"))
+_ABSENT = NULLS - {"float"}
+
+_MAY_BE_NAN = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
+
+#: What a key can be, in the order of keys that are shown.
+_KINDS = (int, bytes, str)
+
+_INTEGERS = re.compile(r"u?int(8|16|32|64)(\[pyarrow\])?")
+
+#: Significant bits of the narrow floats, by the names that libraries have for them.
+_BITS = {"float16": 11, "halffloat": 11, "float32": 24, "float": 24}
 
 
 def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
-    """Return keys as an array that sorts by bytes (text) or by value, and which are.
+    """Return keys as an array that `distinct` can read, and which entries are keys.
 
     None and NaN are no keys: such rows contribute nothing. Nor do floats that are no
-    integers, or so large that different integers would have become equal.
+    integers, or so large that different integers would have become equal. Each entry
+    follows from itself and the column's type alone: no record changes another's key. A
+    column of Python objects may hold keys of several kinds; equal ones are of one kind.
 
     Raises
     ------
     DTypeError, ParameterError
-        Not one-dimensional, or not of str, bytes or int alone.
+        Not one-dimensional, or with elements that are no str, bytes, int or float.
     """
-    listed = _listed(keys)
+    listed, bits = _listed(name, keys)
     if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTiuf":
         raise _wrong(name)
     if listed.ndim != 1:
@@ -37,38 +54,135 @@ def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
     if listed.dtype.kind != "O":
         return listed, np.ones(len(listed), bool)
     kinds = set(map(type, listed))
-    rest = {kind for kind in kinds if kind.__name__ not in NULLS}
-    if float in kinds and not rest:
-        kept = [key if type(key) is float else np.nan for key in listed]
-        return _whole(np.array(kept, np.float64))
-    if len(rest) > 1 or not rest <= {str, bytes, int}:
-        raise _wrong(name)
-    known = np.array([type(key) in rest for key in listed], bool)
-    filled = listed.copy()
-    filled[~known] = rest.pop()() if rest else 0
+    if kinds <= set(_KINDS):
+        return listed, np.ones(len(listed), bool)
+    read = {kind: _reader(name, kind, bits) for kind in kinds}
+    found = [read[type(key)](key) for key in listed]
+    known = np.array([key is not None for key in found], bool)
+    filled = _objects(found)
+    filled[~known] = 0
     return filled, known
 
 
-def _listed(keys: Any) -> Any:
-    """Return a list or column as an array; with nulls as one of Python objects.
+def presence(name: str, x: Any) -> _Array:
+    """Return which entries of a column of anything are there.
 
-    Columns of integers with nulls would else become floats, and large keys equal.
+    All but None, NaN, NA and NaT, whatever else the column holds.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        No column, one with a mask, or more than one dimension.
+    """
+    own = isinstance(x, (list, tuple, np.ndarray)) or isinstance(_type(x), np.dtype)
+    if not own:
+        try:
+            return ~np.isnan(records(name, x))
+        except DTypeError:  # the column's type alone decides
+            if not hasattr(x, "to_numpy") or _type(x) is None:
+                raise _no_column(name) from None
+    listed, _ = _listed(name, x)
+    if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTbiufMm":
+        raise _no_column(name)
+    if listed.ndim != 1:
+        raise ParameterError(f"{name} must have shape (n,), got {listed.shape}")
+    if listed.dtype.kind in "OT":
+        return ~_nulls(listed.astype(object, copy=False))
+    if listed.dtype.kind in "fMm":
+        there: _Array = listed == listed  # NaN and NaT alone differ from themselves
+        return there
+    return np.ones(len(listed), bool)
+
+
+def distinct(keys: _Array) -> tuple[_Array, _Array]:
+    """Return the distinct keys, sorted within each kind, and the place of each key."""
+    if keys.dtype.kind != "O":
+        return np.unique(keys, return_inverse=True)
+    kinds = np.fromiter((_KINDS.index(type(key)) for key in keys), np.int8, len(keys))
+    parts, place, count = [keys[:0]], np.zeros(len(keys), np.int64), 0
+    for kind in range(len(_KINDS)):
+        chosen = np.flatnonzero(kinds == kind)
+        found, at = np.unique(keys[chosen], return_inverse=True)
+        place[chosen] = at + count
+        parts.append(found)
+        count += len(found)
+    return np.concatenate(parts), place
+
+
+def _type(column: Any) -> Any:
+    return getattr(column, "dtype", getattr(column, "type", None))
+
+
+def _objects(items: Any) -> _Array:
+    return np.fromiter(items, object, len(items))  # lists among them stay lists
+
+
+def _listed(name: str, keys: Any) -> tuple[Any, int]:
+    """Return a list or column as an array, and the bits of its floats.
+
+    What becomes Python objects follows from the column's type. Integers that have nulls
+    become objects too: they would else be floats, and large keys equal.
     """
     if isinstance(keys, (list, tuple)):
-        column = np.empty(len(keys), object)
-        column[:] = keys
-        return column
-    if not hasattr(keys, "to_numpy") or getattr(keys, "ndim", 1) != 1:
-        return keys
-    if isinstance(getattr(keys, "dtype", None), np.dtype):  # of pandas: numpy's own
-        return keys.to_numpy()
+        return _objects(keys), 53
+    if isinstance(keys, np.ndarray) and hasattr(keys, "mask"):
+        raise DTypeError(f"{name} must have no mask: leave its records out")
+    type_ = _type(keys)
+    if not hasattr(keys, "to_numpy") or type_ is None or getattr(keys, "ndim", 1) != 1:
+        return keys, 53
+    if isinstance(type_, np.dtype):  # of pandas: numpy's own
+        return keys.to_numpy(), 53
+    said = str(type_).lower()
+    whole = _INTEGERS.fullmatch(said) and not _has_nulls(keys)
+    # Text of pandas and Arrow goes to objects; polars' would lose zeros at its end.
+    if whole or str(type_) in ("string", "large_string"):
+        return np.asarray(keys), 53
+    items = keys.to_list() if hasattr(keys, "to_list") else keys.to_pylist()
+    return _objects(items), _BITS.get(said.removesuffix("[pyarrow]"), 53)
+
+
+def _has_nulls(keys: Any) -> bool:
     if hasattr(keys, "isna"):
-        nulls = keys.isna().any()
-    else:  # polars has a method, pyarrow a property
-        nulls = keys.null_count() if callable(keys.null_count) else keys.null_count
-    if nulls:
-        return _listed(keys.to_list() if hasattr(keys, "to_list") else keys.to_pylist())
-    return np.asarray(keys)
+        return bool(keys.isna().any())
+    # polars has a method, pyarrow a property
+    return bool(keys.null_count() if callable(keys.null_count) else keys.null_count)
+
+
+def _reader(name: str, kind: type, bits: int) -> Callable[[Any], Any]:
+    """Return what makes a key of an object of a kind; None where it is no key."""
+    if kind in _KINDS:
+        return lambda key: key
+    if kind.__name__ in _ABSENT:
+        return lambda _: None
+    if issubclass(kind, (float, np.floating)):
+        narrow = issubclass(kind, (np.float16, np.float32))
+        most = 2.0 ** (np.finfo(kind).nmant + 1 if narrow else bits)
+        return lambda key: int(key) if -most < key < most and key % 1 == 0 else None
+    if issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64):
+        return int
+    for text in (str, bytes):
+        if issubclass(kind, (np.str_, np.bytes_)) and issubclass(kind, text):
+            return text
+    raise _wrong(name)
+
+
+def _nulls(listed: _Array) -> _Array:
+    kinds = set(map(type, listed))
+    absent = {kind for kind in kinds if kind.__name__ in _ABSENT}
+    doubtful = {kind for kind in kinds if issubclass(kind, _MAY_BE_NAN)}
+    if not absent | doubtful:
+        return np.zeros(len(listed), bool)
+    return np.array(
+        [
+            type(item) in absent or (type(item) in doubtful and _is_nan(item))
+            for item in listed
+        ],
+        bool,
+    )
+
+
+def _is_nan(item: Any) -> bool:
+    return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
 
 
 def _whole(numbers: _Array) -> tuple[_Array, _Array]:
@@ -87,8 +201,12 @@ def codes(keys: _Array) -> tuple[_Array, int]:
             return (keys.astype(wide) - wide.type(low)).astype(np.uint64), (
                 high - low + 1
             )
-    distinct, place = np.unique(keys, return_inverse=True)
-    return place.astype(np.uint64), max(len(distinct), 1)
+    found, place = distinct(keys)
+    return place.astype(np.uint64), max(len(found), 1)
+
+
+def _no_column(name: str) -> DTypeError:
+    return DTypeError(f"{name} must be a list or a one-dimensional column")
 
 
 def _wrong(name: str) -> DTypeError:

@@ -27,7 +27,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms._keys import distinct, key_column
 from fastdp.mechanisms._thresholds import least_threshold, tail
 from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
 
@@ -563,11 +563,11 @@ def _merged(keys: _Array, counts: _Array) -> tuple[_Array, _Array]:
     Sums are made of halves of 31 bits, carried, and clamped to 2**62 once.
     """
     present = counts > 0
-    distinct, place = np.unique(keys[present], return_inverse=True)
-    high = np.zeros(len(distinct), np.int64)
-    low = np.zeros(len(distinct), np.int64)
+    found, place = distinct(keys[present])
+    high = np.zeros(len(found), np.int64)
+    low = np.zeros(len(found), np.int64)
     np.add.at(high, place, counts[present] >> 31)
     np.add.at(low, place, counts[present] & (2**31 - 1))
     high += low >> 31
     whole = np.minimum(high, 2**31 - 1) * 2**31 + (low & (2**31 - 1))
-    return distinct, np.where(high < 2**31, whole, 2**62)
+    return found, np.where(high < 2**31, whole, 2**62)

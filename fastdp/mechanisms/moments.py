@@ -27,7 +27,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms._keys import distinct, key_column
 from fastdp.mechanisms._thresholds import least_threshold, tail
 from fastdp.mechanisms._totals import Accumulator, group_codes
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
@@ -328,7 +328,7 @@ class Moments(Mechanism):
             part = self.accumulator().add(x, by=by, workers=workers)
             return part.release(stream=stream)
         listed, known = key_column("by", by)
-        keys, place = np.unique(listed[known], return_inverse=True)
+        keys, place = distinct(listed[known])
         group = np.full(len(listed), -1, np.int64)
         group[known] = place
         return self._release_keys(x, group, keys, stream, workers)

@@ -18,9 +18,9 @@ from fastdp.accounting.events import (
     NeighboringRelation,
     Relation,
 )
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._groups import Budget, Groups, Question, Records, Users
-from fastdp.mechanisms._keys import key_column
+from fastdp.mechanisms._keys import presence
 from fastdp.mechanisms.clipped_sum import ClippedSum
 from fastdp.mechanisms.moments import Moments, MomentsRelease, check_bounds
 
@@ -119,14 +119,15 @@ def count(
 
     Parameters
     ----------
-    x : column of numbers, strings or keys, shape (n,)
-        Records; None and NaN are none.
+    x : column of anything, shape (n,)
+        Records; None, NaN, NA and NaT are none.
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
     by : column of integers or strings, shape (n,), optional
         The group of each record; None and NaN are none.
     keys : column of integers or strings, optional
         With `by`: the groups to show, which are public: chosen without the data.
+        Equal keys are of one kind: no record of group 1 is in group "1".
     delta : int, float, Fraction or Decimal, optional
         With `by` without `keys`, and then required: the guarantee is for (epsilon,
         delta), or rho but for delta. Groups of few users stay unseen.
@@ -180,11 +181,11 @@ def count(
     )
     if not ask.unknown:
         law = ask.law(ask.budget)
-        rows = ask.rows(_records(x)[1])
+        rows = ask.rows(presence("x", x))
         noisy = law.release(rows.counts(), stream=stream)
         return _counted(ask, law, law.event(), noisy, ask.keys)
     m = ask.histogram()
-    rows = ask.rows(_records(x)[1])
+    rows = ask.rows(presence("x", x))
     shown, noisy = m.release(rows.keys, rows.counts(), stream=stream)
     return _counted(ask, m, m.event(), noisy, shown.tolist())
 
@@ -513,14 +514,6 @@ def _shown(
 
 
 # ---- data --------------------------------------------------------------------------
-
-
-def _records(x: Any) -> tuple[_Array, _Array]:
-    """Return a column of anything that can be counted, and which entries are there."""
-    try:
-        return _numbers(x)
-    except DTypeError:  # types alone decide
-        return key_column("x", x)
 
 
 def _numbers(x: Any) -> tuple[_Array, _Array]:

@@ -305,7 +305,7 @@ def histogram(**arguments):
         (lambda: bounded([1], [1], keys_per_user=1), "records_per_key must"),
         (lambda: bounded([1], keys_per_user=1), "go with keys"),
         (lambda: bounded([1], [1], records_per_user=1), "goes without keys"),
-        (lambda: bounded([1, "a"], records_per_user=1), "users must be"),
+        (lambda: bounded([1, True], records_per_user=1), "users must be"),
         (lambda: bounded(np.zeros((2, 2), int), records_per_user=1), "users must have"),
         (
             lambda: bounded([1], [1, 2], keys_per_user=1, records_per_key=1),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 import fastdp
 from fastdp.exceptions import DTypeError
-from fastdp.mechanisms._keys import codes, key_column
+from fastdp.mechanisms._keys import codes, distinct, key_column, presence
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -97,7 +99,192 @@ def test_keys_that_look_alike_are_different() -> None:
     assert len(set(code.tolist())) == 3
 
 
-@pytest.mark.parametrize("mixed", [[1, "a"], [b"a", "a"], [True], [object()], 7, "ab"])
-def test_mixed_columns_are_refused(mixed: Any) -> None:
+@pytest.mark.parametrize("other", [[True], [object()], [1, 2j], 7, "ab"])
+def test_other_elements_are_refused(other: Any) -> None:
     with pytest.raises(DTypeError, match="users must be"):
-        fastdp.bound_contributions(mixed, records_per_user=1)
+        fastdp.bound_contributions(other, records_per_user=1)
+
+
+# ---- one record changes no other ----------------------------------------------------
+
+#: A record of each kind. What follows it is not to change by it.
+KINDS = [None, math.nan, "a", "", b"a", 7, 2**70, 1.0, 1.5]
+
+
+def keys_of(column: Any) -> list[Any]:
+    """Return each entry's key, with its type; None where it has none."""
+    listed, known = key_column("keys", column)
+    pairs = zip(listed.tolist(), known.tolist(), strict=True)
+    return [(type(key), key) if there else None for key, there in pairs]
+
+
+def holders(values: list[Any]) -> dict[str, Any]:
+    """Return values of any kinds as what can hold them unchanged."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    return {
+        "list": values,
+        "tuple": tuple(values),
+        "objects": np.fromiter(values, object, len(values)),
+        "pandas objects": pandas.Series(values, dtype=object),
+        "pandas categories": pandas.Series(
+            pandas.Categorical(
+                pandas.Series(values, dtype=object),
+                categories=pandas.Index(
+                    [v for v in dict.fromkeys(values) if v is not None and v == v],
+                    dtype=object,
+                ),
+            )
+        ),
+        "polars objects": polars.Series(values, dtype=polars.Object),
+    }
+
+
+@pytest.mark.parametrize("last", KINDS, ids=range(len(KINDS)))
+def test_a_record_of_another_kind_changes_no_other(last: Any) -> None:
+    for first in KINDS:
+        before, after = holders([first] * 3), holders([first] * 3 + [last])
+        for name, column in before.items():
+            was = keys_of(column)
+            assert keys_of(after[name])[:-1] == was, (name, first)
+            there = presence("x", column).tolist()
+            assert presence("x", after[name])[:-1].tolist() == there, (name, first)
+            nothing = first is None or first != first
+            assert there == [not nothing] * 3, (name, first)
+
+
+def typed() -> dict[str, tuple[list[Any], Any]]:
+    """Return values of one type, and what makes a column of them and of nulls."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    whole = [0, 5, 5, 2**60, 2**60 + 1]
+    texts = ["a", "a\0", "", "\u00e9", "a"]
+    small = [0.0, 1.5, 2.0**10, 2.0**11, 2.0**12]
+    floats = [1.0, 2.0**23, 2.0**24, 2.0**25, 2.0**53]
+    arrow, series = pa.array, pandas.Series
+
+    def chunks(values: list[Any], type_: Any) -> Any:
+        return pa.chunked_array([pa.array(values[:2], type_), values[2:]], type=type_)
+
+    return {
+        "arrow int64": (whole, lambda v: arrow(v, pa.int64())),
+        "arrow chunks": (whole, lambda v: chunks(v, pa.int64())),
+        "arrow string": (texts, lambda v: arrow(v, pa.string())),
+        "arrow large_string": (texts, lambda v: arrow(v, pa.large_string())),
+        "arrow string_view": (texts, lambda v: arrow(v, pa.string_view())),
+        "arrow text chunks": (texts, lambda v: chunks(v, pa.string())),
+        "arrow dictionary": (
+            texts,
+            lambda v: arrow(v, pa.string()).dictionary_encode(),
+        ),
+        "arrow float16": (
+            small,
+            lambda v: arrow(
+                [None if x is None else np.float16(x) for x in v], pa.float16()
+            ),
+        ),
+        "arrow float32": (floats, lambda v: arrow(v, pa.float32())),
+        "arrow float64": (floats, lambda v: arrow(v, pa.float64())),
+        "pandas Int64": (whole, lambda v: series(v, dtype="Int64")),
+        "pandas int64[pyarrow]": (whole, lambda v: series(v, dtype="int64[pyarrow]")),
+        "pandas string": (texts, lambda v: series(v, dtype="string")),
+        "pandas str": (texts, lambda v: series(v, dtype="str")),
+        "pandas string[pyarrow]": (
+            texts,
+            lambda v: series(v, dtype=pandas.ArrowDtype(pa.string())),
+        ),
+        "pandas Float32": (floats, lambda v: series(v, dtype="Float32")),
+        "pandas float[pyarrow]": (floats, lambda v: series(v, dtype="float[pyarrow]")),
+        "pandas float32": (floats, lambda v: series(v, dtype="float32")),
+        "polars Int64": (whole, lambda v: polars.Series(v, dtype=polars.Int64)),
+        "polars Int128": (whole, lambda v: polars.Series(v, dtype=polars.Int128)),
+        "polars String": (texts, lambda v: polars.Series(v, dtype=polars.String)),
+        "polars Float32": (floats, lambda v: polars.Series(v, dtype=polars.Float32)),
+        "polars Float64": (floats, lambda v: polars.Series(v, dtype=polars.Float64)),
+    }
+
+
+def test_a_null_changes_no_other_record_of_a_typed_column() -> None:
+    for name, (values, make) in typed().items():
+        before, after = keys_of(make(values)), keys_of(make([*values, None]))
+        assert after == [*before, None], name
+        assert keys_of(make([None] * 5)) == [None] * 5, name
+        there = presence("x", make([*values, None]))
+        assert there.tolist() == [True] * 5 + [False], name
+        if isinstance(values[0], float):
+            bits = 11 if "16" in name else 53 if "64" in name else 24
+            read = [int(v) if v % 1 == 0 and v < 2**bits else None for v in values]
+        else:
+            read = list(values)
+        assert [key and key[1] for key in before] == read, name
+
+
+def test_counts_take_presence_alone() -> None:
+    pandas = pytest.importorskip("pandas")
+    for column, count in [
+        ([1.5] * 1000 + ["n/a"], 1001),
+        (pandas.Series([1.5] * 1000, dtype=object), 1000),
+        (pandas.Series([1] * 999 + [1.5], dtype=object), 1000),
+        ([True, [1], (2, 3), Decimal("nan"), pandas.NaT, pandas.NA], 3),
+        (np.array(["2020-01-01", "NaT"], "M8[D]"), 1),
+        (np.array([1.0, np.nan, np.inf]), 2),
+        (np.array(["a", ""]), 2),
+    ]:
+        assert fastdp.count(column, epsilon=1e6).value == count
+    for wrong in ("text", 7, {"a": 1}, np.zeros(3, complex), pandas.DataFrame([[1]])):
+        with pytest.raises(DTypeError, match="x must be"):
+            fastdp.count(wrong, epsilon=1)
+
+
+def test_groups_of_mixed_columns() -> None:
+    x = np.ones(1001)
+    for by in ([1.0] * 1000 + [5], [1.0] * 1000 + ["a"], [1] * 1000 + [b"a"]):
+        shown = fastdp.count(x, by=by, keys=[1, 5], epsilon=1e6)
+        assert shown.value.tolist() == [1000, by[-1] == 5]
+        found = fastdp.count(x, by=by, epsilon=1e6, delta=1e-9)
+        assert found.keys[0] == 1
+        users = fastdp.bound_contributions(by, records_per_user=1)
+        assert users.sum() == 2
+        groups = fastdp.bound_contributions(by, by, keys_per_user=1, records_per_key=2)
+        assert groups.sum() == 3
+        m = fastdp.UnknownHistogram.from_epsilon_delta(
+            epsilon=1e6, delta=1e-9, keys_per_user=1
+        )
+        assert m.release(by, np.full(1001, 2))[0] == [1, by[-1]]
+    mixed = fastdp.count(["x"] * 3, by=[1, "1", b"1"], keys=["1", 1], epsilon=1e6)
+    assert (mixed.keys, mixed.value.tolist()) == ([1, "1"], [1, 1])
+
+
+def test_nulls_are_of_any_kind() -> None:
+    pandas = pytest.importorskip("pandas")
+    for by in (
+        [math.nan] * 3,
+        [None] * 3,
+        np.full(3, np.nan),
+        pandas.Series([None] * 3, dtype=object),
+        pandas.Series([math.nan] * 3),
+    ):
+        for keys in (["a", "b"], [1, 2]):
+            shown = fastdp.count([1.0] * 3, by=by, keys=keys, epsilon=1e6)
+            assert shown.value.tolist() == [0, 0]
+    with pytest.raises(DTypeError, match="keys must be of the type of by"):
+        fastdp.count([1.0] * 3, by=np.arange(3), keys=["a"], epsilon=1)
+
+
+def test_masks_are_refused() -> None:
+    for values in (["a", "b"], [1, 2], [1.0, 2.0]):
+        masked = np.ma.masked_array(values, [True, False])
+        with pytest.raises(DTypeError, match="must have no mask"):
+            fastdp.bound_contributions(masked, records_per_user=1)
+        with pytest.raises(DTypeError, match="must have no mask"):
+            fastdp.count(masked, epsilon=1)
+        with pytest.raises(DTypeError, match="by must have no mask"):
+            fastdp.count([1, 2], by=masked, keys=values, epsilon=1)
+
+
+def test_distinct_keys_are_sorted_within_their_kind() -> None:
+    keys = np.array(["b", 2, b"b", 2**70, "a", -1, "b"], object)
+    found, place = distinct(keys)
+    assert found.tolist() == [-1, 2, 2**70, b"b", "a", "b"]
+    assert found[place].tolist() == keys.tolist()

@@ -257,7 +257,10 @@ def test_replaced_rows_by_group():
         (lambda: fastdp.count([1], keys=[1], epsilon=1), "keys goes with by"),
         (lambda: fastdp.count([1], by=[1], keys=[], epsilon=1), "keys must be at"),
         (lambda: fastdp.count([1], by=[1], keys=[1, 1], epsilon=1), "keys must be at"),
-        (lambda: fastdp.count([1], by=[1], keys=["a"], epsilon=1), "keys must be of"),
+        (
+            lambda: fastdp.count([1], by=np.array([1]), keys=["a"], epsilon=1),
+            "keys must be of",
+        ),
         (lambda: fastdp.count([1], by=[1, 2], keys=[1], epsilon=1), "by must have"),
         (
             lambda: fastdp.count([1], by=[1], keys=[1], epsilon=1, groups_per_user=2),
