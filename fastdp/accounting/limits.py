@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 
+#: How far from 1 a function's ends are taken for rounding.
+_ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class GaussianLimit:
     """A mu that a central limit theorem suggests: an approximation.
@@ -178,15 +182,16 @@ def berry_esseen(
     ----------
     function : TradeOffFunction or sequence of (TradeOffFunction, int)
         Symmetric functions, of which the knots are used: one, or several with how
-        often each occurs.
+        often each occurs. Each is 1 at 0 and > 0 before 1: it has no delta of its own.
     count : int
         Number of compositions of all that, >= 1.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain, or the composition is
-        too far from Gaussian for the theorem, which asks for gamma < 1/2.
+        A parameter is of the wrong type or out of its domain, a function has a delta
+        of its own, or the composition is too far from Gaussian for the theorem, which
+        asks for gamma < 1/2.
 
     References
     ----------
@@ -317,14 +322,14 @@ def edgeworth(function: TradeOffFunction, count: int) -> EdgeworthEstimate:
     Parameters
     ----------
     function : TradeOffFunction
-        For one order of the laws; its knots are used.
+        For one order of the laws; its knots are used. It is 1 at 0 and > 0 before 1.
     count : int
         Number of compositions, >= 1.
 
     Raises
     ------
     DTypeError, ParameterError
-        `count` is out of its domain.
+        `count` is out of its domain, or the function has a delta of its own.
 
     References
     ----------
@@ -338,6 +343,14 @@ def edgeworth(function: TradeOffFunction, count: int) -> EdgeworthEstimate:
 
 def _atoms(function: TradeOffFunction) -> tuple[Floats, Floats, Floats]:
     """Return the masses of both laws where both have some, and ln(Q/P)."""
+    # Mass that one law has for itself is an infinite loss, of which there is no moment.
+    ends = float(function(0.0)), float(function.inverse()(0.0))
+    if min(ends) < 1 - _ROUNDING:
+        raise ParameterError(
+            "function must be 1 at 0 and > 0 before 1: the limits have no term for a "
+            f"delta of its own, got {1 - min(ends):.3g} of it; compose it instead "
+            "(compose_trade_offs)"
+        )
     x, f = function.knots().points
     p, q = np.diff(x), -np.diff(f)
     both = (p > 1e-14) & (q > 1e-14)

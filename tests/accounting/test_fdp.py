@@ -506,6 +506,29 @@ def test_berry_esseen_band_holds_a_composition_of_different_functions():
             limits.berry_esseen(wrong)
 
 
+@pytest.mark.parametrize(
+    ("x", "f"),
+    [
+        ([0, 0.5, 1], [0.99, 0.4, 0]),  # only one law has the last hundredth
+        ([0, 0.5, 0.99, 1], [1, 0.4, 0, 0]),  # only the other one
+    ],
+)
+def test_limits_refuse_mass_that_only_one_law_has(x, f):
+    for function in (
+        ApproximateTradeOff(Fraction(1, 10), own_delta=Fraction(1, 100)),
+        ApproximateTradeOff(Fraction(1, 10), own_delta=Fraction(1, 10**9)),
+        PiecewiseTradeOff(false_positive_rates=x, false_negative_rates=f),
+    ):
+        for limit in (limits.berry_esseen, limits.edgeworth):
+            with pytest.raises(ParameterError, match="no term for a delta"):
+                limit(function, 1000)
+        with pytest.raises(ParameterError, match="no term for a delta"):
+            limits.berry_esseen([(LaplaceTradeOff(0.1), 900), (function, 1)])
+    pure = ApproximateTradeOff(Fraction(1, 10))
+    assert limits.berry_esseen(pure, 1000).gamma < 0.02
+    assert limits.berry_esseen(GaussianTradeOff(3), 100).gamma < 0.5
+
+
 def test_the_limit_for_approximate_guarantees():
     # Of n mechanisms (1/sqrt(n), d/n): against their exact composition.
     n, d = 4000, Fraction(1, 1000)

@@ -451,6 +451,23 @@ def test_a_sample_of_a_sample_asks_what_the_inner_one_asks(relation, own, whole)
         )
 
 
+@pytest.mark.parametrize(
+    ("n", "m", "again"), [(5, 5, False), (1, 1, True), (1, 3, True)]
+)
+def test_data_with_one_record_less_must_have_such_a_sample(n, m, again):
+    for inner in (gaussian(2, REPLACE), gaussian(2), pure(1), pure(1, REPLACE)):
+        event = fixed(n, m, inner, ADD, again=again)
+        with pytest.raises(UnsupportedEventError, match="one record less have no such"):
+            PLDAccountant().compose(event)
+        for kind in (PLDAccountant, RDPAccountant, FDPAccountant):
+            assert not kind().supports(event)
+        for reading in (event_epsilon, event_delta):
+            with pytest.raises(UnsupportedEventError):
+                reading(event, 0.1)
+        # One record more is answered.
+        assert PLDAccountant().supports(fixed(n + 1, m, inner, ADD, again=again))
+
+
 def test_relations_are_part_of_the_event():
     plain = PoissonSampledEvent(0.1, gaussian(1))
     stated = PoissonSampledEvent(

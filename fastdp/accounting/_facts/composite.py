@@ -188,9 +188,19 @@ class _Sample(Facts[Kind]):
         """Return the rate where the formula above holds for the event inside."""
         return None if self._inner() is None else self._rate()
 
+    def _leaves_none(self) -> bool:
+        """Whether data with one record less have no such sample."""
+        return False
+
     def _needed(self) -> tuple[Event, Fraction]:
         """Return the event that is amplified, and the rate."""
         inner = self._inner()
+        if inner is None and self._leaves_none():
+            raise UnsupportedEventError(
+                f"{self._what} has no bound for ADD_OR_REMOVE_ONE where data with one "
+                "record less have no such sample: state a larger source_dataset_size, "
+                f"or the sample for REPLACE_ONE; got {self.event!r}"
+            )
         if inner is None:
             own = relation_of(self.event.event)  # type: ignore[attr-defined]
             raise UnsupportedEventError(
@@ -404,7 +414,13 @@ class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
     _what = "a subset of fixed size"
 
     def _inner(self) -> Event | None:
+        if self._leaves_none():
+            return None
         return _as_replacement(self.event.event, relation_of(self.event))
+
+    def _leaves_none(self) -> bool:
+        whole = self.event.sample_size == self.event.source_dataset_size
+        return whole and relation_of(self.event) is _ADD
 
     def _rate(self) -> Fraction:
         return Fraction(self.event.sample_size, self.event.source_dataset_size)
@@ -458,7 +474,13 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
 
     def _single(self) -> Event | None:
         """Return the event for one record of the sample replaced."""
+        if self._leaves_none():
+            return None
         return _as_replacement(self.event.event, relation_of(self.event))
+
+    def _leaves_none(self) -> bool:
+        alone = self.event.source_dataset_size == 1
+        return alone and relation_of(self.event) is _ADD
 
     def _inner(self) -> Event | None:
         single = self._single()
