@@ -73,19 +73,14 @@ def cumulative(
     shown = np.unique(np.linspace(0, cells, min(cells, _POINTS) + 1).astype(np.int64))
     middle = release.range(0, shown)
     band = 2 * release.standard_error(0, shown)
-    figure = figure_of(8)
-    axes = figure.subplots()
-    axes.plot(places[shown], middle, color="C0", linewidth=1.2, label="released")
-    axes.fill_between(
-        places[shown], middle - band, middle + band,
-        color="C0", alpha=0.25, linewidth=0, label="two standard errors",
-    )  # fmt: skip
-    axes.set_xlabel("cell" if edges is None else "value")
-    axes.set_ylabel("records up to here")
     cost = cost_line([release], [release.event], delta)
-    axes.set_title(f"cumulative count over {cells:,} cells\n{cost}", fontsize="medium")
-    axes.legend(fontsize="small", loc="upper left")
-    return figure
+    return _banded(
+        places[shown],
+        middle,
+        band,
+        ("cell" if edges is None else "value", "records up to here"),
+        f"cumulative count over {cells:,} cells\n{cost}",
+    )
 
 
 def prefix_errors(plans: Any) -> Figure:
@@ -204,18 +199,24 @@ def running(
         raise ParameterError("totals must be one for each step taken")
     times = np.arange(1, len(values) + 1)
     band = 2 * np.array([mechanism.standard_error(int(t)) for t in times])
+    cost = cost_line([mechanism], [mechanism.event()], delta)
+    title = f"running {label}, {type(mechanism).__name__}\n{cost}"
+    return _banded(times, values, band, ("step", label), title)
+
+
+def _banded(
+    x: Any, middle: Any, band: Any, labels: tuple[str, str], title: str
+) -> Figure:
+    """Draw what was released, and a band of two standard errors."""
     figure = figure_of(8)
     axes = figure.subplots()
-    axes.plot(times, values, color="C0", linewidth=1.2, label="released")
+    axes.plot(x, middle, color="C0", linewidth=1.2, label="released")
     axes.fill_between(
-        times, values - band, values + band,
+        x, middle - band, middle + band,
         color="C0", alpha=0.25, linewidth=0, label="two standard errors",
     )  # fmt: skip
-    axes.set_xlabel("step")
-    axes.set_ylabel(label)
-    cost = cost_line([mechanism], [mechanism.event()], delta)
-    axes.set_title(
-        f"running {label}, {type(mechanism).__name__}\n{cost}", fontsize="medium"
-    )
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    axes.set_title(title, fontsize="medium")
     axes.legend(fontsize="small", loc="upper left")
     return figure
