@@ -1,6 +1,6 @@
 """Private training two ways at one epsilon: DP-SGD and DP-FTRL, beside no privacy.
 
-    python examples/train_two_ways.py [--epsilon 0.5] [--records 20000] [--plot FILE]
+    python examples/train_two_ways.py [--epsilon 0.5] [--small] [--plot FILE]
 
 A softmax regression on synthetic classes. DP-SGD (Abadi et al., CCS 2016) draws Poisson
 batches and adds fresh noise to every sum of clipped gradients; its privacy comes from
@@ -11,11 +11,11 @@ gradients, correlated over time; nothing is sampled. Both use clipped integer su
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 
 import numpy as np
+from _common import Row, options, picture, tell
 
 import fastdp
 from fastdp import accounting
@@ -107,10 +107,7 @@ def dp_ftrl(
 
 def draw(file: str, curves: dict[str, list[float]], title: str) -> None:
     """Write the accuracies after each step to a picture."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = picture()
     for name, values in curves.items():
         axes.plot(np.arange(1, len(values) + 1), values, label=name)
     axes.set_xlabel("step")
@@ -122,18 +119,15 @@ def draw(file: str, curves: dict[str, list[float]], title: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Train, and print accuracies beside what was spent."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__, "2,000 records, two epochs")
     parser.add_argument("--epsilon", type=float, default=0.5)
-    parser.add_argument("--records", type=int, default=20_000)
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--plot", metavar="FILE")
-    options = parser.parse_args(arguments)
-    n, epsilon, delta = options.records, options.epsilon, 1 / options.records**1.1
-    batch = n // 20
-    steps = options.epochs * 20
+    chosen = parser.parse_args(arguments)
+    n, epochs = (2_000, 2) if chosen.small else (20_000, 4)
+    epsilon, delta = chosen.epsilon, 1 / n**1.1
+    batch, steps = n // 20, epochs * 20
     (x, y), (fresh, truth) = synthetic(n, 2), synthetic(20_000, 3)
     sgd, spent_sgd = dp_sgd(x, y, steps, batch, epsilon, delta)
-    ftrl, spent_ftrl = dp_ftrl(x, y, options.epochs, batch, epsilon, delta)
+    ftrl, spent_ftrl = dp_ftrl(x, y, epochs, batch, epsilon, delta)
     paths = {"no privacy": plain(x, y, steps), "DP-SGD": sgd, "DP-FTRL": ftrl}
     curves = {
         name: [accuracy(w, fresh, truth) for w in path] for name, path in paths.items()
@@ -144,10 +138,17 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{name:12} {spent[name]:9.4f} {values[-1]:9.4f}")
     print("DP-SGD: a record added or removed, batches drawn at random and kept secret.")
     print("DP-FTRL: a record replaced by nothing, in every epoch; no batch is random.")
-    if options.plot:
+    if chosen.plot:
         title = f"softmax regression, epsilon {epsilon:g} at delta {delta:.3g}"
-        draw(options.plot, curves, title)
-    return 0
+        draw(chosen.plot, curves, title)
+    asked = f"{epsilon:g} asked"
+    almost = (0.99 * epsilon, epsilon)
+    return tell(
+        [
+            Row("DP-SGD: epsilon", asked, spent_sgd, "noise is rounded up", almost),
+            Row("DP-FTRL: epsilon", asked, spent_ftrl, "noise is rounded up", almost),
+        ]
+    )
 
 
 if __name__ == "__main__":
