@@ -14,6 +14,7 @@ from fastdp.ledger import Answer, Ledger
 from fastdp.mechanisms._base import Additive
 from fastdp.mechanisms.local._base import FrequencyOracle
 from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local.estimates import FrequencyEstimate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -220,7 +221,7 @@ def batches(
     return functools.partial(_each, laws)
 
 
-def tally(source: Any, mechanism: FrequencyOracle, *, column: str) -> Aggregator:
+def tally(source: Any, mechanism: FrequencyOracle, *, column: str) -> Aggregator[FrequencyEstimate]:
     """Return the tally of a column of reports; tallies of parts merge.
 
     Parameters

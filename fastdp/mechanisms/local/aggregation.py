@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from fastdp import _validate
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms.local.estimates import FrequencyEstimate
 
 if TYPE_CHECKING:
-    from fastdp.mechanisms.local._base import FrequencyOracle
+    from fastdp.mechanisms.local._mechanism import LocalMechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
+
+Estimate = TypeVar("Estimate")
 
 #: Version of the pickled state.
 VERSION = 1
 
 
-class Aggregator:
+class Aggregator(Generic[Estimate]):
     """Running tally of the reports of one mechanism.
 
     Made by the `aggregator` method of a local mechanism. It holds sums of public
@@ -32,7 +32,7 @@ class Aggregator:
 
     Parameters
     ----------
-    mechanism : RandomizedResponse, UnaryEncoding, LocalHashing or HadamardResponse
+    mechanism : RandomizedResponse, UnaryEncoding, LocalMean or another local one
         The mechanism that made, or will make, the reports.
 
     Examples
@@ -50,13 +50,13 @@ class Aggregator:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, mechanism: FrequencyOracle) -> None:
+    def __init__(self, mechanism: LocalMechanism[Estimate]) -> None:
         self._mechanism = mechanism
         self._tally: _Array = np.zeros(mechanism._tally_size, np.int64)
         self._users = 0
 
     @property
-    def mechanism(self) -> FrequencyOracle:
+    def mechanism(self) -> LocalMechanism[Estimate]:
         """The mechanism whose reports are counted."""
         return self._mechanism
 
@@ -72,7 +72,7 @@ class Aggregator:
         packed: bool = False,
         count: int | None = None,
         workers: int = 1,
-    ) -> Aggregator:
+    ) -> Aggregator[Estimate]:
         """Count a batch of reports; all of it or, if anything fails, none.
 
         Parameters
@@ -102,7 +102,7 @@ class Aggregator:
         self._users += users
         return self
 
-    def merge(self, other: Aggregator) -> Aggregator:
+    def merge(self, other: Aggregator[Estimate]) -> Aggregator[Estimate]:
         """Add what another aggregator of the same mechanism has counted.
 
         Returns
@@ -128,13 +128,11 @@ class Aggregator:
         self._users += other._users
         return self
 
-    def estimate(self) -> FrequencyEstimate:
+    def estimate(self) -> Estimate:
         """Return the estimate from all reports so far."""
-        made = self._mechanism._estimate(self._tally, self._users)
-        named = self._mechanism.names
-        return dataclasses.replace(made, mechanism=self._mechanism, names=named)
+        return self._mechanism._estimate(self._tally, self._users)
 
-    def __add__(self, other: Aggregator) -> Aggregator:
+    def __add__(self, other: Aggregator[Estimate]) -> Aggregator[Estimate]:
         if not isinstance(other, Aggregator):
             return NotImplemented
         return Aggregator(self._mechanism).merge(self).merge(other)
@@ -147,16 +145,16 @@ class Aggregator:
     def __repr__(self) -> str:
         return f"<Aggregator of {self._mechanism!r}: {self._users} users>"
 
-    def _state(self) -> tuple[FrequencyOracle, int, bytes]:
+    def _state(self) -> tuple[LocalMechanism[Estimate], int, bytes]:
         return self._mechanism, self._users, self._tally.astype("<i8").tobytes()
 
-    def __reduce__(self) -> tuple[Callable[..., Aggregator], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Aggregator[Any]], tuple[Any, ...]]:
         return _restore, (VERSION, *self._state())
 
 
 def _restore(
-    version: int, mechanism: FrequencyOracle, users: int, tally: bytes
-) -> Aggregator:
+    version: int, mechanism: LocalMechanism[Any], users: int, tally: bytes
+) -> Aggregator[Any]:
     """Return the aggregator of a pickled state."""
     if version != VERSION:
         raise ParameterError(

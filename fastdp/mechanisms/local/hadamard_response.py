@@ -18,7 +18,7 @@ from fastdp.mechanisms.local._base import (
     least_dtype,
 )
 from fastdp.mechanisms.local.categories import Categories, Named, Other
-from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
+from fastdp.mechanisms.local.estimates import Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -145,10 +145,10 @@ class HadamardResponse(FrequencyOracle):
     def _count(self, reports: _Array, tally: _Array) -> None:
         _core.histogram(reports, tally)
 
-    def _estimate(self, tally: _Array, users: int) -> FrequencyEstimate:
+    def _supporters(self, tally: _Array) -> _Array:
         signed = tally.copy()
         _core.walsh_hadamard(signed)
         # signed[0] counts the reports in range; those in v's half less the others
         # are signed[v + 1].
-        supporters = (signed[0] + signed[1 : self.categories + 1]) // 2
-        return self._support.estimate(supporters, users)
+        supporters: _Array = (signed[0] + signed[1 : self.categories + 1]) // 2
+        return supporters

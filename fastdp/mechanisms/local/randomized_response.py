@@ -17,9 +17,9 @@ from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import (
     MOST_ANSWERS,
     FrequencyOracle,
-    count_parts,
     least_dtype,
 )
+from fastdp.mechanisms.local._mechanism import count_parts
 from fastdp.mechanisms.local._reports import as_reports
 from fastdp.mechanisms.local.categories import (
     Categories,

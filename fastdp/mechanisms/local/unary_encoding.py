@@ -18,10 +18,10 @@ from fastdp.mechanisms.local._base import (
     LABELS,
     MOST_CATEGORIES,
     REGION,
-    USERS,
     FrequencyOracle,
     scratch,
 )
+from fastdp.mechanisms.local._mechanism import USERS
 from fastdp.mechanisms.local.categories import Categories, Named, Other
 from fastdp.mechanisms.local.estimates import Support
 
