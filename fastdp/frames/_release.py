@@ -221,7 +221,9 @@ def batches(
     return functools.partial(_each, laws)
 
 
-def tally(source: Any, mechanism: FrequencyOracle, *, column: str) -> Aggregator[FrequencyEstimate]:
+def tally(
+    source: Any, mechanism: FrequencyOracle, *, column: str
+) -> Aggregator[FrequencyEstimate]:
     """Return the tally of a column of reports; tallies of parts merge.
 
     Parameters
