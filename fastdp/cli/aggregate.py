@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _ROWS = 1 << 17
 
 _DESCRIPTION = """\
-Count records, and take means and sums of columns, by groups, with noise.
+Count records, and take means, sums and variances of columns, by groups, with noise.
 
 Each user keeps at most K groups, and R records in each, chosen at random; numbers are
 clamped to their public bounds. Which groups occur is data: without --keys half of the
@@ -50,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the parser of ``fastdp``."""
     parser = commands.add_parser(
         "aggregate",
-        help="counts, means and sums by groups, from records",
+        help="counts, means, sums and variances by groups, from records",
         description=_DESCRIPTION,
         epilog=_tables.EPILOG + _EPILOG,
     )
@@ -61,6 +62,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--count", action="store_true", help="release the number of records")
     add("--mean", **several, help="columns whose mean is released")
     add("--sum", **several, help="columns whose sum is released")
+    add("--variance", **several, help="columns whose variance is released")
     add(
         "--bounds",
         metavar="NAME=LOW,HIGH",
@@ -81,6 +83,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         type=Path,
         help="draw the first statistic with 95 %% intervals: .png, .pdf or .svg",
+    )
+    add(
+        "--hash",
+        choices=("engine", "sha256"),
+        default="engine",
+        help="what chooses the records that a user keeps: sha256 is the same on every "
+        "engine, and slower (default: %(default)s)",
     )
     add("--explain", action="store_true", help="print the group-by and read no record")
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
@@ -224,7 +233,7 @@ def _records(
         return
     wanted = [("--by", name) for name in by]
     wanted += [("--user", name) for name in users]
-    wanted += [("--mean or --sum", name) for name in values]
+    wanted += [("--mean, --sum or --variance", name) for name in values]
     with _files.open_source(place, wanted) as source:
         yield _stream(source, [*by, *users], values, text=place.form.text)
 
@@ -274,6 +283,7 @@ class _Asked:
     count: bool
     mean: list[str]
     sum: list[str]
+    variance: list[str]
     bounds: dict[str, tuple[Any, Any]]
     user: str | None
     groups: int | None
@@ -282,6 +292,7 @@ class _Asked:
     rho: Any
     delta: Any
     keys: bool
+    hash: str
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> _Asked:
@@ -301,10 +312,13 @@ class _Asked:
             raise ParameterError("--delta must be left out with --keys")
         if (arguments.epsilon is None) == (arguments.rho is None):
             raise ParameterError("exactly one of --epsilon and --rho must be given")
-        mean, total = _split(arguments.mean), _split(arguments.sum)
-        if not (arguments.count or mean or total):
-            raise ParameterError("--count, --mean or --sum must ask for something")
-        for name in (*mean, *total):
+        asked = [_split(arguments.mean), _split(arguments.sum)]
+        asked.append(_split(arguments.variance))
+        if not (arguments.count or any(asked)):
+            raise ParameterError(
+                "--count, --mean, --sum or --variance must ask for something"
+            )
+        for name in itertools.chain(*asked):
             if name not in dict(arguments.bounds):
                 raise ParameterError(
                     f"--bounds {name}=LOW,HIGH must be given: public numbers, chosen "
@@ -320,8 +334,7 @@ class _Asked:
         return cls(
             _split(arguments.by),
             arguments.count,
-            mean,
-            total,
+            *asked,
             dict(arguments.bounds),
             arguments.user,
             *limits,
@@ -329,6 +342,7 @@ class _Asked:
             arguments.rho,
             arguments.delta,
             arguments.keys is not None,
+            arguments.hash,
         )
 
     @property
@@ -337,7 +351,7 @@ class _Asked:
 
     @property
     def values(self) -> list[str]:
-        return list(dict.fromkeys([*self.mean, *self.sum]))
+        return list(dict.fromkeys([*self.mean, *self.sum, *self.variance]))
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of `aggregate`."""
@@ -346,6 +360,7 @@ class _Asked:
             "count": self.count,
             "mean": self.mean,
             "sum": self.sum,
+            "variance": self.variance,
             "bounds": self.bounds,
             "user": self.user,
             "groups_per_user": self.groups,
@@ -353,6 +368,7 @@ class _Asked:
             "epsilon": self.epsilon,
             "rho": self.rho,
             "delta": self.delta,
+            "hash": self.hash,
         }
 
     def statement(self, found: Aggregate) -> _tables.Statement:

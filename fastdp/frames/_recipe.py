@@ -48,6 +48,8 @@ class Recipe:
         One of `HASHES`.
     long : frozenset of str
         Columns of keys that may hold more than `MOST_BYTES`: such records are left out.
+    squares : tuple of int
+        Places in `values` of the numbers whose squares are summed as well.
     """
 
     source: str
@@ -62,15 +64,17 @@ class Recipe:
     text: frozenset[str]
     hash: str
     long: frozenset[str] = frozenset()
+    squares: tuple[int, ...] = ()
 
     def sql(self) -> str:
         """Return the group-by; $salt is its one parameter."""
         steps = [self._records()]
         if self.user is None:
-            steps.append(("totals", self._totals("records", "count(*)", "count(*)")))
+            steps.append(("totals", self._totals("records", "count(*)", self._sums)))
         else:
             steps += self._kept()
-            steps.append(("totals", self._totals("kept", "count(*)", "sum(n)")))
+            kept = {name: name for name in self._sums}
+            steps.append(("totals", self._totals("kept", "sum(n)", kept)))
         body = ",\n".join(f"{name} as (\n{text})" for name, text in steps)
         return f"with {body}\n{self._shown()}"
 
@@ -81,6 +85,8 @@ class Recipe:
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
         del asked["long"]  # a matter of types
+        if not self.squares:
+            del asked["squares"]  # the name of what older answers were for
         listed = json.dumps(asked, sort_keys=True)
         return f"fastdp aggregate {hashlib.sha256(listed.encode()).hexdigest()}"
 
@@ -93,6 +99,16 @@ class Recipe:
     @property
     def _numbers(self) -> list[str]:
         return [f"s{i}" for i in range(len(self.values))]
+
+    @property
+    def _sums(self) -> dict[str, str]:
+        """What is summed of a record, by the name of its sum."""
+        one = 2**self.bits
+        squares = {
+            f"q{i}": f"((s{i} * s{i} + {one // 2}) >> {self.bits}) - {one // 2}"
+            for i in self.squares
+        }
+        return {name: name for name in self._numbers} | squares
 
     def _records(self) -> tuple[str, str]:
         """Take the records that are whole: nulls and NaN contribute nothing."""
@@ -159,7 +175,7 @@ class Recipe:
             f"partition by u, {keys}\n    order by {tag}, {listed}, copy) "
             f"<= {self.records}"
         )
-        sums = ", ".join(f"sum({name}) as {name}" for name in self._numbers)
+        sums = ", ".join(f"sum({of}) as {name}" for name, of in self._sums.items())
         kept = (
             f"  select u, {keys}, count(*) as n, {sums}\n"
             f"  from drawn group by u, {keys}"
@@ -178,14 +194,14 @@ class Recipe:
             f"    order by {tag}, {self._keys}) <= {self.groups}"
         )
 
-    def _totals(self, source: str, users: str, count: str) -> str:
-        columns = [self._keys, f"{users} as users", f"{_clamped(count)} as n"]
-        columns += [f"{_clamped(f'sum({name})')} as {name}" for name in self._numbers]
+    def _totals(self, source: str, count: str, sums: dict[str, str]) -> str:
+        columns = [self._keys, "count(*) as users", f"{_clamped(count)} as n"]
+        columns += [f"{_clamped(f'sum({of})')} as {name}" for name, of in sums.items()]
         return f"  select {_lines(columns)}\n  from {source} group by {self._keys}"
 
     def _shown(self) -> str:
         """Show all public keys, or those that occur: these go to a selection."""
-        names = ["users", "n", *self._numbers]
+        names = ["users", "n", *self._sums]
         if not self.public:
             return f"select {self._keys}, {', '.join(names)} from totals"
         filled = ", ".join(f"coalesce({name}, 0) as {name}" for name in names)

@@ -6,6 +6,7 @@ import collections
 import decimal
 import itertools
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from fastdp.exceptions import (
     ParameterError,
 )
 from fastdp.frames import _recipe
-from fastdp.frames._aggregate import _Plan
 from fastdp.frames._duckdb import Engine
+from fastdp.frames._plan import Plan
 from fastdp.mechanisms._groups import Budget
 from fastdp.testing import FixedStream
 from tests.reference import column
@@ -94,11 +95,13 @@ def plan_of(
     kept: Any = (2, 3),
     hash: str = "sha256",
     keys: Any = None,
+    variance: Any = (),
 ) -> Any:
     delta = None if keys is not None else 1e-6
     bounds = {name: BOUNDS[name] for name in values}
-    return _Plan(
-        *(("town", "sex"), True, values, (), bounds, keys, user, hash),
+    return Plan(
+        {"mean": values, "sum": (), "variance": variance},
+        *(("town", "sex"), True, bounds, keys, user, hash),
         budget=Budget(1, None, delta),
         kept=kept if user else (None, None),
     )
@@ -119,9 +122,10 @@ def reference(
     *,
     user: str | None = "user",
     kept: Any = (2, 3),
+    variance: Any = (),
 ) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """The same by the statement, one record at a time."""
-    bits = plan_of(values, user=user, kept=kept).bits
+    bits = plan_of(values, user=user, kept=kept, variance=variance).bits
     mine: dict[Any, dict[Any, list[Any]]] = collections.defaultdict(
         lambda: collections.defaultdict(list)
     )
@@ -131,42 +135,45 @@ def reference(
         key = (row["town"], row["sex"])
         if owner is None or None in key or any(c is None or c != c for c in cells):
             continue
-        steps = tuple(
-            column.row(float(cell), BOUNDS[name], bits)[1]
+        integers = {
+            name: column.row(float(cell), BOUNDS[name], bits)
             for name, cell in zip(values, cells, strict=True)
-        )
-        mine[owner][key].append(steps)
+        }
+        steps = tuple(integers[name][1] for name in values)
+        squares = tuple(integers[name][2] for name in values if name in variance)
+        mine[owner][key].append((steps, squares))
     k, r = kept if user else (1, 1)
     totals: dict[Any, Any] = collections.defaultdict(
-        lambda: np.zeros(2 + len(values), object)
+        lambda: np.zeros(2 + len(values) + len(variance), object)
     )
     for owner, groups in mine.items():
         order = sorted(groups, key=lambda g: _recipe.tag(SALT, "group", [owner, *g]))
         for key in order[:k]:
             tagged = []
-            for steps, count in collections.Counter(groups[key]).items():
+            for (steps, squares), count in collections.Counter(groups[key]).items():
                 for copy in range(1, count + 1):
                     parts = [owner, *key, *steps, copy]
-                    tagged.append((_recipe.tag(SALT, "record", parts), steps))
-            drawn = [steps for _, steps in sorted(tagged)[:r]]
-            sums = np.sum(np.array(drawn, object).reshape(len(drawn), -1), axis=0)
-            totals[key] += np.array([1, len(drawn), *np.atleast_1d(sums)], object)[
-                : 2 + len(values)
-            ]
+                    tag = _recipe.tag(SALT, "record", parts)
+                    tagged.append((tag, [1, *steps, *squares]))
+            drawn = [row for _, row in sorted(tagged)[:r]]
+            totals[key] += [1, *np.sum(np.array(drawn, object), axis=0)]
     return {key: tuple(int(t) for t in total) for key, total in totals.items()}
 
 
 # ---- before the noise ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", [(), ("x",), ("x", "y")])
+@pytest.mark.parametrize(
+    ("values", "variance"),
+    [((), ()), (("x",), ()), (("x", "y"), ("y",)), (("x", "y"), ("x", "y"))],
+)
 @pytest.mark.parametrize(
     ("user", "kept"), [("user", (2, 3)), ("user", (9, 1)), (None, 0)]
 )
 def test_the_recipe_is_the_reference_on_hostile_rows(
-    values: Any, user: Any, kept: Any
+    values: Any, variance: Any, user: Any, kept: Any
 ) -> None:
-    options = {"user": user, "kept": kept}
+    options: Any = {"user": user, "kept": kept, "variance": variance}
     wanted = reference(ROWS, values, **options)
     assert exact(table_of(ROWS), values=values, **options) == wanted
     assert len(wanted) > 5
@@ -195,29 +202,31 @@ def test_every_kind_and_order_gives_the_same_integers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("hash", ["engine", "sha256"])
 @pytest.mark.parametrize(("k", "r"), [(2, 3), (1, 1), (3, 2)])
 def test_a_user_moves_what_is_stated_and_no_more(hash: str, k: int, r: int) -> None:
-    options: Any = {"kept": (k, r), "hash": hash}
+    options: Any = {"kept": (k, r), "hash": hash, "variance": ("y",)}
     plan = plan_of(**options)
     unit = 2**plan.bits
     whole = exact(table_of(ROWS), **options)
-    most = np.zeros((2, 4))
+    most = np.zeros((2, 5))
     for user in filter(None, [*USERS, "full"]):
         rest = exact(table_of([row for row in ROWS if row["user"] != user]), **options)
-        zero = (0, 0, 0, 0)
+        zero = (0,) * 5
         moved = np.array(
             [
                 np.subtract(whole.get(key, zero), rest.get(key, zero))
                 for key in whole.keys() | rest.keys()
             ],
             float,
-        ) / np.array([1, 1, unit, unit])
+        ) / np.array([1, 1, unit, unit, unit])
         assert (np.abs(moved[:, 0]) <= 1).all()
         most = np.maximum(
             most, [np.abs(moved).sum(axis=0), np.sqrt((moved**2).sum(axis=0))]
         )
     # Users of k keys; counts and sums by k r in L1, and sqrt(k) r in L2: reached.
-    assert most[0].tolist() == [k, k * r, k * r, k * r]
-    assert most[1] == pytest.approx(np.sqrt(k) * np.array([1, r, r, r]), rel=1e-15)
+    assert most[0].tolist() == [k, k * r, k * r, k * r, k * r / 2]
+    bound = np.sqrt(k) * np.array([1, r, r, r, r / 2])
+    assert most[1] == pytest.approx(bound, rel=1e-15)
     assert float(plan.law.sensitivity) == k * r * unit
+    assert float(plan.square_law.sensitivity) == k * r * unit / 2
 
 
 def test_bounds_that_meet_in_floats_are_held_in_integers() -> None:
@@ -299,6 +308,24 @@ ASK: dict[str, Any] = {
     "groups_per_user": 3,
     "ledger": None,
 }
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 50}, {"rho": 50}])
+def test_a_variance_costs_half_of_a_column(budget: Any) -> None:
+    ask = {**ASK, "mean": (), "variance": "cost", "keys": KEYS, **budget}
+    found = frames.aggregate(VISITS, **ask)
+    assert found.frame.column_names == ["town", "count", "cost_variance"]
+    low, high = found.interval("cost_variance", 1 - 1e-12)
+    truth = np.var(np.arange(3000)[::3] % 40)  # of each town the same
+    assert ((low[:3] <= truth) & (truth <= high[:3]) & (high[:3] - low[:3] < 50)).all()
+    noise, squares = (found.mechanisms[name] for name in ("noise", "squares"))
+    assert squares.sensitivity == noise.sensitivity / 2
+    if "epsilon" in budget:
+        assert found.epsilon() == 50
+        assert squares.scale == noise.scale
+        assert noise.scale == noise.sensitivity * Fraction(5, 2) / 50
+    else:
+        assert 49.99 < accounting.guarantees.event_rho(found.event) <= 50
 
 
 def test_public_keys_are_all_shown_and_cost_what_they_say() -> None:

@@ -72,7 +72,8 @@ def test_all_forms_are_read_alike(records: Path, tmp_path: Path) -> None:
     parquet.write_table(table.slice(0, 500), "folder/a.parquet")
     parquet.write_table(table.slice(500), "folder/b.parquet")
     options = ["--by", "region,sex", "--count", "--mean", "income", *EXACT]
-    options += ["--bounds", "income=0,100"]
+    options += ["--bounds", "income=0,100", "--variance", "income"]
+    options += ["--hash", "sha256"]
     found = []
     for source in ("people.parquet", "people.csv", "people.feather", "folder"):
         assert aggregate(source, "out.parquet", *options) == 0
@@ -81,7 +82,8 @@ def test_all_forms_are_read_alike(records: Path, tmp_path: Path) -> None:
     for one in found:
         assert list(zip(one["region"], one["sex"], strict=True)) == wanted
         assert one["count"] == [200] * 6
-        assert one["income_mean"] == pytest.approx([50, 49] * 3, abs=0.1)  # 800 scales
+        assert one["income_mean"] == pytest.approx([50, 49] * 3, abs=0.1)  # 600 scales
+        assert len(one["income_variance"]) == 6
 
 
 def test_cells_of_text_that_are_none_contribute_nothing(
