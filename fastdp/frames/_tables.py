@@ -209,13 +209,27 @@ def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
         check_key(name, table.schema.field(name).type)
         place = table.column_names.index(name)
         table = table.set_column(place, name, plain(table.column(name)))
-    if table.group_by(list(keys)).aggregate([]).num_rows != table.num_rows:
+    order = compute.sort_indices(table, [(name, "ascending") for name in keys])
+    table = table.take(order)
+    if _any_twice(table.select(list(keys))):
         raise ParameterError(
             f"keys {', '.join(map(repr, keys))} must name each row once: aggregate "
             "first, for noise is drawn for each row"
         )
-    order = compute.sort_indices(table, [(name, "ascending") for name in keys])
-    return table.take(order)
+    return table
+
+
+def _any_twice(keys: pa.Table) -> bool:
+    """Return whether two rows of a sorted table are equal, null to null."""
+    from pyarrow import compute
+
+    twice: Any = True
+    for column in keys.columns:
+        here, next_one = column.slice(0, max(len(column) - 1, 0)), column.slice(1)
+        same = compute.equal(here, next_one)
+        nulls = compute.and_(compute.is_null(here), compute.is_null(next_one))
+        twice = compute.and_(twice, compute.coalesce(same, nulls))
+    return bool(compute.any(twice, min_count=0).as_py())
 
 
 def packed(column: pa.ChunkedArray, *, public: bool = True) -> _Array:

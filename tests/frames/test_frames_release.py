@@ -242,6 +242,25 @@ def test_refusals(frame: Any, columns: Any, options: Any, message: str) -> None:
         frames.release(frame, columns, **{"keys": "key", "ledger": None, **options})
 
 
+@pytest.mark.parametrize("keys", [["a"], ["b"], ["a", "b"]])
+def test_rows_of_one_key_are_refused_and_no_others(keys: list[str]) -> None:
+    rows = [("x", None), (None, 1), ("x", 1), (None, None), ("y", 2)]
+    for more in (None, *rows):
+        listed = rows if more is None else [*rows, more]
+        a, b = zip(*listed, strict=True)
+        table = pa.table(
+            {"a": pa.array(a), "b": pa.array(b, pa.int32()), "n": [1] * len(a)}
+        )
+        if len(keys) == 2 and more is None:
+            out = frames.release(table, {"n": M}, keys=keys, ledger=None)
+            assert out.num_rows == len(rows)
+        else:
+            with pytest.raises(ParameterError, match="name each row once"):
+                frames.release(table, {"n": M}, keys=keys, ledger=None)
+    empty = frames.release(table.slice(0, 0), {"n": M}, keys=keys, ledger=None)
+    assert empty.num_rows == 0
+
+
 def test_the_ledger_must_be_written_out() -> None:
     with pytest.raises(TypeError, match="ledger"):
         frames.release(TABLE, {"n": M}, keys="key")
