@@ -66,35 +66,32 @@ def save_picture(figure: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def progress(rows: int | None) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar on a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda _: None
-        return
-    with tqdm(total=rows, unit=" rows", unit_scale=True, leave=False) as bar:
-        yield bar.update
+    """Show how many rows are done on a terminal; elsewhere nothing."""
+    with _bar(total=rows, unit=" rows", unit_scale=True) as bar:
+        yield (lambda _: None) if bar is None else bar.update
 
 
 @contextlib.contextmanager
 def progress_of_one() -> Iterator[Callable[[float], object] | None]:
     """Show the share of one long step on a terminal; elsewhere None."""
+    form = "{percentage:3.0f}% |{bar}| {elapsed}, about {remaining} left"
+    with _bar(total=1.0, bar_format=form) as bar:
+        yield None if bar is None else lambda share: bar.update(max(0.0, share - bar.n))
+
+
+@contextlib.contextmanager
+def _bar(**options: Any) -> Iterator[Any]:
+    """Return a bar that is wiped at the end; None where nobody sees it."""
     if not sys.stderr.isatty():
         yield None
         return
-    with progress(1000) as advance:
-        done = 0
-
-        def tell(share: float) -> None:
-            nonlocal done
-            step = max(0, min(1000, int(1000 * share)) - done)
-            done += step
-            advance(step)
-
-        yield tell
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield None
+        return
+    with tqdm(leave=False, **options) as bar:
+        yield bar
 
 
 def statement(title: str, lines: Sequence[tuple[str, str]]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -312,13 +311,13 @@ class _Asked:
             raise ParameterError("--delta must be left out with --keys")
         if (arguments.epsilon is None) == (arguments.rho is None):
             raise ParameterError("exactly one of --epsilon and --rho must be given")
-        asked = [_split(arguments.mean), _split(arguments.sum)]
-        asked.append(_split(arguments.variance))
-        if not (arguments.count or any(asked)):
+        mean, total = _split(arguments.mean), _split(arguments.sum)
+        variance = _split(arguments.variance)
+        if not (arguments.count or mean or total or variance):
             raise ParameterError(
                 "--count, --mean, --sum or --variance must ask for something"
             )
-        for name in itertools.chain(*asked):
+        for name in (*mean, *total, *variance):
             if name not in dict(arguments.bounds):
                 raise ParameterError(
                     f"--bounds {name}=LOW,HIGH must be given: public numbers, chosen "
@@ -334,7 +333,9 @@ class _Asked:
         return cls(
             _split(arguments.by),
             arguments.count,
-            *asked,
+            mean,
+            total,
+            variance,
             dict(arguments.bounds),
             arguments.user,
             *limits,
