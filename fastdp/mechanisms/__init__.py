@@ -33,6 +33,7 @@ from fastdp.mechanisms.quick import (
 )
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
+from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity, smooth_median
 from fastdp.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "ShuffledResponse",
+    "SmoothSensitivity",
     "SparseVector",
     "TruncatedLaplace",
     "UnaryEncoding",
@@ -66,6 +68,7 @@ __all__ = [
     "mean",
     "noisy_argmax",
     "quantiles",
+    "smooth_median",
     "sum",
     "variance",
 ]

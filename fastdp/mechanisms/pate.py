@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fastdp import _validate
-from fastdp import random as fdp_random
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, RDPEvent
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Units of the grid that rounding may add to how much neighbours differ.
-_ROUNDING = 2
-#: Noise is drawn for sigmas up to here, in units of the grid, and on this lattice:
-#: the scale is rounded up to it, far within what `smoothness` is raised by.
-_MOST_SIGMA = 2**55
-_LATTICE = 2**40
 #: What is released must be a double.
 _MOST_VALUE = Fraction(2) ** 1000
 
@@ -85,13 +78,13 @@ class PATEDivergence(Mechanism):
     True
     """
 
-    __slots__ = ("_granularity", "_order", "_scale", "_sigma", "_smoothness")
+    __slots__ = ("_order", "_scale", "_sigma", "_smoothness", "_step")
 
-    _granularity: Fraction
     _order: Fraction
     _scale: Fraction
     _sigma: Fraction
     _smoothness: Fraction
+    _step: Fraction
 
     def __init__(
         self,
@@ -106,8 +99,6 @@ class PATEDivergence(Mechanism):
         at = _validate.exact("order", order)
         beta = _validate.positive("smoothness", smoothness)
         multiple = _validate.positive("scale", scale)
-        if multiple < 2:
-            raise ParameterError(f"scale must be >= 2, got {scale!r}")
         step = _validate.positive("granularity", granularity)
         self._freeze(
             _arguments=tuple(
@@ -124,23 +115,13 @@ class PATEDivergence(Mechanism):
             _order=at,
             _smoothness=beta,
             _scale=multiple,
-            _granularity=step,
+            _step=step,
         )
-        self.divergence()  # checks order and smoothness
-        self._require_room(1)
+        self.divergence()  # checks all of them, for one query
 
     def divergence(self) -> float:
         """Return the Renyi divergence of the release at its order, rounded up."""
-        from fastdp.accounting.calculators import smooth_sensitivity_divergence
-
-        value = smooth_sensitivity_divergence(
-            order=self._order, sigma=self._scale, smoothness=self._smoothness
-        )
-        # Sums over a grid exceed integrals by a factor of at most 1 + 2.1 e^(-2 pi^2
-        # v), v the variance in units of the grid: >= scale^2/2 for the mixture.
-        excess = 2.1 * math.exp(-(math.pi**2) * float(self._scale) ** 2)
-        order = float(self._order)
-        return value + excess * (1 + 1 / (order - 1)) * (1 + 1e-9)
+        return self._smooth(1).divergence(self._order)
 
     def event(self) -> RDPEvent:
         """Return the event of the release, for one teacher's votes replaced."""
@@ -185,25 +166,21 @@ class PATEDivergence(Mechanism):
         if not isinstance(votes, np.ndarray):
             raise DTypeError(f"votes must be an ndarray, got {type(votes).__name__}")
         rows = vote_rows(votes, 2)
-        self._require_room(len(rows))
+        release = self._smooth(len(rows))
         found = data_dependent_pate_smooth_sensitivity(
             clamped_votes(rows),
             sigma=self._sigma,
             order=self._order,
             smoothness=self._smoothness,
         )
-        step = self._granularity
-        # Rounding to the grid moves neighbours apart by a unit at most.
-        size = Fraction(found.smooth_sensitivity) / step + _ROUNDING
-        sigma = Fraction(math.ceil(self._scale * size * _LATTICE), _LATTICE)
-        noise = fdp_random.discrete_gaussian(sigma, stream=stream)
-        return float((round(Fraction(found.divergence) / step) + int(noise)) * step)
+        return release.release(
+            found.divergence, smooth_sensitivity=found.smooth_sensitivity, stream=stream
+        )
 
-    def _require_room(self, queries: int) -> None:
-        """Refuse what some votes in so many queries could not be released with.
+    def _smooth(self, queries: int) -> SmoothSensitivity:
+        """Return the mechanism of the release, from public numbers alone.
 
-        From public numbers alone: no smooth sensitivity exceeds the largest
-        divergence, queries order/sigma^2.
+        No smooth sensitivity exceeds the largest divergence, queries order/sigma^2.
         """
         width = Fraction(_validate.float_down(self._sigma))
         largest = Fraction(0)
@@ -215,15 +192,11 @@ class PATEDivergence(Mechanism):
                 "sigma must be larger: queries order/sigma^2 must be <= 2**1000, "
                 f"got {_validate.plain(self._sigma)!r}"
             )
-        step, room = self._granularity, (_MOST_SIGMA - 1) / self._scale - _ROUNDING
-        if room < 1:
-            raise ParameterError(
-                f"scale must be <= 2**53, got {_validate.plain(self._scale)!r}"
-            )
-        finest = largest / room
-        if step < finest or step * 2**63 > _MOST_VALUE:
-            raise ParameterError(
-                f"granularity must be in [{_validate.float_up(finest):.6g}, 2**937] "
-                f"for {queries} queries of this sigma, order and scale, "
-                f"got {_validate.plain(step)!r}"
-            )
+        return SmoothSensitivity(
+            scale=self._scale,
+            smoothness=self._smoothness,
+            largest=max(Fraction(_validate.float_up(largest)), 1 / _MOST_VALUE),
+            noise="gaussian",
+            granularity=self._step,
+            neighboring_relation=NeighboringRelation.REPLACE_ONE,
+        )

@@ -11,14 +11,13 @@ among the records below it, and so on. A record takes part in one choice of each
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate, calibration
+from fastdp import _arrays, _core, _validate
 from fastdp import random as fdp_random
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
@@ -35,23 +34,20 @@ from fastdp.accounting.events import (
 from fastdp.accounting.guarantees import event_delta, event_epsilon
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._column_grid import (
+    check_bounds,
+    on_grid,
+    points_within,
+    step_of,
+)
 from fastdp.mechanisms._quantile_tree import DENOMINATOR, Node, fill, tree
 from fastdp.mechanisms._totals import group_codes
-from fastdp.mechanisms.real import power_of_two
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: Most points of a grid; with the bits that break ties, at most 2**60.
-_MOST_POINTS = 2**60
-
 #: Bits that break ties between records, where several quantiles split the records.
 _TIE_BITS = 20
-
-#: Multiples of the step up to this are doubles.
-_MOST_MULTIPLE = 2**53
-
-_INT64 = np.iinfo(np.int64)
 
 
 class Quantiles(Mechanism):
@@ -151,10 +147,10 @@ class Quantiles(Mechanism):
     ) -> None:
         single = not isinstance(q, (tuple, list, np.ndarray)) or np.ndim(q) == 0
         given = [_target(one) for one in ([q] if single else _listed(q))]
-        low, high = _check_bounds(bounds)
+        low, high = check_bounds(bounds)
         neighboring_relation = as_relation(neighboring_relation)
         total = _validate.positive("epsilon", epsilon)
-        step = _step_of(low, high, granularity)
+        step = step_of(low, high, granularity)
         shortened = [one.limit_denominator(DENOMINATOR) for one in given]
         targets = sorted(set(shortened))
         levels = len(targets).bit_length()
@@ -311,8 +307,8 @@ class Quantiles(Mechanism):
         values = _arrays.data("values", values, real=real)
         values, sizes = _by_group(values, by, self._groups)
         workers = _validate.integer("workers", workers, 1)
-        first, last = self._points(real)
-        records = _on_grid(values, first, last, float(self._step) if real else None)
+        first, last = points_within(self._bounds, self._step if real else None)
+        records = on_grid(values, first, last, float(self._step) if real else None)
         bits = self._tie_bits(last - first + 1)
         found = np.zeros((len(sizes), self._count), np.int64)
         try:
@@ -330,20 +326,6 @@ class Quantiles(Mechanism):
         points = (found >> bits) + first
         result = points.astype(np.float64) * float(self._step) if real else points
         return result[0, self._order] if by is None else result[:, self._order]
-
-    def _points(self, real: bool) -> tuple[int, int]:
-        """Return the first and last point of the grid, in steps."""
-        step = self._step if real else Fraction(1)
-        low, high = self._bounds
-        first, last = math.ceil(low / step), math.floor(high / step)
-        if not real:
-            first, last = max(first, _INT64.min), min(last, _INT64.max)
-        if not 0 <= last - first < _MOST_POINTS:
-            raise ParameterError(
-                "bounds must hold at least 1 and at most 2**60 integers for integer "
-                f"values, got {dict(self._arguments)['bounds']!r}"
-            )
-        return first, last
 
     def _tie_bits(self, points: int) -> int:
         # A single selection splits no records, and gives ties their common place.
@@ -436,38 +418,6 @@ def _target(q: Any) -> Fraction:
     return _validate.between("q", q, least, 1 - least)
 
 
-def _check_bounds(bounds: object) -> tuple[Fraction, Fraction]:
-    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-        raise DTypeError("bounds must be a pair (low, high)")
-    reach = Fraction(2**900)
-    low, high = (_validate.between("bounds", end, -reach, reach) for end in bounds)
-    if low >= high:
-        raise ParameterError(f"bounds must have low < high, got {bounds!r}")
-    return low, high
-
-
-def _step_of(low: Fraction, high: Fraction, granularity: Real | None) -> Fraction:
-    """Return the step of the grid of floats; its points must be doubles."""
-    size = max(abs(low), abs(high))
-    if granularity is None:
-        of_size = calibration.grid_granularity(size) / 2**13
-        of_range = calibration.grid_granularity(high - low)
-        step = max(of_range, of_size, Fraction(1, 2**1000))
-    else:
-        step = power_of_two(granularity)
-    if size > step * _MOST_MULTIPLE:
-        raise ParameterError(
-            "granularity must be at least 2**-53 of the larger bound, got "
-            f"{_validate.plain(step)!r}"
-        )
-    if math.ceil(low / step) > math.floor(high / step):
-        raise ParameterError(
-            "granularity must have a multiple within bounds, got "
-            f"{_validate.plain(step)!r}"
-        )
-    return step
-
-
 def _said(
     groups: int | None, groups_per_unit: int, records: int
 ) -> list[tuple[str, int]]:
@@ -495,20 +445,7 @@ def _by_group(values: _Array, by: Any, groups: int | None) -> tuple[_Array, list
     return values[order], sizes
 
 
-# ---- records on the grid -------------------------------------------------------------
-
-
-def _on_grid(values: _Array, first: int, last: int, step: float | None) -> _Array:
-    """Return the number of each record's point, the first point being 0."""
-    if step is None:
-        return np.clip(values.astype(np.int64), first, last) - first
-    # Exact: a division by a power of two, or so near 0 that it is rounded to it. The
-    # host may have asked numpy to raise when it overflows or meets a NaN.
-    with np.errstate(all="ignore"):
-        points = np.rint(values.astype(np.float64) / step)
-        points[np.isnan(points)] = first
-        np.clip(points, first, last, out=points)
-        return points.astype(np.int64) - first
+# ---- ties ----------------------------------------------------------------------------
 
 
 def _break_ties(

@@ -49,6 +49,8 @@ MADE: list[Any] = [
         epsilon=1, delta=1e-6, keys_per_user=2, records_per_key=3
     ),
     fastdp.UnknownHistogram.from_rho_delta(rho=0.1, delta=1e-6, keys_per_user=2),
+    fastdp.SmoothSensitivity.from_epsilon(THIRD, largest=8),
+    fastdp.SmoothSensitivity(scale=9, smoothness=0.01, largest=1, noise="gaussian"),
     PATEDivergence(sigma=40, order=14, smoothness=0.02, scale=20),
     fastdp.RandomizedResponse.from_epsilon(1),
     fastdp.RandomizedResponse.from_epsilon(1, categories=300, other=2),

@@ -1,0 +1,61 @@
+"""Student's t with 3 degrees of freedom, rounded: decided in integers, never in floats.
+
+With (a, b) uniform in the unit disc, sqrt(3) b/(1 + a) has this law (ratio of
+uniforms: the density's form makes the region an ellipse). p = (1 + a)/2 and q = |b|
+are read as dyadic intervals, with more bits until the disc and the rounded value are
+decided. docs/proofs/stability.md, section 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+#: Bytes of each of p and q that are read at once.
+_BYTES = 16
+
+_OUTSIDE = -1
+
+
+def rounded_student(scale: Fraction, draw: Callable[[int], bytes]) -> int:
+    """Return scale T rounded to the nearest integer.
+
+    Parameters
+    ----------
+    scale : Fraction
+        > 0.
+    draw : callable
+        Returns that many uniform, independent bytes.
+    """
+    while True:
+        sign = -1 if draw(1)[0] & 1 else 1
+        p = q = bits = 0
+        found: int | None = None
+        while found is None:
+            raw = draw(2 * _BYTES)
+            bits += 8 * _BYTES
+            p = p << 8 * _BYTES | int.from_bytes(raw[:_BYTES], "little")
+            q = q << 8 * _BYTES | int.from_bytes(raw[_BYTES:], "little")
+            found = decided(scale, p, q, bits)
+        if found != _OUTSIDE:
+            return sign * found
+
+
+def decided(scale: Fraction, p: int, q: int, bits: int) -> int | None:
+    """Return what all points of a cell of (p, q) round to.
+
+    `_OUTSIDE` if all lie outside the disc, where q**2 > 4 p (1 - p); None if not all
+    points are alike.
+    """
+    one = 1 << bits
+    near, far = p * (one - p), (p + 1) * (one - p - 1)  # p (1 - p) at the ends
+    if q * q >= 4 * max(near, far):
+        return _OUTSIDE
+    if (q + 1) ** 2 > 4 * min(near, far):
+        return None
+    # |scale T| = scale sqrt(3) q/(2 p), rounded: floor((2 of it + 1)/2)
+    factor, below = 3 * scale.numerator**2, scale.denominator**2
+    low = (math.isqrt(factor * q**2 // (below * (p + 1) ** 2)) + 1) // 2
+    high = (math.isqrt(factor * (q + 1) ** 2 // (below * p**2)) + 1) // 2
+    return low if low == high else None

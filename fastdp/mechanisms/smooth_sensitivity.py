@@ -1,0 +1,520 @@
+"""Noise that follows the sensitivity at the data at hand, made smooth; the median."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate, calibration
+from fastdp import random as fdp_random
+from fastdp._doorway import enter, is_data
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    NeighboringRelation,
+    PureDPEvent,
+    RDPEvent,
+    Relation,
+    as_relation,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._column_grid import (
+    check_bounds,
+    on_grid,
+    points_within,
+    step_of,
+)
+from fastdp.mechanisms._student import rounded_student
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+_ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+_REPLACE = NeighboringRelation.REPLACE_ONE
+
+#: A smooth sensitivity computed in doubles may be off by this factor's logarithm.
+_SLACK = Fraction(1, 2**40)
+#: Below sqrt(3), by less than 2**-64.
+_ROOT = Fraction(math.isqrt(3 << 128), 1 << 64)
+
+#: Discrete Gaussian noise is drawn for sigmas up to here, in steps, and on this
+#: lattice: the scale is rounded up to it, far within what `_SLACK` allows.
+_MOST_SIGMA = 2**55
+_LATTICE = 2**40
+#: Steps that are added to a sensitivity: what rounding the answer may add to how much
+#: neighbors differ, and for Gaussian noise one more, so that its sigma is wide enough.
+_ROUNDING = {"student": 1, "gaussian": 2}
+
+_FLOAT_MAX = float(np.finfo(np.float64).max)
+#: Granularities and `largest` are within it and its inverse.
+_MOST = Fraction(2) ** 1000
+
+_MOST_INT = int(_FLOAT_MAX)
+
+#: Least smooth sensitivity of a median, in steps, and records on either side of it
+#: that the smooth sensitivity may depend on.
+_LEAST = 2.0**-20
+_MOST_DISTANCE = 2**15
+
+
+class SmoothSensitivity(Mechanism):
+    """Noise scaled by a smooth bound of the sensitivity at the data at hand.
+
+    Released is f + scale S T on a grid: S is at least the local sensitivity of f (how
+    far it moves for any neighbor of *these* data), and moves by at most the factor
+    e^smoothness between neighbors; T is noise whose law hardly changes with such a
+    factor.
+
+    Parameters
+    ----------
+    scale : int, float, Fraction or Decimal
+        Multiple of the smooth sensitivity, > 0; for Gaussian noise >= 2.
+    smoothness : int, float, Fraction or Decimal
+        beta > 0 of the smooth sensitivity.
+    largest : int, float, Fraction or Decimal
+        A bound of the *global* sensitivity of f, > 0, public: no smooth sensitivity
+        counts as more.
+    noise : {"student", "gaussian"}
+        "student": Student's t with 3 degrees of freedom (variance 3), for pure
+        epsilon. "gaussian": discrete Gaussian, for Renyi divergences up to the order
+        1/(1 - e^(-2 smoothness)).
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid that the answer is rounded to, > 0, public; None takes about
+        2**-40 of `largest`.
+    neighboring_relation : NeighboringRelation
+        The relation for which the smooth sensitivity is one.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain, or `granularity` is too
+        fine for Gaussian noise.
+
+    Privacy
+    -------
+    Student: pure epsilon = 3 beta + 2/(sqrt(3) scale), under `neighboring_relation`.
+    Gaussian: `divergence(order)`. Exact noise on a grid, bounds rounded up; computed
+    sensitivities may be off by a relative 2**-40, which is charged. What must hold of
+    the smooth sensitivity is the caller's to prove. Not timing-safe (class T0): the
+    noise's scale depends on the data.
+
+    References
+    ----------
+    Nissim, Raskhodnikova, Smith, "Smooth sensitivity and sampling in private data
+    analysis", STOC 2007. Bun, Steinke, "Average-case averages: private algorithms for
+    smooth sensitivity and mean estimation", NeurIPS 2019. docs/proofs/stability.md.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> m = fastdp.SmoothSensitivity.from_epsilon(1, largest=100)
+    >>> round(m.scale, 4)  # smoothness 1/6, which half of epsilon pays for
+    2.3094
+    >>> isinstance(m.release(41.5, smooth_sensitivity=0.25), float)
+    True
+    """
+
+    __slots__ = ("_largest", "_noise", "_relation", "_scale", "_smoothness", "_step")
+
+    _largest: Fraction
+    _noise: str
+    _relation: NeighboringRelation
+    _scale: Fraction
+    _smoothness: Fraction
+    _step: Fraction
+
+    def __init__(
+        self,
+        *,
+        scale: Real,
+        smoothness: Real,
+        largest: Real,
+        noise: str = "student",
+        granularity: Real | None = None,
+        neighboring_relation: Relation = _ADD,
+    ) -> None:
+        multiple = _validate.positive("scale", scale)
+        beta = _validate.positive("smoothness", smoothness)
+        reach = _validate.between("largest", largest, 1 / _MOST, _MOST)
+        if noise not in _ROUNDING:
+            raise ParameterError(
+                f"noise must be one of {', '.join(_ROUNDING)}, got {noise!r}"
+            )
+        step = calibration.grid_granularity(reach)
+        if granularity is not None:
+            step = _validate.between("granularity", granularity, 1 / _MOST, _MOST)
+        relation = as_relation(neighboring_relation)
+        self._freeze(
+            _arguments=(
+                ("scale", _validate.plain(multiple)),
+                ("smoothness", _validate.plain(beta)),
+                ("largest", _validate.plain(reach)),
+                *((("noise", noise),) if noise != "student" else ()),
+                ("granularity", _validate.plain(step)),
+                *((("neighboring_relation", relation),) if relation != _ADD else ()),
+            ),
+            _largest=reach,
+            _noise=noise,
+            _relation=relation,
+            _scale=multiple,
+            _smoothness=beta,
+            _step=step,
+        )
+        if noise == "gaussian":
+            self._require_room()
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        *,
+        largest: Real,
+        smoothness: Real | None = None,
+        granularity: Real | None = None,
+        neighboring_relation: Relation = _ADD,
+    ) -> SmoothSensitivity:
+        """Return the mechanism with Student noise for a pure epsilon.
+
+        Parameters
+        ----------
+        epsilon : int, float, Fraction or Decimal
+            > 0.
+        smoothness : int, float, Fraction or Decimal, optional
+            > 0 and below epsilon/3; None takes epsilon/6.
+        largest, granularity, neighboring_relation
+            As in the class.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain, or `smoothness` leaves nothing of epsilon
+            to the noise.
+        """
+        total = _validate.positive("epsilon", epsilon)
+        beta = total / 6
+        if smoothness is not None:
+            beta = _validate.positive("smoothness", smoothness)
+        rest = total - 3 * (beta + _SLACK)
+        if rest <= 0:
+            raise ParameterError(
+                "smoothness must be < epsilon/3 - 2**-40, and epsilon > 6 * 2**-40, "
+                f"got {_validate.plain(beta)!r}"
+            )
+        return cls(
+            scale=_validate.float_up(2 / (_ROOT * rest)),
+            smoothness=beta,
+            largest=largest,
+            granularity=granularity,
+            neighboring_relation=neighboring_relation,
+        )
+
+    @property
+    def scale(self) -> int | float | Fraction:
+        """Multiple of the smooth sensitivity that the noise is scaled by, exact."""
+        return _validate.plain(self._scale)
+
+    @property
+    def smoothness(self) -> int | float | Fraction:
+        """Smoothness beta of the smooth sensitivity, exact."""
+        return _validate.plain(self._smoothness)
+
+    @property
+    def granularity(self) -> int | float | Fraction:
+        """Step of the grid of what is released, exact."""
+        return _validate.plain(self._step)
+
+    # ---- cost ------------------------------------------------------------------------
+
+    def event(self) -> PureDPEvent | RDPEvent:
+        """Return the event of one release, which depends on no data.
+
+        For Gaussian noise bounds at 24 orders; see `divergence`.
+        """
+        if self._noise == "student":
+            slope = 2 / (_ROOT * self._scale)
+            return PureDPEvent(
+                3 * (self._smoothness + _SLACK) + slope,
+                neighboring_relation=self._relation,
+            )
+        # Orders that approach 1 and the largest that there is.
+        beta = _validate.float_up(self._smoothness)
+        reach = min(-1 / math.expm1(-2 * beta) - 1, 2.0**20)
+        below = [0.99 * reach / 2.0 ** (i / 2) for i in range(24)]
+        orders = tuple(Fraction(1 + above) for above in reversed(below) if above > 1e-9)
+        return RDPEvent(
+            orders=orders,
+            epsilons=tuple(Fraction(self.divergence(order)) for order in orders),
+            neighboring_relation=self._relation,
+        )
+
+    def divergence(self, order: Real) -> float:
+        """Return the Renyi divergence of one release with Gaussian noise, rounded up.
+
+        Parameters
+        ----------
+        order : int, float, Fraction or Decimal
+            > 1, and below 1/(1 - e^(-2 smoothness)).
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `order` is out of its domain, or `smoothness` too large for it, or the noise
+            is not Gaussian.
+        """
+        from fastdp.accounting.calculators import smooth_sensitivity_divergence
+
+        if self._noise != "gaussian":
+            raise ParameterError('noise must be "gaussian" for a Renyi divergence')
+        value = smooth_sensitivity_divergence(
+            order=order, sigma=self._scale, smoothness=self._smoothness + _SLACK
+        )
+        # Sums over a grid exceed integrals by a factor of at most 1 + 2.1 e^(-2 pi^2
+        # v), v the variance in units of the grid: >= scale^2/2 for the mixture.
+        excess = 2.1 * math.exp(-(math.pi**2) * float(self._scale) ** 2)
+        return value + excess * (1 + 1 / (float(order) - 1)) * (1 + 1e-9)
+
+    # ---- release ---------------------------------------------------------------------
+
+    def release(
+        self,
+        value: Any,
+        *,
+        smooth_sensitivity: Any,
+        stream: Stream | None = None,
+    ) -> float:
+        """Return the answer with noise.
+
+        Parameters
+        ----------
+        value : int or float, of Python or numpy
+            The answer f at the data; NaN counts as 0, infinities as the largest double.
+        smooth_sensitivity : int or float, of Python or numpy
+            S at the data, in the same unit; private, as the data are. NaN and what is
+            below 0 or above `largest` count as `largest`.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        float
+            A multiple of `granularity`, rounded to a double and saturated.
+
+        Raises
+        ------
+        DTypeError
+            Not a number. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Timing class T0.
+        """
+        check_stream(stream)
+        answer = _number("value", value)
+        bound = _number("smooth_sensitivity", smooth_sensitivity)
+        if bound is None or not 0 <= bound <= self._largest:
+            bound = self._largest
+        steps = round((answer or 0) / self._step)
+        size = bound / self._step + _ROUNDING[self._noise]
+        return _saturated((steps + self._draw(size, stream)) * self._step)
+
+    def _draw(self, size: Fraction, stream: Stream | None) -> int:
+        """Return noise in steps for a smooth sensitivity of so many steps."""
+        if self._noise == "student":
+            return rounded_student(
+                self._scale * size, lambda n: fdp_random.bytes(n, stream=stream)
+            )
+        sigma = Fraction(math.ceil(self._scale * size * _LATTICE), _LATTICE)
+        return int(fdp_random.discrete_gaussian(sigma, stream=stream))
+
+    def _require_room(self) -> None:
+        """Refuse what Gaussian noise could not be drawn for, or its bound not hold for.
+
+        From public numbers alone: no smooth sensitivity exceeds `largest`.
+        """
+        shown = _validate.plain(self._scale)
+        if self._scale < 2:
+            raise ParameterError(
+                f"scale must be >= 2 for Gaussian noise, got {shown!r}"
+            )
+        room = (_MOST_SIGMA - 1) / self._scale - _ROUNDING[self._noise]
+        if room < 1:
+            raise ParameterError(f"scale must be <= 2**53, got {shown!r}")
+        finest = self._largest / room
+        if self._step < finest:
+            raise ParameterError(
+                f"granularity must be >= {_validate.float_up(finest):.6g} for this "
+                "largest and scale with Gaussian noise, got "
+                f"{_validate.plain(self._step)!r}"
+            )
+
+
+def smooth_median(
+    values: Any,
+    *,
+    bounds: tuple[Real, Real],
+    epsilon: Real,
+    smoothness: Real | None = None,
+    granularity: Real | None = None,
+    stream: Stream | None = None,
+) -> Any:
+    """Return the median with noise for its smooth sensitivity.
+
+    `fastdp.quantiles` has the smaller error on most data (docs/selection.md).
+
+    Parameters
+    ----------
+    values : ndarray of float64, float32 or integers (not uint64), or column
+        One entry for each record, one or more; their number is public. NaN and nulls
+        count as the lower bound, infinities as the bounds; floats count as the nearest
+        point of the grid.
+    bounds : tuple of two real numbers
+        The range of the column, (low, high), low < high, in the values' unit; public.
+        Values are clamped to it.
+    epsilon : int, float, Fraction or Decimal
+        Pure epsilon, > 0.
+    smoothness : int, float, Fraction or Decimal, optional
+        As in `SmoothSensitivity.from_epsilon`.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid of float values, a power of two; None takes about 2**-40 of the
+        range. The step of integers is 1.
+    stream : Stream, optional
+        None draws fresh keys from the operating system; for repeatable tests
+        `fastdp.testing.FixedStream`.
+
+    Returns
+    -------
+    numpy.float64 or numpy.int64
+        A point of the grid within the bounds; an integer for integers.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A wrong dtype, no record, bounds that hold no point of the grid, or so small a
+        smoothness that a smooth sensitivity would depend on more than 2**15 records on
+        either side. Never for a value of the data.
+    EntropyError
+        The operating system gave no randomness.
+
+    Privacy
+    -------
+    Pure epsilon under REPLACE_ONE, the neighboring relation: the number of records is
+    public. Exact. The event is that of `SmoothSensitivity.from_epsilon(epsilon,
+    largest=high - low, smoothness=smoothness, neighboring_relation="replace_one")`.
+    Timing class T0: the values are sorted.
+
+    References
+    ----------
+    Nissim, Raskhodnikova, Smith, STOC 2007; docs/proofs/stability.md, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> hours = np.array([40, 38, 45, 40, 20, 60, 40] * 200)
+    >>> int(fastdp.smooth_median(hours, bounds=(0, 100), epsilon=5))
+    40
+    """
+    check_stream(stream)
+    low, high = check_bounds(bounds)
+    step = step_of(low, high, granularity)
+    if is_data(values):
+        values, _ = enter("values", values, real=None, null=float(low))
+    real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
+    values = _arrays.data("values", values, real=real).reshape(-1)
+    first, last = points_within((low, high), step if real else None)
+    if not (len(values) and first < last):
+        raise ParameterError(
+            "values must have at least one record, and bounds hold two points of the "
+            f"grid, got {len(values)} records and bounds={bounds!r}"
+        )
+    m = SmoothSensitivity.from_epsilon(
+        epsilon,
+        largest=last - first,
+        smoothness=smoothness,
+        granularity=1,
+        neighboring_relation=_REPLACE,
+    )
+    reach = _farthest(len(values), last - first, m._smoothness)
+    records = on_grid(values, first, last, float(step) if real else None)
+    try:
+        near = _around_median(records, last - first, reach)
+        size = _smooth(near, m._smoothness)
+        noise = m._draw(Fraction(size), stream)  # on the grid: nothing was rounded
+        found = first + min(max(int(near[reach + 1]) + noise, 0), last - first)
+    finally:
+        _core.zero(records)
+    return np.float64(float(found * step)) if real else np.int64(found)
+
+
+def _farthest(n: int, points: int, smoothness: Fraction) -> int:
+    """Return the distance beyond which no local sensitivity counts.
+
+    At n it is the whole range; where the range, shrunk, is below `_LEAST` steps, that
+    is what counts.
+    """
+    needed = math.log(points / _LEAST) / max(float(smoothness), 1e-300)
+    if min(n, needed) > _MOST_DISTANCE:
+        raise ParameterError(
+            f"smoothness must be >= {math.log(points / _LEAST) / _MOST_DISTANCE:.3g} "
+            f"for so many points of the grid and more than {_MOST_DISTANCE} records, "
+            f"got {float(smoothness):.3g}"
+        )
+    return min(n, math.ceil(needed))
+
+
+def _around_median(records: _Array, points: int, reach: int) -> _Array:
+    """Return the median and reach + 1 sorted records on either side of it.
+
+    Where there are none, the ends of the range, 0 and `points`.
+    """
+    records.sort()
+    n, middle = len(records), (len(records) - 1) // 2
+    place = np.arange(middle - reach - 1, middle + reach + 2)
+    near: _Array = records[place.clip(0, n - 1)]
+    near[place < 0] = 0
+    near[place >= n] = points
+    return near
+
+
+def _smooth(near: _Array, smoothness: Fraction) -> float:
+    """Return the smooth sensitivity of the median, in steps, from its neighborhood.
+
+    The largest of A(k) e^(-smoothness k) and `_LEAST`, A(k) the largest change of one
+    record after k others: the widest k + 1 gaps in sequence around the median. Rounded
+    up, and within a relative 2**-41.
+    """
+    middle = len(near) // 2
+    k = np.arange(middle)
+    shrunk = np.exp(-_validate.float_down(smoothness) * k)
+    # All 2 k + 2 gaps around the median are at least A(k), and at most twice that.
+    wide = shrunk * (near[middle + 1 :] - near[middle - 1 :: -1])
+    best = _LEAST
+    for i in np.argsort(-wide).tolist():
+        if wide[i] <= best:
+            break
+        gaps = near[middle : middle + i + 2] - near[middle - i - 1 : middle + 1]
+        best = max(best, float(shrunk[i] * gaps.max()))
+    return best * (1 + 2.0**-42)
+
+
+def _number(name: str, x: Any) -> Fraction | None:
+    """Return a datum as a rational; None for NaN. Nothing about its value raises."""
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    if isinstance(x, (bool, np.timedelta64)) or not isinstance(
+        x, (int, float, np.integer, np.floating)
+    ):
+        raise DTypeError(f"{name} must be an int or a float, got {type(x).__name__}")
+    if isinstance(x, (int, np.integer)):
+        return Fraction(min(max(int(x), -_MOST_INT), _MOST_INT))
+    x = float(x)
+    return None if math.isnan(x) else Fraction(min(max(x, -_FLOAT_MAX), _FLOAT_MAX))
+
+
+def _saturated(x: Fraction) -> float:
+    return float(min(max(x, -Fraction(_FLOAT_MAX)), Fraction(_FLOAT_MAX)))
