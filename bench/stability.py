@@ -2,9 +2,9 @@
 
     python bench/stability.py [RUNS]
 
-Both are ours, pure, for one record replaced; diffprivlib's median is a third where it is
-installed (the exponential mechanism in floats). Mean absolute errors of RUNS releases,
-with the median error of the first, and microseconds a release.
+Both are ours, pure, for one record replaced; diffprivlib's median is a third where it
+is installed (the exponential mechanism in floats). Mean absolute errors of RUNS
+releases, with the median error of the first, and microseconds a release.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def main(runs: int) -> None:
     start = time.perf_counter()
     for _ in range(runs):
         m.release(41.5, smooth_sensitivity=0.25)
-    print(f"SmoothSensitivity.release {(time.perf_counter() - start) / runs * 1e6:.0f} us")
+    each = (time.perf_counter() - start) / runs * 1e6
+    print(f"SmoothSensitivity.release {each:.0f} us")
 
 
 if __name__ == "__main__":
