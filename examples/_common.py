@@ -62,6 +62,11 @@ def options(doc: str | None, small: str) -> argparse.ArgumentParser:
     return parser
 
 
+def around(value: float, error: float) -> tuple[float, float]:
+    """Return the interval of all that is at most `error` from `value`."""
+    return value - error, value + error
+
+
 def tell(rows: Iterable[Row]) -> int:
     """Print the table, and return 0 if every figure lies where it must, else 1."""
     rows = list(rows)
