@@ -27,13 +27,8 @@ from fastdp.accounting import readings
 ATTACKS = ("program", "squares")
 
 #: Errors of an answer in roots of n; the attacks' shares, means of 50 runs at n = 100.
-MEANS = {
-    0.1: (0.996, 1.0),
-    0.3: (0.804, 0.923),
-    0.5: (0.686, 0.801),
-    1.0: (0.596, 0.666),
-    2.0: (0.546, 0.593),
-}
+ERRORS = (0.1, 0.3, 0.5, 1.0, 2.0)
+FOUND = (0.996, 1), (0.804, 0.923), (0.686, 0.801), (0.596, 0.666), (0.546, 0.593)
 EPSILONS = (1, 3, 10, 30, 100, 300, 1000)  # of all answers together
 MEANS_RELEASED = (25, 100, 250, 1000, 2500, 10_000, 25_000)
 FALSE_POSITIVES = 0.05
@@ -171,13 +166,13 @@ def main(arguments: list[str] | None = None) -> int:
         what, why = f"all subsets, error {error}: wrong", "attained: chosen errors"
         rows.append(Row(what, f"<= {most}", worst, why, (most, most)))
     shares, private, traced = {}, {}, {}
-    for c, means in MEANS.items():
+    for c, means in zip(ERRORS, FOUND, strict=True):
         m = fastdp.DiscreteGaussian(sigma=c * math.sqrt(n))
         shares[c] = reconstructed(m, n, runs)
         for name, found, mean in zip(ATTACKS, shares[c], means, strict=True):
             what, why = (
                 f"{name}, error {c:g} roots of n: share",
-                "noise is fresh; beside it the mean of 50 runs",
+                "beside the mean of 50 runs",
             )
             rows.append(Row(what, f"{mean:.3f}", found, why, near(mean, n * runs)))
     for epsilon in EPSILONS[:: 2 if chosen.small else 1]:
