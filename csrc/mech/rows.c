@@ -28,11 +28,10 @@ typedef struct {
     const fdp_kernels_t *kernels;
     const fdp_clip_t *clip;
     int squares;    /* the norm is of squares */
-    size_t padded;  /* coordinates of a row, rounded up to a multiple of 8 */
+    size_t padded;  /* coordinates of a row, rounded up to a multiple of 16 */
     size_t rows;    /* room, in rows */
-    double *y;      /* the rows as doubles */
+    double *y;      /* a row of which a copy is needed */
     double *factor; /* first what a row measures, then what takes it to steps */
-    float *x;       /* the rows as floats, if they came so */
     int32_t *z;     /* the rows in steps */
     void *memory;
     size_t size;
@@ -43,19 +42,17 @@ static bool batch_open(batch_t *b, const fdp_clip_t *clip)
     b->kernels = fdp_kernels();
     b->clip = clip;
     b->squares = clip->norm == FDP_NORM_L2;
-    b->padded = (clip->dimension + 7) & ~(size_t)7;
+    b->padded = (clip->dimension + 15) & ~(size_t)15;
     b->rows = 1 + (BATCH - 1) / b->padded;
     const size_t n = b->rows * b->padded;
-    b->size = n * (2 * sizeof(double) + sizeof(float) + sizeof(int32_t));
+    b->size = (clip->dimension + b->rows) * sizeof(double) + n * sizeof(int32_t);
     b->memory = fdp_memory_take(b->size);
     if (b->memory == NULL) {
         return false;
     }
-    memset(b->memory, 0, b->size); /* the entries behind each row's end */
     b->y = b->memory;
-    b->factor = b->y + n;
-    b->x = (float *)(void *)(b->factor + n);
-    b->z = (int32_t *)(void *)(b->x + n);
+    b->factor = b->y + clip->dimension;
+    b->z = (int32_t *)(void *)(b->factor + b->rows);
     return true;
 }
 
@@ -72,13 +69,26 @@ static double power(int e)
     return result;
 }
 
-/* For rows that overflow, vanish, or hold what is no number: NaN becomes 0, an infinity
- * the largest double, and the row is scaled into [-1, 1]. Returns the factor from there
- * to steps. */
-static double tame(const batch_t *b, double *y)
+/* A row of floats or doubles, as doubles. */
+static const double *copied(const batch_t *b, const void *row, int single)
+{
+    if (single) {
+        for (size_t i = 0; i < b->clip->dimension; i++) {
+            b->y[i] = (double)((const float *)row)[i];
+        }
+    } else {
+        memcpy(b->y, row, b->clip->dimension * sizeof(double));
+    }
+    return b->y;
+}
+
+/* For a copied row that overflows, vanishes, or holds what is no number: NaN becomes 0,
+ * an infinity the largest double, and the row is scaled into [-1, 1]. Returns the factor
+ * from there to steps. */
+static double tame(const batch_t *b)
 {
     const fdp_clip_t *clip = b->clip;
-    double largest = 0, sum = 0;
+    double *y = b->y, largest = 0, sum = 0;
     int e;
     for (size_t i = 0; i < clip->dimension; i++) {
         const double number = y[i] == y[i] ? y[i] : 0;
@@ -95,25 +105,6 @@ static double tame(const batch_t *b, double *y)
     }
     const double reach = clip->radius / (b->squares ? sqrt(sum) : sum);
     return power(e) <= reach ? power(e - clip->step) : reach * power(-clip->step);
-}
-
-/* Puts n rows into y as they are, and what they measure into factor. */
-static void load(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
-{
-    const size_t d = b->clip->dimension, p = b->padded;
-    for (size_t r = 0; r < n; r++) {
-        if (type == FDP_F64) {
-            memcpy(b->y + r * p, (const double *)x + r * d, d * sizeof(double));
-        } else {
-            memcpy(b->x + r * p, (const float *)x + r * d, d * sizeof(float));
-        }
-    }
-    for (size_t r = 0; r < n; r++) {
-        double *y = b->y + r * p;
-        b->factor[r] = type == FDP_F64
-                           ? b->kernels->rows_measure(y, b->squares, p)
-                           : b->kernels->rows_widen(b->x + r * p, y, b->squares, p);
-    }
 }
 
 /* From what rows measure to what takes them to steps: 1/step within the ball, else to
@@ -146,39 +137,43 @@ static bool inside(const batch_t *b, const int32_t *row, size_t apart)
     return sum <= b->clip->limit;
 }
 
-/* Rounds row r to integers; false if they are outside the bound. A sum in doubles
+/* Rounds a row to integers z; false if they are outside the bound. A sum in doubles
  * settles what is not within its error of the bound. */
-static bool put(const batch_t *b, size_t r, double factor, int nearest)
+static bool put(const batch_t *b, int32_t *z, const void *row, int single, double factor,
+                int nearest)
 {
-    int32_t *z = b->z + r * b->padded;
     const double limit = (double)b->clip->limit;
     const double doubt = limit * (double)b->padded * 0x1p-51;
-    const double sum = b->kernels->rows_round(b->y + r * b->padded, factor, nearest,
-                                              b->squares, z, b->padded);
+    const double sum = b->kernels->rows_round(row, single, factor, nearest, b->squares, z,
+                                              b->clip->dimension);
     return sum < limit - doubt || (sum <= limit + doubt && inside(b, z, 1));
 }
 
 /* A row within the ball goes to the nearest integers; one that was scaled down lies on
  * the surface, where the nearest would be outside every other time, and is truncated. */
-static void clip_to_ball(const batch_t *b, size_t r)
+static void clip_to_ball(const batch_t *b, int32_t *z, const void *row, int single,
+                         double factor)
 {
-    double factor = b->factor[r];
-    bool good = factor == power(-b->clip->step) && put(b, r, factor, 1);
+    if (factor == 0) {
+        row = copied(b, row, single);
+        single = 0;
+        factor = tame(b);
+    }
+    bool good =
+        factor == power(-b->clip->step) && put(b, z, row, single, factor, 1);
     for (int k = 0; k < TRIES && !good; k++) {
-        good = put(b, r, factor, 0);
+        good = put(b, z, row, single, factor, 0);
         factor *= 1 - (double)b->clip->dimension * 0x1p-50;
     }
     if (!good) {
-        memset(b->z + r * b->padded, 0, b->padded * sizeof *b->z);
+        memset(z, 0, b->clip->dimension * sizeof *z);
     }
 }
 
 /* Coordinate by coordinate; of those that are not 0 the first `changed` stay. */
-static void clip_to_cube(const batch_t *b, size_t r)
+static void clip_to_cube(const batch_t *b, int32_t *z, const double *y)
 {
     const double most = b->clip->most, scale = power(-b->clip->step);
-    const double *y = b->y + r * b->padded;
-    int32_t *z = b->z + r * b->padded;
     size_t left = b->clip->changed;
     for (size_t i = 0; i < b->clip->dimension; i++) {
         const double v = y[i] == y[i] ? y[i] * scale : 0;
@@ -190,19 +185,22 @@ static void clip_to_cube(const batch_t *b, size_t r)
 
 static void clip_long(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
 {
-    load(b, n, x, type);
+    const int single = type == FDP_F32;
+    const size_t d = b->clip->dimension, apart = d * (single ? sizeof(float) : sizeof(double));
+    const uint8_t *rows = x;
     if (b->clip->norm == FDP_NORM_MAX) {
         for (size_t r = 0; r < n; r++) {
-            clip_to_cube(b, r);
+            clip_to_cube(b, b->z + r * b->padded, copied(b, rows + r * apart, single));
         }
         return;
     }
+    for (size_t r = 0; r < n; r++) {
+        b->factor[r] =
+            b->kernels->rows_measure(rows + r * apart, single, b->squares, d);
+    }
     find_factors(b->clip, b->factor, n);
     for (size_t r = 0; r < n; r++) {
-        if (b->factor[r] == 0) {
-            b->factor[r] = tame(b, b->y + r * b->padded);
-        }
-        clip_to_ball(b, r);
+        clip_to_ball(b, b->z + r * b->padded, rows + r * apart, single, b->factor[r]);
     }
 }
 
@@ -210,11 +208,16 @@ static void clip_long(const batch_t *b, size_t n, const void *x, fdp_dtype_t typ
 static void add_long(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
                      int64_t *rows, int64_t *total)
 {
-    for (size_t r = 0; r < n; r++) {
-        const uint64_t at = block == NULL ? 0 : (uint64_t)block[r];
+    const size_t d = b->clip->dimension;
+    if (block == NULL && blocks > 0) {
+        b->kernels->rows_add(b->z, b->padded, n, total, d);
+        rows[0] += (int64_t)n;
+        return;
+    }
+    for (size_t r = 0; r < n && block != NULL; r++) {
+        const uint64_t at = (uint64_t)block[r];
         if (at < blocks) {
-            b->kernels->rows_add(b->z + r * b->padded, total + at * b->clip->dimension,
-                                 b->clip->dimension);
+            b->kernels->rows_add(b->z + r * b->padded, b->padded, 1, total + at * d, d);
             rows[at]++;
         }
     }
@@ -235,7 +238,7 @@ static void write_long(const batch_t *b, size_t n, int64_t *out)
  * than its entries. They lie by entry instead, and a vector holds one entry of many rows.
  * A row that these passes cannot settle goes the way of the long ones. */
 
-#define SHORT 40 /* entries below which rows are short */
+#define SHORT 32 /* entries below which rows are short */
 
 typedef struct {
     batch_t one;    /* a row that goes the long way */
@@ -275,24 +278,6 @@ static void short_close(short_t *s)
     fdp_memory_give(s->memory, s->size);
 }
 
-/* Takes n rows apart; what lies behind them up to a multiple of 8 are rows of before. */
-static void short_load(const short_t *s, size_t n, const void *x, fdp_dtype_t type)
-{
-    const size_t d = s->one.clip->dimension;
-    for (size_t i = 0; i < d; i++) {
-        double *y = s->y + i * s->rows;
-        if (type == FDP_F64) {
-            for (size_t r = 0; r < n; r++) {
-                y[r] = ((const double *)x)[r * d + i];
-            }
-        } else {
-            for (size_t r = 0; r < n; r++) {
-                y[r] = (double)((const float *)x)[r * d + i];
-            }
-        }
-    }
-}
-
 static void clip_short(const short_t *s, size_t n, const void *x, fdp_dtype_t type)
 {
     const batch_t *one = &s->one;
@@ -301,7 +286,8 @@ static void clip_short(const short_t *s, size_t n, const void *x, fdp_dtype_t ty
     const size_t d = clip->dimension, all = (n + 7) & ~(size_t)7;
     const double scale = power(-clip->step), limit = (double)clip->limit;
     const double doubt = limit * (double)one->padded * 0x1p-51;
-    short_load(s, n, x, type);
+    /* What lies behind the rows up to a multiple of 8 are rows of before. */
+    kernels->rows_apart(x, type == FDP_F32, d, s->y, s->rows, n);
     if (clip->norm == FDP_NORM_MAX) {
         kernels->rows_cube(s->y, scale, clip->most, s->z, s->rows * d);
         return;

@@ -114,13 +114,14 @@ typedef struct {
     void (*column7)(const uint8_t *row, size_t stride, uint64_t *count, size_t n);
     void (*butterfly)(int64_t *a, size_t n, size_t half);
 
-    /* One row of a clipped sum, n a multiple of 8 (but for rows_add), and a column's
-     * values: see rows_body.inc.h. */
-    double (*rows_measure)(const double *y, int squares, size_t n);
-    double (*rows_widen)(const float *x, double *y, int squares, size_t n);
-    double (*rows_round)(const double *y, double r, int nearest, int squares, int32_t *z,
-                         size_t n);
-    void (*rows_add)(const int32_t *z, int64_t *total, size_t n);
+    /* Rows of a clipped sum, and a column's values: see rows_body.inc.h. */
+    double (*rows_measure)(const void *x, int single, int squares, size_t n);
+    double (*rows_round)(const void *x, int single, double r, int nearest, int squares,
+                         int32_t *z, size_t n);
+    void (*rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t *total,
+                     size_t n);
+    void (*rows_apart)(const void *x, int single, size_t d, double *y, size_t stride,
+                       size_t n);
     void (*rows_measure_many)(const double *y, int squares, int single, size_t d,
                               size_t stride, double *measure, size_t n);
     void (*rows_round_many)(const double *y, const double *factor, double scale,

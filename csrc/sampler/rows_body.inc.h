@@ -1,14 +1,20 @@
-/* rows_body.inc.h: the passes over one row of a clipped sum, and over a column, compiled
- * once per level. Rows lie in buffers of n doubles, n a multiple of 8, zeros behind the
- * row's end.
+/* rows_body.inc.h: the passes over one row of a clipped sum, over many short rows, and
+ * over a column, compiled once per level.
  *
- * Every level gives the same integers: eight lanes are added in one order whatever the
+ * Every level gives the same integers: sixteen lanes are added in one order whatever the
  * vectors' width, every product that is added to something is exact or shows in no
  * result, so that contraction changes nothing, and rounding is the conversion's own.
  * docs/proofs/sums.md. Timing class T0: what a row holds decides what is done with it. */
 
+/* gcc keeps sums in registers if it is told to. */
+#if defined(__clang__)
+#define FDP_UNROLL _Pragma("unroll")
+#else
+#define FDP_UNROLL _Pragma("GCC unroll 8")
+#endif
+#define FDP_SUMS 16 /* lanes of a sum: more than the additions that are under way at once */
 #define FDP_LANES (FDP_VECTOR / 8)
-#define FDP_ACROSS (8 / FDP_LANES) /* vectors that hold eight lanes */
+#define FDP_ACROSS (FDP_SUMS / FDP_LANES) /* vectors that hold them */
 
 typedef double FDP_K(reals) __attribute__((vector_size(FDP_VECTOR)));
 typedef int64_t FDP_K(longs) __attribute__((vector_size(FDP_VECTOR)));
@@ -41,6 +47,40 @@ static inline FDP_K(ints) FDP_K(to_ints)(FDP_K(reals) v, int nearest)
 #endif
 }
 
+/* Wider lanes: gcc 12 takes vectors of 8 apart to convert them. */
+static inline FDP_K(reals) FDP_K(from_ints)(FDP_K(ints) v)
+{
+#if FDP_VECTOR == 64
+    return (FDP_K(reals))_mm512_cvtepi32_pd((__m256i)v);
+#elif FDP_VECTOR == 32
+    return (FDP_K(reals))_mm256_cvtepi32_pd((__m128i)v);
+#else
+    return __builtin_convertvector(v, FDP_K(reals));
+#endif
+}
+
+static inline FDP_K(longs) FDP_K(to_longs)(FDP_K(ints) v)
+{
+#if FDP_VECTOR == 64
+    return (FDP_K(longs))_mm512_cvtepi32_epi64((__m256i)v);
+#elif FDP_VECTOR == 32
+    return (FDP_K(longs))_mm256_cvtepi32_epi64((__m128i)v);
+#else
+    return __builtin_convertvector(v, FDP_K(longs));
+#endif
+}
+
+static inline FDP_K(reals) FDP_K(from_floats)(FDP_K(floats) v)
+{
+#if FDP_VECTOR == 64
+    return (FDP_K(reals))_mm512_cvtps_pd((__m256)v);
+#elif FDP_VECTOR == 32
+    return (FDP_K(reals))_mm256_cvtps_pd((__m128)v);
+#else
+    return __builtin_convertvector(v, FDP_K(reals));
+#endif
+}
+
 /* One level's way to take `yes` where the mask is set, and else `no`. */
 static inline FDP_K(reals) FDP_K(either)(FDP_K(longs) mask, FDP_K(reals) yes,
                                          FDP_K(reals) no)
@@ -48,76 +88,229 @@ static inline FDP_K(reals) FDP_K(either)(FDP_K(longs) mask, FDP_K(reals) yes,
     return (FDP_K(reals))(((FDP_K(longs))yes & mask) | ((FDP_K(longs))no & ~mask));
 }
 
+/* Entries i, i + 1, ... of a row of doubles, or of floats if it is `single`. */
+static inline FDP_K(reals) FDP_K(entries)(const void *x, int single, size_t i)
+{
+    FDP_K(reals) v;
+    if (single) {
+        FDP_K(floats) f;
+        memcpy(&f, (const float *)x + i, sizeof f);
+        return FDP_K(from_floats)(f);
+    }
+    memcpy(&v, (const double *)x + i, sizeof v);
+    return v;
+}
+
+/* The same near the end of the row, which has n entries: zeros behind it. */
+static inline FDP_K(reals) FDP_K(last_entries)(const void *x, int single, size_t i,
+                                               size_t n)
+{
+    const size_t left = n > i ? n - i : 0;
+#if FDP_VECTOR == 64
+    const __mmask8 there = (__mmask8)(left < 8 ? (1U << left) - 1 : 0xff);
+    if (single) {
+        return (FDP_K(reals))_mm512_cvtps_pd(
+            _mm256_maskz_loadu_ps(there, (const float *)x + i));
+    }
+    return (FDP_K(reals))_mm512_maskz_loadu_pd(there, (const double *)x + i);
+#elif FDP_VECTOR == 32
+    const int most = left < 4 ? (int)left : 4;
+    if (single) {
+        const __m128i there =
+            _mm_cmpgt_epi32(_mm_set1_epi32(most), _mm_setr_epi32(0, 1, 2, 3));
+        return (FDP_K(reals))_mm256_cvtps_pd(
+            _mm_maskload_ps((const float *)x + i, there));
+    }
+    const __m256i there =
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(most), _mm256_setr_epi64x(0, 1, 2, 3));
+    return (FDP_K(reals))_mm256_maskload_pd((const double *)x + i, there);
+#else
+    FDP_K(reals) v = {0};
+    for (size_t l = 0; l < FDP_LANES && l < left; l++) {
+        v[l] = single ? (double)((const float *)x)[i + l] : ((const double *)x)[i + l];
+    }
+    return v;
+#endif
+}
+
+static inline FDP_K(reals) FDP_K(magnitude)(FDP_K(reals) v)
+{
+    return (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+}
+
+/* Sixteen lanes to one: lane l takes lane l + 8, then l + 4, l + 2 and l + 1. */
 static inline double FDP_K(fold)(const FDP_K(reals) *sum)
 {
-    double s[8];
-    memcpy(s, sum, sizeof s);
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+#if FDP_VECTOR == 64
+    const FDP_K(reals) all = sum[0] + sum[1];
+#elif FDP_VECTOR == 32
+    const FDP_K(reals) all = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+#else
+    const FDP_K(reals) all =
+        ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+#endif
+#if FDP_VECTOR >= 32
+#if FDP_VECTOR == 64
+    const __m256d four = _mm256_add_pd(_mm512_castpd512_pd256((__m512d)all),
+                                       _mm512_extractf64x4_pd((__m512d)all, 1));
+#else
+    const __m256d four = (__m256d)all;
+#endif
+    const __m128d two =
+        _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+#else
+    return all[0] + all[1];
+#endif
 }
 
-/* Sum of squares of the row (or of magnitudes) but for (d + 8) 2^-53 of it. A square is
- * that of head + rest, of 24 and 29 bits: both products are exact; rest^2 is left out.
- * Exact products need entries above 2^-100: those below show in no sum of 2^-150 or
- * more, and a smaller one, or one that is not finite, the caller does not use. */
-static double FDP_K(rows_measure)(const double *y, int squares, size_t n)
+/* Adds squares (or magnitudes) to sum. A square of a double is that of head + rest, of
+ * 26 and 27 bits: both products are exact; rest^2 is left out. That of a float is exact. */
+static inline void FDP_K(measure)(FDP_K(reals) v, int single, int squares,
+                                  FDP_K(reals) *sum, FDP_K(reals) *cross)
 {
-    FDP_K(reals) sum[FDP_ACROSS] = {0}, cross[FDP_ACROSS] = {0};
-    for (size_t i = 0; i < n; i += 8) {
+    if (!squares) {
+        *sum += FDP_K(magnitude)(v);
+    } else if (single) {
+        *sum += v * v;
+    } else {
+        const FDP_K(reals) head = (FDP_K(reals))((FDP_K(longs))v & -(INT64_C(1) << 27));
+        *sum += head * head;
+        *cross += head * (v - head);
+    }
+}
+
+static inline double FDP_K(measure_row)(const void *x, int single, int squares, size_t n)
+{
+    FDP_K(reals) sum[FDP_ACROSS], cross[FDP_ACROSS];
+    size_t i = 0;
+    FDP_UNROLL
+    for (int k = 0; k < FDP_ACROSS; k++) {
+        sum[k] = cross[k] = (FDP_K(reals)){0};
+    }
+    for (; i + FDP_SUMS <= n; i += FDP_SUMS) {
+        FDP_UNROLL
         for (int k = 0; k < FDP_ACROSS; k++) {
-            FDP_K(reals) v;
-            memcpy(&v, y + i + FDP_LANES * k, sizeof v);
-            if (squares) {
-                const FDP_K(reals) head = __builtin_convertvector(
-                    __builtin_convertvector(v, FDP_K(floats)), FDP_K(reals));
-                sum[k] += head * head;
-                cross[k] += head * (v - head);
-            } else {
-                sum[k] += (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+            const FDP_K(reals) v = FDP_K(entries)(x, single, i + FDP_LANES * k);
+            FDP_K(measure)(v, single, squares, &sum[k], &cross[k]);
+        }
+    }
+    FDP_UNROLL
+    for (int k = 0; k < FDP_ACROSS && i < n; k++) {
+        const FDP_K(reals) v = FDP_K(last_entries)(x, single, i + FDP_LANES * k, n);
+        FDP_K(measure)(v, single, squares, &sum[k], &cross[k]);
+    }
+    return squares && !single ? FDP_K(fold)(sum) + 2 * FDP_K(fold)(cross)
+                              : FDP_K(fold)(sum);
+}
+
+/* Sum of squares of the row (or of magnitudes) but for (n + 16) 2^-53 of it. Exact
+ * products need entries above 2^-100: those below show in no sum of 2^-150 or more, and
+ * a smaller one, or one that is not finite, the caller does not use. */
+static double FDP_K(rows_measure)(const void *x, int single, int squares, size_t n)
+{
+    if (single) {
+        return squares ? FDP_K(measure_row)(x, 1, 1, n) : FDP_K(measure_row)(x, 1, 0, n);
+    }
+    return squares ? FDP_K(measure_row)(x, 0, 1, n) : FDP_K(measure_row)(x, 0, 0, n);
+}
+
+/* Rounds a vector to integers, stores them, and adds their squares (or magnitudes). */
+static inline void FDP_K(round)(FDP_K(reals) v, int nearest, int squares, int32_t *z,
+                                FDP_K(reals) *sum)
+{
+    const FDP_K(ints) whole = FDP_K(to_ints)(v, nearest);
+    memcpy(z, &whole, sizeof whole);
+    v = FDP_K(from_ints)(whole);
+    *sum += squares ? v * v : FDP_K(magnitude)(v);
+}
+
+static inline double FDP_K(round_row)(const void *x, int single, double r, int nearest,
+                                      int squares, int32_t *z, size_t n)
+{
+    FDP_K(reals) sum[FDP_ACROSS];
+    size_t i = 0;
+    FDP_UNROLL
+    for (int k = 0; k < FDP_ACROSS; k++) {
+        sum[k] = (FDP_K(reals)){0};
+    }
+    for (; i + FDP_SUMS <= n; i += FDP_SUMS) {
+        FDP_UNROLL
+        for (int k = 0; k < FDP_ACROSS; k++) {
+            const size_t at = i + FDP_LANES * k;
+            FDP_K(round)(FDP_K(entries)(x, single, at) * r, nearest, squares, z + at,
+                         &sum[k]);
+        }
+    }
+    FDP_UNROLL
+    for (int k = 0; k < FDP_ACROSS && i < n; k++) {
+        const size_t at = i + FDP_LANES * k;
+        FDP_K(round)(FDP_K(last_entries)(x, single, at, n) * r, nearest, squares, z + at,
+                     &sum[k]);
+    }
+    return FDP_K(fold)(sum);
+}
+
+/* z = x r in integers, with room for a multiple of 16; returns the sum of their squares
+ * (or magnitudes) as a double, exact up to 2^53 and else but for n 2^-53 of it. */
+static double FDP_K(rows_round)(const void *x, int single, double r, int nearest,
+                                int squares, int32_t *z, size_t n)
+{
+    if (!squares) {
+        return FDP_K(round_row)(x, single, r, nearest, 0, z, n);
+    }
+    if (single) {
+        return nearest ? FDP_K(round_row)(x, 1, r, 1, 1, z, n)
+                       : FDP_K(round_row)(x, 1, r, 0, 1, z, n);
+    }
+    return nearest ? FDP_K(round_row)(x, 0, r, 1, 1, z, n)
+                   : FDP_K(round_row)(x, 0, r, 0, 1, z, n);
+}
+
+/* Adds rows of n entries, `apart` each from the next, to total. */
+static void FDP_K(rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t *total,
+                            size_t n)
+{
+    size_t i = 0;
+    for (; i + FDP_LANES <= n; i += FDP_LANES) {
+        FDP_K(longs) sum;
+        memcpy(&sum, total + i, sizeof sum);
+        for (size_t r = 0; r < rows; r++) {
+            FDP_K(ints) part;
+            memcpy(&part, z + r * apart + i, sizeof part);
+            sum += FDP_K(to_longs)(part);
+        }
+        memcpy(total + i, &sum, sizeof sum);
+    }
+    for (; i < n; i++) {
+        for (size_t r = 0; r < rows; r++) {
+            total[i] += z[r * apart + i];
+        }
+    }
+}
+
+/* Takes n short rows of d entries apart: entry i of row r goes to y[i stride + r]. */
+static void FDP_K(rows_apart)(const void *x, int single, size_t d, double *y,
+                              size_t stride, size_t n)
+{
+    const float *f = x;
+    const double *g = x;
+    if (d == 1 && single) {
+        for (size_t r = 0; r < n; r++) {
+            y[r] = (double)f[r];
+        }
+        return;
+    }
+    for (size_t i = 0; i < d; i++) {
+        if (single) {
+            for (size_t r = 0; r < n; r++) {
+                y[i * stride + r] = (double)f[r * d + i];
+            }
+        } else {
+            for (size_t r = 0; r < n; r++) {
+                y[i * stride + r] = g[r * d + i];
             }
         }
-    }
-    return FDP_K(fold)(sum) + 2 * FDP_K(fold)(cross);
-}
-
-/* The same, of floats, on the way to doubles. */
-static double FDP_K(rows_widen)(const float *x, double *y, int squares, size_t n)
-{
-    FDP_K(reals) sum[FDP_ACROSS] = {0};
-    for (size_t i = 0; i < n; i += 8) {
-        for (int k = 0; k < FDP_ACROSS; k++) {
-            FDP_K(floats) f;
-            memcpy(&f, x + i + FDP_LANES * k, sizeof f);
-            const FDP_K(reals) v = __builtin_convertvector(f, FDP_K(reals));
-            memcpy(y + i + FDP_LANES * k, &v, sizeof v);
-            sum[k] += squares ? v * v : (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
-        }
-    }
-    return FDP_K(fold)(sum);
-}
-
-/* z = y r in integers; returns the sum of their squares (or magnitudes) as a double,
- * exact up to 2^53 and else but for n 2^-53 of it. */
-static double FDP_K(rows_round)(const double *y, double r, int nearest, int squares,
-                                int32_t *z, size_t n)
-{
-    FDP_K(reals) sum[FDP_ACROSS] = {0};
-    for (size_t i = 0; i < n; i += 8) {
-        for (int k = 0; k < FDP_ACROSS; k++) {
-            FDP_K(reals) v;
-            memcpy(&v, y + i + FDP_LANES * k, sizeof v);
-            const FDP_K(ints) whole = FDP_K(to_ints)(v * r, nearest);
-            memcpy(z + i + FDP_LANES * k, &whole, sizeof whole);
-            v = __builtin_convertvector(whole, FDP_K(reals));
-            sum[k] += squares ? v * v : (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
-        }
-    }
-    return FDP_K(fold)(sum);
-}
-
-static void FDP_K(rows_add)(const int32_t *z, int64_t *total, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        total[i] += z[i];
     }
 }
 
@@ -126,27 +319,29 @@ static void FDP_K(rows_add)(const int32_t *z, int64_t *total, size_t n)
 static void FDP_K(rows_measure_many)(const double *y, int squares, int single, size_t d,
                                      size_t stride, double *measure, size_t n)
 {
+    const size_t lanes = d < FDP_SUMS ? d : FDP_SUMS;
     for (size_t r = 0; r < n; r += FDP_LANES) {
-        FDP_K(reals) s[8] = {0}, t[8] = {0};
+        FDP_K(reals) s[FDP_SUMS], t[FDP_SUMS];
         for (size_t i = 0; i < d; i++) {
-            FDP_K(reals) v;
-            memcpy(&v, y + i * stride + r, sizeof v);
-            if (!squares) {
-                s[i % 8] += (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
-            } else if (single) {
-                s[i % 8] += v * v;
-            } else {
-                const FDP_K(reals) head = __builtin_convertvector(
-                    __builtin_convertvector(v, FDP_K(floats)), FDP_K(reals));
-                s[i % 8] += head * head;
-                t[i % 8] += head * (v - head);
+            const size_t l = i % FDP_SUMS;
+            FDP_K(reals) sum = {0}, cross = {0};
+            if (i >= FDP_SUMS) {
+                sum = s[l];
+                cross = t[l];
             }
+            FDP_K(measure)(FDP_K(entries)(y + i * stride + r, 0, 0), single, squares, &sum,
+                           &cross);
+            s[l] = sum;
+            t[l] = cross;
         }
-        const FDP_K(reals) sum =
-            ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-        const FDP_K(reals) cross =
-            ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
-        const FDP_K(reals) all = sum + (cross + cross);
+        for (size_t w = FDP_SUMS / 2, left = lanes; w > 0; w /= 2) {
+            for (size_t l = 0; l + w < left; l++) {
+                s[l] += s[l + w];
+                t[l] += t[l + w];
+            }
+            left = left < w ? left : w;
+        }
+        const FDP_K(reals) all = s[0] + (t[0] + t[0]);
         memcpy(measure + r, &all, sizeof all);
     }
 }
@@ -170,8 +365,8 @@ static void FDP_K(rows_round_many)(const double *y, const double *factor, double
             const FDP_K(ints) whole = (FDP_K(to_ints)(v, 1) & near) |
                                       (FDP_K(to_ints)(v, 0) & ~near);
             memcpy(z + i * stride + r, &whole, sizeof whole);
-            v = __builtin_convertvector(whole, FDP_K(reals));
-            all += squares ? v * v : (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
+            v = FDP_K(from_ints)(whole);
+            all += squares ? v * v : FDP_K(magnitude)(v);
         }
         memcpy(sum + r, &all, sizeof all);
     }
@@ -256,8 +451,8 @@ static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
         v = FDP_K(either)((FDP_K(longs))(v > -last), v, -last);
         v = FDP_K(either)((FDP_K(longs))(v < last), v, last);
         const FDP_K(ints) whole = FDP_K(to_ints)(v, 0);
-        const FDP_K(reals) back = __builtin_convertvector(whole, FDP_K(reals));
-        FDP_K(longs) u = __builtin_convertvector(whole, FDP_K(longs));
+        const FDP_K(reals) back = FDP_K(from_ints)(whole);
+        FDP_K(longs) u = FDP_K(to_longs)(whole);
         u = (u + (FDP_K(longs))(v < back)) & there; /* true is -1 */
         const FDP_K(longs) square = ((FDP_K(squared)(u) + half) >> c.bits) - half;
         count -= there;
@@ -280,5 +475,7 @@ static int64_t FDP_K(column_sum)(const int32_t *z, size_t n)
     return sum;
 }
 
+#undef FDP_SUMS
+#undef FDP_UNROLL
 #undef FDP_LANES
 #undef FDP_ACROSS

@@ -53,7 +53,7 @@ def rows_of(dimension, dtype, n=400):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("dimension", [1, 2, 7, 8, 9, 50])
+@pytest.mark.parametrize("dimension", [1, 2, 7, 8, 9, 16, 31, 32, 50])
 @pytest.mark.parametrize("norm", [1, 2, "inf"])
 def test_levels_equal_the_reference(level, norm, dimension, dtype):
     for bits in (3, 29):

@@ -1,36 +1,40 @@
 """Integers of the rows of a clipped sum, as docs/proofs/sums.md states them.
 
-Sums of eight lanes are folded in the kernels' order, in doubles; what decides about the
+Sums of sixteen lanes are folded in the kernels' order, in doubles; what decides about the
 bound is an integer.
 """
 
 import math
+import struct
 from fractions import Fraction
-
-import numpy as np
 
 LARGEST = 1.7976931348623157e308
 
 
 def _folded(terms):
-    lanes = [0.0] * 8
+    lanes = [0.0] * 16
     for i, term in enumerate(terms):
-        lanes[i % 8] += term
-    s = lanes
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+        lanes[i % 16] += term
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [lanes[i] + lanes[i + half] for i in range(half)]
+    return lanes[0]
+
+
+def _head(y):
+    """The first 26 bits of a double."""
+    (bits,) = struct.unpack("<q", struct.pack("<d", y))
+    return struct.unpack("<d", struct.pack("<q", bits & -(1 << 27)))[0]
 
 
 def _measure(row, norm, single):
     if norm == 1:
         return _folded(abs(y) for y in row)
-    with np.errstate(over="ignore", invalid="ignore"):
-        heads = [float(np.float32(y)) for y in row]
-        squares = _folded(h * h for h in heads)
-        if single:
-            return squares
-        return squares + 2 * _folded(
-            h * (y - h) for h, y in zip(heads, row, strict=True)
-        )
+    if single:
+        return _folded(y * y for y in row)
+    heads = [_head(y) for y in row]
+    squares = _folded(h * h for h in heads)
+    return squares + 2 * _folded(h * (y - h) for h, y in zip(heads, row, strict=True))
 
 
 def _tamed(row, radius, step, norm):
