@@ -81,11 +81,42 @@ static inline FDP_K(reals) FDP_K(from_floats)(FDP_K(floats) v)
 #endif
 }
 
-/* One level's way to take `yes` where the mask is set, and else `no`. */
-static inline FDP_K(reals) FDP_K(either)(FDP_K(longs) mask, FDP_K(reals) yes,
-                                         FDP_K(reals) no)
+/* v where it is above (below) the bound, else the bound: for NaN, too. */
+static inline FDP_K(reals) FDP_K(above)(FDP_K(reals) v, FDP_K(reals) bound)
 {
-    return (FDP_K(reals))(((FDP_K(longs))yes & mask) | ((FDP_K(longs))no & ~mask));
+#if FDP_VECTOR == 64
+    return (FDP_K(reals))_mm512_max_pd((__m512d)v, (__m512d)bound);
+#elif FDP_VECTOR == 32
+    return (FDP_K(reals))_mm256_max_pd((__m256d)v, (__m256d)bound);
+#else
+    const FDP_K(longs) mask = (FDP_K(longs))(v > bound);
+    return (FDP_K(reals))(((FDP_K(longs))v & mask) | ((FDP_K(longs))bound & ~mask));
+#endif
+}
+
+static inline FDP_K(reals) FDP_K(below)(FDP_K(reals) v, FDP_K(reals) bound)
+{
+#if FDP_VECTOR == 64
+    return (FDP_K(reals))_mm512_min_pd((__m512d)v, (__m512d)bound);
+#elif FDP_VECTOR == 32
+    return (FDP_K(reals))_mm256_min_pd((__m256d)v, (__m256d)bound);
+#else
+    const FDP_K(longs) mask = (FDP_K(longs))(v < bound);
+    return (FDP_K(reals))(((FDP_K(longs))v & mask) | ((FDP_K(longs))bound & ~mask));
+#endif
+}
+
+/* The integers not above doubles of less than 31 bits. */
+static inline FDP_K(longs) FDP_K(floored)(FDP_K(reals) v)
+{
+#if FDP_VECTOR == 64
+    return FDP_K(to_longs)((FDP_K(ints))_mm512_cvt_roundpd_epi32(
+        (__m512d)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+#else
+    const FDP_K(ints) whole = FDP_K(to_ints)(v, 0);
+    /* Towards 0: one too many below it; true is -1. */
+    return FDP_K(to_longs)(whole) + (FDP_K(longs))(v < FDP_K(from_ints)(whole));
+#endif
 }
 
 /* Entries i, i + 1, ... of a row of doubles, or of floats if it is `single`. */
@@ -382,8 +413,7 @@ static void FDP_K(rows_cube)(const double *y, double scale, double most, int32_t
         const FDP_K(longs) there = (FDP_K(longs))(v == v);
         top += most;
         v *= scale;
-        v = FDP_K(either)((FDP_K(longs))(v < -top), -top, v);
-        v = FDP_K(either)((FDP_K(longs))(v > top), top, v);
+        v = FDP_K(below)(FDP_K(above)(v, -top), top);
         v = (FDP_K(reals))((FDP_K(longs))v & there);
         const FDP_K(ints) whole = FDP_K(to_ints)(v, 1);
         memcpy(z + r, &whole, sizeof whole);
@@ -445,15 +475,10 @@ static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
         FDP_K(reals) v;
         memcpy(&v, x + i, sizeof v);
         const FDP_K(longs) there = (FDP_K(longs))(v == v);
-        v = FDP_K(either)((FDP_K(longs))(v > low), v, low);
-        v = FDP_K(either)((FDP_K(longs))(v < high), v, high);
+        v = FDP_K(below)(FDP_K(above)(v, low), high);
         v = (v - c.center) / c.half * steps + 0.5;
-        v = FDP_K(either)((FDP_K(longs))(v > -last), v, -last);
-        v = FDP_K(either)((FDP_K(longs))(v < last), v, last);
-        const FDP_K(ints) whole = FDP_K(to_ints)(v, 0);
-        const FDP_K(reals) back = FDP_K(from_ints)(whole);
-        FDP_K(longs) u = FDP_K(to_longs)(whole);
-        u = (u + (FDP_K(longs))(v < back)) & there; /* true is -1 */
+        v = FDP_K(below)(FDP_K(above)(v, -last), last);
+        const FDP_K(longs) u = FDP_K(floored)(v) & there;
         const FDP_K(longs) square = ((FDP_K(squared)(u) + half) >> c.bits) - half;
         count -= there;
         sum += u;
