@@ -1,7 +1,7 @@
 """Integers of the rows of a clipped sum, as docs/proofs/sums.md states them.
 
-Sums of sixteen lanes are folded in the kernels' order, in doubles; what decides about the
-bound is an integer.
+Sums of sixteen lanes are folded in the kernels' order, in doubles; what decides about
+the bound is an integer.
 """
 
 import math
