@@ -121,9 +121,7 @@ class TradeOffFunction(abc.ABC):
     def knots(self) -> PiecewiseTradeOff:
         """Return a piecewise linear function on or below this one (its tangents)."""
         steepest = self._steepest()
-        log_slopes = np.linspace(steepest, -steepest, _TANGENTS + 1)
-        heights = -self._conjugate(-np.exp(log_slopes))
-        return PiecewiseTradeOff.of_knots(_trade_off.from_lines(log_slopes, heights))
+        return _of_tangents(self, np.linspace(steepest, -steepest, _TANGENTS + 1))
 
     def symmetrized(self) -> PiecewiseTradeOff:
         """Return max(f, f^-1): what a mechanism that is f-private in both orders has.
@@ -132,12 +130,7 @@ class TradeOffFunction(abc.ABC):
         ----------
         Dong, Roth, Su (2022), Proposition 2.4.
         """
-        first, second = self.knots(), self.inverse().knots()
-        x = np.union1d(first._x, second._x)
-        pieces = [np.interp(x, f._x, f._f) for f in (first, second)]
-        # The knots of the maximum are these and the crossings, whose chords would lie
-        # above it: tangents through the pieces stay below.
-        return PiecewiseTradeOff.of_knots(_maximum(x, *pieces))
+        return larger(self, self.inverse())
 
     def group(self, size: int) -> TradeOffFunction:
         """Return 1 - (1 - f)^(size times): what holds for a group of `size`.
@@ -154,10 +147,10 @@ class TradeOffFunction(abc.ABC):
         k = _validate.integer("size", size, 1)
         single = self.knots()
         result = single
-        for _ in range(k - 1):
-            result = PiecewiseTradeOff.of_knots(
-                _after((single._x, single._f), (result._x, result._f))
-            )
+        for bit in bin(k)[3:]:
+            result = _after(result, result)
+            if bit == "1":
+                result = _after(single, result)
         return result
 
     def sampled(self, probability: Real) -> PiecewiseTradeOff:
@@ -493,6 +486,16 @@ def _symmetric_conjugate(profile: Callable[[Floats], Floats], slope: Floats) -> 
     return np.asarray(np.where(size >= 1, steep, flat) * (1 - 4e-16) + 0.0)
 
 
+def larger(first: TradeOffFunction, second: TradeOffFunction) -> PiecewiseTradeOff:
+    """Return the larger of two functions: what holds where both do."""
+    one, other = first.knots(), second.knots()
+    x = np.union1d(one._x, other._x)
+    pieces = [np.interp(x, f._x, f._f) for f in (one, other)]
+    # The knots of the maximum are these and the crossings, whose chords would lie
+    # above it: tangents through the pieces stay below.
+    return PiecewiseTradeOff.of_knots(_maximum(x, *pieces))
+
+
 def _maximum(x: Floats, first: Floats, second: Floats) -> _trade_off.Knots:
     """Return knots of the larger of two convex functions with common knots."""
     gap = first - second
@@ -505,13 +508,23 @@ def _maximum(x: Floats, first: Floats, second: Floats) -> _trade_off.Knots:
     return _trade_off.lowered(xs, fs, 4e-16)
 
 
-def _after(outer: _trade_off.Knots, inner: _trade_off.Knots) -> _trade_off.Knots:
-    """Return knots of x -> outer(1 - inner(x)), lowered by the rounding."""
-    powers = 1 - inner[1]
-    place = np.interp(outer[0], powers, inner[0])
-    xs = np.union1d(place, inner[0])
-    fs = np.interp(1 - np.interp(xs, *inner), *outer)
-    return _trade_off.lowered(xs, fs, 6e-16)
+def _after(outer: PiecewiseTradeOff, inner: PiecewiseTradeOff) -> PiecewiseTradeOff:
+    """Return x -> outer(1 - inner(x)) or less, of not many more knots than tangents."""
+    place = np.interp(outer._x, 1 - inner._f, inner._x)
+    xs = np.union1d(place, inner._x)
+    fs = np.interp(1 - np.interp(xs, inner._x, inner._f), outer._x, outer._f)
+    found = PiecewiseTradeOff.of_knots(_trade_off.lowered(xs, fs, 6e-16))
+    if found._x.size <= 2 * _TANGENTS:
+        return found
+    slopes = -np.diff(found._f) / np.diff(found._x)
+    some = np.linspace(0, np.count_nonzero(slopes > 0) - 1, _TANGENTS).astype(int)
+    return _of_tangents(found, np.log(slopes[np.unique(some)]))
+
+
+def _of_tangents(function: TradeOffFunction, log_slopes: Floats) -> PiecewiseTradeOff:
+    """Return the envelope of tangents whose slopes, -exp(log_slopes), rise."""
+    heights = -function._conjugate(-np.exp(log_slopes))
+    return PiecewiseTradeOff.of_knots(_trade_off.from_lines(log_slopes, heights))
 
 
 def from_points(x: npt.ArrayLike, f: npt.ArrayLike) -> PiecewiseTradeOff:

@@ -239,37 +239,6 @@ CASES = [
         poisson(trade_off(*LOSSY), 0.5),
         (1, 3),
     ),
-    (
-        SampledWithoutReplacementEvent(
-            source_dataset_size=8,
-            sample_size=2,
-            event=PureDPEvent(1, neighboring_relation=REPLACE),
-        ),
-        subset(pure(1), 0.25),
-        (1, 5),
-    ),
-    (
-        SampledWithoutReplacementEvent(
-            source_dataset_size=8,
-            sample_size=2,
-            event=DiscreteLaplaceEvent(
-                sensitivity=2, scale=1, neighboring_relation=REPLACE
-            ),
-        ),
-        subset(discrete_laplace(2, 1), 0.25),
-        (1, 3),
-    ),
-    (
-        SampledWithoutReplacementEvent(
-            source_dataset_size=8,
-            sample_size=2,
-            event=TruncatedDiscreteLaplaceEvent(
-                sensitivity=2, scale=1, bound=5, neighboring_relation=REPLACE
-            ),
-        ),
-        subset(truncated(2, 1, 5), 0.25),
-        (1, 3),
-    ),
 ]
 
 
@@ -287,6 +256,59 @@ def test_bounds_contain_the_sum_over_all_outcomes(event, directions, count):
         assert found.upper >= true * (1 - mp.mpf(10) ** -25) - mp.mpf(10) ** -26
         if true > 1e-20:
             assert found.upper - found.lower <= 1e-9 * true
+
+
+SUBSETS = [
+    (
+        SampledWithoutReplacementEvent(
+            source_dataset_size=8,
+            sample_size=2,
+            event=PureDPEvent(1, neighboring_relation=REPLACE),
+        ),
+        pure(1),
+        (1, 5),
+    ),
+    (
+        SampledWithoutReplacementEvent(
+            source_dataset_size=8,
+            sample_size=2,
+            event=DiscreteLaplaceEvent(
+                sensitivity=2, scale=1, neighboring_relation=REPLACE
+            ),
+        ),
+        discrete_laplace(2, 1),
+        (1, 3),
+    ),
+    (
+        SampledWithoutReplacementEvent(
+            source_dataset_size=8,
+            sample_size=2,
+            event=TruncatedDiscreteLaplaceEvent(
+                sensitivity=2, scale=1, bound=5, neighboring_relation=REPLACE
+            ),
+        ),
+        truncated(2, 1, 5),
+        (1, 3),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "pair", "count"),
+    [(event, pair, n) for event, pair, counts in SUBSETS for n in counts],
+    ids=lambda value: repr(value) if not isinstance(value, tuple) else "",
+)
+def test_subsets_lie_between_their_law_and_that_of_a_poisson_sample(event, pair, count):
+    known = PLDAccountant().compose(event, count)
+    for epsilon in (0, 0.125, 0.75, 2.5):
+        above = truth(subset(pair, 0.25), count, epsilon)
+        below = truth(poisson(pair, 0.25), count, epsilon)
+        found = known.delta_bounds(epsilon)
+        assert found.upper >= above * (1 - mp.mpf(10) ** -25) - mp.mpf(10) ** -26
+        assert found.lower <= below * (1 + mp.mpf(10) ** -25) + mp.mpf(10) ** -26
+        if below > 1e-20:
+            assert found.upper <= (1 + 1e-9) * above
+            assert found.lower >= (1 - 1e-9) * below
 
 
 def test_a_trade_off_function_and_its_inverse_say_one_thing():
@@ -476,5 +498,10 @@ def test_gaussian_noise_on_subsets(size, sigma, counts):
             if count == 2:
                 true = two_subsets(mp.mpf(epsilon), q, s)
             found = known.delta_bounds(epsilon)
-            assert found.lower <= true <= found.upper
-            assert found.upper - found.lower <= 1e-5 * true
+            assert found.lower <= true <= found.upper <= (1 + 1e-5) * true
+            # From below: the other record has no effect.
+            plain = PoissonSampledEvent(
+                Fraction(size, 10), GaussianEvent(sensitivity=1, sigma=sigma)
+            )
+            least = PLDAccountant().compose(plain, count).delta_bounds(epsilon)
+            assert (1 - 1e-5) * least.lower <= found.lower <= least.upper

@@ -56,6 +56,14 @@ class Facts(Generic[Kind]):
     #: and functions, and for combinations.
     left_to_accountants = False
 
+    @property
+    def states_guarantee(self) -> bool:
+        """Whether the event stands for every mechanism that has what is stated.
+
+        One of these attains the pair of `stated`, which then serves lower bounds.
+        """
+        return False
+
     def __init__(self, event: Kind) -> None:
         self.event = event
 
@@ -122,11 +130,13 @@ class Facts(Generic[Kind]):
     def family(self) -> Family:
         """Return the pairs of laws that dominate the event and samples of it."""
         from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.families import LooseFamily
 
         pair = self.stated()
         if pair is None:
             raise self.refusal("no pair of laws is known that dominates")
-        return pairs.two_points(*pair)
+        family = pairs.two_points(*pair)
+        return family if self.states_guarantee else LooseFamily(family)
 
     def step(self) -> Step:
         """Return what the event adds to a composition of privacy losses."""
@@ -140,29 +150,13 @@ class Facts(Generic[Kind]):
         docs/proofs/amplification.md).
         """
         from fastdp.accounting._pld import listed_samples
+        from fastdp.accounting._pld.steps import NOTHING, between
 
         pair = self.stated()
         if pair is None:
             raise self.refusal("no law is known for a record replaced in a sample of")
-        return listed_samples.replaced_pure(*pair, rate)
-
-    def group_function(self, size: int) -> TradeOffFunction:
-        """Return the trade-off function of a group, where `grouped` has no event.
-
-        That of one member and in either order, applied once for each (Dong, Roth and Su
-        2022, Theorem 2.14).
-        """
-        return self.trade_off().either_order().group(size)
-
-    def group_step(self, size: int) -> Step:
-        """Return the step of that function, of which nothing is said from below."""
-        from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.steps import Sided, Step, between
-
-        x, f = self.group_function(size).knots().points
-        rates, values = ([Fraction(v) for v in row.tolist()] for row in (x, f))
-        step = pairs.trade_off(tuple(rates), tuple(values)).step()
-        return between(step, Step(Sided(), Sided(), ZERO))
+        step = listed_samples.replaced_pure(*pair, rate)
+        return step if self.states_guarantee else between(step, NOTHING)
 
     def trade_off(self) -> TradeOffFunction:
         """Return a trade-off function on or below that of the event."""

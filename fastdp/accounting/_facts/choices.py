@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -107,6 +108,11 @@ class ExponentialMechanismFacts(Facts[ExponentialMechanismEvent]):
 class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
     """Pure privacy, of which randomized response is the worst case."""
 
+    @property
+    def states_guarantee(self) -> bool:
+        """Whether nothing but epsilon is known."""
+        return isinstance(self.event, PureDPEvent)
+
     def pure(self) -> Fraction:
         """Return epsilon."""
         return self.event.epsilon
@@ -122,3 +128,19 @@ class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
         """Return what randomized response has."""
         return _response.pure_log_delta(self.event.epsilon, epsilon)
+
+    def family(self) -> Family:
+        """Return randomized response, or a choice of two candidates below it.
+
+        Two scores that are as far apart before as after, the other way round: the
+        worse one is chosen with the probability e^(-epsilon/2)/2.
+        """
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.families import LooseFamily
+
+        if self.states_guarantee:
+            return super().family()
+        e = self.event.epsilon
+        odds = math.log1p(2 * math.expm1(float(min(e, Fraction(600))) / 2))
+        least = Fraction(odds * (1 - 1e-14))
+        return LooseFamily(pairs.two_points(e), pairs.two_points(least))

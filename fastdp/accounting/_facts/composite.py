@@ -88,7 +88,12 @@ def _group_of(event: Event, size: int) -> Event:
     inner = event
     if isinstance(event, GroupEvent):
         inner, size = event.event, size * event.size
-    return grouped(inner, size) or GroupEvent(inner, size)
+    return _exactly(inner, size) or GroupEvent(inner, size)
+
+
+def _exactly(event: Event, size: int) -> Event | None:
+    """Return what `grouped` does, unless it says more than is attained."""
+    return None if facts_of(event).states_guarantee else grouped(event, size)
 
 
 # ---- compositions --------------------------------------------------------------------
@@ -269,7 +274,7 @@ class _Sample(Facts[Kind]):
 
 def _twice(event: Event) -> Event:
     """Return an event as one about a record replaced: removed, and another added."""
-    return grouped(event, 2) or GroupEvent(event, 2)
+    return _exactly(event, 2) or GroupEvent(event, 2)
 
 
 @entry(PoissonSampledEvent)
@@ -536,7 +541,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
         return listed_samples.drawn(
             weights,
             rest,
-            lambda j: facts_of(grouped(single, j) or GroupEvent(single, j)).step(),
+            lambda j: facts_of(GroupEvent(single, j)).step(),
             rate,
             replaced=relation_of(self.event) is not _ADD,
         )
@@ -635,20 +640,56 @@ class GroupFacts(Facts[GroupEvent]):
             raise self.refusal("no Renyi curve is known for")
         return group_curve(curve, self.event.size, self.pure()), lost
 
+    def _attained(self) -> Facts[Event] | None:
+        """Return the facts of an event whose pair is that of the group."""
+        same = _exactly(self.event.event, self.event.size)
+        return None if same is None else facts_of(same)
+
     def family(self) -> Family:
-        """Return the pair of the event that says the same."""
-        same = self._same()
-        return super().family() if same is None else same.family()
+        """Return the pair of the event that says the same, or one around it."""
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.families import LooseFamily
+
+        same = self._attained()
+        if same is not None:
+            return same.family()
+        inner = facts_of(self.event.event)
+        pair, pure = self.stated(), inner.pure()
+        if pair is None:
+            raise self.refusal("no pair of laws is known that dominates")
+        if pure is not None and inner.states_guarantee:
+            return pairs.pure_group(pure, self.event.size)
+        return LooseFamily(pairs.two_points(*pair), inner.family())
 
     def step(self) -> Step:
-        """Return the step of the event that says the same, or the inner one's."""
-        if self._same() is None and self.stated() is None:
-            return facts_of(self.event.event).group_step(self.event.size)
-        return super().step()
+        """Return the step of that pair, or of the trade-off function.
+
+        From below one member says what it does alone, where the others do nothing.
+        """
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.steps import between
+
+        inner = facts_of(self.event.event)
+        if self._attained() is not None or inner.states_guarantee:
+            return self.family().step()
+        x, f = self.trade_off().knots().points
+        rates, values = ([Fraction(v) for v in row.tolist()] for row in (x, f))
+        step = pairs.trade_off(tuple(rates), tuple(values)).step()
+        return between(step, inner.step())
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of the event that says the same, or the inner one's."""
+        """Return the function of the event that says the same, or the inner one's.
+
+        That of one member and in either order, applied once for each (Dong, Roth and Su
+        2022, Theorem 2.14); what is stated may say more in places.
+        """
+        from fastdp.accounting import _trade_off_functions as functions
+
         same = self._same()
-        if same is None and self.stated() is None:
-            return facts_of(self.event.event).group_function(self.event.size)
-        return super().trade_off() if same is None else same.trade_off()
+        if same is not None:
+            return same.trade_off()
+        inner = facts_of(self.event.event)
+        function = inner.trade_off().either_order().group(self.event.size)
+        if self.stated() is None:
+            return function
+        return functions.larger(function, super().trade_off())

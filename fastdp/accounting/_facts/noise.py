@@ -11,6 +11,7 @@ from fastdp._validate import float_up
 from fastdp.accounting import _grid_noise, _laplace, conversions
 from fastdp.accounting._facts.base import ZERO, Facts, Reader, entry
 from fastdp.accounting._laplace import whole
+from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -107,8 +108,8 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
         )
 
     def grouped(self, size: int) -> DiscreteLaplaceEvent:
-        """Return the same noise under `size` times the sensitivity."""
-        return replace(self.event, sensitivity=size * self.event.sensitivity)
+        """Return the same noise under `size` times what an integer moves."""
+        return replace(self.event, sensitivity=Fraction(size * self._shift()))
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float:
         """Invert the closed profile."""
@@ -169,7 +170,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
 
     def grouped(self, size: int) -> TruncatedDiscreteLaplaceEvent | None:
         """Return the same noise while the group does not outreach the bound."""
-        wide = size * self.event.sensitivity
+        wide = Fraction(size * whole(self.event.sensitivity))
         return (
             replace(self.event, sensitivity=wide) if self.event.bound >= wide else None
         )
@@ -201,7 +202,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
         found = pairs.truncated(
             shift, rate, self.event.bound, lost, conversions.rho_of_pure(e)
         )
-        return pairs.two_points(e, lost) if found is None else found
+        return super().family() if found is None else found
 
 
 @entry(GaussianEvent, GDPEvent)
@@ -290,9 +291,12 @@ class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
 
     def grouped(self, size: int) -> DiscreteGaussianEvent:
         """Return the same noise under `size` times the sensitivity."""
-        n = self.event.coordinates
+        n, norm = self.event.coordinates, self._norm()
         wide = None if n is None else size * n
-        s = size * self.event.sensitivity
+        root = Fraction(math.isqrt(norm))
+        if self._moved() > 1 and root * root < norm:
+            root = sqrt_up(Fraction(norm))
+        s = size * root
         return replace(self.event, sensitivity=s, coordinates=wide)
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:

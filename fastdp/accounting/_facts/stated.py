@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 class ApproximateFacts(Facts[ApproximateDPEvent]):
     """(epsilon, delta): with probability 1 - delta a pure mechanism."""
 
+    @property
+    def states_guarantee(self) -> bool:
+        """True: nothing else is known."""
+        return True
+
     def pure(self) -> Fraction | None:
         """Return epsilon where delta is 0."""
         return self.event.epsilon if self.event.delta == 0 else None
@@ -69,6 +74,11 @@ class ConcentratedFacts(Facts[ZCDPEvent | TCDPEvent]):
         if isinstance(self.event, ZCDPEvent):
             return self.event.rho, self.event.xi, None
         return self.event.rho, ZERO, self.event.omega
+
+    @property
+    def states_guarantee(self) -> bool:
+        """Whether what is stated is a pure epsilon."""
+        return self.pure() is not None
 
     def pure(self) -> Fraction | None:
         """Return xi where rho is 0: it holds at all orders, so also in the limit."""

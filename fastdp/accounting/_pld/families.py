@@ -23,7 +23,14 @@ from fastdp.accounting._pld.interval_profile import IntervalProfile
 from fastdp.accounting._pld.losses import GaussianLoss, Loss
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.simple_losses import LaplaceLoss
-from fastdp.accounting._pld.steps import Sided, Step, between, bounded, symmetric
+from fastdp.accounting._pld.steps import (
+    NOTHING,
+    Sided,
+    Step,
+    between,
+    bounded,
+    symmetric,
+)
 from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
 
@@ -285,6 +292,38 @@ class DiscreteGaussianFamily(Family):
             return bounded(self.rho)
         step = sample(AtomFamily(law, law))
         return Step(step.removal, step.addition, self.rho)
+
+
+@dataclass(frozen=True)
+class LooseFamily(Family):
+    """A pair that dominates, and what serves lower bounds in its place.
+
+    Parameters
+    ----------
+    pair : Family
+        What dominates the mechanism.
+    least : Family, optional
+        What a mechanism attains; None where nothing is known.
+    """
+
+    pair: Family
+    least: Family | None = None
+
+    def step(self) -> Step:
+        """Return what lies between the two."""
+        return self._between(lambda family: family.step())
+
+    def sampled(self, rate: Fraction) -> Step:
+        """Return both directions of a sample, each between the two."""
+        return self._between(lambda family: family.sampled(rate))
+
+    def subset(self, rate: Fraction) -> Step:
+        """Return the law for both directions, between the two."""
+        return self._between(lambda family: family.subset(rate))
+
+    def _between(self, make: Callable[[Family], Step]) -> Step:
+        least = NOTHING if self.least is None else make(self.least)
+        return between(make(self.pair), least)
 
 
 @dataclass(frozen=True)

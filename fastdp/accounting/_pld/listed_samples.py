@@ -19,7 +19,7 @@ from fastdp.accounting._atoms.law import Law, law_of_cells
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.families import AtomFamily
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.steps import Sided, Step, between
+from fastdp.accounting._pld.steps import NOTHING, Step, between
 from fastdp.exceptions import UnsupportedEventError
 
 #: Cells of the bulk of a law, and of each of its tails.
@@ -168,7 +168,7 @@ def _failing(e: float, lost: Fraction, rate: Fraction) -> Step:
     odds = float_up(rate / (1 - rate))
     shown = math.log1p(odds * math.exp(e) * (1 + 4 * U)) * (1 + 4 * U)
     step = pairs.two_points(Fraction(shown), rate * lost).step()
-    return between(step, Step(Sided(), Sided(), Fraction(0)))
+    return between(step, NOTHING)
 
 
 def _mixed(
@@ -370,7 +370,10 @@ def drawn(
     ]
     sides = []
     for place, share in ((0, rate), (1, rate * (1 - Fraction(1, 10**14)))):
-        laws = [(weight, law[place]) for weight, law in parts]
+        # From below, a mechanism that does not see how often a record is drawn.
+        laws = [(weight, law[0]) for weight, law in parts]
+        if place == 1:
+            laws = [(1.0, parts[0][1][1])]
         losses = np.concatenate([law.losses for _, law in laws])
         masses = np.concatenate([weight * law.masses for weight, law in laws])
         order = np.argsort(losses, kind="stable")
@@ -379,5 +382,6 @@ def drawn(
         law = Atoms(losses[order], masses[order], lost, float(lost), sure=Fraction(0))
         law = _trimmed(law, place == 0)
         family = AtomFamily(law, law)
-        sides.append(family.subset(share) if replaced else family.sampled(share))
+        whole = replaced and place == 0
+        sides.append(family.subset(share) if whole else family.sampled(share))
     return between(*sides)

@@ -29,7 +29,7 @@ from fastdp.accounting._pld.families import (
 from fastdp.accounting._pld.losses import Floats, U
 from fastdp.accounting._pld.memory import numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss
-from fastdp.accounting._pld.steps import Step, loosened
+from fastdp.accounting._pld.steps import Step, between, loosened
 from fastdp.accounting.events._privacy_loss import total
 
 #: Largest losses beyond these are left to the bound by rho.
@@ -54,8 +54,14 @@ def poisson(family: Family, rate: Fraction) -> Step:
 
 
 def subset(family: Family, rate: Fraction) -> Step:
-    """Return the step of a subset of fixed size, one record replaced."""
-    return family.step() if rate == 1 else _sampled(family.subset, rate)
+    """Return the step of a subset of fixed size, one record replaced.
+
+    No mechanism attains that law's profile at every epsilon. With a record that the
+    mechanism does not see in place of the other, it attains a Poisson sample's.
+    """
+    if rate == 1:
+        return family.step()
+    return between(_sampled(family.subset, rate), _sampled(family.sampled, rate))
 
 
 def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:
@@ -86,6 +92,28 @@ def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
     values = np.array(loss.masses) * float(1 - lost)
     law = Atoms(np.array([-e, e]), values, lost, float(lost), U * e)
     return AtomFamily(law, law, rho, loss if epsilon > 0 else None)
+
+
+def pure_group(epsilon: Fraction, size: int) -> Family:
+    """Return the exact pair of a group of `size`, each epsilon-private.
+
+    Tests of chains of `size` steps have at most the power g(g(..)), g that of
+    randomized response; one chain attains it (section 1). The losses are i epsilon,
+    i = -size, 2 - size, .., size.
+    """
+    whole = two_points(size * epsilon)
+    if size == 1 or not isinstance(whole, AtomFamily) or epsilon == 0:
+        return whole
+    steps = np.arange(-size, size + 1, 2, dtype=np.float64)
+    e = float(epsilon)
+    # P of the largest loss is that of one member's; of the loss i epsilon between the
+    # ends, (e^epsilon - 1)/(e^epsilon + 1) e^(epsilon (i - size)/2).
+    masses = math.tanh(e / 2) * np.exp(e * (steps - size) / 2)
+    masses[-1] = 1 / (1 + math.exp(-e))
+    masses[0] = masses[-1] * math.exp(-size * e)
+    masses = np.maximum(masses, 5e-324)
+    law = Atoms(e * steps, masses, blur=2 * U * e * size)
+    return AtomFamily(law, law, whole.rho, unit=epsilon)
 
 
 def pure_loss(epsilon: Fraction) -> AtomLoss:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -67,6 +67,8 @@ class Between:
         high = read(self.upper, log_delta, enough, effort, UPPER)
         if high.upper <= enough:
             return high
+        if high.lower <= 0:  # only the other end was asked for
+            high = replace(high, estimate=high.upper)
         low = read(self.lower, log_delta, 0.0, effort, LOWER)
         return _between(low, high)
 

@@ -75,6 +75,10 @@ class Step:
     closed: ClosedForm | None = None
 
 
+#: A step that loses nothing: what is sure of a step of which nothing is.
+NOTHING = Step(Sided(), Sided(), Fraction(0))
+
+
 def loosened(sided: Sided) -> Sided:
     """Return a direction that only bounds the loss from above."""
     return Sided(sided.loss, sided.lost, exact=False)
@@ -86,8 +90,9 @@ def between(step: Step, least: Step) -> Step:
         Sided(
             above.loss,
             above.lost,
+            below.sure,
             exact=False,
-            least=below.loss if below.exact else None,
+            least=below.loss if below.exact else below.least,
         )
         for above, below in (
             (step.removal, least.removal),
