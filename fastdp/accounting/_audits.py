@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastdp import _validate
@@ -20,6 +21,9 @@ _ERROR = 1e-9
 
 #: Epsilons up to which a refutation is looked for.
 _LARGEST = 100.0
+
+#: Least error: scipy's functions lose their digits far below.
+_LEAST_ERROR = Fraction(1, 10**100)
 
 #: Guesses in one run: their law is summed up term by term.
 _MOST_GUESSES = 10**7
@@ -37,7 +41,8 @@ class Audit:
     delta : float
         The delta that was granted.
     confidence : float
-        Probability, before the runs, that all that is said here would be true.
+        Probability, before the runs, that all that is said here would be true, rounded
+        down.
     power : float
         Lower bound of the test's true-positive rate.
     false_positive_rate : float
@@ -100,7 +105,7 @@ def audit(
     false_positives, negatives : int
         Number of runs without it in which the test said so, and of all such runs.
     confidence : int, float, Fraction or Decimal
-        > 0 and < 1, such as 0.95.
+        > 0 and at most 1 - 1e-100, such as 0.95.
     delta : int, float, Fraction or Decimal
         >= 0 and < 1: the delta of the claim.
 
@@ -174,7 +179,7 @@ def audit_one_run(
     canaries : int
         Number of records with a coin.
     confidence : int, float, Fraction or Decimal
-        > 0 and < 1.
+        > 0 and at most 1 - 1e-100.
     delta : int, float, Fraction or Decimal
         >= 0 and < 1: the delta of the claim.
 
@@ -232,7 +237,9 @@ def _p_value(
 def _confidence(confidence: Real) -> tuple[float, float]:
     """Return the error that is granted, rounded down, and the confidence."""
     share = _validate.open_unit("confidence", confidence)
-    return float_down(1 - share), float_up(share)
+    if 1 - share < _LEAST_ERROR:
+        raise ParameterError("confidence must be at most 1 - 1e-100")
+    return float_down(1 - share), float_down(share)
 
 
 def _least_rate(hits: int, runs: int, error: float) -> float:

@@ -38,17 +38,23 @@ def amplified_epsilon(rate: Fraction, epsilon: Fraction) -> float:
     return min(whole, math.nextafter(value * (1 + 4e-15), math.inf))
 
 
-def replaced_epsilon(rate: Fraction, epsilon: Fraction) -> float:
+def amplified(rate: Fraction, epsilon: Fraction) -> Fraction:
+    """Return that as a rational, for epsilons beyond all doubles too."""
+    value = amplified_epsilon(rate, epsilon)
+    return Fraction(value) if value < math.inf else epsilon
+
+
+def replaced_epsilon(rate: Fraction, epsilon: Fraction) -> Fraction:
     """Return ln((1 - rate + rate e^epsilon)/(1 - rate + rate e^-epsilon)), rounded up.
 
     Of a Poisson sample in which a record is replaced, epsilon being that of one more.
     """
     whole = float_up(epsilon)
     if epsilon > 600:
-        return float_up(2 * epsilon)
+        return 2 * epsilon
     up = amplified_epsilon(rate, epsilon)
     down = math.log1p(float_down(rate) * math.expm1(-whole)) if rate < 1 else -whole
-    return float_up(min(2 * epsilon, Fraction(up - down * (1 + 4e-15)) * _WIDER))
+    return min(2 * epsilon, Fraction(up - down * (1 + 4e-15)) * _WIDER)
 
 
 def inner_epsilon(rate: Fraction, epsilon: Fraction) -> Fraction:

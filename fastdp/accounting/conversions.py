@@ -415,7 +415,12 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
     """Return the rational rho of pure privacy, rounded up; 0 for 0."""
     if epsilon == 0:
         return epsilon
-    return min(Fraction(pure_to_rho(epsilon)), epsilon)
+    return least_rho(pure_to_rho(epsilon), epsilon)
+
+
+def least_rho(rho: float, epsilon: Fraction) -> Fraction:
+    """Return the smaller of a rho, perhaps inf, and what pure epsilon has at most."""
+    return min(Fraction(rho), epsilon) if rho < math.inf else epsilon
 
 
 def pure_to_mu(epsilon: Real) -> float:

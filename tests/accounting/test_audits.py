@@ -133,6 +133,7 @@ def test_one_run_without_delta_is_a_binomial_test():
         ({"false_positives": -1}, "false_positives"),
         ({"negatives": 0}, "negatives"),
         ({"confidence": 1}, "confidence"),
+        ({"confidence": 1 - Fraction(1, 10**200)}, "confidence"),
         ({"delta": 1}, "delta"),
     ],
 )
@@ -160,3 +161,16 @@ def test_more_guesses_than_canaries():
         confidence=0.9,
         delta=0,
     ).refutes(LaplaceTradeOff(Fraction(1, 10)))
+
+
+def test_a_confidence_is_not_rounded_up():
+    found = audit(
+        true_positives=9,
+        positives=9,
+        false_positives=0,
+        negatives=9,
+        confidence=Fraction(2, 3),
+        delta=0,
+    )
+    assert Fraction(2, 3) - Fraction(1, 10**15) < Fraction(found.confidence)
+    assert Fraction(found.confidence) <= Fraction(2, 3)

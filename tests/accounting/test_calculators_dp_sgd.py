@@ -351,3 +351,9 @@ def test_rates_of_batches_of_a_fixed_size_are_whole(sampling):
 def test_refusals_of_rates_and_epochs(options, message):
     with pytest.raises(ParameterError, match=message):
         dp_sgd(100, sigma=1, delta=1e-5, sampling="poisson", **options)
+
+
+def test_a_delta_that_is_no_double_is_not_rounded_down():
+    delta = Fraction(1, 3 * 10**5)
+    plan = dp_sgd(1000, batch=10, steps=5, sigma=1, delta=delta, sampling="poisson")
+    assert delta <= Fraction(plan.delta) <= delta * (1 + Fraction(1, 10**15))

@@ -515,6 +515,26 @@ EXTREMES = [
     ),
     (ApproximateDPEvent(epsilon=1, delta=Fraction(1, 10**300)), 10**6),
     (ExponentialMechanismEvent(Fraction(1, 10**12)), 100),
+    *(
+        (
+            PoissonSampledEvent(
+                q, LaplaceEvent(sensitivity=1, scale=Fraction(1, 10**400))
+            ),
+            3,
+        )
+        for q in (Fraction(1, 2), 1 - Fraction(1, 10**400))
+    ),
+    *(
+        (
+            PoissonSampledEvent(
+                q,
+                ApproximateDPEvent(epsilon=e, delta=Fraction(1, 10**6)),
+                neighboring_relation=REPLACE,
+            ),
+            3,
+        )
+        for q, e in ((1 - Fraction(1, 10**400), 1), (Fraction(1, 2), 700))
+    ),
     (
         PrivacyLossEvent(
             losses=(-700, 700), probabilities=(Fraction(1, 10**305), Fraction(1, 2))

@@ -4,12 +4,13 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
 from fastdp.accounting import GaussianEvent, PureDPEvent, RDPAccountant
 from fastdp.accounting.calculators import private_tuning
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 
 def generating(law, gamma, eta, mean):
@@ -88,8 +89,31 @@ def test_tuning_costs_more_than_one_run_and_composes():
         ({"law": "geometric", "gamma": 0.1, "mean_runs": 2}, "mean_runs"),
         ({"law": "negative binomial", "gamma": 0.1, "eta": 0}, "eta"),
         ({"law": "fixed", "gamma": 0.1}, "law must be"),
+        ({"law": "poisson", "mean_runs": 10**400}, "mean_runs"),
+        ({"law": "geometric", "gamma": Fraction(1, 10**400)}, "gamma"),
+        ({"law": "logarithmic", "gamma": 1 - Fraction(1, 10**400)}, "gamma"),
+        ({"law": "negative binomial", "gamma": 0.1, "eta": 10**400}, "eta"),
     ],
 )
 def test_refusals(options, message):
     with pytest.raises(ParameterError, match=message):
         private_tuning(PureDPEvent(1), **options)
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 10**300), 1 - Fraction(1, 10**30)])
+@pytest.mark.parametrize(
+    "eta", [1, 1000, Fraction(1, 10**400), -Fraction(1, 10**20), Fraction(-2, 3)]
+)
+def test_parameters_that_doubles_hardly_bear(gamma, eta):
+    plan = private_tuning(PureDPEvent(1), law="negative binomial", gamma=gamma, eta=eta)
+    with mp.workdps(700):
+        g, e = mp.mpf(gamma.numerator) / gamma.denominator, mp.mpf(eta.numerator)
+        e /= eta.denominator
+        mean = e * (1 - g) / (g * (1 - g**e))
+        assert 0 <= plan.mean_runs / mean - 1 < 1e-10
+    assert plan.epsilon(1e-6) > RDPAccountant().compose(PureDPEvent(1)).epsilon(1e-6)
+
+
+def test_no_divergence_is_said_of_the_event():
+    with pytest.raises(UnsupportedEventError, match="no finite"):
+        private_tuning(PureDPEvent(10**400), law="poisson", mean_runs=3)

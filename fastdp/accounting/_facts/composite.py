@@ -222,7 +222,7 @@ class _Sample(Facts[Kind]):
         pure = None if inner is None else facts_of(inner).pure()
         if pure is None:
             return None
-        return Fraction(_sampling.amplified_epsilon(self._rate(), pure))
+        return _sampling.amplified(self._rate(), pure)
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
         """Return both numbers amplified."""
@@ -231,7 +231,7 @@ class _Sample(Facts[Kind]):
         if pair is None:
             return None
         rate = self._rate()
-        return Fraction(_sampling.amplified_epsilon(rate, pair[0])), rate * pair[1]
+        return _sampling.amplified(rate, pair[0]), rate * pair[1]
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
         """Amplify the inner profile."""
@@ -320,7 +320,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         if self._replaced():
             if pure is None:
                 return None
-            return Fraction(_sampling.replaced_epsilon(self._rate(), pure))
+            return _sampling.replaced_epsilon(self._rate(), pure)
         return super().pure()
 
     def stated(self) -> tuple[Fraction, Fraction] | None:

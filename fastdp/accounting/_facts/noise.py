@@ -44,11 +44,10 @@ class LaplaceFacts(Facts[LaplaceEvent]):
 
     def rho(self) -> Fraction:
         """Return the KL divergence, which is the largest slope."""
-        return Fraction(
-            conversions.laplace_rho(
-                sensitivity=self.event.sensitivity, scale=self.event.scale
-            )
+        rho = conversions.laplace_rho(
+            sensitivity=self.event.sensitivity, scale=self.event.scale
         )
+        return conversions.least_rho(rho, self.pure())
 
     def grouped(self, size: int) -> LaplaceEvent:
         """Return the same noise under `size` times the sensitivity."""
@@ -101,11 +100,10 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
 
     def rho(self) -> Fraction:
         """Return the KL divergence, which is the largest slope."""
-        return Fraction(
-            conversions.discrete_laplace_rho(
-                sensitivity=self.event.sensitivity, scale=self.event.scale
-            )
+        rho = conversions.discrete_laplace_rho(
+            sensitivity=self.event.sensitivity, scale=self.event.scale
         )
+        return conversions.least_rho(rho, self.pure())
 
     def grouped(self, size: int) -> DiscreteLaplaceEvent:
         """Return the same noise under `size` times what an integer moves."""

@@ -89,7 +89,9 @@ class Atoms:
             masses, lost, sure = self.masses, Fraction(0), None
             own, value = float(self.lost), -least
         else:
-            masses = self.masses * q + rest * np.exp(np.log(self.masses) - self.losses)
+            # Masses of Q; one that was raised to the least double may pass for more.
+            others = np.exp(np.minimum(np.log(self.masses) - self.losses, 0.0))
+            masses = self.masses * q + rest * others
             lost, own, value = rate * self.lost, rest * self.other, least
             sure = None if self.sure is None else rate * self.sure
         if own > 0:

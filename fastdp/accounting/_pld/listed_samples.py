@@ -16,6 +16,7 @@ import numpy as np
 
 from fastdp._validate import float_up
 from fastdp.accounting._atoms.law import Law, law_of_cells
+from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.families import AtomFamily
 from fastdp.accounting._pld.losses import Floats, U
@@ -165,8 +166,10 @@ def _failing(e: float, lost: Fraction, rate: Fraction) -> Step:
     """
     from fastdp.accounting._pld import pairs
 
-    odds = float_up(rate / (1 - rate))
-    shown = math.log1p(odds * math.exp(e) * (1 + 4 * U)) * (1 + 4 * U)
+    parts = e, log_fraction(rate), -log_fraction(1 - rate)
+    grown = sum(parts)
+    shown = max(grown, 0.0) + math.log1p(math.exp(-abs(grown)))
+    shown += 8 * U * (shown + sum(map(abs, parts)) * math.exp(min(grown, 0.0)))
     step = pairs.two_points(Fraction(shown), rate * lost).step()
     return between(step, NOTHING)
 

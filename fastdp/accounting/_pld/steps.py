@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from fastdp._validate import float_up
 from fastdp.accounting._pld.closed import ClosedForm
 from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
 
@@ -20,7 +21,7 @@ class ConcentratedLoss(Loss):
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return the bound of K(t)."""
-        value = float(self.rho) * t * (1 + t)
+        value = float_up(self.rho) * t * (1 + t)
         return value, 8 * U * value
 
     def tilted(self, theta: float, count: int) -> Tilted:

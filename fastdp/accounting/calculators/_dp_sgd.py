@@ -215,7 +215,7 @@ def dp_sgd(
         assume_poisson,
         None if before is None else check_event("before", before),
         accountant or (RDPAccountant if sampling == "fixed" else PLDAccountant),
-        float(_validate.open_unit("delta", delta)),
+        float_up(_validate.open_unit("delta", delta)),
     )
     m = None if batch is None else Fraction(_validate.integer("batch", batch, 1, n))
     if sampling_rate is not None:

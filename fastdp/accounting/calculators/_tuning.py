@@ -6,18 +6,24 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from fastdp import _validate
 from fastdp._validate import Real, float_up
+from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting.events import Event, RDPEvent
 from fastdp.accounting.events._base import check_event, relation_of
 from fastdp.accounting.guarantees import event_delta
 from fastdp.accounting.rdp import RDPAccountant, renyi_divergence
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 __all__ = ["TuningPlan", "private_tuning"]
 
 #: Orders of the table, at which the base is looked at as well: doubles, exactly.
 _ORDERS = tuple(1 + round(1.35**i * 128) / 1024 for i in range(30))
+
+#: Least gamma and 1 - gamma, and 1 over the largest eta, which doubles bear.
+_LEAST = Fraction(1, 10**300)
 
 #: Relative allowance for the roundings of a handful of operations.
 _WIDER = 1 + 1e-12
@@ -114,17 +120,30 @@ def private_tuning(
         if gamma is not None or eta is not None:
             raise ParameterError("gamma and eta must be left out for law='poisson'")
         mean = float_up(_validate.positive("mean_runs", mean_runs))
+        if mean > 1 / _LEAST:
+            raise ParameterError("mean_runs must be at most 1e300")
         values = [_poisson(event, order, mean) for order in _ORDERS]
     else:
         shape = _shape(law, eta, mean_runs)
         share = _validate.open_unit("gamma", gamma)
-        mean = _mean(float(shape), float(share))
-        values = _negative_binomial(event, float(shape), float(share), mean)
+        if not _LEAST <= share <= 1 - _LEAST:
+            raise ParameterError("gamma must be between 1e-300 and 1 - 1e-300")
+        mean = _mean(shape, share)
+        values = _negative_binomial(event, shape, share, mean)
     rows = [
         (Fraction(order), Fraction(value))
         for order, value in zip(_ORDERS, values, strict=True)
         if math.isfinite(value)
     ]
+    if not rows:
+        if not np.isfinite(renyi_divergence(event, _ORDERS)).any():
+            raise UnsupportedEventError(
+                f"no finite Renyi divergence is known for {event!r}"
+            )
+        raise ParameterError(
+            "mean_runs, or gamma and eta, must leave a finite epsilon: these are too "
+            "many runs"
+        )
     orders, epsilons = zip(*rows, strict=True)
     table = RDPEvent(
         orders=orders, epsilons=epsilons, neighboring_relation=relation_of(event)
@@ -141,6 +160,8 @@ def _shape(law: str, eta: Real | None, mean_runs: Real | None) -> Fraction:
         shape = _validate.exact("eta", eta)
         if shape <= -1 or shape == 0:
             raise ParameterError(f"eta must be > -1 and not 0, got {eta!r}")
+        if shape > 1 / _LEAST:
+            raise ParameterError("eta must be at most 1e300")
         return shape
     if law not in known:
         raise ParameterError(
@@ -152,12 +173,13 @@ def _shape(law: str, eta: Real | None, mean_runs: Real | None) -> Fraction:
     return known[law]
 
 
-def _mean(eta: float, gamma: float) -> float:
+def _mean(eta: Fraction, gamma: Fraction) -> float:
     """Return the mean of a truncated negative binomial law, rounded up."""
-    log = math.log(gamma)
-    if eta == 0:
-        return (1 / gamma - 1) / -log * _WIDER
-    return eta * (1 - gamma) / (gamma * -math.expm1(eta * log)) * _WIDER
+    size = -log_fraction(gamma)
+    # eta (1 - gamma)/(gamma (1 - gamma^eta)), with 1 - gamma^eta = -expm1(-x).
+    x = float_up(eta) * size
+    share = -math.expm1(-x) / x if abs(x) > 1e-100 else 1.0
+    return float_up(1 - gamma) / float(gamma) / (size * share) * _WIDER
 
 
 def _poisson(event: Event, order: float, mean: float) -> float:
@@ -172,12 +194,13 @@ def _poisson(event: Event, order: float, mean: float) -> float:
 
 
 def _negative_binomial(
-    event: Event, eta: float, gamma: float, mean: float
+    event: Event, eta: Fraction, gamma: Fraction, mean: float
 ) -> list[float]:
     """Return the divergences of the best of a truncated negative binomial number."""
     single = renyi_divergence(event, _ORDERS).tolist()
+    size, power = -log_fraction(gamma) * _WIDER, float_up(1 + eta)
     more = min(
-        (1 + eta) * ((1 - 1 / b) * e - math.log(gamma) / b)
+        power * ((1 - 1 / b) * e + size / b)
         for b, e in zip(_ORDERS, single, strict=True)
     )
     return [
