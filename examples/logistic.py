@@ -35,8 +35,7 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 def records(n: int, dimension: int, seed: int) -> Array:
     """Return rows u = +-x, |x| <= 1, whose signs follow a logistic law."""
     rng = np.random.default_rng(seed)
-    w = rng.normal(size=dimension)
-    w *= 6 / np.linalg.norm(w)
+    w = 6 / math.sqrt(dimension) * rng.choice([-1, 1], dimension)
     x = rng.normal(size=(n, dimension)) / math.sqrt(dimension)
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
     return np.where(rng.random(n) < logistic(x @ w), 1, -1)[:, None] * x
@@ -84,8 +83,8 @@ def first(u: Array, epsilon: float, relation: Relation) -> tuple[float, Array, A
     moments = np.zeros((d, d))
     moments[i, j] = moments[j, i] = noisy[d:]
     values, vectors = np.linalg.eigh(moments)
-    values = np.maximum(values, 4 * sums.std * math.sqrt(d))
-    return n, noisy[:d], (vectors * values) @ vectors.T
+    above = np.maximum(values, 4 * sums.std * math.sqrt(d))
+    return n, noisy[:d], (vectors * above) @ vectors.T
 
 
 def slope(width: float | Array) -> Array:

@@ -9,9 +9,10 @@ that follows is post-processing. The pure form has Laplace noise.
 Why it is private. A record is one row of d (d + 1)/2 numbers: x_i^2 and, for i < j,
 sqrt(2) x_i x_j. Its L2 norm is |x|^2 <= R^2: every off-diagonal number occurs twice in
 the matrix, once in the row, hence the root. Without the root, its L1 norm is
-(|x|_1^2 + |x|_2^2)/2 <= (d + 1) R^2/2. `ClippedSum` checks these bounds in integers, so
-that the floats before it need no trust: products of a record's own coordinates, record
-by record. A record added or removed moves the sum by so much, one replaced by twice.
+(|x|_1^2 + |x|_2^2)/2 <= (d + 1) R^2/2, and few records come near: rows are shortened to
+half of that. `ClippedSum` checks these bounds in integers, so that the floats before it
+need no trust: products of a record's own coordinates, record by record. A record added
+or removed moves the sum by so much, one replaced by twice.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def the_sum(
     """Return the sum of rows: pure with Laplace noise, or Gaussian where delta > 0."""
     numbers = dimension * (dimension + 1) // 2
     if delta == 0:
-        radius = (dimension + 1) / 2
+        radius = (dimension + 1) / 4  # most rows are shorter: others are shortened
         return fastdp.ClippedSum.from_epsilon(
             epsilon, radius=radius, dimension=numbers, **relation
         )
