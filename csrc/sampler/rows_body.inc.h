@@ -216,18 +216,18 @@ static inline double FDP_K(measure_row)(const void *x, int single, int squares, 
     FDP_K(reals) sum[FDP_ACROSS], cross[FDP_ACROSS];
     size_t i = 0;
     FDP_UNROLL
-    for (int k = 0; k < FDP_ACROSS; k++) {
+    for (size_t k = 0; k < FDP_ACROSS; k++) {
         sum[k] = cross[k] = (FDP_K(reals)){0};
     }
     for (; i + FDP_SUMS <= n; i += FDP_SUMS) {
         FDP_UNROLL
-        for (int k = 0; k < FDP_ACROSS; k++) {
+        for (size_t k = 0; k < FDP_ACROSS; k++) {
             const FDP_K(reals) v = FDP_K(entries)(x, single, i + FDP_LANES * k);
             FDP_K(measure)(v, single, squares, &sum[k], &cross[k]);
         }
     }
     FDP_UNROLL
-    for (int k = 0; k < FDP_ACROSS && i < n; k++) {
+    for (size_t k = 0; k < FDP_ACROSS && i < n; k++) {
         const FDP_K(reals) v = FDP_K(last_entries)(x, single, i + FDP_LANES * k, n);
         FDP_K(measure)(v, single, squares, &sum[k], &cross[k]);
     }
@@ -262,19 +262,19 @@ static inline double FDP_K(round_row)(const void *x, int single, double r, int n
     FDP_K(reals) sum[FDP_ACROSS];
     size_t i = 0;
     FDP_UNROLL
-    for (int k = 0; k < FDP_ACROSS; k++) {
+    for (size_t k = 0; k < FDP_ACROSS; k++) {
         sum[k] = (FDP_K(reals)){0};
     }
     for (; i + FDP_SUMS <= n; i += FDP_SUMS) {
         FDP_UNROLL
-        for (int k = 0; k < FDP_ACROSS; k++) {
+        for (size_t k = 0; k < FDP_ACROSS; k++) {
             const size_t at = i + FDP_LANES * k;
             FDP_K(round)(FDP_K(entries)(x, single, at) * r, nearest, squares, z + at,
                          &sum[k]);
         }
     }
     FDP_UNROLL
-    for (int k = 0; k < FDP_ACROSS && i < n; k++) {
+    for (size_t k = 0; k < FDP_ACROSS && i < n; k++) {
         const size_t at = i + FDP_LANES * k;
         FDP_K(round)(FDP_K(last_entries)(x, single, at, n) * r, nearest, squares, z + at,
                      &sum[k]);
