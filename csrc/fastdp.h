@@ -350,6 +350,32 @@ fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *labeling,
                      const void *x, fdp_dtype_t x_type, int64_t other, void *out,
                      fdp_dtype_t out_type);
 
+/* A number of [low, high] in [0, 2^31] steps, rounded at random to one of the places 0 ...
+ * M - w of a window of w among M codes; the code is in the window or not by parts of the
+ * 2^64 words: in part i each `size[i]` of them stand for one code, the window's first
+ * (i = 0, 2), counted from the place on, modulo M. Parts 0 and 1 are those of one such
+ * member of the family, 2 and 3 of another, whose codes come behind: a public mixture.
+ * docs/proofs/local_randomizers.md */
+typedef struct {
+    double low, steps;   /* lower bound; 2^31 / (high - low), both nearest         */
+    uint64_t before[4];  /* the last word before a part; 2^64 - 1 if there is none */
+    uint64_t begin[4];   /* its first word                                         */
+    uint64_t size[4];    /* 2^33 or more                                           */
+    uint64_t rate[4];    /* floor(2^64 / size)                                     */
+    uint64_t first[4];   /* code of its first word                                 */
+    uint64_t plain;      /* the last word of all parts: beyond it put_last         */
+    uint64_t outputs[2]; /* M, at most 128                                         */
+    uint64_t places[2];  /* M - w                                                  */
+    uint64_t middle;     /* a code of value 0, if one is needed                    */
+} fdp_number_t;
+
+/* Codes of n numbers, FDP_F64, FDP_F32 or FDP_I64; NaN counts as the lower bound, numbers
+ * beyond a bound as that bound. exact: yes. @timing T2. */
+#define FDP_NUMBERS_CHUNK 2048
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_number_clients(const fdp_call_t *call, const fdp_number_t *law, uint64_t first_chunk,
+                   size_t n, const void *x, fdp_dtype_t type, uint8_t *out);
+
 /* ---- tallies of public reports (@timing T0) -------------------------------- */
 
 /* count[j] += rows whose bit j (big-endian) is set, for j < columns <= 8 row_bytes. */

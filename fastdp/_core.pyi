@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias, TypeGuard, TypeVar, final
 
@@ -17,6 +17,7 @@ _Settler: TypeAlias = Callable[[tuple[int, ...], Callable[[int], bytes]], int | 
 
 INTEGERS_CHUNK: int
 BITS_CHUNK: int
+NUMBERS_CHUNK: int
 BYTES_CHUNK: int
 CLIENTS: int
 SELECT_CHUNK: int
@@ -69,6 +70,18 @@ class Response:
     ) -> None: ...
     @property
     def chunk(self) -> int: ...
+
+@final
+class Numbers:
+    def __init__(
+        self,
+        low: float,
+        steps: float,
+        parts: Sequence[tuple[int, int, int]],
+        members: Sequence[tuple[int, int]],
+        spare: int,
+        middle: int,
+    ) -> None: ...
 
 @final
 class Selection:
@@ -173,6 +186,9 @@ def hadamard_clients(
     bits: int,
     other: int = -1,
     first_chunk: int = 0,
+) -> None: ...
+def number_clients(
+    call: Call, law: Numbers, x: _Array, out: _Array, first_chunk: int = 0
 ) -> None: ...
 def insert_bits(rows: _Array, row_bytes: int, labels: _Array, bits: _Array) -> None: ...
 def hash_labels(

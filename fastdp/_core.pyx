@@ -898,6 +898,49 @@ def hadamard_clients(Call call, Response labeling, Bernoulli law, cnp.ndarray x,
     _draw(_hadamard_clients, &job, cnp.PyArray_SIZE(x), FDP_BITS_CHUNK, call, first_chunk)
 
 
+# ---- numbers ---------------------------------------------------------------
+
+NUMBERS_CHUNK = FDP_NUMBERS_CHUNK
+
+
+@cython.final
+cdef class Numbers:
+    """The prepared law of codes of numbers: `low` and `steps` are doubles, `parts` up to
+    four (first word, words of a code, first code), `members` one or two (M, w)."""
+
+    cdef fdp_number_t c
+
+    def __cinit__(self, double low, double steps, parts, members, uint64_t spare,
+                  uint64_t middle):
+        memset(&self.c, 0, sizeof(self.c))
+        self.c.low, self.c.steps = low, steps
+        for i in range(4):
+            self.c.before[i] = self.c.plain = 0xFFFFFFFFFFFFFFFF
+            self.c.size[i] = 0xFFFFFFFFFFFFFFFF
+        for i, (begin, size, first) in enumerate(parts):
+            self.c.before[i] = begin - 1 if begin else 0
+            self.c.begin[i], self.c.size[i] = begin, size
+            self.c.first[i], self.c.rate[i] = first, 2**64 // size
+        for i, (outputs, window) in enumerate(members):
+            self.c.outputs[i], self.c.places[i] = outputs, outputs - window
+        self.c.plain -= spare
+        self.c.middle = middle
+
+
+cdef fdp_status_t _numbers(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    return fdp_number_clients(job.call, <const fdp_number_t *> job.law, chunk, n,
+                              job.x + at * job.x_item, job.x_type, job.out + at)
+
+
+def number_clients(Call call, Numbers law, cnp.ndarray x, cnp.ndarray out,
+                   uint64_t first_chunk=0):
+    """Write the codes of numbers, doubles, floats or int64, into bytes."""
+    cdef Job job = _job(x, out)
+    job.law = &law.c
+    _draw(_numbers, &job, cnp.PyArray_SIZE(out), FDP_NUMBERS_CHUNK, call, first_chunk)
+
+
 # ---- tallies of public reports ---------------------------------------------
 
 # Reports counted between two looks at pending signals: some milliseconds.

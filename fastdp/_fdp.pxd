@@ -210,6 +210,23 @@ cdef extern from "fastdp.h" nogil:
                                       uint64_t first, size_t n, const void *x,
                                       fdp_dtype_t x_type, int64_t other, void *out,
                                       fdp_dtype_t out_type)
+    ctypedef struct fdp_number_t:
+        double low
+        double steps
+        uint64_t before[4]
+        uint64_t begin[4]
+        uint64_t size[4]
+        uint64_t rate[4]
+        uint64_t first[4]
+        uint64_t plain
+        uint64_t outputs[2]
+        uint64_t places[2]
+        uint64_t middle
+
+    size_t FDP_NUMBERS_CHUNK
+    fdp_status_t fdp_number_clients(const fdp_call_t *call, const fdp_number_t *law,
+                                    uint64_t first_chunk, size_t n, const void *x,
+                                    fdp_dtype_t type, uint8_t *out)
     fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
                                    size_t columns, int64_t *count)
     fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type,

@@ -108,6 +108,10 @@ typedef struct {
     void (*hadamard32)(const uint32_t *label, const uint8_t *bits, uint32_t mask,
                        uint32_t *word, size_t n);
 
+    /* Codes of numbers; not 0 if some are the caller's to put: number_body.inc.h. */
+    uint64_t (*numbers)(const fdp_number_t *law, const double *x, const uint64_t *u,
+                        const uint32_t *r, uint8_t *code, size_t n);
+
     /* Counting public reports: n a multiple of 8 (support4). */
     void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,
                      size_t n);

@@ -118,6 +118,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "look_avx2.inc.h"
 #include "pattern_body.inc.h"
 #include "response_body.inc.h"
+#include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
 #include "table_body.inc.h"

@@ -111,6 +111,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "pattern_body.inc.h"
 #include "response_avx512.inc.h"
 #include "response_body.inc.h"
+#include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
 #include "table_body.inc.h"

@@ -26,6 +26,7 @@
 #include "look_portable.inc.h"
 #include "pattern_body.inc.h"
 #include "response_body.inc.h"
+#include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
 #include "table_body.inc.h"

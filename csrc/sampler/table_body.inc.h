@@ -30,6 +30,7 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .records = FDP_K(records),
     .hadamard16 = FDP_K(hadamard16),
     .hadamard32 = FDP_K(hadamard32),
+    .numbers = FDP_K(numbers),
     .support4 = FDP_K(support4),
     .column7 = FDP_K(column7),
     .butterfly = FDP_K(butterfly),

@@ -50,6 +50,35 @@ def cases(size: int) -> Iterator[Case]:
     yield hashing_counts_case(users, generator)
     yield hadamard_case(size, generator)
     yield hadamard_counts_case(size, generator)
+    yield number_case(size, generator)
+
+
+# --- numbers --------------------------------------------------------------------------
+
+
+def number_case(size: int, generator: np.random.Generator) -> Case:
+    """Return codes of numbers, beside numpy's piecewise mechanism."""
+    mechanism = fastdp.LocalMean.from_epsilon(EPSILON, bounds=(-1, 1))
+    x = generator.uniform(-1, 1, size)
+    out = np.zeros(size, np.uint8)
+    e = np.exp(EPSILON / 2)
+    c = (e + 1) / (e - 1)
+
+    def piecewise() -> Array:
+        low = (c + 1) / 2 * x - (c - 1) / 2
+        place = generator.random(size)
+        inside = low + (c - 1) * place
+        outside = (c + 1) * place - c
+        outside += np.where(outside < low, 0, c - 1)
+        return np.where(generator.random(size) < e / (e + 1), inside, outside)
+
+    return Case(
+        "LocalMean, client",
+        size,
+        lambda: mechanism.release(x, out=out),
+        piecewise,
+        12,
+    )
 
 
 # --- randomized response --------------------------------------------------------------

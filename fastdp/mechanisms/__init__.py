@@ -15,6 +15,7 @@ from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
 from fastdp.mechanisms.local import (
     HadamardResponse,
     LocalHashing,
+    LocalMean,
     RandomizedResponse,
     ShuffledResponse,
     UnaryEncoding,
@@ -48,6 +49,7 @@ __all__ = [
     "KeySelection",
     "Laplace",
     "LocalHashing",
+    "LocalMean",
     "Mechanism",
     "Moments",
     "PermuteAndFlip",

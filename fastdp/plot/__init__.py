@@ -16,6 +16,7 @@ from fastdp.plot._amplification import (
 )
 from fastdp.plot._frequencies import frequencies, most_frequent
 from fastdp.plot._groups import intervals, keep_probability
+from fastdp.plot._local import local_means, local_variance
 from fastdp.plot._running import cumulative, prefix_errors, running
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "frequencies",
     "intervals",
     "keep_probability",
+    "local_means",
+    "local_variance",
     "most_frequent",
     "overview",
     "prefix_errors",

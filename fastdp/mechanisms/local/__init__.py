@@ -1,11 +1,17 @@
-"""Local mechanisms: every user privatises one category; counts are estimated."""
+"""Local mechanisms: users privatise what they hold; counts and means are estimated."""
 
 from fastdp import _public
 from fastdp.mechanisms.local._base import FrequencyOracle
+from fastdp.mechanisms.local._mechanism import LocalMechanism
 from fastdp.mechanisms.local.aggregation import Aggregator
-from fastdp.mechanisms.local.estimates import ConsistentEstimate, FrequencyEstimate
+from fastdp.mechanisms.local.estimates import (
+    ConsistentEstimate,
+    FrequencyEstimate,
+    MeanEstimate,
+)
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
+from fastdp.mechanisms.local.local_mean import LocalMean
 from fastdp.mechanisms.local.planning import best_frequency_oracle
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
 from fastdp.mechanisms.local.shuffled_response import ShuffledResponse
@@ -18,6 +24,9 @@ __all__ = [
     "FrequencyOracle",
     "HadamardResponse",
     "LocalHashing",
+    "LocalMean",
+    "LocalMechanism",
+    "MeanEstimate",
     "RandomizedResponse",
     "ShuffledResponse",
     "UnaryEncoding",

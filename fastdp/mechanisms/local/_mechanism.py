@@ -58,6 +58,11 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
     _row: tuple[int, ...]  # shape of one report
 
     @property
+    def _value(self) -> int:
+        """Number of axes of what one user holds."""
+        return 0
+
+    @property
     def report_dtype(self) -> np.dtype[Any]:
         """Dtype of reports."""
         return self._report_dtype
@@ -84,14 +89,15 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         try:
             check_stream(stream)
             workers = _validate.integer("workers", workers, 1)
-            shape = (*checked.shape, *self._row)
+            own = checked.ndim - self._value
+            shape = (*checked.shape[:own], *self._row)
             check_size(shape, dtype)
             reports = np.zeros(shape, dtype) if out is None else out
             _arrays.output(reports, shape, dtype)
             if out is not None and self._shares(checked, reports):
                 checked, copied = checked.copy(), True
             flat = reports.reshape(-1, *self._row)
-            draw(checked.reshape(-1), flat, stream, workers)
+            draw(checked.reshape(-1, *checked.shape[own:]), flat, stream, workers)
         finally:
             if copied:
                 _core.zero(checked)

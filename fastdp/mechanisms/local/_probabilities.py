@@ -26,6 +26,19 @@ def ceil_unit(p: Fraction) -> Fraction:
     return -floor_unit(-p)
 
 
+def ratio_of(epsilon: Fraction, most: Fraction) -> Fraction:
+    """Return e**epsilon, rounded down to a multiple of 2**-64; at most `most`."""
+    bits = 128
+    while True:
+        low_exp, high_exp = exp_neg(epsilon.numerator, epsilon.denominator, bits)
+        if low_exp * most <= 1 << bits:
+            return most
+        low, high = (UNIT << bits) // high_exp, (UNIT << bits) // low_exp
+        if low == high:
+            return Fraction(low, UNIT)
+        bits *= 2  # ends: exp of a rational other than 0 is irrational
+
+
 def truth_of(epsilon: Real, categories: int, shares: int = 1) -> Fraction:
     """Return the probability of the truth among `categories` for epsilon/`shares`.
 

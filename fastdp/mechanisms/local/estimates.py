@@ -193,9 +193,7 @@ class FrequencyEstimate:
         >>> low.round(2), high.round(2)
         (array([33.03, 33.03]), array([66.97, 66.97]))
         """
-        tail = (1 - _validate.open_unit("level", level)) / 2
-        quantile = -NormalDist().inv_cdf(max(float(tail), _TINY))
-        reach = quantile * self.standard_errors
+        reach = _quantile(level) * self.standard_errors
         return self.counts - reach, self.counts + reach
 
     def consistent(self) -> ConsistentEstimate:
@@ -227,6 +225,73 @@ class FrequencyEstimate:
         """
         nearest = project(self.counts, self.users)
         return ConsistentEstimate(nearest, self.users, self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanEstimate:
+    """Unbiased mean of the users' numbers, with its standard error.
+
+    Made by the `estimate` method of `LocalMean` and its aggregators. Exact in
+    expectation over the mechanism's randomness, whatever the numbers are, but for their
+    rounding to 2**-31 of the bounds' width; it may lie beyond the bounds.
+
+    Parameters
+    ----------
+    mean : float, or ndarray of float64, shape (dimension,)
+        Estimated mean of the numbers, clamped to the bounds; NaN without reports.
+    standard_error : float, or ndarray of float64, shape (dimension,)
+        Of `mean`, for the numbers as they are: from the spread of the reports, which
+        also has that of the numbers, or the worst that any numbers can have, if that is
+        less. Where only some of each user's numbers are asked for, from the spread.
+    users : int
+        Number of reports, also those that no client can have drawn and that `mean`
+        leaves out.
+    mechanism : mechanism, optional
+        What made the reports.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.LocalMean(3, bounds=(0, 8))
+    >>> est = m.estimate(np.array([1, 1, 1, 0], np.uint8))
+    >>> est.mean, round(est.standard_error, 2)
+    (8.0, 4.0)
+    """
+
+    mean: float | _Array
+    standard_error: float | _Array = field(repr=False)
+    users: int
+    mechanism: Mechanism | None = field(default=None, repr=False)
+
+    def confidence_interval(self, level: Real) -> tuple[Any, Any]:
+        """Return an interval for the mean of the numbers.
+
+        Parameters
+        ----------
+        level : int, float, Fraction or Decimal
+            Probability with which each interval, taken alone, is to hold the true
+            mean, > 0 and < 1.
+
+        Returns
+        -------
+        (low, high) : tuple of float, or of ndarray of float64
+            mean -+ the normal quantile times the standard error. The normal law is an
+            approximation, good from some hundred reports on. Not clipped.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `level` is not a real number between 0 and 1.
+        """
+        reach = _quantile(level) * self.standard_error
+        return self.mean - reach, self.mean + reach
+
+
+def _quantile(level: Real) -> float:
+    """Return how many standard errors an interval reaches to each side."""
+    tail = (1 - _validate.open_unit("level", level)) / 2
+    return -NormalDist().inv_cdf(max(float(tail), _TINY))
 
 
 def project(counts: _Array, total: int) -> _Array:

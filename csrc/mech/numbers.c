@@ -1,0 +1,83 @@
+/* numbers.c: reports of numbers between public bounds.
+ *
+ * Words of a chunk: 8 bytes for each of its lanes, then 4 bytes for each.
+ */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../base/rounding.h"
+#include "../base/wipe.h"
+#include "../fastdp.h"
+#include "../rng/stream.h"
+#include "../sampler/kernels.h"
+
+#define LANES FDP_NUMBERS_CHUNK
+
+typedef struct {
+    FDP_ALIGNED(64) uint64_t u[LANES];
+    FDP_ALIGNED(64) uint32_t r[LANES];
+    FDP_ALIGNED(64) double x[LANES];
+    FDP_ALIGNED(64) uint8_t code[LANES];
+    fdp_chunk_t chunk;
+} numbers_t;
+
+static void load(numbers_t *w, const void *x, fdp_dtype_t type, size_t at, size_t n,
+                 size_t lanes)
+{
+    switch (type) {
+    case FDP_F64: memcpy(w->x, (const double *)x + at, n * sizeof(double)); break;
+    case FDP_F32:
+        for (size_t i = 0; i < n; i++) {
+            w->x[i] = (double)((const float *)x)[at + i];
+        }
+        break;
+    default:
+        for (size_t i = 0; i < n; i++) {
+            w->x[i] = (double)((const int64_t *)x)[at + i];
+        }
+    }
+    memset(w->x + n, 0, (lanes - n) * sizeof(double));
+}
+
+/* The last words, fewer than 2^8 of 2^64, have codes that no number enters: of pairs the
+ * ends, whose values cancel; what has no partner is in the middle. */
+static void put_last(const fdp_number_t *law, numbers_t *w, size_t n)
+{
+    const uint64_t count = UINT64_MAX - law->plain;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t place = w->u[i] - law->plain - 1;
+        if (w->u[i] > law->plain) {
+            const uint64_t end = place % 2 == 0 ? 0 : law->outputs[0] - 1;
+            w->code[i] = (uint8_t)(place + 1 == count && count % 2 ? law->middle : end);
+        }
+    }
+}
+
+fdp_status_t fdp_number_clients(const fdp_call_t *call, const fdp_number_t *law,
+                                uint64_t first_chunk, size_t n, const void *x,
+                                fdp_dtype_t type, uint8_t *out)
+{
+    const fdp_kernels_t *kernels = fdp_kernels();
+    if (type != FDP_F64 && type != FDP_F32 && type != FDP_I64) {
+        memset(out, 0, n);
+        return FDP_ERR_PARAMETER;
+    }
+    const fdp_rounding_t rounding = fdp_rounding_enter_flushed();
+    numbers_t w;
+    for (size_t at = 0; at < n; at += LANES) {
+        const size_t part = n - at < LANES ? n - at : LANES;
+        const size_t lanes = (part + 63) & ~(size_t)63;
+        fdp_chunk_open(&w.chunk, &call->stream, first_chunk++);
+        fdp_chunk_main(&w.chunk, 0, w.u, lanes * sizeof *w.u);
+        fdp_chunk_main(&w.chunk, sizeof w.u, w.r, lanes * sizeof *w.r);
+        fdp_chunk_close(&w.chunk);
+        load(&w, x, type, at, part, lanes);
+        if (FDP_UNLIKELY(kernels->numbers(law, w.x, w.u, w.r, w.code, lanes))) {
+            put_last(law, &w, part);
+        }
+        memcpy(out + at, w.code, part);
+    }
+    fdp_rounding_leave(rounding);
+    fdp_wipe(&w, sizeof w);
+    return FDP_OK;
+}

@@ -1,0 +1,554 @@
+"""Numbers from users: a code of a finite family, and the mean from the codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _doorway, _validate
+from fastdp._stream import Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import RandomizedResponseEvent, SelfComposedEvent
+from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+from fastdp.mechanisms.local import _probabilities
+from fastdp.mechanisms.local._base import least_dtype
+from fastdp.mechanisms.local._mechanism import LocalMechanism
+from fastdp.mechanisms.local._windows import (
+    MOST_RATIO,
+    Member,
+    Windows,
+    best_members,
+)
+from fastdp.mechanisms.local.estimates import MeanEstimate
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Public bounds of one number, or a pair for each number of a user.
+Bounds: TypeAlias = "tuple[Real, Real] | Sequence[tuple[Real, Real]]"
+
+#: Most numbers of one user, and codes of one member.
+_MOST_NUMBERS = 2**24
+_MOST_CODES = 128
+
+#: Widths of bounds that neither overflow nor vanish.
+_WIDTHS = Fraction(1, 2**900), Fraction(2**900)
+
+#: A user of several numbers reports one for each so much epsilon.
+_EACH = Fraction(5, 2)
+
+
+class LocalMean(LocalMechanism[MeanEstimate]):
+    """Mean of bounded numbers, one or several a user: pure local privacy.
+
+    A number is rounded at random to one of the places of a window among a few codes,
+    and the report is a code: one of the window with a probability that is `ratio` times
+    that of any other. Two codes are the bit of Duchi, Jordan and Wainwright; many tend
+    to the piecewise mechanism of Wang et al.; in between lie laws that are better than
+    both and than their hybrid. A law may be a public mixture of two such members: then
+    the code tells which of them was drawn.
+
+    Parameters
+    ----------
+    ratio : int, float, Fraction or Decimal
+        Largest ratio of the probabilities of a code for two numbers, > 1: e**epsilon.
+        Each code has a whole number of 2**64 words, rounded so that the ratio holds.
+    bounds : (low, high), or a sequence of such pairs
+        Public bounds, with `dimension` also one pair for each number. Numbers beyond
+        count as the bound, NaN as the lower one.
+    members : tuple of one or two (codes, window)
+        2 ... 128 codes, of which 1 ... codes - 1 are the window.
+    share : int, float, Fraction or Decimal
+        Probability of the first of two members, > 0 and < 1; of one alone it is 1.
+    dimension : int, optional
+        How many numbers each user has; None: one, and values of any shape.
+    asked : int
+        How many of them each user reports, drawn by public randomness.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure local epsilon = ln(ratio) for each number reported, `asked` times that for a
+    user: any two values of one user are neighbouring, all of his numbers may differ.
+    Exact: the probabilities are whole numbers of 2**64. Timing class T2; with
+    `dimension` T0.
+
+    Notes
+    -----
+    A report is one byte, the code: 0 ... M - 1 of the first member of M codes, M and on
+    of the second; a larger one is of no client. With `dimension` a report is a row of
+    bytes: if every number is asked for, the code of each in its order; else the places
+    of those asked for, ascending, each an unsigned integer of 1, 2 or 4 bytes (the
+    least that holds dimension - 1), the lowest byte first, and behind them their codes.
+
+    References
+    ----------
+    Duchi, Jordan, Wainwright, "Minimax optimal procedures for locally private
+    estimation", JASA 2018; Wang et al., "Collecting and analyzing multidimensional
+    data with local differential privacy", ICDE 2019 (piecewise, hybrid, sampling of
+    several numbers).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.LocalMean.from_epsilon(2, bounds=(0, 100))
+    >>> m.members, m.epsilon()
+    (((3, 1), (22, 8)), 2.0)
+    >>> reports = m.release(np.array([18.0, 70.5, 33.0]))
+    >>> reports.dtype, reports.shape
+    (dtype('uint8'), (3,))
+    >>> low, high = m.estimate(reports).confidence_interval(0.95)
+    >>> round(m.standard_error(users=10_000), 3)
+    0.496
+    """
+
+    __slots__ = ("_asked", "_dimension", "_high", "_law", "_low", "_windows")
+
+    _asked: int
+    _dimension: int | None
+    _high: tuple[Fraction, ...]
+    _law: _core.Numbers
+    _low: tuple[Fraction, ...]
+    _windows: Windows
+
+    def __init__(
+        self,
+        ratio: Real,
+        *,
+        bounds: tuple[Real, Real] | Sequence[tuple[Real, Real]],
+        members: Sequence[Member] = ((2, 1),),
+        share: Real = 1,
+        dimension: int | None = None,
+        asked: int = 1,
+    ) -> None:
+        exact = _validate.exact("ratio", ratio)
+        if exact <= 1:
+            raise ParameterError(f"ratio must be above 1, got {ratio!r}")
+        listed = _checked_members(members)
+        part = _validate.between("share", share, Fraction(0), Fraction(1))
+        if (part == 1) is not (len(listed) == 1) or part == 0:
+            raise ParameterError("share must be 1 of one member, and between of two")
+        if dimension is not None:
+            dimension = _validate.integer("dimension", dimension, 1, _MOST_NUMBERS)
+        asked = _validate.integer("asked", asked, 1, dimension or 1)
+        pairs = _checked_bounds(bounds, dimension)
+        windows = Windows(exact, listed, part)
+        unit = (Fraction(0), Fraction(1))
+        shown = [(_validate.plain(a), _validate.plain(b)) for a, b in pairs]
+        self._freeze(
+            _arguments=(
+                ("ratio", _validate.plain(exact)),
+                ("bounds", shown[0] if len(shown) == 1 else tuple(shown)),
+                ("members", listed),
+                ("share", _validate.plain(part)),
+                ("dimension", dimension),
+                ("asked", asked),
+            ),
+            _asked=asked,
+            _dimension=dimension,
+            _low=tuple(a for a, _ in pairs),
+            _high=tuple(b for _, b in pairs),
+            _windows=windows,
+            _law=windows.prepared(*(pairs[0] if dimension is None else unit)),
+            _report_dtype=np.dtype(np.uint8),
+            _row=() if dimension is None else (self._width(dimension, asked),),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        *,
+        bounds: tuple[Real, Real] | Sequence[tuple[Real, Real]],
+        dimension: int | None = None,
+        asked: int | None = None,
+    ) -> LocalMean:
+        """Return the mechanism with the least worst variance within `epsilon`.
+
+        Of members of at most 64 codes one, or two of which one is of 2 or 3 codes or
+        the best alone, if their mixture gains 1 % or more.
+
+        Parameters
+        ----------
+        epsilon : int, float, Fraction or Decimal
+            Of all that a user reports, > 0.
+        bounds, dimension
+            As for the class.
+        asked : int, optional
+            How many numbers each user reports, with epsilon/asked each. None: one for
+            each 2.5 of epsilon, at least 1.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        CalibrationError
+            `epsilon` is so small that only a useless ratio is within it.
+        """
+        exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
+        most = 1 if dimension is None else dimension
+        most = _validate.integer("dimension", most, 1, _MOST_NUMBERS)
+        if asked is None:
+            asked = max(1, min(most, int(exact / _EACH)))
+        asked = _validate.integer("asked", asked, 1, most)
+        ratio = _probabilities.ratio_of(exact / asked, MOST_RATIO)
+        if ratio <= 1 + Fraction(1, 2**60):
+            raise CalibrationError(
+                f"epsilon must be large enough for a ratio above 1, got {epsilon!r}"
+            )
+        members, share = best_members(ratio)
+        return cls(
+            ratio,
+            bounds=bounds,
+            members=members,
+            share=share,
+            dimension=dimension,
+            asked=asked,
+        )
+
+    @property
+    def bounds(self) -> Any:
+        """Public bounds of the numbers, exact."""
+        return dict(self._arguments)["bounds"]
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Codes and window of the law, or of the two that are mixed."""
+        return self._windows.members
+
+    @property
+    def share(self) -> Fraction:
+        """Probability of the first member."""
+        return self._windows.share
+
+    @property
+    def dimension(self) -> int | None:
+        """How many numbers each user has; None: one, in an array of any shape."""
+        return self._dimension
+
+    @property
+    def asked(self) -> int:
+        """How many of them each user reports."""
+        return self._asked
+
+    @property
+    def _value(self) -> int:
+        return 0 if self._dimension is None else 1
+
+    def event(self) -> RandomizedResponseEvent | SelfComposedEvent:
+        """Return the event of one user's report."""
+        moved, quotient = self._windows.moved, self._windows.quotient
+        one = RandomizedResponseEvent(p=moved, q=moved / quotient)
+        return one if self._asked == 1 else SelfComposedEvent(one, self._asked)
+
+    def variance(self, value: Real | None = None) -> Any:
+        """Return the variance of the number that one report stands for.
+
+        Parameters
+        ----------
+        value : int, float, Fraction or Decimal, optional
+            The user's number, the same for each of several; None: the worst there is.
+
+        Returns
+        -------
+        float, or with `dimension` ndarray of float64, shape (dimension,)
+            In the square of the data's unit.
+        """
+        half = self._half
+        if value is None:
+            return self._shaped(half**2 * self._windows.worst_variance)
+        exact = _validate.exact("value", value)
+        pairs = zip(self._low, self._high, strict=True)
+        t = [min(max(2 * (exact - a) / (b - a) - 1, -1), 1) for a, b in pairs]
+        return self._shaped(half**2 * self._windows.variance(np.array(t, float)))
+
+    def standard_error(self, users: int, *, value: Real | None = None) -> Any:
+        """Return the standard error that the estimated mean will have.
+
+        Parameters
+        ----------
+        users : int
+            Number of reports, >= 1.
+        value : int, float, Fraction or Decimal, optional
+            A number that all users have; None: the worst numbers there are.
+
+        Returns
+        -------
+        float, or with `dimension` ndarray of float64, shape (dimension,)
+            In the data's unit. Of several numbers, not all of which are asked for, the
+            choice of users adds what their numbers differ.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        """
+        users = _validate.integer("users", users, 1)
+        part = self._asked / (self._dimension or 1)
+        if value is not None or part == 1:
+            found = np.sqrt(np.asarray(self.variance(value)) / (users * part))
+        else:
+            t = np.linspace(-1, 1, 1025)
+            spread = self._windows.variance(t) + (1 - part) * t**2
+            found = self._half * np.sqrt(spread.max() / (users * part))
+        return self._shaped(found)
+
+    # --- release ------------------------------------------------------------------
+
+    @_core.zero_on_failure
+    def release(
+        self,
+        values: Any,
+        *,
+        out: _Array | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return one private report for every number, or for every user's row.
+
+        Parameters
+        ----------
+        values : int, float, ndarray of numbers, or column
+            Of any shape; with `dimension` rows along the last axis, or a table. NaN
+            and nulls count as the lower bound, numbers beyond a bound as that bound.
+        out : ndarray, optional
+            C-contiguous array of uint8 of the reports' shape to write into.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads; the reports of a fixed stream do not depend on it.
+
+        Returns
+        -------
+        numpy scalar or ndarray of uint8
+            Of the shape of `values`, as a column of its kind; with `dimension` rows of
+            `report_width` bytes along the last axis. `out` if it was given.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype, layout or shape. Never for a value.
+        EntropyError
+            The operating system gave no randomness; `out` is filled with zeros.
+
+        Privacy
+        -------
+        That of `event()` for each user: local differential privacy, the values of one
+        user being neighbours whatever they are. Exact. Timing class T2: independent of
+        values and randomness (Python numbers apart, whose conversion is the
+        interpreter's). With `dimension` T0: numpy scales the numbers.
+        """
+        if self._dimension is None and _doorway.is_data(values):
+            column = _doorway.records("values", values)
+            leave = _doorway.keep_kind(values)
+            reports = self.release(column, out=out, stream=stream, workers=workers)
+            return leave(reports) if out is None else reports
+        numbers = _numbers(values, self._dimension)
+        dtype, draw = self._report_dtype, self._draw
+        if self._dimension is not None:
+            draw = self._draw_rows
+        return self._run(values, numbers, dtype, draw, out, stream, workers)
+
+    def _draw(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        def part(start: int, stop: int, chunk: int) -> None:
+            _core.number_clients(
+                call, self._law, x[start:stop], reports[start:stop], chunk
+            )
+
+        with _core.Call(stream, reports) as call:
+            _arrays.in_parallel(part, len(x), _core.NUMBERS_CHUNK, workers)
+
+    def _draw_rows(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        # The places are published: the key behind them has nothing else to hide.
+        with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
+            block = _core.NUMBERS_CHUNK  # users whose codes are whole chunks
+
+            def part(start: int, stop: int, chunk: int) -> None:
+                for low in range(start, stop, block):
+                    high, first = min(low + block, stop), low // block * self._asked
+                    users = x[low:high], reports[low:high]
+                    self._draw_block(public, secret, *users, first)
+
+            _arrays.in_parallel(part, len(x), block, workers)
+
+    def _draw_block(
+        self,
+        public: _core.Call,
+        secret: _core.Call,
+        x: _Array,
+        reports: _Array,
+        first: int,
+    ) -> None:
+        """Draw the rows of some users, from chunk `first` on."""
+        assert self._dimension is not None
+        places = _places(public, len(x), self._dimension, self._asked, first)
+        taken = np.take_along_axis(x, places, axis=1).astype(np.float64)
+        low, high = np.array(self._low, float), np.array(self._high, float)
+        try:
+            with np.errstate(all="ignore"):
+                which = places if len(low) > 1 else np.zeros_like(places)
+                taken -= low[which]
+                taken *= (1 / (high - low))[which]
+            codes = np.zeros(places.shape, np.uint8)
+            _core.number_clients(
+                secret, self._law, taken.reshape(-1), codes.reshape(-1), first
+            )
+        finally:
+            _core.zero(taken)
+        if self._asked < self._dimension:
+            kind = least_dtype(self._dimension - 1).newbyteorder("<")
+            shown = np.ascontiguousarray(places.astype(kind)).view(np.uint8)
+            reports[:, : shown.shape[1]] = shown
+        reports[:, -self._asked :] = codes
+
+    # --- estimate -----------------------------------------------------------------
+
+    @property
+    def _tally_size(self) -> int:
+        return self._windows.codes * (self._dimension or 1)
+
+    def _count(self, reports: _Array, tally: _Array) -> None:
+        if self._dimension is None:
+            _core.histogram(reports, tally)
+            return
+        codes, asked = self._windows.codes, self._asked
+        places: _Array = np.arange(asked)[None, :]
+        if asked < self._dimension:
+            kind = least_dtype(self._dimension - 1).newbyteorder("<")
+            shown = np.ascontiguousarray(reports[:, :-asked])
+            places = shown.view(kind).astype(np.int64)
+        drawn = reports[:, -asked:].astype(np.int64)
+        good = (drawn < codes).all(axis=1) & (places < self._dimension).all(axis=1)
+        good &= (np.diff(places, axis=1) > 0).all(axis=1)
+        cells = (places * codes + drawn)[good]
+        tally += np.bincount(cells.reshape(-1), minlength=len(tally))
+
+    def _estimate(self, tally: _Array, users: int) -> MeanEstimate:
+        counts = tally.reshape(-1, self._windows.codes).astype(np.float64)
+        values = np.array(self._windows.values, float)
+        n = counts.sum(axis=1)
+        with np.errstate(all="ignore"):
+            mean = counts @ values / n
+            spread = ((values - mean[:, None]) ** 2 * counts).sum(axis=1) / (n - 1)
+            if self._asked == (self._dimension or 1):
+                spread = np.fmin(spread, self._windows.worst_variance)
+            error = np.sqrt(spread / n)
+        pairs = zip(self._low, self._high, strict=True)
+        center = np.array([float((a + b) / 2) for a, b in pairs])
+        return MeanEstimate(
+            self._shaped(center + self._half * mean),
+            self._shaped(self._half * error),
+            users,
+            self,
+        )
+
+    @property
+    def _half(self) -> _Array:
+        """Half the width of the bounds, of one or each."""
+        pairs = zip(self._low, self._high, strict=True)
+        return np.array([float((b - a) / 2) for a, b in pairs])
+
+    def _shaped(self, found: _Array) -> Any:
+        """Return a number, or one for each of several."""
+        if self._dimension is None:
+            return float(np.asarray(found).reshape(-1)[0])
+        return np.broadcast_to(found, (self._dimension,)).copy()
+
+    @staticmethod
+    def _width(dimension: int, asked: int) -> int:
+        if asked == dimension:
+            return asked
+        return asked * (least_dtype(dimension - 1).itemsize + 1)
+
+
+def _checked_members(members: Any) -> tuple[Member, ...]:
+    if not isinstance(members, (tuple, list)) or len(members) not in (1, 2):
+        raise DTypeError("members must be one or two pairs (codes, window)")
+    listed = []
+    for pair in members:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise DTypeError("members must be one or two pairs (codes, window)")
+        m = _validate.integer("codes of a member", pair[0], 2, _MOST_CODES)
+        w = _validate.integer("window of a member", pair[1], 1, m - 1)
+        listed.append((m, w))
+    return tuple(listed)
+
+
+def _checked_bounds(
+    bounds: Any, dimension: int | None
+) -> list[tuple[Fraction, Fraction]]:
+    """Return the pairs of bounds: one, or as many as there are numbers."""
+    if not isinstance(bounds, (tuple, list)) or len(bounds) == 0:
+        raise DTypeError("bounds must be a pair (low, high), or one for each number")
+    pairs = list(bounds)
+    if not isinstance(pairs[0], (tuple, list)):
+        pairs = [bounds]
+    elif len(pairs) != (dimension or 0):
+        raise ParameterError("bounds must be one pair, or `dimension` of them")
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise DTypeError("bounds must be pairs (low, high)")
+        low, high = (_validate.exact("bounds", bound) for bound in pair)
+        if not _WIDTHS[0] <= high - low <= _WIDTHS[1] or abs(low) > _WIDTHS[1]:
+            raise ParameterError(
+                "bounds must have low < high, apart by 2**-900 to 2**900 and within "
+                f"2**900 of 0, got {pair!r}"
+            )
+        found.append((low, high))
+    return found
+
+
+def _numbers(values: Any, dimension: int | None) -> _Array:
+    """Return numbers as an array that the kernels read, copied if need be."""
+    if dimension is not None:
+        if _doorway.is_data(values) or not isinstance(values, np.ndarray):
+            values = np.array(_doorway.rows("values", values))  # not the caller's
+        if values.ndim == 0 or values.shape[-1] != dimension:
+            raise ParameterError(
+                f"values must have rows of {dimension}, got shape {values.shape}"
+            )
+    if isinstance(values, np.ndarray):
+        real = values.dtype.kind == "f"
+        x = _arrays.data("values", values, real=real)
+        if x.dtype in (np.float64, np.float32, np.int64):
+            return x
+        return x.astype(np.float64)
+    if isinstance(values, (bool, np.bool_, np.timedelta64)) or not isinstance(
+        values, (int, float, np.integer, np.floating)
+    ):
+        raise DTypeError(
+            f"values must be numbers: an int, a float, an array or a column, got "
+            f"{type(values).__name__}"
+        )
+    if isinstance(values, int):
+        values = min(max(values, -(2**1000)), 2**1000)
+    return np.float64(values).__array__()
+
+
+def _places(
+    public: _core.Call, n: int, dimension: int, asked: int, first: int
+) -> _Array:
+    """Return a uniform set of places for each user, ascending (Floyd's algorithm)."""
+    if asked == dimension:
+        return np.tile(np.arange(asked), (n, 1))
+    places = np.full((n, asked), -1, np.int64)
+    drawn = np.zeros(n, np.int64)
+    for i in range(asked):
+        last = dimension - asked + i
+        _core.fill_integers(public, 0, last + 1, drawn, first + i)
+        taken = (places == drawn[:, None]).any(axis=1)
+        places[:, i] = np.where(taken, last, drawn)
+    return np.sort(places, axis=1)
