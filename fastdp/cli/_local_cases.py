@@ -70,7 +70,8 @@ def number_case(size: int, generator: np.random.Generator) -> Case:
         inside = low + (c - 1) * place
         outside = (c + 1) * place - c
         outside += np.where(outside < low, 0, c - 1)
-        return np.where(generator.random(size) < e / (e + 1), inside, outside)
+        drawn: Array = np.where(generator.random(size) < e / (e + 1), inside, outside)
+        return drawn
 
     return Case(
         "LocalMean, client",

@@ -12,10 +12,17 @@ from fastdp import _arrays, _core, _doorway, _validate
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent, SelfComposedEvent
-from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
+from fastdp.exceptions import CalibrationError, ParameterError
 from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import least_dtype
 from fastdp.mechanisms.local._mechanism import LocalMechanism
+from fastdp.mechanisms.local._numbers import (
+    MOST_NUMBERS,
+    checked_bounds,
+    checked_members,
+    drawn_places,
+    numbers_of,
+)
 from fastdp.mechanisms.local._windows import (
     MOST_RATIO,
     Member,
@@ -28,13 +35,6 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 #: Public bounds of one number, or a pair for each number of a user.
 Bounds: TypeAlias = "tuple[Real, Real] | Sequence[tuple[Real, Real]]"
-
-#: Most numbers of one user, and codes of one member.
-_MOST_NUMBERS = 2**24
-_MOST_CODES = 128
-
-#: Widths of bounds that neither overflow nor vanish.
-_WIDTHS = Fraction(1, 2**900), Fraction(2**900)
 
 #: A user of several numbers reports one for each so much epsilon.
 _EACH = Fraction(5, 2)
@@ -75,9 +75,9 @@ class LocalMean(LocalMechanism[MeanEstimate]):
     Privacy
     -------
     Pure local epsilon = ln(ratio) for each number reported, `asked` times that for a
-    user: any two values of one user are neighbouring, all of his numbers may differ.
-    Exact: the probabilities are whole numbers of 2**64. Timing class T2; with
-    `dimension` T0.
+    user: any two values of one user are neighbouring, in all their numbers, and no
+    sensitivity is asked for. Exact: the probabilities are whole numbers of 2**64.
+    Timing class T2; with `dimension` T0.
 
     Notes
     -----
@@ -131,14 +131,14 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         exact = _validate.exact("ratio", ratio)
         if exact <= 1:
             raise ParameterError(f"ratio must be above 1, got {ratio!r}")
-        listed = _checked_members(members)
+        listed = checked_members(members)
         part = _validate.between("share", share, Fraction(0), Fraction(1))
         if (part == 1) is not (len(listed) == 1) or part == 0:
             raise ParameterError("share must be 1 of one member, and between of two")
         if dimension is not None:
-            dimension = _validate.integer("dimension", dimension, 1, _MOST_NUMBERS)
+            dimension = _validate.integer("dimension", dimension, 1, MOST_NUMBERS)
         asked = _validate.integer("asked", asked, 1, dimension or 1)
-        pairs = _checked_bounds(bounds, dimension)
+        pairs = checked_bounds(bounds, dimension)
         windows = Windows(exact, listed, part)
         unit = (Fraction(0), Fraction(1))
         shown = [(_validate.plain(a), _validate.plain(b)) for a, b in pairs]
@@ -194,7 +194,7 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         """
         exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
         most = 1 if dimension is None else dimension
-        most = _validate.integer("dimension", most, 1, _MOST_NUMBERS)
+        most = _validate.integer("dimension", most, 1, MOST_NUMBERS)
         if asked is None:
             asked = max(1, min(most, int(exact / _EACH)))
         asked = _validate.integer("asked", asked, 1, most)
@@ -351,7 +351,7 @@ class LocalMean(LocalMechanism[MeanEstimate]):
             leave = _doorway.keep_kind(values)
             reports = self.release(column, out=out, stream=stream, workers=workers)
             return leave(reports) if out is None else reports
-        numbers = _numbers(values, self._dimension)
+        numbers = numbers_of(values, self._dimension)
         dtype, draw = self._report_dtype, self._draw
         if self._dimension is not None:
             draw = self._draw_rows
@@ -393,7 +393,7 @@ class LocalMean(LocalMechanism[MeanEstimate]):
     ) -> None:
         """Draw the rows of some users, from chunk `first` on."""
         assert self._dimension is not None
-        places = _places(public, len(x), self._dimension, self._asked, first)
+        places = drawn_places(public, len(x), self._dimension, self._asked, first)
         taken = np.take_along_axis(x, places, axis=1).astype(np.float64)
         low, high = np.array(self._low, float), np.array(self._high, float)
         try:
@@ -471,84 +471,3 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         if asked == dimension:
             return asked
         return asked * (least_dtype(dimension - 1).itemsize + 1)
-
-
-def _checked_members(members: Any) -> tuple[Member, ...]:
-    if not isinstance(members, (tuple, list)) or len(members) not in (1, 2):
-        raise DTypeError("members must be one or two pairs (codes, window)")
-    listed = []
-    for pair in members:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise DTypeError("members must be one or two pairs (codes, window)")
-        m = _validate.integer("codes of a member", pair[0], 2, _MOST_CODES)
-        w = _validate.integer("window of a member", pair[1], 1, m - 1)
-        listed.append((m, w))
-    return tuple(listed)
-
-
-def _checked_bounds(
-    bounds: Any, dimension: int | None
-) -> list[tuple[Fraction, Fraction]]:
-    """Return the pairs of bounds: one, or as many as there are numbers."""
-    if not isinstance(bounds, (tuple, list)) or len(bounds) == 0:
-        raise DTypeError("bounds must be a pair (low, high), or one for each number")
-    pairs = list(bounds)
-    if not isinstance(pairs[0], (tuple, list)):
-        pairs = [bounds]
-    elif len(pairs) != (dimension or 0):
-        raise ParameterError("bounds must be one pair, or `dimension` of them")
-    found = []
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise DTypeError("bounds must be pairs (low, high)")
-        low, high = (_validate.exact("bounds", bound) for bound in pair)
-        if not _WIDTHS[0] <= high - low <= _WIDTHS[1] or abs(low) > _WIDTHS[1]:
-            raise ParameterError(
-                "bounds must have low < high, apart by 2**-900 to 2**900 and within "
-                f"2**900 of 0, got {pair!r}"
-            )
-        found.append((low, high))
-    return found
-
-
-def _numbers(values: Any, dimension: int | None) -> _Array:
-    """Return numbers as an array that the kernels read, copied if need be."""
-    if dimension is not None:
-        if _doorway.is_data(values) or not isinstance(values, np.ndarray):
-            values = np.array(_doorway.rows("values", values))  # not the caller's
-        if values.ndim == 0 or values.shape[-1] != dimension:
-            raise ParameterError(
-                f"values must have rows of {dimension}, got shape {values.shape}"
-            )
-    if isinstance(values, np.ndarray):
-        real = values.dtype.kind == "f"
-        x = _arrays.data("values", values, real=real)
-        if x.dtype in (np.float64, np.float32, np.int64):
-            return x
-        return x.astype(np.float64)
-    if isinstance(values, (bool, np.bool_, np.timedelta64)) or not isinstance(
-        values, (int, float, np.integer, np.floating)
-    ):
-        raise DTypeError(
-            f"values must be numbers: an int, a float, an array or a column, got "
-            f"{type(values).__name__}"
-        )
-    if isinstance(values, int):
-        values = min(max(values, -(2**1000)), 2**1000)
-    return np.float64(values).__array__()
-
-
-def _places(
-    public: _core.Call, n: int, dimension: int, asked: int, first: int
-) -> _Array:
-    """Return a uniform set of places for each user, ascending (Floyd's algorithm)."""
-    if asked == dimension:
-        return np.tile(np.arange(asked), (n, 1))
-    places = np.full((n, asked), -1, np.int64)
-    drawn = np.zeros(n, np.int64)
-    for i in range(asked):
-        last = dimension - asked + i
-        _core.fill_integers(public, 0, last + 1, drawn, first + i)
-        taken = (places == drawn[:, None]).any(axis=1)
-        places[:, i] = np.where(taken, last, drawn)
-    return np.sort(places, axis=1)
