@@ -24,6 +24,7 @@ WHEEL_LIMIT = 2_000_000
 FOLDERS = ("bench", "csrc", "docs", "examples", "fastdp", "tests", "tools")
 FILES = (
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE",
     "MANIFEST.in",
     "README.md",

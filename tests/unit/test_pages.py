@@ -1,182 +1,130 @@
-"""Every example of README and docs runs as it stands, shell lines included."""
+"""Every code block of the pages runs as it stands, or says why it does not."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import fastdp
 from fastdp.cli import main
+from tools.docs import blocks, pages
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-#: Lines that run elsewhere, and where.
-ELSEWHERE = {
-    # .ci/run takes the README's two commands from the README itself.
-    "python3 -m venv": ".ci/run",
-}
-
-#: What a line says, and what it becomes here: minutes and other volumes are left out.
-SMALL = {
-    "fastdp bench": "fastdp bench --n 500",
-    "/other/volume/": "",
-}
-
-#: Python that needs a cluster, and what runs it with a stand-in.
-STAND_INS = {
-    ("local.md", "rdd.mapPartitions"): "tests/unit/test_local_page.py",
-    ("local.md", "dask.delayed"): "tests/unit/test_local_page.py",
-    ("local.md", "beam."): "tests/unit/test_local_page.py",
-}
+ROOT = blocks.ROOT
+NAMES = [page.relative_to(ROOT).as_posix() for page in blocks.PAGES]
+ALL = {name: blocks.blocks(ROOT / name) for name in NAMES}
+RUNNING = [name for name in NAMES if any(block.runs for block in ALL[name])]
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    """Return language and text of each fenced block of a page, in order."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
-    return [(language, text) for language, text in found]
+@pytest.mark.parametrize("name", RUNNING)
+def test_the_blocks_run(name: str, ran: Callable[[str], Any]) -> None:
+    ran(name)
 
 
-def shell_lines(text: str) -> list[str]:
-    """Return the commands of a block, continued lines joined, comments left out."""
-    joined = text.replace("\\\n", " ")
-    return [
-        line.split("  #")[0].strip() for line in joined.splitlines() if line.strip()
-    ]
+@pytest.mark.parametrize("name", NAMES)
+def test_every_block_is_code_or_data_or_says_why_not(name: str) -> None:
+    for block in ALL[name]:
+        place = f"{name}:{block.line}"
+        code = block.is_python or block.is_shell
+        assert code or block.language in blocks.DATA, f"{place}: name the language"
+        assert code or not block.reason, f"{place}: data never run"
+        if block.reason:
+            assert len(block.reason.split()) > 3, f"{place}: say why it does not run"
 
 
-def is_shell(language: str, text: str) -> bool:
-    return language in ("sh", "bash") or (
-        language == "" and re.match(r"\S+ ", text) is not None
-    )
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the documentation's data, where the examples run."""
-    assert main(["demo", "--data", str(tmp_path)]) == 0
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def with_(language: str) -> list[Any]:
-    return [
-        pytest.param(page, id=page.name)
-        for page in PAGES
-        if any(
-            kind == language or (language == "sh" and is_shell(kind, text))
-            for kind, text in blocks(page)
-        )
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::fastdp.exceptions.InsecureStreamWarning")
-@pytest.mark.parametrize("page", with_("python"))
-def test_python(page: Path, folder: Path) -> None:
-    names: dict[str, Any] = {}
-    ran = 0
-    for language, text in blocks(page):
-        if language != "python":
-            continue
-        if any(page.name == name and word in text for name, word in STAND_INS):
-            continue
-        exec(compile(text, page.name, "exec"), names)  # noqa: S102 - the page's own
-        ran += 1
-    assert ran
-
-
-@pytest.mark.parametrize("page", with_("sh"))
-def test_shell(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for language, text in blocks(page):
-        if not is_shell(language, text):
-            continue
-        for line in shell_lines(text):
-            if line.startswith(tuple(ELSEWHERE)) or line == "fastdp demo --data .":
-                continue  # the fixture did the latter
-            for long, short in SMALL.items():
-                line = line.replace(long, short)
-            program, *arguments = shlex.split(line)
-            if " bench/" in line:
-                run_benchmarks(line, folder)
-                continue
-            if line.startswith("python examples/"):
-                run_example(arguments, folder)
-                continue
-            assert program == "fastdp", line
-            if {"<", ">", "|"} & set(arguments):
-                run_by_shell(line, folder)
-            else:
-                assert main(arguments) == 0, capsys.readouterr().err
-
-
-def run_by_shell(line: str, folder: Path, **programs: str) -> None:
-    """Run a line as it stands; `fastdp` and `programs` are this interpreter's."""
-    shims = folder / "bin"
-    shims.mkdir(exist_ok=True)
-    for name, command in {"fastdp": '-m fastdp.cli "$@"', **programs}.items():
-        shim = shims / name
-        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}\n')
-        shim.chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    path = f"{shims}{os.pathsep}{kept['PATH']}"
-    where = {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        ["sh", "-c", line], cwd=folder, env=where, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
-
-
-def run_example(arguments: list[str], folder: Path) -> None:
-    """Run a script of examples/ as it stands, in a folder of its own."""
-    script, *options = arguments
-    where = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(ROOT / script), *options]
-    done = subprocess.run(
-        command, cwd=folder, env=where, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def run_benchmarks(line: str, folder: Path) -> None:
-    """Run a line of the suites in a small form: one round, the shortest arrays."""
-    if "FASTDP_CPU=avx2" in line and not fastdp.show_config()["cpu"].startswith("avx"):
-        return  # another kind of machine refuses it
-    for name in ("bench", "pyproject.toml"):
-        if not (folder / name).exists():
-            (folder / name).symlink_to(ROOT / name)
-    small = "--benchmark-max-time=0.001 --benchmark-min-rounds=1 -p no:cacheprovider"
-    if " -k " not in line and " bench/ " in line:
-        small += " -k n1000-"
-    run_by_shell(line, folder, pytest=f'-m pytest {small} "$@"')
+def test_no_page_is_without_its_blocks() -> None:
+    assert sum(len(found) for found in ALL.values()) > 50
+    for name in NAMES:
+        text = (ROOT / name).read_text("utf-8")
+        assert text.count("\n```") + text.startswith("```") == 2 * len(ALL[name]), name
 
 
 def test_no_exemption_is_idle() -> None:
-    text = "\n".join(page.read_text("utf-8") for page in PAGES)
-    for start in ELSEWHERE:
-        assert re.search(rf"^{re.escape(start)}", text, re.M), start
-    for long in SMALL:
+    text = "\n".join(page.read_text("utf-8") for page in blocks.PAGES)
+    for long in blocks.SMALL:
         assert long in text
-    for name, word in STAND_INS:
-        assert word in (ROOT / "docs" / name).read_text("utf-8")
+
+
+def test_a_marker_and_a_failure_are_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    marked = "<!-- not run: it needs a cluster here -->\n```python\n1 / 0\n```\n"
+    page.write_text(f"{marked}\n```python\nx = 1\n```\n```sh\nfastdp nothing\n```\n")
+    first, second, third = blocks.blocks(page)
+    assert (first.runs, second.runs, third.runs) == (False, True, True)
+    assert first.reason == "it needs a cluster here"
+    assert (first.line, second.line) == (2, 6)
+    (tmp_path / "run").mkdir()
+    with pytest.raises((RuntimeError, SystemExit)):
+        blocks.run(page, tmp_path / "run")
+    page.write_text(marked.partition("\n")[2])
+    (tmp_path / "again").mkdir()
+    with pytest.raises(ZeroDivisionError):
+        blocks.run(page, tmp_path / "again")
+
+
+# ---- the index ---------------------------------------------------------------------
+
+
+def test_every_page_is_listed() -> None:
+    pages.check_index()
+
+
+def test_a_page_that_is_listed_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "README.md").write_text("# D\n\n## Start\n\n[a](a.md)\n")
+    (tmp_path / "docs" / "a.md").write_text("# A\n")
+    pages.check_index(tmp_path)
+    (tmp_path / "docs" / "b.md").write_text("# B\n")
+    with pytest.raises(pages.PageError, match=r"docs/b\.md"):
+        pages.check_index(tmp_path)
+
+
+def test_links_become_those_of_the_site() -> None:
+    text = "[a](../proofs/x.md#y) `[b](../c.md)` [d](https://e.f) [g](#h)"
+    found = pages.relinked("docs/howto/x.md", text, lambda path: f"s/{path}")
+    assert found == text.replace("../proofs/x.md", "../s/docs/proofs/x.md")
+    assert pages.place("docs/README.md") == "index"
+    assert pages.place("README.md") == "readme"
+    assert pages.place("csrc/README.md") == "csrc"
+    assert pages.place("docs/proofs/keys.md") == "proofs/keys"
+
+
+# ---- the documentation's data ------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the documentation's data."""
+    assert main(["demo", "--data", str(tmp_path)]) == 0
+    return tmp_path
 
 
 def test_the_tour_without_names_is_what_it_says(folder: Path) -> None:
     listed = {path.name for path in folder.iterdir()}
-    assert listed == {"visits.csv", "visits.parquet", "training.toml"}
-    toml = blocks(ROOT / "docs" / "account_file.md")[0][1]
+    assert listed - {"health.parquet"} == {
+        *("visits.csv", "visits.parquet", "training.toml")
+    }
+    toml = ALL["docs/account_file.md"][0].text
     written = (folder / "training.toml").read_text("utf-8")
     plain = re.sub(r" +#.*|^# .*\n", "", toml, flags=re.M)
     assert written == plain
+
+
+def test_the_health_records_are_whole(folder: Path) -> None:
+    pytest.importorskip("statsmodels")
+    import pyarrow.compute
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(folder / "health.parquet")
+    assert table.num_rows == 20_190
+    assert set(table["health"].to_pylist()) == {"excellent", "good", "fair", "poor"}
+    assert len(set(table["person"].to_pylist())) == 4592
+    assert pyarrow.compute.sum(table["visits"]).as_py() == 57_752
 
 
 def test_data_is_not_overwritten(folder: Path, capsys: Any) -> None:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "records.md").read_text("utf-8")
 
-
-def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_walk(ran: Callable[[str], Any]) -> None:
     pytest.importorskip("statsmodels")
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for step in re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S):
-        exec(step, names)  # noqa: S102 - the page's own lines
+    names, folder = ran("docs/records.md")
     users, keys, shown = names["users"], names["keys"], names["shown"]
     # No user has a second key, or more than three records.
     assert np.unique(users, return_counts=True)[1].max() <= 3
@@ -36,11 +29,11 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         low, high = names["release"].mean_interval(1 - 1e-11)
         inside += low[i] <= mean <= high[i]
     assert inside == len(shown)  # false alarm below 1e-9
-    assert (tmp_path / "visits.png").stat().st_size > 5000
+    assert (folder / "visits.png").stat().st_size > 5000
     call = names["means"]
     assert call.unit == "user"
     assert call.keys == sorted(call.keys)
     assert len(call.keys) > 3
     assert 1 < call.epsilon(delta=1e-6) <= 1.5
     assert names["columns"]["key"] == call.keys
-    assert (tmp_path / "groups.png").stat().st_size > 5000
+    assert (folder / "groups.png").stat().st_size > 5000
