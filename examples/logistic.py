@@ -22,41 +22,14 @@ import sys
 
 import numpy as np
 from _common import Row, options, picture, tell
+from _logistic import Array, best, gradients, logistic, loss, records
 
 import fastdp
 from fastdp.accounting import Relation
 
-Array = np.ndarray
 LONGEST, SHARES = 8, (0.35, 0.25, 0.4)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-
-
-def records(n: int, dimension: int, seed: int) -> Array:
-    """Return rows u = +-x, |x| <= 1, whose signs follow a logistic law."""
-    rng = np.random.default_rng(seed)
-    w = 6 / math.sqrt(dimension) * rng.choice([-1, 1], dimension)
-    x = rng.normal(size=(n, dimension)) / math.sqrt(dimension)
-    x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
-    return np.where(rng.random(n) < logistic(x @ w), 1, -1)[:, None] * x
-
-
-def logistic(t: Array) -> Array:
-    """Return 1/(1 + exp(-t))."""
-    return 0.5 + 0.5 * np.tanh(t / 2)
-
-
-def products(u: Array, w: Array) -> Array:
-    """Return u @ w, each row's by itself: its rounding must not depend on its place."""
-    out = np.zeros(len(u))
-    for j in range(len(w)):
-        out += u[:, j] * w[j]
-    return out
-
-
-def loss(w: Array, u: Array) -> float:
-    """Return the mean logistic loss."""
-    return float(np.logaddexp(0, -u @ w).mean())
 
 
 def egg(length: float, centered: bool) -> tuple[float, float]:
@@ -121,20 +94,11 @@ def fit(u: Array, epsilon: float, relation: Relation) -> Array:
         center = c * w / np.linalg.norm(w)
         shape = {"dimension": d, "radius": math.sqrt(d) * r}
         sums = fastdp.ClippedSum.from_epsilon(share * epsilon, **shape, **related)
-        rows = logistic(-products(u, w))[:, None] * u - center
+        rows = -gradients(w, u) - center
         gradient = sums.release(rows) + (n * center if replaced else 0)
         damping = sums.std * math.sqrt(d) / 2 * np.eye(d)
         step = np.linalg.solve(hessian(w, moments, n) + damping, gradient)
         w = (w + step) * min(1, LONGEST / np.linalg.norm(w + step))
-    return w
-
-
-def best(u: Array) -> Array:
-    """Return the weights of the least loss, without privacy, by Newton's method."""
-    w = np.zeros(u.shape[1])
-    for _ in range(30):
-        s = logistic(-u @ w)
-        w = w + np.linalg.solve((u * (s * (1 - s))[:, None]).T @ u, u.T @ s)
     return w
 
 
