@@ -397,6 +397,45 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_count_support(size_t n, const fdp_hashed_
 /* a[v] <- sum over y < n of (-1)^<v, y> a[y], n a power of two, in place; sums wrap. */
 FDP_API void fdp_walsh_hadamard(size_t n, int64_t *a);
 
+/* ---- open domains (@timing T0) ---------------------------------------------- */
+
+/* SipHash-2-4 of the n strings text[offset[i]] ... text[offset[i + 1] - 1] under a public
+ * key, two little-endian words. */
+FDP_API void fdp_digest_strings(const uint64_t key[2], size_t n, const int64_t *offset,
+                                const uint8_t *text, uint64_t *out);
+
+/* A hash function of digests x = 2^32 high + low: (a + low)(c + high) + b mod 2^64, whose
+ * first bits count. docs/proofs/open_domains.md */
+typedef struct {
+    uint64_t a, c, b;
+} fdp_function_t;
+
+/* The functions of n seeds: words 0, 1, 2 are digests of the seed and the number of the
+ * word, 8 bytes each, under the key with every bit turned. */
+FDP_API void fdp_seed_words(const uint64_t key[2], size_t n, const uint64_t *seed,
+                            fdp_function_t *out);
+
+/* The first `bits` bits of the hash of x[i] by words[row[i]]; 1 <= bits <= 32. */
+FDP_API void fdp_row_buckets(const fdp_function_t *words, uint32_t bits, size_t n,
+                             const uint16_t *row, const uint64_t *x, uint32_t *out);
+
+/* floor(z buckets/2^32), z the first 32 bits of the hash of x[i] under seed[i]. */
+FDP_API void fdp_seed_buckets(const uint64_t key[2], uint32_t buckets, size_t n,
+                              const uint64_t *seed, const uint64_t *x, uint32_t *out);
+
+/* sum[i] = sum over rows r of table[2^bits r + the first `bits` bits of the hash of x[i] by
+ * words[r]]. */
+FDP_API void fdp_sketch_sums(const fdp_function_t *words, size_t rows, uint32_t bits,
+                             const int64_t *table, size_t n, const uint64_t *x,
+                             int64_t *sum);
+
+/* count[i] += reports whose value is the bucket of x[i] under their seed; values outside
+ * the buckets support nothing. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_seed_support(const uint64_t key[2], uint32_t buckets, size_t n,
+                 const fdp_hashed_t *report, size_t asked, const uint64_t *x,
+                 int64_t *count);
+
 /* ---- selection --------------------------------------------------------- */
 
 typedef enum {

@@ -87,6 +87,47 @@ def column(
     return np.concatenate([empty, *parts])
 
 
+#: Width of the offsets of each format of strings.
+_OFFSETS = {b"u": 4, b"z": 4, b"U": 8, b"Z": 8}
+
+
+def text(x: Any) -> tuple[_Array, _Array] | None:
+    """Return the bytes of a column of strings, and where each begins and the last ends.
+
+    Nulls are empty strings. None for a column of anything else, which a stream may have
+    been read of: the object can be asked again.
+    """
+    if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
+        schema, array = x.__arrow_c_array__()
+        kind: bytes | None = _core.arrow_format(schema)
+        chunks: list[Any] = [array] if kind in _OFFSETS else []
+    else:
+        kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
+    if kind not in _OFFSETS:
+        return None
+    parts, starts, size = [np.zeros(0, np.uint8)], [np.zeros(1, np.int64)], 0
+    for chunk in chunks:
+        start, content, validity, skipped = _core.arrow_strings(chunk, _OFFSETS[kind])
+        if validity is not None:
+            start, content = _without_nulls(start, content, validity, skipped)
+        parts.append(content)
+        starts.append(start[1:].astype(np.int64) + size)
+        size += len(content)
+    joined = parts[1] if len(parts) == 2 else np.concatenate(parts)
+    return joined, np.concatenate(starts)
+
+
+def _without_nulls(
+    start: _Array, content: _Array, validity: _Array, skipped: int
+) -> tuple[_Array, _Array]:
+    """Return offsets and bytes in which nulls, which may have bytes, have none."""
+    lengths = np.diff(start)
+    there = _spread(validity, skipped, len(lengths)).astype(np.bool_)
+    kept = content[np.repeat(there, lengths)]
+    ends = np.cumsum(np.where(there, lengths, 0))
+    return np.concatenate([np.zeros(1, ends.dtype), ends]), kept
+
+
 #: What a column may hold.
 RULE = "one column of integers, floats or bools"
 

@@ -12,7 +12,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject, PyObject_Call, PyObject_CallObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from fastdp._fdp cimport *
@@ -1004,4 +1004,5 @@ def walsh_hadamard(cnp.ndarray a):
 
 include "_core_selection.pxi"
 include "_core_records.pxi"
+include "_core_domains.pxi"
 include "_core_arrow.pxi"

@@ -31,6 +31,7 @@ cdef extern from *:
         void (*release)(fdp_arrow_schema *) noexcept
     cdef struct fdp_arrow_array:
         int64_t length
+        int64_t null_count
         int64_t offset
         const void **buffers
         void (*release)(fdp_arrow_array *) noexcept
@@ -111,6 +112,33 @@ def arrow_view(owner, cnp.dtype dtype=None):
         data = <uint8_t *> c.buffers[1] + c.offset * dtype.itemsize
         values = _view(owner, data, length, dtype.num)
     return values, validity, c.offset % 8, length
+
+
+def arrow_strings(owner, int width):
+    """Return (offsets from 0, bytes, validity, skipped) of a column of strings, whose
+    offsets have so many bytes."""
+    cdef fdp_arrow_array *c
+    cdef cnp.npy_intp length, packed
+    if type(owner) is ArrowChunk:
+        c = &(<ArrowChunk> owner).c
+    else:
+        c = <fdp_arrow_array *> PyCapsule_GetPointer(owner, "arrow_array")
+    length = c.length
+    packed = (c.offset % 8 + length + 7) // 8
+    kind = np.dtype(np.int32 if width == 4 else np.int64)
+    if length == 0:
+        return np.zeros(1, kind), np.zeros(0, np.uint8), None, 0
+    validity = None
+    if c.buffers[0] != NULL and c.null_count != 0:
+        validity = _view(owner, <uint8_t *> c.buffers[0] + c.offset // 8, packed,
+                         cnp.NPY_UINT8)
+    start = _view(owner, <uint8_t *> c.buffers[1] + c.offset * width, length + 1,
+                  kind.num)
+    first = int(start[0])
+    size = int(start[length]) - first
+    text = _view(owner, <uint8_t *> c.buffers[2] + <cnp.npy_intp> first, size,
+                 cnp.NPY_UINT8)
+    return start - first, text, validity, c.offset % 8
 
 
 cdef object _view(object owner, uint8_t *data, cnp.npy_intp size, int kind):

@@ -1,6 +1,6 @@
 # Cython's view of csrc/fastdp.h; a test compares the names with the header.
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "fastdp.h" nogil:
@@ -235,6 +235,27 @@ cdef extern from "fastdp.h" nogil:
                                    uint32_t buckets, uint32_t l, size_t categories,
                                    int64_t *count)
     void fdp_walsh_hadamard(size_t n, int64_t *a)
+
+    void fdp_digest_strings(const uint64_t *key, size_t n, const int64_t *offset,
+                            const uint8_t *text, uint64_t *out)
+
+    ctypedef struct fdp_function_t:
+        uint64_t a
+        uint64_t c
+        uint64_t b
+
+    void fdp_seed_words(const uint64_t *key, size_t n, const uint64_t *seed,
+                        fdp_function_t *out)
+    void fdp_row_buckets(const fdp_function_t *words, uint32_t bits, size_t n,
+                         const uint16_t *row, const uint64_t *x, uint32_t *out)
+    void fdp_seed_buckets(const uint64_t *key, uint32_t buckets, size_t n,
+                          const uint64_t *seed, const uint64_t *x, uint32_t *out)
+    void fdp_sketch_sums(const fdp_function_t *words, size_t rows, uint32_t bits,
+                         const int64_t *table, size_t n, const uint64_t *x,
+                         int64_t *sum)
+    fdp_status_t fdp_seed_support(const uint64_t *key, uint32_t buckets, size_t n,
+                                  const fdp_hashed_t *report, size_t asked,
+                                  const uint64_t *x, int64_t *count)
 
     ctypedef enum fdp_race_t:
         FDP_RACE_EXPONENTIAL

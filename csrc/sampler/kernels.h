@@ -24,6 +24,13 @@ typedef struct {
     int32_t limit;
 } fdp_support_t;
 
+/* A report under a seeded hash function, ready to be held against digests: it supports
+ * those whose hash, `b` having been lowered by the bucket's first, is below width. */
+typedef struct {
+    fdp_function_t words;
+    uint64_t width;
+} fdp_seeded_t;
+
 /* c in units of 2^-s for words of b bits: floor(2^s c); 2^(b - s), or s for 64 bits; and
  * the least fraction that may carry. docs/proofs/local_randomizers.md */
 typedef struct {
@@ -117,6 +124,10 @@ typedef struct {
                      size_t n);
     void (*column7)(const uint8_t *row, size_t stride, uint64_t *count, size_t n);
     void (*butterfly)(int64_t *a, size_t n, size_t half);
+    void (*sketch_row)(const fdp_function_t *words, uint32_t shift, const int64_t *table,
+                       const uint64_t *x, int64_t *sum, size_t n);
+    void (*seeded4)(const fdp_seeded_t user[4], const uint64_t *x, int64_t *count,
+                    size_t n);
 
     /* Rows of a clipped sum, and a column's values: see rows_body.inc.h. */
     double (*rows_measure)(const void *x, int single, int squares, size_t n);

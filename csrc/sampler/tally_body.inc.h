@@ -75,3 +75,29 @@ static void FDP_K(butterfly)(int64_t *a, size_t n, size_t half)
         }
     }
 }
+
+/* sum[i] += table[the first bits of the hash of x[i]]; `shift` bits do not count. */
+static void FDP_K(sketch_row)(const fdp_function_t *words, uint32_t shift,
+                              const int64_t *restrict table, const uint64_t *restrict x,
+                              int64_t *restrict sum, size_t n)
+{
+    const uint64_t a = words->a, c = words->c, b = words->b;
+    for (size_t i = 0; i < n; i++) {
+        sum[i] += table[((a + (uint32_t)x[i]) * (c + (x[i] >> 32)) + b) >> shift];
+    }
+}
+
+/* count[i] += how many of four seeded reports support x[i]. */
+static void FDP_K(seeded4)(const fdp_seeded_t user[4], const uint64_t *restrict x,
+                           int64_t *restrict count, size_t n)
+{
+    const fdp_seeded_t u0 = user[0], u1 = user[1], u2 = user[2], u3 = user[3];
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t low = (uint32_t)x[i], high = x[i] >> 32;
+        int64_t hits = (u0.words.a + low) * (u0.words.c + high) + u0.words.b < u0.width;
+        hits += (u1.words.a + low) * (u1.words.c + high) + u1.words.b < u1.width;
+        hits += (u2.words.a + low) * (u2.words.c + high) + u2.words.b < u2.width;
+        hits += (u3.words.a + low) * (u3.words.c + high) + u3.words.b < u3.width;
+        count[i] += hits;
+    }
+}

@@ -13,6 +13,7 @@ from fastdp.mechanisms.integer import (
 )
 from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
 from fastdp.mechanisms.local import (
+    CountMeanSketch,
     HadamardResponse,
     LocalHashing,
     LocalMean,
@@ -39,6 +40,7 @@ from fastdp.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "ClippedSum",
+    "CountMeanSketch",
     "Counter",
     "DiscreteGaussian",
     "DiscreteLaplace",

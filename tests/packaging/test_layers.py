@@ -104,7 +104,7 @@ MAY_IMPORT = {
     },
     "mechanisms": {
         *_FLOOR,
-        *("_arrays", "_core", "_exact", "_exact_selection"),
+        *("_arrays", "_arrow", "_core", "_exact", "_exact_selection"),
         *("_doorway", "_factors", "_laws", "_ranking", "_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },

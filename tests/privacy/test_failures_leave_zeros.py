@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import fastdp
@@ -53,6 +54,12 @@ def oracle(mechanism: Any, *row: int) -> tuple[Any, Callable[[], tuple[Any, Arra
     return mechanism, made
 
 
+def strings(mechanism: Any) -> tuple[Any, Callable[[], tuple[Any, Array]]]:
+    """A column of Arrow's, whose elements no line of ours looks at one by one."""
+    text = pa.array(labels().astype(str))
+    return mechanism, lambda: (text, filled(mechanism.report_dtype, N))
+
+
 def in_place(data: Callable[[], Array]) -> Callable[[], tuple[Any, Array]]:
     def made() -> tuple[Any, Array]:
         x = data()
@@ -86,6 +93,13 @@ RELEASES: list[tuple[Any, Callable[[], tuple[Any, Array]]]] = [
     oracle(fastdp.HadamardResponse.from_epsilon(1, categories=4)),
     oracle(fastdp.UnaryEncoding.from_epsilon(1, categories=4), 1),
     oracle(fastdp.LocalMean.from_epsilon(1, bounds=(0, 4))),
+    *map(
+        strings,
+        (
+            fastdp.CountMeanSketch.from_epsilon(1, rows=4, buckets=4),
+            fastdp.CountMeanSketch.from_epsilon(1, rows=4, buckets=8, inner="unary"),
+        ),
+    ),
 ]
 
 Case = tuple[str, Callable[..., Any], Callable[[], tuple[tuple[Any, ...], Any, Array]]]

@@ -59,6 +59,8 @@ MADE: list[Any] = [
     fastdp.HadamardResponse.from_epsilon(1, categories=1000, other=0),
     fastdp.LocalMean.from_epsilon(1, bounds=(0, THIRD)),
     fastdp.LocalMean(9, bounds=[(0, THIRD), (-1, 1)], members=((7, 2),), dimension=2),
+    fastdp.CountMeanSketch.from_epsilon(1, rows=8, buckets=16, key="0f" * 16),
+    fastdp.CountMeanSketch.from_epsilon(THIRD, rows=8, buckets=16, inner="unary"),
     fastdp.ShuffledResponse(0.9, clients=1000, categories=5),
 ]
 

@@ -4,10 +4,12 @@ from fastdp import _public
 from fastdp.mechanisms.local._base import FrequencyOracle
 from fastdp.mechanisms.local._mechanism import LocalMechanism
 from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local.count_mean_sketch import CountMeanSketch, Sketch
 from fastdp.mechanisms.local.estimates import (
     ConsistentEstimate,
     FrequencyEstimate,
     MeanEstimate,
+    ValueEstimate,
 )
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
@@ -20,6 +22,7 @@ from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 __all__ = [
     "Aggregator",
     "ConsistentEstimate",
+    "CountMeanSketch",
     "FrequencyEstimate",
     "FrequencyOracle",
     "HadamardResponse",
@@ -29,7 +32,9 @@ __all__ = [
     "MeanEstimate",
     "RandomizedResponse",
     "ShuffledResponse",
+    "Sketch",
     "UnaryEncoding",
+    "ValueEstimate",
     "best_frequency_oracle",
 ]
 

@@ -102,14 +102,14 @@ def _listed(reports: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
 def written(report: Any) -> Any:
     """Return one report in types that JSON knows.
 
-    A number; a row of bytes as hex digits; of a report of local hashing the seed as 16
-    hex digits, the highest first, and the value.
+    A number; a row of bytes as hex digits; of a report with several parts each under
+    its name, 64 bits as 16 hex digits, the highest first.
     """
     if isinstance(report, np.ndarray):
         return report.tobytes().hex()
     if report.dtype.names is not None:
-        return {"seed": f"{int(report['seed']):016x}", "value": int(report["value"])}
-    return report.item()
+        return {name: written(report[name]) for name in report.dtype.names}
+    return f"{int(report):016x}" if report.dtype.itemsize == 8 else report.item()
 
 
 def read(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
@@ -121,19 +121,37 @@ def read(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
         Anything else, or a number that the dtype does not hold.
     """
     try:
-        if row:
-            return np.frombuffer(_bytes(content, row[0]), dtype)
-        if dtype.names is not None and set(content) == {"seed", "value"}:
-            seed = int.from_bytes(_bytes(content["seed"], 8), "big")
-            return seed, _number(content["value"], dtype["value"])
-        return _number(content, dtype)
+        if dtype.names is None:
+            return _part(content, dtype, row)
+        if isinstance(content, dict) and set(content) == set(dtype.names):
+            parts = [dtype[name] for name in dtype.names]
+            return tuple(
+                _part(content[name], part.base, part.shape)
+                for name, part in zip(dtype.names, parts, strict=True)
+            )
+        raise TypeError
     except (TypeError, ValueError):
         rule = f"a number that {dtype} holds"
         if row:
             rule = f"{2 * row[0]} hex digits"
         elif dtype.names is not None:
-            rule = "a seed of 16 hex digits and a value"
+            shown = [f"{n} ({_rule(dtype[n])})" for n in dtype.names]
+            rule = f"an object of {' and '.join(shown)}"
         raise ParameterError(f"a report must be {rule}") from None
+
+
+def _rule(dtype: np.dtype[Any]) -> str:
+    if dtype.shape or dtype.itemsize == 8:
+        return f"{2 * dtype.itemsize} hex digits"
+    return f"a number that {dtype} holds"
+
+
+def _part(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
+    if row:
+        return np.frombuffer(_bytes(content, row[0]), dtype)
+    if dtype.itemsize == 8:
+        return int.from_bytes(_bytes(content, 8), "big")
+    return _number(content, dtype)
 
 
 def _bytes(text: Any, size: int) -> bytes:

@@ -96,44 +96,25 @@ class ConsistentEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class FrequencyEstimate:
-    """Unbiased number of users of each category, with its standard error.
+class ValueEstimate:
+    """Unbiased number of users of some values, with its standard error.
 
-    Made by the `estimate` methods of local mechanisms and aggregators. Exact in
-    expectation over the mechanism's randomness, whatever the users' values are, up to
-    the rounding of doubles; single counts may be negative or above `users`.
+    Made by what asks for values of an open domain: `Sketch.of`, `PrefixHunt.find` and
+    `BloomCounts.decode`. Single counts may be negative or above `users`; there are
+    other values, so that nothing is known of the sum.
 
     Parameters
     ----------
-    counts : ndarray of float64, shape (categories,)
-        Estimated number of users of each category.
-    standard_errors : ndarray of float64, shape (categories,)
-        Standard errors of `counts`: the exact formula for given values, with the
-        estimated count, clipped to 0 ... users, in the place of the true one.
+    counts : ndarray of float64, shape (values,)
+        Estimated number of users of each value.
+    standard_errors : ndarray of float64, shape (values,)
+        Standard errors of `counts`.
     users : int
         Number of reports.
     mechanism : mechanism, optional
         What made the reports; None where that is not known.
-    names : tuple of str or of int, optional
-        What the categories are called; None: 0, 1, 2 ...
-
-    References
-    ----------
-    Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
-    estimation", USENIX Security 2017, section 3 (support counts).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fastdp
-    >>> m = fastdp.RandomizedResponse(p=0.75)
-    >>> est = m.estimate(np.array([1, 0, 0, 1, 1, 1, 1, 0], np.uint8))
-    >>> est.counts
-    array([2., 6.])
-    >>> est.frequencies
-    array([0.25, 0.75])
-    >>> est.standard_errors.round(3)
-    array([2.449, 2.449])
+    names : tuple, optional
+        The values; None: 0, 1, 2 ...
     """
 
     counts: _Array
@@ -195,6 +176,48 @@ class FrequencyEstimate:
         """
         reach = _quantile(level) * self.standard_errors
         return self.counts - reach, self.counts + reach
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyEstimate(ValueEstimate):
+    """Unbiased number of users of each category, with its standard error.
+
+    Made by the `estimate` methods of local mechanisms and aggregators. Exact in
+    expectation over the mechanism's randomness, whatever the users' values are, up to
+    the rounding of doubles; single counts may be negative or above `users`.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (categories,)
+        Estimated number of users of each category.
+    standard_errors : ndarray of float64, shape (categories,)
+        Standard errors of `counts`: the exact formula for given values, with the
+        estimated count, clipped to 0 ... users, in the place of the true one.
+    users : int
+        Number of reports.
+    mechanism : mechanism, optional
+        What made the reports; None where that is not known.
+    names : tuple of str or of int, optional
+        What the categories are called; None: 0, 1, 2 ...
+
+    References
+    ----------
+    Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
+    estimation", USENIX Security 2017, section 3 (support counts).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.RandomizedResponse(p=0.75)
+    >>> est = m.estimate(np.array([1, 0, 0, 1, 1, 1, 1, 0], np.uint8))
+    >>> est.counts
+    array([2., 6.])
+    >>> est.frequencies
+    array([0.25, 0.75])
+    >>> est.standard_errors.round(3)
+    array([2.449, 2.449])
+    """
 
     def consistent(self) -> ConsistentEstimate:
         """Return the nearest counts that are >= 0 and in sum the users (norm-sub).

@@ -1,0 +1,182 @@
+"""Privacy and accuracy of open domains from whole laws, as fractions."""
+
+import itertools
+import math
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import _validate
+from tests.privacy.test_local_exact import (
+    Distribution,
+    exp_above,
+    exp_below,
+    hadamard_law,
+    unary_law,
+)
+
+#: The law of a user's report, by the buckets of the user's string in every row.
+Law: TypeAlias = Callable[[Any, tuple[int, ...]], Distribution]
+
+EPSILONS = [Fraction(1, 100), 0.5, 1, 4, Fraction(19, 2)]
+
+
+def inner_law(m: Any, bucket: int) -> Distribution:
+    """Return the law of the inner report of a bucket."""
+    unary = isinstance(m, fastdp.UnaryEncoding)
+    return unary_law(m, bucket) if unary else hadamard_law(m, bucket)
+
+
+def sketch_law(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Return the law of (row, inner report)."""
+    law: dict[Hashable, Fraction] = {}
+    for row, bucket in enumerate(buckets):
+        for y, probability in inner_law(m.inner, bucket).items():
+            law[row, y] = probability / m.rows
+    return law
+
+
+def worst_ratio(m: Any, law: Law) -> Fraction | float:
+    """Return the largest ratio of probabilities over all pairs of inputs.
+
+    An input is known by its buckets: all of them occur.
+    """
+    inputs = itertools.product(range(m.buckets), repeat=m.rows)
+    laws = [law(m, buckets) for buckets in inputs]
+    worst: Fraction | float = Fraction(1)
+    for p, q in itertools.permutations(laws, 2):
+        for y, probability in p.items():
+            other = q.get(y, Fraction(0))
+            worst = max(worst, probability / other if other else math.inf)
+    return worst
+
+
+def made(inner: str, epsilon: Any = 1, rows: int = 2, buckets: int = 4) -> Any:
+    return fastdp.CountMeanSketch.from_epsilon(
+        epsilon, rows=rows, buckets=buckets, inner=inner
+    )
+
+
+@pytest.mark.parametrize("inner", ["hadamard", "unary"])
+@pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
+def test_a_sketch_is_as_private_as_stated(inner: str, epsilon: Any) -> None:
+    m = made(inner, epsilon, buckets=4 if inner == "hadamard" else 2)
+    worst = worst_ratio(m, sketch_law)
+    exact = _validate.exact("epsilon", epsilon)
+    assert worst <= exp_below(exact)
+    event = m.event()
+    assert worst == event.p / event.q
+    # Nothing to spare but the rounding of one probability.
+    assert worst * (1 + Fraction(1, 2**40)) > exp_above(exact)
+
+
+def test_the_law_is_that_of_every_string() -> None:
+    # Whatever a string is, its report has one of these laws: no string is refused.
+    m = made("hadamard", rows=2, buckets=2)
+    odd = ["", "\0", "a" * 10_000, "\ud800", b"\xff", 7, None, "\u00e9"]
+    for value in odd:
+        report = m.release([value])
+        assert report.shape == (1,)
+        assert report["row"][0] < 2
+        assert report["value"][0] < 4
+
+
+def row_by_value(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: the row is that in which the bucket is smallest."""
+    row = buckets.index(min(buckets))
+    return {(row, y): p for y, p in inner_law(m.inner, buckets[row]).items()}
+
+
+def unlisted_in_the_clear(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: what is in no list (here: all in the last bucket) says so."""
+    if buckets == (m.buckets - 1,) * m.rows:
+        return {"none": Fraction(1)}
+    return sketch_law(m, buckets)
+
+
+def same_flip_as_hadamard(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: unary bits flipped as if one of them could change, not two."""
+    truth = fastdp.HadamardResponse.from_epsilon(1, categories=2).p
+    wrong = fastdp.CountMeanSketch(truth, rows=m.rows, buckets=m.buckets, inner="unary")
+    return sketch_law(wrong, buckets)
+
+
+def all_rows(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: a report for every row, each at the full price."""
+    law: dict[Hashable, Fraction] = {}
+    parts = [list(inner_law(m.inner, bucket).items()) for bucket in buckets]
+    for combined in itertools.product(*parts):
+        ys = tuple(y for y, _ in combined)
+        law[ys] = math.prod((p for _, p in combined), start=Fraction(1))
+    return law
+
+
+TRAPS: list[tuple[str, Law]] = [
+    ("hadamard", row_by_value),
+    ("hadamard", unlisted_in_the_clear),
+    ("unary", same_flip_as_hadamard),
+    ("hadamard", all_rows),
+]
+
+
+@pytest.mark.parametrize(
+    ("inner", "trap"), TRAPS, ids=lambda x: getattr(x, "__name__", x)
+)
+def test_planted_faults_are_found(inner: str, trap: Law) -> None:
+    m = made(inner, buckets=2)
+    assert worst_ratio(m, sketch_law) <= exp_below(Fraction(1))
+    assert worst_ratio(m, trap) > exp_above(Fraction(1))
+
+
+# --- accuracy -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inner", ["hadamard", "unary"])
+def test_mean_and_variance_over_hash_functions_rows_and_noise(inner: str) -> None:
+    """H = 2, m = 4: all functions of three strings, all rows of five users."""
+    m = made(inner)
+    held = ["s", "s", "x", "x", "y"]  # s is asked for; its buckets may be taken for 0
+    own, cross = m.inner._support.own, m.inner._support.cross
+    gap = m._support.own - m._support.cross
+    first = second = Fraction(0)
+    weight = Fraction(1, 4 ** (2 * 2) * 2 ** len(held))
+    for buckets in itertools.product(range(4), repeat=4):
+        hits = {"s": (True, True)}
+        hits["x"] = (buckets[0] == 0, buckets[1] == 0)
+        hits["y"] = (buckets[2] == 0, buckets[3] == 0)
+        for rows in itertools.product(range(2), repeat=len(held)):
+            together = sum(hits[v][row] for v, row in zip(held, rows, strict=True))
+            apart = len(held) - together
+            mean = together * own + apart * cross
+            mean = (mean - len(held) * m._support.cross) / gap
+            variance = together * own * (1 - own) + apart * cross * (1 - cross)
+            first += weight * mean
+            second += weight * (variance / gap**2 + mean**2)
+    assert first == 2
+    plain = 2 * m._support.own * (1 - m._support.own)
+    plain += 3 * m._support.cross * (1 - m._support.cross)
+    wanted = plain / gap**2 + 2 * m._collisions()  # N_x (N_x - 1) = 2, N_y (...) = 0
+    assert second - first**2 == wanted
+    stated = m.standard_error(5, frequency=Fraction(2, 5), squares=Fraction(5, 25))
+    assert stated == pytest.approx(float(wanted) ** 0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(("bits", "holds"), [(2, True), (3, True), (4, False)])
+def test_the_hash_functions_are_pairwise_uniform(bits: int, holds: bool) -> None:
+    """The family with halves of 2 bits and words of 4: all functions, all pairs."""
+    a, c, b = (part.reshape(-1) for part in np.indices((16, 16, 16)))
+
+    def first_bits(x: int) -> np.ndarray:
+        return ((a + x % 4) * (c + x // 4) + b) % 16 >> 4 - bits
+
+    size = 1 << bits
+    worst = 0
+    for x, other in itertools.combinations(range(16), 2):
+        together = first_bits(x) * size + first_bits(other)
+        counts = np.bincount(together, minlength=size * size)
+        worst = max(worst, int(np.ptp(counts)))
+    assert (worst == 0) == holds
