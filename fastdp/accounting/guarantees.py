@@ -120,7 +120,12 @@ _READER = _Profile()
 
 
 def _of_accountants(event: Event, reading: Callable[[Accountant[Any]], float]) -> float:
-    """Return the least reading of the accountants that know more than single events."""
+    """Return the least reading of the accountants that know more than single events.
+
+    Where none of them has one, as at a delta that the events' own use up, what their
+    (epsilon, delta) pairs give.
+    """
+    from fastdp.accounting.approx import ApproximateAccountant
     from fastdp.accounting.fdp import FDPAccountant
     from fastdp.accounting.pld import PLDAccountant
     from fastdp.accounting.rdp import RDPAccountant
@@ -131,6 +136,9 @@ def _of_accountants(event: Event, reading: Callable[[Accountant[Any]], float]) -
             found.append(reading(kind().compose(event)))
         except UnsupportedEventError as error:
             refused = error
-    if not found:
-        raise refused
-    return min(found)
+    if found:
+        return min(found)
+    try:
+        return reading(ApproximateAccountant().compose(event))
+    except UnsupportedEventError:
+        raise refused from None

@@ -37,6 +37,8 @@ from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity, smooth_median
 from fastdp.mechanisms.sparse_vector import SparseVector
+from fastdp.mechanisms.stability import ProposeTestRelease, StableMode
+from fastdp.mechanisms.subsample_aggregate import SubsampleAggregate
 
 __all__ = [
     "ClippedSum",
@@ -56,12 +58,15 @@ __all__ = [
     "Moments",
     "PermuteAndFlip",
     "PrefixSums",
+    "ProposeTestRelease",
     "Quantiles",
     "RandomizedResponse",
     "ReportNoisyMax",
     "ShuffledResponse",
     "SmoothSensitivity",
     "SparseVector",
+    "StableMode",
+    "SubsampleAggregate",
     "TruncatedLaplace",
     "UnaryEncoding",
     "UnknownHistogram",

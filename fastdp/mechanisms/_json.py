@@ -2,7 +2,8 @@
 
 `{"type": "DiscreteLaplace", "scale": "1/10", ...}`: what the constructor declares as
 `Real` is a rational in a string, so that nothing is rounded on the way; numbers of
-things are integers, relations go by name, tuples are lists. A mechanism needs nothing
+things are integers, relations go by name, tuples are lists, a mechanism in another
+is an object like it. A mechanism needs nothing
 of its own for it: the declared types of its constructor say how each argument is read.
 """
 
@@ -28,7 +29,11 @@ def content_of(mechanism: Mechanism) -> dict[str, Any]:
     declared = _declared(type(mechanism))
     content: dict[str, Any] = {"type": type(mechanism).__name__}
     for name, value in mechanism._arguments:
-        content[name] = _written(value, "Real" in declared[name].annotation)
+        content[name] = (
+            content_of(value)
+            if "Additive" in declared[name].annotation and value is not None
+            else _written(value, "Real" in declared[name].annotation)
+        )
     return content
 
 
@@ -56,10 +61,19 @@ def mechanism_of(content: object, base: type[Mechanism]) -> Mechanism:
             f"{', '.join(sorted(set(declared) - needed)) or 'no other'}"
         )
     arguments = {
-        n: _read(n, value, "Real" in declared[n].annotation)
+        n: mechanism_of(value, _inner())
+        if "Additive" in declared[n].annotation and value is not None
+        else _read(n, value, "Real" in declared[n].annotation)
         for n, value in given.items()
     }
     return kinds[name](**arguments)
+
+
+def _inner() -> type[Mechanism]:
+    """Return the base of mechanisms that others hold: none of them holds another."""
+    from fastdp.mechanisms._base import Additive
+
+    return Additive
 
 
 def _kinds(base: type[Mechanism]) -> dict[str, type[Mechanism]]:

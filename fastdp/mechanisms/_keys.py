@@ -109,6 +109,22 @@ def distinct(keys: _Array) -> tuple[_Array, _Array]:
     return np.concatenate(parts), place
 
 
+def merged(keys: _Array, counts: _Array) -> tuple[_Array, _Array]:
+    """Return distinct keys with a count, sorted, and the sums of their counts.
+
+    Sums are made of halves of 31 bits, carried, and clamped to 2**62 once.
+    """
+    present = counts > 0
+    found, place = distinct(keys[present])
+    high = np.zeros(len(found), np.int64)
+    low = np.zeros(len(found), np.int64)
+    np.add.at(high, place, counts[present] >> 31)
+    np.add.at(low, place, counts[present] & (2**31 - 1))
+    high += low >> 31
+    whole = np.minimum(high, 2**31 - 1) * 2**31 + (low & (2**31 - 1))
+    return found, np.where(high < 2**31, whole, 2**62)
+
+
 def _type(column: Any) -> Any:
     return getattr(column, "dtype", getattr(column, "type", None))
 

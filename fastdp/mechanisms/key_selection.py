@@ -27,7 +27,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._keys import distinct, key_column
+from fastdp.mechanisms._keys import key_column, merged
 from fastdp.mechanisms._thresholds import least_threshold, tail
 from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
 
@@ -500,7 +500,7 @@ class UnknownHistogram(Mechanism):
             raise ParameterError(
                 f"counts must have shape ({len(listed)},), got {exact.shape}"
             )
-        listed, exact = _merged(listed, np.where(known, exact.astype(np.int64), 0))
+        listed, exact = merged(listed, np.where(known, exact.astype(np.int64), 0))
         noisy = self._noise.release(exact, stream=stream)
         shown = noisy > self._least
         found = listed[shown]
@@ -555,19 +555,3 @@ def _moved(keys: int, relation: NeighboringRelation) -> int:
 
 def _times(event: Event, count: int) -> Event:
     return event if count == 1 else SelfComposedEvent(event, count)
-
-
-def _merged(keys: _Array, counts: _Array) -> tuple[_Array, _Array]:
-    """Return distinct keys with a count, sorted, and the sums of their counts.
-
-    Sums are made of halves of 31 bits, carried, and clamped to 2**62 once.
-    """
-    present = counts > 0
-    found, place = distinct(keys[present])
-    high = np.zeros(len(found), np.int64)
-    low = np.zeros(len(found), np.int64)
-    np.add.at(high, place, counts[present] >> 31)
-    np.add.at(low, place, counts[present] & (2**31 - 1))
-    high += low >> 31
-    whole = np.minimum(high, 2**31 - 1) * 2**31 + (low & (2**31 - 1))
-    return found, np.where(high < 2**31, whole, 2**62)

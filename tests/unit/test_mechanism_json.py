@@ -51,6 +51,14 @@ MADE: list[Any] = [
     fastdp.UnknownHistogram.from_rho_delta(rho=0.1, delta=1e-6, keys_per_user=2),
     fastdp.SmoothSensitivity.from_epsilon(THIRD, largest=8),
     fastdp.SmoothSensitivity(scale=9, smoothness=0.01, largest=1, noise="gaussian"),
+    fastdp.ProposeTestRelease(epsilon=THIRD, delta=0.1, mechanism=None),
+    fastdp.ProposeTestRelease(
+        epsilon=1, delta=0.1, mechanism=fastdp.Laplace(THIRD, sensitivity=2)
+    ),
+    fastdp.StableMode(epsilon=THIRD, delta=0.1, neighboring_relation="replace_one"),
+    fastdp.SubsampleAggregate(
+        blocks=9, bounds=(0, 5), epsilon=1, aggregate="mode", delta=0.1, default=3
+    ),
     PATEDivergence(sigma=40, order=14, smoothness=0.02, scale=20),
     fastdp.RandomizedResponse.from_epsilon(1),
     fastdp.RandomizedResponse.from_epsilon(1, categories=300, other=2),

@@ -59,6 +59,7 @@ ENTRIES = {name: value for name, value in entries() if takes_relation(value)} | 
 #: An argument for each required parameter, by its name.
 USUAL: dict[str, Any] = {
     "addition": None,
+    "aggregate": "median",
     "answers": 1,
     "blocks": 9,
     "bound": 40,
@@ -76,6 +77,7 @@ USUAL: dict[str, Any] = {
     "largest": 8,
     "last_iterate_only": True,
     "losses": (0,),
+    "mechanism": None,
     "leaves": 9,
     "low": 0,
     "norm": 2,
@@ -115,6 +117,7 @@ MORE: dict[str, dict[str, Any]] = {
     "ClippedSum": {"sigma": 2},
     "HierarchicalHistogram": {"scale": 2},
     "Moments": {"scale": 2},
+    "SubsampleAggregate": {"assignment": "key"},
     "UnknownHistogram": {"scale": 2, "bound": 40},
     "mean": {"epsilon": 1},
     "pate": {"assignment": "key"},

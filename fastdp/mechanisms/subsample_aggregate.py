@@ -1,0 +1,357 @@
+"""Any statistic, computed on blocks of records, and the blocks' results aggregated."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp import random as fdp_random
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.calculators._classics import parts_changed
+from fastdp.accounting.events import (
+    ApproximateDPEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    ExponentialMechanismEvent,
+    NeighboringRelation,
+    Relation,
+    as_relation,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms._base import ADD, Mechanism
+from fastdp.mechanisms._column_grid import (
+    check_bounds,
+    on_grid,
+    points_within,
+    step_of,
+)
+from fastdp.mechanisms._keys import distinct, key_column
+from fastdp.mechanisms.integer import DiscreteLaplace
+from fastdp.mechanisms.quantile import Quantiles
+from fastdp.mechanisms.stability import ProposeTestRelease, distance_of, winner
+
+_Array = np.ndarray[Any, Any]
+_R = NeighboringRelation.REPLACE_ONE
+
+_AGGREGATES = ("mean", "median", "mode")
+_MOST_BLOCKS = 2**20
+
+
+class SubsampleAggregate(Mechanism):
+    """A statistic of one's own, on blocks of records, aggregated with privacy.
+
+    Records are dealt to blocks without a look at their values, the statistic is
+    computed on each block, its results are clamped to the bounds and put on a grid, and
+    their mean, median or most frequent value is released. Nothing needs to be known of
+    the statistic.
+
+    Parameters
+    ----------
+    blocks : int
+        Number of blocks, 1 ... 2**20: more of them, less noise and fewer records each.
+    bounds : tuple of two real numbers
+        The range of the statistic, (low, high), low < high; public.
+    epsilon : int, float, Fraction or Decimal
+        > 0, of one release.
+    aggregate : {"mean", "median", "mode"}
+        Of the blocks' results: the mean with discrete Laplace noise, the median by
+        `Quantiles`, or the most frequent one as it is or nothing, by the test of
+        `StableMode`, which needs a `delta` and a coarse grid.
+    delta : int, float, Fraction or Decimal, optional
+        > 0 and < 1, for the mode alone.
+    default : int, float, Fraction or Decimal, optional
+        Result of an empty block, and of one whose statistic fails or is NaN; within the
+        bounds, public. None takes the lower bound.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid of results, a power of two; None takes about 2**-40 of the
+        range, and 1 for the mode. Medians of few blocks are nearer on a coarse grid.
+    neighboring_relation : NeighboringRelation
+        How datasets differ: ADD_OR_REMOVE_ONE or REPLACE_ONE.
+    assignment : str, optional
+        What the block of a record depends on: "place" (public, and the number of
+        records with it) or "key" (its user). Must be given under `REPLACE_ONE`, where
+        a record replaced changes one block by its place, and two by its key; it is
+        "key" under `ADD_OR_REMOVE_ONE`.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range, or does not go with another.
+
+    Privacy
+    -------
+    Pure epsilon for mean and median, (epsilon, delta) for the mode, under
+    `neighboring_relation`. With `keys=` in the release it holds for a key, with all
+    its records. Exact. What a statistic shows besides its result (time, files) is the
+    caller's. Timing class T0.
+
+    References
+    ----------
+    Nissim, Raskhodnikova, Smith, "Smooth sensitivity and sampling in private data
+    analysis", STOC 2007. docs/proofs/stability.md, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.SubsampleAggregate(
+    ...     blocks=50, bounds=(0, 10), epsilon=5, aggregate="median", granularity=0.25
+    ... )
+    >>> x = np.random.default_rng(1).gamma(4, size=5000)
+    >>> bool(abs(m.release(x, np.median) - np.median(x)) < 3)
+    True
+    """
+
+    __slots__ = (
+        "_aggregate",
+        "_bounds",
+        "_changed",
+        "_default",
+        "_inner",
+        "_keyed",
+        "_relation",
+        "_step",
+    )
+
+    _aggregate: str
+    _bounds: tuple[int, int]  # first and last point, in steps
+    _changed: int  # blocks that one record changes
+    _default: float
+    _inner: DiscreteLaplace | Quantiles | ProposeTestRelease
+    _keyed: bool
+    _relation: NeighboringRelation
+    _step: Fraction
+
+    def __init__(
+        self,
+        *,
+        blocks: int,
+        bounds: tuple[Real, Real],
+        epsilon: Real,
+        aggregate: str,
+        delta: Real | None = None,
+        default: Real | None = None,
+        granularity: Real | None = None,
+        neighboring_relation: Relation = ADD,
+        assignment: str | None = None,
+    ) -> None:
+        count = _validate.integer("blocks", blocks, 1, _MOST_BLOCKS)
+        low, high = check_bounds(bounds)
+        total = _validate.positive("epsilon", epsilon)
+        if aggregate not in _AGGREGATES:
+            raise ParameterError(
+                f"aggregate must be one of {', '.join(_AGGREGATES)}, got {aggregate!r}"
+            )
+        if (delta is None) == (aggregate == "mode"):
+            raise ParameterError('delta must be given with aggregate="mode", and only')
+        if granularity is None and aggregate == "mode":
+            granularity = 1
+        step = step_of(low, high, granularity)
+        first, last = points_within((low, high), step)
+        if first == last:
+            raise ParameterError("granularity must have two multiples within bounds")
+        empty = first * step
+        if default is not None:
+            empty = _validate.between("default", default, low, high)
+        relation = as_relation(neighboring_relation)
+        if relation not in (ADD, _R):
+            raise ParameterError(
+                "neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_ONE, got "
+                f"{relation!r}"
+            )
+        changed = min(count, parts_changed(assignment, relation))
+        inner: DiscreteLaplace | Quantiles | ProposeTestRelease
+        if aggregate == "mean":
+            reach = changed * (last - first)
+            inner = DiscreteLaplace(reach / total, sensitivity=reach)
+        elif aggregate == "median":
+            inner = Quantiles(
+                Fraction(1, 2),
+                bounds=(first * step, last * step),
+                epsilon=total / changed,
+                granularity=step,
+                neighboring_relation=_R,
+            )
+        else:
+            assert delta is not None
+            inner = ProposeTestRelease(epsilon=total, delta=delta, mechanism=None)
+        optional = (
+            ("delta", None if delta is None else _validate.exact("delta", delta)),
+            ("default", None if default is None else empty),
+        )
+        self._freeze(
+            _arguments=(
+                ("blocks", count),
+                ("bounds", (_validate.plain(low), _validate.plain(high))),
+                ("epsilon", _validate.plain(total)),
+                ("aggregate", aggregate),
+                *((n, _validate.plain(v)) for n, v in optional if v is not None),
+                ("granularity", _validate.plain(step)),
+                *((("neighboring_relation", relation),) if relation != ADD else ()),
+                *((("assignment", assignment),) if assignment is not None else ()),
+            ),
+            _aggregate=aggregate,
+            _bounds=(first, last),
+            _changed=changed,
+            _default=float(empty),
+            _inner=inner,
+            _keyed=relation is ADD or assignment == "key",
+            _relation=relation,
+            _step=step,
+        )
+
+    def event(self) -> Event:
+        """Return the event of one release."""
+        stated = dict(self._arguments)
+        epsilon = _validate.exact("epsilon", stated["epsilon"])
+        relation = self._relation
+        if isinstance(self._inner, DiscreteLaplace):
+            noise = self._inner.event()
+            return DiscreteLaplaceEvent(
+                sensitivity=noise.sensitivity,
+                scale=noise.scale,
+                neighboring_relation=relation,
+            )
+        if self._aggregate == "median":
+            # One block's selection has bounded range; the ranges of two add up.
+            return ExponentialMechanismEvent(epsilon, neighboring_relation=relation)
+        return ApproximateDPEvent(
+            epsilon=epsilon, delta=stated["delta"], neighboring_relation=relation
+        )
+
+    def release(
+        self,
+        records: Any,
+        statistic: Callable[..., Any],
+        *,
+        keys: Any = None,
+        stream: Stream | None = None,
+    ) -> Any:
+        """Return the aggregate of the statistic's results.
+
+        Parameters
+        ----------
+        records : ndarray, or sequence of ndarrays of one length
+            A record for each entry of the first axis. A sequence is columns: the
+            statistic gets as many arguments.
+        statistic : callable
+            Takes the records of a block and returns a number. What it raises, short of
+            the end of the interpreter, counts as the default, as NaN does, and what it
+            warns of is not shown.
+        keys : column of integers or strings, optional
+            Whose record it is: all records of a key are in one block. For mechanisms
+            by key only. A record of no key (None, NaN) is in no block.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        numpy.float64, or None
+            Within the bounds and on the grid (the mean on one that is `blocks` times
+            finer); None where no mode is stable.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong type, dtype or shape. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        That of `event()`. Timing class T0: the statistic's.
+        """
+        check_stream(stream)
+        if not callable(statistic):
+            raise DTypeError(
+                f"statistic must be callable, got {type(statistic).__name__}"
+            )
+        columns = _columns(records)
+        block = self._dealt(len(columns[0]), keys, stream)
+        points = self._results(columns, block, statistic)
+        first, last = self._bounds
+        inner = self._inner
+        if isinstance(inner, ProposeTestRelease):
+            found, place = distinct(points)
+            best, lead = winner(np.bincount(place))
+            far = distance_of(lead, 2 * self._changed)  # results are replaced
+            shown = inner.release(best, distance=far, stream=stream)
+            return None if shown is None else self._value(int(found[shown]) + first)
+        if isinstance(inner, Quantiles):
+            values = (points + first) * float(self._step)
+            return inner.release(values, stream=stream)
+        total = sum(points.tolist()) + int(inner.release(0, stream=stream))
+        mean = Fraction(total, len(points))
+        return self._value(first + min(max(mean, Fraction(0)), Fraction(last - first)))
+
+    def _dealt(self, n: int, keys: Any, stream: Stream | None) -> _Array:
+        """Return the block of each record, -1 for none."""
+        count = dict(self._arguments)["blocks"]
+        if not self._keyed:
+            if keys is not None:
+                raise ParameterError('keys must not be given with assignment="place"')
+            dealt: _Array = fdp_random.permutation(n, stream=stream) % count
+            return dealt
+        if keys is None:
+            return _drawn(count, n, stream)
+        listed, known = key_column("keys", keys)
+        if listed.shape != (n,):
+            raise ParameterError(f"keys must have shape ({n},), got {listed.shape}")
+        found, place = distinct(listed[known])
+        block = np.full(n, -1, np.int64)
+        block[known] = _drawn(count, len(found), stream)[place]
+        return block
+
+    def _results(
+        self, columns: list[_Array], block: _Array, statistic: Callable[..., Any]
+    ) -> _Array:
+        """Return each block's result as the number of its point, the first being 0."""
+        count = dict(self._arguments)["blocks"]
+        order = np.argsort(block, kind="stable")
+        ends = np.searchsorted(block[order], np.arange(count + 1))
+        found = np.full(count, self._default)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for i in range(count):
+                part = order[ends[i] : ends[i + 1]]
+                if len(part):
+                    try:
+                        result = float(statistic(*(column[part] for column in columns)))
+                    except Exception:  # whatever it is, it is data
+                        continue
+                    if not math.isnan(result):
+                        found[i] = result
+        return on_grid(found, *self._bounds, float(self._step))
+
+    def _value(self, point: int | Fraction) -> np.float64:
+        return np.float64(float(point * self._step))
+
+
+def _columns(records: Any) -> list[_Array]:
+    """Return the records' columns, by their types and shapes alone."""
+    columns = [records] if isinstance(records, np.ndarray) else records
+    if not isinstance(columns, Sequence) or not all(
+        isinstance(column, np.ndarray) for column in columns
+    ):
+        raise DTypeError(
+            "records must be an ndarray or a sequence of ndarrays, got "
+            f"{type(records).__name__}"
+        )
+    lengths = {column.shape[:1] for column in columns}
+    if len(lengths) != 1 or lengths == {()}:
+        raise ParameterError("records must be arrays of one length, one at least")
+    return list(columns)
+
+
+def _drawn(blocks: int, n: int, stream: Stream | None) -> _Array:
+    """Return n independent, uniform blocks: no other key moves one's own."""
+    found: _Array = fdp_random.integers(blocks, size=n, stream=stream)
+    return found
