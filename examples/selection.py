@@ -62,7 +62,7 @@ def loss_bound(candidates: int, *, monotonic: bool) -> float:
 
 def within(scores: np.ndarray, p: np.ndarray, bound: float) -> float:
     """Return the probability that the winner's score lacks at most `bound`."""
-    return float(p[scores >= scores.max() - bound].sum())
+    return min(1.0, float(p[scores >= scores.max() - bound].sum()))
 
 
 def spent(before: np.ndarray, after: np.ndarray, sensitivity: float) -> float:
