@@ -208,6 +208,49 @@ class ExponentialMechanism(Selection):
         count = _validate.integer("k", k, 1) * _validate.integer("rows", rows, 1)
         return self._composed(count)
 
+    def pmf(self, scores: Any, *, axis: int = -1) -> _Array:
+        """Return the probability of each candidate, to double precision.
+
+        Private, as the scores are: for teaching and for tests.
+
+        Parameters
+        ----------
+        scores, axis
+            As in `select`.
+
+        Returns
+        -------
+        ndarray of float64
+            Of the shape of `scores`; sums to 1 along `axis`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            As in `select`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fastdp
+        >>> m = fastdp.ExponentialMechanism(2, sensitivity=1)
+        >>> m.pmf(np.array([0, 1, 2])).round(4).tolist()
+        [0.09, 0.2447, 0.6652]
+        """
+        if is_data(scores):
+            scores, _ = enter("scores", scores, real=None)
+        matrix, shape = _selection.scores_of("scores", scores, axis)
+        with np.errstate(all="ignore"):
+            known = np.minimum(matrix.astype(np.float64), np.finfo(np.float64).max)
+            absent = ~(known > -np.inf)
+            known[absent] = -np.inf
+            best = known.max(axis=1, keepdims=True)
+            best[best == -np.inf] = 0
+            mass = np.exp((known - best) * float(self._rate))
+        mass[absent.all(axis=1)] = 1  # uniform if no weight is left
+        mass /= mass.sum(axis=1, keepdims=True)
+        whole: _Array = np.moveaxis(mass.reshape(*shape, -1), -1, axis)
+        return whole
+
     def select(
         self,
         scores: Any,

@@ -9,6 +9,7 @@ import pytest
 import scipy.stats
 from mpmath import mp
 
+import fastdp
 from fastdp.accounting import (
     ApproximateAccountant,
     GaussianEvent,
@@ -21,6 +22,7 @@ from fastdp.accounting.calculators import (
     data_dependent_pate_divergence,
     data_dependent_pate_smooth_sensitivity,
     exponential_mechanism_erm,
+    exponential_mechanism_error,
     matrix_mechanism,
     participation_sensitivity,
     pate,
@@ -551,3 +553,26 @@ def test_shuffle_histogram(k, n):
     assert plan.standard_error == pytest.approx(error)
     assert plan.standard_error < plan.local_only_error
     assert plan.event(points=4).neighboring_relation is NeighboringRelation.REPLACE_ONE
+
+
+def test_how_far_the_exponential_mechanism_is_off():
+    setting = {"candidates": 100, "sensitivity": 1, "epsilon": 0.5, "failure": 0.01}
+    error = exponential_mechanism_error(**setting)
+    assert round(error.bound, 2) == 36.84
+    assert error.mean == pytest.approx(4 * (math.log(100) + 1))
+    half = exponential_mechanism_error(**setting, monotonic=True)
+    assert (half.bound, half.mean) == (error.bound / 2, error.mean / 2)
+    # the worst scores: one best, all others as far below it as the bound
+    m = fastdp.ExponentialMechanism(0.5, sensitivity=1)
+    scores = np.zeros(100)
+    scores[0] = error.bound
+    assert m.pmf(scores)[1:].sum() < 0.01
+    for below in np.linspace(0, 40, 81):
+        scores[0] = below
+        assert below * m.pmf(scores)[1:].sum() <= error.mean
+    for wrong, kind in (
+        ({"failure": 0}, ParameterError),
+        ({"monotonic": 1}, DTypeError),
+    ):
+        with pytest.raises(kind, match=next(iter(wrong))):
+            exponential_mechanism_error(**{**setting, **wrong})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 import fastdp
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
@@ -86,3 +89,45 @@ def test_parameters_are_checked() -> None:
     for other, error in ((10, ParameterError), (-1, ParameterError), ("a", DTypeError)):
         with pytest.raises(error, match="other"):
             best(1, categories=10, users=10, other=other)
+
+
+# ---- users for an error --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [0.05, 0.02])
+@pytest.mark.parametrize("failure", [0.3, 0.01])
+def test_users_for_an_error(error: float, failure: float) -> None:
+    g = Fraction(1, 4)
+    m = RR(Fraction(1, 2) + g)
+    every = m.users_for(error=error, failure=failure)
+    assert every == math.ceil(
+        1 / (16 * g**2 * Fraction(error) ** 2 * Fraction(failure))
+    )
+    for share in (0, 0.2, 0.5, 1):
+        n = m.users_for(error=error, failure=failure, share=share)
+        assert n < every
+
+        def missed(n: int, share: float = share) -> float:
+            p = 0.25 + share / 2
+            x = np.arange(n + 1)
+            far = np.abs(x / n - p) > error / 2 + 1e-12
+            return float(binom.pmf(x, n, p)[far].sum())
+
+        assert missed(n) <= failure * (1 + 1e-9)
+        assert missed(n - 1) > failure * (1 - 1e-9)
+
+
+def test_users_for_many_categories_and_refusals() -> None:
+    m = RR.from_epsilon(1, categories=20)  # tells the truth less than half the time
+    p, q = m.p, (1 - m.p) / 19
+    wanted = p * (1 - p) / ((p - q) ** 2 * Fraction(1, 400) * Fraction(1, 20))
+    assert m.users_for(error=Fraction(1, 20), failure=Fraction(1, 20)) == math.ceil(
+        wanted
+    )
+    for wrong, message in (
+        ({"error": 0}, "error must be"),
+        ({"failure": 1}, "failure must be"),
+        ({"share": 1.1}, "share must be in"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            m.users_for(**{"error": 0.1, "failure": 0.1, **wrong})  # type: ignore[arg-type]

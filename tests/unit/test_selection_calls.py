@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from fractions import Fraction
 from typing import Any
@@ -408,3 +409,38 @@ def test_concentrated_privacy_is_that_of_each_law() -> None:
         fastdp.ReportNoisyMax(1, sensitivity=1, noise="laplace"),
     ):
         assert 0.4 < rule.rho() <= 0.5
+
+
+# ---- the law of given scores ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scores", "wanted"),
+    [
+        ([0.0, 1.0], [1 / (1 + math.e), math.e / (1 + math.e)]),
+        ([math.nan, 3.0, -math.inf], [0, 1, 0]),
+        ([math.nan, -math.inf], [0.5, 0.5]),
+        ([math.inf, 1.7976931348623157e308], [0.5, 0.5]),
+        ([-1e308, 1e308], [0, 1]),
+    ],
+)
+def test_the_probabilities_of_given_scores(scores, wanted):
+    m = fastdp.ExponentialMechanism(2, sensitivity=1)
+    found = m.pmf(np.array(scores))
+    assert found == pytest.approx(wanted)
+    both = np.array([scores, scores])
+    assert m.pmf(both) == pytest.approx(np.array([wanted, wanted]))
+    assert m.pmf(both.T, axis=0) == pytest.approx(np.array([wanted, wanted]).T)
+    assert fastdp.ExponentialMechanism(1, sensitivity=1, monotonic=True).pmf(
+        np.array(scores)
+    ) == pytest.approx(wanted)
+
+
+def test_choices_have_these_probabilities():
+    with pytest.warns(fastdp.exceptions.InsecureStreamWarning):
+        stream = FixedStream("pmf")
+    m = fastdp.ExponentialMechanism(1, sensitivity=1)
+    scores = np.tile(np.arange(4), (20_000, 1))
+    share = np.bincount(m.select(scores, stream=stream), minlength=4) / 20_000
+    law = m.pmf(np.arange(4))
+    assert np.abs(share - law).max() < 5 * 0.5 / math.sqrt(20_000)

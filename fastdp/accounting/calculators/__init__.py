@@ -7,9 +7,11 @@ analysis and returns a plan with its event, for the accountants, and its guarant
 from fastdp import _public
 from fastdp.accounting.calculators._classics import (
     ERMPlan,
+    ExponentialMechanismError,
     ProposeTestReleasePlan,
     SubsampleAggregatePlan,
     exponential_mechanism_erm,
+    exponential_mechanism_error,
     propose_test_release,
     subsample_and_aggregate,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "DPSGDPlan",
     "DataDependentPATE",
     "ERMPlan",
+    "ExponentialMechanismError",
     "MatrixPlan",
     "ProposeTestReleasePlan",
     "ShuffleHistogramPlan",
@@ -44,6 +47,7 @@ __all__ = [
     "data_dependent_pate_smooth_sensitivity",
     "dp_sgd",
     "exponential_mechanism_erm",
+    "exponential_mechanism_error",
     "matrix_mechanism",
     "participation_sensitivity",
     "pate",

@@ -18,13 +18,15 @@ from fastdp.accounting.events import (
     Relation,
     as_relation,
 )
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = [
     "ERMPlan",
+    "ExponentialMechanismError",
     "ProposeTestReleasePlan",
     "SubsampleAggregatePlan",
     "exponential_mechanism_erm",
+    "exponential_mechanism_error",
     "propose_test_release",
     "subsample_and_aggregate",
 ]
@@ -342,10 +344,92 @@ def exponential_mechanism_erm(
     d = _validate.integer("models", models, 1)
     n = _validate.integer("records", records, 1)
     wide = _validate.positive("loss_range", loss_range)
+    error = exponential_mechanism_error(
+        candidates=d, sensitivity=wide / n, epsilon=epsilon, failure=failure
+    )
+    event = ExponentialMechanismEvent(
+        _validate.positive("epsilon", epsilon),
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+    )
+    return ERMPlan(excess_loss=error.bound, failure=error.failure, event=event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanismError:
+    """How far below the best a choice is; made by `exponential_mechanism_error`.
+
+    Parameters
+    ----------
+    bound : float
+        The chosen score is more than this below the best one with at most `failure`
+        probability; in the scores' unit, rounded up.
+    mean : float
+        A bound of how far it is below on average, rounded up.
+    failure : Fraction
+        That probability.
+    """
+
+    bound: float
+    mean: float
+    failure: Fraction
+
+
+def exponential_mechanism_error(
+    *,
+    candidates: int,
+    sensitivity: Real,
+    epsilon: Real,
+    failure: Real,
+    monotonic: bool = False,
+) -> ExponentialMechanismError:
+    """Return how far the exponential mechanism's choice is below the best.
+
+    Whatever the scores are; for given ones `fastdp.ExponentialMechanism.pmf` has the
+    exact law.
+
+    Parameters
+    ----------
+    candidates : int
+        Number of candidates d, >= 1.
+    sensitivity, epsilon : int, float, Fraction or Decimal
+        As in `fastdp.ExponentialMechanism`, > 0.
+    failure : int, float, Fraction or Decimal
+        > 0 and < 1.
+    monotonic : bool
+        As there: both numbers are half as large.
+
+    Returns
+    -------
+    ExponentialMechanismError
+        2 sensitivity (ln d + ln(1/failure))/epsilon, and on average
+        2 sensitivity (ln d + 1)/epsilon.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+
+    References
+    ----------
+    McSherry, Talwar, "Mechanism Design via Differential Privacy" (2007).
+
+    Examples
+    --------
+    >>> error = exponential_mechanism_error(
+    ...     candidates=100, sensitivity=1, epsilon=0.5, failure=0.01
+    ... )
+    >>> round(error.bound, 2), round(error.mean, 2)
+    (36.84, 22.42)
+    """
+    d = _validate.integer("candidates", candidates, 1)
+    reach = _validate.positive("sensitivity", sensitivity)
     e = _validate.positive("epsilon", epsilon)
     beta = _validate.open_unit("failure", failure)
-    excess = float_up(2 * wide / (n * e)) * (math.log(d) - math.log(float(beta)))
-    event = ExponentialMechanismEvent(
-        e, neighboring_relation=NeighboringRelation.REPLACE_ONE
+    if not isinstance(monotonic, bool):
+        raise DTypeError(f"monotonic must be a bool, got {type(monotonic).__name__}")
+    unit = float_up((1 if monotonic else 2) * reach / e) * (1 + 4e-15)
+    return ExponentialMechanismError(
+        bound=unit * (math.log(d) - log_down(beta)),
+        mean=unit * (math.log(d) + 1),
+        failure=beta,
     )
-    return ERMPlan(excess_loss=excess * (1 + 4e-15), failure=beta, event=event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -134,6 +135,58 @@ class RandomizedResponse(FrequencyOracle):
             categories=categories,
             other=other,
         )
+
+    def users_for(
+        self, *, error: Real, failure: Real, share: Real | None = None
+    ) -> int:
+        """Return the number of users that an estimate of a category's share needs.
+
+        Parameters
+        ----------
+        error : int, float, Fraction or Decimal
+            Largest error of the estimated share, > 0 and < 1.
+        failure : int, float, Fraction or Decimal
+            Probability of a larger one, > 0 and < 1.
+        share : int, float, Fraction or Decimal, optional
+            The true share, in [0, 1], for users drawn independently: by exact binomial
+            tails. None: for every share, by the variance alone (Chebyshev); with two
+            categories and p = 1/2 + g, 1/(16 g**2 error**2 failure) users.
+
+        Returns
+        -------
+        int
+            A number that suffices; with `share` one less does not.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> m = fastdp.RandomizedResponse(0.75)
+        >>> setting = {"error": 0.05, "failure": 0.05}
+        >>> m.users_for(**setting), m.users_for(**setting, share=0.5)
+        (8000, 1559)
+        """
+        wrong = _validate.open_unit("error", error)
+        rarely = _validate.open_unit("failure", failure)
+        own, cross = self._support.own, self._support.cross
+        widest = min(max(Fraction(1, 2), cross), own)  # of a report's probabilities
+        needed = widest * (1 - widest) / ((own - cross) ** 2 * wrong**2 * rarely)
+        high = max(1, math.ceil(needed))
+        if share is None:
+            return high
+        part = _validate.between("share", share, Fraction(0), Fraction(1))
+        low, said = 0, cross + part * (own - cross)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _missed(middle, said, wrong * (own - cross)) <= float(rarely):
+                high = middle
+            else:
+                low = middle
+        return high
 
     @property
     def p(self) -> Fraction:
@@ -376,3 +429,12 @@ def _tally_packed(reports: Any, workers: int, count: int | None) -> tuple[_Array
 
 def _columns(rows: _Array, tally: _Array) -> None:
     _core.column_sums(rows.reshape(-1), _ROW, tally)
+
+
+def _missed(n: int, p: Fraction, error: Fraction) -> float:
+    """Return P(|X/n - p| > error) of a binomial X."""
+    from scipy.stats import binom
+
+    above = math.floor(n * (p + error))
+    below = math.ceil(n * (p - error)) - 1
+    return float(binom.sf(above, n, float(p)) + binom.cdf(below, n, float(p)))
