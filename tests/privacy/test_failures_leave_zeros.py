@@ -98,6 +98,7 @@ RELEASES: list[tuple[Any, Callable[[], tuple[Any, Array]]]] = [
         (
             fastdp.CountMeanSketch.from_epsilon(1, rows=4, buckets=4),
             fastdp.CountMeanSketch.from_epsilon(1, rows=4, buckets=8, inner="unary"),
+            fastdp.PrefixHunt.from_epsilon(1, bits=16),
         ),
     ),
 ]

@@ -16,6 +16,7 @@ from tests.privacy.test_local_exact import (
     exp_above,
     exp_below,
     hadamard_law,
+    response_law,
     unary_law,
 )
 
@@ -40,12 +41,12 @@ def sketch_law(m: Any, buckets: tuple[int, ...]) -> Distribution:
     return law
 
 
-def worst_ratio(m: Any, law: Law) -> Fraction | float:
+def worst_ratio(m: Any, law: Law, functions: int = 2) -> Fraction | float:
     """Return the largest ratio of probabilities over all pairs of inputs.
 
-    An input is known by its buckets: all of them occur.
+    An input is known by its buckets under two hash functions: all pairs occur.
     """
-    inputs = itertools.product(range(m.buckets), repeat=m.rows)
+    inputs = itertools.product(range(m.buckets), repeat=functions)
     laws = [law(m, buckets) for buckets in inputs]
     worst: Fraction | float = Fraction(1)
     for p, q in itertools.permutations(laws, 2):
@@ -129,6 +130,62 @@ TRAPS: list[tuple[str, Law]] = [
 def test_planted_faults_are_found(inner: str, trap: Law) -> None:
     m = made(inner, buckets=2)
     assert worst_ratio(m, sketch_law) <= exp_below(Fraction(1))
+    assert worst_ratio(m, trap) > exp_above(Fraction(1))
+
+
+# --- prefixes -------------------------------------------------------------------------
+
+
+def hunt_law(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Return the law of (seed, bucket); a seed says the group, and so the prefix."""
+    law: dict[Hashable, Fraction] = {}
+    for seed, bucket in enumerate(buckets):
+        for y, probability in response_law(m.p, m.buckets, bucket, 0).items():
+            law[seed, y] = probability / len(buckets)
+    return law
+
+
+def group_by_value(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: short values report with the group of short prefixes."""
+    seed = min(buckets[0], 1)
+    mine = response_law(m.p, m.buckets, buckets[seed], 0)
+    return {(seed, y): probability for y, probability in mine.items()}
+
+
+def every_level(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: a report for every length, each at the full price."""
+    parts = [response_law(m.p, m.buckets, b, 0).items() for b in buckets]
+    return {
+        tuple(y for y, _ in combined): math.prod(
+            (p for _, p in combined), start=Fraction(1)
+        )
+        for combined in itertools.product(*parts)
+    }
+
+
+def only_candidates(m: Any, buckets: tuple[int, ...]) -> Distribution:
+    """Planted: whose prefix is no candidate (here: all in bucket 0) reports noise."""
+    fair = {
+        (s, y): Fraction(1, 2 * m.buckets) for s in (0, 1) for y in range(m.buckets)
+    }
+    return {"silent": Fraction(1)} if buckets == (0, 0) else fair
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS[:4], ids=str)
+def test_a_hunt_is_as_private_as_stated(epsilon: Any) -> None:
+    m = fastdp.PrefixHunt.from_epsilon(epsilon)
+    few = fastdp.PrefixHunt(Fraction(7, 8), buckets=3)
+    assert worst_ratio(few, hunt_law) == few.event().p / few.event().q
+    # Of many buckets two stand for all: the ratio is that of the true and another one.
+    exact = _validate.exact("epsilon", epsilon)
+    assert exp_above(exact) > m.event().p / m.event().q
+    assert m.event().p / m.event().q <= exp_below(exact)
+
+
+@pytest.mark.parametrize("trap", [group_by_value, every_level, only_candidates])
+def test_planted_faults_of_hunts_are_found(trap: Law) -> None:
+    m = fastdp.PrefixHunt.from_epsilon(1)
+    assert worst_ratio(m, hunt_law) <= exp_below(Fraction(1))
     assert worst_ratio(m, trap) > exp_above(Fraction(1))
 
 

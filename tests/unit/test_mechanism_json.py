@@ -69,6 +69,7 @@ MADE: list[Any] = [
     fastdp.LocalMean(9, bounds=[(0, THIRD), (-1, 1)], members=((7, 2),), dimension=2),
     fastdp.CountMeanSketch.from_epsilon(1, rows=8, buckets=16, key="0f" * 16),
     fastdp.CountMeanSketch.from_epsilon(THIRD, rows=8, buckets=16, inner="unary"),
+    fastdp.PrefixHunt.from_epsilon(THIRD, bits=128, most=5, beta=THIRD, key="0f" * 16),
     fastdp.ShuffledResponse(0.9, clients=1000, categories=5),
 ]
 

@@ -15,6 +15,7 @@ from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
 from fastdp.mechanisms.local.local_mean import LocalMean
 from fastdp.mechanisms.local.planning import best_frequency_oracle
+from fastdp.mechanisms.local.prefix_hunt import Hunt, PrefixHunt
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
 from fastdp.mechanisms.local.shuffled_response import ShuffledResponse
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
@@ -26,10 +27,12 @@ __all__ = [
     "FrequencyEstimate",
     "FrequencyOracle",
     "HadamardResponse",
+    "Hunt",
     "LocalHashing",
     "LocalMean",
     "LocalMechanism",
     "MeanEstimate",
+    "PrefixHunt",
     "RandomizedResponse",
     "ShuffledResponse",
     "Sketch",
