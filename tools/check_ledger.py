@@ -17,6 +17,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+#: Entries that an attempt to draw makes, of which a step's first costs nothing: its
+#: counter was charged.
+_ATTEMPTS = ("charge", "again", "retry", "step")
+
 #: Sums are rounded up by less than this where their denominators grow long.
 _ROUNDING = Fraction(1, 2**1000)
 
@@ -72,6 +76,7 @@ def problems(lines: list[str], receipts: list[dict[str, Any]]) -> list[str]:
         "charge": {},
         "entry": {},
         "result": {},
+        "step": {},
     }
     bad = []
     for line in lines[1:]:
@@ -114,16 +119,17 @@ def chain_problems(
             return [f"{where}: the chain is broken"]
         detail = json.loads(row["detail"])
         spent = [Fraction(part) for part in json.loads(row["state"])["spent"]]
+        if row["what"] in _ATTEMPTS:
+            terms = found["charge"][row["label"]]["terms"]
+            if digest(terms.encode()) != detail["terms"]:
+                return [f"{where}: its terms were altered"]
         if number == 0:
             wanted = {"ledger": ledger, "budget": name, "rule": budget["rule"]}
             wanted |= {"unit": budget["unit"], "block_of": budget["block_of"]}
             if row["what"] != "open" or detail != wanted or any(spent):
                 return [f"{where}: it does not open this budget"]
         elif row["what"] in ("charge", "again"):
-            terms = found["charge"][row["label"]]["terms"]
-            if digest(terms.encode()) != detail["terms"]:
-                return [f"{where}: its terms were altered"]
-            facts = json.loads(terms)
+            facts = json.loads(found["charge"][row["label"]]["terms"])
             cost = price(kind, facts["event"])
             if cost is not None:
                 least = before[0] + facts["count"] * cost
@@ -153,14 +159,26 @@ def label_problems(found: dict[str, Any]) -> list[str]:
     entered: Counter[tuple[str, str]] = Counter()
     stored: dict[str, str] = {}
     for row in found["entry"].values():
-        if row["what"] == "charge":
-            entered[row["label"], row["budget"]] += 1
+        detail = json.loads(row["detail"])
+        if row["what"] in _ATTEMPTS:
+            entered[row["label"], row["budget"]] += detail["attempt"] == 1
         elif row["what"] == "store":
-            stored[row["label"]] = json.loads(row["detail"])["digest"]
+            stored[row["label"]] = detail["digest"]
     for label, charge in found["charge"].items():
         for name in json.loads(charge["terms"])["budgets"]:
             if entered[label, name] != 1:
                 bad.append(f"label {label} is not charged once to {name}")
+    taken: Counter[str] = Counter()
+    for label, step in found["step"].items():
+        taken[step["counter"]] += 1  # exported in their order
+        facts = json.loads(found["charge"][label]["terms"])
+        paid = json.loads(found["charge"][step["counter"]]["terms"])
+        if step["number"] != taken[step["counter"]] or label not in found["result"]:
+            bad.append(f"the steps of counter {step['counter']} have a gap")
+        if (facts["counter"], paid["kind"]) != (step["counter"], "counter") or (
+            (facts["budgets"], facts["event"]) != (paid["budgets"], paid["event"])
+        ):
+            bad.append(f"step {label} is not one of the counter that was charged")
     for label, result in found["result"].items():
         if label not in found["charge"] or stored.get(label) != result["digest"]:
             bad.append(f"the answer of {label} is not that which was entered")

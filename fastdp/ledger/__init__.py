@@ -17,6 +17,7 @@ from fastdp.exceptions import DTypeError, LedgerError
 from fastdp.ledger import _care, _protocol
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit, Receipt, Witness, receipts_from
+from fastdp.ledger._counters import LedgerCounter
 from fastdp.ledger._ledger import Answer, Ledger
 from fastdp.ledger._store import FORMAT, Store, read_ledger
 from fastdp.ledger._terms import canonical
@@ -26,6 +27,7 @@ __all__ = [
     "Audit",
     "BudgetState",
     "Ledger",
+    "LedgerCounter",
     "Receipt",
     "adopt",
     "create",

@@ -162,10 +162,7 @@ class Budget:
         BudgetExceededError, ParameterError, UnsupportedEventError
             The budget does not cover the event, or cannot price it.
         """
-        if not self.is_open:
-            raise BudgetExceededError(
-                f"budget {self.name!r} is closed; nothing was spent"
-            )
+        self.require_open()
         admission, distance = _loaded(self.rule, self.state)
         relation = relation_of(event)
         if admission._relation not in (None, relation):
@@ -185,6 +182,13 @@ class Budget:
                 "event; nothing was spent"
             )
         return _state_text(after, relation, event.group_size, distance)
+
+    def require_open(self) -> None:
+        """Refuse a closed budget."""
+        if not self.is_open:
+            raise BudgetExceededError(
+                f"budget {self.name!r} is closed; nothing was spent"
+            )
 
     def retried(self, distance: Fraction) -> str | None:
         """Return the state after a free second attempt; None where it must pay."""

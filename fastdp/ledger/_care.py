@@ -13,11 +13,19 @@ from typing import Any
 from fastdp.exceptions import LedgerError, LedgerRolledBackError, ParameterError
 from fastdp.ledger import _chain, _protocol, _terms
 from fastdp.ledger._chain import Receipt, Witness
-from fastdp.ledger._store import TABLES, Run, Store, read_ledger
+from fastdp.ledger._store import (
+    FORMAT,
+    TABLES,
+    Run,
+    Store,
+    has_counters,
+    read_ledger,
+)
 from fastdp.ledger._terms import canonical
 
-#: The tables in an order in which rows refer to earlier ones only.
-_ORDER = ("budget", "charge", "attempt", "entry", "result")
+#: The tables in an order in which rows refer to earlier ones only. A ledger of the
+#: first format has not the last two.
+_ORDER = ("budget", "charge", "attempt", "entry", "result", "step", "memory")
 
 
 def adopt(
@@ -104,6 +112,8 @@ def migrate(source: Store, target: Store, note: str) -> None:
             _copy(source, target, uuid, watching)
             _audit(target, uuid)
             run("UPDATE ledger SET state = 'frozen'")
+            if has_counters(run):
+                run("DELETE FROM memory")  # private, and needed no more
     else:
         with source.reading() as run:
             budgets = list(_protocol.all_budgets(run).values())
@@ -136,13 +146,15 @@ def _audit(store: Store, uuid: str) -> None:
 
 
 def _copy(source: Store, target: Store, uuid: str, watching: str | None) -> None:
+    with source.reading() as run:
+        tables = _ORDER if has_counters(run) else _ORDER[:-2]
     with target.transaction() as run:
         run(
             "INSERT INTO ledger (one, format, uuid, place, witness, state) "
-            "VALUES (1, 1, ?, ?, ?, 'frozen')",
-            *(uuid, canonical(target.place()), watching),
+            "VALUES (1, ?, ?, ?, ?, 'frozen')",
+            *(FORMAT, uuid, canonical(target.place()), watching),
         )
-        for table in _ORDER:
+        for table in tables:
             names = _columns(table)
             insert = (
                 f"INSERT INTO {table} ({', '.join(names)}) "
@@ -222,6 +234,13 @@ def exported(store: Store, *, bodies: bool) -> Iterator[str]:
             receipts=json.loads(receipts)["receipts"],
             **shown,
         )
+    with store.reading() as run:
+        counting = has_counters(run)
+    if counting:  # never their memory
+        for counter, number, label in store.rows(
+            "SELECT counter, number, label FROM step ORDER BY counter, number"
+        ):
+            yield _line("step", counter=counter, number=number, label=label)
 
 
 def _line(kind: str, **facts: Any) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from fastdp.exceptions import DTypeError, LedgerError, ParameterError
 from fastdp.ledger import _files
 from fastdp.ledger._budgets import Budget, Fold
-from fastdp.ledger._store import Store
+from fastdp.ledger._store import Store, has_counters
 from fastdp.ledger._terms import canonical, digest, event_from
 
 __all__ = ["Audit", "Receipt"]
@@ -96,6 +96,19 @@ def link(
         detail.encode(),
         state.encode(),
     )
+
+
+def bound(memory: bytes) -> dict[str, str]:
+    """Return what an entry says of a counter's memory, which begins with random bytes.
+
+    Without these, whoever guesses the sums could check the guess.
+    """
+    return {"memory": digest(memory).hex()}
+
+
+def binds(detail: str, memory: bytes) -> bool:
+    """Tell whether an entry says this of a counter's memory."""
+    return bool(bound(memory).items() <= json.loads(detail).items())
 
 
 def genesis(uuid: str, budget: Budget) -> str:
@@ -251,6 +264,10 @@ def audited(
     for name, seq in wanted:
         say(f"entry {seq} of budget {name!r}, which a receipt proves, is not there")
     _audit_labels(store, audit, files)
+    with store.reading() as run:
+        counting = has_counters(run)
+    if counting:
+        _audit_counters(store, audit)
     return audit
 
 
@@ -274,7 +291,7 @@ def _audit_chain(
             problem = f"entry {seq} was altered: its link is wrong"
         elif seq == 0 and (what != "open" or detail != genesis(uuid, budget)):
             problem = "its rule, unit or ledger is not that of its first entry"
-        elif what in ("charge", "again") and (
+        elif what in ("charge", "again", "step") and (
             terms is None or f'"terms":"{bytes(own).hex()}"' not in detail
         ):
             problem = f"entry {seq} is not that of its label's terms"
@@ -316,12 +333,34 @@ def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
     for label, kind, terms, found, answered, entered, last in store.rows(
         "SELECT c.label, c.kind, c.terms, c.digest, "
         "(SELECT COUNT(*) FROM result r WHERE r.label = c.label), "
-        "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label AND e.what = 'charge'), "
+        "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label "
+        "AND e.what NOT IN ('store', 'end')), "
         "(SELECT MAX(number) FROM attempt a WHERE a.label = c.label) FROM charge c"
     ):
         audit.labels += 1
-        audit.pending += kind != "spend" and not answered
+        audit.pending += kind not in ("spend", "counter") and not answered
         if digest(terms.encode()) != bytes(found):
             audit.problems.append(f"the terms of label {label!r} were altered")
-        elif entered != len(event_from(terms)[2]) or not last:
+        elif not last or entered != last * len(event_from(terms)[2]):
             audit.problems.append(f"label {label!r} is not charged to all its budgets")
+
+
+def _audit_counters(store: Store, audit: Audit) -> None:
+    """Check that steps have no gaps, and memories are those of the last steps."""
+    for counter, body, steps, last, opened, stepped, ended in store.rows(
+        "SELECT m.counter, m.body, "
+        "(SELECT COUNT(*) FROM step s WHERE s.counter = m.counter), "
+        "(SELECT MAX(s.number) FROM step s WHERE s.counter = m.counter), "
+        "(SELECT MIN(e.detail) FROM entry e WHERE e.label = m.counter "
+        "AND e.what = 'charge'), "
+        "(SELECT MIN(e.detail) FROM entry e WHERE e.what = 'store' AND e.label = "
+        "(SELECT s.label FROM step s WHERE s.counter = m.counter "
+        "ORDER BY s.number DESC LIMIT 1)), "
+        "(SELECT COUNT(*) FROM entry e WHERE e.label = m.counter AND e.what = 'end') "
+        "FROM memory m"
+    ):
+        memory, detail = bytes(body), stepped or opened
+        if steps != (last or 0):
+            audit.problems.append(f"steps of counter {counter!r} are missing")
+        elif memory != b"" if ended else not binds(detail, memory):
+            audit.problems.append(f"the memory of counter {counter!r} was altered")

@@ -11,18 +11,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-import numpy as np
-
 from fastdp import _validate
 from fastdp.accounting.events import ComposedEvent, Event
 from fastdp.accounting.filters import PrivacyFilter
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.ledger import _budgets, _care, _chain, _files, _protocol, _shown, _terms
+from fastdp.ledger import (
+    _budgets,
+    _care,
+    _chain,
+    _counters,
+    _files,
+    _protocol,
+    _shown,
+    _terms,
+)
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit, Receipt, Witness
+from fastdp.ledger._counters import LedgerCounter
 from fastdp.ledger._store import Store
 from fastdp.ledger._terms import Terms
 from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.prefix_sums import Counter
 
 __all__ = ["Answer", "Ledger"]
 
@@ -321,7 +330,7 @@ class Ledger:
         if found is not None:
             return self._answered(found, _terms.unpacked)
         trial = _terms.rehearsed(call, data)
-        _require_size(trial.nbytes)
+        _terms.require_size(trial.nbytes)
         rare = _terms.rare_step(mechanism) if wanted.kind == "release" else None
         if rare is not None:
             wanted = replace(wanted, distance=rare * max(1, trial.size))
@@ -377,7 +386,7 @@ class Ledger:
         That of the mechanisms' events composed; with `select`, once for each attempt
         that draws. Timing class T0.
         """
-        names, cells, rows = _checked_columns(columns, keys, select is not None)
+        names, cells, rows = _shown.checked_columns(columns, keys, select is not None)
         events = [m.event() for m, _ in cells.values()]
         rare: Fraction | None = Fraction(0)
         for m, values in cells.values():
@@ -403,19 +412,19 @@ class Ledger:
             if most_rows is not None:
                 raise ParameterError("most_rows must be left out without select")
             facts["rows"] = rows
-            _require_size(
+            _terms.require_size(
                 sum(part.nbytes for part in (*names.values(), *trials.values()))
             )
             chosen = None
         else:
-            chosen = _checked_selection(select, rows)
+            chosen = _shown.checked_selection(select, rows)
             limit = _validate.integer("most_rows", most_rows or 0, 1, 10**9)
             facts["select"] = _terms.law_of(chosen[0])
             facts["most_rows"] = limit
             events.append(chosen[0].event())
             rare = None
             width = sum(trial.dtype.itemsize for trial in trials.values())
-            _require_size(limit * width)
+            _terms.require_size(limit * width)
 
         def draw(_: int, __: object) -> tuple[str, bytes]:
             noisy = {name: m.release(values) for name, (m, values) in cells.items()}
@@ -434,6 +443,46 @@ class Ledger:
         wanted = replace(wanted, distance=rare)
         return self._drawn(wanted, draw, _terms.unpacked_table)
 
+    def counter(
+        self, mechanism: Counter, *, label: str, budgets: str | Iterable[str]
+    ) -> LedgerCounter:
+        """Return the running total of a label, which a crash does not end.
+
+        All its steps are charged once, when the label is new; whoever asks for it
+        later, with an equal mechanism, goes on with it.
+
+        Parameters
+        ----------
+        mechanism : Counter
+            A new one, which the ledger takes over: it takes no step of its own.
+        label, budgets
+            As for `release`: the label names the counter, each step has one of its own.
+
+        Returns
+        -------
+        LedgerCounter
+            Its `add(count, label=...)` takes a step.
+
+        Raises
+        ------
+        BudgetExceededError, UnsupportedEventError
+            A budget does not cover all steps together, or cannot price them.
+        LabelConflictError
+            The label stands for another mechanism or other budgets.
+        DTypeError, ParameterError
+            `mechanism` is none, has taken steps or keeps more than 1 MiB.
+        LedgerError
+            The ledger cannot be used, is of an older format, or can be read by others
+            than its owner: it then holds exact sums (docs/ledger.md).
+
+        Privacy
+        -------
+        That of `mechanism.event()`, for all steps, crashes and readers of totals
+        together; as with `release`, a second attempt after a crash adds a distance that
+        the budget states, or pays again. Timing class T0.
+        """
+        return _counters.opened(self, mechanism, label, budgets)
+
     def spend(
         self,
         event: Event | Mechanism,
@@ -445,9 +494,9 @@ class Ledger:
     ) -> tuple[Receipt, ...]:
         """Charge what is then done outside of the ledger, once for the label.
 
-        For stateful mechanisms (a `SparseVector`, a counter) and for whatever the
-        ledger cannot draw by itself: charge, then use. What came of it is not stored,
-        so the label cannot be used again.
+        For stateful mechanisms (a `SparseVector`) and for whatever the ledger cannot
+        draw by itself: charge, then use. What came of it is not stored, so the label
+        cannot be used again.
 
         Parameters
         ----------
@@ -562,6 +611,7 @@ class Ledger:
         wanted: Terms,
         draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
         read: Callable[[bytes], Any],
+        turn: _protocol.Turn | None = None,
     ) -> Answer:
         watched = self._file is not None or self._watcher is not None
         found = _protocol.answer(
@@ -570,6 +620,7 @@ class Ledger:
             self._witness if watched else None,
             wanted,
             draw,
+            turn,
         )
         return self._answered(found, read)
 
@@ -721,69 +772,3 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger {self._store.where!r}>"
-
-
-# ---- tables ---------------------------------------------------------------------
-
-
-def _checked_columns(
-    columns: object, keys: object, selected: bool
-) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]], int]:
-    """Return keys and columns with their mechanisms, and the number of rows."""
-    if not isinstance(columns, Mapping) or not isinstance(keys, Mapping):
-        raise DTypeError("columns and keys must be dicts by name")
-    names: dict[str, Any] = {}
-    for name, column in keys.items():
-        _terms.check_name("a name of keys", name)
-        if not (selected and _shown.of_bytes(column)) and (
-            not isinstance(column, np.ndarray) or column.dtype.kind not in "iuSUb"
-        ):
-            raise DTypeError(
-                f"keys {name!r} must be an array of integers, strings or bytes, "
-                f"got {getattr(column, 'dtype', type(column).__name__)}"
-            )
-        names[name] = column
-    cells: dict[str, tuple[Any, Any]] = {}
-    for name, cell in columns.items():
-        _terms.check_name("a name of columns", name)
-        if name in names:
-            raise ParameterError(
-                f"columns and keys must have different names: {name!r}"
-            )
-        if not isinstance(cell, tuple) or len(cell) != 2:
-            raise DTypeError(f"column {name!r} must be a tuple (mechanism, array)")
-        values = _terms.check_data(f"column {name!r}", cell[1])
-        if not isinstance(values, np.ndarray):
-            raise DTypeError(f"column {name!r} must be an array")
-        cells[name] = (_terms.check_mechanism(cell[0], "release"), values)
-    if not names or not cells:
-        raise ParameterError("columns and keys must each have one entry or more")
-    shapes = {column.shape for column in names.values()}
-    shapes |= {values.shape for _, values in cells.values()}
-    if len(shapes) != 1 or len(shape := shapes.pop()) != 1:
-        raise ParameterError("columns and keys must be arrays of one length")
-    return names, cells, shape[0]
-
-
-def _checked_selection(select: object, rows: int) -> tuple[Any, Any]:
-    if not isinstance(select, tuple) or len(select) != 2:
-        raise DTypeError("select must be a tuple (mechanism, array)")
-    mechanism = _terms.check_mechanism(select[0], "select")
-    values = _terms.check_data("the array of select", select[1])
-    if not isinstance(values, np.ndarray) or values.shape != (rows,):
-        raise ParameterError("the array of select must have a value for each key")
-    trial = _terms.rehearsed(mechanism.select, values)
-    if trial.dtype != np.bool_ or trial.shape != (rows,):
-        raise DTypeError(
-            f"select must be of a mechanism that returns a mask of bools, a "
-            f"{type(mechanism).__name__} does not"
-        )
-    return mechanism, values
-
-
-def _require_size(size: int) -> None:
-    if size > _terms.BODY_LIMIT:
-        raise ParameterError(
-            f"an answer must have at most {_terms.BODY_LIMIT} bytes in the ledger, got "
-            f"{size}: write it to a file by `write`"
-        )

@@ -19,6 +19,9 @@ from fastdp.ledger._store import Store
 _POINTS = 200
 _ROWS = 500
 
+#: What stands for the answer of a transaction that has none.
+_UNANSWERED = {"spend": "none is kept", "counter": "a total for each step"}
+
 _STYLE = """
 :root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d9e0e7;
   --fill: #2f6f9f; --warn: #b45f06; --bad: #a61b1b; --good: #22713d; }
@@ -166,13 +169,13 @@ def _releases(store: Store) -> Iterator[str]:
         "SELECT c.label, c.terms, (SELECT MAX(number) FROM attempt a WHERE a.label = "
         "c.label), (SELECT MAX(e.detail) FROM entry e WHERE e.label = c.label AND "
         "e.what = 'charge'), (SELECT r.form FROM result r WHERE r.label = c.label) "
-        "FROM charge c ORDER BY c.label"
+        "FROM charge c WHERE c.kind <> 'step' ORDER BY c.label"
     ):
         count += 1
         if count > _ROWS:
             continue
         facts = json.loads(terms)
-        answer = form or ("none is kept" if facts["kind"] == "spend" else "pending")
+        answer = form or _UNANSWERED.get(facts["kind"], "pending")
         tries = "" if last == 1 else f", {last} attempts"
         yield (
             f"<tr><td>{escape(label)}<br><span class='soft'>"

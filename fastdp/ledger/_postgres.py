@@ -70,7 +70,8 @@ class PostgresStore:
             for statement in schema({"BLOB": "BYTEA", "INTEGER": "BIGINT"}):
                 run(statement)
             # Compression would make the time of a store depend on the answer.
-            run("ALTER TABLE result ALTER COLUMN body SET STORAGE EXTERNAL")
+            for table in ("result", "memory"):
+                run(f"ALTER TABLE {table} ALTER COLUMN body SET STORAGE EXTERNAL")
             run(
                 "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
                 "$$ BEGIN RAISE EXCEPTION 'write once'; END $$"
@@ -98,6 +99,20 @@ class PostgresStore:
                     f"no ledger at {self.where}: make one by fastdp.ledger.create or "
                     "`fastdp ledger init`"
                 )
+
+    def require_private(self) -> None:
+        """Refuse a table that was granted to others than its owner."""
+        with self.reading() as run:
+            granted = run(
+                "SELECT 1 FROM pg_class c, aclexplode(c.relacl) a "
+                "WHERE c.oid = 'memory'::regclass AND a.grantee <> c.relowner"
+            )
+        if granted:
+            raise LedgerError(
+                f"the table {_SCHEMA}.memory of {self.where} must be readable by its "
+                "owner alone, for it is to hold a counter's exact sums: REVOKE ALL on "
+                "it from the other roles"
+            )
 
     def place(self) -> dict[str, str]:
         """Return cluster, timeline and database; the folder where it may be known.

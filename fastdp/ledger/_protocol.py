@@ -17,7 +17,7 @@ import datetime
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from fastdp.exceptions import (
     LabelConflictError,
@@ -50,31 +50,52 @@ class Stored:
     attempt: int
 
 
+class Beginning(Protocol):
+    """What a transaction adds to T1 in the place of `admitted`."""
+
+    def begin(
+        self, run: Run, store: Store, budgets: Sequence[Budget], terms: Terms
+    ) -> tuple[str, list[str], dict[str, str]]:
+        """Return what is entered, the states after it, and facts for the entry."""
+
+
+class Turn(Beginning, Protocol):
+    """A draw's place in a row of draws that have one memory (`_counters`)."""
+
+    #: Label of what is locked in the place of the draw's own.
+    lock: str
+
+    def end(self, run: Run, store: Store, label: str) -> dict[str, str] | None:
+        """Store the memory in T2; None: the turn is not the last."""
+
+
 def answer(
     store: Store,
     uuid: str,
     witness: Callable[[Sequence[Receipt]], object] | None,
     terms: Terms,
     draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
+    turn: Turn | None = None,
 ) -> Stored:
     """Return the label's result, drawn at most once among all that is ever shown.
 
     `draw` gets the number of the attempt and the receipts of its charge. Nothing of
     the caller runs between its end and the commit of what it drew.
     """
+    locked_by = terms.label if turn is None else turn.lock
     for again in range(1, _TRIES + 1):
         try:
             found = stored(store, terms)
             if found is not None:
                 return found
-            with store.lock(terms.label):
-                found, attempt, receipts = charge(store, uuid, terms)  # T1
+            with store.lock(locked_by):
+                found, attempt, receipts = charge(store, uuid, terms, turn)  # T1
                 if found is not None:
                     return found
                 if witness is not None:
                     witness(receipts)
                 form, body = draw(attempt, receipts)
-                found = keep(store, uuid, terms, attempt, form, body)  # T2
+                found = keep(store, uuid, terms, attempt, form, body, turn)  # T2
         except LostError:  # whether the commit happened is asked by the label
             if again == _TRIES:
                 raise
@@ -115,19 +136,30 @@ def _result(rows: Sequence[Sequence[Any]], store: Store, terms: Terms) -> Stored
         )
     if form is None:
         return None
-    if digest(form.encode(), bytes(body)) != bytes(found):
-        raise LedgerError(
-            f"the stored answer of label {terms.label!r} in {store.where} was altered "
-            "or damaged; it is not drawn again, for that would be a second release: "
-            "restore the ledger from a backup and `fastdp ledger audit` it"
-        )
+    require_whole(store, terms.label, form, body, found)
     return Stored(form, bytes(body), receipts, 0)
 
 
+def require_whole(
+    store: Store, label: str, form: str, body: bytes, found: bytes
+) -> None:
+    """Refuse a stored answer that is not what its digest says."""
+    if digest(form.encode(), bytes(body)) != bytes(found):
+        raise LedgerError(
+            f"the stored answer of label {label!r} in {store.where} was altered "
+            "or damaged; it is not drawn again, for that would be a second release: "
+            "restore the ledger from a backup and `fastdp ledger audit` it"
+        )
+
+
 def charge(
-    store: Store, uuid: str, terms: Terms
+    store: Store, uuid: str, terms: Terms, more: Beginning | None = None
 ) -> tuple[Stored | None, int, list[Receipt]]:
-    """T1: return a result that is there, or charge and give out an attempt number."""
+    """T1: return a result that is there, or charge and give out an attempt number.
+
+    The number is 0 where nothing was charged: for a result, and for a counter that is
+    there.
+    """
     with store.transaction() as run:
         found = _result(run(_RESULT, terms.label), store, terms)
         if found is not None:
@@ -139,15 +171,23 @@ def charge(
                 f"label {terms.label!r} was spent already, and what came of it is not "
                 "known here; nothing was spent: use another label for another use"
             )
+        if attempt > 1 and terms.kind == "counter":
+            return None, 0, []
         budgets = locked(run, store, uuid, terms.budgets)
-        what, states = admitted(budgets, terms, attempt)
         if attempt == 1:
             run(
                 "INSERT INTO charge (label, kind, terms, digest) VALUES (?, ?, ?, ?)",
                 *(terms.label, terms.kind, terms.text, terms.digest),
             )
         run("INSERT INTO attempt (label, number) VALUES (?, ?)", terms.label, attempt)
-        detail = canonical({"terms": terms.digest.hex(), "attempt": attempt, **note()})
+        facts: dict[str, str] = {}
+        if more is None:
+            what, states = admitted(budgets, terms, attempt)
+        else:
+            what, states, facts = more.begin(run, store, budgets, terms)
+        detail = canonical(
+            {"terms": terms.digest.hex(), "attempt": attempt, **facts, **note()}
+        )
         receipts = [
             enter(run, uuid, replace(budget, state=state), what, terms.label, detail)
             for budget, state in zip(budgets, states, strict=True)
@@ -173,7 +213,13 @@ def admitted(
 
 
 def keep(
-    store: Store, uuid: str, terms: Terms, attempt: int, form: str, body: bytes
+    store: Store,
+    uuid: str,
+    terms: Terms,
+    attempt: int,
+    form: str,
+    body: bytes,
+    turn: Turn | None = None,
 ) -> Stored | None:
     """T2: store what was drawn unless something is; None: this attempt is not the last.
 
@@ -187,12 +233,15 @@ def keep(
         if rows[0][0] != attempt:
             return None  # it lost its lock: what it drew is thrown away
         own = digest(form.encode(), body)
+        budgets = locked(run, store, uuid, terms.budgets)
+        facts = {} if turn is None else turn.end(run, store, terms.label)
+        if facts is None:
+            return None
         detail = canonical(
-            {"attempt": attempt, "form": form, "digest": own.hex(), **note()}
+            {"attempt": attempt, "form": form, "digest": own.hex(), **facts, **note()}
         )
         receipts = _chain.receipts_json(
-            enter(run, uuid, budget, "store", terms.label, detail)
-            for budget in locked(run, store, uuid, terms.budgets)
+            enter(run, uuid, budget, "store", terms.label, detail) for budget in budgets
         )
         run(
             "INSERT INTO result (label, form, body, digest, receipts) "

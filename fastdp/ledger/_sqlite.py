@@ -112,6 +112,16 @@ class SqliteStore:
         finally:
             os.close(folder)
 
+    def require_private(self) -> None:
+        """Refuse a file that its group or others can read or write."""
+        with self._errors():
+            mode = self._path.stat().st_mode & 0o777
+        if mode & 0o077:
+            raise LedgerError(
+                f"{self.where} must be readable by its owner alone, for it is to hold "
+                f"a counter's exact sums: it has mode {mode:o}, chmod 600 it"
+            )
+
     def place(self) -> dict[str, str]:
         """Return machine, file system and inode."""
         found = self._path.stat()
@@ -170,6 +180,7 @@ class SqliteStore:
             "fullfsync = ON",
             "checkpoint_fullfsync = ON",
             "trusted_schema = OFF",
+            "secure_delete = ON",  # a counter's earlier sums
         ):
             made.execute(f"PRAGMA {setting}")
         return made

@@ -13,7 +13,8 @@ from typing import Any, Protocol, TypeAlias
 
 from fastdp.exceptions import LedgerError
 
-FORMAT = 1
+#: Of new ledgers, and those that can be read: the first has no counters.
+FORMAT, _KNOWN = 2, (1, 2)
 
 #: Runs one statement in the transaction and returns its rows.
 Run: TypeAlias = "Callable[..., list[tuple[Any, ...]]]"
@@ -32,7 +33,8 @@ TABLES = {
     "charge": """
         label TEXT PRIMARY KEY,
         kind TEXT NOT NULL CHECK
-            (kind IN ('release', 'select', 'table', 'write', 'spend')),
+            (kind IN ('release', 'select', 'table', 'write', 'spend', 'counter',
+                'step')),
         terms TEXT NOT NULL, digest BLOB NOT NULL CHECK (length(digest) = 32)""",
     "attempt": """
         label TEXT NOT NULL REFERENCES charge (label),
@@ -40,7 +42,7 @@ TABLES = {
     "entry": """
         budget TEXT NOT NULL REFERENCES budget (name), seq INTEGER NOT NULL,
         what TEXT NOT NULL CHECK (what IN ('open', 'charge', 'again', 'retry',
-            'store', 'adopt', 'forfeit', 'migrate')),
+            'store', 'adopt', 'forfeit', 'migrate', 'step', 'end')),
         label TEXT REFERENCES charge (label), detail TEXT NOT NULL,
         state TEXT NOT NULL, link BLOB NOT NULL CHECK (length(link) = 32),
         PRIMARY KEY (budget, seq)""",
@@ -49,10 +51,18 @@ TABLES = {
         form TEXT NOT NULL CHECK (form IN ('array', 'table', 'manifest')),
         body BLOB NOT NULL, digest BLOB NOT NULL CHECK (length(digest) = 32),
         receipts TEXT NOT NULL""",
+    "step": """
+        counter TEXT NOT NULL REFERENCES charge (label),
+        number INTEGER NOT NULL CHECK (number >= 1),
+        label TEXT NOT NULL UNIQUE REFERENCES charge (label),
+        PRIMARY KEY (counter, number)""",
+    "memory": """
+        counter TEXT PRIMARY KEY REFERENCES charge (label),
+        turn INTEGER NOT NULL, settled INTEGER NOT NULL, body BLOB NOT NULL""",
 }
 
 #: Tables whose rows never change and never go.
-WRITE_ONCE = ("charge", "attempt", "entry", "result")
+WRITE_ONCE = ("charge", "attempt", "entry", "result", "step")
 
 
 class Store(Protocol):
@@ -80,6 +90,9 @@ class Store(Protocol):
 
     def lock(self, label: str) -> AbstractContextManager[None]:
         """Return a lock on a label, across threads, processes and machines."""
+
+    def require_private(self) -> None:
+        """Refuse a database that others than its owner can read."""
 
     def place(self) -> dict[str, str]:
         """Return where the database is: a copy of it is elsewhere."""
@@ -110,15 +123,21 @@ def schema(types: dict[str, str]) -> Iterator[str]:
     yield "CREATE INDEX entry_by_label ON entry (label)"
 
 
+def has_counters(run: Run) -> bool:
+    """Tell whether the ledger has the tables of counters: the first format has not."""
+    ((found,),) = run("SELECT format FROM ledger")
+    return bool(found > 1)
+
+
 def read_ledger(run: Run, where: str) -> tuple[str, dict[str, str], str | None, str]:
     """Return uuid, place, witness and state of the ledger; refuse other formats."""
     rows = run("SELECT format, uuid, place, witness, state FROM ledger")
     if len(rows) != 1:
         raise LedgerError(f"{where} holds no ledger: make one by fastdp.ledger.create")
     form, uuid, place, witness, state = rows[0]
-    if form != FORMAT:
+    if form not in _KNOWN:
         raise LedgerError(
-            f"{where} must have format {FORMAT}, got {form!r}: `fastdp ledger migrate` "
-            "copies a ledger of another format that this version knows"
+            f"{where} must have format {FORMAT}, got {form!r}, which this version does "
+            "not know"
         )
     return uuid, json.loads(place), witness, state

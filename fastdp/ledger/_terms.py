@@ -295,6 +295,15 @@ def rehearsed(call: Callable[[Any], Any], value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(call(zeros))
 
 
+def require_size(size: int) -> None:
+    """Refuse an answer that is too large for a row."""
+    if size > BODY_LIMIT:
+        raise ParameterError(
+            f"an answer must have at most {BODY_LIMIT} bytes in the ledger, got "
+            f"{size}: write it to a file by `write`"
+        )
+
+
 def packed(value: Any) -> bytes:
     """Return an array or scalar as bytes: dtype, shape and order, then the values."""
     array = np.asarray(value)

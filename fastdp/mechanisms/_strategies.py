@@ -37,10 +37,13 @@ class Strategy(ABC):
     bits: int
     #: Entries of a step's sum are clamped to [-largest, largest].
     largest: int
+    #: Most numbers that one step releases for each entry.
+    drawn = 1
 
     def __init__(self, steps: int, dimension: int) -> None:
         self.steps = steps
         self.dimension = dimension
+        self._at = 0
 
     @abstractmethod
     def square(self, count: int, gap: int) -> Fraction:
@@ -70,10 +73,31 @@ class Strategy(ABC):
     @abstractmethod
     def _private(self) -> tuple[Integers, ...]: ...
 
+    @property
+    @abstractmethod
+    def _public(self) -> tuple[Floats, ...]: ...
+
     def wipe(self) -> None:
         """Overwrite what is private."""
         for held in self._private:
             _core.zero(held)
+
+    def memory(self) -> bytes:
+        """Return what is held between two steps; its size is that of `load`'s."""
+        held = [part.astype("<i8").tobytes() for part in self._private]
+        return b"".join(held + [part.astype("<f8").tobytes() for part in self._public])
+
+    def load(self, memory: bytes, taken: int) -> None:
+        """Go on after `taken` steps, from what `memory` gave then."""
+        held: tuple[Any, ...] = (*self._private, *self._public)
+        if len(memory) != sum(part.nbytes for part in held):
+            raise ValueError("a memory of another strategy")
+        self._at, start = taken, 0
+        for part in held:
+            kind = part.dtype.newbyteorder("<")
+            read = np.frombuffer(memory, kind, part.size, offset=start)
+            part[...] = read.reshape(part.shape)
+            start += part.nbytes
 
     def _kept(self, rows: int, kind: type = np.int64) -> Any:
         if rows * self.dimension > _MOST_KEPT:
@@ -98,7 +122,6 @@ class Column(Strategy):
         self._past = self._kept(width - 1)
         self._shown = self._kept(width - 1, np.float64)
         self._total = np.zeros(dimension)
-        self._at = 0
 
     def square(self, count: int, gap: int) -> Fraction:
         column = np.zeros(self.steps, np.int64)
@@ -140,6 +163,10 @@ class Column(Strategy):
     @property
     def _private(self) -> tuple[Integers, ...]:
         return (self._past,)
+
+    @property
+    def _public(self) -> tuple[Floats, ...]:
+        return (self._shown, self._total)
 
 
 class Buffered(Strategy):
@@ -202,6 +229,10 @@ class Buffered(Strategy):
     def _private(self) -> tuple[Integers, ...]:
         return (self._held,)
 
+    @property
+    def _public(self) -> tuple[Floats, ...]:
+        return (self._answer, self._total)
+
 
 class Tree(Strategy):
     """A binary tree of partial sums: a step releases the nodes that it completes."""
@@ -211,12 +242,12 @@ class Tree(Strategy):
     def __init__(self, steps: int, dimension: int) -> None:
         super().__init__(steps, dimension)
         self.largest = _MOST // steps
-        self._open = self._kept(steps.bit_length())
-        self._nodes = self._kept(steps.bit_length(), np.float64)
-        self._at = 0
+        self.drawn = steps.bit_length()
+        self._open = self._kept(self.drawn)
+        self._nodes = self._kept(self.drawn, np.float64)
         # Of a node that is averaged with its children's sum (Honaker 2015).
         self._variances = [1.0]
-        while len(self._variances) < steps.bit_length():
+        while len(self._variances) < self.drawn:
             self._variances.append(1 / (1 + 1 / (2 * self._variances[-1])))
 
     def square(self, count: int, gap: int) -> Fraction:
@@ -251,6 +282,10 @@ class Tree(Strategy):
     @property
     def _private(self) -> tuple[Integers, ...]:
         return (self._open,)
+
+    @property
+    def _public(self) -> tuple[Floats, ...]:
+        return (self._nodes,)
 
 
 def strategy_of(

@@ -486,10 +486,38 @@ class Counter(_Running):
             As in `PrefixSums.step`.
         """
         check_stream(stream)
-        most = self._strategy.largest
-        x = np.clip(np.array([int64_scalar("count", count)]), -most, most)
+        x = self._clamped(count)
         with self._one_step():
             return float(self._advance(x, stream, 1)[0])
+
+    def _clamped(self, count: Any) -> Integers:
+        most = self._strategy.largest
+        x: Integers = np.clip(np.array([int64_scalar("count", count)]), -most, most)
+        return x
+
+    def _lent(self) -> bytes:
+        """Close it but for `_resumed`; return the memory before the first step."""
+        self._require_home()
+        with self._lock:
+            if self._at:
+                raise ParameterError("mechanism must be new, got one that took steps")
+            self._freeze(_closed=True)
+            return self._strategy.memory()
+
+    def _resumed(self, memory: bytes, taken: int, x: Integers) -> tuple[float, bytes]:
+        """Take a step after `taken` of them; return its total and the memory after it.
+
+        Between two such steps the object itself holds nothing: a ledger does.
+        """
+        self._require_home()
+        with self._lock:
+            try:
+                self._strategy.load(memory, taken)
+                total = float(self._advance(x, None, 1)[0])
+                ended = taken + 1 == self._strategy.steps
+                return total, b"" if ended else self._strategy.memory()
+            finally:
+                self._strategy.wipe()
 
 
 # ---- plans -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import fastdp
 from fastdp import accounting, ledger
 from fastdp.ledger import _sqlite
 from fastdp.ledger._ledger import Ledger
-from fastdp.ledger._store import schema
+from fastdp.ledger._store import FORMAT, schema
 from fastdp.ledger._terms import canonical
 
 POSTGRES = Path("/usr/lib/postgresql/15/bin")
@@ -85,12 +85,16 @@ class MemoryStore(_sqlite.SqliteStore):
     def place(self):
         return {}
 
+    def require_private(self):
+        pass
+
 
 def memory_ledger(*budgets):
     store = MemoryStore()
     with store.transaction() as run:
         run(
-            "INSERT INTO ledger VALUES (1, 1, 'memory', ?, NULL, 'open')", canonical({})
+            "INSERT INTO ledger VALUES (1, ?, 'memory', ?, NULL, 'open')",
+            *(FORMAT, canonical({})),
         )
     made = Ledger(store, "memory", None, None)
     for name, limit in budgets:

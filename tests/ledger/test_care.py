@@ -502,8 +502,8 @@ def test_the_durability_is_told(path, journal):
 
 
 def test_other_formats_and_network_disks_are_refused(path, monkeypatch):
-    tampered(path, "UPDATE ledger SET format = 2")
-    with pytest.raises(LedgerError, match="format 1, got 2"):
+    tampered(path, "UPDATE ledger SET format = 3")
+    with pytest.raises(LedgerError, match="format 2, got 3"):
         ledger.open(path)
     monkeypatch.setattr(_sqlite, "_file_system", lambda folder: "nfs4")
     with pytest.raises(LedgerError, match="it is on nfs4"):

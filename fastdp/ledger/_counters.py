@@ -1,0 +1,324 @@
+"""Counters that live in the ledger: one charge, then a label for every step.
+
+Between two steps a counter's memory lies in its row and nowhere else, with a random
+prefix, so that the digest of it in the chain tells nothing. A step is a label like any
+other: its first transaction takes a turn of the counter, its second stores the total
+together with the memory after it, if no later turn was taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdp.exceptions import (
+    BudgetExceededError,
+    DTypeError,
+    LedgerError,
+    ParameterError,
+)
+from fastdp.ledger import _protocol, _terms
+from fastdp.ledger._chain import binds, bound
+from fastdp.ledger._store import Run, Store, has_counters
+from fastdp.mechanisms.prefix_sums import Counter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastdp.ledger._budgets import Budget
+    from fastdp.ledger._ledger import Answer, Ledger
+    from fastdp.ledger._terms import Terms
+
+#: Largest memory of a counter, in bytes: each step reads and writes all of it.
+_MOST = 1 << 20
+
+#: Layout of a memory, its first byte; a random prefix stands before.
+_LAYOUT, _SALT = b"\x01", 32
+
+
+class LedgerCounter:
+    """A running total that survives the process; made by `Ledger.counter`.
+
+    May be shared by threads, and opened by many processes at once: steps are taken one
+    after another, in one order for all. The object holds nothing private.
+    """
+
+    def __init__(self, book: Ledger, mechanism: Counter, terms: Terms) -> None:
+        self._book = book
+        self._mechanism = mechanism
+        self._terms = terms
+
+    def add(self, count: Any, *, label: str, source: str | None = None) -> Answer:
+        """Add one step's events, once for the label; return the noisy total after it.
+
+        Parameters
+        ----------
+        count : int or numpy integer
+            Events of this step, as for `fastdp.Counter.add`. Where the label is there
+            already it is not looked at.
+        label : str
+            Public name of the step, such as the hour, new to the ledger: 1 to 200
+            printable ASCII characters.
+        source : str, optional
+            Public name of the snapshot that `count` was computed from.
+
+        Returns
+        -------
+        Answer
+            Its `value` is a float.
+
+        Raises
+        ------
+        BudgetExceededError
+            All steps were taken, the counter was ended, a budget is closed; or a second
+            attempt after many crashes must be paid and is not covered.
+        LabelConflictError
+            The label stands for something else than a step of this counter.
+        DTypeError, ParameterError, LedgerError
+            As for `Ledger.release`.
+
+        Privacy
+        -------
+        Part of what the counter's `event()` states and its label was charged for.
+        Timing class T0.
+        """
+        m, own = self._mechanism, self._terms
+        x = m._clamped(count)
+        wanted = _terms.terms(
+            label, "step", own.budgets, own.event, {"counter": own.label}, source=source
+        )
+        rare = _terms.rare_step(m._noise)
+        assert rare is not None  # both noises are level
+        wanted = replace(wanted, distance=rare * m._strategy.drawn)
+        turn = _Turn(own.label, m._strategy.steps)
+
+        def draw(_: int, __: object) -> tuple[str, bytes]:
+            try:
+                total, after = m._resumed(turn.memory, turn.taken, x)
+            except ValueError:
+                raise _unreadable(own.label) from None
+            turn.after = _sealed(after)
+            return "array", _terms.packed(np.float64(total))
+
+        return self._book._drawn(wanted, draw, _total, turn)
+
+    def totals(self) -> list[tuple[str, float]]:
+        """Return label and total of every step that was taken, in their order.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read, or a total was altered.
+        """
+        store = self._book._store
+        shown = []
+        for label, form, body, found in store.rows(
+            "SELECT s.label, r.form, r.body, r.digest FROM step s "
+            "JOIN result r ON r.label = s.label WHERE s.counter = ? ORDER BY s.number",
+            self._terms.label,
+        ):
+            _protocol.require_whole(store, label, form, body, found)
+            shown.append((label, _total(bytes(body))))
+        return shown
+
+    @property
+    def steps_left(self) -> int:
+        """Number of steps that can still be taken."""
+        with self._book._store.reading() as run:
+            if _ended(run, self._terms.label):
+                return 0
+            return self._mechanism._strategy.steps - _last(run, self._terms.label)[0]
+
+    def end(self, *, note: str) -> None:
+        """End the counter before its last step, and forget its private sums.
+
+        What it cost is spent; the totals stay.
+
+        Parameters
+        ----------
+        note : str
+            Why, for the chains: 1 to 200 printable ASCII characters.
+
+        Raises
+        ------
+        BudgetExceededError
+            It has ended already.
+        DTypeError, ParameterError, LedgerError
+            `note` is no such text; the ledger cannot be used.
+        """
+        _terms.check_name("note", note)
+        book, label = self._book, self._terms.label
+        detail = _terms.canonical({"note": note, **_protocol.note()})
+        with book._store.lock(label), book._store.transaction() as run:
+            budgets = _protocol.locked(
+                run, book._store, book._uuid, self._terms.budgets
+            )
+            _require_going(run, label, self._mechanism._strategy.steps)
+            # Who draws in this moment no longer has the last turn.
+            run(
+                "UPDATE memory SET turn = turn + 1, body = ? WHERE counter = ?",
+                *(b"", label),
+            )
+            receipts = [
+                _protocol.enter(run, book._uuid, budget, "end", label, detail)
+                for budget in budgets
+            ]
+        book._witness(receipts)
+
+    def __repr__(self) -> str:
+        return f"<LedgerCounter {self._terms.label!r} of {self._book._store.where!r}>"
+
+
+def opened(
+    book: Ledger, mechanism: object, label: object, budgets: str | Iterable[str]
+) -> LedgerCounter:
+    """Return the counter of a label; charge and make it if it is not there."""
+    if type(mechanism) is not Counter:
+        raise DTypeError(
+            f"mechanism must be a Counter, got {type(mechanism).__name__}: use release "
+            "for what has no memory"
+        )
+    terms = _terms.terms(
+        label, "counter", budgets, mechanism.event(), {"law": _terms.law_of(mechanism)}
+    )
+    first = mechanism._lent()
+    if len(first) > _MOST:
+        raise ParameterError(
+            f"mechanism must keep at most {_MOST} bytes between two steps, got "
+            f'{len(first)}: use strategy "tree" or "blt", or fewer bands'
+        )
+    store = book._store
+    with store.reading() as run:
+        known = has_counters(run)
+    if not known:
+        raise LedgerError(
+            f"{store.where} is of the first format, which has no place for counters: "
+            "`fastdp ledger migrate` copies it to a new one"
+        )
+    store.require_private()
+    with store.lock(terms.label):
+        _, attempt, receipts = _protocol.charge(
+            store, book._uuid, terms, _Opening(_sealed(first))
+        )
+    if attempt == 1:
+        book._witness(receipts)
+    return LedgerCounter(book, mechanism, terms)
+
+
+class _Opening:
+    """A counter's own part of the transaction that charges it."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def begin(
+        self, run: Run, store: Store, budgets: Sequence[Budget], terms: Terms
+    ) -> tuple[str, list[str], dict[str, str]]:
+        what, states = _protocol.admitted(budgets, terms, 1)
+        run(
+            "INSERT INTO memory (counter, turn, settled, body) VALUES (?, 0, 0, ?)",
+            *(terms.label, self._body),
+        )
+        return what, states, bound(self._body)
+
+
+class _Turn:
+    """A step's own part of both transactions."""
+
+    taken: int
+    memory: bytes
+    #: The row's body after the step; set by the draw.
+    after: bytes
+
+    def __init__(self, counter: str, steps: int) -> None:
+        self.lock = counter
+        self._steps = steps
+
+    def begin(
+        self, run: Run, store: Store, budgets: Sequence[Budget], terms: Terms
+    ) -> tuple[str, list[str], dict[str, str]]:
+        """Take the next turn; refuse a counter that has ended, or was edited."""
+        _require_going(run, self.lock, self._steps)
+        turn, settled, body = _memory(run, store, self.lock)
+        self.taken, mark = _last(run, self.lock)
+        ((detail,),) = run(
+            "SELECT detail FROM entry WHERE budget = ? AND label = ? AND what = ?",
+            *(budgets[0].name, mark, "store" if self.taken else "charge"),
+        )
+        if not binds(detail, body):
+            raise LedgerError(
+                f"the memory of counter {self.lock!r} in {store.where} was edited or "
+                "went back; nothing was released: `fastdp ledger audit` says more"
+            )
+        if body[_SALT : _SALT + 1] != _LAYOUT:
+            raise _unreadable(self.lock)
+        self.memory, self._turn = body[_SALT + 1 :], turn + 1
+        run("UPDATE memory SET turn = ? WHERE counter = ?", *(self._turn, self.lock))
+        for budget in budgets:
+            budget.require_open()
+        if settled == turn:
+            return "step", [budget.state for budget in budgets], {}
+        # The turn before drew, perhaps, and was given up.
+        return *_protocol.admitted(budgets, terms, 2), {}
+
+    def end(self, run: Run, store: Store, label: str) -> dict[str, str] | None:
+        """Keep the memory after the step; None: another turn was taken since."""
+        if _memory(run, store, self.lock)[0] != self._turn:
+            return None
+        run(
+            "INSERT INTO step (counter, number, label) VALUES (?, ?, ?)",
+            *(self.lock, self.taken + 1, label),
+        )
+        run(
+            "UPDATE memory SET settled = ?, body = ? WHERE counter = ?",
+            *(self._turn, self.after, self.lock),
+        )
+        return bound(self.after)
+
+
+def _memory(run: Run, store: Store, counter: str) -> tuple[int, int, bytes]:
+    ((turn, settled, body),) = run(
+        f"SELECT turn, settled, body FROM memory WHERE counter = ?{store.for_update}",
+        counter,
+    )
+    return turn, settled, bytes(body)
+
+
+def _last(run: Run, counter: str) -> tuple[int, str]:
+    """Return number and label of the last step; 0 and the counter's before any."""
+    rows = run(
+        "SELECT number, label FROM step WHERE counter = ? ORDER BY number DESC LIMIT 1",
+        counter,
+    )
+    return (rows[0][0], rows[0][1]) if rows else (0, counter)
+
+
+def _ended(run: Run, counter: str) -> bool:
+    return bool(run("SELECT 1 FROM entry WHERE label = ? AND what = 'end'", counter))
+
+
+def _require_going(run: Run, counter: str, steps: int) -> None:
+    ended = _ended(run, counter)
+    if ended or _last(run, counter)[0] == steps:
+        state = "was ended" if ended else "has taken all its steps"
+        raise BudgetExceededError(f"counter {counter!r} {state}; nothing was released")
+
+
+def _sealed(memory: bytes) -> bytes:
+    """Return a memory as its row holds it; nothing of one that has ended."""
+    return os.urandom(_SALT) + _LAYOUT + memory if memory else b""
+
+
+def _unreadable(counter: str) -> LedgerError:
+    return LedgerError(
+        f"the memory of counter {counter!r} is of another version of fastdp; nothing "
+        "was released"
+    )
+
+
+def _total(body: bytes) -> float:
+    return float(_terms.unpacked(body))

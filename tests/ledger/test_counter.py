@@ -1,0 +1,750 @@
+"""Counters in the ledger: no step lost, none drawn twice, whatever is killed."""
+
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastdp
+import fastdp.testing
+from fastdp import accounting, ledger
+from fastdp.exceptions import (
+    BudgetExceededError,
+    DTypeError,
+    LabelConflictError,
+    LedgerError,
+    LedgerRolledBackError,
+    ParameterError,
+)
+from fastdp.ledger import _terms
+from tests.ledger.conftest import finished, in_child, memory_ledger
+from tests.ledger.test_care import tampered
+from tests.ledger.test_crashes import Steps
+
+ROOT = Path(__file__).parents[2]
+
+#: Noise so wide that two draws are equal with probability below 1e-15.
+SCALE, STEPS = 2**48, 5000
+
+
+def new(steps=STEPS, **options):
+    return fastdp.Counter(**({"scale": SCALE} | options), steps=steps)
+
+
+def price(m):
+    return m.event().epsilon
+
+
+def counted(label):
+    """The events of a step: known to the tests, so that noise can be told apart."""
+    return 1 + int(label.split()[-1]) * 7919 % 1000
+
+
+def made(path, **options):
+    with ledger.create(path, **options) as book:
+        book.add_budget("all", accounting.PureFilter(100), unit="person")
+
+
+def opened(book, **options):
+    return book.counter(new(**options), label="total", budgets="all")
+
+
+# ---- what it gives --------------------------------------------------------------
+
+
+def test_a_step_is_drawn_once_and_the_horizon_charged_once(book, location):
+    m = fastdp.Counter.from_epsilon(1, steps=8)
+    c = book.counter(m, label="month", budgets="all")
+    first = c.add(5, label="hour 0")
+    assert type(first.value) is float
+    assert (first.replayed, first.attempt) == (False, 1)
+    with ledger.open(location) as other:
+        same = other.counter(
+            fastdp.Counter.from_epsilon(1, steps=8), label="month", budgets="all"
+        )
+        again = same.add(10**9, label="hour 0")  # other data change nothing
+        assert (again.value, again.replayed) == (first.value, True)
+        assert again.receipts == first.receipts
+        second = same.add(7, label="hour 1")
+        assert c.totals() == [("hour 0", first.value), ("hour 1", second.value)]
+        assert c.steps_left == same.steps_left == 6
+    for number in range(2, 8):
+        c.add(1, label=f"hour {number}")
+    with pytest.raises(BudgetExceededError, match="taken all its steps"):
+        c.add(1, label="hour 8")
+    assert c.add(1, label="hour 7").replayed
+    assert book.budget("all").spent == {"epsilon": Fraction(1)}
+    assert book.budget("all").retry_distance == 0
+    audit = book.audit(receipts=second.receipts)
+    assert audit.problems == []
+    assert (audit.labels, audit.answers, audit.pending) == (9, 8, 0)
+    with book._store.reading() as run:  # nothing private is left at the end
+        assert [bytes(body) for (body,) in run("SELECT body FROM memory")] == [b""]
+
+
+KINDS = {
+    "independent": {},
+    "tree": {},
+    "square_root": {},
+    "banded": {"bands": 3},
+    "blt": {"buffers": 2},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_totals_are_those_of_a_counter_in_memory(kind, monkeypatch):
+    """The same noise, step by step from a memory that was put away: the same bits."""
+    release, streams = fastdp.DiscreteGaussian.release, [None]
+
+    def fixed(self, x, *, out=None, stream=None, workers=1):
+        return release(self, x, out=out, stream=streams[0], workers=workers)
+
+    monkeypatch.setattr(fastdp.DiscreteGaussian, "release", fixed)
+    book = memory_ledger(("all", accounting.ZCDPFilter(1000)))
+    options = {"steps": 37, "sigma": 30, "strategy": kind, **KINDS[kind]}
+    plain = fastdp.Counter(**options)
+    for step in range(37):
+        key = bytes([step] * 32)
+        streams[0] = fastdp.testing.FixedStream(key)
+        wanted = plain.add(step * step)
+        streams[0] = fastdp.testing.FixedStream(key)
+        c = book.counter(fastdp.Counter(**options), label="c", budgets="all")
+        assert c.add(step * step, label=f"s{step}").value == wanted
+    assert book.budget("all").spent["rho"] == plain.event().rho
+    assert book.audit().problems == []
+
+
+# ---- killed ---------------------------------------------------------------------
+
+
+def tell_draws(write):
+    """Let every draw of Laplace noise tell what it drew, before anything is stored."""
+    release = fastdp.DiscreteLaplace.release
+
+    def told(self, x, *, out=None, stream=None, workers=1):
+        before = x.copy()
+        y = release(self, x, out=out, stream=stream, workers=workers)
+        write(json.dumps(["drawn", (y - before).ravel().tolist()]))
+        return y
+
+    fastdp.DiscreteLaplace.release = told
+
+
+def take(counter, label, write):
+    write(json.dumps(["asked", label]))
+    write(json.dumps(["shown", label, counter.add(counted(label), label=label).value]))
+
+
+def bookkeeping(events, totals, steps=STEPS):
+    """Return what was drawn and given up, if all was as without a crash.
+
+    The totals must be those of one counter in memory that takes the same steps with
+    the noise that was drawn last under each label; noise must never come again, and
+    what was shown must be what is kept.
+    """
+    drawn, label, shown = {}, None, []
+    for kind, *facts in events:
+        if kind == "asked":
+            label = facts[0]
+        elif kind == "drawn":
+            drawn.setdefault(label, []).append(facts[0])
+        else:
+            shown.append(tuple(facts))
+    kept = dict(totals)
+    assert len(kept) == len(totals), "a step was taken twice"
+    for label, total in shown:
+        assert kept.get(label) == total, "what was shown is not what is kept"
+    model = new(steps)._strategy
+    for label, total in totals:
+        y = model.encode(np.array([counted(label)]))
+        assert len(drawn[label][-1]) == len(y), "another step's noise"
+        y += np.array(drawn[label][-1])[:, None]
+        assert model.decode(y.astype(float))[0] == total, "a step was lost"
+    every = [z for draws in drawn.values() for draw in draws for z in draw]
+    assert len(set(every)) == len(every), "noise came again"
+    return sum(map(len, drawn.values())) - len(totals)
+
+
+def checked(location, events):
+    with ledger.open(location) as book:
+        assert book.audit().problems == []
+        c = opened(book)
+        totals = c.totals()
+        given_up = bookkeeping(events, totals)
+        assert c.steps_left == STEPS - len(totals)
+        state = book.budget("all")
+        assert state.spent == {"epsilon": price(new())}
+        # Who was killed before it drew is charged like who was killed after.
+        with book._store.reading() as run:
+            ((turn, settled),) = run("SELECT turn, settled FROM memory")
+        lost = turn - len(totals) - (settled < turn)
+        assert state.retry_distance == lost * Fraction(STEPS.bit_length(), 2**45)
+        assert given_up <= turn - len(totals)
+        return totals, given_up
+
+
+def killed_at_statements(folder, run, stride):
+    """Kill `run(book, place, write)` at its statements and stops, each time anew."""
+    path, other = folder / "budget.db", folder / "count.db"
+    for new_one in (path, other):
+        made(new_one)
+        with ledger.open(new_one) as book:
+            opened(book)
+    events = []
+
+    def work(write, where=path, place=0, last=0):
+        tell_draws(write)
+        steps = Steps(last)
+        steps.install()
+        with ledger.open(where) as book:
+            run(book, place, write)
+        write(json.dumps(["count", steps.count]))
+
+    lines, _ = finished(*in_child(lambda write: work(write, other)))
+    places = range(1, json.loads(lines[-1])[1] + 1, stride)
+    assert places[-1] > 40
+    for place in places:
+        for last in (place, 0):  # killed there; then it is run once more
+            lines, status = finished(
+                *in_child(
+                    lambda write, last=last, place=place: work(write, path, place, last)
+                )
+            )
+            assert status == (signal.SIGKILL if last else 0)
+            events += [e for e in map(json.loads, lines) if e[0] != "count"]
+    return path, len(places), events
+
+
+def killed_steps(folder, stride):
+    def run(book, place, write):
+        take(opened(book), f"step {place}", write)
+
+    path, kills, events = killed_at_statements(folder, run, stride)
+    totals, given_up = checked(path, events)
+    assert len(totals) == kills
+    print(f"{kills} kills, {given_up} draws given up")
+    return given_up
+
+
+def test_killed_at_every_third_statement_of_a_step(tmp_path, journal):
+    assert killed_steps(tmp_path, 3) > 0
+
+
+@pytest.mark.slow
+def test_killed_at_every_statement_of_a_step(tmp_path, journal):
+    assert killed_steps(tmp_path, 1) > 5
+
+
+def killed_openings(folder, stride):
+    """Every counter is charged once; what it is asked for later goes on with it."""
+
+    def run(book, place, write):
+        made_now = book.counter(new(), label=f"counter {place}", budgets="all")
+        take(made_now, f"step {place}", write)
+
+    path, kills, _ = killed_at_statements(folder, run, stride)
+    with ledger.open(path) as book:
+        assert book.audit().problems == []
+        assert book.budget("all").spent["epsilon"] == (kills + 1) * price(new())
+        for place in range(1, kills * stride, stride):
+            c = book.counter(new(), label=f"counter {place}", budgets="all")
+            assert [label for label, _ in c.totals()] == [f"step {place}"]
+
+
+def test_killed_at_every_sixth_statement_of_an_opening(tmp_path, journal):
+    killed_openings(tmp_path, 6)
+
+
+@pytest.mark.slow
+def test_killed_at_every_statement_of_an_opening(tmp_path, journal):
+    killed_openings(tmp_path, 1)
+
+
+def killed_at_random(location, turns, seed):
+    """Let two children count without end and kill both, many times."""
+    generator = random.Random(seed)
+    events = []
+    for _ in range(turns):
+        children = []
+        for child in range(2):
+
+            def work(write, child=child):
+                tell_draws(write)
+                with ledger.open(location) as book:
+                    c = opened(book)
+                    start = sum(k.startswith(f"{child} ") for k, _ in c.totals())
+                    for number in range(start, 10**6):  # the first was tried, perhaps
+                        take(c, f"{child} {number}", write)
+
+            children.append(in_child(work))
+        time.sleep(generator.uniform(0.02, 0.2))
+        for pid, _ in children:
+            os.kill(pid, signal.SIGKILL)
+        for child in children:
+            lines, status = finished(*child)
+            assert status == signal.SIGKILL
+            events += map(json.loads, lines)
+    totals, given_up = checked(location, events)
+    print(f"{2 * turns} kills, {len(totals)} steps, {given_up} draws given up")
+    assert len(totals) > turns / 2
+
+
+def test_30_kills_at_random_instants(tmp_path, journal):
+    made(tmp_path / "budget.db")
+    killed_at_random(tmp_path / "budget.db", 15, journal)
+
+
+@pytest.mark.slow
+def test_400_kills_at_random_instants(tmp_path, journal):
+    made(tmp_path / "budget.db")
+    killed_at_random(tmp_path / "budget.db", 200, journal)
+
+
+@pytest.mark.slow
+def test_40_killed_clients_of_a_server(database):
+    made(database)
+    killed_at_random(database, 20, 3)
+
+
+# ---- the forms that fail ----------------------------------------------------------
+
+
+class Naive:
+    """Counters that live in a file as one would write them first; three ways to fail.
+
+    "forgets": only what was shown is kept. "late": the memory is kept after the total
+    was shown. "stream": the noise's stream begins anew with each process.
+    """
+
+    def __init__(self, way):
+        self.way, self.kept, self.totals, self.events = way, None, [], []
+
+    def life(self, labels, killed_in):
+        """Take steps; be killed before the memory of `killed_in` is kept."""
+        m = new()
+        if self.kept is not None and self.way != "forgets":
+            m._strategy.load(self.kept, len(self.totals))
+        stream = None
+        if self.way == "stream":
+            stream = fastdp.testing.FixedStream(bytes(32))
+        for label in labels:
+            self.events.append(("asked", label))
+            y = m._strategy.encode(np.array([counted(label)]))
+            noisy = m._noise.release(y, stream=stream)
+            self.events.append(("drawn", (noisy - y).ravel().tolist()))
+            total = float(m._strategy.decode(noisy.astype(float))[0])
+            if self.way == "late":
+                self.events.append(("shown", label, total))
+            if label == killed_in:
+                return
+            self.kept = m._strategy.memory()
+            self.totals.append((label, total))
+            if self.way != "late":
+                self.events.append(("shown", label, total))
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("forgets", "another step's noise|a step was lost"),
+        ("late", "what was shown is not what is kept"),
+        ("stream", "noise came again"),
+    ],
+)
+def test_naive_counters_are_caught(way, told):
+    naive = Naive(way)
+    naive.life([f"s {n}" for n in range(6)], "s 3")
+    naive.life(["s 3", "s 4", "s 5"], None)
+    with pytest.raises(AssertionError, match=told):
+        bookkeeping(naive.events, naive.totals)
+
+
+def test_undisturbed_naive_counters_are_not_caught():
+    for way in ("forgets", "late", "stream"):
+        naive = Naive(way)
+        naive.life([f"s {n}" for n in range(6)], None)
+        assert bookkeeping(naive.events, naive.totals) == 0
+
+
+# ---- draws that are given up ------------------------------------------------------
+
+
+def given_up(monkeypatch, counter, label):
+    """Be interrupted when the step's noise is drawn."""
+    with monkeypatch.context() as patch:
+        patch.setattr(_terms, "packed", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            counter.add(1, label=label)
+
+
+def _interrupt(value):
+    raise KeyboardInterrupt
+
+
+def test_a_draw_that_was_given_up_is_charged_whoever_comes_next(book, monkeypatch):
+    c = opened(book, steps=100)
+    bound = Fraction(7, 2**45)
+    given_up(monkeypatch, c, "a")
+    assert book.audit().pending == 1
+    other = c.add(1, label="b")  # of another label: its turn is the next
+    assert (other.replayed, other.attempt) == (False, 1)
+    assert book.budget("all").retry_distance == bound
+    late = c.add(1, label="a")
+    assert (late.replayed, late.attempt) == (False, 2)
+    assert book.budget("all").retry_distance == bound
+    assert [label for label, _ in c.totals()] == ["b", "a"]
+    assert book.audit().problems == []
+
+
+def test_after_too_many_a_second_draw_pays(book, monkeypatch):
+    c = opened(book, steps=100)
+    with monkeypatch.context() as patch:
+        patch.setattr(_terms, "_RARE_LAPLACE", Fraction(1, 2**33))
+        for _ in range(2):  # 7/2^33 is below 2^-30, twice that is not
+            given_up(monkeypatch, c, "a")
+        c.add(1, label="a")
+    state = book.budget("all")
+    assert state.spent["epsilon"] == 2 * price(new(steps=100))
+    assert state.retry_distance == Fraction(7, 2**33)
+    assert book.audit().problems == []
+
+
+def test_who_lost_its_turn_stores_nothing(monkeypatch):
+    """Another steps between the draw and its store, as where a lock was lost."""
+    book = memory_ledger(("all", accounting.PureFilter(100)))
+    c, events = opened(book), []
+    packed = _terms.packed
+
+    def overtaken(value):
+        monkeypatch.setattr(_terms, "packed", packed)
+        events.append(float(value))
+        c.add(1, label="b")
+        return packed(value)
+
+    monkeypatch.setattr(_terms, "packed", overtaken)
+    answer = c.add(1, label="a")
+    assert [label for label, _ in c.totals()] == ["b", "a"]
+    assert (answer.attempt, answer.value != events[0]) == (2, True)
+    assert book.audit().problems == []
+
+
+# ---- many at once -----------------------------------------------------------------
+
+
+def test_threads_and_processes_take_their_steps_in_one_order(book, location):
+    c = opened(book)
+    answers, errors = [], []
+
+    def ask(number):
+        try:
+            answers.append((number % 8, c.add(1, label=f"t {number % 8}").value))
+        except Exception as error:
+            errors.append(error)
+
+    def work(write):
+        with ledger.open(location) as own:
+            other = opened(own)
+            for number in range(8):
+                take(other, f"t {number}", write)
+
+    children = [in_child(work) for _ in range(3)]  # a fork has no other threads
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done = [finished(*child) for child in children]
+    assert errors == []
+    assert {status for _, status in done} == {0}
+    kept = c.totals()
+    assert len(kept) == 8
+    for number, value in answers:
+        assert dict(kept)[f"t {number}"] == value
+    for line in (json.loads(line) for lines, _ in done for line in lines):
+        assert line[0] == "asked" or dict(kept)[line[1]] == line[2]
+    assert book.audit().problems == []
+    assert book.budget("all").retry_distance == 0
+
+
+def test_a_fork_opens_its_own(tmp_path):
+    made(tmp_path / "b.db")
+    book = ledger.open(tmp_path / "b.db")
+    c = opened(book)
+    c.add(1, label="a")
+
+    def work(write):
+        for call in (
+            lambda: c.add(1, label="b"),
+            lambda: c._mechanism._resumed(b"", 1, np.zeros(1, np.int64)),
+        ):
+            try:
+                call()
+            except (LedgerError, BudgetExceededError) as error:
+                write(type(error).__name__)
+
+    lines, status = finished(*in_child(work))
+    assert (lines, status) == (["LedgerError", "BudgetExceededError"], 0)
+    assert [label for label, _ in c.totals()] == ["a"]
+    with pytest.raises(DTypeError):
+        pickle.dumps(c)
+    assert repr(c) == f"<LedgerCounter 'total' of {str(tmp_path / 'b.db')!r}>"
+    book.close()
+
+
+# ---- going back, edits, copies ----------------------------------------------------
+
+
+def stepped(path, *labels):
+    with ledger.open(path) as book:
+        return [opened(book).add(1, label=label) for label in labels]
+
+
+def test_a_counter_that_went_back_is_refused(tmp_path, journal):
+    path = tmp_path / "budget.db"
+    made(path, witness=tmp_path / "witness")
+    stepped(path, "a")
+    saved = path.read_bytes()
+    (answer,) = stepped(path, "b")
+    path.write_bytes(saved)  # in place: the same inode
+    with pytest.raises(LedgerRolledBackError, match="behind the witness"):
+        ledger.open(path)
+    with pytest.raises(LedgerRolledBackError):
+        ledger.adopt(path, note="restored")
+    assert ledger.adopt(path, note="restored", forfeit=["all"]) == ["all"]
+    with ledger.open(path) as book:
+        with pytest.raises(BudgetExceededError, match="closed"):
+            opened(book).add(1, label="b")
+        assert book.audit(receipts=answer.receipts).problems != []
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    with pytest.raises(LedgerError, match="is a copy"):
+        ledger.open(copy)
+
+
+def test_a_witness_sees_a_step_before_it_is_drawn(tmp_path):
+    path = tmp_path / "budget.db"
+    made(path)
+
+    def refuses(receipts):
+        raise OSError("elsewhere is down")
+
+    stepped(path, "a")
+    with ledger.open(path, witness=refuses) as book:
+        c = opened(book)  # it is there: nothing was charged
+        with pytest.raises(OSError, match="elsewhere"):
+            c.add(1, label="b")
+        assert len(c.totals()) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE memory SET body = (SELECT zeroblob(length(body)) FROM old)", "memory"),
+        ("UPDATE memory SET body = (SELECT body FROM old)", "memory"),
+        ("UPDATE memory SET body = x''", "memory"),
+        ("DELETE FROM step WHERE number = 1", "steps"),
+        ("DELETE FROM step WHERE number = 2", "memory"),
+    ],
+)
+def test_edits_are_refused_and_found(tmp_path, statement, problem):
+    path = tmp_path / "budget.db"
+    made(path)
+    stepped(path, "a")
+    tampered(path, "CREATE TABLE old AS SELECT * FROM memory")
+    stepped(path, "b")
+    tampered(path, statement)
+    with ledger.open(path) as book:
+        (found,) = book.audit().problems
+        assert problem in found
+        if "number = 1" not in statement:
+            with pytest.raises(LedgerError, match="edited or went back"):
+                opened(book).add(1, label="c")
+            assert book.audit().pending == 0
+
+
+# ---- what the file reveals --------------------------------------------------------
+
+
+def test_earlier_memories_are_overwritten(tmp_path, journal):
+    path = tmp_path / "budget.db"
+    made(path)
+    salts = []
+    with ledger.open(path) as book:
+        c = opened(book)
+        for number in range(20):
+            c.add(1, label=f"s {number}")
+            with book._store.reading() as run:
+                salts.append(bytes(run("SELECT body FROM memory")[0][0])[:32])
+        assert salts[-1] in path.read_bytes() + (
+            Path(f"{path}-wal").read_bytes() if journal == "wal" else b""
+        )
+        c.end(note="moved elsewhere")
+        assert c.steps_left == 0
+        with pytest.raises(BudgetExceededError, match="was ended"):
+            c.add(1, label="more")
+        with pytest.raises(BudgetExceededError, match="was ended"):
+            c.end(note="again")
+        assert book.audit().problems == []
+    assert len(set(salts)) == 20
+    file = path.read_bytes()
+    assert [salt for salt in salts if salt in file] == []
+    assert not Path(f"{path}-wal").exists()
+
+
+def test_others_must_not_read_it(tmp_path):
+    path = tmp_path / "budget.db"
+    made(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    with (
+        ledger.open(path) as book,
+        pytest.raises(LedgerError, match=r"its owner alone.*mode 640"),
+    ):
+        opened(book)
+
+
+@pytest.mark.slow
+def test_others_must_not_read_the_table(database):
+    made(database)
+    with ledger.open(database) as book:
+        opened(book).add(1, label="a")
+        with book._store.transaction() as run:
+            run("GRANT SELECT ON memory TO PUBLIC")
+        with pytest.raises(LedgerError, match="its owner alone"):
+            opened(book)
+
+
+def test_no_export_and_no_page_holds_the_memory(tmp_path):
+    path, lines = tmp_path / "budget.db", tmp_path / "audit.jsonl"
+    made(path)
+    stepped(path, "a 0", "b 1", "c 2")
+    with ledger.open(path) as book:
+        with book._store.reading() as run:
+            body = bytes(run("SELECT body FROM memory")[0][0])
+        book.export(lines, bodies=True)
+        shown = book.to_html()
+    assert "a total for each step" in shown
+    assert "a 0" not in shown  # a month of hours would fill it
+    for part in (body[:32].hex(), body[33:50].hex()):
+        assert part not in lines.read_text() + shown
+    command = [sys.executable, str(ROOT / "tools/check_ledger.py"), str(lines)]
+    assert subprocess.run(command, check=False).returncode == 0
+    text = lines.read_text()
+    for was, now in (
+        ('"number":2', '"number":3'),
+        ('"counter":"total"', '"counter":"c 2"'),
+    ):
+        assert was in text
+        lines.write_text(text.replace(was, now))
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert said.returncode == 1
+
+
+# ---- moving -----------------------------------------------------------------------
+
+
+def test_a_counter_moves_with_its_ledger(tmp_path):
+    old, moved = tmp_path / "old.db", tmp_path / "new.db"
+    made(old)
+    (first,) = stepped(old, "a")
+    ledger.migrate(old, moved, note="new disk")
+    with sqlite3.connect(old) as raw:
+        assert raw.execute("SELECT COUNT(*) FROM memory").fetchone() == (0,)
+    raw.close()
+    with ledger.open(moved) as book:
+        c = opened(book)
+        c.add(1, label="b")
+        assert c.totals()[0] == ("a", first.value)
+        assert book.audit().problems == []
+
+
+def test_a_ledger_of_the_first_format_is_used_and_moves(tmp_path):
+    old, moved = tmp_path / "old.db", tmp_path / "new.db"
+    made(old)
+    tampered(old, "DROP TABLE step")
+    tampered(old, "DROP TABLE memory")
+    tampered(old, "UPDATE ledger SET format = 1")
+    with ledger.open(old) as book:
+        book.release(
+            fastdp.DiscreteLaplace(10, sensitivity=1), 5, label="a", budgets="all"
+        )
+        with pytest.raises(LedgerError, match="migrate"):
+            opened(book)
+        book.export(tmp_path / "lines")
+        assert book.audit().problems == []
+    ledger.migrate(old, moved, note="counters")
+    with ledger.open(moved) as book:
+        opened(book).add(1, label="b")
+        assert book.audit().problems == []
+
+
+# ---- what is refused --------------------------------------------------------------
+
+
+def test_refusals_leave_everything_as_it_was(book):
+    c = opened(book, steps=10)
+    c.add(1, label="a")
+    other = fastdp.Counter(steps=10, scale=SCALE, events_per_unit=2)
+    used = new()
+    used.add(1)
+    before = book.budgets(), book.audit()
+    cases = [
+        (LabelConflictError, lambda: book.counter(other, label="total", budgets="all")),
+        (LabelConflictError, lambda: book.counter(new(), label="a", budgets="all")),
+        (LabelConflictError, lambda: c.add(1, label="total")),
+        (ParameterError, lambda: c.add(1, label="")),
+        (DTypeError, lambda: c.add(1.5, label="b")),
+        (DTypeError, lambda: c.add(True, label="b")),
+        (DTypeError, lambda: book.counter(3, label="x", budgets="all")),
+        (ParameterError, lambda: book.counter(used, label="x", budgets="all")),
+        (ParameterError, lambda: book.counter(new(), label="x", budgets="none")),
+        (DTypeError, lambda: c.end(note=3)),
+        (
+            BudgetExceededError,
+            lambda: book.counter(
+                fastdp.Counter(steps=10, scale=Fraction(1, 1000)),
+                label="x",
+                budgets="all",
+            ),
+        ),
+    ]
+    for error, call in cases:
+        with pytest.raises(error):
+            call()
+    assert (book.budgets(), book.audit()) == before
+    taken = new()
+    book.counter(taken, label="y", budgets="all")
+    with pytest.raises(BudgetExceededError, match="is closed"):
+        taken.add(1)  # the ledger took it over
+
+
+def test_a_memory_that_is_too_large_is_refused(book):
+    book.add_budget("rho", accounting.ZCDPFilter(1), unit="person")
+    wide = fastdp.Counter.from_rho(0.5, steps=70_000, strategy="square_root")
+    with pytest.raises(ParameterError, match="at most 1048576 bytes"):
+        book.counter(wide, label="x", budgets="rho")
+
+
+def test_a_step_of_two_counters_is_a_conflict(book):
+    one = opened(book)
+    two = book.counter(new(), label="other", budgets="all")
+    one.add(1, label="a")
+    with pytest.raises(LabelConflictError):
+        two.add(1, label="a")
+    with pytest.raises(LabelConflictError):
+        book.release(
+            fastdp.DiscreteLaplace(10, sensitivity=1), 5, label="a", budgets="all"
+        )
+    assert two.totals() == []
