@@ -34,6 +34,9 @@ def steps() -> Iterator[Line]:
     kept = _GENERATOR.normal(size=(bands - 1, d))
     c = _GENERATOR.uniform(size=bands - 1)
 
+    for _ in range(bands):  # as it goes on: every kept row has been written
+        p.step(row)
+
     def ours() -> object:
         return p.step(row)
 

@@ -58,15 +58,13 @@ class Totals:
         """Return the totals as int64, clamped to [-most, most], most <= 2**62."""
         edge = MOST >> 32
         with _LOCK:
-            high, low = self._high.copy(), self._low.copy()
-        total: np.ndarray[Any, Any] = np.clip(high, -edge, edge - 1) << 32
-        total += low
-        total[high >= edge] = MOST
-        total[high < -edge] = -MOST
-        _core.zero(high)
-        _core.zero(low)
-        held: np.ndarray[Any, Any] = np.clip(total, -most, most)
-        return held
+            above, below = self._high >= edge, self._high < -edge
+            total: np.ndarray[Any, Any] = np.clip(self._high, -edge, edge - 1)
+            total <<= 32
+            total += self._low
+        total[above] = MOST
+        total[below] = -MOST
+        return np.clip(total, -most, most, out=total)
 
     def exact(self) -> np.ndarray[Any, Any]:
         """Return the totals as Python ints, for tests."""
