@@ -154,8 +154,8 @@ def near(value: float, trials: int) -> tuple[float, float]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Attack, and print what was found beside what is possible."""
-    chosen = options(__doc__, "2 runs instead of 50").parse_args(arguments)
-    n, sizes = 100, (2, 20_000, 200) if chosen.small else (50, 10**6, 2000)
+    chosen = options(__doc__, "4 runs instead of 50").parse_args(arguments)
+    n, sizes = 100, (4, 20_000, 400) if chosen.small else (50, 10**6, 2000)
     runs, people, trials = sizes
     share, most = difference(1.0, people)
     meets = "they meet: no attack on one noisy count does better"

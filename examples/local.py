@@ -116,8 +116,8 @@ def draw(file: str, ns: tuple[int, ...], errors: dict[str, list[float]]) -> None
 
 def main(arguments: list[str] | None = None) -> int:
     """Estimate, and print errors beside what the theory says."""
-    chosen = options(__doc__, "up to 1,600 users, 100 runs").parse_args(arguments)
-    ns = (100, 400, 1600) if chosen.small else (100, 400, 1600, 6400, 25_600)
+    chosen = options(__doc__, "up to 6,400 users, 100 runs").parse_args(arguments)
+    ns = (100, 400, 1600, 6400, 25_600)[: 4 if chosen.small else None]
     runs = 100 if chosen.small else 200
     bit = [mean_error(n, runs, bit=True) for n in ns]
     best = [mean_error(n, runs, bit=False) for n in ns]

@@ -11,34 +11,32 @@ notes that state none let readers spend a hundred times the epsilon that they be
 
 from __future__ import annotations
 
-import math
 import sys
 
 import numpy as np
 from _common import Row, options, picture, tell
 
 import fastdp
+from fastdp.accounting import calculators
 
 EPSILON, FAILURE = 0.5, 0.01
 PRICES = np.arange(1, 101)
 WORTH, BUYERS = 7, 300
 
 
-def law(scores: np.ndarray, sensitivity: float, *, monotonic: bool) -> np.ndarray:
-    """Return the exact law of the exponential mechanism, in logarithms."""
-    weight = EPSILON * scores / (sensitivity * (1 if monotonic else 2))
-    return weight - np.logaddexp.reduce(weight)
+def choice(sensitivity: int, *, monotonic: bool) -> fastdp.ExponentialMechanism:
+    """Return the mechanism at EPSILON."""
+    return fastdp.ExponentialMechanism(
+        epsilon=EPSILON, sensitivity=sensitivity, monotonic=monotonic
+    )
 
 
 def chosen_shares(
-    scores: np.ndarray, sensitivity: int, times: int, *, monotonic: bool
+    m: fastdp.ExponentialMechanism, scores: np.ndarray, times: int
 ) -> np.ndarray:
     """Return how often each candidate wins of `times` fresh choices."""
-    m = fastdp.ExponentialMechanism(
-        epsilon=EPSILON, sensitivity=sensitivity, monotonic=monotonic
-    )
     drawn = np.zeros(len(scores), dtype=np.int64)
-    rows = np.broadcast_to(scores.astype(float), (1_000, len(scores))).copy()
+    rows = np.tile(scores.astype(float), (1_000, 1))
     for _ in range(times // 1_000):
         drawn += np.bincount(m.select(rows), minlength=len(scores))
     return drawn / times
@@ -54,12 +52,6 @@ def misfit(shares: np.ndarray, p: np.ndarray, times: int) -> float:
     return float((np.abs(shares - p) / bound).max())
 
 
-def loss_bound(candidates: int, *, monotonic: bool) -> float:
-    """Return what the winner's score lacks at most, but for FAILURE."""
-    factor = 1 if monotonic else 2
-    return factor * (math.log(candidates) + math.log(1 / FAILURE)) / EPSILON
-
-
 def within(scores: np.ndarray, p: np.ndarray, bound: float) -> float:
     """Return the probability that the winner's score lacks at most `bound`."""
     return min(1.0, float(p[scores >= scores.max() - bound].sum()))
@@ -67,9 +59,9 @@ def within(scores: np.ndarray, p: np.ndarray, bound: float) -> float:
 
 def spent(before: np.ndarray, after: np.ndarray, sensitivity: float) -> float:
     """Return the epsilon that two datasets show of a monotonic choice."""
-    p = law(before, sensitivity, monotonic=True)
-    q = law(after, sensitivity, monotonic=True)
-    return float(np.abs(p - q).max())
+    a, b = EPSILON * before / sensitivity, EPSILON * after / sensitivity
+    losses = a - np.logaddexp.reduce(a) - b + np.logaddexp.reduce(b)
+    return float(np.abs(losses).max())
 
 
 def draw(file: str, pictures: list[tuple]) -> None:
@@ -94,9 +86,15 @@ def main(arguments: list[str] | None = None) -> int:
     rows, pictures = [], []
     for monotonic, published in ((False, "36.84"), (True, "18.42")):
         kind = "one way" if monotonic else "any"
-        p = np.exp(law(votes, 1, monotonic=monotonic))
-        shares = chosen_shares(votes, 1, times, monotonic=monotonic)
-        bound = loss_bound(100, monotonic=monotonic)
+        m = choice(1, monotonic=monotonic)
+        p, shares = m.pmf(votes.astype(float)), chosen_shares(m, votes, times)
+        bound = calculators.exponential_mechanism_error(
+            candidates=100,
+            sensitivity=1,
+            epsilon=EPSILON,
+            failure=FAILURE,
+            monotonic=monotonic,
+        ).bound
         rows.append(Row(f"vote, scores move {kind}: 99% bound", published, bound))
         likely, why = within(votes, p, bound), "the bound holds for the worst scores"
         what = f"vote, {kind}: probability within"
@@ -111,13 +109,13 @@ def main(arguments: list[str] | None = None) -> int:
     label = "candidate, by votes"
     pictures.append((title, label, np.arange(100), p[order], shares[order]))
     income = np.where(PRICES <= WORTH, PRICES * BUYERS, 0)
-    p = np.exp(law(income, 100, monotonic=True))
-    shares = chosen_shares(income, 100, times, monotonic=True)
+    m = choice(100, monotonic=True)
+    p, shares = m.pmf(income.astype(float)), chosen_shares(m, income, times)
     print(f"best price: {WORTH}; chosen most often: {PRICES[shares.argmax()]}")
     strays = misfit(shares, p, times)
     what = "price: deviation over its limit"
     rows.append(Row(what, "<= 1", strays, why, (0, 1)))
-    part = np.exp(law(income / 100, 1, monotonic=True))
+    part = choice(1, monotonic=True).pmf(income / 100)
     what, why = "price, incomes over 100: difference", "the same law"
     rows.append(Row(what, "0", float(np.abs(p - part).max()), why, (0, 1e-12)))
     what, why = (
