@@ -95,11 +95,10 @@ def draw(file: str, ns: tuple[int, ...], errors: dict[str, list[float]]) -> None
     """Write errors against the number of users, and what a bit costs."""
     figure, axes = picture(2)
     for name, values in errors.items():
-        (line,) = axes[0].loglog(ns, values, "o-", label=name)
-        guide = values[-1] * np.sqrt(ns[-1] / np.array(ns))
-        axes[0].loglog(ns, guide, ":", color=line.get_color(), linewidth=1)
+        axes[0].loglog(ns, values, "o-", label=name)
+    axes[0].loglog(ns, SCALE / np.sqrt(ns), "k:", label="constant of a bit/root n")
     axes[0].set(xlabel="users", ylabel="root mean square error")
-    axes[0].set(title=f"epsilon {EPSILON:g}; dotted: slope -1/2")
+    axes[0].set(title=f"errors at epsilon {EPSILON:g}")
     epsilons = np.linspace(0.2, 6, 30)
     bit, best = [], []
     for epsilon in epsilons.tolist():
