@@ -7,17 +7,17 @@ Chaudhuri, Monteleoni, Sarwate (JMLR 2011) for b, c; Feldman, Mironov, Talwar, T
 "Privacy amplification by iteration" (FOCS 2018) and Altschuler, Talwar (2022) for e.
 The loss is log(1 + exp(-w u)) with |u| <= 1 and |w| <= R: gradients have |.| <= G = 1.
 
-a) Exponential mechanism over a public grid. Each record's losses are clamped into an
-   interval of length R and summed as integers, so that one replaced moves a score by R.
-   (A loss with gradients up to G has a range of 2 G R on that ball, not G R.)
-b) Output perturbation. With the term L |w|^2/2 a gradient step of size h = 2/(b + 2 L),
-   b = 1/4, contracts distances by 1 - h L; a replaced record adds 2 G h/n. Iterates are
-   at most 2 G/(n L) apart after any number of steps fixed beforehand: nothing need
-   converge. What floats may add is charged.
-c) Objective perturbation. Private at the exact minimizer only: not for use.
-d) DP-SGD. Clipped sums of Poisson batches, and the mean of the iterates.
-e) Noisy SGD of which the last iterate alone is shown. A theorem on real numbers, which
-   floats void; the cost beside that of showing all iterates is the point.
+- a) Exponential mechanism over a public grid. Each record's losses are clamped into an
+  interval of length R and summed as integers, so that one replaced moves a score by R.
+  (A loss with gradients up to G has a range of 2 G R on that ball, not G R.)
+- b) Output perturbation. With the term L |w|^2/2 a gradient step of size h = 2/(b + 2
+  L), b = 1/4, contracts distances by 1 - h L; a replaced record adds 2 G h/n. Iterates
+  are at most 2 G/(n L) apart after any number of steps fixed beforehand: nothing need
+  converge. What floats may add is charged.
+- c) Objective perturbation. Private at the exact minimizer only: not for use.
+- d) DP-SGD. Clipped sums of Poisson batches, and the mean of the iterates.
+- e) Noisy SGD of which the last iterate alone is shown. A theorem on real numbers,
+  which floats void; the cost beside that of showing all iterates is the point.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def draw(file: str, excess: dict[str, dict[float, list[float]]], flat: float) ->
 
 def main(arguments: list[str] | None = None) -> int:
     """Minimize in five ways, and print excess losses."""
-    chosen = options(__doc__, "one epsilon, few runs").parse_args(arguments)
+    chosen = options(__doc__, "two epsilons, few runs").parse_args(arguments)
     runs = 3 if chosen.small else 20
-    grid = (1.0,) if chosen.small else (0.03, 0.1, 0.3, 1.0, 3.0)
+    grid = (0.1, 1.0) if chosen.small else (0.03, 0.1, 0.3, 1.0, 3.0)
     u, rng = records(N, 2, 3, 3.0), np.random.default_rng()
     axis = np.linspace(-R, R, 33)
     models = np.array([(a, b) for a in axis for b in axis if a * a + b * b <= R * R])

@@ -14,6 +14,7 @@ for which no noise is enough.
 Central. `ClippedSum` bounds each client's update in integers; clients are drawn by
 secret coins in each round, and the noise is that of `dp_sgd`. An update is computed by
 a client's own numbers, so that nothing else in the sum moves with it.
+
 Local, each client in one round only. `LocalMean`: one coordinate of the update, drawn
 without a look at it, pure epsilon. Signs: one bit for each of d coordinates, each with
 epsilon/d. The k largest coordinates would be sent for less, but which they are is data

@@ -144,8 +144,8 @@ def draw(file: str, x: Array, found: dict[str, Array], ratios: dict) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Cluster with and without noise, and print losses."""
     chosen = options(__doc__, "few runs").parse_args(arguments)
-    runs = 3 if chosen.small else 30
-    grid = (0.1, 1.0) if chosen.small else (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+    runs = 5 if chosen.small else 30
+    grid = (0.05, 0.2, 1.0) if chosen.small else (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
     x, start = blobs(20_000), spread_out(K, DIMENSION, 1)
     best = lloyd(x, start, 20)
     names = ("pure epsilon", f"(epsilon, {DELTA:g})")

@@ -128,8 +128,8 @@ def draw(file: str, excess: dict[str, dict[float, list[float]]]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Fit with and without noise, and print excess losses."""
     chosen = options(__doc__, "few runs").parse_args(arguments)
-    runs = 3 if chosen.small else 20
-    grid = (0.3, 3.0) if chosen.small else (0.1, 0.3, 1.0, 3.0, 10.0)
+    runs = 5 if chosen.small else 20
+    grid = (0.1, 0.5, 3.0) if chosen.small else (0.1, 0.3, 1.0, 3.0, 10.0)
     u = records(20_000, 5, 1)
     least = loss(best(u), u)
     nothing = math.log(2) - least

@@ -146,8 +146,8 @@ def draw(file: str, errors: dict[str, dict[float, float]]) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure marginals, fit models, and print their errors."""
-    chosen = options(__doc__, "two values of rho").parse_args(arguments)
-    grid = (0.01, 1.0) if chosen.small else (0.001, 0.01, 0.1, 1.0, 10.0)
+    chosen = options(__doc__, "three values of rho").parse_args(arguments)
+    grid = (0.01, 0.1, 1.0) if chosen.small else (0.001, 0.01, 0.1, 1.0, 10.0)
     x = records(10_000)
     errors: dict[str, dict[float, float]] = {}
     for rho in grid:

@@ -138,8 +138,8 @@ def draw(file: str, errors: dict[str, dict[float, list[float]]], streams: dict) 
 def main(arguments: list[str] | None = None) -> int:
     """Answer all marginals of three bits, and print largest errors."""
     chosen = options(__doc__, "few runs").parse_args(arguments)
-    runs, rounds = (2, 10) if chosen.small else (10, 12)
-    grid = (0.1, 1.0) if chosen.small else (0.03, 0.1, 0.3, 1.0, 3.0)
+    runs, rounds = (3, 10) if chosen.small else (10, 12)
+    grid = (0.1, 0.3, 1.0) if chosen.small else (0.03, 0.1, 0.3, 1.0, 3.0)
     data, queries = table(), marginals(3)
     exact, tables = queries @ data, math.comb(BITS, 3)
     errors: dict[str, dict[float, list[float]]] = {

@@ -92,8 +92,8 @@ def draw(file: str, shares: dict[str, dict[float, list[float]]], most: float) ->
 def main(arguments: list[str] | None = None) -> int:
     """Find components with and without noise, and print what they hold."""
     chosen = options(__doc__, "few runs").parse_args(arguments)
-    runs = 5 if chosen.small else 50
-    grid = (0.1, 1.0) if chosen.small else (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+    runs = 10 if chosen.small else 50
+    grid = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
     x = records(2_000)
     most = captured(x, components(x.T @ x, KEPT))
     kinds = {

@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Fit with and without noise, and print errors and intervals."""
     chosen = options(__doc__, "few runs").parse_args(arguments)
     runs = 5 if chosen.small else 40
-    grid = (0.3, 1.0) if chosen.small else (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    grid = (0.1, 0.5, 2.0) if chosen.small else (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     x, y = records(10_000, 5, 1)
     ones = np.column_stack([x, np.ones(len(x))])
     least = error(np.linalg.lstsq(ones, y, rcond=None)[0], x, y)
