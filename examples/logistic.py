@@ -27,7 +27,7 @@ from _logistic import Array, best, gradients, logistic, loss, records
 import fastdp
 from fastdp.accounting import Relation
 
-LONGEST, SHARES = 8, (0.35, 0.25, 0.4)
+LONGEST, SHARES = 8, (0.35, 0.15, 0.5)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
