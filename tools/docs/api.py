@@ -141,10 +141,12 @@ class References:
 
     def __init__(self) -> None:
         self._full: dict[str, str] = {}
+        self._pages: set[str] = set()
         for module in modules():
             loaded = importlib.import_module(module.name)
             for name in module.names:
                 full = f"{module.name}.{name}"
+                self._pages.add(full)
                 self._full.setdefault(name, full)
                 for path in self._paths(module.name, name):
                     self._full.setdefault(path, full)
@@ -153,6 +155,18 @@ class References:
                     for member in _members(thing):
                         self._full.setdefault(f"{name}.{member}", f"{full}.{member}")
                         self._full.setdefault(f"{full}.{member}", f"{full}.{member}")
+
+    def page(self, text: str) -> str | None:
+        """Return the page of a name that a page of text has in its code, or None.
+
+        Single words in small letters mean too many things to be linked.
+        """
+        full = self._full.get(text)
+        if full is None or not ("." in text or text[:1].isupper()):
+            return None
+        while full not in self._pages:
+            full = full.rpartition(".")[0]
+        return f"api/{full}.rst"
 
     @staticmethod
     def _paths(module: str, name: str) -> Iterator[str]:

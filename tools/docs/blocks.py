@@ -11,13 +11,17 @@ Other languages than Python and shell are data, and never run.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +105,7 @@ def run(page: Path, folder: Path) -> dict[str, Any]:
         Whatever a block raises, with the page's line in the traceback;
         RuntimeError where a shell line fails.
     """
-    _fastdp(["demo", "--data", str(folder)])
+    shutil.copytree(data(), folder, dirs_exist_ok=True)
     names: dict[str, Any] = {"__name__": page.stem}
     with contextlib.chdir(folder):
         for block in blocks(page):
@@ -114,6 +118,16 @@ def run(page: Path, folder: Path) -> dict[str, Any]:
                 for line in shell_lines(block.text):
                     _run_line(line, folder)
     return names
+
+
+@functools.cache
+def data() -> Path:
+    """Return a folder with the documentation's data, which goes with the process."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        _fastdp(["demo", "--data", str(folder)])
+    return folder
 
 
 def _fastdp(arguments: list[str]) -> None:

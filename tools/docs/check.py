@@ -7,15 +7,16 @@ letters that can be read. Links to other sites are listed, not fetched.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -86,7 +87,11 @@ class Findings:
                 yield f"{min(sources)}: no {fragment} in {path.removeprefix(origin)}"
 
 
-def main(site: Path, screenshots: Path | None = None) -> int:
+def main(
+    site: Path,
+    screenshots: Path | None = None,
+    searches: Mapping[str, str] = MappingProxyType(SEARCHES),
+) -> int:
     """Check a built site; print what is wrong, and return 0 if nothing is."""
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
@@ -96,8 +101,9 @@ def main(site: Path, screenshots: Path | None = None) -> int:
 
     found = Findings()
     with serving(site) as origin, sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=executable, args=sandbox)
+        options = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        options += ["--no-sandbox"] * (os.geteuid() == 0)
+        browser = playwright.chromium.launch(executable_path=executable, args=options)
         names = sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html"))
         names = [name for name in names if not name.startswith("_")]
         page = browser.new_page(viewport=DESKTOP)
@@ -106,7 +112,8 @@ def main(site: Path, screenshots: Path | None = None) -> int:
             visit(page, origin, name, found)
             if screenshots is not None and name.removesuffix(".html") in SHOWN:
                 keep(page, name, screenshots)
-        search(page, origin, found)
+        if searches:
+            search(page, origin, searches, found)
         browser.close()
         check_links(site, origin, found)
     outside = sorted(url for url in found.links if not url.startswith(origin))
@@ -121,11 +128,23 @@ def main(site: Path, screenshots: Path | None = None) -> int:
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # one connection for many files
+
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
 
+    def end_headers(self) -> None:
+        """Let the browser keep scripts and fonts."""
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
 
-@contextmanager
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        """Send a file; a browser that has left is no error."""
+        with contextlib.suppress(ConnectionError):
+            super().copyfile(source, outputfile)
+
+
+@contextlib.contextmanager
 def serving(site: Path) -> Iterator[str]:
     """Serve a folder on this machine, and hand over where."""
     handler = functools.partial(_Quiet, directory=str(site))
@@ -136,27 +155,18 @@ def serving(site: Path) -> Iterator[str]:
 
 
 def watch(page: Any, origin: str, found: Findings) -> None:
-    """Note what the browser complains of, and refuse it every other host."""
-
-    def route(route: Any) -> None:
-        url = route.request.url
-        if url.startswith((origin, "data:")):
-            route.continue_()
-        else:
-            found.problems.append(f"{page.url}: asks for {url}")
-            route.abort()
+    """Note what the browser complains of, missing files included, and other hosts."""
 
     def console(message: Any) -> None:
         if message.type in ("error", "warning"):
             found.problems.append(f"{page.url}: {message.type}: {message.text}")
 
-    def response(response: Any) -> None:
-        if response.status >= 400:
-            found.problems.append(f"{page.url}: {response.status} {response.url}")
+    def request(request: Any) -> None:
+        if not request.url.startswith((origin, "data:")):
+            found.problems.append(f"{page.url}: asks for {request.url}")
 
-    page.route("**/*", route)
+    page.on("request", request)
     page.on("console", console)
-    page.on("response", response)
     page.on("pageerror", lambda error: found.problems.append(f"{page.url}: {error}"))
 
 
@@ -186,10 +196,12 @@ def keep(page: Any, name: str, folder: Path) -> None:
         page.screenshot(path=folder / f"{stem}-{kind}.png")
 
 
-def search(page: Any, origin: str, found: Findings) -> None:
+def search(
+    page: Any, origin: str, searches: Mapping[str, str], found: Findings
+) -> None:
     """Search, as the field at the top of each page does."""
     page.set_viewport_size(DESKTOP)
-    for query, wanted in SEARCHES.items():
+    for query, wanted in searches.items():
         page.goto(f"{origin}search.html?q={query}")
         try:
             page.wait_for_selector("ul.search li a", timeout=10_000)

@@ -98,6 +98,42 @@ def check_index(root: Path = ROOT) -> None:
         raise PageError(f"{INDEX} links {', '.join(gone)}, which are not there")
 
 
+_INLINE = re.compile(r"(?<![`\[])`([A-Za-z][\w.]*)(\(\))?`(?![`\]])")
+
+
+def named(source: str, text: str, found: Callable[[str], str | None]) -> str:
+    """Return a page's text with public names in inline code linked to their pages.
+
+    `found` gets the name and returns the page's place, or None. Names in headings and
+    links stay as they are, and so does the second of two equal ones in a paragraph.
+    """
+    here = posixpath.dirname(place(source))
+    plain = _FENCE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    parts, last = [], 0
+    seen: set[str] = set()
+    for match in _INLINE.finditer(plain):
+        line = plain.rfind("\n", 0, match.start()) + 1
+        if "\n\n" in plain[last : match.start()]:
+            seen.clear()
+        there = found(match[1])
+        if there is None or match[1] in seen or plain[line] == "#":
+            continue
+        if _within_link(plain, match.start()):
+            continue
+        seen.add(match[1])
+        link = f"[{match[0]}]({posixpath.relpath(there, here or '.')})"
+        parts += [text[last : match.start()], link]
+        last = match.end()
+    return "".join([*parts, text[last:]])
+
+
+def _within_link(text: str, at: int) -> bool:
+    start = text.rfind("\n\n", 0, at) + 1
+    end = text.find("\n\n", at)
+    block = text[start : end if end >= 0 else len(text)]
+    return any(m.start() <= at - start < m.end() for m in _LINK.finditer(block))
+
+
 def place(path: str) -> str:
     """Return where a page of the repository lies on the site, without its ending."""
     if path == INDEX:

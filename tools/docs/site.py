@@ -12,6 +12,7 @@ from . import api, gallery, pages, pictures, typeset
 
 ROOT = pages.ROOT
 
+_GALLERY = "gallery/index"
 _LANDING = Path(__file__).parent / "landing.md"
 
 
@@ -34,6 +35,7 @@ def assemble(folder: Path) -> None:
     listed = pages.sections()
     examples = gallery.write(folder / "gallery")
     api.write(folder / "api")
+    names = api.References()
     known = {page for section in listed for page in section.pages}
     (folder / "pictures").mkdir()
 
@@ -51,28 +53,29 @@ def assemble(folder: Path) -> None:
 
     for path in known:
         text = (ROOT / path).read_text("utf-8")
-        text = pages.relinked(path, text, found)
+        text = pages.named(path, pages.relinked(path, text, found), names.page)
         there = folder / f"{pages.place(path)}.md"
         there.parent.mkdir(parents=True, exist_ok=True)
         there.write_text(pictures.shown(ROOT / path, text, there), "utf-8")
     for section in listed:
-        text = _section(section, found)
-        (folder / f"{section.slug}.md").write_text(text, "utf-8")
+        if section.pages:
+            text = _section(section, found)
+            (folder / f"{section.slug}.md").write_text(text, "utf-8")
     (folder / "index.md").write_text(_landing(listed), "utf-8")
 
 
 def _section(section: pages.Section, found: Any) -> str:
     places = [pages.place(page) for page in section.pages]
-    if any(link.rstrip("/") == "../examples" for link in pages.links(section.text)):
-        places.append("gallery/index")
     toctree = ["```{toctree}", ":hidden:", "", *places, "```", ""]
     text = pages.relinked(pages.INDEX, section.text, found)
     return f"# {section.title}\n\n" + "\n".join(toctree) + "\n" + text
 
 
 def _landing(listed: list[pages.Section]) -> str:
-    cards = [(s.slug, s.title, s.summary) for s in listed]
-    cards.insert(2, ("api/index", "API", "Every public name on a page of its own."))
+    """Return the first page: a section without pages is that of the examples."""
+    cards = [(s.slug if s.pages else _GALLERY, s.title, s.summary) for s in listed]
+    place = [slug for slug, _, _ in cards].index(_GALLERY) + 1
+    cards.insert(place, ("api/index", "API", "Every public name on a page of its own."))
     toctree = "\n".join(slug for slug, _, _ in cards)
     rows = [
         f'<a class="card-link" href="{slug}.html"><b>{title}</b><span>{text}</span></a>'
