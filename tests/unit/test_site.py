@@ -36,6 +36,12 @@ def test_exponents_and_indices(typed: str, shown: str | None) -> None:
 
 def test_the_text_of_a_proof() -> None:
     typed = "Let a be k with k &lt;= e^epsilon; it's a proof. []"
+    assert typeset.mathematics("epsilon0 &gt;= ln(2/delta)") == (
+        "<i>ε</i><sub>0</sub> ≥ ln(2/<i>δ</i>)"
+    )
+    assert typeset.mathematics("f^-1, A_0") == (
+        "<i>f</i><sup>−1</sup>, <i>A</i><sub>0</sub>"
+    )
     shown = "Let a be <i>k</i> with <i>k</i> ≤ <i>e</i><sup><i>ε</i></sup>;"
     assert typeset.mathematics(typed) == f"{shown} it's a proof. □"
 
@@ -73,6 +79,12 @@ def test_names_in_docstrings_and_pages() -> None:
     linked = "`Laplace`](x) [`Laplace`](../api/fastdp.Laplace.rst), `Laplace`, `sum`"
     named = pages.named("docs/howto/x.md", text, NAMES.page)
     assert named == f"# `Laplace`\n\n[{linked}\n"
+
+
+def test_no_index_is_taken_for_emphasis() -> None:
+    # Markdown reads "X'_t and Y'_t" as emphasis: the prime comes after the index.
+    for page in (pages.ROOT / "docs").rglob("*.md"):
+        assert "'_" not in pages.prose(page.read_text("utf-8")), page.name
 
 
 def test_links_of_the_pages_lead_to_pages_that_are_listed() -> None:

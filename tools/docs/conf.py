@@ -55,7 +55,6 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "pygments_light_style": "tango",
     "show_toc_level": 2,
     "navigation_with_keys": False,
 }

@@ -114,7 +114,7 @@ def _page(example: Example) -> str:
 ## What it prints
 
 ```text
-{example.output.strip()}
+{example.output.rstrip()}
 ```
 
 ## The script

@@ -29,8 +29,8 @@ _SUB = re.compile(
     rf"(?<![\w`])({_NAME}'?)_({_NESTED}|\w(?:[A-Za-z0-9]{{0,6}}))(?![\w_])"
 )
 _SUP = re.compile(
-    rf"(?<=[\w)\]|}}'>])\^({_NESTED}|\{{[^}}\n]*\}}|\|\w+\||-?\d*\.?\d+|-?{_NAME}"
-    rf"(?![A-Za-z])|\*|-?\w+)"
+    rf"(?<=[\w)\]|}}'>])\^({_NESTED}|\{{[^}}\n]*\}}|\|\w+\||[-−]?\d*\.?\d+|[-−]?{_NAME}"
+    rf"(?![A-Za-z])|\*|[-−]?\w+)"
 )
 
 _SIGNS = (
@@ -51,7 +51,9 @@ _SIGNS = (
 _LETTER = re.compile(
     r"(?<![\w'’&<\-.])(?!a\b|I\b|A\b)([A-Za-z])(?!\w|['’]\w\w|\.\w|&)(?![^<]*>)"
 )
-_WORD = re.compile(rf"(?<![\w<&/-])({'|'.join(_GREEK)})(?=\d|\b)(?![^<]*>)(?!_)")
+#: Letters that are words elsewhere, where they can be nothing else.
+_RAISED = re.compile(r"\b([aAI])(?=<su[bp]>)|(?<=<su[bp]>)([aAI])(?![\w.])")
+_WORD = re.compile(rf"(?<![\w<&-])({'|'.join(_GREEK)})(\d*)(?!\w)(?![^<]*>)")
 
 
 def _bare(text: str) -> str:
@@ -77,5 +79,11 @@ def mathematics(html: str) -> str:
     for pattern, sign in _SIGNS:
         html = re.sub(pattern, sign, html)
     html = marked(html)
-    html = _WORD.sub(lambda m: f"<i>{_GREEK[m[1]]}</i>", html)
+    html = _WORD.sub(_greek, html)
+    html = _RAISED.sub(lambda m: f"<i>{m[1] or m[2]}</i>", html)
     return _LETTER.sub(r"<i>\1</i>", html)
+
+
+def _greek(match: re.Match[str]) -> str:
+    index = f"<sub>{match[2]}</sub>" if match[2] else ""
+    return f"<i>{_GREEK[match[1]]}</i>{index}"
