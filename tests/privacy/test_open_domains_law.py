@@ -189,6 +189,79 @@ def test_planted_faults_of_hunts_are_found(trap: Law) -> None:
     assert worst_ratio(m, trap) > exp_above(Fraction(1))
 
 
+# --- RAPPOR ---------------------------------------------------------------------------
+
+#: All filters of two hashes, on the four bits in which two of them can differ.
+FILTERS = sorted(
+    {tuple(int(b in (i, j)) for b in range(4)) for i in range(4) for j in range(4)}
+)
+
+
+def bits_law(ones: Fraction, zeros: Fraction, bits: tuple[int, ...]) -> Distribution:
+    """Return the law of independent bits, 1 with these probabilities."""
+    law: dict[Hashable, Fraction] = {}
+    for y in itertools.product((0, 1), repeat=len(bits)):
+        chances = [ones if b else zeros for b in bits]
+        parts = [c if one else 1 - c for c, one in zip(chances, y, strict=True)]
+        law[y] = math.prod(parts, start=Fraction(1))
+    return law
+
+
+def memo_law(m: Any, bits: tuple[int, ...]) -> Distribution:
+    return bits_law(1 - m.f / 2, m.f / 2, bits)
+
+
+def reports_law(m: Any, bits: tuple[int, ...], number: int) -> Distribution:
+    """Return the law of so many reports of one memo, bit by bit."""
+    law: dict[Hashable, Fraction] = {}
+    for memo, weight in memo_law(m, bits).items():
+        assert isinstance(memo, tuple)
+        one = bits_law(m.q, m.p, memo)
+        for several in itertools.product(one.items(), repeat=number):
+            y = tuple(report for report, _ in several)
+            chance = math.prod((c for _, c in several), start=weight)
+            law[y] = law.get(y, Fraction(0)) + chance
+    return law
+
+
+def worst_of(laws: list[Distribution]) -> Fraction:
+    pairs = itertools.permutations(laws, 2)
+    return max(a[y] / b[y] for a, b in pairs for y in a)
+
+
+@pytest.mark.parametrize("f", [Fraction(1, 2), 0.1, Fraction(2, 3)], ids=str)
+def test_memos_and_reports_are_as_private_as_stated(f: Any) -> None:
+    m = fastdp.Rappor(f, p=0.5, q=0.75, bits=8, cohorts=1)
+    memo, one = m.event(), m.report_event()
+    assert worst_of([memo_law(m, bits) for bits in FILTERS]) == memo.p / memo.q
+    reports = [reports_law(m, bits, 1) for bits in FILTERS]
+    assert worst_of(reports) == one.p / one.q
+    own, cross = m._chances()
+    assert reports[-1] == bits_law(own, cross, FILTERS[-1])
+    two = [reports_law(m, bits, 2) for bits in ((1, 1, 0, 0), (0, 0, 1, 1))]
+    assert one.p / one.q < worst_of(two) <= memo.p / memo.q
+    assert 2 * m.hashes * math.log((2 - float(m.f)) / float(m.f)) == pytest.approx(
+        m.epsilon()
+    )
+
+
+def test_planted_faults_of_memos_are_found() -> None:
+    m = fastdp.Rappor(0.5, p=0.5, q=0.75, bits=8, cohorts=1)
+    limit = m.event().p / m.event().q
+    # A memo drawn anew for each report: five of them tell more than one memo.
+    single = worst_of([reports_law(m, bits, 1) for bits in FILTERS])
+    assert single**5 > limit
+    # The filter itself as the memo; and f as the probability of a turn, not its half.
+    half = fastdp.Rappor(0.25, p=0.5, q=0.75, bits=8, cohorts=1)
+    assert worst_of([memo_law(half, bits) for bits in FILTERS]) > limit
+    # A budget for the bits that a value sets, not for those in which two differ.
+    assert worst_of([memo_law(m, bits) for bits in FILTERS]) > ((2 - m.f) / m.f) ** 2
+    # f rounded down.
+    low = Fraction(int(2**64 * Fraction(1, 3) / 2), 2**64) * 2
+    third = fastdp.Rappor(Fraction(1, 3), p=0.5, q=0.75)
+    assert low < Fraction(1, 3) <= third.f
+
+
 # --- accuracy -------------------------------------------------------------------------
 
 

@@ -70,6 +70,7 @@ MADE: list[Any] = [
     fastdp.CountMeanSketch.from_epsilon(1, rows=8, buckets=16, key="0f" * 16),
     fastdp.CountMeanSketch.from_epsilon(THIRD, rows=8, buckets=16, inner="unary"),
     fastdp.PrefixHunt.from_epsilon(THIRD, bits=128, most=5, beta=THIRD, key="0f" * 16),
+    fastdp.Rappor(THIRD, p=0.4, q=0.7, bits=16, hashes=3, cohorts=4),
     fastdp.ShuffledResponse(0.9, clients=1000, categories=5),
 ]
 

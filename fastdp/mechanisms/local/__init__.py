@@ -17,11 +17,13 @@ from fastdp.mechanisms.local.local_mean import LocalMean
 from fastdp.mechanisms.local.planning import best_frequency_oracle
 from fastdp.mechanisms.local.prefix_hunt import Hunt, PrefixHunt
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
+from fastdp.mechanisms.local.rappor import BloomCounts, Rappor
 from fastdp.mechanisms.local.shuffled_response import ShuffledResponse
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 
 __all__ = [
     "Aggregator",
+    "BloomCounts",
     "ConsistentEstimate",
     "CountMeanSketch",
     "FrequencyEstimate",
@@ -34,6 +36,7 @@ __all__ = [
     "MeanEstimate",
     "PrefixHunt",
     "RandomizedResponse",
+    "Rappor",
     "ShuffledResponse",
     "Sketch",
     "UnaryEncoding",

@@ -360,15 +360,8 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
             cells[(rows >= self._rows) | (values >= size)] = _NO_CELL
             _core.histogram(cells, table)
         else:
-            self._count_bits(rows, reports["value"], table.reshape(-1, size))
+            sums_by_row(rows, reports["value"], table.reshape(-1, size))
         _core.histogram(rows, users)
-
-    def _count_bits(self, rows: _Array, values: _Array, table: _Array) -> None:
-        order = np.argsort(rows, kind="stable")
-        ends = np.searchsorted(rows[order], np.arange(self._rows + 1))
-        for row in np.flatnonzero(np.diff(ends)).tolist():
-            part = values[order[ends[row] : ends[row + 1]]]
-            _core.column_sums(part.reshape(-1), part.shape[1], table[row])
 
     def _estimate(self, tally: _Array, users: int) -> Sketch:
         cells = self._rows * self._inner._tally_size
@@ -493,3 +486,12 @@ def _checked_size(rows: object, buckets: object) -> tuple[int, int]:
     if h * m > _MOST_CELLS:
         raise ParameterError(f"rows times buckets must be at most 2**24, got {h * m}")
     return h, m
+
+
+def sums_by_row(rows: _Array, values: _Array, table: _Array) -> None:
+    """Add packed bits to the row of a table that each report names, if there is one."""
+    order = np.argsort(rows, kind="stable")
+    ends = np.searchsorted(rows[order], np.arange(len(table) + 1))
+    for row in np.flatnonzero(np.diff(ends)).tolist():
+        part = values[order[ends[row] : ends[row + 1]]]
+        _core.column_sums(part.reshape(-1), part.shape[1], table[row])
