@@ -65,8 +65,9 @@ class Rappor(LocalMechanism["BloomCounts"]):
     -------
     Pure local privacy: any two values of one user are neighboring, and no sensitivity
     is asked for. `event()` is that of the memo, and so of all reports that a client
-    makes of one value: epsilon = 2 hashes ln((2 - f)/f). `report_event()` is that of a single report. **A value that changes is a new
-    memo, and pays anew.** The memo is as secret as the value. Exact. Timing class T0.
+    makes of one value: epsilon = 2 hashes ln((2 - f)/f). `report_event()` is that of a
+    single report. **A value that changes is a new memo, and pays anew.** The memo is as
+    secret as the value. Exact. Timing class T0.
 
     References
     ----------
