@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 WIDTH = 110
 
 ILLUSTRATION = (
@@ -99,3 +101,14 @@ def picture(columns: int = 1, rows: int = 1, *, width: float = 5.5) -> tuple[Any
         each.set_axisbelow(True)
         each.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def bands(axes: Any, found: dict[str, dict[float, list[float]]]) -> None:
+    """Draw medians of runs against a parameter, in bands of 10 to 90 % of the runs.
+
+    `found` has for each line's name the figures of the runs for each parameter.
+    """
+    for name, runs in found.items():
+        low, middle, high = np.quantile(list(runs.values()), [0.1, 0.5, 0.9], 1)
+        axes.fill_between(list(runs), low, high, alpha=0.2)
+        axes.plot(list(runs), middle, "o-", label=name)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from _common import Row, options, picture, tell
+from _common import Row, bands, options, picture, tell
 
 import fastdp
 from fastdp import accounting
@@ -130,11 +130,7 @@ def draw(file: str, x: Array, found: dict[str, Array], ratios: dict) -> None:
         left.plot(*centers.T, mark, markersize=9, fillstyle="none", label=name)
     left.set_title("pure epsilon 1 (records: for illustration)", fontsize="medium")
     left.legend(fontsize="small", loc="upper center", ncols=3)
-    for name, by_epsilon in ratios.items():
-        at = list(by_epsilon)
-        low, middle, high = np.quantile(list(by_epsilon.values()), [0.1, 0.5, 0.9], 1)
-        right.fill_between(at, low, high, alpha=0.2)
-        right.plot(at, middle, "o-", label=name)
+    bands(right, ratios)
     right.set(xscale="log", xlabel="epsilon", ylabel="loss over Lloyd's")
     right.set_title("median, 10 % to 90 % of runs", fontsize="medium")
     right.legend(fontsize="small")

@@ -21,7 +21,7 @@ import math
 import sys
 
 import numpy as np
-from _common import Row, options, picture, tell
+from _common import Row, bands, options, picture, tell
 from _logistic import Array, best, gradients, logistic, loss, records
 
 import fastdp
@@ -105,10 +105,7 @@ def fit(u: Array, epsilon: float, relation: Relation) -> Array:
 def draw(file: str, excess: dict[str, dict[float, list[float]]]) -> None:
     """Write the excess loss against epsilon, and the egg of gradients."""
     figure, (left, right) = picture(2)
-    for name, by_epsilon in excess.items():
-        low, middle, high = np.quantile(list(by_epsilon.values()), [0.1, 0.5, 0.9], 1)
-        left.fill_between(list(by_epsilon), low, high, alpha=0.2)
-        left.plot(list(by_epsilon), middle, "o-", label=name)
+    bands(left, excess)
     left.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="excess loss")
     left.set(title="five weights, 20,000 records: 10 % to 90 % of runs")
     left.legend(fontsize="small")

@@ -23,7 +23,7 @@ import math
 import sys
 
 import numpy as np
-from _common import Row, options, picture, tell
+from _common import Row, bands, options, picture, tell
 
 import fastdp
 from fastdp import accounting
@@ -121,10 +121,7 @@ def small_db(
 def draw(file: str, errors: dict[str, dict[float, list[float]]], streams: dict) -> None:
     """Write largest errors against epsilon, and the online errors as they come."""
     figure, (left, right) = picture(2)
-    for name, by_epsilon in errors.items():
-        low, middle, high = np.quantile(list(by_epsilon.values()), [0.1, 0.5, 0.9], 1)
-        left.fill_between(list(by_epsilon), low, high, alpha=0.2)
-        left.plot(list(by_epsilon), middle, "o-", label=name)
+    bands(left, errors)
     left.set(xscale="log", yscale="log", xlabel="epsilon")
     left.set(ylabel="largest error of a query, records", title=f"{RECORDS:,} records")
     left.legend(fontsize="small")

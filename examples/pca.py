@@ -21,7 +21,7 @@ import math
 import sys
 
 import numpy as np
-from _common import Row, options, picture, tell
+from _common import Row, bands, options, picture, tell
 
 import fastdp
 from fastdp.accounting import Relation
@@ -76,10 +76,7 @@ def captured(x: Array, basis: Array) -> float:
 def draw(file: str, shares: dict[str, dict[float, list[float]]], most: float) -> None:
     """Write the share that the components hold against epsilon."""
     figure, axes = picture()
-    for name, by_epsilon in shares.items():
-        low, middle, high = np.quantile(list(by_epsilon.values()), [0.1, 0.5, 0.9], 1)
-        axes.fill_between(list(by_epsilon), low, high, alpha=0.2)
-        axes.plot(list(by_epsilon), middle, "o-", label=name)
+    bands(axes, shares)
     axes.axhline(most, color="0.3", linewidth=1, label="no privacy")
     axes.axhline(KEPT / DIMENSION, color="0.3", linestyle=":", label="any two axes")
     axes.set(xscale="log", xlabel="epsilon", ylabel="share of the variance held")

@@ -21,7 +21,7 @@ import math
 import sys
 
 import numpy as np
-from _common import Row, options, picture, tell
+from _common import Row, bands, options, picture, tell
 
 import fastdp
 from fastdp import accounting
@@ -122,10 +122,7 @@ def error(w: Array, x: Array, y: Array) -> float:
 def draw(file: str, excesses: dict, slopes: dict, x: Array, y: Array) -> None:
     """Write errors against epsilon, and the slopes found among outliers."""
     figure, (left, right) = picture(2)
-    for name, by_epsilon in excesses.items():
-        low, middle, high = np.quantile(list(by_epsilon.values()), [0.1, 0.5, 0.9], 1)
-        left.fill_between(list(by_epsilon), low, high, alpha=0.2)
-        left.plot(list(by_epsilon), middle, "o-", label=name)
+    bands(left, excesses)
     label = "mean squared error above least squares"
     left.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=label)
     left.set_title("five slopes, 10,000 records: 10 % to 90 %", fontsize="medium")
