@@ -36,6 +36,7 @@ ORACLES = {
     "hadamard": fastdp.HadamardResponse,
     "local-hashing": fastdp.LocalHashing,
     "unary-encoding": fastdp.UnaryEncoding,
+    "subset-selection": fastdp.SubsetSelection,
 }
 
 #: Users in memory at a time.

@@ -350,6 +350,20 @@ fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *labeling,
                      const void *x, fdp_dtype_t x_type, int64_t other, void *out,
                      fdp_dtype_t out_type);
 
+/* A subset of `size` among `categories`: with probability truth/2^64 one that has the own
+ * category; uniform among those that have it, and among those that do not. */
+typedef struct {
+    uint64_t truth;
+    uint32_t categories, size; /* 2 ... 2^24, 1 ... categories - 1 */
+} fdp_subsets_t;
+
+/* Rows of bits (big-endian, the last padded by zeros) of n users with labels below
+ * `categories`: 1024 a chunk. exact: yes. @timing T0: addresses depend on draws. */
+#define FDP_SUBSETS_CHUNK 1024
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law, uint64_t first_chunk,
+                 size_t n, const uint32_t *label, uint8_t *rows);
+
 /* A number of [low, high] in [0, 2^31] steps, rounded at random to one of the places 0 ...
  * M - w of a window of w among M codes; the code is in the window or not by parts of the
  * 2^64 words: in part i each `size[i]` of them stand for one code, the window's first

@@ -18,6 +18,7 @@ _Settler: TypeAlias = Callable[[tuple[int, ...], Callable[[int], bytes]], int | 
 INTEGERS_CHUNK: int
 BITS_CHUNK: int
 NUMBERS_CHUNK: int
+SUBSETS_CHUNK: int
 BYTES_CHUNK: int
 CLIENTS: int
 SELECT_CHUNK: int
@@ -185,6 +186,15 @@ def hadamard_clients(
     out: _Array,
     bits: int,
     other: int = -1,
+    first_chunk: int = 0,
+) -> None: ...
+def fill_subsets(
+    call: Call,
+    truth: Fraction,
+    categories: int,
+    size: int,
+    labels: _Array,
+    rows: _Array,
     first_chunk: int = 0,
 ) -> None: ...
 def number_clients(

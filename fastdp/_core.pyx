@@ -898,6 +898,30 @@ def hadamard_clients(Call call, Response labeling, Bernoulli law, cnp.ndarray x,
     _draw(_hadamard_clients, &job, cnp.PyArray_SIZE(x), FDP_BITS_CHUNK, call, first_chunk)
 
 
+# ---- subsets ---------------------------------------------------------------
+
+SUBSETS_CHUNK = FDP_SUBSETS_CHUNK
+
+
+cdef fdp_status_t _subsets(const Job *job, uint64_t chunk, size_t at,
+                           size_t n) noexcept nogil:
+    cdef const fdp_subsets_t *law = <const fdp_subsets_t *> job.law
+    return fdp_fill_subsets(job.call, law, chunk, n, <const uint32_t *> job.x + at,
+                            job.out + at * ((law.categories + 7) // 8))
+
+
+def fill_subsets(Call call, truth, uint32_t categories, uint32_t size,
+                 cnp.ndarray labels, cnp.ndarray rows, uint64_t first_chunk=0):
+    """Write subsets of the categories as packed rows; one has its label with the
+    probability `truth`, a multiple of 2**-64."""
+    cdef Job job = _job(labels, rows)
+    cdef fdp_subsets_t law
+    law.truth = int(truth * 2**64)
+    law.categories, law.size = categories, size
+    job.law = &law
+    _draw(_subsets, &job, cnp.PyArray_SIZE(labels), FDP_SUBSETS_CHUNK, call, first_chunk)
+
+
 # ---- numbers ---------------------------------------------------------------
 
 NUMBERS_CHUNK = FDP_NUMBERS_CHUNK

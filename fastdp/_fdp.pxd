@@ -210,6 +210,16 @@ cdef extern from "fastdp.h" nogil:
                                       uint64_t first, size_t n, const void *x,
                                       fdp_dtype_t x_type, int64_t other, void *out,
                                       fdp_dtype_t out_type)
+    ctypedef struct fdp_subsets_t:
+        uint64_t truth
+        uint32_t categories
+        uint32_t size
+
+    size_t FDP_SUBSETS_CHUNK
+    fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
+                                  uint64_t first_chunk, size_t n,
+                                  const uint32_t *label, uint8_t *rows)
+
     ctypedef struct fdp_number_t:
         double low
         double steps

@@ -1,4 +1,4 @@
-/* uniform.c: raw bytes, uniform integers and permutations.
+/* uniform.c: raw bytes, uniform integers, permutations and subsets.
  *
  * Integers use Lemire's multiplication with rejection (ACM TOMACS 2019): the
  * high half of word * range, redrawn while the low half is below 2^64 mod range,
@@ -15,6 +15,7 @@
 
 #define UNIT 1024
 #define WORDS (UNIT / 8)
+#define SUBSET_UNIT 4096
 
 /* The 64-bit words of a chunk's main stream, in order, a unit at a time. */
 typedef struct {
@@ -99,5 +100,73 @@ fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out
         out[k] = (int64_t)i;
     }
     words_close(&words);
+    return FDP_OK;
+}
+
+/* ---- subsets --------------------------------------------------------------- */
+
+/* The words as halves, the low one first. */
+typedef struct {
+    FDP_ALIGNED(64) uint32_t half[SUBSET_UNIT / 4];
+    fdp_chunk_t chunk;
+    uint64_t offset;
+    size_t next;
+} halves_t;
+
+static uint32_t halves_take(halves_t *h)
+{
+    if (FDP_UNLIKELY(h->next == SUBSET_UNIT / 4)) {
+        fdp_chunk_main(&h->chunk, h->offset, h->half, SUBSET_UNIT);
+        h->offset += SUBSET_UNIT;
+        h->next = 0;
+    }
+    return h->half[h->next++];
+}
+
+static uint32_t below_half(halves_t *h, uint32_t range)
+{
+    uint64_t product = (uint64_t)halves_take(h) * range;
+    if (FDP_UNLIKELY((uint32_t)product < range)) { /* else it is no surplus */
+        const uint32_t surplus = (0 - range) % range;
+        while ((uint32_t)product < surplus) {
+            product = (uint64_t)halves_take(h) * range;
+        }
+    }
+    return (uint32_t)(product >> 32);
+}
+
+/* A subset of the other d - 1 categories by Floyd's algorithm, on their numbers 0 ...
+ * d - 2: that of the own category stands for the last one. */
+static void choose(halves_t *h, uint32_t d, uint32_t size, uint32_t own, uint8_t *row)
+{
+    for (uint32_t last = d - 1 - size; last < d - 1; last++) {
+        const uint32_t t = below_half(h, last + 1);
+        const uint32_t at = t == own ? d - 1 : t, end = last == own ? d - 1 : last;
+        const uint32_t taken = 0u - (row[at / 8] >> (7 - at % 8) & 1u);
+        const uint32_t set = (end & taken) | (at & ~taken);
+        row[set / 8] |= (uint8_t)(0x80 >> set % 8);
+    }
+}
+
+fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
+                              uint64_t first_chunk, size_t n, const uint32_t *label,
+                              uint8_t *rows)
+{
+    const size_t width = ((size_t)law->categories + 7) / 8;
+    halves_t h;
+    memset(rows, 0, n * width);
+    for (size_t i = 0; i < n; i++) {
+        if (i % FDP_SUBSETS_CHUNK == 0) {
+            fdp_chunk_open(&h.chunk, &call->stream, first_chunk++);
+            h.offset = 0;
+            h.next = SUBSET_UNIT / 4;
+        }
+        uint8_t *row = rows + i * width;
+        const uint64_t low = halves_take(&h), word = (uint64_t)halves_take(&h) << 32 | low;
+        const uint32_t own = word < law->truth;
+        choose(&h, law->categories, law->size - own, label[i], row);
+        row[label[i] / 8] |= (uint8_t)((own << 7) >> label[i] % 8);
+    }
+    fdp_wipe(&h, sizeof h);
     return FDP_OK;
 }

@@ -8,6 +8,7 @@ mechanism              Parquet, Feather                         CSV, TSV
 randomized-response    ``report``: uint8, uint16 or uint32      decimal
 hadamard               ``report``: uint8, uint16 or uint32      decimal
 unary-encoding         ``report``: fixed-size binary            hex digits
+subset-selection       ``report``: fixed-size binary            hex digits
 local-hashing          ``seed``: uint64, ``value``: uint32      hex digits, decimal
 =====================  =======================================  ===================
 
@@ -59,6 +60,7 @@ ORACLES = {
     "unary-encoding": Oracle("UnaryEncoding", ("p", "q")),
     "local-hashing": Oracle("LocalHashing", ("p", "buckets")),
     "hadamard": Oracle("HadamardResponse", ("p",)),
+    "subset-selection": Oracle("SubsetSelection", ("p", "size")),
 }
 
 
@@ -179,7 +181,7 @@ def columns(mechanism: Any) -> dict[str, np.dtype[Any]]:
     dtype = np.dtype(mechanism.report_dtype)
     if dtype.names is not None:
         return {name: dtype[name] for name in dtype.names}
-    if isinstance(mechanism, fastdp.UnaryEncoding):
+    if isinstance(mechanism, (fastdp.UnaryEncoding, fastdp.SubsetSelection)):
         return {"report": np.dtype(f"V{-(-mechanism.categories // 8)}")}
     return {"report": dtype}
 

@@ -21,6 +21,7 @@ from fastdp.mechanisms.local import (
     RandomizedResponse,
     Rappor,
     ShuffledResponse,
+    SubsetSelection,
     UnaryEncoding,
     best_frequency_oracle,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "SparseVector",
     "StableMode",
     "SubsampleAggregate",
+    "SubsetSelection",
     "TruncatedLaplace",
     "UnaryEncoding",
     "UnknownHistogram",

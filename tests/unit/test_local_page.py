@@ -165,7 +165,7 @@ def test_the_table_of_variances() -> None:
 
 def test_the_rule_for_few_categories() -> None:
     for epsilon in (Fraction(1, 2), 1, 2, 3, 4):
-        for factor, few in ((2.4, True), (4.5, False)):
+        for factor, few in ((1.9, True), (4.5, False)):
             d = max(2, math.floor(factor * math.exp(epsilon)))
             best = fastdp.best_frequency_oracle(epsilon, categories=d, users=10**6)
             assert isinstance(best, fastdp.RandomizedResponse) == few

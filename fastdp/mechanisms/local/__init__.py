@@ -19,6 +19,7 @@ from fastdp.mechanisms.local.prefix_hunt import Hunt, PrefixHunt
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
 from fastdp.mechanisms.local.rappor import BloomCounts, Rappor
 from fastdp.mechanisms.local.shuffled_response import ShuffledResponse
+from fastdp.mechanisms.local.subset_selection import SubsetSelection
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Rappor",
     "ShuffledResponse",
     "Sketch",
+    "SubsetSelection",
     "UnaryEncoding",
     "ValueEstimate",
     "best_frequency_oracle",

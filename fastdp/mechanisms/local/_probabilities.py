@@ -39,11 +39,12 @@ def ratio_of(epsilon: Fraction, most: Fraction) -> Fraction:
         bits *= 2  # ends: exp of a rational other than 0 is irrational
 
 
-def truth_of(epsilon: Real, categories: int, shares: int = 1) -> Fraction:
+def truth_of(epsilon: Real, categories: int | Fraction, shares: int = 1) -> Fraction:
     """Return the probability of the truth among `categories` for epsilon/`shares`.
 
     It is e**e/(e**e + categories - 1), e = epsilon/shares, rounded down to a multiple
-    of 2**-64; all other categories are equally likely.
+    of 2**-64; all other categories are equally likely. Subsets of size k among d count
+    as d/k categories.
 
     Raises
     ------
@@ -63,13 +64,14 @@ def truth_of(epsilon: Real, categories: int, shares: int = 1) -> Fraction:
         bits *= 2  # ends: exp of a rational other than 0 is irrational
     if low * categories <= UNIT:
         raise CalibrationError(
-            f"epsilon must leave a multiple of 2**-64 above 1/{categories} for the "
-            f"probability of the truth, got {epsilon!r}"
+            "epsilon must leave a multiple of 2**-64 above "
+            f"{1 / Fraction(categories)} for the probability of the truth, "
+            f"got {epsilon!r}"
         )
     return Fraction(low, UNIT)
 
 
-def checked_truth(p: Real, categories: int) -> Fraction:
+def checked_truth(p: Real, categories: int | Fraction) -> Fraction:
     """Return the probability `p` of the truth, rounded down to a multiple of 2**-64.
 
     Raises
@@ -80,7 +82,7 @@ def checked_truth(p: Real, categories: int) -> Fraction:
     exact = floor_unit(_validate.open_unit("p", p))
     if exact * categories <= 1:
         raise ParameterError(
-            f"p must be above 1/{categories} after rounding down to a multiple of "
-            f"2**-64, got {p!r}"
+            f"p must be above {1 / Fraction(categories)} after rounding down to a "
+            f"multiple of 2**-64, got {p!r}"
         )
     return exact

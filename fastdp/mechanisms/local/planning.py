@@ -22,6 +22,7 @@ from fastdp.mechanisms.local.categories import (
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
+from fastdp.mechanisms.local.subset_selection import SubsetSelection
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 
 #: Variances with a ratio up to this count as equal.
@@ -34,9 +35,9 @@ def best_frequency_oracle(
     """Return the local mechanism whose estimates have the least variance.
 
     Compared are k-ary randomized response, unary encoding (optimized and symmetric),
-    optimal local hashing and Hadamard response, by the exact variance of the count of
-    a category averaged over all categories. Among those within 1 % of the least, the
-    one with the smallest reports is taken.
+    optimal local hashing, Hadamard response and subset selection, by the exact variance
+    of the count of a category averaged over all categories. Among those within 1 % of
+    the least, the one with the smallest reports is taken.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def best_frequency_oracle(
 
     Returns
     -------
-    RandomizedResponse, UnaryEncoding, LocalHashing or HadamardResponse
+    RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse or SubsetSelection
 
     Raises
     ------
@@ -112,6 +113,9 @@ def _within(epsilon: Real, categories: Named, other: Other) -> list[FrequencyOra
             ),
             lambda: UnaryEncoding.from_epsilon(
                 epsilon, categories=categories, symmetric=True, other=other
+            ),
+            lambda: SubsetSelection.from_epsilon(
+                epsilon, categories=categories, other=other
             ),
         ]
     found, refusal = [], None
