@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -245,19 +246,13 @@ class Tree(Strategy):
         self.drawn = steps.bit_length()
         self._open = self._kept(self.drawn)
         self._nodes = self._kept(self.drawn, np.float64)
-        # Of a node that is averaged with its children's sum (Honaker 2015).
-        self._variances = [1.0]
-        while len(self._variances) < self.drawn:
-            self._variances.append(1 / (1 + 1 / (2 * self._variances[-1])))
+        self._variances = _node_variances(self.drawn)
 
     def square(self, count: int, gap: int) -> Fraction:
         return Fraction(_factors.tree_square(len(self._open), count, gap))
 
     def spread(self) -> Floats:
-        times = np.arange(1, self.steps + 1)
-        bits = [(times >> level & 1) * v for level, v in enumerate(self._variances)]
-        found: Floats = np.sum(bits, axis=0, dtype=np.float64)
-        return found
+        return _cover(self.steps, self._variances)
 
     def encode(self, x: Integers) -> Integers:
         self._open += x
@@ -268,12 +263,7 @@ class Tree(Strategy):
         return y
 
     def decode(self, y: Floats) -> Floats:
-        node = y[0]
-        for level in range(1, len(y)):
-            below = self._nodes[level - 1] + node
-            own = self._variances[level]  # the weight of its own noisy sum
-            node = own * y[level] + (1 - own) * below
-        self._nodes[len(y) - 1] = node
+        self._nodes[len(y) - 1] = _joined(y, self._nodes, self._variances)
         self._at += 1
         levels = [v for v in range(len(self._nodes)) if self._at >> v & 1]
         found: Floats = self._nodes[levels].sum(axis=0)
@@ -286,6 +276,86 @@ class Tree(Strategy):
     @property
     def _public(self) -> tuple[Floats, ...]:
         return (self._nodes,)
+
+
+class Doubling(Strategy):
+    """A tree for each block of 1, 2, 4 ... steps, whose horizon nobody has to know.
+
+    One event is in one block, in as many nodes as that has levels. A block's sums are
+    weighted by the inverse of that number, or of its root, so that one noise serves
+    all blocks.
+    """
+
+    bits = 16
+
+    def __init__(self, steps: int, *, pure: bool) -> None:
+        super().__init__(steps, 1)
+        self.drawn = steps.bit_length()
+        one = 2**self.bits
+        levels = range(1, self.drawn + 1)
+        self._weights = [
+            one // v if pure else math.isqrt(one * one // v) for v in levels
+        ]
+        self.largest = _MOST // one // steps
+        self._open = self._kept(self.drawn)
+        self._nodes = self._kept(self.drawn, np.float64)
+        self._whole = np.zeros(1)  # the blocks that are complete
+        self._variances = _node_variances(self.drawn)
+
+    @property
+    def length(self) -> Fraction:
+        """Return how far, in L1, one event moves the weighted sums at most."""
+        return Fraction(max(v * w for v, w in self._blocks()), 2**self.bits)
+
+    def square(self, count: int, gap: int) -> Fraction:
+        # As if all events were in the longest block's same nodes: never less.
+        longest = max(v * w * w for v, w in self._blocks())
+        return Fraction(count * count * longest, 4**self.bits)
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        return enumerate(self._weights, 1)
+
+    def spread(self) -> Floats:
+        found, whole = [], 0.0
+        for levels, weight in self._blocks():
+            unit = (2.0**self.bits / weight) ** 2
+            found.append(whole + unit * _cover(2 ** (levels - 1), self._variances))
+            whole += unit * self._variances[levels - 1]
+        return np.concatenate(found)[: self.steps]
+
+    def _place(self) -> tuple[int, int]:
+        """Return the next step's block, and its number in it, from 1."""
+        at = self._at + 1
+        block = at.bit_length() - 1
+        return block, at - 2**block + 1
+
+    def encode(self, x: Integers) -> Integers:
+        block, place = self._place()
+        self._open[: block + 1] += x
+        done = (place & -place).bit_length()
+        y: Integers = self._open[:done] * self._weights[block]
+        self._open[:done] = 0
+        return y
+
+    def decode(self, y: Floats) -> Floats:
+        block, place = self._place()
+        y /= self._weights[block]
+        self._nodes[len(y) - 1] = _joined(y, self._nodes, self._variances)
+        self._at += 1
+        if place == 2**block:
+            self._whole += self._nodes[block]
+            return self._whole.copy()
+        levels = [v for v in range(block) if place >> v & 1]
+        total: Floats = self._whole + self._nodes[levels].sum(axis=0)
+        return total
+
+    @property
+    def _private(self) -> tuple[Integers, ...]:
+        return (self._open,)
+
+    @property
+    def _public(self) -> tuple[Floats, ...]:
+        return (self._nodes, self._whole)
 
 
 def strategy_of(
@@ -330,6 +400,32 @@ def _scaled(held: Integers, factors: Integers) -> Integers:
     high, low = held >> bits, held & (2**bits - 1)
     found: Integers = high * factors + (low * factors >> bits)
     return found
+
+
+def _node_variances(levels: int) -> list[float]:
+    """Return those of nodes averaged with their children's sum (Honaker 2015)."""
+    found = [1.0]
+    while len(found) < levels:
+        found.append(1 / (1 + 1 / (2 * found[-1])))
+    return found
+
+
+def _joined(y: Floats, nodes: Floats, variances: list[float]) -> Floats:
+    """Return the last node that a step completes, from all of them and their halves."""
+    node = y[0]
+    for level in range(1, len(y)):
+        own = variances[level]  # the weight of its own noisy sum
+        node = own * y[level] + (1 - own) * (nodes[level - 1] + node)
+    found: Floats = node
+    return found
+
+
+def _cover(steps: int, variances: list[float]) -> Floats:
+    """Return the variance of each prefix sum: of the nodes in its number's bits."""
+    found = np.zeros(1)
+    for variance in variances[: steps.bit_length()]:
+        found = np.concatenate((found, found + variance))
+    return found[1 : steps + 1]
 
 
 def _root_up(square: int) -> Fraction:

@@ -24,7 +24,7 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._base import int64_scalar
 from fastdp.mechanisms._memory import Remembering
-from fastdp.mechanisms._strategies import Strategy, strategy_of
+from fastdp.mechanisms._strategies import Doubling, Strategy, strategy_of
 from fastdp.mechanisms.clipped_sum import ClippedSum, SumAccumulator
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.real import power_of_two
@@ -339,9 +339,12 @@ class Counter(_Running):
     sigma : int, float, Fraction or Decimal, optional
         Parameter of discrete Gaussian noise on C x.
     scale : int, float, Fraction or Decimal, optional
-        Scale of discrete Laplace noise instead, on the tree. Exactly one of the two.
+        Scale of discrete Laplace noise instead, for "tree" or "doubling". Exactly one
+        of the two.
     strategy : str
-        As in `PrefixSums`.
+        As in `PrefixSums`; or "doubling": a tree for each block of 1, 2, 4 ... steps,
+        whose noise grows with the steps taken and not with `steps`, which may be 2**22
+        where the horizon is unknown. A step is clamped to 2**46/`steps` events.
     bands, buffers : int, optional
         As in `PrefixSums`.
     events_per_unit : int
@@ -357,8 +360,9 @@ class Counter(_Running):
     That of `event()` for all steps together, with counts that may depend on earlier
     totals: the neighboring relation adds or removes an individual's events, each in its
     step, and leaves the time line as it is. With L = floor(log2 steps) + 1 levels of a
-    tree, the sensitivity is L per event (L1) or sqrt(L) (L2). Exact. No copy, pickle or
-    fork; `close` wipes the private sums. Timing class T0.
+    tree, the sensitivity is L per event (L1) or sqrt(L) (L2); doubling blocks weigh
+    their sums so that it is at most 1. Exact. No copy, pickle or fork; `close` wipes
+    the private sums. Timing class T0.
 
     References
     ----------
@@ -422,18 +426,29 @@ class Counter(_Running):
 
     @classmethod
     def from_epsilon(
-        cls, epsilon: Real, *, steps: int, events_per_unit: int = 1
+        cls,
+        epsilon: Real,
+        *,
+        steps: int,
+        strategy: str = "tree",
+        events_per_unit: int = 1,
     ) -> Counter:
-        """Return the tree with the least Laplace noise for pure `epsilon`.
+        """Return the counter with the least Laplace noise for pure `epsilon`.
+
+        `strategy` is "tree" or "doubling".
 
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
-        _, moved = _events(steps, "tree", None, None, events_per_unit, pure=True)
-        scale = calibration.laplace_scale(epsilon=epsilon, sensitivity=moved)
-        return cls(steps=steps, scale=scale, events_per_unit=events_per_unit)
+        _, moved = _events(steps, strategy, None, None, events_per_unit, pure=True)
+        return cls(
+            steps=steps,
+            scale=calibration.laplace_scale(epsilon=epsilon, sensitivity=moved),
+            strategy=strategy,
+            events_per_unit=events_per_unit,
+        )
 
     @classmethod
     def from_rho(
@@ -632,9 +647,17 @@ def _events(
     """Return a counter's strategy, and how far one individual's events move it."""
     n = _steps(steps)
     many = _validate.integer("events_per_unit", events_per_unit, 1, 2**31)
-    if pure and strategy != "tree":
-        raise ParameterError('strategy must be "tree" with Laplace noise')
-    plan = strategy_of(strategy, n, 1, bands=bands, buffers=buffers, reach=1)
+    if pure and strategy not in ("tree", "doubling"):
+        raise ParameterError('strategy must be "tree" or "doubling" with Laplace noise')
+    plan: Strategy
+    if strategy == "doubling":
+        if (bands, buffers) != (None, None):
+            raise ParameterError('bands and buffers do not go with "doubling"')
+        plan = Doubling(n, pure=pure)
+        if pure:
+            return plan, many * plan.length
+    else:
+        plan = strategy_of(strategy, n, 1, bands=bands, buffers=buffers, reach=1)
     if pure:
         return plan, Fraction(many * n.bit_length())
     # Events in other steps move the sums less than all in the one of largest norm.

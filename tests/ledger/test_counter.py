@@ -97,6 +97,7 @@ def test_a_step_is_drawn_once_and_the_horizon_charged_once(book, location):
 KINDS = {
     "independent": {},
     "tree": {},
+    "doubling": {},
     "square_root": {},
     "banded": {"bands": 3},
     "blt": {"buffers": 2},
