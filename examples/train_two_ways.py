@@ -16,6 +16,7 @@ import sys
 
 import numpy as np
 from _common import Row, options, picture, tell
+from _logistic import products
 
 import fastdp
 from fastdp import accounting
@@ -36,7 +37,7 @@ def synthetic(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def gradients(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return each record's gradient of the log loss, shape (n, DIMENSION)."""
-    scores = x @ w.reshape(CLASSES, FEATURES).T
+    scores = np.stack([products(x, v) for v in w.reshape(CLASSES, FEATURES)], axis=1)
     share = np.exp(scores - scores.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
     share[np.arange(len(y)), y] -= 1
