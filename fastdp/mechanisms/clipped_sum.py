@@ -96,7 +96,8 @@ class ClippedSum(Mechanism):
     under the neighboring relation. With K = floor((radius/g)**2) steps (L2) it is
     sqrt(K) for a row added or removed and 2 sqrt(K) for one replaced; with blocks and a
     constant c, max(sqrt(2) B, 2 sqrt(K)), B**2 = K + (c/g)**2, for one replaced. Exact.
-    Timing class T0.
+    What computes a row may look at that record alone: a matrix product over the records
+    may round a row by its place, and so by which others there are. Timing class T0.
 
     References
     ----------
