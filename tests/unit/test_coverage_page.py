@@ -1,10 +1,12 @@
-"""docs/coverage.md: what it says is here is here."""
+"""docs/coverage.md: what it names is here, and every mechanism and example is named."""
 
 import importlib
 import re
 from pathlib import Path
 
 import pytest
+
+import fastdp
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coverage.md").read_text("utf-8")
@@ -52,3 +54,11 @@ def test_rows_have_a_place_or_a_reason():
         if set(row[-1]) <= {"-", "|"} or row[-1] == "here |":
             continue
         assert re.search(r"`[^`]+`|\]\(|not built: |not offered: ", row[-1]), row
+
+
+def test_mechanisms_and_examples_are_all_named():
+    helpers = {"Mechanism"}
+    public = {n for n in fastdp.mechanisms.__all__ if n not in helpers}
+    assert public <= set(NAMES)
+    scripts = {path.name for path in (ROOT / "examples").glob("[!_]*.py")}
+    assert scripts <= set(NAMES)
