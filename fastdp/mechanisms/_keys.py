@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastdp._doorway import records
+from fastdp import _arrays
+from fastdp._doorway import enter, is_data, records
 from fastdp.exceptions import DTypeError, ParameterError
 
 _Array = np.ndarray[Any, Any]
@@ -109,17 +110,31 @@ def distinct(keys: _Array) -> tuple[_Array, _Array]:
     return np.concatenate(parts), place
 
 
-def merged(keys: _Array, counts: _Array) -> tuple[_Array, _Array]:
+def counted(keys: Any, counts: Any) -> tuple[_Array, _Array]:
     """Return distinct keys with a count, sorted, and the sums of their counts.
 
     Sums are made of halves of 31 bits, carried, and clamped to 2**62 once.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        No column of keys, or no integers of its length.
     """
-    present = counts > 0
-    found, place = distinct(keys[present])
+    listed, known = key_column("keys", keys)
+    if is_data(counts):
+        counts, _ = enter("counts", counts)
+    exact = _arrays.data("counts", counts, real=False)
+    if exact.shape != (len(listed),):
+        raise ParameterError(
+            f"counts must have shape ({len(listed)},), got {exact.shape}"
+        )
+    exact = exact.astype(np.int64)
+    present = known & (exact > 0)
+    found, place = distinct(listed[present])
     high = np.zeros(len(found), np.int64)
     low = np.zeros(len(found), np.int64)
-    np.add.at(high, place, counts[present] >> 31)
-    np.add.at(low, place, counts[present] & (2**31 - 1))
+    np.add.at(high, place, exact[present] >> 31)
+    np.add.at(low, place, exact[present] & (2**31 - 1))
     high += low >> 31
     whole = np.minimum(high, 2**31 - 1) * 2**31 + (low & (2**31 - 1))
     return found, np.where(high < 2**31, whole, 2**62)

@@ -27,7 +27,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._keys import key_column, merged
+from fastdp.mechanisms._keys import counted
 from fastdp.mechanisms._thresholds import least_threshold, tail
 from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
 
@@ -492,15 +492,7 @@ class UnknownHistogram(Mechanism):
         That of `event()`. Timing class T0.
         """
         check_stream(stream)
-        listed, known = key_column("keys", keys)
-        if is_data(counts):
-            counts, _ = enter("counts", counts)
-        exact = _arrays.data("counts", counts, real=False)
-        if exact.shape != (len(listed),):
-            raise ParameterError(
-                f"counts must have shape ({len(listed)},), got {exact.shape}"
-            )
-        listed, exact = merged(listed, np.where(known, exact.astype(np.int64), 0))
+        listed, exact = counted(keys, counts)
         noisy = self._noise.release(exact, stream=stream)
         shown = noisy > self._least
         found = listed[shown]

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _validate
-from fastdp._doorway import enter, is_data
+from fastdp import _validate
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -20,7 +19,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Mechanism
-from fastdp.mechanisms._keys import distinct, key_column, merged
+from fastdp.mechanisms._keys import counted, distinct, key_column
 from fastdp.mechanisms.key_selection import KeySelection
 
 _Array = np.ndarray[Any, Any]
@@ -290,20 +289,12 @@ class StableMode(Mechanism):
         That of `event()`. Timing class T0.
         """
         check_stream(stream)
-        listed, known = key_column("keys", keys)
         if counts is None:
+            listed, known = key_column("keys", keys)
             found, place = distinct(listed[known])
             frequent = np.bincount(place, minlength=len(found))
         else:
-            if is_data(counts):
-                counts, _ = enter("counts", counts)
-            exact = _arrays.data("counts", counts, real=False)
-            if exact.shape != (len(listed),):
-                raise ParameterError(
-                    f"counts must have shape ({len(listed)},), got {exact.shape}"
-                )
-            exact = np.where(known, exact.astype(np.int64), 0)
-            found, frequent = merged(listed, exact)
+            found, frequent = counted(keys, counts)
         best, lead = winner(frequent)
         shown = self._test.release(
             best, distance=distance_of(lead, self._records), stream=stream
