@@ -51,6 +51,7 @@ def cases(size: int) -> Iterator[Case]:
     yield hadamard_case(size, generator)
     yield hadamard_counts_case(size, generator)
     yield number_case(size, generator)
+    yield subset_case(users, generator)
 
 
 # --- numbers --------------------------------------------------------------------------
@@ -79,6 +80,39 @@ def number_case(size: int, generator: np.random.Generator) -> Case:
         lambda: mechanism.release(x, out=out),
         piecewise,
         12,
+    )
+
+
+# --- subset selection -----------------------------------------------------------------
+
+
+def subset_case(users: int, generator: np.random.Generator) -> Case:
+    """Return sets of 27 of 100 categories; a sample is a user's row."""
+    d = 100
+    mechanism = fastdp.SubsetSelection.from_epsilon(EPSILON, categories=d)
+    k, p = mechanism.size, float(mechanism.p)
+    labels = generator.integers(0, d, users)
+    out = np.zeros((users, -(-d // 8)), np.uint8)
+    step = _BLOCK // d
+
+    def rounded() -> Array:
+        for start in range(0, users, step):
+            own = labels[start : start + step]
+            place = np.arange(len(own))
+            keys = generator.random((len(own), d), np.float32)
+            keys[place, own] = np.where(generator.random(len(own)) < p, -1, 2)
+            bits = np.zeros(keys.shape, bool)
+            chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
+            np.put_along_axis(bits, chosen, True, axis=1)
+            out[start : start + step] = np.packbits(bits, axis=1)
+        return out
+
+    return Case(
+        f"SubsetSelection, d={d}, client",
+        users,
+        lambda: mechanism.release(labels, out=out),
+        rounded,
+        8 + 4 * k + _LABEL,
     )
 
 

@@ -364,7 +364,73 @@ SCALARS: dict[str, Callable[[CDLL], Run]] = {
     for one, two in ((0, mechanism.categories - 1), (1, 2**62))
 }
 
-CASES = {**NOISE, **VALUES, **SCALARS}
+# --- numbers --------------------------------------------------------------------------
+
+MEANS = {
+    "a mixture": fastdp.LocalMean.from_epsilon(1, bounds=(-1, 1)),
+    "one member": fastdp.LocalMean.from_epsilon(8, bounds=(-1, 1)),
+}
+#: Values of two classes each.
+HELD = {
+    "low / high": (-1.0, 1.0),
+    "middle / NaN": (0.0, np.nan),
+    "within / beyond": (0.5, np.inf),
+    "normal / subnormal": (0.25, 5e-324),
+}
+
+
+def number_values(harness: CDLL, name: str, held: str, n: int) -> Run:
+    def make(rng: np.random.Generator, c: int) -> np.ndarray:
+        return np.full(n, HELD[held][c])
+
+    pool = blocks(make)
+    data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
+    work = tc.work_of(
+        "number_clients", n, law=tc.Numbers.of(MEANS[name]), x=data, x_type=9, out=out
+    )
+    return run_of(harness, work, data, pool, on_tape=False)
+
+
+def number_words(harness: CDLL, name: str, n: int) -> Run:
+    """Codes within the window (class 0) or beyond it, of one number."""
+    windows = MEANS[name]._windows
+    inside = windows.members[0][1] * windows.inside[0]
+    end = inside + windows.outside[0]
+
+    def make(rng: np.random.Generator, c: int) -> np.ndarray:
+        words = rng.integers(0, 256, 12 * 2048, np.uint8)
+        low, high = ((0, inside), (inside, end))[c]
+        drawn = rng.integers(low, high, 2048, np.uint64)
+        words[: 8 * 2048] = drawn.view(np.uint8)
+        return words
+
+    pool = blocks(make)
+    tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
+    x = np.random.default_rng(2).uniform(-1, 1, n)
+    work = tc.work_of(
+        "number_clients", n, law=tc.Numbers.of(MEANS[name]), x=x, x_type=9, out=out
+    )
+    return run_of(harness, work, tape, pool, on_tape=True)
+
+
+NUMBERS: dict[str, Callable[[CDLL], Run]] = {
+    **{
+        f"numbers, {name}, {held}, n = {n}": partial(
+            number_values, name=name, held=held, n=n
+        )
+        for name in MEANS
+        for held in HELD
+        for n in (TRIALS, 1)
+    },
+    **{
+        f"numbers, {name}, window / rest, n = {TRIALS}": partial(
+            number_words, name=name, n=TRIALS
+        )
+        for name in MEANS
+    },
+}
+
+CASES = {**NOISE, **VALUES, **SCALARS, **NUMBERS}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -115,7 +115,7 @@ static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
 
 typedef enum {
     RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_LABELS, HADAMARD,
-    SELECT_INVERSE, SELECT_RACE, PYTHON
+    SELECT_INVERSE, SELECT_RACE, NUMBERS, PYTHON
 } kind_t;
 
 /* One of the core's functions with all its arguments, or a Python callable `law` with
@@ -144,6 +144,8 @@ typedef struct {
                                        int64_t *);
         fdp_status_t (*select_race)(const fdp_call_t *, const fdp_selection_t *,
                                     const fdp_candidates_t *, uint64_t, int64_t *);
+        fdp_status_t (*numbers)(const fdp_call_t *, const fdp_number_t *, uint64_t,
+                                size_t, const void *, fdp_dtype_t, uint8_t *);
         void *(*python)(void *, void *);
     } function;
     void *law;
@@ -213,6 +215,9 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
     case SELECT_INVERSE:
     case SELECT_RACE:
         return choose(w, call);
+    case NUMBERS:
+        return w->function.numbers(call, w->law, 0, w->n, w->x, (fdp_dtype_t)w->x_type,
+                                   w->out);
     case PYTHON:
         *result = w->function.python(w->law, w->x);
         return *result != NULL ? FDP_OK : FDP_ERR_PARAMETER;

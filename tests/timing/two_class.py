@@ -257,7 +257,8 @@ def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
 
 KINDS = (
     "release", "flip_bits", "flip_bytes", "respond", "insert_bits", "hash_labels",
-    "hadamard_encode", "select_inverse", "select_race", "python",
+    "hadamard_encode", "select_inverse", "select_race", "number_clients",
+    "python",
 )  # fmt: skip
 
 
@@ -302,6 +303,40 @@ class Response(ctypes.Structure):
             categories, 0, shift,
             (ctypes.c_uint64 * 2)(scaled >> 64, scaled & (2**64 - 1)),
         )  # fmt: skip
+
+
+class Numbers(ctypes.Structure):
+    """fdp_number_t of a LocalMean of one number a user."""
+
+    _fields_ = (
+        ("low", ctypes.c_double),
+        ("steps", ctypes.c_double),
+        *((name, ctypes.c_uint64 * 4) for name in ("before", "begin", "size", "rate")),
+        ("first", ctypes.c_uint64 * 4),
+        ("plain", ctypes.c_uint64),
+        ("outputs", ctypes.c_uint64 * 2),
+        ("places", ctypes.c_uint64 * 2),
+        ("middle", ctypes.c_uint64),
+    )
+
+    @classmethod
+    def of(cls, mechanism: Any) -> Numbers:
+        windows = mechanism._windows
+        low, high = map(Fraction, mechanism.bounds)
+        most = 2**64 - 1
+        law = cls(low=float(low), steps=float(2**31 / (high - low)), plain=most)
+        for name in ("before", "size"):
+            getattr(law, name)[:] = [most] * 4
+        begin = 0
+        parts = zip(windows.members, windows.inside, windows.outside, strict=True)
+        for i, ((m, w), a, b) in enumerate(parts):
+            law.outputs[i], law.places[i] = m, m - w
+            for k, size, first, count in ((2 * i, a, 0, w), (2 * i + 1, b, w, m - w)):
+                law.before[k], law.begin[k] = max(begin - 1, 0), begin
+                law.size[k], law.rate[k], law.first[k] = size, 2**64 // size, first
+                begin += size * count
+        law.plain, law.middle = most - windows.spare, windows.middle
+        return law
 
 
 class Selection(ctypes.Structure):

@@ -178,7 +178,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     assert set(document["setting"]) >= {"cpu", "cipher", "numpy", "fastdp"}
     assert len(document["kernels"]) == 16
-    assert len(document["local"]) == 13
+    assert len(document["local"]) == 15
     assert len(document["selection"]) == 8
     for row in document["kernels"] + document["local"] + document["selection"]:
         assert 0 < row["ns_low"] <= row["ns"] <= row["ns_high"]
@@ -315,6 +315,19 @@ def test_both_sides_make_unary_rows() -> None:
         assert rows.shape == (600, 1024)
         # 8 standard errors: false alarm 1e-15.
         assert rows.mean() == pytest.approx(q, abs=0.005)
+
+
+def test_both_sides_make_sets_and_numbers() -> None:
+    """Bounds of 8 standard errors."""
+    case = _local_cases.subset_case(2000, np.random.default_rng(1))
+    for call in (case.ours, case.numpy):
+        rows = np.unpackbits(np.asarray(call()), axis=1)
+        assert (rows.sum(axis=1) == 27).all()
+        assert np.abs(rows.mean(axis=0)[:100] - 0.27).max() < 0.09
+    case = _local_cases.number_case(50_000, np.random.default_rng(1))
+    theirs = np.asarray(case.numpy())
+    assert len(np.asarray(case.ours())) == 50_000
+    assert abs(theirs.mean()) < 8 * (5.3 / 50_000) ** 0.5
 
 
 def test_both_sides_sum_the_same_columns() -> None:
