@@ -24,6 +24,7 @@ NAMES = api.References()
         ("(1 - q)^(k times)", "(1 - q)<sup>k times</sup>"),
         ("q^|x|", "q<sup>|x|</sup>"),
         ("a_t and z_(t-1)", "a<sub>t</sub> and z<sub>t-1</sub>"),
+        ("sup_x f, log_2 n", "sup<sub>x</sub> f, log<sub>2</sub> n"),
         ("x_i^2", "x<sub>i</sub><sup>2</sup>"),
         ("(a)(b)^((c)(d))", "(a)(b)<sup>(c)(d)</sup>"),
         ("log_delta and records_per_user", None),

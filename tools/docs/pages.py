@@ -98,11 +98,11 @@ def check_index(root: Path = ROOT) -> None:
         raise PageError(f"{INDEX} links {', '.join(gone)}, which are not there")
 
 
-_INLINE = re.compile(r"(?<![`\[])`([A-Za-z][\w.]*)(\(\))?`(?![`\]])")
+_INLINE = re.compile(r"(?<![`\[])`([A-Za-z][\w./]*)(\(\))?`(?![`\]])")
 
 
 def named(source: str, text: str, found: Callable[[str], str | None]) -> str:
-    """Return a page's text with public names in inline code linked to their pages.
+    """Return a page's text with the names in its inline code linked to their pages.
 
     `found` gets the name and returns the page's place, or None. Names in headings and
     links stay as they are, and so does the second of two equal ones in a paragraph.

@@ -51,9 +51,13 @@ def assemble(folder: Path) -> None:
         shutil.copy(ROOT / path, copy)
         return f"files/{path}"
 
+    def about(name: str) -> str | None:
+        script = f"examples/{name.removeprefix('examples/')}"
+        return examples.get(script) or names.page(name)
+
     for path in known:
         text = (ROOT / path).read_text("utf-8")
-        text = pages.named(path, pages.relinked(path, text, found), names.page)
+        text = pages.named(path, pages.relinked(path, text, found), about)
         there = folder / f"{pages.place(path)}.md"
         there.parent.mkdir(parents=True, exist_ok=True)
         there.write_text(pictures.shown(ROOT / path, text, there), "utf-8")

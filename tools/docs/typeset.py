@@ -22,12 +22,14 @@ _GREEK = dict(
     )
 )
 _GREEK |= {name.title(): letter.upper() for name, letter in _GREEK.items()}
+_GREEK["eps"] = "ε"
 
 _NESTED = r"\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)"
 _NAME = rf"(?:[A-Za-z]|{'|'.join(_GREEK)}|[α-ωΑ-Ω])"
 _SUB = re.compile(
     rf"(?<![\w`])({_NAME}'?)_({_NESTED}|\w(?:[A-Za-z0-9]{{0,6}}))(?![\w_])"
 )
+_UNDER = re.compile(r"\b(sup|inf|max|min|sum|prod|log)_(\w)(?!\w)")
 _SUP = re.compile(
     rf"(?<=[\w)\]|}}'>])\^({_NESTED}|\{{[^}}\n]*\}}|\|\w+\||[-−]?\d*\.?\d+|[-−]?{_NAME}"
     rf"(?![A-Za-z])|\*|[-−]?\w+)"
@@ -39,7 +41,7 @@ _SIGNS = (
     (r"!=", "≠"),
     (r"\+-(?=\S)", "±"),
     (r"-&gt;", "→"),
-    (r"\bsqrt\(", "√("),
+    (r"\bsqrt(?:(?=\()| (?=\d))", "√"),
     (r"(?<=[\w)\]&gt;]) - (?=[\w(\[])", " − "),
     (r"(?<=[\s(\[|^=,])-(?=\w)", "−"),
     (r"\[\]", "□"),
@@ -66,7 +68,8 @@ def _bare(text: str) -> str:
 
 def marked(html: str) -> str:
     """Return text with its exponents and indices raised and lowered."""
-    lowered = _SUB.sub(lambda m: f"{m[1]}<sub>{_bare(m[2])}</sub>", html)
+    lowered = _UNDER.sub(r"\1<sub>\2</sub>", html)
+    lowered = _SUB.sub(lambda m: f"{m[1]}<sub>{_bare(m[2])}</sub>", lowered)
     while True:  # exponents may have exponents
         raised = _SUP.sub(lambda m: f"<sup>{_bare(m[1])}</sup>", lowered)
         if raised == lowered:
