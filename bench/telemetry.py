@@ -3,6 +3,7 @@
     python bench/telemetry.py                       # 1024 categories, a Zipf law
     python bench/telemetry.py --oracle all --users 1e7
     python bench/telemetry.py FILE --column NAME    # a column's values, drawn again
+    python bench/telemetry.py --hunt --epsilon 4    # strings that nobody listed
 
 The users come in slabs: their values are drawn, privatized as the clients would,
 and added to an aggregator, so that memory does not grow with their number. Only the
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -138,6 +140,54 @@ def measure(mechanism: Any, probabilities: Shares, users: int, workers: int) -> 
     )
 
 
+def hunt(epsilon: Fraction, users: int, workers: int) -> str:
+    """Find frequent strings of 8 bytes, and return the lines that are printed.
+
+    Of 1e5 strings by a Zipf law with exponent 1.2. The reports wait in a file, 12 bytes
+    each, which every level of the hunt reads once.
+    """
+    generator = np.random.default_rng()
+    strings = generator.integers(33, 127, (10**5, 8), np.uint8).view("S8").reshape(-1)
+    law = 1 / np.arange(1, len(strings) + 1) ** 1.2
+    mechanism = fastdp.PrefixHunt.from_epsilon(epsilon)
+    client = server = 0.0
+    with tempfile.TemporaryFile() as waiting:
+        for values in slabs(law / law.sum(), users, generator):
+            held = strings[values]
+            start = time.perf_counter()
+            reports = mechanism.release(held, workers=workers)
+            client += time.perf_counter() - start
+            waiting.write(reports.tobytes())
+        level = mechanism.aggregator()
+        while True:
+            waiting.seek(0)
+            size = SLAB * mechanism.report_width
+            while content := waiting.read(size):
+                start = time.perf_counter()
+                level.add(
+                    np.frombuffer(content, mechanism.report_dtype), workers=workers
+                )
+                server += time.perf_counter() - start
+            if level.last:
+                break
+            level = level.next()
+    found = level.estimate()
+    top = {text.decode() for text in strings[: len(found.names)]}
+    share = len(top & set(found.names)) / max(1, len(found.names))
+    return "\n".join(
+        [
+            f"PrefixHunt, {mechanism.report_width} bytes a report",
+            f"  clients    {_speed(users, client)}",
+            f"  server     {_speed(users, server)}",
+            f"  peak       {peak_bytes() / 1e6:10,.0f} MB of the process so far",
+            (
+                f"  found      {len(found.names):10} strings, {100 * share:.0f} % of "
+                "them of the so many most frequent"
+            ),
+        ]
+    )
+
+
 def peak_bytes() -> int:
     """Return the most memory that this process had so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -192,6 +242,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         default="best",
         help="best (the default): with the least predicted error",
     )
+    add("--hunt", action="store_true", help="frequent strings, by prefixes")
     add("--workers", metavar="N", type=int, default=1, help="threads (default: 1)")
     arguments = parser.parse_args(argv)
     for name, least in (("users", 1), ("categories", 2), ("workers", 1)):
@@ -204,6 +255,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the benchmark and return the exit code."""
     arguments = _arguments(argv)
     users, epsilon = int(arguments.users), arguments.epsilon
+    if arguments.hunt:
+        print(f"{users:,} users, 100,000 strings from a Zipf law of exponent 1.2")
+        print(hunt(epsilon, users, arguments.workers), flush=True)
+        return 0
     if arguments.file is None:
         probabilities, origin = zipf(arguments.categories), "a Zipf law"
     else:
