@@ -174,7 +174,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
     Equal epsilons are composed exactly for any count, and so are different ones that
     are multiples of one number, or few; for up to a hundred others epsilon is above
     the optimum by less than a part in 10^4, for up to a thousand by less than one in
-    10^2. What else is known of a mechanism than its epsilon and delta is not used: an
+    40. What else is known of a mechanism than its epsilon and delta is not used: an
     accountant that knows more gives less.
 
     Parameters

@@ -91,9 +91,13 @@ def epsilon_bounds(
     """
     target, over = log_delta
     plan = _planned(steps, target, effort=effort)
-    less = plan.epsilon < _LESS * enough
-    if less and _one(plan.laws(True, True), True)(enough) <= target:
-        return Bracket(0.0, plan.epsilon, enough, "atoms")
+    above = None
+    if plan.epsilon <= enough:
+        less = plan.epsilon < _LESS * enough
+        laws = plan.laws(True, less)
+        if _one(laws, True)(enough) <= target:
+            return Bracket(0.0, plan.epsilon, enough, "atoms")
+        above = None if less else laws
     if sooner is not None and (known := sooner(plan.epsilon)) is not None:
         return known
     lower, method = 0.0, "atoms"
@@ -104,7 +108,8 @@ def epsilon_bounds(
         return Bracket(lower, max(lower, plan.epsilon), math.inf, method)
     if wanted.lower and abs(lower - plan.epsilon) > _AWAY * lower:
         plan.moved(max(lower, plan.epsilon))
-    laws = plan.laws(True)
+        above = None
+    laws = above or plan.laws(True)
     upper, method = _first_below(laws, target, max(lower, plan.epsilon)), _method(laws)
     if not math.isfinite(upper):
         return Bracket(lower, max(lower, plan.epsilon), math.inf, method)

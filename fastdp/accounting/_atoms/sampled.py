@@ -17,8 +17,8 @@ from fastdp.accounting._atoms.plan import Cost, spread
 #: Gauss-Legendre nodes on each piece, the bound of their relative error, most pieces.
 _NODES, _ERROR, _MOST_PIECES = 10, 1e-12, 1 << 20
 
-#: Widths of cells and of pieces, in units of the length on which the loss bends.
-_CELL, _PIECE = 0.3, 0.1
+#: Width of cells and of pieces, in units of the length on which the loss bends.
+_CELL = 0.3
 
 #: Points on which costs are looked at.
 _POINTS = 4001
@@ -116,7 +116,7 @@ def _integrals(
     s = loss.noise
     start, end = np.minimum(x[1:], x[:-1]), np.maximum(x[1:], x[:-1])
     size = np.maximum(np.abs(start), np.abs(end))
-    longest = _PIECE * min(s, s * s) / (1 + size / (4 * s))
+    longest = _CELL * min(s, s * s) / (1 + size / (4 * s))
     cuts = np.maximum(1, np.ceil((end - start) / longest)).astype(np.int64)
     if cuts.sum() > _MOST_PIECES:
         raise OverflowError("too many pieces")

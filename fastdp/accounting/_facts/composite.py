@@ -268,7 +268,7 @@ class _Sample(Facts[Kind]):
         from fastdp.accounting import _trade_off_functions as functions
         from fastdp.accounting._pld import listed_samples
 
-        law = listed_samples.listed(self.step())[0]
+        law = listed_samples.listed(self.step(), True)
         return functions.from_law(law.losses, law.masses, float(law.lost))
 
 
@@ -543,7 +543,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
             rest,
             lambda j: facts_of(GroupEvent(single, j)).step(),
             rate,
-            replaced=relation_of(self.event) is not _ADD,
+            one_more=relation_of(self.event) is _ADD,
         )
 
     def curve(self) -> tuple[Curve, Fraction]:
@@ -667,15 +667,15 @@ class GroupFacts(Facts[GroupEvent]):
         From below one member says what it does alone, where the others do nothing.
         """
         from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.steps import between
+        from fastdp.accounting._pld.steps import replaced
 
         inner = facts_of(self.event.event)
         if self._attained() is not None or inner.states_guarantee:
             return self.family().step()
         x, f = self.trade_off().knots().points
-        rates, values = ([Fraction(v) for v in row.tolist()] for row in (x, f))
-        step = pairs.trade_off(tuple(rates), tuple(values)).step()
-        return between(step, inner.step())
+        rows = ([Fraction(v) for v in row.tolist()] for row in (x, f))
+        step = pairs.of_knots(list(zip(*rows, strict=True))).step()
+        return replaced(step, inner.step())
 
     def trade_off(self) -> TradeOffFunction:
         """Return the function of the event that says the same, or the inner one's.

@@ -31,6 +31,9 @@ _KEPT_SHARE, _KEPT_EXCESS = 3e-12, 1.5
 #: Most nodes of the outer sum, and most complex numbers in a table.
 _MOST_NODES, _TABLE = 1 << 16, 1 << 19
 
+#: ln of how much larger than delta terms may be: beyond, no digits of doubles are left.
+_MOST_LOST = 24.0
+
 #: Cells of y in each octave, and at first, on which the envelope is summed up.
 _CELLS_PER_OCTAVE, _CELLS = 6, 48
 
@@ -110,6 +113,8 @@ class Contour:
         step = self._step = short(2.0**octave)
         cumulant = float(self._chernoff[index] - log_chernoff(self._t[index]))
         lost = cumulant - theta * epsilon - log_delta
+        if lost > _MOST_LOST:
+            raise TooCostlyError
         count = self._cut(self._composition, math.log(math.pi) - lost)
         return Plan(theta, step, count, self._beyond, lost, orders)
 

@@ -20,7 +20,7 @@ from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.families import AtomFamily
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.steps import NOTHING, Step, between
+from fastdp.accounting._pld.steps import NOTHING, Step, between, replaced
 from fastdp.exceptions import UnsupportedEventError
 
 #: Cells of the bulk of a law, and of each of its tails.
@@ -252,8 +252,8 @@ def _between(above: Atoms, below: Atoms) -> Step:
 # ---- listed laws of any step -------------------------------------------------------
 
 
-def listed(step: Step, cells: int = _BULK) -> tuple[Atoms, Atoms]:
-    """Return a symmetric step's law, above and below it, as lists.
+def listed(step: Step, upper: bool, cells: int = _BULK) -> Atoms:
+    """Return a list above or below a symmetric step's law.
 
     Raises
     ------
@@ -266,20 +266,16 @@ def listed(step: Step, cells: int = _BULK) -> tuple[Atoms, Atoms]:
             "both orders of the datasets"
         )
     side = step.removal
-    if side.loss is None:
-        nothing = Atoms(np.zeros(1), np.full(1, float(1 - side.lost)), side.lost)
-        return nothing, replace(nothing, lost=side.sure)
-    least = side.loss if side.exact else side.least
+    loss = side.loss if upper or side.exact else side.least
+    lost = side.lost if upper else side.sure
+    if loss is None:
+        return Atoms(np.zeros(1), np.full(1, float(1 - lost)), lost)
     try:
-        above = _atoms_of(side.loss.law(None, cells, True, _LOG_TAIL), side.lost, True)
-        if least is None:
-            return above, Atoms(np.zeros(1), np.ones(1))
-        below = _atoms_of(least.law(None, cells, False, _LOG_TAIL), side.sure, False)
+        return _atoms_of(loss.law(None, cells, upper, _LOG_TAIL), lost, upper)
     except OverflowError:
         raise UnsupportedEventError(
             "the law of the event's privacy loss is not known by cells"
         ) from None
-    return above, below
 
 
 def _atoms_of(law: Law, lost: Fraction, upper: bool) -> Atoms:
@@ -322,7 +318,7 @@ def known(step: Step, rate: Fraction) -> Step:
 
     With probability 1 - rate the loss is 0, else that of the step.
     """
-    above, below = (_known(law, rate) for law in listed(step))
+    above, below = (_known(listed(step, upper), rate) for upper in (True, False))
     return _between(above, below)
 
 
@@ -348,7 +344,7 @@ def drawn(
     step_of: Callable[[int], Step],
     rate: Fraction,
     *,
-    replaced: bool,
+    one_more: bool,
 ) -> Step:
     """Return the step of a sample in which a record may be drawn several times.
 
@@ -362,29 +358,25 @@ def drawn(
         Returns the step for a group of so many.
     rate : Fraction
         The probability that it is drawn at all, or a little more.
-    replaced : bool
-        Whether datasets differ by a record replaced, or by one more.
+    one_more : bool
+        Whether datasets differ by one more record, or by a record replaced.
     """
     roots = np.cbrt(weights)
     sizes = np.maximum(_FEWEST, 2 * _BULK * roots / roots.sum()).astype(int)
-    parts = [
-        (weight, listed(step_of(1 + i), int(sizes[i])))
+    laws = [
+        (weight, listed(step_of(1 + i), True, int(sizes[i])))
         for i, weight in enumerate(weights)
     ]
-    sides = []
-    for place, share in ((0, rate), (1, rate * (1 - Fraction(1, 10**14)))):
-        # From below, a mechanism that does not see how often a record is drawn.
-        laws = [(weight, law[0]) for weight, law in parts]
-        if place == 1:
-            laws = [(1.0, parts[0][1][1])]
-        losses = np.concatenate([law.losses for _, law in laws])
-        masses = np.concatenate([weight * law.masses for weight, law in laws])
-        order = np.argsort(losses, kind="stable")
-        own = sum((Fraction(weight) * law.lost for weight, law in laws), Fraction(0))
-        lost = own + (Fraction(rest) if place == 0 else 0)
-        law = Atoms(losses[order], masses[order], lost, float(lost), sure=Fraction(0))
-        law = _trimmed(law, place == 0)
-        family = AtomFamily(law, law)
-        whole = replaced and place == 0
-        sides.append(family.subset(share) if whole else family.sampled(share))
-    return between(*sides)
+    losses = np.concatenate([law.losses for _, law in laws])
+    masses = np.concatenate([weight * law.masses for weight, law in laws])
+    order = np.argsort(losses, kind="stable")
+    lost = sum((Fraction(weight) * law.lost for weight, law in laws), Fraction(rest))
+    law = Atoms(losses[order], masses[order], lost, float(lost), sure=Fraction(0))
+    law = _trimmed(law, True)
+    family = AtomFamily(law, law)
+    # From below, a mechanism that does not see how often a record is drawn.
+    one = listed(step_of(1), False)
+    below = AtomFamily(one, one).sampled(rate * (1 - Fraction(1, 10**14)))
+    if one_more:
+        return between(family.sampled(rate), below)
+    return replaced(family.subset(rate), below)

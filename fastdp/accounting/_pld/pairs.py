@@ -29,7 +29,7 @@ from fastdp.accounting._pld.families import (
 from fastdp.accounting._pld.losses import Floats, U
 from fastdp.accounting._pld.memory import numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss
-from fastdp.accounting._pld.steps import Step, between, loosened
+from fastdp.accounting._pld.steps import Step, loosened, replaced
 from fastdp.accounting.events._privacy_loss import total
 
 #: Largest losses beyond these are left to the bound by rho.
@@ -61,7 +61,7 @@ def subset(family: Family, rate: Fraction) -> Step:
     """
     if rate == 1:
         return family.step()
-    return between(_sampled(family.subset, rate), _sampled(family.sampled, rate))
+    return replaced(_sampled(family.subset, rate), _sampled(family.sampled, rate))
 
 
 def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:
@@ -220,6 +220,7 @@ def truncated(
     return _lattice(shift, rate, masses, lost, rho)
 
 
+Knots = list[tuple[Fraction, Fraction]]
 Law = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
 
@@ -255,12 +256,16 @@ def _unit(losses: list[Fraction]) -> Fraction | None:
 
 
 def trade_off(x: tuple[Fraction, ...], f: tuple[Fraction, ...]) -> Family:
-    """Return the pair of max(f, f^-1), which is tested no worse in either order.
+    """Return the pair of max(f, f^-1), which is tested no worse in either order."""
+    return of_knots(_symmetrized(x, f))
+
+
+def of_knots(knots: Knots) -> AtomFamily:
+    """Return the pair of a trade-off function that holds in either order.
 
     A linear piece over a rate p under which f falls by q has the mass p under Q, q
     under P; f(0) < 1 and f = 0 are masses that only one of them has.
     """
-    knots = _symmetrized(x, f)
     pieces = [(x1 - x0, f0 - f1) for (x0, f0), (x1, f1) in itertools.pairwise(knots)]
     both = [(p, q) for p, q in pieces if q > 0]
     lost = 1 - knots[0][1]
@@ -269,9 +274,6 @@ def trade_off(x: tuple[Fraction, ...], f: tuple[Fraction, ...]) -> Family:
     blur = 4 * U * float(np.abs(losses).max(initial=0.0))
     law = Atoms(losses, masses, lost, float(lost), blur)
     return AtomFamily(law, law)
-
-
-Knots = list[tuple[Fraction, Fraction]]
 
 
 def _symmetrized(x: tuple[Fraction, ...], f: tuple[Fraction, ...]) -> Knots:

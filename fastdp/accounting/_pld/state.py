@@ -41,6 +41,10 @@ _BITS = 256
 #: Widths of epsilon, relative to it, up to which rho has nothing to add.
 _NARROW = 1e-6
 
+#: Width of epsilon, relative to it, up to which another one below its upper bound need
+#: not be known.
+_CLOSE = 0.3
+
 #: Relative allowance for a handful of roundings.
 _WIDE = Fraction(1, 10**14)
 
@@ -228,8 +232,8 @@ class State:
         found: list[Bracket] = []
         for side, profile in self._sides(None):
             read = checked(side, profile) if check else profile
-            least = max((one.lower for one in found), default=0.0)
-            found.append(self._epsilon(side, read, delta, least, effort))
+            enough = max((_enough(one) for one in found), default=0.0)
+            found.append(self._epsilon(side, read, delta, enough, effort))
         return _largest(found)
 
     def _epsilon(
@@ -315,6 +319,12 @@ def _checked(direction: Direction, profile: Profile) -> Profile:
     if isinstance(profile, NothingProfile | Checked):
         return profile
     return Checked(profile, direction.composition)
+
+
+def _enough(first: Bracket) -> float:
+    """Return below what nothing is to be gained from the other direction."""
+    narrow = first.upper - first.lower <= _CLOSE * first.upper
+    return first.upper if narrow else first.lower
 
 
 def _largest(brackets: list[Bracket]) -> Bracket:

@@ -104,6 +104,14 @@ def between(step: Step, least: Step) -> Step:
     return Step(removal, removal if same else addition, step.rho)
 
 
+def replaced(step: Step, least: Step) -> Step:
+    """Return a step for a record replaced, with the removal's losses for lower bounds.
+
+    Which of two datasets is the first makes no difference then.
+    """
+    return between(step, Step(least.removal, least.removal, least.rho))
+
+
 def symmetric(
     loss: Loss | None, rho: Fraction | None, closed: ClosedForm | None = None
 ) -> Step:
