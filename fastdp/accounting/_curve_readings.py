@@ -22,9 +22,13 @@ from fastdp.accounting._pld.distribution import (
     PrivacyLossDistribution,
 )
 from fastdp.accounting._pld.export import grid_step, law_of
-from fastdp.accounting._pld.inverse import inverse_above, inverse_below
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.trade_off import ProfileTradeOff, trade_off_above
+from fastdp.accounting._pld.trade_off import (
+    ProfileTradeOff,
+    inverse_above,
+    inverse_below,
+    trade_off_above,
+)
 from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, nonnegative
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 

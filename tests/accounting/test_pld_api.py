@@ -30,7 +30,7 @@ from fastdp.accounting import (
 )
 from fastdp.accounting._atoms.law import Reading
 from fastdp.accounting._pld.contour import Contour, LogDelta
-from fastdp.accounting._pld.inverse import inverse_above, inverse_below
+from fastdp.accounting._pld.trade_off import inverse_above, inverse_below
 from fastdp.accounting.pld import GridLosses
 from fastdp.exceptions import (
     CertificateError,

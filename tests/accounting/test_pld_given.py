@@ -40,7 +40,7 @@ from fastdp.accounting._atoms.bounds import log_delta_bounds
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
 from fastdp.accounting._pld.discrete_gaussian_profile import DiscreteGaussianProfile
 from fastdp.accounting._pld.interval_loss import IntervalLoss, View
-from fastdp.accounting._pld.memory import CAP
+from fastdp.accounting._pld.losses import CAP
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 ADD, REPLACE = (

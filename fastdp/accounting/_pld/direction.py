@@ -21,8 +21,13 @@ from fastdp.accounting._atoms.bounds import (
 )
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.composition import Composition
-from fastdp.accounting._pld.contour import Chernoff, Contour, TooCostlyError
-from fastdp.accounting._pld.contour_search import Search, epsilon_by_contour
+from fastdp.accounting._pld.contour import (
+    Chernoff,
+    Contour,
+    Search,
+    TooCostlyError,
+    epsilon_by_contour,
+)
 from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, Loss, order
 from fastdp.accounting._pld.precise import PreciseContour
 

@@ -19,8 +19,7 @@ from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import in_cells, listed_law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.atoms import Atoms
-from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
-from fastdp.accounting._pld.memory import numbers
+from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U, numbers
 from fastdp.accounting._pld.simple_losses import TiltedAtoms
 
 #: From this variance on the theta function is 1 within e^-157, where it is used.

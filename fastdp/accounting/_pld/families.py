@@ -15,11 +15,10 @@ import numpy as np
 
 from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting._pld.atoms import Atoms
-from fastdp.accounting._pld.closed import GaussianProfile
+from fastdp.accounting._pld.closed import GaussianProfile, IntervalProfile
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
 from fastdp.accounting._pld.discrete_gaussian_profile import DiscreteGaussianProfile
 from fastdp.accounting._pld.interval_loss import IntervalLoss, View, scattered
-from fastdp.accounting._pld.interval_profile import IntervalProfile
 from fastdp.accounting._pld.losses import GaussianLoss, Loss
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.simple_losses import LaplaceLoss

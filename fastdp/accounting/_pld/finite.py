@@ -12,8 +12,7 @@ import numpy as np
 
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import root_above
-from fastdp.accounting._pld.losses import Floats, Loss, U
-from fastdp.accounting._pld.memory import numbers
+from fastdp.accounting._pld.losses import Floats, Loss, U, numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss, ScatteredLoss
 
 #: Most sums that are listed.

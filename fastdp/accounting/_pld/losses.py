@@ -199,3 +199,14 @@ class _TiltedGaussian(Tilted):
         value = np.expm1(z)
         error = 4 * U * (np.abs(z) + y * self.mean) * (1 + value)
         return value + 0j, error + 8 * U * np.abs(value)
+
+
+# ---- sizes ---------------------------------------------------------------------------
+
+#: Bytes that the accountant of privacy losses may hold at once.
+CAP = 1 << 30
+
+
+def numbers(arrays: int) -> int:
+    """Return how many doubles each of so many arrays may have."""
+    return CAP // (8 * arrays)

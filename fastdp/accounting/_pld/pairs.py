@@ -26,8 +26,7 @@ from fastdp.accounting._pld.families import (
     GaussianFamily,
     IntervalFamily,
 )
-from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.memory import numbers
+from fastdp.accounting._pld.losses import Floats, U, numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss
 from fastdp.accounting._pld.steps import Step, loosened, replaced
 from fastdp.accounting.events._privacy_loss import total
