@@ -667,7 +667,7 @@ class GroupFacts(Facts[GroupEvent]):
         From below one member says what it does alone, where the others do nothing.
         """
         from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.steps import replaced
+        from fastdp.accounting._pld.steps import either_order
 
         inner = facts_of(self.event.event)
         if self._attained() is not None or inner.states_guarantee:
@@ -675,7 +675,7 @@ class GroupFacts(Facts[GroupEvent]):
         x, f = self.trade_off().knots().points
         rows = ([Fraction(v) for v in row.tolist()] for row in (x, f))
         step = pairs.of_knots(list(zip(*rows, strict=True))).step()
-        return replaced(step, inner.step())
+        return either_order(step, inner.step())
 
     def trade_off(self) -> TradeOffFunction:
         """Return the function of the event that says the same, or the inner one's.

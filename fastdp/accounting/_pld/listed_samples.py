@@ -20,7 +20,7 @@ from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.atoms import Atoms, sampled_loss
 from fastdp.accounting._pld.families import AtomFamily
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.steps import NOTHING, Step, between, replaced
+from fastdp.accounting._pld.steps import NOTHING, Step, between, either_order
 from fastdp.exceptions import UnsupportedEventError
 
 #: Cells of the bulk of a law, and of each of its tails.
@@ -379,4 +379,4 @@ def drawn(
     below = AtomFamily(one, one).sampled(rate * (1 - Fraction(1, 10**14)))
     if one_more:
         return between(family.sampled(rate), below)
-    return replaced(family.subset(rate), below)
+    return either_order(family.subset(rate), below)

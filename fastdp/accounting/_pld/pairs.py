@@ -28,7 +28,7 @@ from fastdp.accounting._pld.families import (
 )
 from fastdp.accounting._pld.losses import Floats, U, numbers
 from fastdp.accounting._pld.simple_losses import AtomLoss
-from fastdp.accounting._pld.steps import Step, loosened, replaced
+from fastdp.accounting._pld.steps import Step, between, loosened
 from fastdp.accounting.events._privacy_loss import total
 
 #: Largest losses beyond these are left to the bound by rho.
@@ -60,7 +60,7 @@ def subset(family: Family, rate: Fraction) -> Step:
     """
     if rate == 1:
         return family.step()
-    return replaced(_sampled(family.subset, rate), _sampled(family.sampled, rate))
+    return between(_sampled(family.subset, rate), _sampled(family.sampled, rate))
 
 
 def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:

@@ -104,10 +104,10 @@ def between(step: Step, least: Step) -> Step:
     return Step(removal, removal if same else addition, step.rho)
 
 
-def replaced(step: Step, least: Step) -> Step:
-    """Return a step for a record replaced, with the removal's losses for lower bounds.
+def either_order(step: Step, least: Step) -> Step:
+    """Return a step between two where either of two datasets may be the first.
 
-    Which of two datasets is the first makes no difference then.
+    The removal's losses serve lower bounds in both directions.
     """
     return between(step, Step(least.removal, least.removal, least.rho))
 
