@@ -23,6 +23,7 @@ from fastdp.mechanisms.local import (
     ShuffledResponse,
     SubsetSelection,
     UnaryEncoding,
+    VectorResponse,
     best_frequency_oracle,
 )
 from fastdp.mechanisms.moments import Moments
@@ -76,6 +77,7 @@ __all__ = [
     "TruncatedLaplace",
     "UnaryEncoding",
     "UnknownHistogram",
+    "VectorResponse",
     "best_frequency_oracle",
     "bound_contributions",
     "count",

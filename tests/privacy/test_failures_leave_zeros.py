@@ -79,6 +79,8 @@ REAL = [
 ]
 RESPONSE = fastdp.RandomizedResponse.from_epsilon(1)
 
+VECTORS = fastdp.VectorResponse.from_epsilon(1, dimension=1, words=2)
+
 #: Mechanisms with a way to make data and an output, by the class of the mechanism.
 RELEASES: list[tuple[Any, Callable[[], tuple[Any, Array]]]] = [
     *((m, in_place(integers)) for m in INTEGER),
@@ -92,6 +94,7 @@ RELEASES: list[tuple[Any, Callable[[], tuple[Any, Array]]]] = [
     oracle(fastdp.LocalHashing.from_epsilon(1, categories=4)),
     oracle(fastdp.HadamardResponse.from_epsilon(1, categories=4)),
     oracle(fastdp.UnaryEncoding.from_epsilon(1, categories=4), 1),
+    (VECTORS, lambda: (np.ones((2500, 1)), filled(VECTORS.report_dtype, 2500))),
     oracle(fastdp.SubsetSelection.from_epsilon(1, categories=4), 1),
     oracle(fastdp.LocalMean.from_epsilon(1, bounds=(0, 4))),
     *map(

@@ -65,6 +65,7 @@ MADE: list[Any] = [
     fastdp.UnaryEncoding.from_epsilon(THIRD, categories=9),
     fastdp.LocalHashing.from_epsilon(2, categories=1000),
     fastdp.HadamardResponse.from_epsilon(1, categories=1000, other=0),
+    fastdp.VectorResponse.from_epsilon(THIRD, dimension=9),
     fastdp.SubsetSelection.from_epsilon(THIRD, categories=9),
     fastdp.LocalMean.from_epsilon(1, bounds=(0, THIRD)),
     fastdp.LocalMean(9, bounds=[(0, THIRD), (-1, 1)], members=((7, 2),), dimension=2),

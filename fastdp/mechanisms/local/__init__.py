@@ -10,6 +10,7 @@ from fastdp.mechanisms.local.estimates import (
     FrequencyEstimate,
     MeanEstimate,
     ValueEstimate,
+    VectorEstimate,
 )
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.local_hashing import LocalHashing
@@ -21,6 +22,7 @@ from fastdp.mechanisms.local.rappor import BloomCounts, Rappor
 from fastdp.mechanisms.local.shuffled_response import ShuffledResponse
 from fastdp.mechanisms.local.subset_selection import SubsetSelection
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
+from fastdp.mechanisms.local.vector_response import VectorResponse
 
 __all__ = [
     "Aggregator",
@@ -43,6 +45,8 @@ __all__ = [
     "SubsetSelection",
     "UnaryEncoding",
     "ValueEstimate",
+    "VectorEstimate",
+    "VectorResponse",
     "best_frequency_oracle",
 ]
 

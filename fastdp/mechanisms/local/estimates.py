@@ -311,6 +311,40 @@ class MeanEstimate:
         return self.mean - reach, self.mean + reach
 
 
+@dataclass(frozen=True, eq=False)
+class VectorEstimate:
+    """Unbiased mean of the users' vectors, with the standard error of its entries.
+
+    Made by the `estimate` method of `VectorResponse` and its aggregators.
+
+    Parameters
+    ----------
+    mean : ndarray of float64, shape (dimension,)
+        Estimated mean of the vectors, those longer than 1 scaled to it; NaN without
+        reports.
+    standard_error : float
+        Of each entry of `mean`, at most.
+    users : int
+        Number of reports, also those that no client can have drawn and that `mean`
+        leaves out.
+    mechanism : mechanism, optional
+        What made the reports.
+    """
+
+    mean: _Array
+    standard_error: float = field(repr=False)
+    users: int
+    mechanism: Mechanism | None = field(default=None, repr=False)
+
+    def confidence_interval(self, level: Real) -> tuple[_Array, _Array]:
+        """Return an interval for each entry of the mean.
+
+        Parameters and errors are those of `MeanEstimate.confidence_interval`.
+        """
+        reach = _quantile(level) * self.standard_error
+        return self.mean - reach, self.mean + reach
+
+
 def _quantile(level: Real) -> float:
     """Return how many standard errors an interval reaches to each side."""
     tail = (1 - _validate.open_unit("level", level)) / 2

@@ -1,0 +1,415 @@
+"""Vectors from users: one of a public code's words, more often one that is near."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from fastdp import _arrays, _core, _doorway, _validate
+from fastdp._stream import CallKey, Stream
+from fastdp._validate import Real
+from fastdp.accounting.events import RandomizedResponseEvent
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms.local import _probabilities
+from fastdp.mechanisms.local._mechanism import LocalMechanism
+from fastdp.mechanisms.local.estimates import VectorEstimate
+from fastdp.mechanisms.local.local_hashing import REPORT
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_MOST_DIMENSION = 10**5
+_MOST_WORDS = 2**16
+
+#: Coordinates of words are multiples of this, so that sums of them are exact.
+_STEP = 2.0**-20
+
+#: Users whose draws of one kind lie together: whole chunks of them all.
+_BLOCK = 2048
+
+#: First chunks of what is drawn under the secret key.
+_TOP, _REST, _SIDE = (2**30 * part for part in (1, 2, 3))
+
+
+class _Seeded(Stream):
+    """The public randomness of one report: ChaCha20 with the seed for a key."""
+
+    def __init__(self, seed: int) -> None:
+        self._key = seed.to_bytes(32, "little")
+
+    def _next_call(self) -> CallKey:
+        return _core.CIPHERS["chacha20"], self._key, None
+
+
+class VectorResponse(LocalMechanism[VectorEstimate]):
+    """Mean of vectors in the unit ball: pure local privacy, a report of 12 bytes.
+
+    A public seed, fresh for each report, makes `words` vectors of normal numbers. The
+    report is the seed and the number of one of them: with probability p one of the
+    `near` that have the largest scalar products with the user's vector, else one of
+    the others. A finite PrivUnitG: for `words` = 256 within 2 % of it up to epsilon =
+    4.
+
+    Parameters
+    ----------
+    p : int, float, Fraction or Decimal
+        Probability of a near word, above near/words and below 1; rounded down to a
+        multiple of 2**-64.
+    near : int
+        How many words count as near, 1 ... words - 1.
+    words : int
+        Words of a report's code, 2 ... 65536.
+    dimension : int
+        Entries of a vector, 1 ... 10**5.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its domain.
+
+    Privacy
+    -------
+    Pure local epsilon = ln(p (words - near)/(near (1 - p))): any two vectors of one
+    user are neighbouring, and no sensitivity is asked for. Exact, whatever the floats
+    say of the order of the words: under every seed exactly `near` of them are near.
+    Timing class T0.
+
+    Notes
+    -----
+    A report is a seed of 64 bits and the word's number, as of `LocalHashing`. Words
+    are not specified for other languages: their normal numbers come by the machine's
+    logarithm and sine from ChaCha20, and are rounded to multiples of 2**-20.
+
+    References
+    ----------
+    Bhowmick et al., "Protection against reconstruction and its applications in private
+    federated learning", 2018 (PrivUnit); Asi, Feldman, Talwar, "Optimal algorithms for
+    mean estimation under local differential privacy", ICML 2022 (PrivUnitG).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.VectorResponse.from_epsilon(2, dimension=3, words=64)
+    >>> m.near, m.epsilon()
+    (14, 2.0)
+    >>> reports = m.release(np.tile([0.3, 0.0, 0.4], (5, 1)))
+    >>> reports.dtype.names, reports.shape
+    (('seed', 'value'), (5,))
+    >>> m.estimate(reports).mean.shape
+    (3,)
+    """
+
+    __slots__ = ("_dimension", "_near", "_p", "_scale", "_square", "_words")
+
+    _dimension: int
+    _near: int
+    _p: Fraction
+    _scale: float  # mean of the reported word along the vector
+    _square: float  # mean square of that
+    _words: int
+
+    def __init__(self, p: Real, *, near: int, words: int = 256, dimension: int) -> None:
+        words = _validate.integer("words", words, 2, _MOST_WORDS)
+        near = _validate.integer("near", near, 1, words - 1)
+        dimension = _validate.integer("dimension", dimension, 1, _MOST_DIMENSION)
+        own = _probabilities.checked_truth(p, Fraction(words, near))
+        scale, square = _moments(float(own), near, words)
+        self._freeze(
+            _arguments=(
+                ("p", _validate.plain(own)),
+                ("near", near),
+                ("words", words),
+                ("dimension", dimension),
+            ),
+            _p=own,
+            _near=near,
+            _words=words,
+            _dimension=dimension,
+            _scale=scale,
+            _square=square,
+            _report_dtype=REPORT,
+            _row=(),
+        )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        *,
+        dimension: int,
+        words: int = 256,
+        near: int | None = None,
+    ) -> VectorResponse:
+        """Return the mechanism with the least error within `epsilon`.
+
+        Parameters
+        ----------
+        epsilon : int, float, Fraction or Decimal
+            > 0.
+        dimension, words
+            As for the class. Work for a client is words * dimension normal numbers.
+        near : int, optional
+            None: the number with the least error.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of a wrong type or out of its domain.
+        CalibrationError
+            `epsilon` is so small that only the useless p = near/words is within it.
+        """
+        words = _validate.integer("words", words, 2, _MOST_WORDS)
+        if near is None:
+            exact = float(min(_validate.positive("epsilon", epsilon), Fraction(40)))
+            near = _best_near(exact, words)
+        near = _validate.integer("near", near, 1, words - 1)
+        own = _probabilities.truth_of(epsilon, Fraction(words, near))
+        return cls(own, near=near, words=words, dimension=dimension)
+
+    @property
+    def p(self) -> Fraction:
+        """Probability that a report is a near word, exact."""
+        return self._p
+
+    @property
+    def near(self) -> int:
+        """How many words count as near."""
+        return self._near
+
+    @property
+    def words(self) -> int:
+        """Words of a report's code."""
+        return self._words
+
+    @property
+    def dimension(self) -> int:
+        """Entries of a vector."""
+        return self._dimension
+
+    @property
+    def _value(self) -> int:
+        return 1
+
+    def event(self) -> RandomizedResponseEvent:
+        """Return the event of one report, of vectors with no common near word."""
+        apart = min(self._near, self._words - self._near)
+        return RandomizedResponseEvent(
+            p=apart * self._p / self._near,
+            q=apart * (1 - self._p) / (self._words - self._near),
+        )
+
+    def variance(self) -> float:
+        """Return the mean square of what one report adds to the error of the mean.
+
+        Of the whole vector, and of a unit vector with the mean square of a report; for
+        shorter ones by 1 less the square of their length more.
+        """
+        return (self._dimension - 1 + self._square) / self._scale**2 - 1
+
+    def standard_error(self, users: int) -> float:
+        """Return the standard error that each entry of the mean will have at most.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `users` is not an int >= 1.
+        """
+        users = _validate.integer("users", users, 1)
+        return math.sqrt(max(1.0, self._square) / users) / self._scale
+
+    @_core.zero_on_failure
+    def release(
+        self,
+        values: Any,
+        *,
+        out: _Array | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return one private report for every vector.
+
+        Parameters
+        ----------
+        values : ndarray of numbers of shape (..., dimension), or table
+            NaN, and nulls, count as 0; what is longer than 1 is scaled to it.
+        out : ndarray, optional
+            C-contiguous array of the reports' dtype and shape to write into.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads; the reports of a fixed stream do not depend on it.
+
+        Returns
+        -------
+        ndarray of `report_dtype`, shape (...)
+            `out` if it was given.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype, layout or shape. Never for a value.
+        EntropyError
+            The operating system gave no randomness; `out` is filled with zeros.
+
+        Privacy
+        -------
+        That of `event()` for each report. Exact. Timing class T0.
+        """
+        rows = values
+        if not isinstance(rows, np.ndarray):
+            rows = np.array(_doorway.rows("values", rows))  # not the caller's
+        if rows.ndim == 0 or rows.shape[-1] != self._dimension:
+            raise ParameterError(
+                f"values must have rows of {self._dimension}, got shape {rows.shape}"
+            )
+        x = _arrays.data("values", rows, real=rows.dtype.kind == "f")
+        dtype = self._report_dtype
+        return self._run(values, x, dtype, self._draw, out, stream, workers)
+
+    def _draw(
+        self, x: _Array, reports: _Array, stream: Stream | None, workers: int
+    ) -> None:
+        # Seeds are published: the key behind them has nothing else to hide.
+        with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
+
+            def part(start: int, stop: int, chunk: int) -> None:
+                for low in range(start, stop, _BLOCK):
+                    users = slice(low, min(low + _BLOCK, stop))
+                    place = low // _BLOCK
+                    self._draw_block(public, secret, x[users], reports[users], place)
+
+            _arrays.in_parallel(part, len(x), _BLOCK, workers)
+
+    def _draw_block(
+        self,
+        public: _core.Call,
+        secret: _core.Call,
+        x: _Array,
+        reports: _Array,
+        place: int,
+    ) -> None:
+        n, k = len(x), self._near
+        seeds, coins, sides = (np.zeros(n, np.uint64) for _ in range(3))
+        top, rest = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        _core.fill_bytes_into(public, seeds.view(np.uint8), place)
+        _core.fill_bytes_into(secret, coins.view(np.uint8), place)
+        _core.fill_bytes_into(secret, sides.view(np.uint8), _SIDE + place)
+        _core.fill_integers(secret, 0, k, top, _TOP + place)
+        _core.fill_integers(secret, 0, self._words - k, rest, _REST + place)
+        # The place in the order of the words, exactly; then the words in order.
+        truth = np.uint64(int(self._p * 2**64))
+        rank = np.where(coins < truth, top, k + rest)
+        directions = _directions(x, sides)
+        try:
+            for i, seed in enumerate(seeds.tolist()):
+                scores = self._code(seed) @ directions[i]
+                order = np.argsort(-scores, kind="stable")
+                reports[i] = seed, order[rank[i]]
+        finally:
+            for array in (directions, coins, sides, top, rest, rank):
+                _core.zero(array)
+
+    def _code(self, seed: int, word: int | None = None) -> _Array:
+        """Return all words of a seed, or one: normal numbers, multiples of 2**-20."""
+        d = self._dimension
+        pairs = -(-d // 2)
+        width = -(-16 * pairs // 1024) * 1024  # bytes of a word, whole units
+        with _core.Call(_Seeded(seed)) as call:
+            if word is not None:
+                raw = call.keystream(word, 0, width)
+                uniform = np.frombuffer(raw, "<u8")[None, : 2 * pairs]
+            else:
+                raw = b"".join(call.keystream(j, 0, width) for j in range(self._words))
+                uniform = np.frombuffer(raw, "<u8").reshape(self._words, -1)
+                uniform = uniform[:, : 2 * pairs]
+        # Box and Muller: radii from (0, 1], angles from [0, 1).
+        u = ((uniform >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        radius = np.sqrt(-2 * np.log(u[:, :pairs]))
+        angle = 2 * np.pi * u[:, pairs:]
+        both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
+        normal = both.reshape(len(u), -1)[:, :d]
+        found: _Array = np.rint(normal / _STEP) * _STEP
+        return found[0] if word is not None else found
+
+    # --- estimate -----------------------------------------------------------------
+
+    @property
+    def _tally_size(self) -> int:
+        return self._dimension + 1
+
+    def _count(self, reports: _Array, tally: _Array) -> None:
+        """Add the words of the reports, in steps, and how many there are."""
+        for report in reports[reports["value"] < self._words]:
+            word = self._code(int(report["seed"]), int(report["value"]))
+            tally[:-1] += np.rint(word / _STEP).astype(np.int64)
+            tally[-1] += 1
+
+    def _estimate(self, tally: _Array, users: int) -> VectorEstimate:
+        with np.errstate(all="ignore"):
+            mean = tally[:-1] * _STEP / (self._scale * tally[-1].astype(np.float64))
+        error = self.standard_error(int(tally[-1])) if tally[-1] else math.inf
+        return VectorEstimate(mean, error, users, self)
+
+
+def _directions(x: _Array, sides: _Array) -> _Array:
+    """Return unit vectors, or what is opposite, so that the means are the vectors.
+
+    What floats do here is no matter of privacy.
+    """
+    rows = np.nan_to_num(x.astype(np.float64), nan=0.0)
+    most = np.abs(rows).max(axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        scaled = np.where(most > 0, rows / most, 0.0)
+        length = np.sqrt((scaled**2).sum(axis=1, keepdims=True))
+        unit = np.where(length > 0, scaled / length, 0.0)
+        norm = np.minimum(length * most, 1.0)[:, 0]
+    unit[norm == 0, 0] = 1.0  # the origin: either side alike
+    back = sides.astype(np.float64) * 2.0**-64 >= (1 + norm) / 2
+    unit[back] *= -1
+    return unit
+
+
+@lru_cache(maxsize=256)
+def _order_means(near: int, words: int) -> tuple[float, float, float]:
+    """Return the mean of the `near` largest of so many normal numbers, and the mean
+    squares of these and of the others, by quadrature.
+    """
+    x = np.linspace(-9.5, 9.5, 3001)
+    weight = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+    # Of one number: that fewer than `near` of the others are above it.
+    above = special.betainc(words - near, near, special.ndtr(x))
+    mean = float(weight @ (x * above)) * words / near
+    square = float(weight @ (x**2 * above)) * words / near
+    return mean, square, (words - near * square) / (words - near)
+
+
+def _moments(p: float, near: int, words: int) -> tuple[float, float]:
+    """Return the mean and the mean square of a reported word along the vector."""
+    mean, top, rest = _order_means(near, words)
+    return (p - (1 - p) * near / (words - near)) * mean, p * top + (1 - p) * rest
+
+
+@lru_cache(maxsize=256)
+def _best_near(epsilon: float, words: int) -> int:
+    """Return how many near words give the largest mean along the vector."""
+    e = math.exp(epsilon)
+
+    def scale(near: int) -> float:
+        p = near * e / (near * e + words - near)
+        return _moments(p, near, words)[0]
+
+    # It rises to the best and falls behind it.
+    low, high = 1, words - 1
+    while low < high:
+        middle = (low + high) // 2
+        if scale(middle) < scale(middle + 1):
+            low = middle + 1
+        else:
+            high = middle
+    return low
