@@ -11,9 +11,10 @@ Integers: DiscreteLaplace, DiscreteGaussian, TruncatedLaplace. Real numbers: Lap
 Gaussian. Choices and quantiles: ExponentialMechanism, PermuteAndFlip,
 ReportNoisyMax, SparseVector, Quantiles, quantiles. Reports that users randomize
 themselves: RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse,
-SubsetSelection, ShuffledResponse, best_frequency_oracle; of numbers
-LocalMean, of vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictures: `fastdp.plot`. The laws alone:
-`fastdp.distributions`, and draws from them: `fastdp.random`. A durable budget:
+SubsetSelection, ShuffledResponse, best_frequency_oracle; of numbers LocalMean, of
+vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictures:
+`fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
+`fastdp.random`. A durable budget:
 `fastdp.ledger`. Frames of any library: `fastdp.frames`.
 """
 
