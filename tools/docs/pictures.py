@@ -7,6 +7,8 @@ A code host shows nothing there; the site runs the page and shows the file.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import shutil
 import tempfile
@@ -22,7 +24,8 @@ def shown(page: Path, text: str, there: Path) -> str:
     """Return a page's text with its pictures, which are put beside `there`."""
     if not _ASKED.search(text):
         return text
-    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings(), quiet:
         warnings.simplefilter("ignore")
         blocks.run(page, Path(name))
         for file, _ in _ASKED.findall(text):
