@@ -32,13 +32,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")),
     *(ROOT / name for name in ("csrc/README.md", "fastdp/accounting/_pld/README.md")),
+    ROOT / "tools" / "docs" / "landing.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 
-DATA = {"c", "csv", "json", "text", "toml"}
+DATA = {"c", "csv", "json", "text", "toml", "{toctree}"}
 
 _BLOCK = re.compile(
-    r"(?:^<!-- ([^\n]*?) -->\n+)?^```(\w*)\n(.*?)^```[^\S\n]*$", re.M | re.S
+    r"(?:^<!-- ([^\n]*?) -->\n+)?^```([\w{}]*)\n(.*?)^```[^\S\n]*$", re.M | re.S
 )
 
 
