@@ -147,7 +147,11 @@ def _audit(store: Store, uuid: str) -> None:
 
 def _copy(source: Store, target: Store, uuid: str, watching: str | None) -> None:
     with source.reading() as run:
-        tables = _ORDER if has_counters(run) else _ORDER[:-2]
+        counting = has_counters(run)
+        holds = counting and run("SELECT 1 FROM memory LIMIT 1")
+    tables = _ORDER if counting else _ORDER[:-2]
+    if holds:
+        target.require_private()
     with target.transaction() as run:
         run(
             "INSERT INTO ledger (one, format, uuid, place, witness, state) "

@@ -101,10 +101,13 @@ class PostgresStore:
                 )
 
     def require_private(self) -> None:
-        """Refuse a table that was granted to others than its owner."""
+        """Refuse a table of which anything was granted to others than its owner."""
         with self.reading() as run:
             granted = run(
                 "SELECT 1 FROM pg_class c, aclexplode(c.relacl) a "
+                "WHERE c.oid = 'memory'::regclass AND a.grantee <> c.relowner "
+                "UNION ALL SELECT 1 FROM pg_class c JOIN pg_attribute b "
+                "ON b.attrelid = c.oid, aclexplode(b.attacl) a "
                 "WHERE c.oid = 'memory'::regclass AND a.grantee <> c.relowner"
             )
         if granted:

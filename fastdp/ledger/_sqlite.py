@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import sqlite3
 import threading
@@ -22,6 +23,7 @@ from typing import Any
 
 from fastdp.exceptions import FastDPError, LedgerError
 from fastdp.ledger._store import WRITE_ONCE, Run, schema
+from fastdp.ledger._terms import canonical
 
 #: Labels share this many lock files: two that meet wait for each other.
 _SLOTS = 64
@@ -294,6 +296,12 @@ class SqliteStore:
             try:
                 with self._connection() as connection:
                     connection.backup(target)
+                # A copy even where it is put in the place, and the inode, of its
+                # original: it may have forgotten charges.
+                ((place,),) = target.execute("SELECT place FROM ledger").fetchall()
+                marked = canonical({**json.loads(place), "backup": "yes"})
+                target.execute("UPDATE ledger SET place = ?", (marked,))
+                target.commit()
             finally:
                 target.close()
             file = os.open(path, os.O_RDONLY)

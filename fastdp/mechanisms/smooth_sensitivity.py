@@ -42,6 +42,8 @@ _ROOT = Fraction(math.isqrt(3 << 128), 1 << 64)
 #: Discrete Gaussian noise is drawn for sigmas up to here, in steps, and on this
 #: lattice: the scale is rounded up to it, far within what `_SLACK` allows.
 _MOST_SIGMA = 2**55
+#: Beyond it the orders with a bound are too near to 1 for doubles.
+_MOST_SMOOTHNESS = 4
 _LATTICE = 2**40
 #: Steps that are added to a sensitivity: what rounding the answer may add to how much
 #: neighbors differ, and for Gaussian noise one more, so that its sigma is wide enough.
@@ -72,7 +74,7 @@ class SmoothSensitivity(Mechanism):
     scale : int, float, Fraction or Decimal
         Multiple of the smooth sensitivity, > 0; for Gaussian noise >= 2.
     smoothness : int, float, Fraction or Decimal
-        beta > 0 of the smooth sensitivity.
+        beta > 0 of the smooth sensitivity; for Gaussian noise <= 4.
     largest : int, float, Fraction or Decimal
         A bound of the *global* sensitivity of f, > 0, public: no smooth sensitivity
         counts as more.
@@ -337,6 +339,11 @@ class SmoothSensitivity(Mechanism):
         From public numbers alone: no smooth sensitivity exceeds `largest`.
         """
         shown = _validate.plain(self._scale)
+        if self._smoothness > _MOST_SMOOTHNESS:
+            raise ParameterError(
+                f"smoothness must be <= {_MOST_SMOOTHNESS} for Gaussian noise, got "
+                f"{_validate.plain(self._smoothness)!r}"
+            )
         if self._scale < 2:
             raise ParameterError(
                 f"scale must be >= 2 for Gaussian noise, got {shown!r}"

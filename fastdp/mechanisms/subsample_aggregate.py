@@ -43,6 +43,9 @@ _R = NeighboringRelation.REPLACE_ONE
 _AGGREGATES = ("mean", "median", "mode")
 _MOST_BLOCKS = 2**20
 
+#: Largest sum of the blocks' results, in steps: an int64 before its noise.
+_MOST_SUM = 2**62
+
 
 class SubsampleAggregate(Mechanism):
     """A statistic of one's own, on blocks of records, aggregated with privacy.
@@ -169,6 +172,11 @@ class SubsampleAggregate(Mechanism):
         changed = min(count, parts_changed(assignment, relation))
         inner: DiscreteLaplace | Quantiles | ProposeTestRelease
         if aggregate == "mean":
+            if count * (last - first) > _MOST_SUM:
+                raise ParameterError(
+                    "granularity must be at least blocks/2**62 of the range for a mean"
+                    f", got {_validate.plain(step)!r}"
+                )
             reach = changed * (last - first)
             inner = DiscreteLaplace(reach / total, sensitivity=reach)
         elif aggregate == "median":
@@ -242,9 +250,10 @@ class SubsampleAggregate(Mechanism):
             A record for each entry of the first axis. A sequence is columns: the
             statistic gets as many arguments.
         statistic : callable
-            Takes the records of a block and returns a number. What it raises, short of
-            the end of the interpreter, counts as the default, as NaN does, and what it
-            warns of is not shown.
+            Takes the records of a block and returns a number, by these records alone:
+            no cache, counter or seeded generator that other blocks share. What it
+            raises, short of the end of the interpreter, counts as the default, as NaN
+            does, and what it warns of is not shown.
         keys : column of integers or strings, optional
             Whose record it is: all records of a key are in one block. For mechanisms
             by key only. A record of no key (None, NaN) is in no block.
@@ -288,7 +297,8 @@ class SubsampleAggregate(Mechanism):
         if isinstance(inner, Quantiles):
             values = (points + first) * float(self._step)
             return inner.release(values, stream=stream)
-        total = sum(points.tolist()) + int(inner.release(0, stream=stream))
+        # The noisy sum saturates, which is after the noise; noise alone must not.
+        total = int(inner.release(sum(points.tolist()), stream=stream))
         mean = Fraction(total, len(points))
         return self._value(first + min(max(mean, Fraction(0)), Fraction(last - first)))
 

@@ -73,6 +73,22 @@ def test_a_restored_copy_is_refused_as_a_copy(path, tmp_path):
         ledger.open(path).backup(copy)  # never over a file
 
 
+def test_a_backup_in_the_place_of_its_original_is_a_copy(tmp_path, monkeypatch):
+    for journal in ("wal", "delete"):
+        use_journal(monkeypatch, journal)
+        place, saved = tmp_path / f"{journal}.db", tmp_path / f"{journal}.saved"
+        with ledger.create(place) as book:
+            book.add_budget("all", accounting.PureFilter(9), unit="person")
+            book.backup(saved)
+            book.release(NOISE, CELLS, label="a", budgets="all")
+        assert not Path(f"{saved}-wal").exists()
+        place.write_bytes(saved.read_bytes())  # the same inode, and no witness
+        with pytest.raises(LedgerError, match="copy, or was moved"):
+            ledger.open(place)
+        assert ledger.adopt(place, note="restored", forfeit=["all"]) == ["all"]
+        assert audited(place) == []
+
+
 def test_a_ledger_that_went_back_is_behind_its_witness(path, tmp_path):
     old = released(path, "a")
     saved = path.read_bytes()  # as cp would

@@ -635,6 +635,27 @@ def test_others_must_not_read_the_table(database):
             run("GRANT SELECT ON memory TO PUBLIC")
         with pytest.raises(LedgerError, match="its owner alone"):
             opened(book)
+        with book._store.transaction() as run:
+            run("REVOKE SELECT ON memory FROM PUBLIC")
+            run("GRANT SELECT (body) ON memory TO PUBLIC")  # of a column alone
+        with pytest.raises(LedgerError, match="its owner alone"):
+            opened(book)
+
+
+@pytest.mark.slow
+def test_no_counter_moves_to_where_others_read(tmp_path, database):
+    old = tmp_path / "old.db"
+    made(old)
+    stepped(old, "a")
+    store = ledger._store(database, 20)
+    with store.transaction() as run:
+        run("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC")
+    with pytest.raises(LedgerError, match="its owner alone"):
+        ledger.migrate(old, database, note="to the server")
+    with store.reading() as run:
+        assert run("SELECT COUNT(*) FROM memory") == [(0,)]
+    store.close()
+    stepped(old, "b")  # it goes on where it was
 
 
 def test_no_export_and_no_page_holds_the_memory(tmp_path):

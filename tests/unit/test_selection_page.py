@@ -56,3 +56,20 @@ def test_quantiles_stay_within_the_stated_error() -> None:
         rank = np.searchsorted(x, found)
         outside += abs(rank - 800) > 1.6 / epsilon * math.log(20 * 10_000)
     assert outside <= 34  # 10 expected at most; false alarm below 2e-10
+
+
+def test_the_distance_of_the_tour_moves_by_one_record() -> None:
+    lines = PAGE[PAGE.index("k = np.arange(200)") : PAGE.index("noise = fastdp.Lap")]
+
+    def distance(ages: Any) -> int:
+        names = {"np": np, "ages": np.sort(ages)}
+        exec(lines, names)  # noqa: S102
+        return int(names["far"])  # type: ignore[call-overload]
+
+    assert distance(np.full(1001, 40.0)) == 200  # nothing is far, nor is it at 0
+    rng = np.random.default_rng(3)
+    for width in (0.5, 4.9, 5, 5.1, 9, 20):
+        ages = np.concatenate([np.linspace(0, width, 1000), rng.uniform(0, width, 1)])
+        for moved in (-100.0, 100.0):
+            other = np.append(np.delete(ages, 500), moved)
+            assert abs(distance(ages) - distance(other)) <= 1

@@ -40,6 +40,7 @@ def made(**change: Any) -> fastdp.SmoothSensitivity:
         ({"noise": "laplace"}, "noise must be one of student, gaussian"),
         ({"noise": "gaussian", "scale": 1.9}, "scale must be >= 2 for Gaussian"),
         ({"noise": "gaussian", "scale": 2**54}, r"scale must be <= 2\*\*53"),
+        ({"noise": "gaussian", "smoothness": 4.5}, "smoothness must be <= 4 for Gauss"),
         ({"noise": "gaussian", "granularity": 2.0**-60}, "granularity must be >= "),
     ],
 )

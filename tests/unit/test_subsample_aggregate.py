@@ -44,6 +44,10 @@ def fixed(key: str) -> FixedStream:
         ({"default": 11}, "default must be in"),
         ({"granularity": 16}, "granularity must have two multiples"),
         ({"granularity": 3}, "granularity must be a power of two"),
+        (
+            {"aggregate": "mean", "blocks": 2**20, "granularity": 2.0**-41},
+            r"granularity must be at least blocks/2\*\*62 of the range",
+        ),
         ({"neighboring_relation": "replace_one"}, "assignment must be given"),
         ({"neighboring_relation": "replace_special"}, "neighboring_relation must be"),
         ({"assignment": "place"}, "assignment must be 'key'"),
