@@ -279,7 +279,7 @@ def _audit_chain(
     wanted: dict[tuple[str, int], str],
 ) -> None:
     """Check links, order and the fold of the states of one budget."""
-    name, previous, count, last = budget.name, bytes(32), 0, ""
+    name, previous, count, is_open = budget.name, bytes(32), 0, True
     fold = Fold(budget.name, budget.rule)
     for seq, what, label, detail, after, found, terms, own in store.rows(
         _ENTRIES, name
@@ -295,6 +295,8 @@ def _audit_chain(
             terms is None or f'"terms":"{bytes(own).hex()}"' not in detail
         ):
             problem = f"entry {seq} is not that of its label's terms"
+        elif not is_open and what not in ("store", "end"):
+            problem = f"entry {seq} is of a budget that was forfeited"
         else:
             problem = fold.step(what, terms, after)
         if wanted:
@@ -304,13 +306,14 @@ def _audit_chain(
         if problem:
             audit.problems.append(f"budget {name!r}: {problem}")
             return
-        previous, count, last = bytes(found), seq + 1, what
+        previous, count = bytes(found), seq + 1
+        is_open = is_open and what != "forfeit"
         audit.entries += 1
     if (count - 1, previous, fold.state) != (budget.seq, budget.head, budget.state):
         audit.problems.append(
             f"budget {name!r}: its row is not what its last entry says"
         )
-    if budget.is_open == (last == "forfeit"):
+    if budget.is_open != is_open:
         audit.problems.append(f"budget {name!r}: it was forfeited, or it was not")
 
 

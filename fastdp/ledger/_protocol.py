@@ -293,9 +293,11 @@ def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budg
 
 def require_last(run: Run, store: Store, budget: Budget) -> None:
     """Refuse a budget whose row is not what its last entry says."""
+    # A budget may be closed while an answer that it paid for is drawn.
     rows = run(
-        "SELECT seq, state, link, what FROM entry WHERE budget = ? "
-        "ORDER BY seq DESC LIMIT 1",
+        "SELECT seq, state, link, (SELECT what FROM entry f WHERE f.budget = e.budget "
+        "AND f.what NOT IN ('store', 'end') ORDER BY f.seq DESC LIMIT 1) "
+        "FROM entry e WHERE budget = ? ORDER BY seq DESC LIMIT 1",
         budget.name,
     )
     if (

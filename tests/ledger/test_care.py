@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fastdp
 from fastdp import accounting, ledger
 from fastdp.accounting.events import PureDPEvent
 from fastdp.exceptions import (
@@ -244,6 +245,29 @@ def test_a_budget_is_closed_by_hand(book):
     with pytest.raises(BudgetExceededError, match="closed"):
         book.spend(NOISE, label="a", budgets="all")
     assert book.audit().ok
+
+
+def test_what_is_drawn_while_a_budget_closes_is_stored(path, monkeypatch):
+    draw = fastdp.DiscreteLaplace.release
+
+    def closes(self, x, **options):
+        if np.any(x):  # not the rehearsal
+            with ledger.open(path) as other:
+                other.forfeit("other", note="in between")
+        return draw(self, x, **options)
+
+    with ledger.open(path) as book:
+        with monkeypatch.context() as patched:
+            patched.setattr(fastdp.DiscreteLaplace, "release", closes)
+            book.release(NOISE, np.ones(3, int), label="a", budgets=["all", "other"])
+        assert book.audit().problems == []
+    with ledger.open(path) as book:
+        assert not book.budget("other").is_open
+        with pytest.raises(BudgetExceededError, match="closed"):
+            book.release(NOISE, CELLS, label="b", budgets="other")
+    tampered(path, "UPDATE budget SET is_open = 1 WHERE name = 'other'")
+    with pytest.raises(LedgerError, match="was edited"):
+        ledger.open(path)
 
 
 # ---- the witness ----------------------------------------------------------------

@@ -658,6 +658,19 @@ def test_no_counter_moves_to_where_others_read(tmp_path, database):
     stepped(old, "b")  # it goes on where it was
 
 
+def test_a_counter_ends_after_its_budget_was_closed(tmp_path):
+    path = tmp_path / "budget.db"
+    made(path)
+    with ledger.open(path) as book:
+        counter = opened(book)
+        counter.add(1, label="a")
+        book.forfeit("all", note="lost")
+        counter.end(note="over")
+        assert book.audit().problems == []
+    with ledger.open(path) as book, book._store.reading() as run:
+        assert run("SELECT body FROM memory") == [(b"",)]
+
+
 def test_no_export_and_no_page_holds_the_memory(tmp_path):
     path, lines = tmp_path / "budget.db", tmp_path / "audit.jsonl"
     made(path)
