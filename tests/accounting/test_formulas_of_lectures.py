@@ -185,7 +185,7 @@ def test_losses_on_a_ball_range_over_its_diameter(n: int, found: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "true"), [(10**6, 0.835), (10**4, 6.70), (100, 703.8)]
+    ("steps", "true"), [(10**6, 0.835), (10**4, 6.70), (100, 692)]
 )
 def test_a_sigma_of_private_training_for_many_steps_only(
     steps: int, true: float
@@ -199,8 +199,9 @@ def test_a_sigma_of_private_training_for_many_steps_only(
     step = SampledWithReplacementEvent(
         event=noise, source_dataset_size=n, sample_size=1
     )
-    found = PLDAccountant().compose(step, count=steps).epsilon(delta)
-    assert found == pytest.approx(true, rel=1e-3)
+    found = PLDAccountant().compose(step, count=steps).epsilon_bounds(delta)
+    assert found.lower <= true * 1.001
+    assert true * 0.999 <= found.upper <= true * 1.005
 
 
 def test_a_vote_moves_two_counts() -> None:
