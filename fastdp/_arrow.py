@@ -95,14 +95,17 @@ def text(x: Any) -> tuple[_Array, _Array] | None:
     """Return the bytes of a column of strings, and where each begins and the last ends.
 
     Nulls are empty strings. None for a column of anything else, which a stream may have
-    been read of: the object can be asked again.
+    been read of, or that its producer cannot convert: the object can be asked again.
     """
-    if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
-        schema, array = x.__arrow_c_array__()
-        kind: bytes | None = _core.arrow_format(schema)
-        chunks: list[Any] = [array] if kind in _OFFSETS else []
-    else:
-        kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
+    try:
+        if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
+            schema, array = x.__arrow_c_array__()
+            kind: bytes | None = _core.arrow_format(schema)
+            chunks: list[Any] = [array] if kind in _OFFSETS else []
+        else:
+            kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
+    except Exception:  # Python objects of several kinds: the message shows one of them
+        return None
     if kind not in _OFFSETS:
         return None
     parts, starts, size = [np.zeros(0, np.uint8)], [np.zeros(1, np.int64)], 0

@@ -39,7 +39,7 @@ static void load(numbers_t *w, const void *x, fdp_dtype_t type, size_t at, size_
     memset(w->x + n, 0, (lanes - n) * sizeof(double));
 }
 
-/* The last words, fewer than 2^8 of 2^64, have codes that no number enters: of pairs the
+/* The last words, fewer than 2^9 of 2^64, have codes that no number enters: of pairs the
  * ends, whose values cancel; what has no partner is in the middle. */
 static void put_last(const fdp_number_t *law, numbers_t *w, size_t n)
 {

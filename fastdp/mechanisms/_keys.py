@@ -219,7 +219,8 @@ def _is_nan(item: Any) -> bool:
 def _whole(numbers: _Array) -> tuple[_Array, _Array]:
     """Return floats as integers, and which are such that no other integer is equal."""
     most = 2.0 ** min(np.finfo(numbers.dtype).nmant + 1, 53)
-    known = (numbers == np.floor(numbers)) & (np.abs(numbers) < most)
+    with np.errstate(invalid="ignore"):  # a signaling NaN would warn
+        known = (numbers == np.floor(numbers)) & (np.abs(numbers) < most)
     return np.where(known, numbers, 0).astype(np.int64), known
 
 

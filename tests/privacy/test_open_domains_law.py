@@ -236,8 +236,8 @@ def test_memos_and_reports_are_as_private_as_stated(f: Any) -> None:
     assert worst_of([memo_law(m, bits) for bits in FILTERS]) == memo.p / memo.q
     reports = [reports_law(m, bits, 1) for bits in FILTERS]
     assert worst_of(reports) == one.p / one.q
-    own, cross = m._chances()
-    assert reports[-1] == bits_law(own, cross, FILTERS[-1])
+    law = bits_law(*m._chances(), FILTERS[-1])
+    assert reports[-1] == {(y,): chance for y, chance in law.items()}
     two = [reports_law(m, bits, 2) for bits in ((1, 1, 0, 0), (0, 0, 1, 1))]
     assert one.p / one.q < worst_of(two) <= memo.p / memo.q
     assert 2 * m.hashes * math.log((2 - float(m.f)) / float(m.f)) == pytest.approx(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import fastdp
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 from fastdp.testing import FixedStream
+from tests.privacy.streams import KeyStream
 
 M = fastdp.CountMeanSketch.from_epsilon(2, rows=16, buckets=64)
 U = fastdp.CountMeanSketch.from_epsilon(2, rows=16, buckets=64, inner="unary")
@@ -182,6 +185,15 @@ def test_reports_as_json(m: Any) -> None:
             m.reports_from_json(text.replace(old, new))
 
 
+@pytest.mark.parametrize("text", ["f0" + " " * 14, " " * 16, "0 " * 8, "+1" * 8])
+def test_blanks_are_no_hex_digits(text: str) -> None:
+    """bytes.fromhex passes over them: what is left would fill all bytes."""
+    form = json.loads(U.reports_to_json(U.release(["a"])))
+    form["content"]["reports"][0]["value"] = text
+    with pytest.raises(ParameterError, match="16 hex digits"):
+        U.reports_from_json(json.dumps(form))
+
+
 @BOTH
 def test_what_a_sketch_answers(m: Any) -> None:
     held = ["a"] * 6000 + ["b"] * 2000 + [f"{n}" for n in range(2000)]
@@ -211,6 +223,38 @@ def test_what_a_sketch_answers(m: Any) -> None:
         sketch.of("a")
     with pytest.raises(ValueError, match="read-only"):
         sketch.table[0, 0] = 1
+
+
+HOSTILE = {
+    "long integers": ([10**5000, -(10**5000), 10**601], [10**600, -(10**600), 10**600]),
+    "objects of pandas": (
+        pd.Series([1, "\ud800secret", b"\xff"], dtype=object),
+        ["1", b"\xed\xa0\x80secret", b"\xff"],
+    ),
+    "more than int64": (pd.Series([10**40, 1], dtype=object), [str(10**40), "1"]),
+    "text of pandas": (pd.Series(["\ud800"], dtype="string[python]"), ["\ud800"]),
+    "no characters": (
+        np.array([0x110000, ord("a"), 2**32 - 1], "<u4").view("<U1"),
+        ["\U0010ffff", "a", "\U0010ffff"],
+    ),
+    "the other order": (np.array([0x110000], ">u4").view(">U1"), ["\U0010ffff"]),
+    "signaling NaN": (np.array([0x7D01, 0x3C00], "<u2").view("f2"), ["", 1]),
+    "no bytes at all": (pa.array([None, None], pa.string()), ["", ""]),
+    "no text": (np.zeros(2, "U0"), ["", ""]),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_values_neither_raise_nor_warn(case: str) -> None:
+    """They count as what is stated; an error's message would show them."""
+    values, same = HOSTILE[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for m in (M, fastdp.PrefixHunt.from_epsilon(2, bits=16, most=4)):
+            one, two = (
+                m.release(x, stream=KeyStream(bytes(32))) for x in (values, same)
+            )
+            assert (one == two).all()
 
 
 def test_nothing_of_a_value_is_shown() -> None:

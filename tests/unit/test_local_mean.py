@@ -203,12 +203,33 @@ def test_how_many_are_asked(
     m = LM.from_epsilon(epsilon, bounds=(0, 1), dimension=dimension)
     assert (m.asked, m.report_width) == (asked, width)
     assert m.epsilon() == pytest.approx(epsilon, rel=1e-12)
-    assert m.epsilon() <= epsilon * (1 + 4e-16)
+    assert m.epsilon() <= epsilon
     reports = m.release(np.zeros((7, dimension)))
     assert reports.shape == (7, width)
     est = m.estimate(reports)
     assert est.users == 7
     assert np.shape(est.mean) == np.shape(est.standard_error) == (dimension,)
+
+
+@pytest.mark.parametrize("asked", [2, 3, 7, 1000])
+def test_no_epsilon_is_above_the_one_asked_for(asked: int) -> None:
+    """As computed, too: a ledger with that much must have room."""
+    for epsilon in (0.01, 0.1, 1, 3, 5, 12.612960947539792):
+        m = LM.from_epsilon(epsilon, bounds=(0, 1), dimension=1000, asked=asked)
+        assert epsilon * (1 - 1e-12) < m.epsilon() <= epsilon
+
+
+def test_signaling_nans_do_not_warn() -> None:
+    quiet, loud = np.array([[0x7FC00000] * 2, [0x7F800001] * 2], "u4").view("f4")
+    m = LM.from_epsilon(3, bounds=(0, 1), dimension=2, asked=2)
+    v = fastdp.VectorResponse.from_epsilon(3, dimension=2, words=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in (m, v):
+            one, two = (
+                each.release(x, stream=KeyStream(bytes(32))) for x in (quiet, loud)
+            )
+            assert (one == two).all()
 
 
 def test_rows_have_the_stated_bytes() -> None:

@@ -136,6 +136,21 @@ def test_shapes_names_and_others(shape: tuple[int, ...]) -> None:
     assert m.estimate(rows).users == math.prod(shape)
 
 
+@pytest.mark.parametrize("d", [10, 16])
+def test_rows_that_are_no_sets_of_the_size_are_users_alone(d: int) -> None:
+    m = SS(Fraction(3, 4), size=3, categories=d)
+    rows = m.release(np.arange(200_000) % d)  # more than a block
+    bad = np.array([[255, 255], [0, 0], [224, 1], [128, 0], [240, 0]], np.uint8)
+    if d == 16:
+        bad[2] = 255, 1
+    mixed = m.estimate(np.concatenate([rows[:7], bad, rows[7:], bad]))
+    known = m.aggregator().add(rows)
+    assert (m.aggregator().add(rows)._tally == known._tally).all()
+    assert (m.aggregator().add(np.r_[bad, rows])._tally == known._tally).all()
+    assert known._tally.sum() == 3 * len(rows)
+    assert mixed.users == len(rows) + 10
+
+
 def test_workers_and_values_outside() -> None:
     m = SS.from_epsilon(2, categories=40, other=3)
     x = np.random.default_rng(2).integers(-3, 45, 20_000)

@@ -157,7 +157,10 @@ def _part(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
 def _bytes(text: Any, size: int) -> bytes:
     if not isinstance(text, str) or len(text) != 2 * size:
         raise ValueError
-    return bytes.fromhex(text)
+    found = bytes.fromhex(text)
+    if len(found) != size:  # it passes over blanks
+        raise ValueError
+    return found
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> int:

@@ -1,7 +1,8 @@
 """Values of an open domain: strings of bytes, one a user, and their digests.
 
-Text counts as its UTF-8, bytes as they are, integers as their decimal digits; what is
-no value (None, NaN, null) as the empty string. Nothing is refused for what it holds.
+Text counts as its UTF-8, bytes as they are, integers as their decimal digits, held to
+10**600; what is no value (None, NaN, null) as the empty string. Nothing is refused for
+what it holds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ NO_KEY = "0" * 32
 
 #: Functions of digests as the kernels take them.
 WORDS = np.dtype([("a", "<u8"), ("c", "<u8"), ("b", "<u8")])
+
+#: Integers beyond count as this: longer ones Python may refuse to write.
+_MOST = 10**600
 
 
 class Strings(NamedTuple):
@@ -98,6 +102,8 @@ def read(name: str, values: Any) -> Strings:
     if shape is not None and len(shape) != 1 and not hasattr(values, "mask"):
         values = values.reshape(-1)
     listed, known = key_column(name, values)
+    if listed.dtype.kind == "U" and listed.dtype.itemsize:
+        listed = _text_only(listed)
     parts = listed.tolist()
     if not known.all():
         parts = [
@@ -107,10 +113,19 @@ def read(name: str, values: Any) -> Strings:
     return _joined(encoded, (len(parts),) if shape is None else shape)
 
 
+def _text_only(listed: _Array) -> _Array:
+    """Return text whose words are all characters, as Python demands."""
+    own = listed.dtype.newbyteorder("=")
+    points = np.ascontiguousarray(listed, own).view(np.uint32)
+    return np.minimum(points, 0x10FFFF).view(own)
+
+
 def _bytes_of(value: Any) -> bytes:
     if isinstance(value, bytes):
         return bytes(value)
-    text = value if isinstance(value, str) else str(int(value))
+    if not isinstance(value, str):
+        value = str(min(max(int(value), -_MOST), _MOST))
+    text: str = value
     return text.encode("utf-8", "surrogatepass")
 
 

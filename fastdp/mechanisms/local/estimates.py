@@ -261,7 +261,7 @@ class MeanEstimate:
     Parameters
     ----------
     mean : float, or ndarray of float64, shape (dimension,)
-        Estimated mean of the numbers, clamped to the bounds; NaN without reports.
+        Estimated mean of the numbers, each held to its bounds; NaN without reports.
     standard_error : float, or ndarray of float64, shape (dimension,)
         Of `mean`, for the numbers as they are: from the spread of the reports, which
         also has that of the numbers, or the worst that any numbers can have, if that is

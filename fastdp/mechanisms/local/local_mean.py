@@ -198,7 +198,9 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         if asked is None:
             asked = max(1, min(most, int(exact / _EACH)))
         asked = _validate.integer("asked", asked, 1, most)
-        ratio = _probabilities.ratio_of(exact / asked, MOST_RATIO)
+        # Of several numbers epsilons are rounded up: their sum must not be beyond.
+        each = exact if asked == 1 else exact / asked * (1 - Fraction(1, 2**50))
+        ratio = _probabilities.ratio_of(each, MOST_RATIO)
         if ratio <= 1 + Fraction(1, 2**60):
             raise CalibrationError(
                 f"epsilon must be large enough for a ratio above 1, got {epsilon!r}"
@@ -394,7 +396,8 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         """Draw the rows of some users, from chunk `first` on."""
         assert self._dimension is not None
         places = drawn_places(public, len(x), self._dimension, self._asked, first)
-        taken = np.take_along_axis(x, places, axis=1).astype(np.float64)
+        with np.errstate(all="ignore"):  # a signaling NaN would warn
+            taken = np.take_along_axis(x, places, axis=1).astype(np.float64)
         low, high = np.array(self._low, float), np.array(self._high, float)
         try:
             with np.errstate(all="ignore"):

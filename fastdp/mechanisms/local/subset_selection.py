@@ -25,6 +25,14 @@ from fastdp.mechanisms.local.estimates import Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
+#: Bytes of rows whose ones are counted together: what that needs stays in the cache.
+_BLOCK = 2**17
+
+#: Number of ones of each byte.
+_ONES: _Array = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(
+    axis=1, dtype=np.uint8
+)
+
 
 class SubsetSelection(FrequencyOracle):
     """Subset selection: a set of so many categories; pure local privacy.
@@ -221,7 +229,15 @@ class SubsetSelection(FrequencyOracle):
         return super().release(values, out=out, stream=stream, workers=workers)
 
     def _count(self, reports: _Array, tally: _Array) -> None:
-        _core.column_sums(reports.reshape(-1), self._row[0], tally)
+        # Any bits add up: of a row that is no set of this size each would count.
+        padding = 0xFF >> ((self.categories - 1) % 8 + 1)
+        step = max(1, _BLOCK // self._row[0])
+        for low in range(0, len(reports), step):
+            rows = reports[low : low + step]
+            good = _ONES.take(rows).sum(axis=1, dtype=np.uint32) == self._size
+            good &= rows[:, -1] & padding == 0
+            rows = rows if good.all() else rows[good]
+            _core.column_sums(rows.reshape(-1), self._row[0], tally)
 
 
 def _support(own: Fraction, d: int, size: int) -> Support:

@@ -362,9 +362,9 @@ def _directions(x: _Array, sides: _Array) -> _Array:
 
     What floats do here is no matter of privacy.
     """
-    rows = np.nan_to_num(x.astype(np.float64), nan=0.0)
-    most = np.abs(rows).max(axis=1, keepdims=True)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # the first: a signaling NaN would warn
+        rows = np.nan_to_num(x.astype(np.float64), nan=0.0)
+        most = np.abs(rows).max(axis=1, keepdims=True)
         scaled = np.where(most > 0, rows / most, 0.0)
         length = np.sqrt((scaled**2).sum(axis=1, keepdims=True))
         unit = np.where(length > 0, scaled / length, 0.0)
