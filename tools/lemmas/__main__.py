@@ -13,9 +13,10 @@ import sys
 import time
 from typing import Any
 
-from . import balls, integers, roundings  # each enters its lemmas
+from . import balls, floats, integers, roundings
 from ._lemma import LEMMAS, Lemma
 
+MODULES = (integers, floats, balls, roundings)  # each has entered its lemmas
 PROVERS: dict[Any, str] = {
     integers.prove: "z3",
     balls.prove: "flint",

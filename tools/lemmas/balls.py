@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from flint import arb, arb_poly, arb_series, ctx, fmpq
 
@@ -62,3 +63,131 @@ def fit(share: Fraction = Fraction(1), last: Fraction = Fraction(0)) -> Iterator
             for j in range(n):
                 size += abs(moved[j] - here[j]) * half**j
             yield bool(size <= most * scale)
+
+
+def log2(x: Fraction) -> arb:
+    return ball(x).log() / arb.const_log2()
+
+
+@lemma(
+    "kernels.md",
+    "**Lemma 9 (`fdp_exp_minus`).**",
+    "csrc/sampler/settle.c: const fdp_u128_t z = r >> 4;",
+    "csrc/sampler/settle.c: for (unsigned n = 20; n >= 1; n--) {",
+    "csrc/sampler/settle.c: sum = one - fdp_mul_high_u128(z, sum) / n;",
+    "csrc/sampler/settle.c: for (int k = 0; k < 5; k++) {",
+    wrong=[{"squarings": 6}, {"terms": 19}],
+)
+def exp_minus(squarings: int = 5, terms: int = 20) -> Iterator[bool]:
+    # In units of 2^-127, for z <= 0.047 short by half a unit: every sum stays in
+    # (2^126, 2^127], the series' rest is below 2^-150, the result errs by at most 149.
+    z, error = Fraction(47, 1000), Fraction(0)
+    for n in range(terms, 0, -1):
+        error = (z * error + 1) / n + 1  # two floors
+        yield 1 - z / n > Fraction(1, 2)
+    yield bool(log2(z ** (terms + 1) / math.factorial(terms + 1)) < -150)
+    error += Fraction(1, 2)
+    for _ in range(squarings):
+        error = 2 * error + 2 + error**2 / 2**127
+    yield error <= 149
+
+
+@lemma(
+    "kernels.md",
+    "**Theorem 6 (any Gaussian stage).**",
+    "csrc/sampler/gaussian_body.inc.h: error * f + (0.75f * step +",
+    wrong=[{"narrow": 74}, {"wide": 117}, {"second": 95}],
+)
+def gaussian_errors(
+    narrow: int = 75, wide: int = 118, second: int = 96
+) -> Iterator[bool]:
+    # (e_f + e_h - error) f <= 0.249 step for all exponents z, in units of u, with the
+    # least errors that the table of constants names (those in use are larger), and
+    # f <= exp(-z) of theorems 7, 8 and 10. Balls of z cover the range.
+    stages = (
+        (Fraction(405, 100), Fraction(88, 10), narrow, 24, Fraction(-45), 80),
+        (Fraction(71, 10), Fraction(88, 10), wide, 24, Fraction(-427, 10), 80),
+        (Fraction(501, 100), Fraction(21, 10), second, 53, Fraction(-77), 600),
+    )
+    for slope, rest, error, bits, step, most in stages:
+        least = arb("0.249") * arb(2) ** (ball(step) + bits)
+        law = (ball(slope), ball(rest) - error, least)
+        yield everywhere(small_excess, law, arb(0), arb(most))
+
+
+def small_excess(law: tuple[arb, arb, arb], z: arb) -> bool:
+    """Whether (slope z + rest) exp(-z) <= least for all points of a ball."""
+    slope, rest, least = law
+    return bool((slope * z + rest) * (-z).exp() <= least)
+
+
+def everywhere(
+    claim: Callable[[Any, arb], bool], law: Any, low: arb, high: arb, depth: int = 18
+) -> bool:
+    """Whether a claim holds on an interval, halved where balls are too wide."""
+    if claim(law, low.union(high)):
+        return True
+    middle = (low + high) / 2
+    return depth > 0 and all(
+        everywhere(claim, law, *ends, depth - 1)
+        for ends in ((low, middle), (middle, high))
+    )
+
+
+@lemma(
+    "bernoulli.md",
+    "2^-65.1 (4096 trials)",
+    wrong=[{"slots": 63}, {"few": 15}],
+)
+def slots_of_ties(slots: int = 64, few: int = 16) -> Iterator[bool]:
+    # The binomial tails themselves: more than 64 ties among 4096 patterns, more than 16
+    # among 64.
+    yield bool(log_tail(4096, slots) < arb("-65.1"))
+    yield bool(log_tail(64, few) < arb("-85.9"))
+
+
+def log_tail(n: int, above: int) -> arb:
+    """Log2 of P(more than `above` of n), each with probability 1/256."""
+    term, ways = arb(math.comb(n, above)) * arb(255) ** (n - above), arb(0)
+    for k in range(above, n):
+        term *= arb(n - k) / (255 * (k + 1))
+        ways += term
+    return (ways.log() / arb.const_log2()) - 8 * n
+
+
+@lemma(
+    "discrete_laplace.md",
+    "**Lemma 2 (corrections).**",
+    wrong=[{"digit": 4}, {"half": 1}],
+)
+def corrections(digit: int = 5, half: int = 2) -> Iterator[bool]:
+    # tanh(x/2) is 1 - 2/(1 + e^x) for x in (0, 1], and for every t with 5 < t/2^j <= 10
+    # the corrections of r = j - 5 low bits have c < 2^r/(2t) < 2^-8.3.
+    for j in range(digit, 56):
+        r = j - digit
+        for middle, width in cells(Fraction(5), Fraction(10), Fraction(5, 8)):
+            scale = (middle + (-width).union(width)) * arb(2) ** j
+            none = arb(1)
+            for k in range(r):
+                none *= 1 - (arb(2) ** k / (half * scale)).tanh()
+            most = arb(2) ** r / (2 * scale)
+            yield bool(most < arb(2) ** arb("-8.3"))
+            below = sum((arb(2) ** k / (half * scale) for k in range(r)), arb(0))
+            yield bool(1 - none < arb(2) ** arb("-8.3") and below < most.upper())
+
+
+@lemma(
+    "selection.md",
+    "**Lemma 4 (noise).**",
+    wrong=[{"plain": 47}, {"gumbel": 57}, {"race": 566}],
+)
+def noise_errors(plain: int = 48, gumbel: int = 58, race: int = 640) -> Iterator[bool]:
+    # The sums of the proofs of lemma 4 and theorem 2 (Laplace, without weights), in
+    # units of u: the largest logarithm is 64 ln 2, Gumbel's own at most 41.6.
+    largest = 64 * arb.const_log2()
+    yield bool(largest < arb("44.4"))
+    yield bool(1 + arb("1.24") + arb("1.01") * largest <= plain)
+    yield bool(arb("14.5") + arb("1.24") + arb("1.01") * arb("41.6") <= gumbel)
+    gap = 2 * largest
+    key = plain + arb("3.01") * gap + (gap + largest) + 50
+    yield bool(gap <= 89 and key <= 500 and race >= 500 + 67)

@@ -5,14 +5,17 @@ A lemma yields claims; every variable of a claim stands for all of its values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import z3
 
+from ._header import TEXT as HEADER
 from ._lemma import prover
 
 SECONDS = 20  # of one query
+QUARTER, SQUARES, SIZES = z3.Q(1, 4), z3.Q(9, 4), z3.Q(5, 2)
 RNE = z3.RNE()
 F64, F32 = z3.Float64(), z3.Float32()
 
@@ -114,3 +117,268 @@ def add_saturate(most: int = 2**63 - 1) -> Iterator[Any]:
     least, largest = z3.BitVecVal(-(2**63), 65), z3.BitVecVal(2**63 - 1, 65)
     cut = z3.If(exact < least, least, z3.If(exact > largest, largest, exact))
     yield z3.SignExt(1, result) == cut
+
+
+@lemma(
+    "kernels.md",
+    "Large values",
+    "csrc/mech/target.c: const fdp_i128_t whole = x.integer + noise;",
+    "csrc/mech/target.c: const int64_t sum = whole < INT64_MIN ? INT64_MIN "
+    ": whole > INT64_MAX ? INT64_MAX : (int64_t)whole;",
+    wrong=[{"size": 127}],
+)
+def far_sum(size: int = 100) -> Iterator[Any]:
+    # For all x and |noise| < 2^100, cut to 64 bits and then to the type of the output:
+    # the sum cut to that type.
+    (x,) = words("x")
+    (noise,) = words("noise", 128)
+    small = z3.And(noise <= (1 << size) - 1, noise > -(1 << size))
+    whole = z3.SignExt(64, x) + noise
+    exact = z3.SignExt(128, x) + z3.SignExt(64, noise)
+    twice = cut(z3.Extract(63, 0, cut(whole, 64)), 16)
+    yield z3.Implies(small, z3.SignExt(128, twice) == cut(exact, 16))
+
+
+def cut(x: Any, bits: int) -> Any:
+    """Return x cut to the signed integers of so many bits, in its own width."""
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    least, most = z3.BitVecVal(least, x.size()), z3.BitVecVal(most, x.size())
+    return z3.If(x < least, least, z3.If(x > most, most, x))
+
+
+@lemma(
+    "kernels.md",
+    "**Lemma 11.**",
+    "csrc/sampler/gaussian_body.inc.h: const uint64_t x = (m ^ (0 - sign)) + sign;",
+    "csrc/sampler/gaussian_body.inc.h: (((x << 1) | (d & 1)) & ~undecided)",
+    "csrc/sampler/kernels.h: #define FDP_UNDECIDED64 INT64_MIN",
+    wrong=[{"size": 63}],
+)
+def tagged_value(size: int = 59) -> Iterator[Any]:
+    # For all m < 2^59 and both signs: 2 (+-m) + keep, and never the mark of a lane
+    # that is left undecided.
+    m, keep = words("m keep")
+    within = z3.And(z3.ULT(m, 1 << size), z3.ULE(keep, 1))
+    for sign in (0, 1):
+        x = (m ^ -z3.BitVecVal(sign, 64)) + sign
+        tagged = (x << 1) | keep
+        exact = z3.SignExt(64, keep) + 2 * (-wide(m) if sign else wide(m))
+        marked = tagged == -(2**63)
+        yield z3.Implies(within, z3.And(z3.SignExt(64, tagged) == exact, ~marked))
+
+
+# ---- a digit's tail and the resolver's comparisons ---------------------------------
+
+
+@lemma(
+    "kernels.md",
+    "**Lemma 3 (cell).**",
+    "csrc/sampler/digits_body.inc.h: "
+    "fdp_from_unsigned((u - (theta & ~negative)) >> 1) + 0.25;",
+    wrong=[{"quarter": z3.Q(1, 8)}],
+)
+def tail_cell(quarter: Any = QUARTER) -> Iterator[Any]:
+    # V = U or U - theta, 2^64 U in [u, u + 1), 2^64 theta in [floor, floor + 1): 2^63 V
+    # is within 3/4 of floor(d / 2) + 1/4, d = u or u - floor.
+    u, floor, left = z3.Ints("u floor left")
+    real, theta = z3.Reals("real theta")
+    cell = z3.And(
+        u <= real, real < u + 1, floor <= theta, theta < floor + 1, floor >= 0
+    )
+    for d, v in ((u, real), (u - floor, real - theta)):
+        halved = z3.And(2 * left <= d, d < 2 * left + 2, d >= 0)
+        off = v / 2 - (left + quarter)
+        yield z3.Implies(z3.And(cell, halved), z3.And(off >= -0.75, off <= 0.75))
+
+
+@lemma(
+    "bernoulli.md",
+    "A pattern whose byte of U equals floor(256 cut), at most 255, is a *tie*.",
+    "csrc/sampler/pattern_body.inc.h: u[i] == cut[i]",
+    wrong=[{"most": 2}],
+)
+def tie(most: int = 1) -> Iterator[Any]:
+    # For every cut in [0, 1] and U of which n bits u are known, n = 8 and 64: u below
+    # min(floor(2^n cut), 2^n - 1) tells U < cut, u above it U >= cut.
+    u, floor = z3.Ints("u floor")
+    real, cut = z3.Reals("real cut")
+    for n in (8, 64):
+        known = z3.And(u >= 0, u < 2**n, u <= 2**n * real, 2**n * real < u + 1)
+        floored = z3.And(floor <= 2**n * cut, 2**n * cut < floor + 1)
+        kept = z3.If(floor > 2**n - most, 2**n - most, floor)
+        given = z3.And(known, floored, cut >= 0, cut <= 1)
+        yield z3.Implies(z3.And(given, u < kept), real < cut)
+        yield z3.Implies(z3.And(given, u > kept), real >= cut)
+
+
+@lemma(
+    "local_randomizers.md",
+    "**Second stage.**",
+    "csrc/mech/response.c: carried = (h + 2) >> (shift - 64);",
+    "csrc/mech/response.c: unknown = ((fdp_u128_t)1 << (64 - r->bits)) + 1;",
+    wrong=[{"two": 1}, {"one": 0}],
+)
+def carried_step(two: int = 2, one: int = 1) -> Iterator[Any]:
+    # The product of U in [u, u + w) and a rate in [r, r + 1), both below 2^n, over 2^n,
+    # has its integer part between h = floor(u r / 2^n) and h + w + 1; for 64 bits, of
+    # which all are known but what follows, h + 2. P stands for u r.
+    u, r, h, p = z3.Ints("u r h p")
+    product = z3.Real("product")
+    for n, wide_cell, most in ((64, 1, two), (128, 2**32, 2**32 + one)):
+        above = p + u + wide_cell * r + wide_cell  # (u + w)(r + 1)
+        ranges = [u >= 0, u + wide_cell <= 2**n, r >= 0, r < 2**n, p >= 0]
+        ranges += [2**n * h <= p, p < 2**n * (h + 1)]
+        inside = z3.And(*ranges, p <= 2**n * product, 2**n * product < above)
+        yield z3.Implies(inside, z3.And(h <= product, product < h + most + 1))
+
+
+# ---- selections in 128 bits ---------------------------------------------------------
+
+
+@lemma(
+    "selection.md",
+    "A row without weight left takes floor(u m 2^-128), unless the cell is split.",
+    "csrc/mech/inverse_settle.c: return rest <= 0 - (fdp_u128_t)left;",
+    wrong=[{"spare": 1}],
+)
+def even_choice(spare: int = 0) -> Iterator[Any]:
+    # With p = u m, m < 2^64 candidates, and rest its low 128 bits: rest <= -m mod 2^128
+    # tells that all of [p, p + m] but its upper end has the same high part.
+    (p,) = words("p", 256)
+    (left,) = words("left")
+    rest = z3.Extract(127, 0, p)
+    decided = z3.ULE(rest, spare - wide(left))
+    last = p + wide(left, 256) - 1
+    given = z3.And(left != 0, z3.ULT(p, 1 << 192), decided)
+    yield z3.Implies(given, z3.LShR(last, 128) == z3.LShR(p, 128))
+
+
+@lemma(
+    "selection.md",
+    "**Lemma 6 (fine gaps).**",
+    "csrc/mech/inverse_settle.c: "
+    "size_b = down_b > 127 ? 0 : ((fdp_u128_t)part_b << 64) >> down_b;",
+    "csrc/mech/inverse_settle.c: *place = most - 64;",
+    wrong=[{"up": 63}, {"exact": 65}],
+)
+def fine_distance(up: int = 64, exact: int = 64) -> Iterator[Any]:
+    # Two doubles, the larger exponent first, the other's `down` places lower: the
+    # distance of their sizes is exact for down <= 64, else right to 2^-115 of it.
+    a, b, down = words("a b down", 320)
+    parts = [z3.ULT(a, 1 << 53), z3.ULT(b, 1 << 53), z3.ULE(down, 127)]
+    scaled = b << up
+    size = z3.LShR(scaled, down)
+    yield z3.Implies(z3.And(*parts, z3.ULE(down, exact)), size << down == scaled)
+    lost = scaled - (size << down)  # in units of 2^-down
+    distance = ((a << up) - size) << down
+    normal = z3.And(*parts, z3.UGE(a, 1 << 52), z3.UGT(down, 64))
+    yield z3.Implies(normal, z3.And(z3.ULE(lost << 115, distance)))
+
+
+@lemma(
+    "selection.md",
+    "**Lemma 7 (fine weights).**",
+    "csrc/mech/inverse_settle.c: return ((fdp_u128_t)FDP_LN2_128_HI * k << 48) + "
+    "((fdp_u128_t)FDP_LN2_128_LO * k >> 16);",
+    wrong=[{"most": 94550}, {"drop": 17}],
+)
+def times_log_two(most: int = 94549, drop: int = 16) -> Iterator[Any]:
+    # For k < 2^16 / ln 2 nothing leaves 128 bits, and the result is the floor of
+    # k floor(2^128 ln 2) / 2^16.
+    high, low = (
+        int(re.search(rf"FDP_LN2_128_{half} UINT64_C\((\w+)\)", HEADER)[1], 16)  # type: ignore[index]
+        for half in ("HI", "LO")
+    )
+    k, first, second, exact = z3.Ints("k first second exact")
+    given = z3.And(k >= 0, k < most, first == k * high * 2**48)
+    given = z3.And(given, floor_of(second, k * low, drop))
+    given = z3.And(given, floor_of(exact, k * (high << 64 | low), 16))
+    yield z3.Implies(given, z3.And(first + second == exact, exact < 2**128))
+
+
+def floor_of(x: Any, numerator: Any, places: int) -> Any:
+    """State that x = floor(numerator / 2^places)."""
+    return z3.And(x * 2**places <= numerator, numerator < (x + 1) * 2**places)
+
+
+# ---- sums of rows -------------------------------------------------------------------
+
+
+@lemma(
+    "sums.md",
+    "totals are pairs (high, low)",
+    "fastdp/mechanisms/_totals.py: self._high += self._low >> 32",
+    "fastdp/mechanisms/_totals.py: self._low &= 0xFFFFFFFF",
+    wrong=[{"size": 63}, {"shift": 31}],
+)
+def carry(size: int = 62, shift: int = 32) -> Iterator[Any]:
+    # For parts below 2^62 (and other totals' low halves): high 2^32 + low is kept, and
+    # low comes back to [0, 2^32).
+    high, low, part = words("high low part")
+    given = z3.And(low >= 0, low < 2**32, part < 2**size - 1, part > -(2**size))
+    given = z3.And(given, high < 2**61, high > -(2**61))
+    summed = low + part
+    high2, low2 = high + (summed >> shift), summed & 0xFFFFFFFF
+    before = (z3.SignExt(64, high) << 32) + z3.SignExt(64, low) + z3.SignExt(64, part)
+    after = (z3.SignExt(64, high2) << 32) + z3.SignExt(64, low2)
+    yield z3.Implies(given, z3.And(before == after, low2 >= 0, low2 < 2**32))
+
+
+@lemma(
+    "sums.md",
+    "clamped once to [-2^62, 2^62]",
+    "fastdp/mechanisms/_totals.py: above, below = self._high >= edge, "
+    "self._high < -edge",
+    "fastdp/mechanisms/_totals.py: np.clip(self._high, -edge, edge - 1)",
+    "fastdp/mechanisms/_totals.py: total[below] = -MOST",
+    wrong=[{"edge": 2**30 + 1}, {"last": 2}],
+)
+def clamped_total(edge: int = 2**30, last: int = 1) -> Iterator[Any]:
+    # For every total: the exact one, cut to [-2^62, 2^62].
+    high, low = words("high low")
+    held = z3.If(high < -edge, -edge, z3.If(high > edge - last, edge - last, high))
+    total = (held << 32) + low
+    total = z3.If(high >= edge, z3.BitVecVal(2**62, 64), total)
+    total = z3.If(high < -edge, z3.BitVecVal(-(2**62), 64), total)
+    exact = (z3.SignExt(64, high) << 32) + z3.SignExt(64, low)
+    most = z3.BitVecVal(2**62, 128)
+    cut = z3.If(exact < -most, -most, z3.If(exact > most, most, exact))
+    given = z3.And(low >= 0, low < 2**32)
+    yield z3.Implies(given, z3.SignExt(64, total) == cut)
+
+
+@lemma(
+    "sums.md",
+    "1-Lipschitz",
+    wrong=[{"pull": 2}],
+)
+def clamp_is_lipschitz(pull: int = 1) -> Iterator[Any]:
+    # Two totals cut to the same interval are no further apart than before.
+    a, b, most = z3.Reals("a b most")
+    held = [z3.If(x < -most, -most * pull, z3.If(x > most, most, x)) for x in (a, b)]
+    apart = z3.If(a > b, a - b, b - a)
+    off = held[0] - held[1]
+    yield z3.Implies(most > 0, z3.And(off <= apart, -off <= apart))
+
+
+@lemma(
+    "sums.md",
+    "1 + |u| + |q| <= 5/2",
+    "csrc/sampler/rows_body.inc.h: (((z * z + half) >> c.bits) - half)",
+    wrong=[{"squares": z3.Q(9, 4) - z3.Q(1, 2**30)}, {"sizes": z3.Q(9, 4)}],
+)
+def column_bounds(squares: Any = SQUARES, sizes: Any = SIZES) -> Iterator[Any]:
+    # W = 2^k >= 2, u an integer, at W or at most W - 1; V >= 0 within 1/2 of u^2 / W;
+    # q = V - W / 2.
+    w, u, v = z3.Reals("w u v")
+    q = v - w / 2
+    near = z3.And(2 * w * v - 2 * u * u <= w, 2 * u * u - 2 * w * v <= w)
+    given = z3.And(w >= 2, u >= 0, v >= 0, near)
+    for own in (z3.And(u <= w - 1), z3.And(u == w, v == w)):
+        size = z3.If(q < 0, -q, q)
+        row = z3.And(
+            w * w + u * u + q * q <= squares * w * w,
+            w + u + size <= sizes * w,
+            2 * size <= w,
+        )
+        yield z3.Implies(z3.And(given, own), row)

@@ -10,14 +10,17 @@ from fractions import Fraction
 from ._header import coefficients, constant
 from ._lemma import prover
 
+SECONDS = 20  # of one script
+
 
 def prove(scripts: Iterable[str]) -> str:
     """Run gappa on each script; it answers with its exit status."""
     for script in scripts:
-        run = subprocess.run(
-            ["gappa"], input=script, capture_output=True, text=True, timeout=60
-        )
-        if run.returncode != 0 and "not satisfied" in run.stderr:
+        command = ["timeout", str(SECONDS), "gappa"]
+        run = subprocess.run(command, input=script, capture_output=True, text=True)
+        if run.returncode == 124:
+            return f"gappa takes more than {SECONDS} s"
+        if "not satisfied" in run.stderr or "no contradiction" in run.stderr:
             return "refuted"
         if run.returncode != 0:
             return f"gappa says {run.stderr.strip()}"
@@ -75,4 +78,75 @@ x = rnd(X);
 {{ x in [{number(low)}, {number(high)}]
    -> (p0 - exact) / exact in [-{number(most)}, {number(most)}] }}
 $ x in 16;
+"""
+
+
+@lemma(
+    "kernels.md",
+    "`fdp_nearest` is round-half-even there",
+    "csrc/sampler/bits.h: return (x + 0x1.8p52) - 0x1.8p52;",
+    wrong=[{"offset": 54}, {"offset": 53}],
+)
+def nearest(size: int = 51, offset: int = 52) -> Iterator[str]:
+    # For doubles |x| <= 2^51 the result is an integer within 1/2 of x.
+    yield f"""@rnd = float<ieee_64, ne>;
+x = rnd(X);
+a = rnd(x + 3b{offset - 1});
+y = rnd(a - 3b{offset - 1});
+{{ x in [-1b{size}, 1b{size}] -> y - x in [-0.5, 0.5] /\\ @FIX(y, 0) }}
+y - x -> (y - (a - 3b{offset - 1})) + (a - (x + 3b{offset - 1}));
+"""
+
+
+@lemma(
+    "kernels.md",
+    "**Theorem 7 (`gaussian_narrow`).**",
+    "csrc/sampler/gaussian_body.inc.h: k = (int32_t)(z * FDP_LOG2EF + 0.5f);",
+    "csrc/sampler/gaussian_body.inc.h: r = (float)k * FDP_LN2F - z;",
+    wrong=[{"half": Fraction(1)}, {"wide": Fraction(1, 2**22)}],
+)
+def narrow_reduction(
+    half: Fraction = Fraction(1, 2), wide: Fraction = Fraction(1, 2**14)
+) -> Iterator[str]:
+    # For every float z in [0, 80]: |r| <= ln(2)/2 + 2^-14 and k <= 116, contracted or
+    # not. (The polynomial's domain is wider by 2^-10.)
+    log2e, ln2 = constant("LOG2EF"), constant("LN2F")
+    low, high = constant("EXPF_MIN"), constant("EXPF_MAX")
+    low, high = low + Fraction(1, 2**10) - wide, high - Fraction(1, 2**10) + wide
+    for fused in (False, True):
+        place = "z * L" if fused else "rnd(z * L)"
+        term = "k * T" if fused else "rnd(k * T)"
+        yield f"""@rnd = float<ieee_32, ne>;
+z = rnd(Z);
+L = {number(log2e)};
+T = {number(ln2)};
+k = int<dn>(rnd({place} + {number(half)}));
+r = rnd({term} - z);
+{{ z in [0, 80] -> r in [{number(low)}, {number(high)}] /\\ k in [0, 116] }}
+k * T - z -> (k - z * L) * T + z * (L * T - 1);
+k - z * L -> (k - rnd({place} + {number(half)}))
+    + (rnd({place} + {number(half)}) - (z * L + {number(half)})) + {number(half)};
+$ z in 20;
+"""
+
+
+@lemma(
+    "selection.md",
+    "k is the floor of a double between x log2 e - 2^-19 and x log2 e - 2^-21",
+    "csrc/mech/inverse_settle.c: size = (double)(uint64_t)(gap >> 64) * 0x1p-48;",
+    "csrc/mech/inverse_settle.c: nats = size * FDP_LOG2E - 0x1p-20;",
+    wrong=[{"off": 36}, {"off": 18}],
+)
+def fine_places(off: int = 20) -> Iterator[str]:
+    # For 0 <= x < 2^16 in units of 2^-112, log2 e within 2^-53 of the constant.
+    log2e = constant("LOG2E")
+    yield f"""@rnd = float<ieee_64, ne>;
+size = rnd(fixed<-48, dn>(x));
+L = {number(log2e)};
+n = rnd(rnd(size * L) - 1b-{off});
+{{ x in [0, 65536] /\\ e in [-1b-53, 1b-53]
+   -> n - x * (L + e) in [-1b-19, -1b-21] }}
+n - x * (L + e) -> (n - (rnd(size * L) - 1b-{off}))
+    + (rnd(size * L) - size * L) + (size - x) * L - x * e - 1b-{off};
+size - x -> (size - fixed<-48, dn>(x)) + (fixed<-48, dn>(x) - x);
 """
