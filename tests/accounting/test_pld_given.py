@@ -604,3 +604,19 @@ def test_memory_stays_below_its_cap(steps):
         assert tracemalloc.get_traced_memory()[1] < CAP
     finally:
         tracemalloc.stop()
+
+
+def test_large_losses_of_rare_subsets_get_a_bracket():
+    # Far tails of the noise do not reach the losses of the record that is drawn.
+    noise = GaussianEvent(
+        sensitivity=2, sigma=Fraction(96, 1000), neighboring_relation=REPLACE
+    )
+    subset = SampledWithoutReplacementEvent(
+        source_dataset_size=1000, sample_size=1, event=noise
+    )
+    for count in (1, 100):
+        known = accountant((subset, count))
+        for epsilon in (100, 600, 5000):
+            found = known.delta_bounds(epsilon)
+            assert 0 <= found.lower <= found.upper <= 1
+        assert known.epsilon_bounds(1e-5).lower > 0

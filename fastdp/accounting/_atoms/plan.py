@@ -188,6 +188,8 @@ class Plan:
             values.append(leaf.law(cost, self._per_leaf * cells, upper, self.log_tail))
         for m, (i, j) in enumerate(self._chain.pairs):
             a, b = values[i], values[j]
+            if not (a.loss.size and b.loss.size):
+                raise OverflowError("no mass that counts is left of a law")
             found = None
             products = a.loss.size * b.loss.size
             if products <= 2 * cells or (a.listed and b.listed and products <= _LISTED):

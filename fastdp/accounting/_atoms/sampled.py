@@ -63,6 +63,8 @@ def sampled_law(
     s = loss.noise
     reach = s * math.sqrt(2 * max(-log_tail, 5.0))
     low, high = max(-reach, least), reach + (1.0 if loss.removal else 0.0)
+    if low >= high:
+        raise OverflowError("no mass that counts is above the least x")
     x = _edges(loss, cost, cells, low, high)
     ratio = loss.log_ratio(x)
     error = loss.ratio_error(x, ratio) + 4 * U * np.abs(ratio)
