@@ -184,9 +184,7 @@ def test_losses_on_a_ball_range_over_its_diameter(n: int, found: float) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("steps", "true"), [(10**6, 0.835), (10**4, 6.70), (100, 692)]
-)
+@pytest.mark.parametrize(("steps", "true"), [(10**6, 0.835), (10**4, 6.70), (100, 692)])
 def test_a_sigma_of_private_training_for_many_steps_only(
     steps: int, true: float
 ) -> None:
