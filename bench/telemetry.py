@@ -4,6 +4,7 @@
     python bench/telemetry.py --oracle all --users 1e7
     python bench/telemetry.py FILE --column NAME    # a column's values, drawn again
     python bench/telemetry.py --hunt --epsilon 4    # strings that nobody listed
+    python bench/telemetry.py --numbers --users 1e7 # the mean of bounded numbers
 
 The users come in slabs: their values are drawn, privatized as the clients would,
 and added to an aggregator, so that memory does not grow with their number. Only the
@@ -188,6 +189,44 @@ def hunt(epsilon: Fraction, users: int, workers: int) -> str:
     )
 
 
+def numbers(epsilon: Fraction, users: int, workers: int) -> str:
+    """Estimate the mean of numbers in [0, 24], and return the lines that are printed.
+
+    Of a gamma law with mean 3 and a tail beyond the bounds, as hours of use have.
+    """
+    mechanism = fastdp.LocalMean.from_epsilon(epsilon, bounds=(0, 24))
+    generator, aggregator = np.random.default_rng(), mechanism.aggregator()
+    total = client = server = 0.0
+    for start in range(0, users, SLAB):
+        hours = generator.gamma(2, 1.5, min(SLAB, users - start))
+        total += float(hours.clip(0, 24).sum())
+        begin = time.perf_counter()
+        reports = mechanism.release(hours, workers=workers)
+        middle = time.perf_counter()
+        aggregator.add(reports, workers=workers)
+        server += time.perf_counter() - middle
+        client += middle - begin
+    found = aggregator.estimate()
+    low, high = found.confidence_interval(0.95)
+    off = abs(found.mean - total / users) / found.standard_error
+    return "\n".join(
+        [
+            f"LocalMean, {mechanism.report_width} bytes a report",
+            f"  clients    {_speed(users, client)}",
+            f"  server     {_speed(users, server)}",
+            f"  peak       {peak_bytes() / 1e6:10,.0f} MB of the process so far",
+            (
+                f"  mean       {found.mean:10.5f}, 95 % interval [{low:.5f}, {high:.5f}]; "
+                f"true {total / users:.5f}"
+            ),
+            (
+                f"  error      {off:10.2f} standard errors of {found.standard_error:.2g}, "
+                f"predicted at most {mechanism.standard_error(users):.2g}"
+            ),
+        ]
+    )
+
+
 def peak_bytes() -> int:
     """Return the most memory that this process had so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -242,7 +281,11 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         default="best",
         help="best (the default): with the least predicted error",
     )
-    add("--hunt", action="store_true", help="frequent strings, by prefixes")
+    scene = parser.add_mutually_exclusive_group()
+    scene.add_argument(
+        "--hunt", action="store_true", help="frequent strings, by prefixes"
+    )
+    scene.add_argument("--numbers", action="store_true", help="the mean of numbers")
     add("--workers", metavar="N", type=int, default=1, help="threads (default: 1)")
     arguments = parser.parse_args(argv)
     for name, least in (("users", 1), ("categories", 2), ("workers", 1)):
@@ -258,6 +301,10 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.hunt:
         print(f"{users:,} users, 100,000 strings from a Zipf law of exponent 1.2")
         print(hunt(epsilon, users, arguments.workers), flush=True)
+        return 0
+    if arguments.numbers:
+        print(f"{users:,} users, numbers in [0, 24] from a gamma law")
+        print(numbers(epsilon, users, arguments.workers), flush=True)
         return 0
     if arguments.file is None:
         probabilities, origin = zipf(arguments.categories), "a Zipf law"

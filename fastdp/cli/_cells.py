@@ -121,8 +121,9 @@ def read_reals(column: pa.Array, missing: float = 0.0) -> Reals:
     if _is_text(column.type):
         return _reals_of_text(column, missing)
     if types.is_integer(column.type):
-        whole = read_integers(column)
-        return np.clip(whole, -_EXACT_DOUBLE, _EXACT_DOUBLE).astype(np.float64)
+        whole = np.clip(read_integers(column), -_EXACT_DOUBLE, _EXACT_DOUBLE)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(there, whole, missing).astype(np.float64)
     values: Reals = compute.fill_null(column, missing).cast("float64").to_numpy()
     return values
 
@@ -135,9 +136,7 @@ def read_names(column: pa.Array) -> pa.Array:
     import pyarrow as pa
     from pyarrow import compute
 
-    named = compute.CastOptions(pa.large_string(), allow_invalid_utf8=True)
-    text = compute.cast(column.cast(pa.large_binary()), options=named)
-    cells = compute.ascii_trim(text, " \t").cast(pa.large_binary())
+    cells = read_strings(column)
     cells = compute.if_else(
         compute.equal(cells, b""), pa.scalar(None, pa.large_binary()), cells
     )
@@ -145,6 +144,23 @@ def read_names(column: pa.Array) -> pa.Array:
         return cells.cast(pa.large_string())
     except pa.ArrowException:
         return pa.array(map(_text_of, cells.to_pylist()), pa.large_string())
+
+
+def read_strings(column: pa.Array) -> pa.Array:
+    """Return text, integers or bools as the bytes of their text; nulls stay.
+
+    Blanks around a text do not count.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    column = decoded(column)
+    if not _is_text(column.type):
+        column = column.cast(pa.large_string())
+    # What is no text is only called text: trimming looks at single bytes.
+    named = compute.CastOptions(pa.large_string(), allow_invalid_utf8=True)
+    text = compute.cast(column.cast(pa.large_binary()), options=named)
+    return compute.ascii_trim(text, " \t").cast(pa.large_binary())
 
 
 def _text_of(cell: bytes | None) -> str | None:
@@ -193,6 +209,23 @@ def require_labels(
         )
 
 
+def require_strings(name: str, kind: pa.DataType) -> None:
+    """Refuse a column whose cells have no text of their own.
+
+    Raises
+    ------
+    ParameterError
+        The type is none of text, integers and bools.
+    """
+    from pyarrow import types
+
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if not (_is_text(value) or types.is_integer(value) or types.is_boolean(value)):
+        raise ParameterError(
+            f"--column {name!r} must hold text, integers or bools, got {kind}"
+        )
+
+
 def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
     """Return each cell's place in a public list, -1 where it is not in there.
 
@@ -208,18 +241,11 @@ def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
     ndarray, shape (len(column),)
         int32 places; int64 cells where `categories` is None.
     """
-    import pyarrow as pa
     from pyarrow import compute
 
     if categories is None:
         return read_integers(column, missing=-1)
-    column = decoded(column)
-    if not _is_text(column.type):
-        column = column.cast(pa.large_string())
-    # What is no text is only called text: trimming looks at single bytes.
-    named = compute.CastOptions(pa.large_string(), allow_invalid_utf8=True)
-    text = compute.cast(column.cast(pa.large_binary()), options=named)
-    cells = compute.ascii_trim(text, " \t").cast(pa.large_binary())
+    cells = read_strings(column)
     places = compute.index_in(cells, value_set=categories, skip_nulls=True)
     values: Labels = compute.fill_null(places, -1).to_numpy()
     return values

@@ -64,6 +64,28 @@ class Remapped:
         for place in np.flatnonzero((labels < 0) | (labels >= categories)):
             self._add(column[int(place)].as_py(), f"in no category: {other}")
 
+    def bounded(self, column: pa.Array, low: float, high: float) -> None:
+        """Add the cells of a column of numbers that count as a bound."""
+        self._cells += len(column)
+        column = _cells.decoded(column)
+        values = _cells.read_reals(column, missing=math.nan)
+        good = _cells.read_as_they_stand(column, values)
+        good &= (values >= low) & (values <= high)
+        for place in np.flatnonzero(~good):
+            read = min(max(values[place].item(), low), high)
+            read = low if math.isnan(values[place]) else read
+            self._add(column[int(place)].as_py(), f"read as {_number(read)}")
+
+    def strings(self, column: pa.Array, most: int | None) -> None:
+        """Add the cells of a column of strings, which are cut to `most` bytes."""
+        self._cells += len(column)
+        column = _cells.decoded(column)
+        for place, text in enumerate(_cells.read_strings(column).to_pylist()):
+            if not text:
+                self._add(column[place].as_py(), "read as the empty string")
+            elif most is not None and len(text) > most:
+                self._add(column[place].as_py(), f"cut to {most} bytes")
+
     def lines(self) -> list[str]:
         """Return the report on this column."""
         total = sum(self._found.values())

@@ -64,19 +64,30 @@ ORACLES = {
 }
 
 
+#: Mechanisms without categories, and their types: their JSON form describes them.
+OPEN = {
+    "local-mean": "LocalMean",
+    "count-mean-sketch": "CountMeanSketch",
+    "prefix-hunt": "PrefixHunt",
+    "rappor": "Rappor",
+}
+
+
 @dataclass(frozen=True)
 class Description:
     """What must be known of a file of reports to decode it; all of it is public."""
 
     mechanism: Any
-    #: Names of the categories; None where they are the integers from 0.
+    #: Names of the categories; None where they are the integers from 0, or are none.
     names: tuple[str, ...] | None
 
     @property
     def kind(self) -> str:
         """Name of the mechanism in commands and files."""
         own = type(self.mechanism).__name__
-        return next(name for name, oracle in ORACLES.items() if oracle.type_name == own)
+        kinds = {oracle.type_name: name for name, oracle in ORACLES.items()}
+        kinds.update((type_name, name) for name, type_name in OPEN.items())
+        return kinds[own]
 
     def labels(self) -> list[str] | list[int]:
         """Return what the categories are called, in their order."""
@@ -92,6 +103,9 @@ class Description:
             "version": VERSION,
             "mechanism": self.kind,
         }
+        if self.kind in OPEN:
+            fields["parameters"] = json.loads(mechanism.to_json())
+            return json.dumps(fields, indent=1)
         for name in ORACLES[self.kind].parameters:
             value = getattr(mechanism, name)
             fields[name] = value if isinstance(value, int) else _quotient(value)
@@ -135,6 +149,9 @@ def parse(text: str, path: Path | Place) -> Description:
 
 
 def _described(fields: dict[str, Any]) -> Description:
+    if fields["mechanism"] in OPEN:
+        factory = getattr(fastdp, OPEN[fields["mechanism"]])
+        return Description(factory.from_json(json.dumps(fields["parameters"])), None)
     oracle = ORACLES[fields["mechanism"]]
     arguments: dict[str, Any] = {}
     for name in oracle.parameters:
@@ -180,7 +197,11 @@ def columns(mechanism: Any) -> dict[str, np.dtype[Any]]:
     """Return the names of the columns of a report and the type of their cells."""
     dtype = np.dtype(mechanism.report_dtype)
     if dtype.names is not None:
-        return {name: dtype[name] for name in dtype.names}
+        parts = {name: dtype[name] for name in dtype.names}
+        return {
+            name: np.dtype(f"V{part.itemsize}") if part.shape else part
+            for name, part in parts.items()
+        }
     if isinstance(mechanism, (fastdp.UnaryEncoding, fastdp.SubsetSelection)):
         return {"report": np.dtype(f"V{-(-mechanism.categories // 8)}")}
     return {"report": dtype}
@@ -303,7 +324,8 @@ def from_batch(
         return values
     reports = np.empty(batch.num_rows, mechanism.report_dtype)
     for name, values in cells.items():
-        reports[name] = values
+        rows = reports[name].shape
+        reports[name] = values.view(np.uint8).reshape(rows) if rows[1:] else values
     return reports
 
 

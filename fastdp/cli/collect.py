@@ -11,15 +11,15 @@ import argparse
 import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-import fastdp
 from fastdp import _validate
 from fastdp.cli import (
-    _cells,
     _check,
+    _clients,
     _common,
     _files,
     _ledgered,
@@ -30,38 +30,32 @@ from fastdp.cli import (
 )
 from fastdp.exceptions import ParameterError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 #: Reports that wait in memory for one write: at most so many, or bytes of them.
 _GROUP_ROWS = 1 << 20
 _GROUP_BYTES = 1 << 26
 
-#: The best mechanism is the best for many users, whatever their number here.
-_USERS = 10**6
-
-#: Longest file of categories, in bytes.
-_LONGEST = 1 << 29
-
-_UNIFORM = "uniform"
-
 _DESCRIPTION = """\
 Privatize one column of a table as its clients would: each row becomes
 one report, randomized by itself (local differential privacy). fastdp estimate turns
-reports into frequencies.
+reports into frequencies, or into a mean.
 
 The categories are public and come from the options, never from the data. Blanks around
 a cell's text do not count. A cell that is in no category (null, unreadable, anything
 else) counts as --other says: as one of them, or as one drawn uniformly. No cell stops
 the command or shows in what it writes: names that are spelled otherwise than the cells
 ("Firefox", "firefox") give reports of noise alone. --check shows them to the owner.
+
+Numbers: --mechanism local-mean --bounds LOW,HIGH; a cell without a number counts as
+LOW. Strings that nobody listed: count-mean-sketch, prefix-hunt, rappor; a cell without
+text counts as the empty string. In all three of these --epsilon is that of a value, and
+rappor's is spent on its memo, of which one report is written.
 """
 
 _EPILOG = """\
 Row i of OUTPUT is the report of row i of INPUT: number and order of rows are public.
 In a Parquet or Feather file's metadata, or in OUTPUT.json beside a CSV or TSV file,
 stands what fastdp estimate needs: format version, mechanism, exact probabilities,
-categories.
+categories or bounds.
 
 Privacy: each report protects one row against everybody, the collector included; a
 person in several rows spends epsilon for each. Exact mechanisms on the operating
@@ -82,36 +76,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("input", metavar="INPUT", help=_tables.INPUT_HELP)
     add("--column", metavar="NAME", required=True, help="column to privatize")
-    domain = parser.add_mutually_exclusive_group(required=True)
-    domain.add_argument(
-        "--categories",
-        metavar="A,B,...|N",
-        help="names of the categories, or their number N for the integers 0 to N-1",
-    )
-    domain.add_argument(
-        "--categories-file",
-        metavar="FILE",
-        type=Path,
-        help="names of the categories, one a line, UTF-8",
-    )
-    add(
-        "--epsilon",
-        metavar="E",
-        type=release.number,
-        required=True,
-        help="budget of each report",
-    )
-    add(
-        "--mechanism",
-        choices=[*_reports.ORACLES, "best"],
-        default="best",
-        help="best (the default): with the least predicted error",
-    )
-    add(
-        "--other",
-        metavar="CATEGORY|uniform",
-        help="what a cell outside of the categories counts as (default: uniform)",
-    )
+    _clients.add_options(parser)
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
     _tables.add_options(parser)
@@ -133,9 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
     **Privacy.** Stated on stderr after the release: the exact local epsilon of each
     report, for any two values of its row; timing class T0.
     """
-    names, categories = _domain(arguments)
-    mechanism = _mechanism(arguments, names, categories)
-    description = _reports.Description(mechanism, names)
+    clients = _clients.clients_of(arguments)
+    description = clients.description
     _validate.integer("workers", arguments.workers, 1)
     tables = _tables.Tables.of(arguments)
     text = tables.output.form.text
@@ -144,12 +108,12 @@ def run(arguments: argparse.Namespace) -> int:
     _common.require_pyarrow("collect")
     with _files.open_source(tables.input, [("--column", arguments.column)]) as source:
         kind = source.schema.field(arguments.column).type
-        _cells.require_labels(arguments.column, kind, names, declared=source.declared)
+        clients.require(arguments.column, kind, declared=source.declared)
         if arguments.check:
-            print(_checked(arguments.column, description, source))
+            print(_checked(arguments.column, clients, source))
             return 0
-        collection = _Collection(description, arguments.workers, text=text)
-        facts = _statement(arguments, tables, description)
+        collection = _Collection(clients, arguments.workers, text=text)
+        facts = _statement(arguments, tables, clients)
 
         def write(path: Path, metadata: Mapping[str, str]) -> int:
             schema = tables.described(collection.schema, facts, metadata)
@@ -161,71 +125,13 @@ def run(arguments: argparse.Namespace) -> int:
         if ledgered:
             terms = {"column": arguments.column, "reports": description.to_json()}
             rows = _ledgered.written_once(
-                arguments, tables, facts, mechanism.event(), terms, write
+                arguments, tables, facts, clients.mechanism.event(), terms, write
             )
         else:
             with tables.outputs(facts, _sides(tables, description)) as temporary:
                 rows = write(temporary, {})
     tables.say(facts, rows, arguments)
     return 0
-
-
-def _domain(arguments: argparse.Namespace) -> tuple[tuple[str, ...] | None, int]:
-    """Return the names of the categories (None: integers) and their number."""
-    if arguments.categories_file is not None:
-        option = "--categories-file"
-        content = _files.read_text(option, arguments.categories_file, _LONGEST)
-        given = content.removesuffix("\n").split("\n")
-    else:
-        option = "--categories"
-        if arguments.categories.strip().isdecimal() and len(arguments.categories) < 20:
-            return None, int(arguments.categories)
-        given = arguments.categories.split(",")
-    names = tuple(name.strip(" \t\r") for name in given)
-    seen: dict[str, int] = {}
-    for place, name in enumerate(names, start=1):
-        # Not shown: the file may be the wrong one, and its lines data.
-        if not name:
-            raise ParameterError(f"{option} must hold no empty name, number {place} is")
-        if seen.setdefault(name, place) != place:
-            raise ParameterError(
-                f"{option} must hold each name once, "
-                f"number {place} is number {seen[name]} again"
-            )
-    return names, len(names)
-
-
-def _mechanism(
-    arguments: argparse.Namespace, names: tuple[str, ...] | None, categories: int
-) -> Any:
-    """Make the mechanism from the public parameters, before INPUT is opened."""
-    other = _other(arguments.other, names, categories)
-    epsilon = arguments.epsilon
-    if arguments.mechanism == "best":
-        return fastdp.best_frequency_oracle(
-            epsilon, categories=categories, users=_USERS, other=other
-        )
-    factory = getattr(fastdp, _reports.ORACLES[arguments.mechanism].type_name)
-    return factory.from_epsilon(epsilon, categories=categories, other=other)
-
-
-def _other(
-    option: str | None, names: tuple[str, ...] | None, categories: int
-) -> int | None:
-    """Return the category that `option` names, None for a uniform draw."""
-    if option is None or (option == _UNIFORM and _UNIFORM not in (names or ())):
-        return None
-    if option == _UNIFORM:
-        raise ParameterError(
-            "--other uniform must be left out or be unambiguous, got a category of "
-            "that name"
-        )
-    if names is None:
-        if option.isdecimal() and len(option) < 20 and int(option) < categories:
-            return int(option)
-    elif option in names:
-        return names.index(option)
-    raise ParameterError(f"--other must be a category or uniform, got {option!r}")
 
 
 def _require_files(
@@ -264,46 +170,27 @@ def _sides(
     return [(_reports.sidecar(tables.output), description.to_json() + "\n")]
 
 
-def _encoded(names: tuple[str, ...] | None) -> pa.Array | None:
-    """Return the names of the categories as cells are compared with them."""
-    import pyarrow as pa
-
-    if names is None:
-        return None
-    return pa.array([name.encode() for name in names], pa.large_binary())
-
-
-def _checked(
-    name: str, description: _reports.Description, source: _files.Source
-) -> str:
-    """Return which cells would be in no category. NOT PRIVATE."""
-    column, names = _check.Remapped(name), _encoded(description.names)
-    categories, other = description.mechanism.categories, _outside(description)
+def _checked(name: str, clients: _clients.Clients, source: _files.Source) -> str:
+    """Return which cells would be read as something else. NOT PRIVATE."""
+    column = _check.Remapped(name)
     for batch in source.batches(_check.ROWS):
-        column.labels(batch.column(0), names, categories, other)
+        clients.check(column, batch.column(0))
     return _check.report([column])
 
 
 class _Collection:
-    """The steps from a source to a sink, and the buffer of labels between them.
+    """The steps from a source to a sink, and the reports that wait between them.
 
-    Reports are made and written in groups of a fixed number, whatever the batches
-    of the reader.
+    Reports are written in groups of a fixed number, whatever the batches of the reader.
     """
 
-    def __init__(
-        self, description: _reports.Description, workers: int, *, text: bool
-    ) -> None:
-        self._mechanism = description.mechanism
+    def __init__(self, clients: _clients.Clients, workers: int, *, text: bool) -> None:
+        self._clients = clients
         self._workers = workers
         self._text = text
-        self.schema = _reports.schema(description, text=text)
-        names = description.names
-        self._names = _encoded(names)
-        self._group = max(
-            1, min(_GROUP_ROWS, _GROUP_BYTES // self._mechanism.report_width)
-        )
-        self._labels = np.empty(self._group, np.int64 if names is None else np.int32)
+        self.schema = _reports.schema(clients.description, text=text)
+        width = clients.mechanism.report_width
+        self._group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // width))
 
     def copy(
         self,
@@ -312,62 +199,54 @@ class _Collection:
         advance: Callable[[int], object],
     ) -> int:
         """Write a report for every row of `source`; return their number."""
-        rows = filled = 0
+        rows = 0
+        waiting: list[npt.NDArray[Any]] = []
         for part, start in _files.grouped(source.batches(self._group), self._group):
-            filled = start + part.num_rows
-            self._labels[start:filled] = _cells.read_labels(part.column(0), self._names)
-            if filled == self._group:
-                self._flush(sink, filled)
-                filled = 0
+            waiting.append(self._clients.release(part.column(0), self._workers))
+            if start + part.num_rows == self._group:
+                self._flush(sink, waiting)
             rows += part.num_rows
             advance(part.num_rows)
-        if filled:
-            self._flush(sink, filled)
+        if waiting:
+            self._flush(sink, waiting)
         return rows
 
-    def _flush(self, sink: _files.Sink, filled: int) -> None:
-        reports = self._mechanism.release(self._labels[:filled], workers=self._workers)
+    def _flush(self, sink: _files.Sink, waiting: list[npt.NDArray[Any]]) -> None:
+        reports = np.concatenate(waiting)
+        waiting.clear()
         sink.write(_reports.to_table(reports, self.schema, text=self._text))
-
-
-def _outside(description: _reports.Description) -> str:
-    """Say what cells in no category become."""
-    other = description.mechanism.other
-    if other is None:
-        return "drawn uniformly from the categories"
-    return f"counted as {description.labels()[other]!r}"
 
 
 def _statement(
     arguments: argparse.Namespace,
     tables: _tables.Tables,
-    description: _reports.Description,
+    clients: _clients.Clients,
 ) -> _tables.Statement:
     """Say what is released, under which guarantee, and between which values."""
-    mechanism = description.mechanism
+    mechanism, kind = clients.mechanism, clients.description.kind
     width = mechanism.report_width
     size = "1 byte" if width == 1 else f"{width} bytes"
     epsilon = release.as_text(arguments.epsilon)
     lines = {
-        "mechanism": f"{description.kind}, exact, timing class T0: {mechanism!r}",
-        "parameter": f"epsilon = {epsilon}, {mechanism.categories} categories",
+        "mechanism": f"{kind}, exact, timing class T0: {mechanism!r}",
+        "parameter": f"epsilon = {epsilon}, {clients.parameter}",
         "guarantee": (
             f"{mechanism.epsilon()!r}-local differential privacy (epsilon) "
             "of each report, against everybody"
         ),
         "neighbors": (
-            "any two values of a row's cell, in a category or not; the number and "
+            f"any two values of a row's cell, {clients.neighbors}; the number and "
             "the order of the rows are public"
         ),
         "released": f"{{rows}} reports of {arguments.column!r}, {size} each",
-        "outside": f"cells in no category were {_outside(description)}",
+        "outside": clients.outside,
     }
     beside = ""
     if tables.output.form.text:
         beside = f", described in {_reports.sidecar(tables.output)}"
     facts = {
         "epsilon": epsilon,
-        "categories": mechanism.categories,
+        **clients.facts,
         "columns": [arguments.column],
         "per": "report",
     }

@@ -1,4 +1,4 @@
-"""``fastdp estimate``: frequencies, with their errors, from files of reports."""
+"""``fastdp estimate``: frequencies and means, with errors, from files of reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import fastdp
 from fastdp import _validate, plot
-from fastdp.cli import _common, _files, _places, _reports
+from fastdp.cli import _clients, _common, _files, _places, _reports
 from fastdp.exceptions import FastDPError, ParameterError
 
 #: Bytes of reports that are decoded at once.
@@ -29,6 +29,10 @@ The counts are unbiased; they may be negative. Each interval holds its true coun
 the stated confidence, by itself and not all of them together, and the largest of many
 counts are too large on average. With --consistent another column has the nearest
 counts that are not negative and add up to the number of reports.
+
+Of reports of local-mean the mean is printed; of count-mean-sketch the counts of what
+--ask or --names names, of rappor those --candidates that were found, of prefix-hunt
+the frequent strings, all of them with errors and intervals.
 """
 
 _EPILOG = """\
@@ -40,6 +44,8 @@ Privacy: reports are private already; nothing here changes their guarantee.
 class _Table:
     """The wanted categories of an estimate; arrays have one entry for each."""
 
+    #: What the labels are: "category", or "value" of an open domain.
+    what: str
     labels: list[Any]
     counts: npt.NDArray[np.float64]
     errors: npt.NDArray[np.float64]
@@ -50,8 +56,8 @@ class _Table:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns by their names in tables."""
-        columns = {
-            "category": self.labels,
+        columns: dict[str, Any] = {
+            self.what: self.labels,
             "count": self.counts,
             "standard_error": self.errors,
             "low": self.low,
@@ -62,12 +68,75 @@ class _Table:
             columns["consistent_count"] = self.consistent
         return columns
 
+    def facts(self) -> dict[str, Any]:
+        """Return the rows, for programs."""
+        columns = {
+            name: values if isinstance(values, list) else values.tolist()
+            for name, values in self.columns().items()
+        }
+        rows = [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ]
+        return {"categories" if self.what == "category" else "values": rows}
+
+    def shown(self, level: float) -> list[list[str]]:
+        """Return the columns for people, each below its name."""
+        columns = [
+            [self.what, *(_printable(label) for label in self.labels)],
+            ["count", *(f"{count:,.1f}" for count in self.counts)],
+            ["standard error", *(f"{error:,.1f}" for error in self.errors)],
+            [
+                f"{100 * level:.6g} % interval",
+                *(
+                    f"[{low:,.1f}, {high:,.1f}]"
+                    for low, high in zip(self.low, self.high, strict=True)
+                ),
+            ],
+            ["frequency", *(f"{frequency:.6f}" for frequency in self.frequencies)],
+        ]
+        if self.consistent is not None:
+            counts = (f"{count:,.1f}" for count in self.consistent)
+            columns.append(["consistent", *counts])
+        return columns
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """An estimated mean, as a table of one row."""
+
+    mean: float
+    error: float
+    low: float
+    high: float
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns by their names in tables."""
+        return {name: [value] for name, value in self.facts().items()}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the numbers, for programs."""
+        return {
+            "mean": self.mean,
+            "standard_error": self.error,
+            "low": self.low,
+            "high": self.high,
+        }
+
+    def shown(self, level: float) -> list[list[str]]:
+        """Return the columns for people, each below its name."""
+        return [
+            ["mean", f"{self.mean:,.6g}"],
+            ["standard error", f"{self.error:,.3g}"],
+            [f"{100 * level:.6g} % interval", f"[{self.low:,.6g}, {self.high:,.6g}]"],
+        ]
+
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the parser of ``fastdp``."""
     parser = commands.add_parser(
         "estimate",
-        help="estimate frequencies, with intervals, from collected reports",
+        help="estimate frequencies or a mean, with intervals, from collected reports",
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
@@ -96,6 +165,22 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         type=int,
         help="only the N most frequent categories, most frequent first",
+    )
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--ask",
+        metavar="FILE",
+        type=Path,
+        help="strings to look up in a count-mean-sketch, one a line, UTF-8",
+    )
+    asked.add_argument(
+        "--names", metavar="A,B,...", help="the same strings, separated by commas"
+    )
+    asked.add_argument(
+        "--candidates",
+        metavar="FILE",
+        type=Path,
+        help="strings that reports of rappor may be of, one a line, UTF-8",
     )
     add("--json", action="store_true", help="print JSON instead of a table")
     add(
@@ -133,24 +218,80 @@ def run(arguments: argparse.Namespace) -> int:
     **Privacy.** A function of the reports alone: no guarantee changes.
     """
     output = _require_options(arguments)
+    asked = _asked(arguments)
     _common.require_pyarrow("estimate")
     reports = _reports_of(arguments, output)
     description = _one_description(reports)
+    _require_fitting(arguments, description.kind)
     estimate = _estimate(reports, description, arguments.workers)
-    table = _table(estimate, description, arguments)
+    table: _Mean | _Table
+    if description.kind == "local-mean":
+        table = _mean(estimate, arguments.level)
+    else:
+        estimate = _counted(estimate, description.kind, asked)
+        table = _table(estimate, description, arguments)
+    facts = _facts(estimate, description, arguments.level)
     if output is not None:
-        facts = _facts(estimate, description, arguments.level)
         _write(table, output, facts, escape=arguments.escape_formulas)
     if arguments.plot is not None:
-        figure = plot.frequencies(
-            estimate, description.labels(), level=arguments.level, top=arguments.top
-        )
+        figure = _picture(estimate, description, arguments)
         _common.save_picture(figure, arguments.plot)
     if arguments.json:
-        print(_as_json(table, estimate, description, arguments.level))
+        print(json.dumps({**facts, **table.facts()}, indent=1, ensure_ascii=False))
     else:
         print(_as_text(table, estimate, description, arguments.level))
     return 0
+
+
+def _asked(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the strings that are asked for, from a file or the command line."""
+    if arguments.names is not None:
+        return _clients.names_of("--names", arguments.names.split(","))
+    if arguments.ask is not None:
+        return _clients.names_in("--ask", arguments.ask)
+    if arguments.candidates is not None:
+        return _clients.names_in("--candidates", arguments.candidates)
+    return None
+
+
+def _require_fitting(arguments: argparse.Namespace, kind: str) -> None:
+    """Refuse options that reports of this mechanism have no use for, or that lack."""
+    sketch = arguments.ask is not None or arguments.names is not None
+    if sketch is not (kind == "count-mean-sketch"):
+        rule = "left out" if sketch else "given"
+        raise ParameterError(f"--ask or --names must be {rule} with reports of {kind}")
+    if (arguments.candidates is not None) is not (kind == "rappor"):
+        rule = "given" if kind == "rappor" else "left out"
+        raise ParameterError(f"--candidates must be {rule} with reports of {kind}")
+    if arguments.consistent and kind in _reports.OPEN:
+        raise ParameterError(
+            f"--consistent must be left out with reports of {kind}: there are no "
+            "categories whose counts add up"
+        )
+    if arguments.top is not None and kind == "local-mean":
+        raise ParameterError(f"--top must be left out with reports of {kind}")
+
+
+def _counted(estimate: Any, kind: str, asked: tuple[str, ...] | None) -> Any:
+    """Return counts: what a sketch or filters tell of the strings asked for."""
+    if kind == "count-mean-sketch":
+        return estimate.of(list(asked or ()))
+    if kind == "rappor":
+        return estimate.decode(list(asked or ()))
+    return estimate
+
+
+def _picture(
+    estimate: Any, description: _reports.Description, arguments: argparse.Namespace
+) -> Any:
+    if description.kind == "local-mean":
+        return plot.local_means([estimate], level=arguments.level)
+    return plot.frequencies(
+        estimate,
+        _labels(estimate, description),
+        level=arguments.level,
+        top=arguments.top,
+    )
 
 
 def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
@@ -227,11 +368,27 @@ def _one_description(places: Sequence[_places.Place]) -> _reports.Description:
 def _estimate(
     places: Sequence[_places.Place], description: _reports.Description, workers: int
 ) -> Any:
-    """Stream all reports into one aggregator and return its estimate."""
-    mechanism = description.mechanism
+    """Stream all reports into one aggregator and return its estimate.
+
+    Of a hunt they are streamed again for every level.
+    """
+    aggregator = description.mechanism.aggregator()
+    while True:
+        _add(places, aggregator, workers)
+        if getattr(aggregator, "last", True):
+            break
+        aggregator = aggregator.next()
+    if aggregator.users == 0:
+        raise FastDPError(
+            f"REPORTS must hold at least one report, {places[0]} has none"
+        )
+    return aggregator.estimate()
+
+
+def _add(places: Sequence[_places.Place], aggregator: Any, workers: int) -> None:
+    mechanism = aggregator.mechanism
     columns = _reports.columns(mechanism)
     size = max(1, _BATCH_BYTES // mechanism.report_width)
-    aggregator = mechanism.aggregator()
     for place in places:
         wanted = [("the column", name) for name in columns]
         with _files.open_source(place, wanted) as source:
@@ -244,20 +401,28 @@ def _estimate(
                     aggregator.add(reports, workers=workers)
                     row += batch.num_rows
                     advance(batch.num_rows)
-    if aggregator.users == 0:
-        raise FastDPError(
-            f"REPORTS must hold at least one report, {places[0]} has none"
-        )
-    return aggregator.estimate()
+
+
+def _labels(estimate: Any, description: _reports.Description) -> list[Any]:
+    """Return what the counts are of."""
+    if description.kind in _reports.OPEN:
+        return list(estimate.names)
+    return list(description.labels())
+
+
+def _mean(estimate: Any, level: float) -> _Mean:
+    low, high = estimate.confidence_interval(level)
+    return _Mean(float(estimate.mean), float(estimate.standard_error), low, high)
 
 
 def _table(
     estimate: Any, description: _reports.Description, arguments: argparse.Namespace
 ) -> _Table:
     order = plot.most_frequent(estimate.counts, arguments.top)
-    labels = description.labels()
+    labels = _labels(estimate, description)
     low, high = estimate.confidence_interval(arguments.level)
     return _Table(
+        what="value" if description.kind in _reports.OPEN else "category",
         labels=[labels[place] for place in order],
         counts=estimate.counts[order],
         errors=estimate.standard_errors[order],
@@ -283,7 +448,7 @@ def _facts(
 
 
 def _write(
-    table: _Table, place: _places.Place, facts: dict[str, Any], *, escape: bool
+    table: _Table | _Mean, place: _places.Place, facts: dict[str, Any], *, escape: bool
 ) -> None:
     import pyarrow as pa
 
@@ -298,45 +463,21 @@ def _write(
             sink.write(made)
 
 
-def _as_json(
-    table: _Table, estimate: Any, description: _reports.Description, level: float
-) -> str:
-    columns = {
-        name: values if isinstance(values, list) else values.tolist()
-        for name, values in table.columns().items()
-    }
-    rows = [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
-    ]
-    facts = {**_facts(estimate, description, level), "categories": rows}
-    return json.dumps(facts, indent=1, ensure_ascii=False)
-
-
 def _as_text(
-    table: _Table, estimate: Any, description: _reports.Description, level: float
+    table: _Table | _Mean,
+    estimate: Any,
+    description: _reports.Description,
+    level: float,
 ) -> str:
-    columns = [
-        ["category", *(_printable(label) for label in table.labels)],
-        ["count", *(f"{count:,.1f}" for count in table.counts)],
-        ["standard error", *(f"{error:,.1f}" for error in table.errors)],
-        [
-            f"{100 * level:.6g} % interval",
-            *(
-                f"[{low:,.1f}, {high:,.1f}]"
-                for low, high in zip(table.low, table.high, strict=True)
-            ),
-        ],
-        ["frequency", *(f"{frequency:.6f}" for frequency in table.frequencies)],
-    ]
-    if table.consistent is not None:
-        columns.append(["consistent", *(f"{count:,.1f}" for count in table.consistent)])
+    columns = table.shown(level)
     widths = [max(len(cell) for cell in column) for column in columns]
     mechanism = description.mechanism
     title = (
         f"{estimate.users:,} reports, {description.kind}, epsilon = "
-        f"{mechanism.epsilon():.6g} for each, {mechanism.categories:,} categories"
+        f"{mechanism.epsilon():.6g} for each"
     )
+    if description.kind not in _reports.OPEN:
+        title += f", {mechanism.categories:,} categories"
     lines = [title, ""]
     for name, *numbers in zip(*columns, strict=True):
         cells = [name.ljust(widths[0])]

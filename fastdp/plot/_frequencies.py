@@ -111,7 +111,9 @@ def frequencies(
         axes.bar(places, middle, yerr=arms, capsize=3, color="C0", label=label)
         shown = [short_name(names[place]) for place in order]
         axes.set_xticks(places, shown)
-        crowded = len(shown) > 8 or len(shown) * max(map(len, shown)) > _ACROSS
+        crowded = (
+            len(shown) > 8 or len(shown) * max(map(len, shown), default=0) > _ACROSS
+        )
         axes.tick_params(axis="x", labelrotation=90 if crowded else 0)
     else:
         axes.errorbar(

@@ -116,13 +116,15 @@ def test_the_shell_lines(
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     browsers = ["firefox", "chrome", "opera"] * 50
-    (tmp_path / "visits.csv").write_text("browser\n" + "\n".join(browsers) + "\n")
+    rows = [f"{browser},{hour % 24}" for hour, browser in enumerate(browsers)]
+    (tmp_path / "visits.csv").write_text("\n".join(["browser,hours", *rows]) + "\n")
     (shell,) = fences("sh")
     for line in shell.splitlines():
         program, *words = shlex.split(line)
         assert program == "fastdp"
         assert main(words) == 0
     made = {"visits.csv", "east.parquet", "browsers.png", "browsers.csv"}
+    made |= {"hours.parquet", "sketch.parquet"}
     assert {path.name for path in tmp_path.iterdir()} == made
     assert "150 reports" in capsys.readouterr().out
 

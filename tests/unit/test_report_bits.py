@@ -84,5 +84,6 @@ def test_the_page_has_every_mechanism_of_one_report() -> None:
     named = set(re.findall(r"`(\w+)\(", page))
     assert named >= {
         *("RandomizedResponse", "UnaryEncoding", "LocalHashing", "HadamardResponse"),
+        "SubsetSelection",
         *("CountMeanSketch", "PrefixHunt", "Rappor", "LocalMean"),
     }

@@ -113,3 +113,15 @@ def test_the_hunt_of_strings() -> None:
     shown = telemetry.hunt(Fraction(6), 30_000, 1)
     assert "PrefixHunt, 12 bytes a report" in shown
     assert int(shown.split("found")[1].split()[0]) >= 1
+
+
+def test_the_mean_of_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "SLAB", 30_000)
+    assert telemetry.main(["--numbers", "--users", "1e5", "--epsilon", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert "100,000 users, numbers in [0, 24]" in shown
+    # 8 standard errors are exceeded with odds of 1e-15.
+    assert float(shown.split("  error")[1].split()[0]) < 8
+    assert "LocalMean, 1 bytes a report" in shown

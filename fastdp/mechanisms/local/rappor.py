@@ -13,7 +13,7 @@ from fastdp import _core, _laws, _validate
 from fastdp._stream import CallKey, Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 from fastdp.mechanisms.local import _probabilities, _strings
 from fastdp.mechanisms.local._base import REGION
 from fastdp.mechanisms.local._decoding import decoded
@@ -137,6 +137,40 @@ class Rappor(LocalMechanism["BloomCounts"]):
             ),
             _row=(),
         )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: Real,
+        *,
+        p: Real,
+        q: Real,
+        bits: int = 128,
+        hashes: int = 2,
+        cohorts: int = 64,
+        key: str = _strings.NO_KEY,
+    ) -> Rappor:
+        """Return the mechanism whose memo has the fewest coins within `epsilon`.
+
+        Parameters
+        ----------
+        epsilon : int, float, Fraction or Decimal
+            Of a memo, and so of all reports of one value together, > 0.
+        p, q, bits, hashes, cohorts, key : as for the class
+
+        Raises
+        ------
+        DTypeError, ParameterError, CalibrationError
+            A parameter is of a wrong type or out of its domain, or `epsilon` is so
+            small that only fair coins are within it.
+        """
+        exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
+        hashes = _checked_shape(bits, hashes, cohorts)[1]
+        ratio = _probabilities.ratio_of(exact / (2 * hashes), Fraction(2**62))
+        f = 2 * _probabilities.ceil_unit(1 / (1 + ratio))
+        if f >= 1:
+            raise CalibrationError(f"epsilon must not vanish, got {epsilon!r}")
+        return cls(f, p=p, q=q, bits=bits, hashes=hashes, cohorts=cohorts, key=key)
 
     @property
     def f(self) -> Fraction:
@@ -414,15 +448,13 @@ class BloomCounts:
         of_cohort = self.cohort_users[:, np.newaxis].astype(float)
         counts = (self.counts - cross * of_cohort) / (own - cross)
         seen = np.clip(self.counts, 1, None) / np.maximum(of_cohort, 2)
-        spread = (
-            of_cohort * np.clip(seen * (1 - seen), 1e-12, None) / (own - cross) ** 2
-        )
+        noise = np.clip(seen * (1 - seen), 1e-12, None)
+        spread = of_cohort * noise / (own - cross) ** 2
         cohorts = np.arange(m.cohorts)
-        sets = [
-            np.unpackbits(m._filters(np.full(m.cohorts, d), cohorts), axis=1)
+        places = [
+            np.flatnonzero(np.unpackbits(m._filters(np.full(m.cohorts, d), cohorts)))
             for d in digests
         ]
-        places = [np.flatnonzero(each) for each in sets]
         weights = (self.cohort_users / max(self.users, 1))[:, np.newaxis]
         known = np.broadcast_to(self.cohort_users[:, np.newaxis] > 0, counts.shape)
         best, found, errors = decoded(
