@@ -216,12 +216,13 @@ def numbers(epsilon: Fraction, users: int, workers: int) -> str:
             f"  server     {_speed(users, server)}",
             f"  peak       {peak_bytes() / 1e6:10,.0f} MB of the process so far",
             (
-                f"  mean       {found.mean:10.5f}, 95 % interval [{low:.5f}, {high:.5f}]; "
-                f"true {total / users:.5f}"
+                f"  mean       {found.mean:10.5f}, true {total / users:.5f}, 95 % "
+                f"interval [{low:.5f}, {high:.5f}]"
             ),
             (
-                f"  error      {off:10.2f} standard errors of {found.standard_error:.2g}, "
-                f"predicted at most {mechanism.standard_error(users):.2g}"
+                f"  error      {off:10.2f} standard errors of "
+                f"{found.standard_error:.2g}, predicted at most "
+                f"{mechanism.standard_error(users):.2g}"
             ),
         ]
     )

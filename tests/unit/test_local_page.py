@@ -116,15 +116,15 @@ def test_the_shell_lines(
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     browsers = ["firefox", "chrome", "opera"] * 50
-    rows = [f"{browser},{hour % 24}" for hour, browser in enumerate(browsers)]
-    (tmp_path / "visits.csv").write_text("\n".join(["browser,hours", *rows]) + "\n")
+    rows = [f"{browser},{visit % 24}" for visit, browser in enumerate(browsers)]
+    (tmp_path / "visits.csv").write_text("\n".join(["browser,visits", *rows]) + "\n")
     (shell,) = fences("sh")
     for line in shell.splitlines():
         program, *words = shlex.split(line)
         assert program == "fastdp"
         assert main(words) == 0
     made = {"visits.csv", "east.parquet", "browsers.png", "browsers.csv"}
-    made |= {"hours.parquet", "sketch.parquet"}
+    made |= {"mean.parquet", "sketch.parquet"}
     assert {path.name for path in tmp_path.iterdir()} == made
     assert "150 reports" in capsys.readouterr().out
 
