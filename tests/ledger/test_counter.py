@@ -312,9 +312,9 @@ def killed_at_random(location, turns, seed):
     assert totals[-1][0] == "last 0"
 
 
-def test_30_kills_at_random_instants(tmp_path, journal):
+def test_10_kills_at_random_instants(tmp_path, journal):
     made(tmp_path / "budget.db")
-    killed_at_random(tmp_path / "budget.db", 15, journal)
+    killed_at_random(tmp_path / "budget.db", 5, journal)
 
 
 @pytest.mark.slow
