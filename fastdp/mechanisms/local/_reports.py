@@ -63,6 +63,24 @@ def as_reports(
     return flat.reshape(n, *row)
 
 
+def as_records(reports: Any, dtype: np.dtype[Any], *, made_by: str) -> _Array:
+    """Return reports of several fields as a flat contiguous array: no lists of them.
+
+    Raises
+    ------
+    DTypeError
+        No array of `dtype`.
+    """
+    found = np.asarray(reports) if isinstance(reports, np.void) else reports
+    if not isinstance(found, np.ndarray) or found.dtype != dtype:
+        raise DTypeError(
+            f"reports must be an array of dtype {dtype}, as {made_by} and "
+            "reports_from_json give it"
+        )
+    flat: _Array = np.require(found, requirements=["C", "A"]).reshape(-1)
+    return flat
+
+
 def _narrowed(reports: _Array, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
     """Return integers of any width as reports; those out of range support nothing."""
     most = np.iinfo(dtype).max if row else _NO_REPORT

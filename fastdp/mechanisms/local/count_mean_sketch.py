@@ -15,7 +15,7 @@ from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms.local import _probabilities, _strings
+from fastdp.mechanisms.local import _probabilities, _reports, _strings
 from fastdp.mechanisms.local._mechanism import USERS, LocalMechanism
 from fastdp.mechanisms.local.estimates import Support, ValueEstimate
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
@@ -341,14 +341,7 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
         return self._rows * (self._inner._tally_size + 1)
 
     def _as_reports(self, reports: Any) -> _Array:
-        found = np.asarray(reports) if isinstance(reports, np.void) else reports
-        if not isinstance(found, np.ndarray) or found.dtype != self._report_dtype:
-            raise DTypeError(
-                f"reports must be an array of dtype {self._report_dtype}, as release "
-                "and reports_from_json give it"
-            )
-        flat: _Array = np.require(found, requirements=["C", "A"]).reshape(-1)
-        return flat
+        return _reports.as_records(reports, self._report_dtype, made_by="release")
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         size = self._inner._tally_size

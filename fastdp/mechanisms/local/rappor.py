@@ -14,7 +14,7 @@ from fastdp._stream import CallKey, Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
-from fastdp.mechanisms.local import _probabilities, _strings
+from fastdp.mechanisms.local import _probabilities, _reports, _strings
 from fastdp.mechanisms.local._base import REGION
 from fastdp.mechanisms.local._decoding import decoded
 from fastdp.mechanisms.local._mechanism import LocalMechanism
@@ -364,14 +364,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         return self.cohorts * (self.bits + 1)
 
     def _as_reports(self, reports: Any) -> _Array:
-        found = np.asarray(reports) if isinstance(reports, np.void) else reports
-        if not isinstance(found, np.ndarray) or found.dtype != self._report_dtype:
-            raise DTypeError(
-                f"reports must be an array of dtype {self._report_dtype}, as report "
-                "and reports_from_json give it"
-            )
-        flat: _Array = np.require(found, requirements=["C", "A"]).reshape(-1)
-        return flat
+        return _reports.as_records(reports, self._report_dtype, made_by="report")
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         cells = self.cohorts * self.bits
