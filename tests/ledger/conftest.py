@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,8 @@ def in_child(work, *, timeout=60):
             signal.alarm(timeout)
             work(lambda text: os.write(write_end, f"{text}\n".encode()))
             code = 0
+        except BaseException:  # the parent sees an exit status only
+            traceback.print_exc()
         finally:
             os._exit(code)
     os.close(write_end)
