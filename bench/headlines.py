@@ -38,7 +38,7 @@ from fastdp.accounting import (
 from fastdp.accounting._amplification import binomial as _binomial
 from fastdp.accounting._amplification import shuffling as _shuffling
 
-#: Gaps from 1 over which the simplest conversion is minimised: dense enough for 1e-4.
+#: Gaps from 1 over which the simplest conversion is minimized: dense enough for 1e-4.
 _GAPS = np.exp(np.linspace(math.log(0.1), math.log(500), 500))
 #: The share of 60,000 records in a batch of 256.
 _BATCH = Fraction(256, 60_000)

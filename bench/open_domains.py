@@ -64,7 +64,7 @@ def rival_sketch(users: int) -> tuple[float, float, float]:
     values = [f"{n % 5000}.example" for n in range(users)]
     reports: list[Any] = []
     release = seconds(
-        lambda: reports.extend(client.privatise(value) for value in values), 1
+        lambda: reports.extend(client.privatize(value) for value in values), 1
     )
     add = seconds(lambda: [server.aggregate(report) for report in reports], 1)
     server.estimate("0.example", suppress_warnings=True)
@@ -105,7 +105,7 @@ def rival_hunt(users: int) -> tuple[float, float]:
     client, server = PEMClient(EPSILON, **options), PEMServer(EPSILON, **options)
     values = [f"{value:016b}" for value in held(users)]
     reports: list[Any] = []
-    made = seconds(lambda: reports.extend(client.privatise(v) for v in values), 1)
+    made = seconds(lambda: reports.extend(client.privatize(v) for v in values), 1)
 
     def find() -> None:
         for report in reports:

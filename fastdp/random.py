@@ -95,7 +95,7 @@ def discrete_laplace(
 
     Privacy
     -------
-    Added to an integer answer of L1 sensitivity s under any neighbouring relation,
+    Added to an integer answer of L1 sensitivity s under any neighboring relation,
     it gives pure epsilon = s/scale. Exact: the law holds to the last bit. Timing
     class T2: independent of the drawn values.
 
@@ -145,7 +145,7 @@ def discrete_gaussian(
 
     Privacy
     -------
-    Added to an integer answer of L2 sensitivity s under any neighbouring relation,
+    Added to an integer answer of L2 sensitivity s under any neighboring relation,
     it gives rho = s^2/(2 sigma^2) zero-concentrated privacy. Exact; timing class T2.
 
     References
@@ -437,7 +437,7 @@ def gumbel_argmax(
 
     Privacy
     -------
-    For scores of sensitivity s each, under any neighbouring relation: pure epsilon =
+    For scores of sensitivity s each, under any neighboring relation: pure epsilon =
     2 s/scale (`fastdp.ExponentialMechanism`). Exact: the noise is real-valued, its
     bits are drawn as far as the comparison needs. Timing class T2.
 

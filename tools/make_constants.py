@@ -224,7 +224,7 @@ def alternation(errors: list[Any], size: int, floor: Any) -> list[int] | None:
 def remez(
     grid: Grid, powers: list[int], rest: list[Any], start: list[Any] | None = None
 ) -> tuple[list[Any], Any]:
-    """Minimise max |w (rest - sum a_k x^k)| over the grid, k in consecutive powers.
+    """Minimize max |w (rest - sum a_k x^k)| over the grid, k in consecutive powers.
 
     The monomials share the factor x^powers[0], whose sign changes at 0 when that
     power is odd; alternation is that of the error divided by this sign. ``start``

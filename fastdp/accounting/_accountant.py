@@ -106,7 +106,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         DTypeError, ParameterError
             A parameter is of the wrong type or out of its domain.
         UnsupportedEventError
-            This notion has no bound for the event, or its neighbouring relation or
+            This notion has no bound for the event, or its neighboring relation or
             group size differs from that of the events before.
         BudgetExceededError
             The accountant was made by another process.

@@ -294,7 +294,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         Privacy
         -------
         A pessimistic law dominates what was composed, in both directions and for the
-        accountant's neighbouring relation, also when composed with other events.
+        accountant's neighboring relation, also when composed with other events.
 
         References
         ----------
@@ -370,7 +370,7 @@ class CurveReadings(Accountant[State], Generic[State]):
 
         Privacy
         -------
-        A lower bound of the trade-off function (for the accountant's neighbouring
+        A lower bound of the trade-off function (for the accountant's neighboring
         relation) claims less privacy than holds.
 
         References

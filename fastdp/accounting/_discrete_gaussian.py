@@ -33,7 +33,7 @@ PATTERN_SIGMA = 8
 #: The allowance for large sigma: (least sigma, constant), best first (section 4).
 ALLOWANCES = ((16, 0.09), (8, 0.12), (4, 0.25))
 #: A tilted coordinate is kept for 12 sigma + 4 on each side; the 4 matters when
-#: sigma is so small that neighbours differ by more than exp(-72).
+#: sigma is so small that neighbors differ by more than exp(-72).
 _REACH, _REACH_FLAT = 12, 4
 #: Patterns are summed up to kinks this many sigma away.
 _FAR = 100

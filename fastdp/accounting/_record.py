@@ -87,7 +87,7 @@ def _counted(entry: object) -> tuple[Event, int]:
 
 
 class Record(abc.ABC, Generic[State]):
-    """Events in order, one neighbouring relation, one group size, and a state.
+    """Events in order, one neighboring relation, one group size, and a state.
 
     Shared by threads, but not copied, pickled or written to by a forked child,
     because a copy would count only a part of what was spent. A subclass gives the

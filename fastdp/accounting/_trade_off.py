@@ -90,7 +90,7 @@ class GridPair:
     Parameters
     ----------
     step : float
-        Distance of neighbouring losses.
+        Distance of neighboring losses.
     first : int
         Index of the first loss.
     root : ndarray of float64
@@ -182,7 +182,7 @@ class GridPair:
 def on_grid(x: Floats, f: Floats, step: float) -> GridPair:
     """Return a pair on the grid whose trade-off function is at most these knots'.
 
-    Each linear piece is an atom of P and Q; it is divided between its two neighbours
+    Each linear piece is an atom of P and Q; it is divided between its two neighbors
     on the grid so that both masses stay: the pair becomes easier to tell apart.
     """
     p, q = np.diff(x), -np.diff(f)

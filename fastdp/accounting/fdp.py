@@ -2,7 +2,7 @@
 
 The trade-off function of two laws gives, for each false-positive rate x of a test
 between them, the least false-negative rate f(x). A mechanism is f-private when no test
-between neighbouring datasets does better than f, in either order.
+between neighboring datasets does better than f, in either order.
 
 Everything computed here lies on or below the truth: less privacy is claimed than
 holds. Limit theorems are approximations; they live in `fastdp.accounting.limits`, with

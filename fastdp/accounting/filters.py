@@ -83,7 +83,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         DTypeError, ParameterError
             A parameter is of the wrong type or out of its domain.
         UnsupportedEventError
-            The filter's notion has no bound for the event, or its neighbouring
+            The filter's notion has no bound for the event, or its neighboring
             relation or group size differs from that of the events before.
         BudgetExceededError
             The budget does not cover the event: nothing has been spent. Also where

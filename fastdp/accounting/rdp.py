@@ -1,6 +1,6 @@
 """Renyi differential privacy: curves of all orders add up; the best order converts.
 
-The curves are functions of a real order, and the order is optimised continuously. Any
+The curves are functions of a real order, and the order is optimized continuously. Any
 order gives a valid bound, so the search can cost tightness and never validity.
 """
 

@@ -101,7 +101,7 @@ def largest_advantage(*, epsilon: Real, delta: Real) -> float:
     """Return the largest advantage: power minus false-positive rate, over all tests.
 
     (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), which is also the largest total variation
-    between the outputs on two neighbouring datasets.
+    between the outputs on two neighboring datasets.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def largest_power_of_trade_off(
 def largest_advantage_of_trade_off(trade_off: TradeOffFunction) -> float:
     """Return the largest advantage: power minus false-positive rate, over all tests.
 
-    The largest total variation between the outputs on two neighbouring datasets, which
+    The largest total variation between the outputs on two neighboring datasets, which
     is delta at epsilon 0.
 
     Parameters
@@ -340,7 +340,7 @@ def _less(whole: float, values: Floats) -> Floats:
 def largest_kl_divergence(epsilon: Real) -> float:
     """Return epsilon tanh(epsilon/2): the largest Kullback-Leibler divergence.
 
-    In nats, between the outputs of a pure epsilon mechanism on two neighbouring
+    In nats, between the outputs of a pure epsilon mechanism on two neighboring
     datasets; for rho-zero-concentrated privacy it is rho itself. Divergences add up
     under composition. They imply no (epsilon, delta) that is worth having, so there is
     no accountant for them.

@@ -215,7 +215,7 @@ def _diffprivlib(counts: Array) -> Call:
     from diffprivlib.mechanisms import Geometric
 
     mechanism = Geometric(epsilon=1 / _SCALE, sensitivity=1)
-    return _each(mechanism.randomise, counts.tolist())
+    return _each(mechanism.randomize, counts.tolist())
 
 
 def _pure_ldp(client: str, k: int, **more: Any) -> Callable[[Array], Call]:
@@ -225,7 +225,7 @@ def _pure_ldp(client: str, k: int, **more: Any) -> Callable[[Array], Call]:
         from pure_ldp import frequency_oracles
 
         made = getattr(frequency_oracles, client)(EPSILON, k, **more)
-        return _each(made.privatise, (labels + 1).tolist())
+        return _each(made.privatize, (labels + 1).tolist())
 
     return prepare
 
@@ -238,7 +238,7 @@ def _pure_ldp_hashing_counts(labels: Array) -> Call:
     from pure_ldp.frequency_oracles import LHClient, LHServer
 
     client = LHClient(EPSILON, CATEGORIES, use_olh=True)
-    reports = [client.privatise(value) for value in (labels + 1).tolist()]
+    reports = [client.privatize(value) for value in (labels + 1).tolist()]
 
     def counts() -> object:
         server = LHServer(EPSILON, CATEGORIES, use_olh=True)
@@ -256,7 +256,7 @@ def _pure_ldp_hadamard_counts(labels: Array) -> Call:
     )
 
     client = HadamardResponseClient(EPSILON, CATEGORIES, None)
-    reports = [client.privatise(value) for value in (labels + 1).tolist()]
+    reports = [client.privatize(value) for value in (labels + 1).tolist()]
 
     def counts() -> object:
         server = HadamardResponseServer(EPSILON, CATEGORIES)

@@ -273,7 +273,7 @@ def noisy_argmax(
     -------
     Post-processing of counts with noise: for counts of L2 sensitivity s (over the
     slice together) Gaussian noise gives rho = s**2/(2 sigma**2), for L1 sensitivity s
-    Laplace noise gives epsilon = s/scale, under any neighbouring relation; accountants
+    Laplace noise gives epsilon = s/scale, under any neighboring relation; accountants
     for PATE give less where the votes agree. Exact. Timing class T2, as in
     `ExponentialMechanism.select`.
 

@@ -54,7 +54,7 @@ class PATEDivergence(Mechanism):
     Privacy
     -------
     The release costs `divergence()` at `order`, to be added to what is released, as
-    one event; exact discrete noise, the bound rounded up. Datasets are neighbouring
+    one event; exact discrete noise, the bound rounded up. Datasets are neighboring
     when one teacher votes otherwise, in any of the queries (a record that is replaced
     changes two teachers where its teacher depends on the record). The released number
     is an estimate of the cost of the majorities, not a bound. **Not timing-safe** (no

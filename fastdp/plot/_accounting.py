@@ -211,7 +211,7 @@ def trade_off(
     approximations: Mapping[str, Callable[[float], float]] | None = None,
     axes: Axes = None,
 ) -> Figure:
-    """Draw how well a test can tell two neighbouring datasets apart, at most.
+    """Draw how well a test can tell two neighboring datasets apart, at most.
 
     For each false-positive rate the least false-negative rate: of a trade-off function
     and of a ``PLDAccountant`` the exact one, of other accountants the envelope of the

@@ -385,7 +385,7 @@ def test_an_epsilon_that_depends_on_the_data_reveals_it():
     votes, moved = [200, 20, 30], [199, 21, 30]
     here = data_dependent_pate_divergence(votes, noise="gaussian", width=40, order=8)
     there = data_dependent_pate_divergence(moved, noise="gaussian", width=40, order=8)
-    # A figure that differs between neighbours tells them apart for certain.
+    # A figure that differs between neighbors tells them apart for certain.
     assert here != there
     # What may be stated does not know the votes, and a bare figure is no event.
     event = pate("gaussian", 40)

@@ -1,6 +1,6 @@
 """Random compositions, enumerated at 60 digits: no accountant says less than the truth.
 
-Each event comes with the pairs of laws that two neighbouring datasets can give it; all
+Each event comes with the pairs of laws that two neighboring datasets can give it; all
 orders of a pair are composed, outcome by outcome.
 """
 

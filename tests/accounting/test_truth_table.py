@@ -2,7 +2,7 @@
 
 A case is what the package says, what is true, and how close the two must be; what is
 said must never be below. Closed forms are held to 1e-12 (of ln(delta) where the
-logarithm is what is computed), optimised bounds to 1e-9 of the best of their family.
+logarithm is what is computed), optimized bounds to 1e-9 of the best of their family.
 """
 
 import functools

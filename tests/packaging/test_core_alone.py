@@ -1,7 +1,7 @@
 """The C core compiled by one command, without Python and without flags for any file.
 
 Slow, since a compiler runs over all of it twice: plainly, and with sanitizers for
-addresses, leaks and undefined behaviour.
+addresses, leaks and undefined behavior.
 """
 
 import os

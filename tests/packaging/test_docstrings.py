@@ -88,7 +88,7 @@ def test_mechanisms_state_all(mechanism):
     assert wanted <= sections(mechanism)
     privacy = (inspect.getdoc(mechanism) or "").partition("Privacy\n---")[2]
     assert "sensitivity" in privacy
-    assert "neighbouring" in privacy or "neighboring" in privacy
+    assert "neighboring" in privacy
     assert "Exact" in privacy or "pproximate" in privacy
 
 

@@ -1,7 +1,7 @@
-"""The law of quantiles over all points of small grids, for neighbours of all kinds.
+"""The law of quantiles over all points of small grids, for neighbors of all kinds.
 
 The scores, weights and parameters of the package give the law of the release; here
-it is compared with the definition, and the ratios of neighbours with e^epsilon, in
+it is compared with the definition, and the ratios of neighbors with e^epsilon, in
 exact exponents and 50 digits.
 """
 
@@ -39,7 +39,7 @@ def datasets(points: int, most: int) -> list[Records]:
     ]
 
 
-def neighbours(
+def neighbors(
     records: Records, points: int, relation: NeighboringRelation
 ) -> Iterator[Records]:
     for i in range(len(records)):
@@ -122,14 +122,14 @@ def test_the_law_is_that_of_the_definition(q: Any) -> None:
 
 
 def pairs(points: int, relation: NeighboringRelation) -> Iterator[tuple[Any, Any]]:
-    """Yield neighbours: all with up to 5 records, and some with more."""
+    """Yield neighbors: all with up to 5 records, and some with more."""
     for records in [*datasets(points, 5), (*[1] * 20, 3), (0, *[1] * 20)]:
-        for others in neighbours(records, points, relation):
+        for others in neighbors(records, points, relation):
             yield records, others
 
 
 def longest_range(node: Any, points: int, relation: NeighboringRelation) -> mpmath.mpf:
-    """Return the longest interval that the losses of a pair of neighbours take up."""
+    """Return the longest interval that the losses of a pair of neighbors take up."""
     longest = mpmath.mpf(0)
     for pair in pairs(points, relation):
         laws = [law(node, data, 0, points - 1) for data in pair]
@@ -195,7 +195,7 @@ def test_several_together_meet_epsilon(q: Any, relation: NeighboringRelation) ->
         laws = {d: joint(m._root, d, 0, points - 1) for d in datasets(points, 4)}
         for records in laws:
             assert abs(mpmath.fsum(laws[records].values()) - 1) < 1e-40
-            for others in neighbours(records, points, relation):
+            for others in neighbors(records, points, relation):
                 for outcome, p in laws[records].items():
                     other = laws[others][outcome]
                     assert p <= limit * other
@@ -212,7 +212,7 @@ def level_range(root: Any, relation: NeighboringRelation) -> mpmath.mpf:
     cases = [
         (records, others, first, 3)
         for records in datasets(3, 4)
-        for others in neighbours(records, 3, relation)
+        for others in neighbors(records, 3, relation)
         for first in range(3)
     ]
     longest = mpmath.mpf(0)

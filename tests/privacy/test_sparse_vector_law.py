@@ -103,7 +103,7 @@ def worst_ratio(values: Values, others: Values, r1: Any, r2: Any, answers: int) 
     return max(ratio(values, others, said, r1, r2) for said in heard)
 
 
-def neighbours(values: Values, moved: int, monotonic: bool) -> Iterator[Values]:
+def neighbors(values: Values, moved: int, monotonic: bool) -> Iterator[Values]:
     reach = [range(-moved, moved + 1)]
     if monotonic:
         reach = [range(moved + 1), range(-moved, 1)]
@@ -115,11 +115,11 @@ def neighbours(values: Values, moved: int, monotonic: bool) -> Iterator[Values]:
 def worst_of_all(
     r1: Any, r2: Any, *, queries: int, moved: int, answers: int, monotonic: bool
 ) -> Any:
-    """Return the greatest ratio over small values and all their neighbours."""
+    """Return the greatest ratio over small values and all their neighbors."""
     return max(
         worst_ratio(values, others, r1, r2, answers)
         for values in itertools.product((-1, 0, 2), repeat=queries)
-        for others in neighbours(values, moved, monotonic)
+        for others in neighbors(values, moved, monotonic)
     )
 
 
@@ -240,7 +240,7 @@ def test_scales_of_the_object_meet_its_epsilon(
         exact = Fraction(vector.event().epsilon)
         limit = mpmath.exp(mpmath.mpf(exact.numerator) / exact.denominator)
         for values in ((0, 0), (-2, 3)):
-            for others in neighbours(values, moved, monotonic):
+            for others in neighbors(values, moved, monotonic):
                 worst = worst_ratio(values, others, r1, r2, answers)
                 assert worst <= limit * (1 + mpmath.mpf(10) ** -50)
 

@@ -1,8 +1,8 @@
-"""Outputs of one call, of neighbouring chunks and of different calls: independent.
+"""Outputs of one call, of neighboring chunks and of different calls: independent.
 
 n = 4e6 a test, alpha = 5e-10 (family 1e-7). Correlations have standard deviation
 n**-0.5 = 5e-4, so the power is 0.99 against a correlation of 0.0041; tables of
-neighbours (25 cells) against one cell in 25 that is 8 % too frequent.
+neighbors (25 cells) against one cell in 25 that is 8 % too frequent.
 """
 
 from collections.abc import Callable
@@ -62,13 +62,13 @@ def paired(
 
 
 @each_law
-def test_neighbours(family: str, draw: Any, law: Any, parameter: Any) -> None:
+def test_neighbors(family: str, draw: Any, law: Any, parameter: Any) -> None:
     x = draw(parameter, size=N)
     assert paired(law(parameter), x[0::2], x[1::2]) > ALPHA
 
 
 @each_law
-def test_same_place_in_neighbouring_chunks(
+def test_same_place_in_neighboring_chunks(
     family: str, draw: Any, law: Any, parameter: Any
 ) -> None:
     x = draw(parameter, size=N)

@@ -58,7 +58,7 @@ def check(counts: np.ndarray, law: np.ndarray, wrong: np.ndarray) -> float:
 
 
 def check_bits(p: Fraction, n: int, error: float) -> None:
-    """Bytes of packed bits: each probability, and neighbours' independence."""
+    """Bytes of packed bits: each probability, and neighbors' independence."""
     less = float(min(p, 1 - p))
     error *= 10 if less < 0.01 else 1
     wrong = less * (1 + error) if p == less else 1 - less * (1 + error)

@@ -388,7 +388,7 @@ def test_grid_sum_is_the_rounded_exact_sum(
     step: float, bounds: tuple[float, float] | None
 ) -> None:
     exact = Fraction(step)
-    # Ties, neighbours of ties and of the anchor 2^52 g, and plain values.
+    # Ties, neighbors of ties and of the anchor 2^52 g, and plain values.
     near = [Fraction(k, 2) + Fraction(e, 2**40) for k in range(9) for e in (-1, 0, 1)]
     near += [2**52 + Fraction(k, 2) for k in range(-6, 7)]
     x = np.array(HARD + [float(v * exact) for v in near if v * exact < 2**1020])

@@ -93,7 +93,7 @@ def _log_weights(
 ) -> tuple[_Floats, float]:
     """Return ln of binomial laws cut to these counts, a row each, and their error.
 
-    From ratios of neighbours; cut laws are above the whole ones.
+    From ratios of neighbors; cut laws are above the whole ones.
     """
     left = trials - counts[:-1]
     with np.errstate(divide="ignore", invalid="ignore"):

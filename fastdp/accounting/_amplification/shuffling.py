@@ -43,7 +43,7 @@ _WIDE = 1.5e-5
 
 @dataclass(frozen=True)
 class ShuffledPair:
-    """The laws of shuffled reports of two neighbouring datasets.
+    """The laws of shuffled reports of two neighboring datasets.
 
     Parameters
     ----------

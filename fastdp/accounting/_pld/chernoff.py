@@ -187,7 +187,7 @@ class Chernoff:
                 known = self._ask(wanted)
 
     def _between(self, known: tuple[int, ...]) -> list[int]:
-        """Return what to look at between neighbours that are too far apart."""
+        """Return what to look at between neighbors that are too far apart."""
         wanted: list[int] = []
         for low, high in itertools.pairwise(known):
             if high - low > self._distance:

@@ -85,7 +85,7 @@ class PrivacyLossDistribution:
     Parameters
     ----------
     interval : float
-        Distance of neighbouring losses, > 0.
+        Distance of neighboring losses, > 0.
     removal : GridLosses
         For the removal of a record; where the relation knows none, of one order of
         the two datasets.

@@ -4,7 +4,7 @@ Of two laws P and Q let H(a) = 1 - sup over tests of (Q - a P), concave in a > 0
 f(x) = sup over a of H(a) - a x is the trade-off function of (P, Q). For a >= 1 the
 profile of (Q, P) tells H(a) = 1 - delta(ln a), for a < 1 that of (P, Q) tells
 H(a) = a (1 - delta(-ln a)). Any a gives a line below f. Above, H is extended between
-its known points by chords of their neighbours (docs/proofs/numerical_accounting.md,
+its known points by chords of their neighbors (docs/proofs/numerical_accounting.md,
 section 11).
 """
 
@@ -263,7 +263,7 @@ def _ends(
 def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return a corner within each interval, as ln a and the height there.
 
-    Neighbouring chords, prolonged, lie above the concave H; with `high` at the nearer
+    Neighboring chords, prolonged, lie above the concave H; with `high` at the nearer
     point and `low` at the farther one they do so for any H between both.
     """
     gap = np.diff(slope)

@@ -297,7 +297,7 @@ class TabulatedCurve(Curve):
     epsilons: tuple[Fraction, ...]
 
     def log_moment(self, gap: Floats) -> Floats:
-        """Return the chord of K between neighbouring orders, from K(0) = 0 on."""
+        """Return the chord of K between neighboring orders, from K(0) = 0 on."""
         gaps = [0.0, *(float_down(order - 1) for order in self.orders)]
         pairs = zip(self.orders, self.epsilons, strict=True)
         values = [0.0, *(float_up((order - 1) * e) for order, e in pairs)]

@@ -109,7 +109,7 @@ class SampledBoundCurve(Curve):
     Parameters
     ----------
     inner : Curve
-        The curve without sampling, for the neighbouring relation of the theorem.
+        The curve without sampling, for the neighboring relation of the theorem.
     rate : Fraction
         Share of the records that are sampled.
     """

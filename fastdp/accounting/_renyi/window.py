@@ -78,7 +78,7 @@ class _Shape:
 
     @functools.cached_property
     def between(self) -> _Rows:
-        """The rows of the middles between neighbouring places."""
+        """The rows of the middles between neighboring places."""
         return self.rows((self.places[1:] + self.places[:-1]) / 2)
 
 

@@ -92,7 +92,7 @@ def data_dependent_pate_smooth_sensitivity(
 
     Privacy
     -------
-    None: the numbers themselves are not private. Neighbours differ in one teacher, who
+    None: the numbers themselves are not private. Neighbors differ in one teacher, who
     may vote otherwise in every query.
 
     Notes

@@ -1,4 +1,4 @@
-"""What all events share: exact fields, the neighbouring relation, JSON.
+"""What all events share: exact fields, the neighboring relation, JSON.
 
 The JSON form is `{"format": "fastdp event", "version": 1, "event": {...}}`; rationals
 are strings such as "1/10", so that nothing is rounded on the way.
@@ -146,7 +146,7 @@ class Event:
 
 
 def relation_of(event: Event) -> NeighboringRelation:
-    """Return the neighbouring relation for which the event's parameters hold."""
+    """Return the neighboring relation for which the event's parameters hold."""
     relation = event.neighboring_relation  # type: ignore[attr-defined]
     assert isinstance(relation, NeighboringRelation)
     return relation

@@ -53,7 +53,7 @@ class RandomizedResponseEvent(Event):
 class ExponentialMechanismEvent(Event):
     """A selection whose privacy loss lies in an interval of length `epsilon`.
 
-    That is epsilon-bounded range: for neighbours D and D' the losses of all outcomes
+    That is epsilon-bounded range: for neighbors D and D' the losses of all outcomes
     lie in some [t, t + epsilon] that contains 0, which implies pure epsilon. The
     exponential mechanism is of this kind: with weights exp(c score) and scores of
     sensitivity s, epsilon = 2 c s; where all scores can only rise when a record is

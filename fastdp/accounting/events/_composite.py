@@ -67,14 +67,14 @@ class ComposedEvent(Event):
     Parameters
     ----------
     events : tuple of Event
-        At least one; all for one neighbouring relation.
+        At least one; all for one neighboring relation.
 
     Raises
     ------
     DTypeError, ParameterError
         `events` is not a sequence of events, or empty.
     UnsupportedEventError
-        Neighbouring relations or group sizes differ.
+        Neighboring relations or group sizes differ.
     """
 
     events: tuple[Event, ...]

@@ -49,7 +49,7 @@ _LOG_MOST = math.log1p(_ROUNDING)
 class PrivacyLossEvent(Event):
     """Any mechanism that a discrete law of the privacy loss dominates.
 
-    With P the law of the output on one dataset and Q that on its neighbour, the loss
+    With P the law of the output on one dataset and Q that on its neighbor, the loss
     ln(P/Q) has under P the probabilities stated; what they lack to 1 is the
     probability of an infinite loss. The mechanism's hockey-stick divergence must be at
     most that of the law at every epsilon, also below 0.
@@ -173,7 +173,7 @@ def privacy_loss_from_pmf(
         The probability of the loss interval * (lower_index + i); or, as a mapping, of
         interval * index.
     interval : int, float, Fraction or Decimal
-        Distance of neighbouring losses, > 0.
+        Distance of neighboring losses, > 0.
     lower_index : int
         Index of the first loss of an array.
     infinity_mass : int, float, Fraction or Decimal

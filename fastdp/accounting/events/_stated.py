@@ -202,7 +202,7 @@ class GDPEvent(Event):
 class TradeOffEvent(Event):
     """Any mechanism with a piecewise linear lower bound on its trade-off function.
 
-    Every test between two neighbouring datasets (in either order) with false-positive
+    Every test between two neighboring datasets (in either order) with false-positive
     rate x has a false-negative rate of at least f(x), f linear between the knots.
 
     Parameters

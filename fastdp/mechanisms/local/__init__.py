@@ -1,4 +1,4 @@
-"""Local mechanisms: users privatise what they hold; counts and means are estimated."""
+"""Local mechanisms: users privatize what they hold; counts and means are estimated."""
 
 from fastdp import _public
 from fastdp.mechanisms.local._base import FrequencyOracle

@@ -1,4 +1,4 @@
-"""What the mechanisms have that privatise one category of each user."""
+"""What the mechanisms have that privatize one category of each user."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_ANSWERS = 2**31 - 1
 
 
 class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
-    """Base of the mechanisms that privatise one category of each user."""
+    """Base of the mechanisms that privatize one category of each user."""
 
     __slots__ = ("_domain", "_labeling", "_support")
 
@@ -123,7 +123,7 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
         Privacy
         -------
         That of `event()` for each report: local differential privacy, the values of
-        one user being neighbours whatever they are. Exact. Timing class T2:
+        one user being neighbors whatever they are. Exact. Timing class T2:
         independent of values and randomness (Python ints apart, whose conversion is
         the interpreter's). With names T0: they are looked up.
         """

@@ -43,7 +43,7 @@ _MOST_BYTES = 2**42
 
 
 class LocalMechanism(Mechanism, Generic[Estimate]):
-    """Base of the mechanisms whose users privatise what they hold themselves.
+    """Base of the mechanisms whose users privatize what they hold themselves.
 
     A subclass has a `release` that draws reports of `report_dtype`, rows of them if a
     report is not one number, and says how they are counted and what the counts tell.

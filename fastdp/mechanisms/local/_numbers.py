@@ -1,4 +1,4 @@
-"""Arguments and data of the mechanisms that privatise numbers."""
+"""Arguments and data of the mechanisms that privatize numbers."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
     """Count-mean sketch: how often strings occur, of which there is no list.
 
     Each user draws one of the public hash functions, which map strings to buckets, and
-    privatises the bucket of the own value: by Hadamard response (a report of 4 bytes)
+    privatizes the bucket of the own value: by Hadamard response (a report of 4 bytes)
     or by symmetric unary encoding (one bit a bucket). A server adds reports to a table
     of rows x buckets, and asks it for any string, then or later.
 
@@ -56,7 +56,7 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
     buckets : int
         Number of buckets, a power of two in [2, 2**15]; rows x buckets at most 2**24.
     inner : {"hadamard", "unary"}
-        What privatises the bucket.
+        What privatizes the bucket.
     key : str
         32 hex digits from which the hash functions are made, public. Whoever knows it
         can look for strings that collide: draw one (`secrets.token_hex(16)`) if values
@@ -71,7 +71,7 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
     -------
     That of the inner mechanism for each report, pure local privacy: epsilon = ln(p/(1 -
     p)) of Hadamard response, twice that of unary encoding. Any two values of one user
-    are neighbouring, and no sensitivity is asked for. Row and hash functions are drawn
+    are neighboring, and no sensitivity is asked for. Row and hash functions are drawn
     without the value. Exact.
     Timing class T0: strings are hashed in a time that their length shows.
 
@@ -186,7 +186,7 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
 
     @property
     def inner(self) -> HadamardResponse | UnaryEncoding:
-        """The mechanism that privatises the bucket."""
+        """The mechanism that privatizes the bucket."""
         return self._inner
 
     @property
@@ -273,7 +273,7 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
         Privacy
         -------
         That of `event()` for each report: local differential privacy, the values of
-        one user being neighbours whatever they are. Exact. Timing class T0.
+        one user being neighbors whatever they are. Exact. Timing class T0.
         """
         digests = _strings.read("values", values).digests(self._key)
         dtype = self._report_dtype

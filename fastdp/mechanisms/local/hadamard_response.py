@@ -51,7 +51,7 @@ class HadamardResponse(FrequencyOracle):
     Privacy
     -------
     Pure local epsilon = ln(p/(1 - p)) for each report: any two values of one user are
-    neighbouring, and no sensitivity is asked for. Exact: the probabilities hold to
+    neighboring, and no sensitivity is asked for. Exact: the probabilities hold to
     the last bit. Timing class T2.
 
     References

@@ -75,7 +75,7 @@ class LocalMean(LocalMechanism[MeanEstimate]):
     Privacy
     -------
     Pure local epsilon = ln(ratio) for each number reported, `asked` times that for a
-    user: any two values of one user are neighbouring, in all their numbers, and no
+    user: any two values of one user are neighboring, in all their numbers, and no
     sensitivity is asked for. Exact: the probabilities are whole numbers of 2**64.
     Timing class T2; with `dimension` T0.
 
@@ -344,7 +344,7 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         Privacy
         -------
         That of `event()` for each user: local differential privacy, the values of one
-        user being neighbours whatever they are. Exact. Timing class T2: independent of
+        user being neighbors whatever they are. Exact. Timing class T2: independent of
         values and randomness (Python numbers apart, whose conversion is the
         interpreter's). With `dimension` T0: numpy scales the numbers.
         """

@@ -74,7 +74,7 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
     Privacy
     -------
     Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values of
-    one user are neighbouring, and no sensitivity is asked for. Group and hash function
+    one user are neighboring, and no sensitivity is asked for. Group and hash function
     are drawn without the value. Exact. Timing class T0: strings are read and hashed.
 
     Notes
@@ -289,7 +289,7 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
         Privacy
         -------
         That of `event()` for each report: local differential privacy, the values of
-        one user being neighbours whatever they are. Exact. Timing class T0.
+        one user being neighbors whatever they are. Exact. Timing class T0.
         """
         read = _strings.read("values", values)
         size = self._lengths[-1] // 8

@@ -68,7 +68,7 @@ class RandomizedResponse(FrequencyOracle):
     Privacy
     -------
     Pure local epsilon = ln(p (categories - 1)/(1 - p)) for each report: any two
-    values of one user are neighbouring, and no sensitivity is asked for. Exact: the
+    values of one user are neighboring, and no sensitivity is asked for. Exact: the
     probabilities hold to the last bit. Timing class T2.
 
     References
@@ -247,7 +247,7 @@ class RandomizedResponse(FrequencyOracle):
         Privacy
         -------
         That of `event()` for each report: local differential privacy, the values of
-        one user being neighbours whatever they are. Exact. Timing class T2:
+        one user being neighbors whatever they are. Exact. Timing class T2:
         independent of values and randomness (Python ints apart, whose conversion is
         the interpreter's). With names T0: they are looked up.
 

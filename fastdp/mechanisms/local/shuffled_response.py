@@ -52,7 +52,7 @@ class ShuffledResponse(Mechanism):
     Privacy
     -------
     Central (epsilon, delta) of the shuffled reports, from `shuffled_epsilon`: two
-    datasets are neighbouring when one client's value is another; no sensitivity is
+    datasets are neighboring when one client's value is another; no sensitivity is
     asked for. Exact reports and an exactly uniform order; the guarantee is an upper
     bound. Against the one who shuffles, each report has the pure local guarantee of
     `local`. Timing class T2 for the reports and T0 for the shuffle, whose memory access

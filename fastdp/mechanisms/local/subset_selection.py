@@ -66,7 +66,7 @@ class SubsetSelection(FrequencyOracle):
     Privacy
     -------
     Pure local epsilon = ln(p (categories - size)/(size (1 - p))) for each row: any two
-    values of one user are neighbouring, and no sensitivity is asked for. Exact: the
+    values of one user are neighboring, and no sensitivity is asked for. Exact: the
     probabilities hold to the last bit. Timing class T0: where bits are set depends on
     what is drawn.
 

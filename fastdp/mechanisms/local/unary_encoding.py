@@ -68,7 +68,7 @@ class UnaryEncoding(FrequencyOracle):
     Privacy
     -------
     Pure local epsilon = ln(p (1 - q)/(q (1 - p))) for each row: any two values of one
-    user are neighbouring, and no sensitivity is asked for. Exact: the probabilities
+    user are neighboring, and no sensitivity is asked for. Exact: the probabilities
     hold to the last bit. Timing class T2.
 
     References

@@ -74,7 +74,7 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
     Privacy
     -------
     Pure local epsilon = ln(p (words - near)/(near (1 - p))): any two vectors of one
-    user are neighbouring, and no sensitivity is asked for. Exact, whatever the floats
+    user are neighboring, and no sensitivity is asked for. Exact, whatever the floats
     say of the order of the words: under every seed exactly `near` of them are near.
     Timing class T0.
 
