@@ -547,11 +547,12 @@ fdp_clip_sums(const fdp_clip_t *clip, size_t n, const void *x, fdp_dtype_t type,
               size_t blocks, const int64_t *block, int64_t *rows, int64_t *total);
 
 /* A column of numbers between public bounds, as integers
- *     u = floor((x - center)/half * 2^bits + 1/2) in [-2^bits, 2^bits]. */
+ *     u = floor((x - center) inverse 2^bits + 1/2) in [-2^bits, 2^bits],
+ * the difference and its product rounded as doubles are. */
 typedef struct {
-    double low, high;    /* finite, low < high */
-    double center, half; /* of the bounds, half > 0 */
-    uint32_t bits;       /* in [1, 30] */
+    double low, high;       /* finite, low < high */
+    double center, inverse; /* of the bounds; of half their width, finite, > 0 */
+    uint32_t bits;          /* in [1, 30] */
 } fdp_column_t;
 
 /* Adds 1, u and round(u^2 / 2^bits) - 2^bits/2 of n < 2^32 values to count, sum and square of the

@@ -78,11 +78,11 @@ def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray 
                    cnp.ndarray square):
     """Add 1, u and u^2 - 1/2 of each value to the int64 arrays of its group.
 
-    `column` is (low, high, center, half, bits), `group` None or an int64 array.
+    `column` is (low, high, center, 1/half, bits), `group` None or an int64 array.
     """
     cdef fdp_column_t c
     cdef Job job = _job(x, total)
-    c.low, c.high, c.center, c.half, c.bits = column
+    c.low, c.high, c.center, c.inverse, c.bits = column
     job.law, job.columns, job.label = &c, cnp.PyArray_SIZE(count), _labels(group)
     job.count = <int64_t *> cnp.PyArray_DATA(count)
     job.square = <int64_t *> cnp.PyArray_DATA(square)

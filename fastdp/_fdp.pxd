@@ -326,7 +326,7 @@ cdef extern from "fastdp.h" nogil:
         double low
         double high
         double center
-        double half
+        double inverse
         uint32_t bits
 
     fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void *x,

@@ -56,7 +56,8 @@ fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void
 {
     const fdp_kernels_t *kernels = fdp_kernels();
     if ((type != FDP_F64 && type != FDP_F32 && type != FDP_I64) || n > UINT32_MAX ||
-        column->bits < 1 || column->bits > 30 || !(column->half > 0)) {
+        column->bits < 1 || column->bits > 30 ||
+        !(column->inverse > 0 && column->inverse < INFINITY)) {
         return FDP_ERR_PARAMETER;
     }
     piece_t *piece = fdp_memory_take(sizeof *piece);

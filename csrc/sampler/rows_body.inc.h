@@ -432,9 +432,9 @@ static inline FDP_K(longs) FDP_K(squared)(FDP_K(longs) u)
 #endif
 }
 
-/* u = floor((x - center)/half * 2^bits + 1/2), held to [-2^bits, 2^bits], and
+/* u = floor((x - center) inverse 2^bits + 1/2), held to [-2^bits, 2^bits], and
  * round(u^2 / 2^bits) - 2^bits/2, halves up; 0 for NaN, which is not `present`. The
- * product by a power of two is exact. */
+ * product by a power of two is exact, and fused with the addition it is the same. */
 static void FDP_K(column)(const fdp_column_t *column, const double *restrict x,
                           int32_t *restrict present, int32_t *restrict u,
                           int32_t *restrict square, size_t n)
@@ -445,7 +445,7 @@ static void FDP_K(column)(const fdp_column_t *column, const double *restrict x,
     for (size_t i = 0; i < n; i++) {
         const double above = x[i] > c.low ? x[i] : c.low;
         const double held = above < c.high ? above : c.high;
-        const double v = (held - c.center) / c.half * steps + 0.5;
+        const double v = (held - c.center) * c.inverse * steps + 0.5;
         const double low = v > -steps ? v : -steps;
         const double last = low < steps ? low : steps;
         const int32_t whole = (int32_t)last; /* towards 0: one too many below it */
@@ -476,7 +476,7 @@ static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
         memcpy(&v, x + i, sizeof v);
         const FDP_K(longs) there = (FDP_K(longs))(v == v);
         v = FDP_K(below)(FDP_K(above)(v, low), high);
-        v = (v - c.center) / c.half * steps + 0.5;
+        v = (v - c.center) * c.inverse * steps + 0.5;
         v = FDP_K(below)(FDP_K(above)(v, -last), last);
         const FDP_K(longs) u = FDP_K(floored)(v) & there;
         const FDP_K(longs) square = ((FDP_K(squared)(u) + half) >> c.bits) - half;

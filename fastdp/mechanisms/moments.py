@@ -104,10 +104,11 @@ class Moments(Mechanism):
     True
     """
 
-    __slots__ = ("_bits", "_column", "_noise", "_parameter")
+    __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter")
 
     _bits: int  # u and u**2 are multiples of 2**-bits
-    _column: tuple[float, float, float, float, int]
+    _column: tuple[float, float, float, float, int]  # low, high, center, 1/half, bits
+    _half: float  # of the width of the bounds
     _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
     _parameter: Fraction
 
@@ -147,7 +148,8 @@ class Moments(Mechanism):
                 *shape.said(),
             ),
             _bits=bits,
-            _column=(low, high, low + half, half, bits),
+            _column=(low, high, low + half, 1 / half, bits),
+            _half=half,
             _noise=law(parameter * 2**bits),
             _parameter=parameter,
         )
@@ -474,7 +476,7 @@ class MomentsRelease:
     @property
     def mean(self) -> Any:
         """Mean of the clamped records, within the bounds."""
-        _, _, center, half, _ = self._mechanism._column
+        center, half = self._mechanism._column[2], self._mechanism._half
         unit = self._sums[1] / np.maximum(self._sums[0], 1)
         return self._plain(center + half * np.clip(unit, -1, 1))
 
@@ -500,7 +502,7 @@ class MomentsRelease:
 
     def sum_interval(self, level: float) -> Any:
         """Return (low, high) that holds the sum of the clamped records."""
-        _, _, center, half, _ = self._mechanism._column
+        center, half = self._mechanism._column[2], self._mechanism._half
         weights = (0.0 if self._exact_count else abs(center), half)
         reach = self._reach(level, *weights)
         total = self._total()
@@ -510,7 +512,8 @@ class MomentsRelease:
 
     def _total(self) -> _Array:
         """Return the sums of the records; of huge ones at most the largest double."""
-        low, high, center, half, _ = self._mechanism._column
+        low, high, center, _, _ = self._mechanism._column
+        half = self._mechanism._half
         small = (
             2.0**-64 if max(-low, high) > 2.0**900 else 1.0
         )  # counts are below 2**63
@@ -521,7 +524,7 @@ class MomentsRelease:
 
     @property
     def _square_of_half(self) -> float:
-        half = self._mechanism._column[3]
+        half = self._mechanism._half
         return min(half * half, _LARGEST)
 
     def mean_interval(self, level: float) -> Any:
@@ -530,7 +533,7 @@ class MomentsRelease:
         The set of means m for which sum - m count is a likely noise (Fieller 1954):
         right for any number of records, and the bounds where they are few.
         """
-        _, _, center, half, _ = self._mechanism._column
+        center, half = self._mechanism._column[2], self._mechanism._half
         low, high = self._ratio(self._sums[1], 1.0, level)
         return self._pair(center + half * low, center + half * high)
 
@@ -737,8 +740,10 @@ def check_bounds(bounds: object) -> tuple[float, float]:
         raise DTypeError("bounds must be a pair (low, high)")
     low = float(_validate.exact("bounds", bounds[0]))
     high = float(_validate.exact("bounds", bounds[1]))
-    if not (low < high and high / 2 - low / 2 > 0):
-        raise ParameterError(f"bounds must have low < high, got {(low, high)!r}")
+    if not (low < high and high / 2 - low / 2 >= 2.0**-1000):
+        raise ParameterError(
+            f"bounds must have low < high, 2**-999 apart at least, got {(low, high)!r}"
+        )
     return low, high
 
 

@@ -14,7 +14,7 @@ HOSTILE = [0.0, -0.0, 5e-324, 1e308, -1e308, math.inf, -math.inf, math.nan, 0.3]
 def sums(x, bounds, bits, groups=1, by=None):
     half = bounds[1] / 2 - bounds[0] / 2
     out = np.zeros((3, groups), np.int64)
-    _core.column_moments((*bounds, bounds[0] + half, half, bits), x, by, *out)
+    _core.column_moments((*bounds, bounds[0] + half, 1 / half, bits), x, by, *out)
     return out
 
 
@@ -26,7 +26,9 @@ def columns():
 
 
 @pytest.mark.parametrize("bits", [1, 7, 30])
-@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (0.0, 0.3), (-1e308, 1e308)])
+@pytest.mark.parametrize(
+    "bounds", [(-1.0, 1.0), (0.0, 0.3), (-1e308, 1e308), (-0.0, 2.0**-999)]
+)
 def test_every_level_gives_the_stated_integers(level, bounds, bits):
     x = columns()
     want = np.array([row(v, bounds, bits) for v in x.tolist()])

@@ -154,6 +154,7 @@ def test_huge_bounds_saturate_without_a_word(bounds):
     [
         ({}, "exactly one of sigma and scale"),
         ({"sigma": 1, "bounds": (1, 0)}, "low < high"),
+        ({"sigma": 1, "bounds": (0, 2.0**-1020)}, r"2\*\*-999 apart"),
         ({"sigma": 1, "bounds": (0, math.nan)}, "bounds must be finite"),
         ({"sigma": 1, "bounds": 3}, "pair"),
         ({"sigma": 1, "moments": 3}, "moments must be"),
