@@ -13,11 +13,11 @@
 #include "../sampler/kernels.h"
 #include "scratch.h"
 
-#define PIECE 1024 /* values of a column taken together */
+#define PIECE 1024 /* values of a column taken together, a multiple of 8 */
 
 typedef struct {
     double x[PIECE];
-    int32_t present[PIECE], u[PIECE], square[PIECE];
+    int64_t present[PIECE], u[PIECE], square[PIECE];
 } piece_t;
 
 static void load_piece(piece_t *piece, const void *x, fdp_dtype_t type, size_t at,
@@ -73,10 +73,10 @@ fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void
             continue;
         }
         load_piece(piece, x, type, at, part);
+        for (size_t i = part; i < PIECE; i++) {
+            piece->x[i] = NAN; /* is not there */
+        }
         if (group == NULL) {
-            for (size_t i = part; i < PIECE; i++) {
-                piece->x[i] = NAN; /* is not there */
-            }
             kernels->column_total(column, piece->x, total, PIECE);
         } else {
             kernels->column(column, piece->x, piece->present, piece->u, piece->square,

@@ -143,8 +143,8 @@ typedef struct {
                             int squares, size_t d, size_t stride, int32_t *z,
                             double *sum, size_t n);
     void (*rows_cube)(const double *y, double scale, double most, int32_t *z, size_t n);
-    void (*column)(const fdp_column_t *c, const double *x, int32_t *present, int32_t *u,
-                   int32_t *square, size_t n);
+    void (*column)(const fdp_column_t *c, const double *x, int64_t *present, int64_t *u,
+                   int64_t *square, size_t n);
     void (*column_total)(const fdp_column_t *c, const double *x, int64_t total[3],
                          size_t n);
     int64_t (*column_sum)(const int32_t *z, size_t n);

@@ -106,19 +106,6 @@ static inline FDP_K(reals) FDP_K(below)(FDP_K(reals) v, FDP_K(reals) bound)
 #endif
 }
 
-/* The integers not above doubles of less than 31 bits. */
-static inline FDP_K(longs) FDP_K(floored)(FDP_K(reals) v)
-{
-#if FDP_VECTOR == 64
-    return FDP_K(to_longs)((FDP_K(ints))_mm512_cvt_roundpd_epi32(
-        (__m512d)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
-#else
-    const FDP_K(ints) whole = FDP_K(to_ints)(v, 0);
-    /* Towards 0: one too many below it; true is -1. */
-    return FDP_K(to_longs)(whole) + (FDP_K(longs))(v < FDP_K(from_ints)(whole));
-#endif
-}
-
 /* Entries i, i + 1, ... of a row of doubles, or of floats if it is `single`. */
 static inline FDP_K(reals) FDP_K(entries)(const void *x, int single, size_t i)
 {
@@ -432,62 +419,103 @@ static inline FDP_K(longs) FDP_K(squared)(FDP_K(longs) u)
 #endif
 }
 
+/* Of t in [-1, 1] and `twice` = 2^(bits + 1): floor(t twice/2 + 1/2), exactly. Added to
+ * 1.5 2^52 a double's last place is 1, and the product is exact. */
+static inline FDP_K(longs) FDP_K(placed)(FDP_K(reals) t, FDP_K(reals) twice)
+{
+    const double unit = 0x1.8p52;
+    int64_t origin;
+    memcpy(&origin, &unit, sizeof origin);
+#if FDP_VECTOR == 64
+    const FDP_K(longs) floored = (FDP_K(longs))_mm512_fmadd_round_pd(
+        (__m512d)t, (__m512d)twice, _mm512_set1_pd(unit),
+        _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#else
+    const FDP_K(reals) nearest = t * twice + unit;
+    /* True is -1. */
+    const FDP_K(longs) floored =
+        (FDP_K(longs))nearest + (FDP_K(longs))(nearest - unit > t * twice);
+#endif
+    return (floored - (origin - 1)) >> 1;
+}
+
+/* Whether the bounds are the first and the last place, as all beyond them then are, so
+ * that values need not be clamped first. */
+static inline int FDP_K(spans)(const fdp_column_t *c)
+{
+    const double twice = (double)(INT64_C(2) << c->bits);
+    return (c->high - c->center) * c->inverse * twice >= twice - 1 &&
+           (c->low - c->center) * c->inverse * twice < 1 - twice;
+}
+
 /* u = floor((x - center) inverse 2^bits + 1/2), held to [-2^bits, 2^bits], and
- * round(u^2 / 2^bits) - 2^bits/2, halves up; 0 for NaN, which is not `present`. The
- * product by a power of two is exact, and fused with the addition it is the same. */
+ * round(u^2 / 2^bits), halves up; both 0 for NaN, which is not `there`. */
+FDP_ALWAYS_INLINE FDP_K(longs) FDP_K(units)(const fdp_column_t *c, int clamp,
+                                            FDP_K(reals) v, FDP_K(longs) *there,
+                                            FDP_K(longs) *square)
+{
+    const FDP_K(reals) zero = {0};
+    const int64_t one = INT64_C(1) << c->bits;
+    *there = (FDP_K(longs))(v == v);
+    if (clamp) {
+        v = FDP_K(below)(FDP_K(above)(v, zero + c->low), zero + c->high);
+    }
+    v = (v - c->center) * c->inverse;
+    v = FDP_K(below)(FDP_K(above)(v, zero - 1), zero + 1);
+    const FDP_K(longs) u = FDP_K(placed)(v, zero + (double)(2 * one)) & *there;
+    *square = (FDP_K(squared)(u) + one / 2) >> c->bits;
+    return u;
+}
+
+/* Of each value whether it is there, u, and the square less 2^bits/2. The arrays are
+ * filled up to a multiple of 8. */
 static void FDP_K(column)(const fdp_column_t *column, const double *restrict x,
-                          int32_t *restrict present, int32_t *restrict u,
-                          int32_t *restrict square, size_t n)
+                          int64_t *restrict present, int64_t *restrict u,
+                          int64_t *restrict square, size_t n)
 {
     const fdp_column_t c = *column;
-    const double steps = (double)(INT64_C(1) << c.bits);
     const int64_t half = (INT64_C(1) << c.bits) / 2;
-    for (size_t i = 0; i < n; i++) {
-        const double above = x[i] > c.low ? x[i] : c.low;
-        const double held = above < c.high ? above : c.high;
-        const double v = (held - c.center) * c.inverse * steps + 0.5;
-        const double low = v > -steps ? v : -steps;
-        const double last = low < steps ? low : steps;
-        const int32_t whole = (int32_t)last; /* towards 0: one too many below it */
-        const int32_t there = x[i] == x[i];
-        present[i] = there;
-        u[i] = (whole - (last < (double)whole)) & -there;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const int64_t z = u[i];
-        square[i] = (int32_t)(((z * z + half) >> c.bits) - half) & -present[i];
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        FDP_K(reals) v;
+        FDP_K(longs) there, squares;
+        memcpy(&v, x + i, sizeof v);
+        const FDP_K(longs) whole = FDP_K(units)(&c, 1, v, &there, &squares);
+        squares -= there & half;
+        there = -there;
+        memcpy(present + i, &there, sizeof there);
+        memcpy(u + i, &whole, sizeof whole);
+        memcpy(square + i, &squares, sizeof squares);
     }
 }
 
-/* The same added up at once, n a multiple of 8: of what is there, how many, u, square. */
-static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
-                                int64_t total[3], size_t n)
+FDP_ALWAYS_INLINE void FDP_K(add_column)(const fdp_column_t *column, int clamp,
+                                         const double *x, int64_t total[3], size_t n)
 {
     const fdp_column_t c = *column;
-    const double steps = (double)(INT64_C(1) << c.bits);
-    const int64_t half = (INT64_C(1) << c.bits) / 2;
     FDP_K(longs) count = {0}, sum = {0}, squares = {0};
-    FDP_K(reals) low = {0}, high = {0}, last = {0};
-    low += c.low;
-    high += c.high;
-    last += steps;
     for (size_t i = 0; i < n; i += FDP_LANES) {
         FDP_K(reals) v;
+        FDP_K(longs) there, square;
         memcpy(&v, x + i, sizeof v);
-        const FDP_K(longs) there = (FDP_K(longs))(v == v);
-        v = FDP_K(below)(FDP_K(above)(v, low), high);
-        v = (v - c.center) * c.inverse * steps + 0.5;
-        v = FDP_K(below)(FDP_K(above)(v, -last), last);
-        const FDP_K(longs) u = FDP_K(floored)(v) & there;
-        const FDP_K(longs) square = ((FDP_K(squared)(u) + half) >> c.bits) - half;
+        sum += FDP_K(units)(&c, clamp, v, &there, &square);
+        squares += square;
         count -= there;
-        sum += u;
-        squares += square & there;
     }
     for (int l = 0; l < FDP_LANES; l++) {
         total[0] += count[l];
         total[1] += sum[l];
-        total[2] += squares[l];
+        total[2] += squares[l] - count[l] * ((INT64_C(1) << c.bits) / 2);
+    }
+}
+
+/* The same added up at once, n a multiple of 8. */
+static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
+                                int64_t total[3], size_t n)
+{
+    if (FDP_K(spans)(column)) {
+        FDP_K(add_column)(column, 0, x, total, n);
+    } else {
+        FDP_K(add_column)(column, 1, x, total, n);
     }
 }
 

@@ -25,10 +25,17 @@ def columns():
     return x
 
 
+BOUNDS = [
+    (-1.0, 1.0),
+    (0.0, 0.3),
+    (-1e308, 1e308),
+    (-0.0, 2.0**-999),
+    (2.0**53, 2.0**53 + 2),  # whose middle is no double
+]
+
+
 @pytest.mark.parametrize("bits", [1, 7, 30])
-@pytest.mark.parametrize(
-    "bounds", [(-1.0, 1.0), (0.0, 0.3), (-1e308, 1e308), (-0.0, 2.0**-999)]
-)
+@pytest.mark.parametrize("bounds", BOUNDS)
 def test_every_level_gives_the_stated_integers(level, bounds, bits):
     x = columns()
     want = np.array([row(v, bounds, bits) for v in x.tolist()])
@@ -41,3 +48,15 @@ def test_every_level_gives_the_stated_integers(level, bounds, bits):
         whole = np.nan_to_num(np.clip(x, -1e4, 1e4) * 4).astype(np.int64)
     want = [row(float(v), bounds, bits) for v in whole.tolist()]
     np.testing.assert_array_equal(sums(whole, bounds, bits)[:, 0], np.sum(want, axis=0))
+
+
+def test_halves_are_rounded_exactly(level):
+    """Just below a half is 0, though added to a half it would be a double 1."""
+    for bits in (1, 30):
+        edge = 2.0 ** -(bits + 1)
+        x = np.array([np.nextafter(edge, 0), edge, -edge, np.nextafter(-edge, -1)] * 2)
+        want = np.sum([row(v, (-1.0, 1.0), bits) for v in x.tolist()], axis=0)
+        assert want[1] == 0
+        np.testing.assert_array_equal(sums(x, (-1.0, 1.0), bits)[:, 0], want)
+        by = np.arange(8) % 4
+        assert sums(x, (-1.0, 1.0), bits, 4, by)[1].tolist() == [0, 2, 0, -2]
