@@ -2,8 +2,9 @@
 
 Noise in a lazy plan is drawn again whenever an engine evaluates the plan again. The
 functions here read a frame once, draw at once, and hand back constants. They take what
-speaks the stream protocol of Arrow: pyarrow, pandas, polars, DuckDB. docs/frames.md
-shows the danger and the line to write.
+speaks the stream protocol of Arrow: pyarrow, pandas, polars, DuckDB; and DataFrames of
+Spark, whose engine computes and never draws what is shown. docs/frames.md and
+docs/spark.md show the danger and the line to write.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,12 @@ from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError
 from fastdp.frames import _tables
-from fastdp.frames._duckdb import Engine
+from fastdp.frames._engines import Engine
 from fastdp.frames._plan import Plan, Released
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._groups import Budget
-
-if TYPE_CHECKING:
-    pass
 
 _Array = np.ndarray[Any, Any]
 
@@ -126,13 +123,14 @@ def aggregate(
 ) -> Aggregate:
     """Return a private table of groups from records: bounded, summed, noised, once.
 
-    One fixed group-by on an embedded DuckDB, which `explain` shows; files and streams
-    may be larger than memory.
+    One fixed group-by on an embedded DuckDB, or in Spark where the source is there,
+    which `explain` shows; files and streams may be larger than memory.
 
     Parameters
     ----------
     source : path of a Parquet file, or frame
-        Records, text in UTF-8. Frames are those of `release`; a stream is read once.
+        Records, text in UTF-8. Frames are those of `release`; a stream is read once. A
+        DataFrame of Spark must have the same rows whenever it is evaluated.
     by : str or iterable of str
         Columns of the groups: integers, text, bools, dates or decimals. Without `keys`
         a text of more than 1024 bytes of UTF-8 counts as null.
@@ -165,12 +163,12 @@ def aggregate(
         no more than 512 MiB of them.
     hash : {"engine", "sha256"}
         What chooses which groups and records a user keeps. "sha256" is the same on
-        every engine, and slower. Fairness rests on it, not privacy.
+        every engine (for users and keys that are integers, text or bools), and slower. Fairness rests on it, not privacy.
     memory_limit : str, optional
         What DuckDB may use, such as "4GB", before it spills records, unencrypted, to a
-        folder below TMPDIR that is removed at the end.
+        folder below TMPDIR that is removed at the end. Not with Spark.
     progress : callable, optional
-        Told the share of the work that is done, from another thread.
+        Told the share of the work that is done, from another thread. Not with Spark.
     stream : Stream, optional
         Without a ledger: None draws fresh randomness; for tests
         `fastdp.testing.FixedStream`.
@@ -184,7 +182,8 @@ def aggregate(
     DTypeError, ParameterError, CalibrationError
         A parameter is of a wrong type or out of its domain, or a column is not there.
     FastDPError
-        The source cannot be read, or DuckDB or pyarrow is missing. Never for a value.
+        The source cannot be read, its Spark session was stopped, or DuckDB or pyarrow is
+        missing. Never for a value.
     BudgetExceededError, LabelConflictError, LedgerError
         As for `Ledger.table`.
 
@@ -224,7 +223,7 @@ def aggregate(
     if isinstance(most_rows, bool) or not isinstance(most_rows, int) or most_rows < 1:
         raise ParameterError("most_rows must be an int >= 1")
     salt = _salt(label, stream)
-    with Engine(source, memory_limit, plan.read_columns) as engine:
+    with _engine(source, memory_limit, plan.read_columns, progress) as engine:
         recipe = plan.recipe(engine)
         exact = plan.named(engine.run(recipe.sql(), salt, progress))
     names, cells, users = plan.cells(exact)
@@ -298,8 +297,21 @@ def explain(
         budget=Budget(epsilon, rho, delta),
         kept=(groups_per_user, records_per_group),
     )
-    with Engine(source, None, plan.read_columns) as engine:
+    with _engine(source, None, plan.read_columns, None) as engine:
         return plan.recipe(engine).sql()
+
+
+def _engine(source: Any, memory_limit: Any, wanted: Any, progress: Any) -> Engine:
+    """Return the engine that a source is in, or DuckDB for all others."""
+    if not _tables.is_spark(source):
+        from fastdp.frames._duckdb import DuckDB
+
+        return DuckDB(source, memory_limit, wanted)
+    if memory_limit is not None or progress is not None:
+        raise ParameterError("memory_limit and progress go with DuckDB, not with Spark")
+    from fastdp.frames._spark import Spark
+
+    return Spark(source, wanted)
 
 
 def _salt(label: str | None, stream: Stream | None) -> str:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastdp.exceptions import DTypeError, FastDPError, ParameterError
+from fastdp.exceptions import FastDPError, ParameterError
 from fastdp.frames import _tables
-from fastdp.frames._recipe import quoted
+from fastdp.frames._engines import Engine, keys_error, require_distinct, require_keys
+from fastdp.frames._recipe import DUCKDB
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,17 +25,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks at how far a query is.
 _LOOK = 0.2
 
-_INTEGERS = {
-    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
-    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
-}
-_TEXT = ("VARCHAR", "ENUM", "UUID")
-#: What DuckDB calls a column of nothing but nulls; it is read as any type.
-_NULLS = '"NULL"'
-_TIMES = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DECIMAL")
 
-
-class Engine:
+class DuckDB(Engine):
     """A connection of its own, and the table that it reads.
 
     Parameters
@@ -45,14 +37,9 @@ class Engine:
         What DuckDB may use before it spills, such as "4GB".
     wanted : sequence of str, optional
         The columns that are read, for sources whose other columns may have no type.
-
-    Attributes
-    ----------
-    table : str
-        The source, as SQL names it.
-    types : dict of str to str
-        Type of each column, as DuckDB names it.
     """
+
+    dialect = DUCKDB
 
     def __init__(
         self,
@@ -81,53 +68,15 @@ class Engine:
             self.close()
             raise
 
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Let go of the connection, and remove what was spilled."""
         self._connection.close()
         self._spill.cleanup()
 
-    def check(
-        self, by: Sequence[str], values: Sequence[str], user: str | None
-    ) -> frozenset[str]:
-        """Refuse columns of another type; return those that are compared as text."""
-        users = () if user is None else (user,)
-        _tables.require_columns("source", list(self.types), [*by, *values, *users])
-        for name in by:
-            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "text of it")
-        for name in users:
-            self._require(name, "user", (*_INTEGERS, *_TEXT), "text or integers of it")
-        numbers = (*_INTEGERS, "HUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN")
-        for name in values:
-            self._require(name, "column", numbers, "numbers of it")
-        encoded = ("ENUM", "UUID", _NULLS)
-        return frozenset(n for n in (*by, *users) if self.types[n].startswith(encoded))
-
-    def texts(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the columns whose cells are as long as they like."""
-        return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
-
-    def _require(
-        self, name: str, what: str, wanted: Sequence[str], way_out: str
-    ) -> None:
-        found = self.types[name]
-        if found == _NULLS:
-            return
-        if found not in wanted and found.partition("(")[0].split(" ")[0] not in wanted:
-            raise DTypeError(
-                f"{what} {name!r} has a type that cannot be one, {found.split('(')[0]}:"
-                f" make {way_out}"
-            )
-
     def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
         """Make the table of public keys, in the types of the source."""
         cells = ", ".join(
-            f"cast({quoted(name)} as {self._key_type(name)}) as g{i}"
+            f"cast({self.dialect.quoted(name)} as {self._key_type(name)}) as g{i}"
             for i, name in enumerate(by)
         )
         run = self._connection.execute
@@ -141,16 +90,11 @@ class Engine:
             )
             ((distinct, nulls),) = counted.fetchall()
         except self._errors:
-            raise ParameterError(
-                "keys must be of the types of the columns that they name"
-            ) from None
-        if distinct != keys.num_rows or nulls or not keys.num_rows:
-            raise ParameterError("keys must be one group or more, none twice or null")
+            raise keys_error() from None
+        require_keys(distinct, nulls, keys.num_rows)
 
     def _key_type(self, name: str) -> str:
-        found = self.types[name]
-        encoded = found.startswith(("ENUM", "UUID", _NULLS))
-        return "VARCHAR" if encoded else found
+        return "VARCHAR" if self.is_encoded(name) else self.types[name]
 
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
@@ -183,7 +127,7 @@ class Engine:
             if not Path(source).is_file():
                 raise FastDPError(f"source {Path(source).name} is no file")
             with self._constant_messages("source"):
-                _require_distinct(_names_in(path))
+                require_distinct(_names_in(path))
             literal = _literal(path).replace("'", "''")
             return f"read_parquet('{literal}', hive_partitioning = false)"
         _tables.check_frame("source", source)
@@ -199,7 +143,7 @@ class Engine:
                 rows = source
             else:
                 rows = pa.RecordBatchReader.from_stream(source)
-        _require_distinct(rows.schema.names)
+        require_distinct(rows.schema.names)
         self._connection.register("rows", rows)
         return "rows"
 
@@ -253,18 +197,6 @@ def _names_in(path: str) -> list[str]:
         raise FastDPError(
             f"source {Path(path).name} cannot be read as a Parquet file"
         ) from None
-
-
-def _require_distinct(names: Sequence[str]) -> None:
-    """Refuse names that DuckDB takes for one: it would give them new ones."""
-    seen: dict[str, str] = {}
-    for name in names:
-        if name.lower() in seen:
-            raise ParameterError(
-                "source must have columns whose names differ by more than case, it has "
-                f"{seen[name.lower()]!r} and {name!r}: rename one"
-            )
-        seen[name.lower()] = name
 
 
 def _duckdb() -> Any:

@@ -12,7 +12,7 @@ from fastdp import _validate, calibration
 from fastdp.accounting.events import ComposedEvent, Event, l2_sensitivity
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
-from fastdp.frames._duckdb import Engine
+from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import HASHES, MOST, Recipe
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._groups import Budget, Groups, Question, Users
@@ -184,6 +184,7 @@ class Plan:
             hash=self.hash,
             long=frozenset() if self.public else engine.texts(self.by),
             squares=self.squares,
+            dialect=engine.dialect,
         )
 
     def named(self, exact: pa.Table) -> pa.Table:

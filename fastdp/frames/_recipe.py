@@ -23,6 +23,61 @@ MOST_BYTES = 1024
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """The words in which engines differ, with the place of what they are about.
+
+    Attributes
+    ----------
+    quote : str
+        What names of columns stand between.
+    salt : str
+        The parameter.
+    bytes_of : str
+        The length of a text's UTF-8.
+    is_text : str
+        Whether a text is UTF-8, where an engine has others; empty where not.
+    own_hash, sha256 : str
+        What `HASHES` are, of several cells and of a text.
+    total : str
+        A sum that holds 2**63 integers of 64 bits.
+    """
+
+    quote: str
+    salt: str
+    bytes_of: str
+    is_text: str
+    own_hash: str
+    sha256: str
+    total: str
+
+    def quoted(self, name: str) -> str:
+        """Return a name of a column as this SQL knows it."""
+        return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+
+DUCKDB = Dialect(
+    quote='"',
+    salt="$salt",
+    bytes_of="strlen({})",
+    is_text="",
+    # Of several cells DuckDB's hash is uneven; hashed again it is not.
+    own_hash="hash(hash({}))",
+    sha256="sha256({})",
+    total="sum({})",
+)
+
+SPARK = Dialect(
+    quote="`",
+    salt=":salt",
+    bytes_of="octet_length({})",
+    is_text="is_valid_utf8({})",
+    own_hash="xxhash64({})",
+    sha256="sha2({}, 256)",
+    total="sum(cast({} as decimal(38, 0)))",
+)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """The public parameters of the group-by.
 
@@ -50,6 +105,8 @@ class Recipe:
         Columns of keys that may hold more than `MOST_BYTES`: such records are left out.
     squares : tuple of int
         Places in `values` of the numbers whose squares are summed as well.
+    dialect : Dialect
+        The engine's.
     """
 
     source: str
@@ -65,9 +122,10 @@ class Recipe:
     hash: str
     long: frozenset[str] = frozenset()
     squares: tuple[int, ...] = ()
+    dialect: Dialect = DUCKDB
 
     def sql(self) -> str:
-        """Return the group-by; $salt is its one parameter."""
+        """Return the group-by; the salt is its one parameter."""
         steps = [self._records()]
         if self.user is None:
             steps.append(("totals", self._totals("records", "count(*)", self._sums)))
@@ -84,7 +142,7 @@ class Recipe:
         A ledger compares it: an answer for rows is none for users.
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
-        del asked["long"]  # a matter of types
+        del asked["long"], asked["dialect"]  # matters of types, and of the engine
         if not self.squares:
             del asked["squares"]  # the name of what older answers were for
         listed = json.dumps(asked, sort_keys=True)
@@ -113,24 +171,24 @@ class Recipe:
     def _records(self) -> tuple[str, str]:
         """Take the records that are whole: nulls and NaN contribute nothing."""
         columns = [f"{self._cell(name)} as g{i}" for i, name in enumerate(self.by)]
-        whole = [f"{_column(name)} is not null" for name in self.by]
-        whole += [
-            f"strlen({self._cell(name)}) <= {MOST_BYTES}"
-            for name in self.by
-            if name in self.long
-        ]
+        whole = [f"{self._column(name)} is not null" for name in self.by]
+        for cell in (self._cell(name) for name in self.by if name in self.long):
+            whole.append(f"{self.dialect.bytes_of.format(cell)} <= {MOST_BYTES}")
+            if self.dialect.is_text:
+                whole.append(self.dialect.is_text.format(cell))
         if self.user is not None:
             columns.insert(0, f"{self._cell(self.user)} as u")
-            whole.insert(0, f"{_column(self.user)} is not null")
+            whole.insert(0, f"{self._column(self.user)} is not null")
         for i, name in enumerate(self.values):
-            number = f"cast({_column(name)} as double)"
+            number = f"cast({self._column(name)} as double)"
             columns.append(f"{self._integer(number, self.bounds[i])} as s{i}")
-            whole += [f"{_column(name)} is not null", f"not isnan({number})"]
+            whole += [f"{self._column(name)} is not null", f"not isnan({number})"]
+        named = ""
         if self.public:
-            cells = ", ".join(self._cell(name) for name in self.by)
-            whole.append(f"({cells}) in (select ({self._keys}) from keys)")
+            same = [f"{self._cell(n)} = keys.g{i}" for i, n in enumerate(self.by)]
+            named = f"  semi join keys on {_lines(same, ' and ')}\n"
         text = (
-            f"  select {_lines(columns)}\n  from {self.source} as source\n"
+            f"  select {_lines(columns)}\n  from {self.source} as source\n{named}"
             f"  where {_lines(whole, ' and ')}"
         )
         return "records", text
@@ -169,15 +227,15 @@ class Recipe:
         tag = self._hash("record", ["u", *keys.split(", "), *self._numbers, "copy"])
         # Equal records are told apart by a number, so that each has its own tag.
         numbered = (
-            f"  select *, row_number() over (partition by u, {keys}, {listed}) "
-            "as copy\n  from chosen"
+            f"  select *, row_number() over (partition by u, {keys}, {listed}\n"
+            "    order by 1) as copy\n  from chosen"
         )
-        drawn = (
-            f"  select * from numbered\n  qualify row_number() over ("
-            f"partition by u, {keys}\n    order by {tag}, {listed}, copy) "
-            f"<= {self.records}"
+        order = f"partition by u, {keys}\n    order by {tag}, {listed}, copy"
+        drawn = _first(self.records, "row_number()", order, "numbered")
+        total = self.dialect.total
+        sums = ", ".join(
+            f"{total.format(of)} as {name}" for name, of in self._sums.items()
         )
-        sums = ", ".join(f"sum({of}) as {name}" for name, of in self._sums.items())
         kept = (
             f"  select u, {keys}, count(*) as n, {sums}\n"
             f"  from drawn group by u, {keys}"
@@ -191,14 +249,13 @@ class Recipe:
 
     def _chosen(self, source: str) -> str:
         tag = self._hash("group", ["u", *self._keys.split(", ")])
-        return (
-            f"  select * from {source}\n  qualify dense_rank() over (partition by u\n"
-            f"    order by {tag}, {self._keys}) <= {self.groups}"
-        )
+        order = f"partition by u\n    order by {tag}, {self._keys}"
+        return _first(self.groups, "dense_rank()", order, source)
 
     def _totals(self, source: str, count: str, sums: dict[str, str]) -> str:
         columns = [self._keys, "count(*) as users", f"{_clamped(count)} as n"]
-        columns += [f"{_clamped(f'sum({of})')} as {name}" for name, of in sums.items()]
+        total = self.dialect.total
+        columns += [f"{_clamped(total.format(of))} as {n}" for n, of in sums.items()]
         return f"  select {_lines(columns)}\n  from {source} group by {self._keys}"
 
     def _shown(self) -> str:
@@ -214,17 +271,25 @@ class Recipe:
 
     # ---- words -------------------------------------------------------------------
 
+    def _column(self, name: str) -> str:
+        """Return a column of the source, whatever else is called like it."""
+        return f"source.{self.dialect.quoted(name)}"
+
     def _cell(self, name: str) -> str:
-        cell = _column(name)
-        return f"cast({cell} as varchar)" if name in self.text else cell
+        cell = self._column(name)
+        return _text(cell) if name in self.text else cell
 
     def _hash(self, what: str, parts: list[str]) -> str:
         """Return a hash of the salt, what is chosen, and a user's own cells."""
+        words = self.dialect
+        first = f"{words.salt}, '{what}'"
         if self.hash == "engine":
-            # Of several cells DuckDB's hash is uneven; hashed again it is not.
-            return f"hash(hash($salt, '{what}', {', '.join(parts)}))"
-        framed = [f"strlen({_text(p)}), ':', {_text(p)}" for p in parts]
-        return f"sha256(concat($salt, '{what}', {', '.join(framed)}))"
+            return words.own_hash.format(f"{first}, {', '.join(parts)}")
+        lengths = [_text(words.bytes_of.format(_text(part))) for part in parts]
+        framed = [
+            f"{n}, ':', {_text(part)}" for n, part in zip(lengths, parts, strict=True)
+        ]
+        return words.sha256.format(f"concat({first}, {', '.join(framed)})")
 
 
 def tag(salt: str, what: str, parts: list[object]) -> str:
@@ -234,23 +299,22 @@ def tag(salt: str, what: str, parts: list[object]) -> str:
     return hashlib.sha256(f"{salt}{what}{framed}".encode()).hexdigest()
 
 
-def quoted(name: str) -> str:
-    """Return a name of a column as SQL knows it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _column(name: str) -> str:
-    """Return a column of the source, whatever else is called like it."""
-    return f"source.{quoted(name)}"
+def _first(most: int, place: str, order: str, source: str) -> str:
+    """Return the rows whose place in an order is at most `most`."""
+    name = f"place_in_{source}"
+    return (
+        f"  select * from (select *, {place} over ({order}) as {name}\n"
+        f"    from {source}) as placed\n  where {name} <= {most}"
+    )
 
 
 def _double(value: float) -> str:
     """Return a double as SQL reads it, to the last bit."""
-    return f"'{value!r}'::double"
+    return f"cast('{value!r}' as double)"
 
 
 def _text(part: str) -> str:
-    return f"cast({part} as varchar)"
+    return f"cast({part} as string)"
 
 
 def _clamped(total: str) -> str:

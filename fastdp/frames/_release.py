@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +38,8 @@ def release(
     Parameters
     ----------
     frame : pyarrow Table, pandas or polars DataFrame, DuckDB relation, or a stream
-        One row a key. Whatever offers ``__arrow_c_stream__``; it is read once. Not a
-        LazyFrame: collect it first.
+        One row a key. Whatever offers ``__arrow_c_stream__``, or a DataFrame of Spark;
+        it is read once. Not a LazyFrame: collect it first.
     columns : dict of str to mechanism
         The columns to release, each with its noise: `DiscreteLaplace`,
         `DiscreteGaussian`, `TruncatedLaplace`, `Laplace` or `Gaussian` with the
@@ -63,7 +65,8 @@ def release(
         Of the kind of `frame` (another library's: a pyarrow Table), in memory: keys,
         and the named columns with noise, sorted by key. Arrow tables hold the ledger's
         receipts in their metadata, pandas frames in ``attrs``. A DuckDB relation
-        stands on a table in memory.
+        stands on a table in memory. A DataFrame of Spark holds constants, and receipts
+        in the metadata of its first column.
 
     Raises
     ------
@@ -101,12 +104,9 @@ def release(
             raise ParameterError(f"columns and keys must differ, got {name!r} in both")
         m.event()  # one without its sensitivity is refused, before the frame is read
     check_ledger(ledger, label, budgets, source, stream)
-    table = _tables.in_order(_tables.read("frame", frame, [*names, *laws]), names)
-    cells = {
-        name: (m, _doorway.enter(name, _tables.numbers(table.column(name)))[0])
-        for name, m in laws.items()
-    }
-    shown = table.select(list(names))
+    if _tables.is_spark(frame):
+        _cells(frame.limit(0), names, laws)  # types are refused before anything runs
+    shown, cells = _cells(frame, names, laws)
     if ledger is None:
         noisy = {name: m.release(x, stream=stream) for name, (m, x) in cells.items()}
         return _tables.leave(frame, _tables.joined(shown, noisy))
@@ -121,7 +121,14 @@ def release(
 
 
 def randomize(
-    frame: Any, columns: Mapping[str, FrequencyOracle], *, stream: Stream | None = None
+    frame: Any,
+    columns: Mapping[str, FrequencyOracle],
+    *,
+    path: str | os.PathLike[str] | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    stream: Stream | None = None,
 ) -> Any:
     """Return a frame whose named columns are reports, drawn now, row by row.
 
@@ -132,6 +139,12 @@ def randomize(
     columns : dict of str to local randomizer
         `RandomizedResponse`, or another whose report is one number; nulls count as a
         value outside the categories.
+    path : str or path
+        For a frame of Spark, and there required: a folder that this machine and all
+        workers see. Reports are written there before anybody reads them, and the frame
+        that comes back reads them.
+    ledger, label, budgets
+        With `path`, as for `Ledger.write`. Without a ledger the folder must not exist.
     stream : Stream, optional
         None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
 
@@ -165,7 +178,20 @@ def randomize(
     """
     check_stream(stream)
     laws = _checked_randomizers(columns)
+    check_ledger(ledger, label, budgets, None, stream)
     _tables.arrow()
+    if _tables.is_spark(frame):
+        from fastdp.frames import _spark
+
+        if stream is not None:
+            raise ParameterError("stream must be left out where tasks draw")
+        charge = {"ledger": ledger, "label": label, "budgets": budgets}
+        return _spark.randomize(frame, laws, path, **charge)
+    if path is not None or ledger is not None:
+        raise ParameterError(
+            "path and ledger go with an engine's frame: a frame in memory is drawn at "
+            "once; write what comes back"
+        )
     _tables.check_frame("frame", frame)
     if _tables.is_of(frame, "pandas", "DataFrame"):
         _tables.require_columns("frame", list(frame.columns), laws)
@@ -180,7 +206,7 @@ def randomize(
         )
     with _tables.constant_messages("frame"):
         table = _tables.arrow().table(frame)
-    return _tables.leave(frame, _randomized(table, laws, stream))
+    return _tables.leave(frame, randomized(table, laws, stream))
 
 
 def batches(
@@ -229,7 +255,8 @@ def tally(
     Parameters
     ----------
     source : frame, or iterable of frames or record batches
-        Reports, as `randomize` and `batches` give them; an iterable is read once.
+        Reports, as `randomize` and `batches` give them; an iterable is read once. Of a
+        DataFrame of Spark each task counts its own.
     mechanism : local randomizer
         What made the reports.
     column : str
@@ -256,11 +283,33 @@ def tally(
     _checked_randomizers({column: mechanism})
     _tables.arrow()
     found = mechanism.aggregator()
+    if _tables.is_spark(source):
+        from fastdp.frames import _spark
+
+        return merged(mechanism, _spark.tallies(source, mechanism, column))
     whole = hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     for part in [source] if whole else source:
         reports = _tables.read("source", part, [column]).column(column)
         values = _doorway.enter(column, reports)[0]
         found.add(values)
+    return found
+
+
+def tallies(
+    mechanism: FrequencyOracle, column: str, source: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the tally of a task's batches as a row: a task that is repeated agrees."""
+    found = pickle.dumps(tally(source, mechanism, column=column))
+    yield _tables.arrow().record_batch({"tally": [found]})
+
+
+def merged(
+    mechanism: FrequencyOracle, parts: Iterable[bytes]
+) -> Aggregator[FrequencyEstimate]:
+    """Return what the tallies of tasks are together."""
+    found = mechanism.aggregator()
+    for part in parts:
+        found.merge(pickle.loads(part))
     return found
 
 
@@ -313,6 +362,18 @@ def check_ledger(
 # ---- drawing ---------------------------------------------------------------------
 
 
+def _cells(
+    frame: Any, names: tuple[str, ...], laws: Mapping[str, Additive[Any]]
+) -> tuple[pa.Table, dict[str, tuple[Additive[Any], Any]]]:
+    """Return a frame's keys, sorted, and the columns to release with their law."""
+    table = _tables.in_order(_tables.read("frame", frame, [*names, *laws]), names)
+    cells = {
+        name: (m, _doorway.enter(name, _tables.numbers(table.column(name)))[0])
+        for name, m in laws.items()
+    }
+    return table.select(list(names)), cells
+
+
 def _stored(schema: Any, answer: Answer) -> pa.Table:
     """Return a ledger's answer, whose first columns are the keys of the schema."""
     pa = _tables.arrow()
@@ -327,7 +388,7 @@ def _stored(schema: Any, answer: Answer) -> pa.Table:
     )
 
 
-def _randomized(
+def randomized(
     table: Any, laws: Mapping[str, FrequencyOracle], stream: Stream | None = None
 ) -> Any:
     """Return a table, or a record batch, with reports instead of named columns."""
@@ -342,4 +403,4 @@ def _each(
     laws: Mapping[str, FrequencyOracle], source: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in source:
-        yield _randomized(batch, laws)
+        yield randomized(batch, laws)

@@ -52,6 +52,11 @@ def is_of(x: object, library: str, name: str) -> bool:
     return found is not None and isinstance(x, found)
 
 
+def is_spark(x: object) -> bool:
+    """Tell whether `x` is a DataFrame of Spark, also of Spark Connect."""
+    return is_of(x, "pyspark.sql", "DataFrame")
+
+
 @contextlib.contextmanager
 def constant_messages(name: str) -> Iterator[None]:
     """Refuse what Arrow refuses, in words that no cell can change."""
@@ -101,6 +106,10 @@ def require_columns(name: str, there: Sequence[str], wanted: Iterable[str]) -> N
 def read(name: str, frame: Any, wanted: Sequence[str]) -> pa.Table:
     """Return named columns of a frame as a table; its stream is read once."""
     pa = arrow()
+    if is_spark(frame):
+        from fastdp.frames import _spark
+
+        return _spark.table(name, frame, wanted)
     check_frame(name, frame)
     if is_of(frame, "pandas", "DataFrame"):
         if set(wanted) & set(frame.index.names):
@@ -133,6 +142,10 @@ def leave(frame: Any, table: pa.Table) -> Any:
         found = frame.query("fastdp_given", "select * from fastdp_constants")
         del fastdp_constants
         return found
+    if is_spark(frame):
+        from fastdp.frames import _spark
+
+        return _spark.constants(frame, table)
     return table
 
 
@@ -154,6 +167,17 @@ def joined(keys: pa.Table, columns: Mapping[str, _Array]) -> pa.Table:
     for name, values in columns.items():
         keys = keys.append_column(name, arrow().array(values))
     return keys
+
+
+def signed(table: Any) -> Any:
+    """Return unsigned integers in the next wider type, for engines that have none."""
+    pa = arrow()
+    wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+    for place, field in enumerate(table.schema):
+        if field.type in wider:
+            column = table.column(place).cast(wider[field.type])
+            table = table.set_column(place, field.name, column)
+    return table
 
 
 # ---- keys ------------------------------------------------------------------------

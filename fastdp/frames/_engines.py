@@ -1,0 +1,138 @@
+"""What every engine of the recipe has in common: a table, its columns, their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.frames import _tables
+from fastdp.frames._recipe import Dialect
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_INTEGERS = {
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+}
+_TEXT = ("VARCHAR", "ENUM", "UUID")
+#: A column of nothing but nulls; it is read as any type.
+NULLS = '"NULL"'
+_TIMES = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DECIMAL")
+
+
+class Engine:
+    """A source that the recipe runs on.
+
+    Attributes
+    ----------
+    table : str
+        The source, as SQL names it.
+    types : dict of str to str
+        Type of each column, as DuckDB names it.
+    dialect : Dialect
+        The engine's words.
+    """
+
+    dialect: ClassVar[Dialect]
+    table: str
+    types: dict[str, str]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what the engine holds for this source."""
+        raise NotImplementedError
+
+    def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
+        """Make the table of public keys, in the types of the source."""
+        raise NotImplementedError
+
+    def run(
+        self, sql: str, salt: str, progress: Callable[[float], object] | None
+    ) -> pa.Table:
+        """Return what the recipe gives; `progress` is told the share that is done."""
+        raise NotImplementedError
+
+    def check(
+        self, by: Sequence[str], values: Sequence[str], user: str | None
+    ) -> frozenset[str]:
+        """Refuse columns of another type; return those that are compared as text."""
+        users = () if user is None else (user,)
+        _tables.require_columns("source", list(self.types), [*by, *values, *users])
+        for name in by:
+            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "text of it")
+        for name in users:
+            self._require(name, "user", (*_INTEGERS, *_TEXT), "text or integers of it")
+        numbers = (*_INTEGERS, "HUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN")
+        for name in values:
+            self._require(name, "column", numbers, "numbers of it")
+        return frozenset(name for name in (*by, *users) if self.is_encoded(name))
+
+    def texts(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns whose cells are as long as they like."""
+        return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
+
+    def is_encoded(self, name: str) -> bool:
+        """Return whether a column is compared as text, whatever it is encoded by."""
+        return self.types[name].startswith(("ENUM", "UUID", NULLS))
+
+    def _require(
+        self, name: str, what: str, wanted: Sequence[str], way_out: str
+    ) -> None:
+        found = self.types[name]
+        if found == NULLS:
+            return
+        if found not in wanted and found.partition("(")[0].split(" ")[0] not in wanted:
+            raise DTypeError(
+                f"{what} {name!r} has a type that cannot be one, {found.split('(')[0]}:"
+                f" make {way_out}"
+            )
+
+
+def require_distinct(names: Sequence[str]) -> None:
+    """Refuse names that SQL takes for one."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise ParameterError(
+                "source must have columns whose names differ by more than case, it has "
+                f"{seen[name.lower()]!r} and {name!r}: rename one"
+            )
+        seen[name.lower()] = name
+
+
+def keys_error() -> ParameterError:
+    """Return what public keys of another type are refused by."""
+    return ParameterError("keys must be of the types of the columns that they name")
+
+
+def require_keys(distinct: int, nulls: int, rows: int) -> None:
+    """Refuse public keys of which one is there twice, or null, or none at all."""
+    if distinct != rows or nulls or not rows:
+        raise ParameterError("keys must be one group or more, none twice or null")
+
+
+def cast_keys(keys: pa.Table, by: Sequence[str], types: Sequence[Any]) -> pa.Table:
+    """Return public keys, checked, in the types of a source, as the table "keys"."""
+    pa = _tables.arrow()
+    try:
+        cells = [keys.column(n).cast(t) for n, t in zip(by, types, strict=True)]
+    except (pa.ArrowException, OverflowError, UnicodeError):
+        raise keys_error() from None
+    places = [f"g{i}" for i in range(len(by))]
+    found = pa.table(cells, names=places)
+    distinct = found.group_by(places).aggregate([]).num_rows
+    require_keys(distinct, sum(cell.null_count for cell in cells), found.num_rows)
+    return found

@@ -1,0 +1,170 @@
+"""Frames of Spark, classic and Connect, by public methods alone.
+
+Spark repeats tasks as it likes: here they compute what may be repeated, or write
+reports of which one attempt is put in place. What Spark says when it fails may hold
+cells: only what failed is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastdp.exceptions import DTypeError, FastDPError
+from fastdp.frames import _engines, _release, _tables, _written
+from fastdp.frames._recipe import SPARK
+from fastdp.mechanisms.local._base import FrequencyOracle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Names that DuckDB has for Spark's types, where they differ.
+_NAMES = {"INT": "INTEGER", "STRING": "VARCHAR", "VOID": _engines.NULLS}
+_NAMES |= {"TIMESTAMP_NTZ": "TIMESTAMP"}
+
+#: Columns of fixed width, by the committer that shows one attempt of a task.
+_PLAIN = {
+    "compression": "none",
+    "parquet.enable.dictionary": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}
+
+
+class Spark(_engines.Engine):
+    """A DataFrame as the recipe's source: evaluated once, by `run`."""
+
+    dialect, table = SPARK, "rows"
+
+    def __init__(self, source: Any, wanted: Sequence[str]) -> None:
+        self._views: dict[str, str] = {}
+        self._source = _checked("source", source, wanted)
+        _engines.require_distinct(source.columns)
+        self.types = {
+            field.name: _NAMES.get(found, found)
+            for field in source.schema
+            for found in [field.dataType.simpleString().upper()]
+        }
+
+    def close(self) -> None:
+        """Drop the views."""
+        for view in self._views.values():
+            with contextlib.suppress(Exception):  # a session that has just ended
+                self._source.sparkSession.catalog.dropTempView(view)
+
+    def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
+        """Make the table of public keys, in the types of the source."""
+        schema = _arrow("source", self._source.limit(0)).schema
+        text = _tables.arrow().string()
+        types = [text if self.is_encoded(n) else schema.field(n).type for n in by]
+        self._view("keys", constants(self._source, _engines.cast_keys(keys, by, types)))
+
+    def run(
+        self, sql: str, salt: str, progress: Callable[[float], object] | None
+    ) -> pa.Table:
+        """Return what the recipe gives."""
+        self._view(self.table, self._source)
+        named = [f"{name} as (select * from {v})" for name, v in self._views.items()]
+        text = f"with {', '.join(named)}, {sql.removeprefix('with ')}"
+        args = {"salt": salt} if self.dialect.salt in sql else None
+        with _constant_messages("source"):
+            return self._source.sparkSession.sql(text, args).toArrow()
+
+    def _view(self, name: str, frame: Any) -> None:
+        self._views[name] = f"fastdp_{name}_{uuid.uuid4().hex}"
+        with _constant_messages("source"):
+            frame.createOrReplaceTempView(self._views[name])
+
+
+def table(name: str, frame: Any, wanted: Sequence[str]) -> Any:
+    """Return named columns as a table; Spark evaluates the plan once, here."""
+    return _arrow(name, _checked(name, frame, wanted))
+
+
+def constants(frame: Any, table: pa.Table) -> Any:
+    """Return a table in the session of `frame`; the first column has the receipts."""
+    held = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    make = frame.sparkSession.createDataFrame
+    with _constant_messages("the result"):
+        if len(table):
+            found = make(table)
+        else:  # which Connect refuses
+            found = make(type(table).from_pylist([{}], table.schema)).limit(0)
+        return found.withMetadata(table.column_names[0], held) if held else found
+
+
+def randomize(
+    frame: Any, columns: Mapping[str, FrequencyOracle], path: object, **charge: Any
+) -> Any:
+    """Write reports to a folder, once, and return a DataFrame that reads it."""
+    place = _written.checked_path(path)
+    empty = _arrow("frame", _checked("frame", frame, list(columns)).limit(0))
+    drawn = _tables.signed(_release.randomized(empty, columns))
+    names = list(frame.columns)
+    _engines.require_distinct(names)
+    # Signs in the names of columns are no matter to SQL, but to `mapInArrow`.
+    named = frame.toDF(*(f"c{i}" for i in range(len(names))))
+    laws = {f"c{names.index(name)}": m for name, m in columns.items()}
+    reports = constants(frame, drawn.rename_columns(list(laws))).schema
+    schema = type(reports)(
+        [reports[f.name] if f.name in laws else f for f in named.schema]
+    )
+
+    plan = named.mapInArrow(functools.partial(_reports, laws), schema).toDF(*names)
+
+    def write(staged: Path) -> None:
+        with _constant_messages("frame"):
+            plan.write.options(**_PLAIN).parquet(f"file://{staged}")
+
+    _written.write_once(place, write, columns, **charge)
+    return frame.sparkSession.read.schema(plan.schema).parquet(f"file://{place}")
+
+
+def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
+    """Return the tallies of a column's partitions."""
+    reports = _checked("source", frame, [column])
+    _release.tally(_arrow("source", reports.limit(0)), mechanism, column=column)
+    task = functools.partial(_release.tallies, mechanism, "report")
+    found = _arrow("source", reports.toDF("report").mapInArrow(task, "tally binary"))
+    return list(found["tally"].to_pylist())
+
+
+def _reports(laws: Any, source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in source:
+        yield _tables.signed(_release.randomized(batch, laws))
+
+
+def _checked(name: str, frame: Any, wanted: Sequence[str]) -> Any:
+    """Return columns of a DataFrame that has them, has an end, and a live session."""
+    try:
+        frame.sparkSession.sql("select 1").collect()
+    except Exception as error:  # each version has its own
+        raise FastDPError(
+            f"{name} is of a Spark session that was stopped or does not answer "
+            f"({type(error).__name__}): make it again in one that runs"
+        ) from None
+    with _constant_messages(name):
+        columns, endless = list(frame.columns), frame.isStreaming
+    if endless or not hasattr(frame, "toArrow"):
+        raise DTypeError(f"{name} must be a batch DataFrame of Spark 4 or later")
+    _tables.require_columns(name, columns, wanted)
+    return frame.select(*(SPARK.quoted(one) for one in wanted))
+
+
+def _arrow(name: str, frame: Any) -> Any:
+    with _constant_messages(name):
+        return frame.toArrow()
+
+
+@contextlib.contextmanager
+def _constant_messages(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise FastDPError(
+            f"{name} cannot be evaluated by Spark ({type(error).__name__}): a step of "
+            "its plan, or the session, failed"
+        ) from None

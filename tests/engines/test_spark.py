@@ -1,0 +1,282 @@
+"""Spark on one machine: the reference's integers, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import frames
+from fastdp.exceptions import (
+    DTypeError,
+    FastDPError,
+    LabelConflictError,
+    ParameterError,
+)
+from fastdp.frames._duckdb import DuckDB
+from fastdp.frames._spark import Spark
+from fastdp.testing import FixedStream
+from tests.engines.conftest import needs, spent, staged
+from tests.engines.spark import session
+from tests.frames import hostile
+
+pa = pytest.importorskip("pyarrow")
+needs("pyspark", program="java")
+
+NOISE = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+RESPONSE = fastdp.RandomizedResponse.from_epsilon(2, categories=16)
+VISITS = pa.table(
+    {
+        "user": [i // 3 for i in range(600)],
+        "town": [f"t{i % 3}" for i in range(600)],
+        "cost": [float(i % 40) for i in range(600)],
+    }
+)
+KEYS = pa.table({"town": ["t9", "t0", "t1", "t2"]})
+ASK = {
+    "by": "town",
+    "count": True,
+    "mean": "cost",
+    "bounds": {"cost": (0, 50)},
+    "user": "user",
+    "groups_per_user": 3,
+    "ledger": None,
+}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    found = session("local[2,4]")
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def visits(spark):
+    return spark.createDataFrame(VISITS)
+
+
+@pytest.fixture(scope="module")
+def people(spark):
+    return spark.range(4000).selectExpr("id % 16 as browser", "id as `id.é`")
+
+
+# ---- before the noise ------------------------------------------------------------
+
+
+def exact(spark, rows, **options):
+    frame = spark.createDataFrame(hostile.table_of(rows)).repartition(3)
+    plan = hostile.plan_of(**options)
+    with Spark(frame, plan.read_columns) as engine:
+        return hostile.totals(plan, engine)
+
+
+@pytest.mark.parametrize(
+    ("values", "variance", "user", "kept"),
+    [
+        ((), (), "user", (9, 1)),
+        (("x", "y"), ("x", "y"), "user", (2, 3)),
+        (("x", "y"), ("y",), None, 0),
+    ],
+)
+def test_the_integers_are_those_of_duckdb_and_of_the_reference(
+    spark, values, variance, user, kept
+):
+    options = {"user": user, "kept": kept, "variance": variance}
+    wanted = hostile.reference(hostile.ROWS, values, **options)
+    found = exact(spark, hostile.ROWS, values=values, **options)
+    assert found == wanted
+    with DuckDB(hostile.table_of(hostile.ROWS), None) as engine:
+        plan = hostile.plan_of(values, **options)
+        assert hostile.totals(plan, engine) == found
+    assert len(found) > 5
+
+
+@pytest.mark.parametrize("hash", ["engine", "sha256"])
+def test_a_user_moves_what_is_stated_and_no_more(spark, hash):
+    k, r = 2, 3
+    options = {"kept": (k, r), "hash": hash, "variance": ("y",)}
+    unit = 2 ** hostile.plan_of(**options).bits
+    whole = exact(spark, hostile.ROWS, **options)
+    most, zero = np.zeros(5), (0,) * 5
+    for user in ("ann", "a\0n", "jane doe 1961", "full"):
+        left = [row for row in hostile.ROWS if row["user"] != user]
+        rest = exact(spark, left, **options)
+        keys = whole.keys() | rest.keys()
+        moved = [np.subtract(whole.get(g, zero), rest.get(g, zero)) for g in keys]
+        scaled = np.abs(np.array(moved, float)) / [1, 1, unit, unit, unit]
+        most = np.maximum(most, scaled.sum(axis=0))
+    assert most.tolist() == [k, k * r, k * r, k * r, k * r / 2]  # reached
+
+
+# ---- what is released ------------------------------------------------------------
+
+
+def test_aggregate_gives_constants_and_charges_once(spark, visits, ledger):
+    options = {**ASK, "keys": KEYS, "epsilon": 2}
+    shown = {**options, "ledger": ledger, "budgets": "users", "label": "w47"}
+    first = frames.aggregate(visits, **shown)
+    again = frames.aggregate(visits.repartition(2), **shown)
+    assert type(first.frame) is type(visits)
+    assert first.frame.columns == ["town", "count", "cost_mean"]
+    assert first.frame.collect() == first.frame.collect() == again.frame.collect()
+    assert (first.replayed, again.replayed) == (False, True)
+    assert spent(ledger, "users") == 2
+    metadata = first.frame.schema["town"].metadata
+    assert metadata["fastdp receipts"] == first.receipts_json
+    with pytest.raises(LabelConflictError):
+        frames.aggregate(visits, **{**shown, "groups_per_user": 2})
+    # The label is the transaction: on DuckDB the same question is replayed.
+    here = frames.aggregate(VISITS, **shown)
+    assert here.replayed
+    assert here.frame.to_pylist() == [row.asDict() for row in first.frame.collect()]
+    names = ("by", "mean", "bounds", "user", "groups_per_user")
+    told = frames.explain(visits, epsilon=2, keys=KEYS, **{n: ASK[n] for n in names})
+    assert told == first.recipe
+    assert "`cost`" in told
+    assert not [view for view in spark.catalog.listTables() if "fastdp" in view.name]
+
+
+def test_aggregate_draws_what_it_draws_on_duckdb(visits):
+    options = {**ASK, "variance": "cost", "keys": KEYS, "rho": 1, "hash": "sha256"}
+    there = frames.aggregate(visits, stream=FixedStream("s"), **options)
+    here = frames.aggregate(VISITS, stream=FixedStream("s"), **options)
+    assert here.frame.equals(there.frame.toArrow().cast(here.frame.schema))
+
+
+def test_private_keys_are_selected_and_may_be_none(spark, visits):
+    found = frames.aggregate(visits, epsilon=30, delta=1e-6, **ASK).frame
+    assert [row.town for row in found.collect()] == ["t0", "t1", "t2"]
+    none = frames.aggregate(visits.limit(0), epsilon=1, delta=1e-6, **ASK).frame
+    assert none.collect() == []
+    # What is no UTF-8 is no key.
+    broken = spark.sql("select decode(x'ff', 'iso-8859-1') as k from range(500)")
+    broken = broken.selectExpr("cast(unhex('ff') as string) as k").union(broken)
+    found = frames.aggregate(
+        broken, by="k", count=True, epsilon=30, delta=1e-6, ledger=None
+    )
+    assert [row.k for row in found.frame.collect()] == ["ÿ"]
+
+
+def test_release_draws_once(visits, ledger):
+    counts = visits.groupBy("town").count()
+    options = {"keys": "town", "ledger": ledger, "budgets": "users", "label": "c"}
+    first = frames.release(counts, {"count": NOISE}, **options)
+    assert first.collect() == first.collect()
+    again = frames.release(counts, {"count": NOISE}, **options)
+    assert again.collect() == first.collect()
+    assert spent(ledger, "users") == 1
+    other = fastdp.DiscreteLaplace.from_epsilon(2, sensitivity=1)
+    with pytest.raises(LabelConflictError):
+        frames.release(counts, {"count": other}, **options)
+
+
+def test_reports_are_files_before_they_are_read(people, ledger, tmp_path):
+    options = {"path": tmp_path / "it's out", "ledger": ledger, "budgets": "rows"}
+    laws = {"browser": RESPONSE}
+    reports = frames.randomize(people, laws, label="r", **options)
+    rows = reports.collect()
+    assert reports.columns == people.columns
+    assert sorted(row["id.é"] for row in rows) == list(range(4000))
+    assert reports.collect() == rows
+    assert frames.randomize(people, laws, label="r", **options).collect() == rows
+    assert spent(ledger, "rows") == 2
+    assert staged(tmp_path) == []
+    assert ledger.audit().ok
+    tally = frames.tally(reports, RESPONSE, column="browser")
+    drawn = np.array([row.browser for row in rows])
+    assert tally == RESPONSE.aggregator().add(drawn)
+    assert 0 < (drawn == np.arange(4000) % 16).mean() < 1
+    other = fastdp.RandomizedResponse.from_epsilon(1, categories=16)
+    with pytest.raises(LabelConflictError):
+        frames.randomize(people, {"browser": other}, label="r", **options)
+    with pytest.raises(ParameterError, match="must not exist"):
+        frames.randomize(people, laws, path=options["path"])
+
+
+# ---- refused, before anything runs -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"by": "nowhere"}, "must have one column 'nowhere'"),
+        ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
+        ({"mean": "town", "by": "user", "bounds": {"town": (0, 1)}}, "must differ"),
+        ({"user": "cost", "mean": (), "bounds": None}, "user 'cost' has a type"),
+        ({"memory_limit": "1GB"}, "go with DuckDB"),
+        ({"keys": pa.table({"town": ["a", "a"]}), "delta": None}, "none twice"),
+        ({"keys": pa.table({"town": ["a", None]}), "delta": None}, "none twice"),
+        ({"keys": pa.table({"town": [b"\xff"]}), "delta": None}, "of the types"),
+    ],
+)
+def test_aggregate_refuses(visits, change, message):
+    options = {**ASK, "epsilon": 1, "delta": 1e-6, **change}
+    with pytest.raises((DTypeError, ParameterError), match=message):
+        frames.aggregate(visits, **options)
+
+
+def boom(batches):
+    raise AssertionError("jane doe 1961 was read")
+
+
+def test_what_is_wrong_is_told_before_a_row_is_read(spark, visits, tmp_path):
+    never = visits.mapInArrow(boom, visits.schema)
+    laws = {"town": NOISE}
+    for call, message in (
+        (lambda: frames.release(never, {"x": NOISE}, keys="town", ledger=None), "'x'"),
+        (lambda: frames.release(never, laws, keys="user", ledger=None), "town"),
+        (
+            lambda: frames.release(never, {"user": NOISE}, keys="cost", ledger=None),
+            "key 'cost'",
+        ),
+        (lambda: frames.tally(never, RESPONSE, column="x"), "'x'"),
+        (lambda: frames.tally(never, RESPONSE, column="town"), "town"),
+        (lambda: frames.randomize(never, {"user": RESPONSE}), "path must be"),
+        (lambda: frames.randomize(never, {"x": RESPONSE}, path=tmp_path / "o"), "'x'"),
+        (
+            lambda: frames.randomize(never, {"user": RESPONSE}, path="s3://bucket/o"),
+            "no address",
+        ),
+        (
+            lambda: frames.randomize(never, {"town": RESPONSE}, path=tmp_path / "o"),
+            "town|values",
+        ),
+    ):
+        with pytest.raises((DTypeError, ParameterError), match=message):
+            call()
+    assert list(tmp_path.iterdir()) == []
+    twice = visits.selectExpr("town", "1 as n")
+    with pytest.raises(ParameterError, match="each row once"):
+        frames.release(twice, {"n": NOISE}, keys="town", ledger=None)
+    twins = visits.selectExpr("town", "cost as a", "cost as A", "user")
+    with pytest.raises(ParameterError, match="more than case"):
+        frames.aggregate(
+            twins, by="town", count=True, epsilon=1, ledger=None, keys=KEYS
+        )
+    with pytest.raises(ParameterError, match="engine's frame"):
+        frames.randomize(VISITS, {"user": RESPONSE}, path=tmp_path / "o")
+
+
+def test_what_spark_says_of_a_cell_is_not_told(visits, ledger):
+    broken = visits.selectExpr("town", "cast('jane doe 1961 ' || town as int) as n")
+    options = {"keys": "town", "ledger": ledger, "budgets": "users", "label": "x"}
+    with pytest.raises(FastDPError) as raised:
+        frames.release(broken, {"n": NOISE}, **options)
+    assert "jane" not in str(raised.value)
+    assert raised.value.__suppress_context__
+    assert spent(ledger, "users") == 0
+
+
+def test_a_session_that_was_stopped_is_told(spark, visits, people, tmp_path):
+    """Last of the file: it stops the engine."""
+    spark.stop()
+    for call in (
+        lambda: frames.aggregate(visits, keys=KEYS, epsilon=1, **ASK),
+        lambda: frames.release(visits, {"user": NOISE}, keys="town", ledger=None),
+        lambda: frames.randomize(people, {"browser": RESPONSE}, path=tmp_path / "o"),
+        lambda: frames.tally(people, RESPONSE, column="browser"),
+    ):
+        with pytest.raises(FastDPError, match="was stopped"):
+            call()
+    assert list(tmp_path.iterdir()) == []
