@@ -163,7 +163,8 @@ def aggregate(
         no more than 512 MiB of them.
     hash : {"engine", "sha256"}
         What chooses which groups and records a user keeps. "sha256" is the same on
-        every engine (for users and keys that are integers, text or bools), and slower. Fairness rests on it, not privacy.
+        every engine, of integers, text and bools, and slower. Fairness rests on it, not
+        privacy.
     memory_limit : str, optional
         What DuckDB may use, such as "4GB", before it spills records, unencrypted, to a
         folder below TMPDIR that is removed at the end. Not with Spark.
@@ -182,8 +183,8 @@ def aggregate(
     DTypeError, ParameterError, CalibrationError
         A parameter is of a wrong type or out of its domain, or a column is not there.
     FastDPError
-        The source cannot be read, its Spark session was stopped, or DuckDB or pyarrow is
-        missing. Never for a value.
+        The source cannot be read, its session of Spark was stopped, or DuckDB or
+        pyarrow is missing. Never for a value.
     BudgetExceededError, LabelConflictError, LedgerError
         As for `Ledger.table`.
 
