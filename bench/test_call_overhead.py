@@ -37,8 +37,3 @@ def test_array_of_one(measure: Callable[..., None], name: str) -> None:
 
 def test_sample(measure: Callable[..., None]) -> None:
     measure(GROUP, 1, lambda: fastdp.random.discrete_laplace(10))
-
-
-def test_numpy(measure: Callable[..., None], generator: np.random.Generator) -> None:
-    value = np.int64(42)
-    measure(GROUP, 1, lambda: value + np.int64(np.rint(generator.laplace(0.0, 10.0))))

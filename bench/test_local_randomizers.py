@@ -1,37 +1,16 @@
-"""Local randomizers and their decoding a second, beside numpy's way.
-
-The lines are those of ``fastdp bench``, at two lengths, and with more threads.
-"""
+"""Local randomizers with more threads, and on one value."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from itertools import islice
 
 import numpy as np
 import pytest
 
 import fastdp
-from fastdp.cli import _local_cases
 
-SIZES = (10**5, 10**7)
-#: Places of the lines in the table; the lines themselves hold large arrays.
-LINES = range(len(list(_local_cases.cases(1000))))
 WORKERS = sorted({1, 2, os.cpu_count() or 1})
-
-
-@pytest.mark.parametrize("side", ["fastdp", "numpy"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("line", LINES)
-def test_line(measure: Callable[..., None], line: int, size: int, side: str) -> None:
-    case = next(islice(_local_cases.cases(size), line, None))
-    measure(
-        f"local randomizers, {case.name}, n = {case.size:.0e}",
-        case.size,
-        case.ours if side == "fastdp" else case.numpy,
-        random_bytes_per_sample=case.random_bytes if side == "fastdp" else None,
-    )
 
 
 MECHANISMS = {

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-from fastdp.cli import _rivals
+from bench import rivals
 
 GROUP = "rivals, {}"
 SIZE = 10**5
-TASKS = {rival.task.name: rival.task for rival in _rivals.RIVALS}
+TASKS = {rival.task.name: rival.task for rival in rivals.RIVALS}
 
 
-def data_of(task: _rivals.Task) -> _rivals.Array:
+def data_of(task: rivals.Task) -> rivals.Array:
     return task.data(int(SIZE * task.scale))
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "rival", _rivals.RIVALS, ids=lambda rival: f"{rival.name}, {rival.task.name}"
+    "rival", rivals.RIVALS, ids=lambda rival: f"{rival.name}, {rival.task.name}"
 )
-def test_rival(measure: Callable[..., None], rival: _rivals.Rival) -> None:
+def test_rival(measure: Callable[..., None], rival: rivals.Rival) -> None:
     data = data_of(rival.task)[: rival.most]
-    call = _rivals.prepare(rival, data)
+    call = rivals.prepare(rival, data)
     if call is None:
         pytest.skip(f"{rival.name} cannot be imported, or fails")
     measure(
@@ -46,12 +45,3 @@ def test_fastdp(measure: Callable[..., None], name: str) -> None:
     data = data_of(task)
     size = len(data) * task.samples
     measure(GROUP.format(name), size, task.ours(data), exact=True, secure=True)
-
-
-def test_numpy(measure: Callable[..., None], generator: np.random.Generator) -> None:
-    counts = data_of(_rivals.NOISE)
-
-    def noised() -> object:
-        return counts + np.rint(generator.laplace(0.0, 10.0, SIZE)).astype(np.int64)
-
-    measure(GROUP.format(_rivals.NOISE.name), SIZE, noised, exact=False, secure=False)

@@ -11,20 +11,21 @@ from fastdp import _core
 
 
 def show_config() -> dict[str, str]:
-    """Return the version, CPU level, cipher and the versions underneath.
+    """Return the version, CPU level, cipher, compiler and the versions underneath.
 
     Returns
     -------
     dict
         Keys "fastdp", "cpu" ("portable", "avx2", "avx512" or, with byte permutes,
         "avx512vbmi"; the environment variable FASTDP_CPU can lower it), "cipher"
-        ("aes" or "chacha20", of the secure default), "numpy", "python" and "machine".
+        ("aes" or "chacha20", of the secure default), "compiler" (of the extension),
+        "numpy", "python" and "machine".
 
     Examples
     --------
     >>> import fastdp
     >>> sorted(fastdp.show_config())
-    ['cipher', 'cpu', 'fastdp', 'machine', 'numpy', 'python']
+    ['cipher', 'compiler', 'cpu', 'fastdp', 'machine', 'numpy', 'python']
     """
     return {
         "fastdp": fastdp.__version__,

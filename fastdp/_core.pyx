@@ -27,6 +27,16 @@ from fastdp.exceptions import EntropyError, FastDPError, ParameterError
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype dtype, object base)
 
+cdef extern from *:
+    """
+    #ifdef __clang__
+    #define FDP_COMPILER __VERSION__
+    #else
+    #define FDP_COMPILER "gcc " __VERSION__
+    #endif
+    """
+    const char *FDP_COMPILER
+
 cnp.import_array()
 
 # Chunks drawn between two looks at pending signals: a few milliseconds.
@@ -683,12 +693,13 @@ cdef dict _LEVELS = {"portable": 0, "avx2": 0xD, "avx512": 0xF, "avx512vbmi": 0x
 
 
 def config():
-    """Return the CPU level and the cipher of the secure default."""
+    """Return the CPU level, the cipher of the secure default and the compiler."""
     cdef dict names = {value: name for name, value in CIPHERS.items()}
     _check(fdp_self_check(), NULL)
     return {
         "cpu": fdp_cpu_level().decode(),
         "cipher": names[fdp_cipher_default()],
+        "compiler": FDP_COMPILER.decode(),
     }
 
 

@@ -41,7 +41,7 @@ def cases(size: int) -> Iterator[Case]:
             ),
             f"PermuteAndFlip, {name}": partial(flip.select, scores),
         }
-        loops = max(1, _LONG // n)
+        loops = max(1, min(size, _LONG) // n)
         for title, ours in ways.items():
             yield Case(title, n, _again(ours, loops), _again(noisy, loops), loops=loops)
     rows = _scores((max(1, size // 100), 100), generator)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,10 @@ class Ratio:
         steady = self.high <= SPREAD * self.low
         return self.middle if self.repetitions >= FEWEST and steady else None
 
+    def shown(self, digits: int) -> str:
+        """Return the value for a table, or the word that there is none."""
+        return "noisy" if self.value is None else f"{self.value:.{digits}f}"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -56,6 +61,10 @@ class Row:
     ratio: Ratio
     #: Random bytes that one sample needs on average.
     random_bytes: float | None
+    #: The least of the repetitions, ours and numpy's: what a busy machine adds is least
+    #: there, so that ratios of different runs compare best by these.
+    ns_least: float
+    numpy_ns_least: float
 
     @property
     def million_per_second(self) -> float:
@@ -90,11 +99,39 @@ def measure(case: Case, repetitions: int) -> Row:
         numpy_ns=float(np.median(theirs)) * per_sample,
         ratio=Ratio.of(theirs, ours),
         random_bytes=case.random_bytes,
+        ns_least=float(ours.min()) * per_sample,
+        numpy_ns_least=float(theirs.min()) * per_sample,
     )
+
+
+def as_dict(line: Any) -> dict[str, Any]:
+    """Return a line with its `Ratio` and quartiles; a ratio that is none is null."""
+    ratio: Ratio = line.ratio
+    return {
+        **dataclasses.asdict(line),
+        "ratio": ratio.value,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high,
+    }
+
+
+def noisy_lines(ratios: Sequence[Ratio]) -> list[str]:
+    """Return the words on ratios that are not stated, none if all are."""
+    noisy = sum(ratio.value is None for ratio in ratios)
+    if not noisy:
+        return []
+    return [
+        f"noisy: {noisy} of {len(ratios)} ratios are not stated. The middle half of",
+        f"their repetitions differs by more than a factor {SPREAD}: quiet the",
+        "machine, or take more --repetitions.",
+    ]
 
 
 def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64]:
     """Return seconds of each call, shape (calls, repetitions), taken in turn.
+
+    Of the processor's time: what other programs run meanwhile does not count, though
+    what they leave of caches and memory does.
 
     Each call runs once before the clock starts, so that pages, tables and the
     processor's clock are warm. The garbage collector is off meanwhile.
@@ -107,9 +144,9 @@ def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64
     try:
         for repetition in range(repetitions):
             for index, call in enumerate(calls):
-                start = time.perf_counter()
+                start = time.process_time()
                 call()
-                seconds[index, repetition] = time.perf_counter() - start
+                seconds[index, repetition] = time.process_time() - start
     finally:
         if was_enabled:
             gc.enable()

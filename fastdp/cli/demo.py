@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp.cli import _common, bench, release
+from fastdp.cli import _common, _noise_cases, _timings, release
 from fastdp.exceptions import FastDPError
 
 if TYPE_CHECKING:
@@ -208,7 +208,9 @@ def describe(demo: Demo) -> str:
 
 def _speed(mechanism: Any) -> str:
     """Measure the demo's own noise beside numpy's, for about a second."""
-    row = bench.measure_laplace(mechanism.scale, size=10**6, repetitions=7)
+    out = np.zeros(10**6, dtype=np.int64)
+    case = _noise_cases.laplace_case(mechanism.scale, out, np.random.default_rng())
+    row = _timings.measure(case, 7)
     slow, fast = (f"{1e3 / ns:,.0f}" for ns in (row.ns_high, row.ns_low))
     count = slow if slow == fast else f"{slow} to {fast}"
     speed = (

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp.cli import bench, demo, main
-from fastdp.cli._timings import Ratio
+from fastdp.cli import _timings, demo, main
+from fastdp.cli._timings import Ratio, Row
 
 pytest.importorskip("statsmodels")
 
@@ -19,8 +19,9 @@ pytest.importorskip("statsmodels")
 @pytest.fixture(autouse=True)
 def quick_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the second that the demo spends on measuring the machine."""
-    row = bench.Row("noise", 1, 2.0, 1.0, 3.0, 20.0, Ratio(9.0, 10.0, 11.0, 7), 4.0)
-    monkeypatch.setattr(bench, "measure_laplace", lambda *_, **__: row)
+    ratio = Ratio(9.0, 10.0, 11.0, 7)
+    row = Row("noise", 1, 2.0, 1.0, 3.0, 20.0, ratio, 4.0, 1.0, 10.0)
+    monkeypatch.setattr(_timings, "measure", lambda *_: row)
 
 
 def columns(**given: list[int]) -> dict[str, np.ndarray]:
@@ -100,8 +101,9 @@ def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_busy_machine_is_not_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = bench.Row("noise", 1, 2.0, 1.0, 4.0, 20.0, Ratio(5.0, 10.0, 15.0, 7), 4.0)
-    monkeypatch.setattr(bench, "measure_laplace", lambda *_, **__: row)
+    ratio = Ratio(5.0, 10.0, 15.0, 7)
+    row = Row("noise", 1, 2.0, 1.0, 4.0, 20.0, ratio, 4.0, 1.0, 11.0)
+    monkeypatch.setattr(_timings, "measure", lambda *_: row)
     assert main(["demo"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "250 to 1,000 million exact samples" in text

@@ -1,12 +1,16 @@
 """Other libraries at the same work, for comparison only.
 
+    python bench/rivals.py                  # the libraries that are installed
+    python bench/rivals.py --n 10000 --json
+
 Each is measured on the data that our own mechanism gets, where it is installed and
-can be imported; nothing here is needed to run the package. A slow library gets the
-first part of the data.
+can be imported. A slow library gets the first part of the data.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,8 +19,17 @@ from typing import Any
 import numpy as np
 
 import fastdp
+from fastdp.cli import bench
 from fastdp.cli._local_cases import CATEGORIES, EPSILON
-from fastdp.cli._timings import Array, Call, Ratio, timings
+from fastdp.cli._timings import (
+    FEWEST,
+    Array,
+    Call,
+    Ratio,
+    as_dict,
+    noisy_lines,
+    timings,
+)
 
 _SCALE = 10
 
@@ -375,3 +388,57 @@ def _seconds(theirs: Call, ours: Call, repetitions: int) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return timings((theirs, ours), repetitions)
+
+
+# --- the table ----------------------------------------------------------------------
+
+
+def as_json(report: Report, repetitions: int) -> str:
+    """Return the report for a program."""
+    document = {
+        "setting": {**bench.machine(), "repetitions": repetitions},
+        "rivals": [as_dict(line) for line in report.lines],
+        "not_measured": report.absent,
+    }
+    return json.dumps(document, indent=2)
+
+
+def as_table(report: Report) -> str:
+    """Return the report for a reader, one table a task."""
+    lines = []
+    for task in dict.fromkeys(line.task for line in report.lines):
+        lines.append(
+            f"{'rivals: ' + task:<56} {'n':>9} {'ns':>10} {'ours n':>10} "
+            f"{'ours ns':>9} {'ratio':>8}  noise"
+        )
+        for line in report.lines:
+            if line.task != task:
+                continue
+            law = "exact" if line.exact else "inexact"
+            source = "secure" if line.secure else "insecure"
+            lines.append(
+                f"{line.name:<56} {line.size:>9,} {line.ns:>10.1f} "
+                f"{line.our_size:>10,} {line.our_ns:>9.2f} {line.ratio.shown(0):>8}  "
+                f"{law}, {source}"
+            )
+        lines.append("")
+    lines += noisy_lines([line.ratio for line in report.lines])
+    if report.absent:
+        lines += ["Rivals not measured (they cannot be imported, or fail):"]
+        lines += [f"  {name}" for name in report.absent]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="other libraries at the same work")
+    parser.add_argument("--n", type=int, default=10**5, help="length of the data")
+    parser.add_argument("--repetitions", type=int, default=FEWEST)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args(arguments)
+    report = measure(asked.n, asked.repetitions)
+    print(as_json(report, asked.repetitions) if asked.json else as_table(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""The claims of docs/benchmarks.md: written from results, checked by measuring anew.
+
+    python -m tools.claims write          # measure every level of this machine
+    python -m tools.claims write --kept   # the page alone, from bench/results
+    python -m tools.claims check          # this machine beside the claims
+
+A result is what ``fastdp bench --json`` prints, a file for a level and a length. A
+claim is numpy's least time over ours. A line fails the check where its ratio is below
+`SHARE` of the claim in each of three passes, the later ones with more rounds: a busy
+machine lets a line pass in one of them, code that became slower in none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fastdp.cli import _timings, bench
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+#: The least share of a claim that a line may reach.
+SHARE = 0.6
+
+#: Every level includes those after it. The long arrays are measured at these only.
+LEVELS = ("avx512vbmi", "avx512", "avx2", "portable")
+_LONG = ("avx512vbmi", "avx2")
+
+#: Lengths, within a core's cache and beyond the last, with the rounds of a result and
+#: of the first pass of a check; the factors are those of its passes.
+ROUNDS = {10**5: (51, 30), 10**7: (7, 3)}
+_PASSES = (1, 3, 6)
+
+#: What must be the same for a claim to hold.
+_SAME = ("machine", "cipher")
+
+_BLOCK = re.compile(r"(?<=<!-- claims: begin -->\n).*(?=<!-- claims: end -->)", re.S)
+
+Result: TypeAlias = "dict[str, Any]"
+#: Table, name of the line, length of the arrays.
+Key: TypeAlias = "tuple[str, str, int]"
+
+
+# ---- results ---------------------------------------------------------------------
+
+
+def measure() -> None:
+    """Write the results of every level that this machine has."""
+    own = LEVELS.index(bench.machine()["cpu"])
+    RESULTS.mkdir(exist_ok=True)
+    for level in LEVELS[own:]:
+        for n, (rounds, _) in ROUNDS.items():
+            if n > 10**6 and level not in _LONG:
+                continue
+            start = time.perf_counter()
+            command = f"bench --json --n {n} --repetitions {rounds}".split()
+            run = subprocess.run(
+                [sys.executable, "-m", "fastdp.cli", *command],
+                env={**os.environ, "FASTDP_CPU": level},
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+            result = json.loads(run.stdout)
+            assert result["setting"]["cpu"] == level
+            path = RESULTS / f"{level}-{n:.0e}.json".replace("e+0", "e")
+            path.write_text(as_lines(result))
+            print(f"{path.name}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def as_lines(result: Result) -> str:
+    """Return a result as JSON, one line for each of its rows."""
+    parts = [f'"setting": {json.dumps(result["setting"], indent=1)}']
+    for table in bench.TABLES:
+        rows = ",\n".join(json.dumps(_rounded(row)) for row in result[table])
+        parts.append(f'"{table}": [\n{rows}\n]')
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: float(f"{value:.4g}") if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+
+
+def results(level: str) -> dict[int, Result]:
+    """Return the results of a level by length, none where it was not measured."""
+    found = [json.loads(path.read_text()) for path in RESULTS.glob(f"{level}-*.json")]
+    return {result["setting"]["n"]: result for result in found}
+
+
+# ---- the page --------------------------------------------------------------------
+
+
+def ratio(row: dict[str, Any]) -> float:
+    """Return the claim of a row: numpy's least time over ours."""
+    return float(row["numpy_ns_least"] / row["ns_least"])
+
+
+def block() -> str:
+    """Return the tables of all levels that were measured."""
+    return "".join(
+        "\n".join(_level_lines(level, found)) + "\n\n"
+        for level in LEVELS
+        if (found := results(level))
+    )
+
+
+def _level_lines(level: str, found: dict[int, Result]) -> Iterator[str]:
+    lengths = sorted(found)
+    setting = found[lengths[0]]["setting"]
+    yield f"### Level {level}"
+    yield ""
+    yield (
+        f"{setting['processor']}, {setting['compiler']}, cipher {setting['cipher']}, "
+        f"numpy {setting['numpy']}, Python {setting['python']}."
+    )
+    yield ""
+    cells = [f"ns, n = {n:.0e} | numpy ns | ratio".replace("e+0", "e") for n in lengths]
+    yield f"| line | {' | '.join(cells)} |"
+    yield "|---|" + "---|" * (3 * len(cells))
+    for table in bench.TABLES:
+        rows = [{row["name"]: row for row in found[n][table]} for n in lengths]
+        for name in dict.fromkeys(name for each in rows for name in each):
+            cells = [_cells(each.get(name)) for each in rows]
+            yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _cells(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "- | - | -"
+    shown = (row["ns_least"], row["numpy_ns_least"], ratio(row))
+    return " | ".join(
+        f"{value:,.2f}" if value < 10 else f"{value:,.1f}" for value in shown
+    )
+
+
+def page(text: str) -> str:
+    """Return the page with the tables of the results."""
+    assert _BLOCK.search(text)
+    return _BLOCK.sub(lambda _: block(), text)
+
+
+# ---- the check -------------------------------------------------------------------
+
+
+def claims(setting: dict[str, str]) -> tuple[str, dict[Key, float]] | str:
+    """Return the level whose claims hold here and the claims, or why there are none.
+
+    Those of the level at hand; where it was never measured, of the widest one below,
+    which it must reach as well.
+    """
+    for level in LEVELS[LEVELS.index(setting["cpu"]) :]:
+        found = {
+            n: result
+            for n, result in results(level).items()
+            if all(
+                result["setting"][name] == setting[name]
+                for name in ("machine", "cipher")
+            )
+        }
+        if found:
+            return level, {
+                (table, row["name"], n): ratio(row)
+                for n, result in found.items()
+                for table in bench.TABLES
+                for row in result[table]
+            }
+    return f"no claim for {setting['machine']}, {setting['cpu']}, {setting['cipher']}"
+
+
+def measured(keys: set[Key], n: int, rounds: int) -> Iterator[tuple[Key, float]]:
+    """Yield the ratios of the lines with these keys, of one length, that are there."""
+    for table, cases in bench.TABLES.items():
+        for case in cases(n):
+            if (key := (table, case.name, n)) in keys:
+                row = _timings.measure(case, rounds)
+                yield key, row.numpy_ns_least / row.ns_least
+
+
+def shortfalls(claimed: dict[Key, float]) -> list[str]:
+    """Return the lines that fail, in words, after all passes."""
+    best: dict[Key, float] = {}
+    pending = set(claimed)
+    for factor in _PASSES:
+        for n in sorted({n for _, _, n in pending}):
+            for key, value in measured(pending, n, ROUNDS[n][1] * factor):
+                best[key] = max(value, best.get(key, 0.0))
+        pending = {key for key in pending if best.get(key, 0.0) < SHARE * claimed[key]}
+        for key in sorted(pending):
+            print(f"below in rounds x {factor}: {_words(key, claimed, best)}")
+    return [_words(key, claimed, best) for key in sorted(pending)]
+
+
+def _words(key: Key, claimed: dict[Key, float], best: dict[Key, float]) -> str:
+    _, name, n = key
+    if key not in best:
+        return f"{name}, n = {n:,}: claimed, and there is no such line"
+    share = best[key] / claimed[key]
+    return f"{name}, n = {n:,}: {best[key]:.2f}, {share:.0%} of {claimed[key]:.2f}"
+
+
+def check() -> int:
+    """Measure this machine beside the claims; return the exit code."""
+    text = PAGE.read_text()
+    if page(text) != text:
+        print(f"{PAGE.name} is not what bench/results gives: tools.claims write --kept")
+        return 1
+    setting = bench.machine()
+    found = claims(setting)
+    if isinstance(found, str):
+        print(f"claims: skipped, {found}")
+        return 0
+    level, claimed = found
+    print(f"level {setting['cpu']} on {setting['processor']}, claims of level {level}")
+    start = time.perf_counter()
+    failed = shortfalls(claimed)
+    for words in failed:
+        print(f"FAILED {words}")
+    print(
+        f"{len(claimed) - len(failed)} of {len(claimed)} ratios reach {SHARE:.0%} of "
+        f"their claims, {time.perf_counter() - start:.0f} s"
+    )
+    return 1 if failed else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the claims, or check them."""
+    parser = argparse.ArgumentParser(prog="python -m tools.claims")
+    commands = parser.add_subparsers(dest="command", required=True)
+    writing = commands.add_parser("write", help="measure, and write the page")
+    writing.add_argument("--kept", action="store_true", help="measure nothing anew")
+    commands.add_parser("check", help="measure this machine beside the claims")
+    asked = parser.parse_args(arguments)
+    if asked.command == "check":
+        return check()
+    if not asked.kept:
+        measure()
+    PAGE.write_text(page(PAGE.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
