@@ -179,15 +179,49 @@ def corrections(digit: int = 5, half: int = 2) -> Iterator[bool]:
 @lemma(
     "selection.md",
     "**Lemma 4 (noise).**",
-    wrong=[{"plain": 47}, {"gumbel": 57}, {"race": 566}],
+    wrong=[{"plain": 47}, {"gumbel": 57}],
 )
-def noise_errors(plain: int = 48, gumbel: int = 58, race: int = 640) -> Iterator[bool]:
-    # The sums of the proofs of lemma 4 and theorem 2 (Laplace, without weights), in
-    # units of u: the largest logarithm is 64 ln 2, Gumbel's own at most 41.6.
+def noise_errors(plain: int = 48, gumbel: int = 58) -> Iterator[bool]:
+    # In units of u: the largest logarithm is 64 ln 2, Gumbel's own at most 41.6.
     largest = 64 * arb.const_log2()
     yield bool(largest < arb("44.4"))
     yield bool(1 + arb("1.24") + arb("1.01") * largest <= plain)
     yield bool(arb("14.5") + arb("1.24") + arb("1.01") * arb("41.6") <= gumbel)
-    gap = 2 * largest
-    key = plain + arb("3.01") * gap + (gap + largest) + 50
-    yield bool(gap <= 89 and key <= 500 and race >= 500 + 67)
+
+
+#: Noise of the races: largest magnitude, range, and error in units of u (lemma 4).
+RACES = (
+    ("44.4", "44.4", 48),
+    ("44.4", "88.8", 48),
+    ("41.6", "45.4", 58),
+    ("9.5", "19", 160),
+)
+
+
+@lemma(
+    "selection.md",
+    "**Theorem 2 (race budget).**",
+    "fastdp/_selection.py: return 1.25 * 2.0**-44 + 2.0**-49 * spread",
+    "csrc/mech/race.c: const double error = r->law->tolerance + 0x1p-50 * r->gap[i];",
+    wrong=[{"plain": 585}, {"slope": 7}, {"far": 6}],
+)
+def race_budget(plain: int = 640, slope: int = 16, far: int = 8) -> Iterator[bool]:
+    # Items (1) to (10), as pairs: the constant, and the multiple of d = 0.7 spread.
+    yield bool(arb("0.7") > arb.const_log2())
+    for most, span, noise in RACES:
+        n, r, rest = arb(most), arb(span), arb("0.01")
+        items = (
+            (noise, 0),
+            (arb("3.01") * r + rest, arb("3.01")),
+            (1, 0),
+            (arb("1.24") + arb("0.71"), 0),
+            (0, 1),
+            (arb("0.72"), 0),
+            (rest, 1),
+            (n + rest, 1),
+            (n + r + rest, 2),
+            (2 * n + rest, 2),
+        )
+        yield bool(sum((item for item, _ in items), arb(0)) < plain)
+        yield bool(sum((item for _, item in items), arb(0)) * arb("0.7") < slope)
+    yield bool(arb("3.01") + 1 + 2 < far)
