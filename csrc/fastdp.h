@@ -309,19 +309,6 @@ fdp_respond(const fdp_call_t *call, const fdp_response_t *law, uint64_t first_ch
 FDP_API void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
                              const uint8_t *bits, uint8_t *rows);
 
-/* h(label) of each user's hash function: floor(z buckets / 2^l), z the top l bits of
- * a x + b mod 2^32 with a the low and b the high half of the seed.
- * requires: 1 <= l <= 32, buckets <= 2^l. @timing T2. */
-FDP_API void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n,
-                             const uint64_t *seed, const uint32_t *label, uint32_t *out);
-
-/* word[i] mod K, moved by one bit if need be to where its scalar product with
- * label[i] + 1 has the parity of bit i of `bits`. requires: label[i] + 1 < K = 2^log2k.
- * @timing T2. */
-FDP_API void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
-                                 const uint32_t *word, const uint8_t *bits,
-                                 uint32_t *out);
-
 /* A report of local hashing: 12 bytes, packed. */
 typedef struct {
     uint32_t slope, offset; /* the seed's halves */
@@ -334,16 +321,18 @@ typedef struct {
 #define FDP_CLIENTS 8192
 #define FDP_REGION (UINT64_C(1) << 30) /* chunks of a call for one purpose */
 
-/* Seeds from the chunks of `open`, and responses by `law` to the buckets of fdp_hash_labels
- * under them. exact: yes. @timing T2. */
+/* Seeds from the chunks of `open`, and responses by `law` to each category's bucket under
+ * its own seed: floor(z buckets / 2^l), z the top l bits of a x + b mod 2^32 with a the
+ * slope and b the offset. requires: 1 <= l <= 32, buckets <= 2^l. exact: yes. @timing T2. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
                  const fdp_response_t *labeling, const fdp_response_t *law, uint32_t l,
                  uint64_t first, size_t n, const void *x, fdp_dtype_t x_type,
                  int64_t other, fdp_hashed_t *out);
 
-/* Codes of fdp_hadamard_encode with flips by `law` for the wanted parities, and words of 16
- * bits for K <= 2^16, else 32. exact: yes. @timing T2. */
+/* Words mod K = 2^log2k, of 16 bits for K <= 2^16, else 32, moved by one bit if need be to
+ * where their scalar product with category + 1 has the parity of a flip by `law`.
+ * requires: categories < K. exact: yes. @timing T2. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *labeling,
                      const fdp_bernoulli_t *law, uint32_t log2k, uint64_t first, size_t n,

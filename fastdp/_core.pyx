@@ -842,30 +842,6 @@ cdef uint32_t _hash_bits(size_t categories) noexcept nogil:
     return 33 - u
 
 
-def hash_labels(cnp.ndarray seeds, cnp.ndarray labels, size_t categories,
-                uint32_t buckets, cnp.ndarray out):
-    """Write each label's bucket under its own seed into `out`."""
-    cdef const uint64_t *seed = <const uint64_t *> cnp.PyArray_DATA(seeds)
-    cdef const uint32_t *label = <const uint32_t *> cnp.PyArray_DATA(labels)
-    cdef uint32_t *to = <uint32_t *> cnp.PyArray_DATA(out)
-    cdef size_t n = cnp.PyArray_SIZE(labels)
-    with nogil:
-        fdp_hash_labels(buckets, _hash_bits(categories), n, seed, label, to)
-
-
-def hadamard_encode(cnp.ndarray labels, cnp.ndarray words, cnp.ndarray flips,
-                    uint32_t bits, cnp.ndarray out):
-    """Write Hadamard codes of `bits` bits; bit i of the packed `flips` is the wanted
-    parity."""
-    cdef const uint32_t *label = <const uint32_t *> cnp.PyArray_DATA(labels)
-    cdef const uint32_t *word = <const uint32_t *> cnp.PyArray_DATA(words)
-    cdef const uint8_t *wanted = <const uint8_t *> cnp.PyArray_DATA(flips)
-    cdef uint32_t *to = <uint32_t *> cnp.PyArray_DATA(out)
-    cdef size_t n = cnp.PyArray_SIZE(labels)
-    with nogil:
-        fdp_hadamard_encode(bits, n, label, word, wanted, to)
-
-
 cdef fdp_status_t _hash_clients(const Job *job, uint64_t chunk, size_t at,
                                 size_t n) noexcept nogil:
     return fdp_hash_clients(job.call, job.open, job.labeling,

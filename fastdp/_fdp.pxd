@@ -194,10 +194,6 @@ cdef extern from "fastdp.h" nogil:
                              fdp_dtype_t out_type)
     void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
                          const uint8_t *bits, uint8_t *rows)
-    void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n, const uint64_t *seed,
-                         const uint32_t *label, uint32_t *out)
-    void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
-                             const uint32_t *word, const uint8_t *bits, uint32_t *out)
     size_t FDP_CLIENTS
     fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
                                   const fdp_response_t *labeling,

@@ -29,41 +29,49 @@ static void respond_to(fdp_respond_t *r, uint64_t region, uint64_t first, size_t
     }
 }
 
+#define SEEDS (FDP_BYTES_CHUNK / 8) /* of a chunk */
+
+/* Whatever the bucket, it is one of the law's labels: a response is the bucket, moved by the
+ * response to label 0. */
 fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
                               const fdp_response_t *labeling, const fdp_response_t *law,
                               uint32_t l, uint64_t first, size_t n, const void *x,
                               fdp_dtype_t x_type, int64_t other, fdp_hashed_t *out)
 {
     const fdp_kernels_t *kernels = fdp_kernels();
-    const size_t most = n < FDP_CLIENTS ? (n + 63) & ~(size_t)63 : FDP_CLIENTS;
-    const size_t size = most * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
-    uint64_t *const seed = fdp_memory_take(size);
-    if (seed == NULL) {
+    const size_t most = n < FDP_CLIENTS ? (n + 15) & ~(size_t)15 : FDP_CLIENTS;
+    const size_t size = 2 * most * sizeof(uint32_t);
+    FDP_ALIGNED(64) uint64_t seed[SEEDS];
+    uint32_t *const label = fdp_memory_take(size), *const move = label + most;
+    if (label == NULL) {
         memset(out, 0, n * sizeof *out);
         return FDP_ERR_MEMORY;
     }
-    uint32_t *const label = (uint32_t *)(void *)(seed + most), *const bucket = label + most;
-    fdp_respond_t labels, answers;
+    fdp_respond_t labels, moves;
     fdp_respond_open(&labels, secret, labeling, other);
-    fdp_respond_open(&answers, secret, law, 0);
-    fdp_status_t status = FDP_OK;
-    for (size_t at = 0; at < n && status == FDP_OK; at += FDP_CLIENTS) {
+    fdp_respond_open(&moves, secret, law, 0);
+    for (size_t at = 0; at < n && !labels.failed && !moves.failed; at += FDP_CLIENTS) {
         const size_t part = n - at < FDP_CLIENTS ? n - at : FDP_CLIENTS;
         respond_to(&labels, 2 * FDP_REGION, first + at, part, x, x_type, at, label, FDP_U32);
-        status = fdp_fill_bytes(open, 8 * (first + at) / FDP_BYTES_CHUNK, 8 * part,
-                                (uint8_t *)seed);
-        kernels->hash(seed, label, law->categories, l, bucket, part);
-        respond_to(&answers, 0, first + at, part, bucket, FDP_U32, 0, label, FDP_U32);
-        kernels->records(seed, label, out + at, part);
-        status = labels.failed || answers.failed ? FDP_ERR_RESOLVER : status;
+        respond_to(&moves, 0, first + at, part, NULL, FDP_NONE, 0, move, FDP_U32);
+        for (size_t done = 0; done < part; done += SEEDS) {
+            const size_t few = part - done < SEEDS ? part - done : SEEDS;
+            fdp_chunk_t chunk;
+            fdp_chunk_open(&chunk, &open->stream, (first + at + done) / SEEDS);
+            fdp_chunk_main(&chunk, 0, seed, (few * sizeof *seed + 63) & ~(size_t)63);
+            fdp_chunk_close(&chunk);
+            kernels->hashed(seed, label + done, move + done, law->categories, l,
+                            out + at + done, few);
+        }
     }
+    const bool failed = labels.failed || moves.failed;
     fdp_respond_close(&labels, n);
-    fdp_respond_close(&answers, n);
-    fdp_memory_give(seed, size);
-    if (status != FDP_OK) {
+    fdp_respond_close(&moves, n);
+    fdp_memory_give(label, size); /* seeds are public */
+    if (failed) {
         memset(out, 0, n * sizeof *out);
     }
-    return status;
+    return failed ? FDP_ERR_RESOLVER : FDP_OK;
 }
 
 /* ---- Hadamard ------------------------------------------------------------- */
@@ -72,7 +80,7 @@ typedef struct {
     FDP_ALIGNED(64) uint8_t flip[FDP_BITS_CHUNK / 8];
     fdp_respond_t labels;
     const fdp_call_t *call;
-    uint8_t *word, *label; /* of a chunk: 2 bytes a user, or 4 beyond 2^16 codes */
+    uint8_t *word, *label, *code; /* of a chunk: 2 bytes a user, or 4 beyond 2^16 codes */
     size_t bytes;
     uint32_t log2k;
 } hadamard_t;
@@ -96,16 +104,18 @@ static void encode(hadamard_t *h, uint64_t first, size_t n, const uint8_t *flip,
     fdp_chunk_open(&chunk, &h->call->stream, FDP_REGION + first / FDP_CLIENTS);
     fdp_chunk_main(&chunk, 0, h->word, lanes * bytes);
     fdp_chunk_close(&chunk);
+    const void *word = h->word, *label = h->label;
+    const bool straight = lanes == n && width_of(out_type) == bytes;
+    void *code = straight ? (uint8_t *)out + at * bytes : h->code;
     if (bytes == 2) {
-        uint16_t *word = (uint16_t *)(void *)h->word;
-        kernels->hadamard16((const uint16_t *)(const void *)h->label, flip,
-                            (uint16_t)((1u << h->log2k) - 1), word, lanes);
-        kernels->reports16(word, out, out_type, at, n);
+        kernels->hadamard16(label, flip, (uint16_t)((1u << h->log2k) - 1), word, code, lanes);
     } else {
-        uint32_t *word = (uint32_t *)(void *)h->word;
-        kernels->hadamard32((const uint32_t *)(const void *)h->label, flip,
-                            (1u << h->log2k) - 1, word, lanes);
-        kernels->reports32(word, out, out_type, at, n);
+        kernels->hadamard32(label, flip, (1u << h->log2k) - 1, word, code, lanes);
+    }
+    if (!straight && bytes == 2) {
+        kernels->reports16(code, out, out_type, at, n);
+    } else if (!straight) {
+        kernels->reports32(code, out, out_type, at, n);
     }
 }
 
@@ -119,12 +129,13 @@ fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *
     const size_t bytes = log2k <= 16 ? 2 : 4;
     const size_t size = (most * bytes + 1023) & ~(size_t)1023; /* units of the stream */
     hadamard_t h;
-    h.word = fdp_memory_take(2 * size);
+    h.word = fdp_memory_take(3 * size);
     if (h.word == NULL) {
         memset(out, 0, n * width_of(out_type));
         return FDP_ERR_MEMORY;
     }
     h.label = h.word + size;
+    h.code = h.label + size;
     h.call = call;
     h.bytes = bytes;
     h.log2k = log2k;
@@ -143,7 +154,7 @@ fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *
         status = h.labels.failed ? FDP_ERR_RESOLVER : status;
     }
     fdp_respond_close(&h.labels, n);
-    fdp_memory_give(h.word, 2 * size);
+    fdp_memory_give(h.word, 3 * size);
     fdp_wipe(h.flip, sizeof h.flip);
     if (status != FDP_OK) {
         memset(out, 0, n * width_of(out_type));

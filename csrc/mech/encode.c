@@ -1,13 +1,10 @@
-/* encode.c: how the frequency oracles write a category into a report: unary rows,
- * hashes, Hadamard codes. No randomness is drawn here, and every step is the same for
- * every category.
+/* encode.c: how unary encoding writes a category into a report. No randomness is drawn
+ * here, and every step is the same for every category.
  */
 #include <string.h>
 
 #include "../base/config.h"
-#include "../base/wipe.h"
 #include "../fastdp.h"
-#include "../sampler/kernels.h"
 
 /* All ones if x = 0, for x < 2^63. */
 static uint64_t zero_mask(uint64_t x) { return 0 - ((x - 1) >> 63); }
@@ -44,28 +41,4 @@ void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
     for (size_t i = 0; i < n; i++) {
         insert(rows + i * row_bytes, row_bytes, label[i], 0 - bit_of(bits, i));
     }
-}
-
-void fdp_hash_labels(uint32_t buckets, uint32_t l, size_t n, const uint64_t *seed,
-                     const uint32_t *label, uint32_t *out)
-{
-    fdp_kernels()->hash(seed, label, buckets, l, out, n);
-}
-
-void fdp_hadamard_encode(uint32_t log2k, size_t n, const uint32_t *label,
-                         const uint32_t *word, const uint8_t *bits, uint32_t *out)
-{
-    uint32_t from[64];
-    for (size_t done = 0; done < n; done += 64) {
-        const size_t part = n - done < 64 ? n - done : 64;
-        uint32_t code[64] = {0};
-        uint8_t wanted[8] = {0};
-        memset(from, 0, sizeof from);
-        memcpy(from, label + done, part * sizeof *from);
-        memcpy(code, word + done, part * sizeof *code);
-        memcpy(wanted, bits + done / 8, (part + 7) / 8);
-        fdp_kernels()->hadamard32(from, wanted, (UINT32_C(1) << log2k) - 1, code, 64);
-        memcpy(out + done, code, part * sizeof *code);
-    }
-    fdp_wipe(from, sizeof from);
 }

@@ -77,7 +77,7 @@ void fdp_respond_close(fdp_respond_t *r, size_t n)
 {
     const size_t lanes = (n + 63) & ~(size_t)63;
     const size_t chunk = fdp_response_chunk(r->law), most = lanes < chunk ? lanes : chunk;
-    const size_t words = most * r->bits / 8, other = most * (r->bits == 16 ? 2 : 4);
+    const size_t words = most * r->bits / 8, other = most * (r->bits == 16 ? 1 : 4);
     fdp_wipe(r->word, words < 1024 ? 1024 : words); /* the least unit of the stream */
     fdp_wipe(r->label, other);
     fdp_wipe(r->report, other);
@@ -100,7 +100,7 @@ FDP_ALWAYS_INLINE uint64_t word_at(const fdp_respond_t *r, uint32_t bits, size_t
 
 FDP_ALWAYS_INLINE uint32_t label_at(const fdp_respond_t *r, uint32_t bits, size_t i)
 {
-    return bits == 16 ? AT(r->label, const uint16_t, i) : AT(r->label, const uint32_t, i);
+    return bits == 16 ? AT(r->label, const uint8_t, i) : AT(r->label, const uint32_t, i);
 }
 
 /* E exactly, by the caller's resolver. */
@@ -122,18 +122,27 @@ typedef struct {
     uint64_t high, low, shift;
 } pace_t;
 
-/* E of one lane from 64 more bits of its U, by the high half of a product; 1 in *open where
- * bits below those that are looked at may carry. For small words 64 bits in all are enough,
- * unless P is all but 1. */
+/* How a lane goes on: a small word (unless P is all but 1, 64 bits in all are enough), any
+ * word, and one whose law draws for outside labels alone. */
+typedef enum { SMALL, LARGE, OUTSIDE } pursuit_t;
+
+/* E of one lane from 64 more bits of its U, by the high part of a product; 1 in *open where
+ * bits below those that are looked at may carry. */
 FDP_ALWAYS_INLINE uint64_t step_at(const fdp_respond_t *r, const pace_t *own,
-                                   const pace_t *uniform, bool small, uint64_t word,
+                                   const pace_t *uniform, pursuit_t mode, uint64_t word,
                                    uint64_t more, uint64_t fair, uint64_t *open)
 {
-    const uint64_t last = r->law->categories - 1;
+    const uint64_t k = r->law->categories, last = k - 1;
     const uint64_t high = fdp_choose(fair, uniform->high, own->high);
     const unsigned shift = (unsigned)fdp_choose(fair, uniform->shift, own->shift);
     uint64_t step, carried;
-    if (small) {
+    if (mode == OUTSIDE) {
+        uint64_t above;
+        const uint64_t below = fdp_mul_u64(more, k, &above);
+        const fdp_u128_t h = (fdp_u128_t)word * k + above;
+        step = (uint64_t)(h >> r->bits);
+        carried = (uint64_t)((h + (below + k < k)) >> r->bits);
+    } else if (mode == SMALL) {
         uint64_t h;
         fdp_mul_u64(word << 48 | more >> 16, high, &h);
         step = h >> (shift - 64);
@@ -147,7 +156,7 @@ FDP_ALWAYS_INLINE uint64_t step_at(const fdp_respond_t *r, const pace_t *own,
         step = (uint64_t)(h >> shift);
         carried = (uint64_t)((h + unknown) >> shift);
     }
-    const uint64_t within = (step < last) & (1 - (r->law->always & (1 - fair)));
+    const uint64_t within = step < last;
     *open = within & (step != carried);
     return fdp_choose(within, step, last);
 }
@@ -156,8 +165,8 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint64_
                               uint64_t report)
 {
     if (bits == 16) {
-        uint16_t *to = &AT(r->report, uint16_t, i);
-        *to = (uint16_t)fdp_choose(used, report, *to);
+        uint8_t *to = &AT(r->report, uint8_t, i);
+        *to = (uint8_t)fdp_choose(used, report, *to);
     } else {
         uint32_t *to = &AT(r->report, uint32_t, i);
         *to = (uint32_t)fdp_choose(used, report, *to);
@@ -167,10 +176,10 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint64_
 /* Settles GROUP ranks, whose bits are at `bits`. One loop over the lanes: arrays between
  * two of them would wait for each other's stores. */
 FDP_ALWAYS_INLINE void settle_group(fdp_respond_t *r, const pace_t *own,
-                                    const pace_t *uniform, bool small, size_t lanes,
+                                    const pace_t *uniform, pursuit_t mode, size_t lanes,
                                     const uint8_t *bits)
 {
-    const uint32_t width = small ? 16 : r->bits;
+    const uint32_t width = mode == SMALL ? 16 : r->bits;
     uint64_t more[GROUP];
     uint16_t idle[GROUP], place[GROUP];
     const uint64_t k = r->law->categories, drawn = r->step.other < 0;
@@ -181,9 +190,9 @@ FDP_ALWAYS_INLINE void settle_group(fdp_respond_t *r, const pace_t *own,
     for (size_t i = 0; i < GROUP; i++) {
         const size_t at = place[i];
         const uint64_t label = label_at(r, width, at), used = live >> i & 1;
-        const uint64_t apart = label >= k, fair = apart & drawn;
+        const uint64_t apart = mode == OUTSIDE || label >= k, fair = apart & drawn;
         uint64_t open;
-        uint64_t step = step_at(r, own, uniform, small, word_at(r, width, at), more[i],
+        uint64_t step = step_at(r, own, uniform, mode, word_at(r, width, at), more[i],
                                 fair, &open);
         if (FDP_UNLIKELY(open & used)) {
             step = resolve(r, (uint32_t)at, more[i], fair);
@@ -201,18 +210,20 @@ static void settle(fdp_respond_t *r, size_t lanes)
     uint64_t offset = fdp_response_chunk(r->law) * r->bits / 8;
     const uint32_t k = r->law->categories;
     const uint32_t spare = (uint32_t)__builtin_clz(k);
-    const uint32_t shift = r->law->always ? 127 : r->law->shift;
-    const pace_t own = {r->law->rate[0], r->law->rate[1], shift};
-    const bool small = r->bits == 16 && shift >= 80;
+    const pace_t own = {r->law->rate[0], r->law->rate[1], r->law->shift};
+    const bool small = r->bits == 16 && r->law->shift >= 80;
     const pace_t uniform = {(uint64_t)k << (32 + spare), 0, 96 + spare};
     fdp_ranks_open(&r->ranks, r->special, lanes / 64);
     do {
         fdp_chunk_main(&r->chunk, offset, r->more, (10 * slots + 63) & ~(size_t)63);
         for (size_t i = 0; i < slots; i += GROUP) {
-            if (small) {
-                settle_group(r, &own, &uniform, true, lanes, r->more + 10 * i);
+            const uint8_t *more = r->more + 10 * i;
+            if (r->law->always) {
+                settle_group(r, &own, &uniform, OUTSIDE, lanes, more);
+            } else if (small) {
+                settle_group(r, &own, &uniform, SMALL, lanes, more);
             } else {
-                settle_group(r, &own, &uniform, false, lanes, r->more + 10 * i);
+                settle_group(r, &own, &uniform, LARGE, lanes, more);
             }
         }
         offset += UNIT;
@@ -222,27 +233,20 @@ static void settle(fdp_respond_t *r, size_t lanes)
 /* ---- chunks -------------------------------------------------------------- */
 
 /* Reports from the words at hand, and the open lanes. */
-static void respond(fdp_respond_t *r, size_t n, size_t lanes, const void *x,
-                    fdp_dtype_t x_type, size_t at)
+static void respond(fdp_respond_t *r, size_t n, const void *x, fdp_dtype_t x_type,
+                    size_t at)
 {
     const fdp_kernels_t *k = r->kernels;
-    if (r->bits == 16) {
-        uint16_t *label = &AT(r->label, uint16_t, 0);
-        memset(label + n, 0, (lanes - n) * sizeof *label);
-        k->labels16(x, x_type, at, label, n);
-        k->respond16(&r->step, label, &AT(r->word, const uint16_t, 0),
-                     &AT(r->report, uint16_t, 0), r->special, lanes);
-        return;
-    }
     uint32_t *label = &AT(r->label, uint32_t, 0), *report = &AT(r->report, uint32_t, 0);
-    memset(label + n, 0, (lanes - n) * sizeof *label);
-    k->labels32(x, x_type, at, label, n);
-    if (r->bits == 32) {
-        k->respond32(&r->step, label, &AT(r->word, const uint32_t, 0), report, r->special,
-                     lanes);
+    if (r->bits == 16) {
+        k->respond16(&r->step, x, x_type, at, n, r->label, &AT(r->word, const uint16_t, 0),
+                     r->report, r->special);
+    } else if (r->bits == 32) {
+        k->respond32(&r->step, x, x_type, at, n, label, &AT(r->word, const uint32_t, 0),
+                     report, r->special);
     } else {
-        k->respond64(&r->step, label, &AT(r->word, const uint64_t, 0), report, r->special,
-                     lanes);
+        k->respond64(&r->step, x, x_type, at, n, label, &AT(r->word, const uint64_t, 0),
+                     report, r->special);
     }
 }
 
@@ -253,17 +257,17 @@ void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *
     const size_t lanes = (n + 63) & ~(size_t)63, bytes = lanes * r->bits / 8;
     if (r->law->always && r->step.other >= 0) { /* nothing is drawn */
         memset(r->word, 0, bytes);
-        respond(r, n, lanes, x, x_type, at);
+        respond(r, n, x, x_type, at);
     } else {
         r->number = number;
         fdp_chunk_open(&r->chunk, &r->call->stream, number);
         fdp_chunk_main(&r->chunk, 0, r->word, bytes);
-        respond(r, n, lanes, x, x_type, at);
+        respond(r, n, x, x_type, at);
         settle(r, lanes);
         fdp_chunk_close(&r->chunk);
     }
     if (r->bits == 16) {
-        r->kernels->reports16(&AT(r->report, const uint16_t, 0), out, out_type, to, n);
+        r->kernels->reports8(r->report, out, out_type, to, n);
     } else {
         r->kernels->reports32(&AT(r->report, const uint32_t, 0), out, out_type, to, n);
     }

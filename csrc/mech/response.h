@@ -10,7 +10,7 @@
 
 typedef struct {
     FDP_ALIGNED(64) uint8_t word[32768];  /* 2, 4 or 8 bytes a lane */
-    FDP_ALIGNED(64) uint8_t label[16384]; /* 2 or 4                 */
+    FDP_ALIGNED(64) uint8_t label[16384]; /* 1 or 4                 */
     FDP_ALIGNED(64) uint8_t report[16384];
     FDP_ALIGNED(64) uint8_t more[2048];
     uint64_t special[128];

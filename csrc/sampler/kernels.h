@@ -89,31 +89,32 @@ typedef struct {
     void (*flip_bytes)(const uint8_t *flip, const uint8_t *fair, int other, uint64_t *x,
                        size_t n);
 
-    /* Reports of labels (any number >= the categories is outside), and bits of the lanes
-     * that the words leave open, whose report is not of use. Then labels and reports of
-     * the caller's types. */
-    void (*respond16)(const fdp_step_t *law, const uint16_t *label, const uint16_t *word,
-                      uint16_t *report, uint64_t *special, size_t n);
-    void (*respond32)(const fdp_step_t *law, const uint32_t *label, const uint32_t *word,
-                      uint32_t *report, uint64_t *special, size_t n);
-    void (*respond64)(const fdp_step_t *law, const uint32_t *label, const uint64_t *word,
-                      uint32_t *report, uint64_t *special, size_t n);
-    void (*labels16)(const void *x, fdp_dtype_t type, size_t at, uint16_t *label,
-                     size_t n);
-    void (*labels32)(const void *x, fdp_dtype_t type, size_t at, uint32_t *label,
+    /* Reports of n labels of the caller's type, from x[at] on (any number >= the
+     * categories is outside), and bits of the lanes that the words leave open, whose report
+     * is not of use. Whole blocks of 64 lanes, those beyond the last label having label 0;
+     * `label` is left as the lanes have it, unless the law always keeps it. Then reports in
+     * a type of the caller's. */
+    void (*respond16)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
+                      size_t n, uint8_t *label, const uint16_t *word, uint8_t *report,
+                      uint64_t *special);
+    void (*respond32)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
+                      size_t n, uint32_t *label, const uint32_t *word, uint32_t *report,
+                      uint64_t *special);
+    void (*respond64)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
+                      size_t n, uint32_t *label, const uint64_t *word, uint32_t *report,
+                      uint64_t *special);
+    void (*reports8)(const uint8_t *report, void *out, fdp_dtype_t type, size_t at,
                      size_t n);
     void (*reports16)(const uint16_t *report, void *out, fdp_dtype_t type, size_t at,
                       size_t n);
     void (*reports32)(const uint32_t *report, void *out, fdp_dtype_t type, size_t at,
                       size_t n);
-    void (*hash)(const uint64_t *seed, const uint32_t *label, uint32_t buckets,
-                 unsigned bits, uint32_t *out, size_t n);
-    void (*records)(const uint64_t *seed, const uint32_t *value, fdp_hashed_t *out,
-                    size_t n);
+    void (*hashed)(const uint64_t *seed, const uint32_t *label, const uint32_t *move,
+                   uint32_t buckets, unsigned bits, fdp_hashed_t *out, size_t n);
     void (*hadamard16)(const uint16_t *label, const uint8_t *bits, uint16_t mask,
-                       uint16_t *word, size_t n);
+                       const uint16_t *word, uint16_t *code, size_t n);
     void (*hadamard32)(const uint32_t *label, const uint8_t *bits, uint32_t mask,
-                       uint32_t *word, size_t n);
+                       const uint32_t *word, uint32_t *code, size_t n);
 
     /* Codes of numbers; not 0 if some are the caller's to put: number_body.inc.h. */
     uint64_t (*numbers)(const fdp_number_t *law, const double *x, const uint64_t *u,

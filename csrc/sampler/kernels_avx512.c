@@ -109,7 +109,6 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "words_avx512.h"
 #include "look_avx512.inc.h"
 #include "pattern_body.inc.h"
-#include "response_avx512.inc.h"
 #include "response_body.inc.h"
 #include "number_body.inc.h"
 #include "tally_body.inc.h"

@@ -1,63 +1,98 @@
 /* response_avx512.inc.h: the first stages of k-ary response for words of 16 and 32 bits,
- * as response_body.inc.h has them, 64 lanes at a time. */
+ * labels and reports of hashing as response_body.inc.h has them, 64 lanes at a time.
+ *
+ * A public `mode` is a constant where a body is inlined: whether outside labels leave
+ * uniform, and whether those of the domain stay.
+ */
 
-/* What both kernels take from a law, in lanes of `bits`. */
-#define FDP_LAW_LANES(bits)                                                            \
-    const __m512i k = _mm512_set1_epi##bits((int##bits##_t)law->categories);           \
-    const __m512i last = _mm512_set1_epi##bits((int##bits##_t)(law->categories - 1));  \
-    const __m512i instead =                                                            \
-        _mm512_set1_epi##bits((int##bits##_t)(law->other < 0 ? 0 : law->other));       \
-    const __m512i less = _mm512_set1_epi##bits(-1);                                    \
-    const __m512i rate = _mm512_set1_epi##bits((int##bits##_t)law->own.rate);          \
-    const __m512i shift = _mm512_set1_epi##bits(FDP_K(shift)(law->own.scale, bits));   \
-    const __m512i limit = _mm512_set1_epi##bits((int##bits##_t)law->own.limit);        \
-    const __m512i rate1 = _mm512_set1_epi##bits((int##bits##_t)law->fair.rate);        \
-    const __m512i shift1 = _mm512_set1_epi##bits(FDP_K(shift)(law->fair.scale, bits)); \
-    const __m512i limit1 = _mm512_set1_epi##bits((int##bits##_t)law->fair.limit);
+/* What the kernels take from a rate, in lanes of `bits`: a fraction of s bits is open if
+ * all of its upper s - 1 are set, or always. */
+typedef struct {
+    __m512i rate, shift, open;
+} FDP_K(rate_t);
 
-/* s, for which a law has 2^(bits - s). */
-static inline int16_t FDP_K(shift)(uint64_t scale, int bits)
+static inline FDP_K(rate_t) FDP_K(rate_of)(const fdp_rate_t *from, int bits)
 {
-    return (int16_t)(bits - __builtin_ctzll(scale));
+    const int s = bits - __builtin_ctzll(from->scale); /* scale: 2^(bits - s) */
+    const int open = from->limit == 0 ? 0 : (1 << s) - 2;
+    if (bits == 16) {
+        return (FDP_K(rate_t)){_mm512_set1_epi16((int16_t)from->rate),
+                               _mm512_set1_epi16((int16_t)s),
+                               _mm512_set1_epi16((int16_t)open)};
+    }
+    return (FDP_K(rate_t)){_mm512_set1_epi32((int32_t)from->rate), _mm512_set1_epi32(s),
+                           _mm512_set1_epi32(open)};
 }
 
-/* A vector of reports and the mask of those that are open. Whole numbers below a
- * fraction, which a rotation leaves there, do not matter: its limit has none. */
-#define FDP_VECTOR_LANES(bits, mask_t, HIGH, FRACTION)                                     \
-    const __m512i x = _mm512_loadu_si512(label + at);                                  \
-    const mask_t apart = _mm512_cmpge_epu##bits##_mask(x, k);                          \
-    const mask_t fair = apart & uniform;                                               \
-    const __m512i base = _mm512_mask_mov_epi##bits(x, apart, instead);                 \
-    const __m512i c = _mm512_mask_mov_epi##bits(rate, fair, rate1);                    \
-    const __m512i s = _mm512_mask_mov_epi##bits(shift, fair, shift1);                  \
-    const __m512i bound = _mm512_mask_mov_epi##bits(limit, fair, limit1);              \
-    const __m512i h = HIGH(_mm512_loadu_si512(word + at), c);                          \
-    const __m512i drawn = _mm512_mask_mov_epi##bits(_mm512_srlv_epi##bits(h, s),       \
-                                                    always & (mask_t)~fair, last);     \
-    const __m512i step = _mm512_min_epu##bits(drawn, last);                            \
-    const __m512i sum = _mm512_sub_epi##bits(_mm512_add_epi##bits(base, step), less);  \
-    _mm512_storeu_si512(report + at,                                                   \
-                        _mm512_min_epu##bits(sum, _mm512_sub_epi##bits(sum, k)));      \
-    const mask_t open = _mm512_mask_cmpge_epu##bits##_mask(                            \
-        _mm512_cmplt_epu##bits##_mask(step, last), FRACTION, bound);
-
-static void FDP_K(respond16)(const fdp_step_t *law, const uint16_t *restrict label,
-                             const uint16_t *restrict word, uint16_t *restrict report,
-                             uint64_t *restrict special, size_t n)
+/* Steps of 32 words of 16 bits, and the lanes whose fraction is open. */
+FDP_ALWAYS_INLINE __m512i FDP_K(steps16)(const uint16_t *word, FDP_K(rate_t) own,
+                                         FDP_K(rate_t) fair, __mmask32 drawn, bool always,
+                                         __mmask32 *near)
 {
-    FDP_LAW_LANES(16)
-    const __mmask32 uniform = law->other < 0 ? ~(__mmask32)0 : 0;
-    const __m512i sixteen = _mm512_set1_epi16(16);
-    const __mmask32 always = law->always ? ~(__mmask32)0 : 0;
+    const __m512i ones = _mm512_set1_epi16(-1);
+    const __m512i rate = _mm512_mask_mov_epi16(own.rate, drawn, fair.rate);
+    const __m512i shift = _mm512_mask_mov_epi16(own.shift, drawn, fair.shift);
+    const __m512i open = _mm512_mask_mov_epi16(own.open, drawn, fair.open);
+    const __m512i h = _mm512_mulhi_epu16(_mm512_loadu_si512(word), rate);
+    const __m512i step = _mm512_srlv_epi16(h, shift);
+    *near = _mm512_testn_epi16_mask(_mm512_xor_si512(h, ones), open);
+    /* 255 is beyond every step of these */
+    return always ? _mm512_mask_mov_epi16(_mm512_set1_epi16(255), drawn, step) : step;
+}
+
+/* 64 labels of 64 bits as bytes: more bits become all ones. Packing halves the elements,
+ * within each quarter of a vector. */
+static inline __m512i FDP_K(bytes_of)(const int64_t *x)
+{
+    const __m512i most = _mm512_set1_epi64(UINT8_MAX);
+    const __m512i order =
+        _mm512_set_epi16(31, 23, 15, 7, 30, 22, 14, 6, 29, 21, 13, 5, 28, 20, 12, 4, 27, 19,
+                         11, 3, 26, 18, 10, 2, 25, 17, 9, 1, 24, 16, 8, 0);
+    __m512i v[8];
+    for (size_t i = 0; i < 8; i++) {
+        v[i] = _mm512_min_epu64(_mm512_loadu_si512(x + 8 * i), most);
+    }
+    const __m512i a = _mm512_packus_epi32(_mm512_packus_epi32(v[0], v[1]),
+                                          _mm512_packus_epi32(v[2], v[3]));
+    const __m512i b = _mm512_packus_epi32(_mm512_packus_epi32(v[4], v[5]),
+                                          _mm512_packus_epi32(v[6], v[7]));
+    return _mm512_permutexvar_epi16(order, _mm512_packus_epi16(a, b));
+}
+
+FDP_ALWAYS_INLINE void FDP_K(respond16_mode)(const fdp_step_t *law, const int64_t *from,
+                                             uint8_t *label, const uint16_t *word,
+                                             uint8_t *report, uint64_t *special, size_t n,
+                                             bool uniform, bool always)
+{
+    const FDP_K(rate_t) own = FDP_K(rate_of)(&law->own, 16);
+    const FDP_K(rate_t) fair = FDP_K(rate_of)(&law->fair, 16);
+    const __m512i k = _mm512_set1_epi8((int8_t)law->categories);
+    const __m512i last = _mm512_set1_epi8((int8_t)(law->categories - 1));
+    const __m512i instead = _mm512_set1_epi8((int8_t)(uniform ? 0 : law->other));
+    const __m512i one = _mm512_set1_epi8(1);
+    const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
     for (size_t g = 0; g < n; g += 64) {
-        uint64_t mask = 0;
-        for (size_t v = 0; v < 64; v += 32) {
-            const size_t at = g + v;
-            FDP_VECTOR_LANES(16, __mmask32, _mm512_mulhi_epu16,
-                             _mm512_sllv_epi16(h, _mm512_sub_epi16(sixteen, s)))
-            mask |= (uint64_t)_cvtmask32_u32(open) << v;
+        __m512i x;
+        if (from != NULL) {
+            x = FDP_K(bytes_of)(from + g);
+            _mm512_storeu_si512(label + g, x);
+        } else {
+            x = _mm512_loadu_si512(label + g);
         }
-        special[g / 64] = mask;
+        const __mmask64 apart = _mm512_cmpge_epu8_mask(x, k), drawn = uniform ? apart : 0;
+        __mmask32 near0, near1;
+        const __m512i low =
+            FDP_K(steps16)(word + g, own, fair, (__mmask32)drawn, always, &near0);
+        const __m512i high = FDP_K(steps16)(word + g + 32, own, fair,
+                                            (__mmask32)(drawn >> 32), always, &near1);
+        const __m512i steps =
+            _mm512_permutexvar_epi64(order, _mm512_packus_epi16(low, high));
+        const __mmask64 within = _mm512_cmplt_epu8_mask(steps, last);
+        const __m512i base = _mm512_mask_mov_epi8(x, apart, instead);
+        const __m512i sum =
+            _mm512_add_epi8(_mm512_add_epi8(base, _mm512_min_epu8(steps, last)), one);
+        _mm512_storeu_si512(report + g, _mm512_min_epu8(sum, _mm512_sub_epi8(sum, k)));
+        special[g / 64] = _mm512_kunpackd(near1, near0) & within;
     }
 }
 
@@ -69,23 +104,147 @@ static inline __m512i FDP_K(high32)(__m512i a, __m512i b)
     return _mm512_mask_mov_epi32(even, 0xaaaa, odd);
 }
 
-static void FDP_K(respond32)(const fdp_step_t *law, const uint32_t *restrict label,
-                             const uint32_t *restrict word, uint32_t *restrict report,
-                             uint64_t *restrict special, size_t n)
+/* Labels of 64 bits in half of them: more bits become all ones. */
+static inline __m512i FDP_K(labels_of)(const int64_t *x)
 {
-    FDP_LAW_LANES(32)
-    const __mmask16 uniform = law->other < 0 ? 0xffff : 0;
-    const __mmask16 always = law->always ? 0xffff : 0;
+    const __m512i most = _mm512_set1_epi64(UINT32_MAX);
+    const __m512i order = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8,
+                                           6, 4, 2, 0);
+    const __m512i a = _mm512_min_epu64(_mm512_loadu_si512(x), most);
+    const __m512i b = _mm512_min_epu64(_mm512_loadu_si512(x + 8), most);
+    return _mm512_permutex2var_epi32(a, order, b);
+}
+
+FDP_ALWAYS_INLINE void FDP_K(respond32_mode)(const fdp_step_t *law, const int64_t *from,
+                                             uint32_t *label, const uint32_t *word,
+                                             uint32_t *report, uint64_t *special, size_t n,
+                                             bool uniform, bool always)
+{
+    const FDP_K(rate_t) own = FDP_K(rate_of)(&law->own, 32);
+    const FDP_K(rate_t) fair = FDP_K(rate_of)(&law->fair, 32);
+    const __m512i k = _mm512_set1_epi32((int32_t)law->categories);
+    const __m512i last = _mm512_set1_epi32((int32_t)(law->categories - 1));
+    const __m512i instead = _mm512_set1_epi32((int32_t)(uniform ? 0 : law->other));
+    const __m512i limit = _mm512_set1_epi32((int32_t)law->fair.limit);
+    const __m512i one = _mm512_set1_epi32(1), ones = _mm512_set1_epi32(-1);
     for (size_t g = 0; g < n; g += 64) {
-        uint64_t mask = 0;
-        for (size_t v = 0; v < 64; v += 16) {
-            const size_t at = g + v;
-            FDP_VECTOR_LANES(32, __mmask16, FDP_K(high32), _mm512_rorv_epi32(h, s))
-            mask |= (uint64_t)_cvtmask16_u32(open) << v;
+        __mmask16 near[4];
+        for (size_t v = 0; v < 4; v++) {
+            const size_t at = g + 16 * v;
+            const __m512i x =
+                from != NULL ? FDP_K(labels_of)(from + at) : _mm512_loadu_si512(label + at);
+            const __m512i w = _mm512_loadu_si512(word + at);
+            const __mmask16 apart = _mm512_cmpge_epu32_mask(x, k);
+            if (always) { /* labels stay; a factor k needs no fraction bits of its own */
+                const __m512i drawn =
+                    uniform ? _mm512_add_epi32(FDP_K(high32)(w, k), one) : instead;
+                const __m512i moved = _mm512_min_epu32(drawn, _mm512_sub_epi32(drawn, k));
+                near[v] = _mm512_mask_cmpge_epu32_mask(uniform ? apart : 0,
+                                                       _mm512_mullo_epi32(w, k), limit);
+                near[v] = _mm512_mask_cmple_epu32_mask(near[v], drawn, last);
+                _mm512_storeu_si512(report + at, _mm512_mask_mov_epi32(x, apart, moved));
+                continue;
+            }
+            if (from != NULL) {
+                _mm512_storeu_si512(label + at, x);
+            }
+            const __mmask16 drawn = uniform ? apart : 0;
+            const __m512i base = _mm512_mask_mov_epi32(x, apart, instead);
+            const __m512i shift = _mm512_mask_mov_epi32(own.shift, drawn, fair.shift);
+            const __m512i open = _mm512_mask_mov_epi32(own.open, drawn, fair.open);
+            const __m512i h =
+                FDP_K(high32)(w, _mm512_mask_mov_epi32(own.rate, drawn, fair.rate));
+            const __m512i step = _mm512_srlv_epi32(h, shift);
+            near[v] = _mm512_mask_testn_epi32_mask(_mm512_cmplt_epu32_mask(step, last),
+                                                   _mm512_xor_si512(h, ones), open);
+            const __m512i sum = _mm512_add_epi32(
+                _mm512_add_epi32(base, _mm512_min_epu32(step, last)), one);
+            _mm512_storeu_si512(report + at,
+                                _mm512_min_epu32(sum, _mm512_sub_epi32(sum, k)));
         }
-        special[g / 64] = mask;
+        special[g / 64] = (uint64_t)_cvtmask32_u32(_mm512_kunpackw(near[3], near[2])) << 32 |
+                          _cvtmask32_u32(_mm512_kunpackw(near[1], near[0]));
     }
 }
 
-#undef FDP_LAW_LANES
-#undef FDP_VECTOR_LANES
+/* One function for each mode, and labels of 64 bits read where they are, but for those of
+ * the last block. */
+#define FDP_MODES(bits, label_t, type)                                                 \
+    FDP_ALWAYS_INLINE void FDP_K(respond##bits##_from)(                                \
+        const fdp_step_t *law, const int64_t *from, label_t *label, const type *word,  \
+        label_t *report, uint64_t *special, size_t n)                                  \
+    {                                                                                  \
+        if (law->other >= 0 && law->always) {                                          \
+            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
+                                        false, true);                                  \
+        } else if (law->other >= 0) {                                                  \
+            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
+                                        false, false);                                 \
+        } else if (law->always) {                                                      \
+            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
+                                        true, true);                                   \
+        } else {                                                                       \
+            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
+                                        true, false);                                  \
+        }                                                                              \
+    }                                                                                  \
+    static void FDP_K(respond##bits)(const fdp_step_t *law, const void *restrict x,    \
+                                     fdp_dtype_t x_type, size_t at, size_t n,          \
+                                     label_t *restrict label,                          \
+                                     const type *restrict word,                        \
+                                     label_t *restrict report,                         \
+                                     uint64_t *restrict special)                       \
+    {                                                                                  \
+        const size_t whole = x_type == FDP_I64 ? n & ~(size_t)63 : 0;                  \
+        const size_t rest = FDP_K(labels##bits)(x, x_type, at + whole, label + whole,  \
+                                                n - whole);                            \
+        FDP_K(respond##bits##_from)(law, (const int64_t *)x + at, label, word, report, \
+                                    special, whole);                                   \
+        FDP_K(respond##bits##_from)(law, NULL, label + whole, word + whole,            \
+                                    report + whole, special + whole / 64, rest);       \
+    }
+
+FDP_MODES(16, uint8_t, uint16_t)
+FDP_MODES(32, uint32_t, uint32_t)
+#undef FDP_MODES
+
+/* Sixteen reports of hashing. They are three vectors: words 3 i and 3 i + 1 of them are the
+ * halves of a seed, 3 i + 2 is a bucket, moved. */
+static size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
+                                  const uint32_t *move, uint32_t buckets, unsigned bits,
+                                  fdp_hashed_t *out, size_t n)
+{
+    FDP_ALIGNED(64) uint32_t from[3][16], who[3][16];
+    __mmask16 answer[3] = {0, 0, 0};
+    for (uint32_t d = 0; d < 48; d++) {
+        const uint32_t user = d / 3, part = d % 3;
+        from[d / 16][d % 16] = 2 * user + part % 2;
+        who[d / 16][d % 16] = user;
+        answer[d / 16] |= (__mmask16)((uint32_t)(part == 2) << d % 16);
+    }
+    const __m512i low = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6,
+                                         4, 2, 0);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(1));
+    const __m512i top = _mm512_set1_epi32((int32_t)(UINT32_MAX << (32 - bits)));
+    const __m512i k = _mm512_set1_epi32((int32_t)buckets);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m512i a = _mm512_loadu_si512(seed + i), b = _mm512_loadu_si512(seed + i + 8);
+        const __m512i slope = _mm512_permutex2var_epi32(a, low, b);
+        const __m512i offset = _mm512_permutex2var_epi32(a, high, b);
+        const __m512i hash = _mm512_add_epi32(
+            _mm512_mullo_epi32(slope, _mm512_loadu_si512(label + i)), offset);
+        const __m512i sum =
+            _mm512_add_epi32(FDP_K(high32)(_mm512_and_si512(hash, top), k),
+                             _mm512_loadu_si512(move + i));
+        const __m512i value = _mm512_min_epu32(sum, _mm512_sub_epi32(sum, k));
+        for (size_t p = 0; p < 3; p++) {
+            const __m512i halves =
+                _mm512_permutex2var_epi32(a, _mm512_load_si512(from[p]), b);
+            _mm512_storeu_si512((uint32_t *)(void *)(out + i) + 16 * p,
+                                _mm512_mask_permutexvar_epi32(
+                                    halves, answer[p], _mm512_load_si512(who[p]), value));
+        }
+    }
+    return i;
+}

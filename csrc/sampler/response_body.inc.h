@@ -2,6 +2,37 @@
  * compiled once per level. docs/proofs/local_randomizers.md
  */
 
+/* Labels of any integer type, and label 0 up to whole blocks of 64, whose number of lanes
+ * is returned. Those of more bits become one that no domain has, and sign extension makes a
+ * negative number large. */
+#define FDP_FROM(from, wide, to)                                                       \
+    for (size_t i = 0; i < n; i++) {                                                   \
+        const wide v = (wide)((const from *)x + at)[i], most = (to)~UINT64_C(0);       \
+        label[i] = (to)(v < most ? v : most);                                          \
+    }                                                                                  \
+    break;
+#define FDP_LABELS(name, to, middle)                                                   \
+    static size_t FDP_K(name)(const void *restrict x, fdp_dtype_t type, size_t at,     \
+                              to *restrict label, size_t n)                            \
+    {                                                                                  \
+        const size_t lanes = (n + 63) & ~(size_t)63;                                   \
+        memset(label + n, 0, (lanes - n) * sizeof *label);                             \
+        switch (type) {                                                                \
+        case FDP_I8: FDP_FROM(int8_t, to, to)                                          \
+        case FDP_I16: FDP_FROM(int16_t, middle, to)                                    \
+        case FDP_I32: FDP_FROM(int32_t, uint32_t, to)                                  \
+        case FDP_I64: FDP_FROM(int64_t, uint64_t, to)                                  \
+        case FDP_U8: FDP_FROM(uint8_t, to, to)                                         \
+        case FDP_U16: FDP_FROM(uint16_t, middle, to)                                   \
+        case FDP_U32: FDP_FROM(uint32_t, uint32_t, to)                                 \
+        default: memset(label, 0, n * sizeof *label); break; /* FDP_NONE */            \
+        }                                                                              \
+        return lanes;                                                                  \
+    }
+
+FDP_LABELS(labels16, uint8_t, uint16_t)
+FDP_LABELS(labels32, uint32_t, uint32_t)
+
 /* floor(a b / 2^64), by 32-bit products that vectors have. */
 static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
 {
@@ -24,11 +55,13 @@ static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
     const uint64_t h = FDP_K(high64)(word[g + i], rate);                               \
     const uint64_t step = h >> scale, fraction = h << (64 - scale);
 
-#define FDP_RESPOND(name, type, label_t, PRODUCTS)                                     \
-    static void FDP_K(name)(const fdp_step_t *law, const label_t *restrict label,      \
-                            const type *restrict word, label_t *restrict report,       \
-                            uint64_t *restrict special, size_t n)                      \
+#define FDP_RESPOND(name, type, label_t, LABELS, PRODUCTS)                             \
+    static void FDP_K(name)(const fdp_step_t *law, const void *restrict from,          \
+                            fdp_dtype_t from_type, size_t at, size_t count,            \
+                            label_t *restrict label, const type *restrict word,        \
+                            label_t *restrict report, uint64_t *restrict special)      \
     {                                                                                  \
+        const size_t n = FDP_K(LABELS)(from, from_type, at, label, count);             \
         const label_t k = (label_t)law->categories;                                    \
         const label_t uniform = (label_t)(law->other < 0 ? ~UINT64_C(0) : 0);          \
         const label_t instead = (label_t)(law->other < 0 ? 0 : law->other);            \
@@ -61,38 +94,23 @@ static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
         }                                                                              \
     }
 
-#ifndef FDP_HAVE_RESPOND
-FDP_RESPOND(respond16, uint16_t, uint16_t, FDP_SMALL(uint16_t, uint32_t, 16))
-FDP_RESPOND(respond32, uint32_t, uint32_t, FDP_SMALL(uint32_t, uint64_t, 32))
+/* A level may have its own first stages of small words, and do the first elements of what
+ * has a function here that does none. */
+#ifdef FDP_HAVE_RESPOND
+#include "response_avx512.inc.h"
+#else
+FDP_RESPOND(respond16, uint16_t, uint8_t, labels16, FDP_SMALL(uint16_t, uint32_t, 16))
+FDP_RESPOND(respond32, uint32_t, uint32_t, labels32, FDP_SMALL(uint32_t, uint64_t, 32))
+
+static inline size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
+                                         const uint32_t *move, uint32_t buckets,
+                                         unsigned bits, fdp_hashed_t *out, size_t n)
+{
+    (void)seed, (void)label, (void)move, (void)buckets, (void)bits, (void)out, (void)n;
+    return 0;
+}
 #endif
-FDP_RESPOND(respond64, uint64_t, uint32_t, FDP_LARGE)
-
-/* Labels of any integer type; those of more bits become one that no domain has, and sign
- * extension makes a negative number large. */
-#define FDP_FROM(from, wide, to)                                                       \
-    for (size_t i = 0; i < n; i++) {                                                   \
-        const wide v = (wide)((const from *)x + at)[i], most = (to)~UINT64_C(0);       \
-        label[i] = (to)(v < most ? v : most);                                          \
-    }                                                                                  \
-    break;
-#define FDP_LABELS(name, to)                                                           \
-    static void FDP_K(name)(const void *restrict x, fdp_dtype_t type, size_t at,       \
-                            to *restrict label, size_t n)                              \
-    {                                                                                  \
-        switch (type) {                                                                \
-        case FDP_I8: FDP_FROM(int8_t, to, to)                                          \
-        case FDP_I16: FDP_FROM(int16_t, to, to)                                        \
-        case FDP_I32: FDP_FROM(int32_t, uint32_t, to)                                  \
-        case FDP_I64: FDP_FROM(int64_t, uint64_t, to)                                  \
-        case FDP_U8: FDP_FROM(uint8_t, to, to)                                         \
-        case FDP_U16: FDP_FROM(uint16_t, to, to)                                       \
-        case FDP_U32: FDP_FROM(uint32_t, uint32_t, to)                                 \
-        default: memset(label, 0, n * sizeof *label); break; /* FDP_NONE */            \
-        }                                                                              \
-    }
-
-FDP_LABELS(labels16, uint16_t)
-FDP_LABELS(labels32, uint32_t)
+FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
 
 /* Reports in an unsigned type that holds them. */
 #define FDP_TO(to)                                                                     \
@@ -111,35 +129,33 @@ FDP_LABELS(labels32, uint32_t)
         }                                                                              \
     }
 
+FDP_REPORTS(reports8, uint8_t)
 FDP_REPORTS(reports16, uint16_t)
 FDP_REPORTS(reports32, uint32_t)
 
-/* h(x) = floor(z g / 2^l), z the top l bits of a x + b mod 2^32. */
-static void FDP_K(hash)(const uint64_t *restrict seed, const uint32_t *restrict label,
-                        uint32_t buckets, unsigned bits, uint32_t *restrict out, size_t n)
+/* Reports of hashing: seeds, and h(x) moved by 0 ... buckets - 1, where h(x) = floor(z g /
+ * 2^l), z the top l bits of a x + b mod 2^32. */
+static void FDP_K(hashed)(const uint64_t *restrict seed, const uint32_t *restrict label,
+                          const uint32_t *restrict move, uint32_t buckets, unsigned bits,
+                          fdp_hashed_t *restrict out, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t sum = (uint32_t)seed[i] * label[i] + (uint32_t)(seed[i] >> 32);
-        out[i] = (uint32_t)(((uint64_t)(sum >> (32 - bits)) * buckets) >> bits);
+    size_t i = FDP_K(whole_hashed)(seed, label, move, buckets, bits, out, n);
+    for (; i < n; i++) {
+        const uint32_t a = (uint32_t)seed[i], b = (uint32_t)(seed[i] >> 32);
+        const uint32_t z = (a * label[i] + b) >> (32 - bits);
+        const uint32_t sum = (uint32_t)(((uint64_t)z * buckets) >> bits) + move[i];
+        out[i].slope = a;
+        out[i].offset = b;
+        out[i].value = sum < sum - buckets ? sum : sum - buckets;
     }
 }
 
-/* Reports of hashing: seeds and answers. */
-static void FDP_K(records)(const uint64_t *restrict seed, const uint32_t *restrict value,
-                           fdp_hashed_t *restrict out, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        out[i].slope = (uint32_t)seed[i];
-        out[i].offset = (uint32_t)(seed[i] >> 32);
-        out[i].value = value[i];
-    }
-}
-
-/* In place, for n random words: a uniform y in the half of 0 ... K - 1 where <y, label + 1>
- * has the parity of bit i of `bits`; n a multiple of 64. */
+/* From n random words: a uniform y in the half of 0 ... K - 1 where <y, label + 1> has the
+ * parity of bit i of `bits`; n a multiple of 64. */
 #define FDP_HADAMARD(name, type, FOLD)                                                 \
     static void FDP_K(name)(const type *restrict label, const uint8_t *restrict bits,  \
-                            type mask, type *restrict word, size_t n)                  \
+                            type mask, const type *restrict word,                      \
+                            type *restrict code, size_t n)                             \
     {                                                                                  \
         for (size_t g = 0; g < n; g += 64) {                                           \
             uint64_t wanted[8];                                                        \
@@ -155,7 +171,7 @@ static void FDP_K(records)(const uint64_t *restrict seed, const uint32_t *restri
                 p = (type)(p ^ (p >> 2));                                              \
                 p = (type)(p ^ (p >> 1));                                              \
                 const type change = (type)(0 - ((p ^ want[i]) & 1));                   \
-                word[g + i] = (type)(y ^ (m & (type)(0 - m) & change));                \
+                code[g + i] = (type)(y ^ (m & (type)(0 - m) & change));                \
             }                                                                          \
         }                                                                              \
     }

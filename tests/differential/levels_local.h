@@ -3,7 +3,8 @@
  *
  *   bits       Bernoulli bits, packed and on bytes, of any tables
  *   responses  reports of labels inside and outside the domain
- *   oracles    unary rows, hashes, Hadamard codes, and all tallies
+ *   clients    reports that hash or encode a category
+ *   oracles    unary rows, and all tallies
  */
 #ifndef FDP_LEVELS_LOCAL_H
 #define FDP_LEVELS_LOCAL_H
@@ -119,6 +120,55 @@ static void check_responses(uint32_t cipher)
     }
 }
 
+typedef struct {
+    response_t r;
+    fdp_bernoulli_t flips;
+    uint32_t categories;
+} clients_t;
+
+/* Reports of hashing, for categories of 17 bits, then Hadamard codes of 16 or 17. */
+static size_t draw_clients(const void *context, uint8_t *out)
+{
+    static int64_t x[LOCAL];
+    const clients_t *c = context;
+    const response_t *r = &c->r;
+    const fdp_response_t labeling = {.categories = c->categories, .always = 1};
+    const fdp_call_t public = {.stream = stream_of(r->call.stream.cipher)};
+    const uint32_t log2k = c->categories < 65536 ? 16 : 17;
+    state = r->n;
+    for (size_t i = 0; i < r->n; i++) {
+        x[i] = next() % 4 == 0 ? (int64_t)edge() : (int64_t)(next() % c->categories);
+    }
+    differences += fdp_hash_clients(&r->call, &public, &labeling, &r->law, 16, 0, r->n, x,
+                                    FDP_I64, r->other, (fdp_hashed_t *)(void *)out) !=
+                   FDP_OK;
+    differences += fdp_hadamard_clients(&r->call, &labeling, &c->flips, log2k, 0, r->n, x,
+                                        FDP_I64, r->other, out + 12 * r->n,
+                                        log2k == 16 ? FDP_U16 : FDP_U32) != FDP_OK;
+    return (log2k == 16 ? 14 : 16) * r->n;
+}
+
+static void check_clients(uint32_t cipher)
+{
+    static const uint32_t buckets[] = {2, 17, 64, 1000};
+    static const size_t lengths[] = {1, 17, 64, 2049, 8192, 16370};
+    for (size_t k = 0; k < COUNT(buckets) * COUNT(lengths); k++) {
+        const uint32_t g = buckets[k / COUNT(lengths)];
+        clients_t c = {.r = {.call = {.stream = stream_of(cipher), .resolve = answer},
+                             .law = {.categories = g,
+                                     .shift = 97 + (uint32_t)__builtin_clz(g),
+                                     .rate = {UINT64_MAX / 3 * 2 + k, 7}},
+                             .n = lengths[k % COUNT(lengths)],
+                             .other = k % 3 == 0 ? 5 : -1},
+                       .flips = bernoulli_of(k),
+                       .categories = k % 2 == 0 ? 1000 : 70000};
+        char name[80];
+        snprintf(name, sizeof name, "buckets %" PRIu32 " n %zu categories %" PRIu32, g,
+                 c.r.n, c.categories);
+        across("clients", name, cipher, draw_clients, &c, 1);
+    }
+}
+
 #define ROWS 300
 #define ROW_BYTES 131
 
@@ -126,7 +176,7 @@ static void check_responses(uint32_t cipher)
 static size_t draw_oracles(const void *context, uint8_t *out)
 {
     static uint8_t rows[ROWS * ROW_BYTES], bits[ROWS];
-    static uint32_t label[ROWS], word[ROWS], code[ROWS];
+    static uint32_t label[ROWS], code[ROWS];
     static uint64_t seed[ROWS];
     static fdp_hashed_t report[ROWS];
     static int64_t count[8 * ROW_BYTES], sum[4096];
@@ -139,7 +189,7 @@ static size_t draw_oracles(const void *context, uint8_t *out)
     }
     for (size_t i = 0; i < ROWS; i++) {
         label[i] = (uint32_t)(next() % 1000);
-        word[i] = (uint32_t)next();
+        code[i] = (uint32_t)(next() % 1000);
         seed[i] = edge();
         bits[i] = (uint8_t)next();
         report[i] = (fdp_hashed_t){(uint32_t)seed[i], (uint32_t)(seed[i] >> 32),
@@ -148,12 +198,6 @@ static size_t draw_oracles(const void *context, uint8_t *out)
     fdp_insert_bits(ROWS, ROW_BYTES, label, bits, rows);
     memcpy(out + at, rows, sizeof rows);
     at += sizeof rows;
-    fdp_hash_labels(buckets, 23, ROWS, seed, label, code);
-    memcpy(out + at, code, sizeof code);
-    at += sizeof code;
-    fdp_hadamard_encode(10, ROWS, label, word, bits, code);
-    memcpy(out + at, code, sizeof code);
-    at += sizeof code;
     for (size_t i = 0; i < COUNT(sum); i++) {
         sum[i] = (int64_t)(next() % 1000);
     }
@@ -173,6 +217,7 @@ static void check_local(uint32_t cipher)
     static const uint32_t few[] = {2, 3, 17, 1024, 1025, 100000};
     check_flips(cipher);
     check_responses(cipher);
+    check_clients(cipher);
     for (size_t k = 0; k < COUNT(few); k++) {
         char name[40];
         snprintf(name, sizeof name, "buckets %" PRIu32, few[k]);

@@ -315,29 +315,32 @@ def seeds_of(n: int) -> np.ndarray:
     return np.concatenate([np.array(some, np.uint64), rest])[:n]
 
 
+REPORT = np.dtype([("seed", "<u8"), ("value", "<u4")])
+TRUTH = Fraction(3, 4)
 HASHED = [(2, 2), (3, 2), (5, 3), (1000, 4), (1024, 21), (1025, 150), (2**16, 8193)]
 HASHED += [(2**24, 2), (2**24, 3), (2**24, 64), (2**24 - 1, 50)]
 
 
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize(("d", "g"), HASHED)
-def test_labels_hash_to_the_buckets_of_the_definition(d: int, g: int) -> None:
-    for n in (0, 1, 7, 8, 9, 1001):
-        rng = np.random.default_rng(n)
-        labels = rng.integers(0, d, n).astype(np.uint32)
-        labels[::5] = d - 1
-        seeds, out = seeds_of(n), np.full(n, 99, np.uint32)
-        _core.hash_labels(seeds, labels, d, g, out)
-        expected = hashing.buckets(seeds, labels, d, g)
-        assert (out == expected).all()
-        one = [
-            hashing.bucket(a, x, d, g)
-            for a, x in zip(seeds.tolist(), labels.tolist(), strict=True)
+def test_categories_hash_to_the_buckets_of_the_definition(d: int, g: int) -> None:
+    """Seeds with any halves, from a tape."""
+    labeling, law = _laws.response_law(Fraction(1), d), _laws.response_law(TRUTH, g)
+    for n in (0, 1, 7, 15, 16, 17, 1001, 2100):
+        x = np.random.default_rng(n).integers(0, d, n)
+        x[::5] = d - 1
+        seeds, tape = seeds_of(n), np.zeros((2, 16384), np.uint8)
+        tape.reshape(-1)[: 8 * n] = seeds.view(np.uint8)
+        public = _core.Call(TapeStream(tape, np.zeros((2, 0), np.uint8)))
+        secret, out = _core.Call(Keyed(KEY)), np.zeros(n, REPORT)
+        _core.hash_clients(secret, public, labeling, law, x, out, d)
+        bucket = hashing.buckets(seeds, x, d, g)
+        assert bucket.tolist() == [
+            hashing.bucket(a, v, d, g)
+            for a, v in zip(seeds.tolist(), x.tolist(), strict=True)
         ]
-        assert one == expected.tolist()
-
-
-REPORT = np.dtype([("seed", "<u8"), ("value", "<u4")])
+        assert (out["seed"] == seeds).all()
+        assert (out["value"] == layout.responses(secret, TRUTH, g, bucket)).all()
 
 
 @pytest.mark.usefixtures("level")
@@ -361,32 +364,14 @@ def test_support_is_counted_for_every_category(d: int, g: int) -> None:
 # --- Hadamard -----------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("level")
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 8, 1000, 1023, 1024, 2**16, 2**24])
-def test_hadamard_reports_are_those_of_the_definition(d: int) -> None:
-    bits = hadamard.order(d)
-    assert 2 ** (bits - 1) < d + 1 <= 2**bits
-    for n in (0, 1, 7, 8, 9, 1001):
-        rng = np.random.default_rng(n)
-        labels = rng.integers(0, d, n).astype(np.uint32)
-        labels[::4] = d - 1
-        words = rng.integers(0, 2**32, n, np.uint32)
-        f = rng.integers(0, 2, n).astype(bool)
-        out = np.full(n, 99, np.uint32)
-        _core.hadamard_encode(labels, words, np.packbits(f), bits, out)
-        masked = words & np.uint32(2**bits - 1)
-        assert (out == hadamard.reports(labels, masked, f)).all()
-
-
 def test_hadamard_halves_are_covered_evenly() -> None:
     """Of all words, exactly two give each report of the half that is asked for."""
-    bits, size = 4, 16
+    size = 16
     for label in range(size - 1):
         for f in (False, True):
             labels = np.full(size, label, np.uint32)
-            words, out = np.arange(size, dtype=np.uint32), np.zeros(size, np.uint32)
-            flips = np.packbits(np.full(size, f))
-            _core.hadamard_encode(labels, words, flips, bits, out)
+            words = np.arange(size, dtype=np.uint32)
+            out = hadamard.reports(labels, words, np.full(size, f))
             half = hadamard.parity(np.arange(size) & (label + 1)) == f
             assert (np.bincount(out, minlength=size) == 2 * half).all()
 

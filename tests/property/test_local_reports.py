@@ -18,6 +18,7 @@ import fastdp
 from fastdp import _core
 from tests.privacy.streams import KeyStream
 from tests.property.test_release import INTEGER_TYPES, keys, laid_out
+from tests.reference import hashing
 
 RR, UE = fastdp.RandomizedResponse, fastdp.UnaryEncoding
 LH, HR = fastdp.LocalHashing, fastdp.HadamardResponse
@@ -65,10 +66,8 @@ def draws(m: Any, x: np.ndarray, reports: Any) -> list[Any]:
         codes = zip(x.tolist(), reports.tolist(), strict=True)
         return [(y & (v + 1)).bit_count() & 1 for v, y in codes]
     if isinstance(m, LH):
-        bucket = np.zeros(len(x), np.uint32)
         seeds = np.ascontiguousarray(reports["seed"])
-        labels = x.astype(np.uint32)
-        _core.hash_labels(seeds, labels, m.categories, m.buckets, bucket)
+        bucket = hashing.buckets(seeds, x, m.categories, m.buckets)
         shift = (reports["value"].astype(np.int64) - bucket) % m.buckets
         return list(zip(seeds.tolist(), shift.tolist(), strict=True))
     bits = np.unpackbits(reports, axis=1)

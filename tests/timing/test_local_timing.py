@@ -245,28 +245,40 @@ def response_values(
     return run_of(harness, work, data, pool, on_tape=False)
 
 
-def encoded_labels(harness: CDLL, kernel: str, size: int, one: Any, two: Any) -> Run:
-    """Labels of an encoder; `size` is what work_t says."""
+def rows_of_labels(harness: CDLL, size: int, one: Any, two: Any) -> Run:
+    """Labels whose bits are put into rows of `size` bytes."""
     pool = of_class(one, two, "<u4", USERS)
     data, rng = tc.aligned(pool.shape[2]), np.random.default_rng(2)
     work = tc.work_of(
-        kernel, USERS, size=size, x=data,
-        words=rng.integers(0, 2**64, USERS, np.uint64),
+        "insert_bits", USERS, size=size, x=data,
         bits=rng.integers(0, 256, USERS // 8, np.uint8),
-        out=np.zeros(USERS * max(4, size), np.uint8),
+        out=np.zeros(USERS * size, np.uint8),
     )  # fmt: skip
     return run_of(harness, work, data, pool, on_tape=False)
 
 
-def encoded_bits(harness: CDLL, kernel: str, size: int, one: int, two: int) -> Run:
-    """Bits of an encoder: those of the own categories, or the flips."""
+def rows_of_bits(harness: CDLL, size: int, one: int, two: int) -> Run:
+    """The bits that are put there."""
     pool = of_class(always(one), always(two), "u1", USERS // 8)
     data, rng = tc.aligned(pool.shape[2]), np.random.default_rng(2)
     work = tc.work_of(
-        kernel, USERS, size=size, bits=data,
+        "insert_bits", USERS, size=size, bits=data,
         x=rng.integers(0, 99, USERS, np.uint32),
-        words=rng.integers(0, 2**64, USERS, np.uint64),
-        out=np.zeros(USERS * max(4, size), np.uint8),
+        out=np.zeros(USERS * size, np.uint8),
+    )  # fmt: skip
+    return run_of(harness, work, data, pool, on_tape=False)
+
+
+def client_values(harness: CDLL, kind: str, one: Any, two: Any) -> Run:
+    """Values of 1000 categories that are hashed, or encoded."""
+    d, n = 1000, TRIALS
+    pool, hashes = of_class(one, two, "<i8", n), kind == "hash_clients"
+    data = tc.aligned(pool.shape[2])
+    law = tc.Response.of(Fraction(3, 4), 4) if hashes else tc.Bernoulli.of(Fraction(1, 4))
+    work = tc.work_of(
+        kind, n, size=23 if hashes else 10, law=law,
+        labeling=tc.Response.of(Fraction(1), d), x=data, x_type=tc.I64, other=-1,
+        out=np.zeros(n, "<u8,<u4"), out_type=U32,
     )  # fmt: skip
     return run_of(harness, work, data, pool, on_tape=False)
 
@@ -316,25 +328,25 @@ VALUES: dict[str, Callable[[CDLL], Run]] = {
         )
     },
     **{
-        f"{kernel}({size}), {name}": partial(
-            encoded_labels, kernel=kernel, size=size, one=one, two=two
+        f"insert_bits({size}), {name}": partial(
+            rows_of_labels, size=size, one=one, two=two
         )
-        for kernel, size, name, one, two in (
-            ("insert_bits", 128, "first / last", always(0), always(1023)),
-            ("insert_bits", 128, "first byte / any", always(5), among(0, 1024)),
-            ("insert_bits", 13, "first / last", always(0), always(103)),
-            ("insert_bits", 3, "first / last", always(0), always(23)),
-            ("hash_labels", 4, "first / last", always(0), always(1023)),
-            ("hash_labels", 4, "first / any", always(0), among(0, 1024)),
-            ("hadamard_encode", 11, "first / last", always(0), always(1023)),
-            ("hadamard_encode", 11, "first / any", always(0), among(0, 1024)),
+        for size, name, one, two in (
+            (128, "first / last", always(0), always(1023)),
+            (128, "first byte / any", always(5), among(0, 1024)),
+            (13, "first / last", always(0), always(103)),
+            (3, "first / last", always(0), always(23)),
         )
     },
+    "insert_bits(128), bits": partial(rows_of_bits, size=128, one=0, two=255),
     **{
-        f"{kernel}({size}), bits": partial(
-            encoded_bits, kernel=kernel, size=size, one=0, two=255
+        f"{kind}, {name}": partial(client_values, kind=kind, one=one, two=two)
+        for kind in ("hash_clients", "hadamard_clients")
+        for name, one, two in (
+            ("first / last", always(0), always(999)),
+            ("first / any", always(0), among(0, 1000)),
+            ("inside / outside", among(0, 1000), among(1000, LIMIT)),
         )
-        for kernel, size in (("insert_bits", 128), ("hadamard_encode", 11))
     },
 }
 

@@ -114,7 +114,7 @@ static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
 /* ---- what is timed --------------------------------------------------------- */
 
 typedef enum {
-    RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_LABELS, HADAMARD,
+    RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_CLIENTS, HADAMARD,
     SELECT_INVERSE, SELECT_RACE, NUMBERS, PYTHON
 } kind_t;
 
@@ -122,7 +122,7 @@ typedef enum {
  * its argument x; `buffer` below is the memory of one of them. */
 typedef struct {
     int32_t kind;
-    uint32_t size; /* row bytes, buckets, bits of a Hadamard code, or choices */
+    uint32_t size; /* row bytes, bits of a hash or a Hadamard code, or choices */
     size_t n;
     union {
         fdp_status_t (*release)(const fdp_call_t *, const fdp_sampler_t *, uint64_t,
@@ -135,10 +135,14 @@ typedef struct {
                                 size_t, const void *, fdp_dtype_t, int64_t, void *,
                                 fdp_dtype_t);
         void (*insert_bits)(size_t, size_t, const uint32_t *, const uint8_t *, uint8_t *);
-        void (*hash_labels)(uint32_t, uint32_t, size_t, const uint64_t *,
-                            const uint32_t *, uint32_t *);
-        void (*hadamard)(uint32_t, size_t, const uint32_t *, const uint32_t *,
-                         const uint8_t *, uint32_t *);
+        fdp_status_t (*hash_clients)(const fdp_call_t *, const fdp_call_t *,
+                                     const fdp_response_t *, const fdp_response_t *,
+                                     uint32_t, uint64_t, size_t, const void *,
+                                     fdp_dtype_t, int64_t, fdp_hashed_t *);
+        fdp_status_t (*hadamard)(const fdp_call_t *, const fdp_response_t *,
+                                 const fdp_bernoulli_t *, uint32_t, uint64_t, size_t,
+                                 const void *, fdp_dtype_t, int64_t, void *,
+                                 fdp_dtype_t);
         fdp_status_t (*select_inverse)(const fdp_call_t *, const fdp_selection_t *,
                                        const fdp_candidates_t *, uint64_t, size_t,
                                        int64_t *);
@@ -153,7 +157,7 @@ typedef struct {
     void *out;
     int32_t x_type, out_type;
     int64_t other;
-    const void *words; /* seeds, or random words */
+    const void *labeling; /* of the clients */
     const uint8_t *bits;
     const double *grid;        /* RELEASE: NULL, or the fields of fdp_grid_t */
     const double *mantissa, *exponent; /* SELECT_*: of one row's weights, or NULL */
@@ -206,12 +210,13 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
     case INSERT_BITS:
         w->function.insert_bits(w->n, w->size, w->x, w->bits, w->out);
         return FDP_OK;
-    case HASH_LABELS: /* 10 bits of categories: l = 33 - 10 */
-        w->function.hash_labels(w->size, 23, w->n, w->words, w->x, w->out);
-        return FDP_OK;
+    case HASH_CLIENTS:
+        return w->function.hash_clients(call, call, w->labeling, w->law, w->size, 0, w->n,
+                                        w->x, (fdp_dtype_t)w->x_type, w->other, w->out);
     case HADAMARD:
-        w->function.hadamard(w->size, w->n, w->x, w->words, w->bits, w->out);
-        return FDP_OK;
+        return w->function.hadamard(call, w->labeling, w->law, w->size, 0, w->n, w->x,
+                                    (fdp_dtype_t)w->x_type, w->other, w->out,
+                                    (fdp_dtype_t)w->out_type);
     case SELECT_INVERSE:
     case SELECT_RACE:
         return choose(w, call);

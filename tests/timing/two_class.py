@@ -256,8 +256,8 @@ def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
 # --- what is timed ---------------------------------------------------------------
 
 KINDS = (
-    "release", "flip_bits", "flip_bytes", "respond", "insert_bits", "hash_labels",
-    "hadamard_encode", "select_inverse", "select_race", "number_clients",
+    "release", "flip_bits", "flip_bytes", "respond", "insert_bits", "hash_clients",
+    "hadamard_clients", "select_inverse", "select_race", "number_clients",
     "python",
 )  # fmt: skip
 
@@ -364,7 +364,7 @@ class Work(ctypes.Structure):
         ("x_type", ctypes.c_int32),
         ("out_type", ctypes.c_int32),
         ("other", ctypes.c_int64),
-        ("words", ctypes.c_void_p),
+        ("labeling", ctypes.c_void_p),
         ("bits", ctypes.c_void_p),
         ("grid", ctypes.c_void_p),
         ("mantissa", ctypes.c_void_p),

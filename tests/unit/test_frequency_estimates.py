@@ -18,6 +18,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms.local import ConsistentEstimate, FrequencyEstimate
 from fastdp.mechanisms.local.estimates import Support, project
 from fastdp.testing import FixedStream
+from tests.reference import hashing
 
 RR, UE = fastdp.RandomizedResponse, fastdp.UnaryEncoding
 LH, HR = fastdp.LocalHashing, fastdp.HadamardResponse
@@ -94,9 +95,7 @@ def test_expected_support_of_hashing_given_the_seed(m: Any) -> None:
     d, g, apart = m.categories, m.buckets, 1 - m.collision_probability
     wrong = (1 - m.p) / (g - 1)
     for seed in np.random.default_rng(1).integers(0, 2**64, size=40, dtype=np.uint64):
-        buckets = np.zeros(d, np.uint32)
-        labels = np.arange(d, dtype=np.uint32)
-        _core.hash_labels(np.full(d, seed), labels, d, g, buckets)
+        buckets = hashing.buckets(np.full(d, seed), np.arange(d), d, g)
         reports = np.zeros(g, m.report_dtype)
         reports["seed"], reports["value"] = seed, range(g)
         support = [supported(m, report) for report in reports]

@@ -72,11 +72,12 @@ def test_filters() -> None:
 
 def test_local_hashing() -> None:
     for each in VECTORS["local_hashing"]:
-        out = np.zeros(1, np.uint32)
-        seed = np.array([number(each["seed"])], np.uint64)
-        label = np.array([each["category"]], np.uint32)
-        _core.hash_labels(seed, label, each["categories"], each["buckets"], out)
-        assert out[0] == each["bucket"]
+        d, g = each["categories"], each["buckets"]
+        report = np.zeros(1, [("seed", "<u8"), ("value", "<u4")])
+        report["seed"], report["value"] = number(each["seed"]), each["bucket"]
+        counts = np.zeros(d, np.int64)
+        _core.hash_support(report, d, g, counts)
+        assert counts[each["category"]] == 1
 
 
 def test_the_page_has_every_mechanism_of_one_report() -> None:
