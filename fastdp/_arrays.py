@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,9 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 #: Step, lower and upper clamping bound, and what NaN counts as.
 Grid: TypeAlias = "tuple[float, float, float, float]"
+
+#: Where a call's key comes from: an open call, or a stream (None: fresh) for one.
+Source: TypeAlias = "_core.Call | Stream | None"
 
 #: Most elements of an array: its size in bytes is within numpy's reach.
 MOST = 2**59
@@ -110,29 +114,33 @@ def fill(
     if workers == 1:
         _core.fill(stream, sampler, x, out, 0, grid)
         return
-    with _core.Call(stream, out) as call:
-        _fill_parts(call, sampler, x, out, workers, grid)
+    flat_x, flat_out = None if x is None else x.reshape(-1), out.reshape(-1)
+
+    def part(source: Source, start: int, stop: int, chunk: int) -> None:
+        piece = None if flat_x is None else flat_x[start:stop]
+        _core.fill(source, sampler, piece, flat_out[start:stop], chunk, grid)
+
+    draw(part, stream, out, out.size, sampler.chunk_outputs, workers)
 
 
 def _address(x: np.ndarray[Any, Any]) -> int:
     return int(x.__array_interface__["data"][0])
 
 
-def _fill_parts(
-    call: _core.Call,
-    sampler: _core.Sampler,
-    x: np.ndarray[Any, Any] | None,
+def draw(
+    part: Callable[[Source, int, int, int], None],
+    stream: Stream | None,
     out: np.ndarray[Any, Any],
+    n: int,
+    chunk: int,
     workers: int,
-    grid: Grid | None,
 ) -> None:
-    flat_x, flat_out = None if x is None else x.reshape(-1), out.reshape(-1)
-
-    def part(start: int, stop: int, chunk: int) -> None:
-        piece = None if flat_x is None else flat_x[start:stop]
-        _core.fill(call, sampler, piece, flat_out[start:stop], chunk, grid)
-
-    in_parallel(part, out.size, sampler.chunk_outputs, workers)
+    """Run part(source, start, stop, first_chunk) over n outputs under one key."""
+    if workers == 1:
+        part(stream, 0, n, 0)
+        return
+    with _core.Call(stream, out) as call:
+        in_parallel(partial(part, call), n, chunk, workers)
 
 
 def in_parallel(

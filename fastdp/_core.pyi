@@ -143,7 +143,7 @@ def fill_integers(
 ) -> None: ...
 def fill_permutation(call: Call, out: _Array) -> None: ...
 def flip_bits(
-    call: Call,
+    source: Call | Stream | None,
     law: Bernoulli,
     x: _Array | None,
     out: _Array,
@@ -151,7 +151,7 @@ def flip_bits(
     first_chunk: int = 0,
 ) -> None: ...
 def flip_bytes(
-    call: Call,
+    source: Call | Stream | None,
     law: Bernoulli,
     x: _Array | None,
     out: _Array,
@@ -159,7 +159,7 @@ def flip_bytes(
     first_chunk: int = 0,
 ) -> None: ...
 def respond(
-    call: Call,
+    source: Call | Stream | None,
     law: Response,
     x: _Array,
     out: _Array,
@@ -179,7 +179,7 @@ def hash_clients(
     first_chunk: int = 0,
 ) -> None: ...
 def hadamard_clients(
-    call: Call,
+    source: Call | Stream | None,
     labeling: Response,
     law: Bernoulli,
     x: _Array,

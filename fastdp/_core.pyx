@@ -783,12 +783,12 @@ cdef fdp_status_t _flip_bits(const Job *job, uint64_t chunk, size_t at,
                          job.out + at // 8)
 
 
-def flip_bits(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, size_t n,
+def flip_bits(source, Bernoulli law, cnp.ndarray x, cnp.ndarray out, size_t n,
               uint64_t first_chunk=0):
     """Write x xor n Bernoulli bits, packed, into `out`; x None counts as zeros."""
     cdef Job job = _job(x, out)
     job.law = &law.c
-    _draw(_flip_bits, &job, n, FDP_BITS_CHUNK, call, first_chunk)
+    _draw(_flip_bits, &job, n, FDP_BITS_CHUNK, source, first_chunk)
 
 
 cdef fdp_status_t _flip_bytes(const Job *job, uint64_t chunk, size_t at,
@@ -798,12 +798,12 @@ cdef fdp_status_t _flip_bytes(const Job *job, uint64_t chunk, size_t at,
                           job.x_type, <int> job.other, job.out + at)
 
 
-def flip_bytes(Call call, Bernoulli law, cnp.ndarray x, cnp.ndarray out, int other=-1,
+def flip_bytes(source, Bernoulli law, cnp.ndarray x, cnp.ndarray out, int other=-1,
                uint64_t first_chunk=0):
     """Write the answers x, 0 or 1, flipped by Bernoulli bits, into bytes."""
     cdef Job job = _job(x, out)
     job.law, job.other = &law.c, other
-    _draw(_flip_bytes, &job, cnp.PyArray_SIZE(out), FDP_BITS_CHUNK, call, first_chunk)
+    _draw(_flip_bytes, &job, cnp.PyArray_SIZE(out), FDP_BITS_CHUNK, source, first_chunk)
 
 
 cdef fdp_status_t _respond(const Job *job, uint64_t chunk, size_t at,
@@ -813,12 +813,12 @@ cdef fdp_status_t _respond(const Job *job, uint64_t chunk, size_t at,
                        job.out + at * job.out_item, job.out_type)
 
 
-def respond(Call call, Response law, cnp.ndarray x, cnp.ndarray out,
+def respond(source, Response law, cnp.ndarray x, cnp.ndarray out,
             int64_t other=-1, uint64_t first_chunk=0):
     """Write the reports of integer labels x into an unsigned array of one size."""
     cdef Job job = _job(x, out)
     job.law, job.other = &law.c, other
-    _draw(_respond, &job, cnp.PyArray_SIZE(out), fdp_response_chunk(&law.c), call,
+    _draw(_respond, &job, cnp.PyArray_SIZE(out), fdp_response_chunk(&law.c), source,
           first_chunk)
 
 
@@ -874,7 +874,7 @@ cdef fdp_status_t _hadamard_clients(const Job *job, uint64_t chunk, size_t at,
                                 job.out_type)
 
 
-def hadamard_clients(Call call, Response labeling, Bernoulli law, cnp.ndarray x,
+def hadamard_clients(source, Response labeling, Bernoulli law, cnp.ndarray x,
                      cnp.ndarray out, uint32_t bits, int64_t other=-1,
                      uint64_t first_chunk=0):
     """Write the Hadamard codes, of `bits` bits, of integer values, from chunk
@@ -882,7 +882,7 @@ def hadamard_clients(Call call, Response labeling, Bernoulli law, cnp.ndarray x,
     cdef Job job = _job(x, out)
     job.labeling, job.law = &labeling.c, &law.c
     job.width, job.other = bits, other
-    _draw(_hadamard_clients, &job, cnp.PyArray_SIZE(x), FDP_BITS_CHUNK, call, first_chunk)
+    _draw(_hadamard_clients, &job, cnp.PyArray_SIZE(x), FDP_BITS_CHUNK, source, first_chunk)
 
 
 # ---- subsets ---------------------------------------------------------------

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fastdp
-from fastdp import _core
 from tests.privacy.streams import KeyStream
 from tests.property.test_release import INTEGER_TYPES, keys, laid_out
 from tests.reference import hashing

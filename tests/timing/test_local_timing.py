@@ -274,7 +274,9 @@ def client_values(harness: CDLL, kind: str, one: Any, two: Any) -> Run:
     d, n = 1000, TRIALS
     pool, hashes = of_class(one, two, "<i8", n), kind == "hash_clients"
     data = tc.aligned(pool.shape[2])
-    law = tc.Response.of(Fraction(3, 4), 4) if hashes else tc.Bernoulli.of(Fraction(1, 4))
+    law = (
+        tc.Response.of(Fraction(3, 4), 4) if hashes else tc.Bernoulli.of(Fraction(1, 4))
+    )
     work = tc.work_of(
         kind, n, size=23 if hashes else 10, law=law,
         labeling=tc.Response.of(Fraction(1), d), x=data, x_type=tc.I64, other=-1,

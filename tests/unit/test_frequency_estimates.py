@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 import fastdp
-from fastdp import _core
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms.local import ConsistentEstimate, FrequencyEstimate
 from fastdp.mechanisms.local.estimates import Support, project

@@ -105,9 +105,10 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
 
     def _shares(self, x: _Array, out: _Array) -> bool:
         """Tell whether writing `out` would spoil what has yet to be read of `x`."""
+        if not np.may_share_memory(x, out):
+            return False
         start, first = (a.__array_interface__["data"][0] for a in (x, out))
-        same = start == first and x.dtype == out.dtype
-        return not (same and self._in_place) and np.may_share_memory(x, out)
+        return not (self._in_place and start == first and x.dtype == out.dtype)
 
     # --- reports as JSON ----------------------------------------------------------
 

@@ -129,14 +129,13 @@ class HadamardResponse(FrequencyOracle):
         label, other = self._labeling, self._stand_in
         bits = self._order.bit_length() - 1
 
-        def part(start: int, stop: int, chunk: int) -> None:
+        def part(source: _arrays.Source, start: int, stop: int, first: int) -> None:
             values, codes = x[start:stop], reports[start:stop]
             _core.hadamard_clients(
-                call, label, self._law, values, codes, bits, other, chunk
+                source, label, self._law, values, codes, bits, other, first
             )
 
-        with _core.Call(stream, reports) as call:
-            _arrays.in_parallel(part, len(x), _core.BITS_CHUNK, workers)
+        _arrays.draw(part, stream, reports, len(x), _core.BITS_CHUNK, workers)
 
     @property
     def _tally_size(self) -> int:

@@ -344,12 +344,11 @@ class RandomizedResponse(FrequencyOracle):
             _core.flip_bytes if isinstance(law, _core.Bernoulli) else _core.respond
         )
 
-        def part(start: int, stop: int, first_chunk: int) -> None:
-            draw(call, law, x[start:stop], reports[start:stop], other, first_chunk)
+        def part(source: _arrays.Source, start: int, stop: int, first: int) -> None:
+            draw(source, law, x[start:stop], reports[start:stop], other, first)
 
-        with _core.Call(stream, reports) as call:
-            chunk = _BITS if isinstance(law, _core.Bernoulli) else law.chunk
-            _arrays.in_parallel(part, len(x), chunk, workers)
+        chunk = _BITS if isinstance(law, _core.Bernoulli) else law.chunk
+        _arrays.draw(part, stream, reports, len(x), chunk, workers)
 
     def _draw_packed(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
@@ -357,12 +356,11 @@ class RandomizedResponse(FrequencyOracle):
         law = self._law
         assert isinstance(law, _core.Bernoulli)
 
-        def part(start: int, stop: int, chunk: int) -> None:
+        def part(source: _arrays.Source, start: int, stop: int, first: int) -> None:
             y = reports[start:stop]
-            _core.flip_bits(call, law, x[start:stop], y, 8 * len(y), chunk)
+            _core.flip_bits(source, law, x[start:stop], y, 8 * len(y), first)
 
-        with _core.Call(stream, reports) as call:
-            _arrays.in_parallel(part, len(x), _BITS // 8, workers)
+        _arrays.draw(part, stream, reports, len(x), _BITS // 8, workers)
 
     def _tally(
         self, reports: Any, workers: int, packed: bool, count: int | None
