@@ -382,3 +382,21 @@ def column_bounds(squares: Any = SQUARES, sizes: Any = SIZES) -> Iterator[Any]:
             2 * size <= w,
         )
         yield z3.Implies(z3.And(given, own), row)
+
+
+# ---- lobes of shuffled responses ------------------------------------------------
+
+
+@lemma(
+    "amplification.md",
+    "(L7) *phase*",
+    "fastdp/accounting/_amplification/shuffled_response.py: "
+    "shared = self.near * self.far / (self.near + self.x**2 * self.far)",
+    wrong=[{"second": z3.Q(1, 2)}, {"share": 3}],
+)
+def lobe_phase(second: Any = 2, share: Any = 1) -> Iterator[Any]:
+    # In units of A and of f^2: s^2 + 2 B (1 - x' s)^2 is at least B/(1 + x'^2 B).
+    s, b, x = z3.Reals("s b x")
+    least = share * b
+    both = (s * s + second * b * (1 - x * s) * (1 - x * s)) * (1 + x * x * b)
+    yield z3.Implies(z3.And(b > 0, x > 0), both >= least)
