@@ -227,6 +227,28 @@ def race_budget(plain: int = 640, slope: int = 16, far: int = 8) -> Iterator[boo
     yield bool(arb("3.01") + 1 + 2 < far)
 
 
+@lemma(
+    "kernels.md",
+    "**Theorem 3 (`signed_geometric`).**",
+    "csrc/mech/digits.c: law->tail.error = law->tail.scale * 0x1p-48;",
+    "csrc/mech/digits.c: law->tail.error_relative = 0x1p-49;",
+    wrong=[{"plain": Fraction(44, 10)}, {"relative": Fraction(3)}, {"used": 4}],
+)
+def tail_budget(
+    plain: Fraction = Fraction(46, 10),
+    relative: Fraction = Fraction(31, 10),
+    used: int = 32,
+) -> Iterator[bool]:
+    # The lines of the table: conversion, 1/W, product, polynomial, inner sum; then
+    # what counts times E. Of what the code has in units of u = 2^-53.
+    u = ball(Fraction(1, 2**53))
+    three = 1 / ((1 - arb("1.25") * u) * (1 - u) * (1 - u))
+    line = three.log() / u + arb("0.98") + arb("0.26")
+    yield bool(line <= ball(plain)) and bool(ball(plain) <= used)
+    times = arb("1.01") + 2 + arb("0.01")
+    yield bool(times <= ball(relative)) and bool(ball(relative) <= 16)
+
+
 ACCOUNTING = "numerical_accounting.md"
 
 
