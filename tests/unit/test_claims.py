@@ -31,7 +31,8 @@ def test_results_hold_every_line_of_the_bench() -> None:
             rows = {row["name"] for row in result[table]}
             # The names of selections say how many candidates there are.
             if table != "selection":
-                assert rows == {case.name for case in cases(1000)}
+                names = {case.name for case in cases(1000)}
+                assert rows == names, "new lines: python -m tools.claims write"
 
 
 def timed(monkeypatch: pytest.MonkeyPatch, *passes: float) -> list[int]:
