@@ -439,6 +439,26 @@ fdp_seed_support(const uint64_t key[2], uint32_t buckets, size_t n,
                  const fdp_hashed_t *report, size_t asked, const uint64_t *x,
                  int64_t *count);
 
+/* Words of normal numbers that a public seed makes (csrc/mech/vectors.c). */
+typedef struct {
+    const int16_t *table; /* 65536 numbers >= 0, at most 23000: of 15 bits, of 23 bits */
+    size_t words, dimension; /* 2 ... 65536, 1 ... 100000 */
+} fdp_vectors_t;
+
+/* report[i].value = the word that rank[i] others have a larger product with x[i], a row of
+ * `dimension` integers of length 2^24 or less, equal products by the number of the word; of
+ * the code that the seed in report[i] makes. exact: yes. @timing T2 */
+FDP_API FDP_NODISCARD fdp_status_t fdp_vector_clients(const fdp_vectors_t *code, size_t n,
+                                                      const int32_t *x,
+                                                      const int64_t *rank,
+                                                      fdp_hashed_t *report);
+
+/* sum[0 .. dimension) += the words of the reports, sum[dimension] += their number, without
+ * those that name no word. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_vector_sums(const fdp_vectors_t *code, size_t n,
+                                                   const fdp_hashed_t *report,
+                                                   int64_t *sum);
+
 /* ---- selection --------------------------------------------------------- */
 
 typedef enum {

@@ -88,3 +88,48 @@ def sketch_sums(cnp.ndarray words, uint32_t bits, cnp.ndarray table, cnp.ndarray
     job.x = <const uint8_t *> cnp.PyArray_DATA(x)
     _drive(_sketch_sums, &job, cnp.PyArray_SIZE(x), 512,
            1 + (1 << 13) // (job.columns + 1), NULL, 0)
+
+
+@cython.final
+cdef class VectorCode:
+    """Codes of `words` normal vectors each, which public seeds make."""
+
+    cdef fdp_vectors_t c
+    cdef cnp.ndarray table
+
+    def __cinit__(self, cnp.ndarray table, size_t words, size_t dimension):
+        self.table = table
+        self.c.table = <const int16_t *> cnp.PyArray_DATA(table)
+        self.c.words, self.c.dimension = words, dimension
+
+    def clients(self, cnp.ndarray x, cnp.ndarray ranks, cnp.ndarray reports):
+        """Write the value of each report: of its seed's words the one that so many
+        others (int64) have larger products with the row of x (int32)."""
+        cdef Job job = _job(None, ranks)
+        job.law, job.width = &self.c, self.c.dimension
+        job.x = <const uint8_t *> cnp.PyArray_DATA(x)
+        job.label = <const int64_t *> cnp.PyArray_DATA(ranks)
+        job.out = <uint8_t *> cnp.PyArray_DATA(reports)
+        _drive(_vector_clients, &job, cnp.PyArray_SIZE(reports), 1,
+               1 + (1 << 22) // (self.c.words * self.c.dimension), NULL, 0)
+
+    def sums(self, cnp.ndarray reports, cnp.ndarray out):
+        """Add the words of the reports, and how many there are, to an int64 array."""
+        cdef Job job = _job(None, out)
+        job.law = &self.c
+        job.x = <const uint8_t *> cnp.PyArray_DATA(reports)
+        _drive(_vector_sums, &job, cnp.PyArray_SIZE(reports), 1,
+               1 + (1 << 22) // self.c.dimension, NULL, 0)
+
+
+cdef fdp_status_t _vector_clients(const Job *job, uint64_t chunk, size_t at,
+                                  size_t n) noexcept nogil:
+    return fdp_vector_clients(<const fdp_vectors_t *> job.law, n,
+                              <const int32_t *> job.x + at * job.width,
+                              job.label + at, <fdp_hashed_t *> job.out + at)
+
+
+cdef fdp_status_t _vector_sums(const Job *job, uint64_t chunk, size_t at,
+                               size_t n) noexcept nogil:
+    return fdp_vector_sums(<const fdp_vectors_t *> job.law, n,
+                           <const fdp_hashed_t *> job.x + at, <int64_t *> job.out)

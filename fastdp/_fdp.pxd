@@ -1,6 +1,6 @@
 # Cython's view of csrc/fastdp.h; a test compares the names with the header.
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "fastdp.h" nogil:
@@ -262,6 +262,17 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_seed_support(const uint64_t *key, uint32_t buckets, size_t n,
                                   const fdp_hashed_t *report, size_t asked,
                                   const uint64_t *x, int64_t *count)
+
+    ctypedef struct fdp_vectors_t:
+        const int16_t *table
+        size_t words
+        size_t dimension
+
+    fdp_status_t fdp_vector_clients(const fdp_vectors_t *code, size_t n,
+                                    const int32_t *x, const int64_t *rank,
+                                    fdp_hashed_t *report)
+    fdp_status_t fdp_vector_sums(const fdp_vectors_t *code, size_t n,
+                                 const fdp_hashed_t *report, int64_t *sum)
 
     ctypedef enum fdp_race_t:
         FDP_RACE_EXPONENTIAL

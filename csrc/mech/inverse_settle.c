@@ -127,7 +127,7 @@ static bool gap_of(const row_t *r, uint64_t score, fdp_u128_t *gap)
 
 /* ---- masses ---------------------------------------------------------------------- */
 
-/* 2^-112 units of k ln 2, k < 2^16. */
+/* 2^-112 units of k ln 2; k < 2^15 log2(e) < 2^16, as gaps are below 2^15. */
 static fdp_u128_t times_log_two(uint64_t k)
 {
     return ((fdp_u128_t)FDP_LN2_128_HI * k << 48) + ((fdp_u128_t)FDP_LN2_128_LO * k >> 16);

@@ -313,7 +313,7 @@ static void FDP_K(rows_apart)(const void *x, int single, size_t d, double *y,
 {
     const float *f = x;
     const double *g = x;
-    if (d == 1 && single) {
+    if (d == 1 && single) { /* neighbors: converted in vectors, as at a stride they are not */
         for (size_t r = 0; r < n; r++) {
             y[r] = (double)f[r];
         }

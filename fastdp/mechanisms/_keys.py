@@ -168,7 +168,9 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
     # Text of pandas and Arrow goes to objects; polars' would lose zeros at its end.
     if whole or str(type_) in ("string", "large_string"):
         return np.asarray(keys), 53
-    items = keys.to_list() if hasattr(keys, "to_list") else keys.to_pylist()
+    # Of a column of pandas and polars, of Arrow, of an array of pandas.
+    names = ("to_list", "to_pylist", "tolist")
+    items = next(getattr(keys, name)() for name in names if hasattr(keys, name))
     return _objects(items), _BITS.get(said.removesuffix("[pyarrow]"), 53)
 
 

@@ -37,6 +37,8 @@ def columns(values: list[Any]) -> dict[str, Any]:
         "pandas categories": pandas.Series(
             pandas.Categorical(values) if text else np.array(values, object)
         ),
+        "pandas array": pandas.array(values, dtype="string" if text else "Int64"),
+        "pandas category array": pandas.Categorical(values),
         "polars": polars.Series(values),
         "arrow": array,
         "arrow dictionary": array.dictionary_encode(),

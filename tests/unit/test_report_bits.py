@@ -10,6 +10,8 @@ import numpy as np
 import fastdp
 from fastdp import _core
 from fastdp.mechanisms.local import _strings
+from fastdp.mechanisms.local.local_hashing import REPORT
+from fastdp.mechanisms.local.vector_response import _sizes
 from tests.vectors import make_reports
 
 FOLDER = Path(__file__).parents[1] / "vectors"
@@ -80,11 +82,23 @@ def test_local_hashing() -> None:
         assert counts[each["category"]] == 1
 
 
+def test_vectors() -> None:
+    for each in VECTORS["vector_response"]:
+        code = _core.VectorCode(_sizes(), each["words"], each["dimension"])
+        report = np.array([(number(each["seed"]), each["words"] - 1)], REPORT)
+        tally = np.zeros(each["dimension"] + 1, np.int64)
+        code.sums(report, tally)
+        assert tally[:-1][-8:].tolist() == each["last"]
+        x = np.array([each["direction"]], np.int32)
+        code.clients(x, np.array([each["rank"]]), report)
+        assert report["value"][0] == each["value"]
+
+
 def test_the_page_has_every_mechanism_of_one_report() -> None:
     page = (FOLDER.parents[1] / "docs" / "report_bits.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)\(", page))
     assert named >= {
         *("RandomizedResponse", "UnaryEncoding", "LocalHashing", "HadamardResponse"),
         "SubsetSelection",
-        *("CountMeanSketch", "PrefixHunt", "Rappor", "LocalMean"),
+        *("CountMeanSketch", "PrefixHunt", "Rappor", "LocalMean", "VectorResponse"),
     }

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import fastdp
 from fastdp.exceptions import CalibrationError, DTypeError, EntropyError, ParameterError
+from fastdp.mechanisms.local import vector_response
 from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream, KeyStream
 from tests.reference.interval import exp_minus
@@ -29,6 +31,19 @@ def law_of(m: Any, near: set[int]) -> list[Fraction]:
     assert len(near) == m.near
     inside, outside = m.p / m.near, (1 - m.p) / (m.words - m.near)
     return [inside if j in near else outside for j in range(m.words)]
+
+
+def word(m: Any, seed: int, value: int) -> np.ndarray:
+    """Return a word of a seed's code."""
+    tally = np.zeros(m.dimension + 1, np.int64)
+    m._code.sums(np.array([(seed, value)], m.report_dtype), tally)
+    assert tally[-1] == 1
+    return tally[:-1] * 2.0**-12
+
+
+def code(m: Any, seed: int) -> np.ndarray:
+    """Return all words of a seed."""
+    return np.array([word(m, seed, j) for j in range(m.words)])
 
 
 @pytest.mark.parametrize("near", [1, 2, 3])
@@ -69,7 +84,7 @@ def test_reports_follow_the_order_of_the_words() -> None:
     reports = m.release(np.tile(x, (6000, 1)), stream=FixedStream("order"))
     ranks = []
     for seed, value in reports.tolist():
-        scores = m._code(seed) @ x
+        scores = code(m, seed) @ x
         ranks.append(int((scores > scores[value]).sum()))
     counts = np.bincount(ranks, minlength=8) / 6000
     inside, outside = float(m.p / m.near), float((1 - m.p) / (8 - m.near))
@@ -77,19 +92,33 @@ def test_reports_follow_the_order_of_the_words() -> None:
     assert counts == pytest.approx(expected, abs=0.025)  # 5 standard errors
 
 
-def test_a_word_alone_is_that_of_the_code() -> None:
-    for dimension in (1, 2, 101, 1000):
-        m = VR.from_epsilon(1, dimension=dimension, words=5)
-        code = m._code(2**64 - 3)
-        assert code.shape == (5, dimension)
-        for j in range(5):
-            assert (m._code(2**64 - 3, j) == code[j]).all()
-        assert (code * 2**20 == np.rint(code * 2**20)).all()
+def test_words_are_normal_numbers() -> None:
     m = VR.from_epsilon(1, dimension=1000, words=200)
-    code = m._code(7)
-    assert abs(code.mean()) < 0.015
-    assert code.std() == pytest.approx(1, abs=0.01)
-    assert (np.abs(np.corrcoef(code)) - np.eye(200)).max() < 0.25
+    found = code(m, 7)
+    assert abs(found.mean()) < 0.015
+    assert found.std() == pytest.approx(1, abs=0.01)
+    assert (np.abs(np.corrcoef(found)) - np.eye(200)).max() < 0.25
+
+
+@pytest.mark.parametrize(("words", "near"), [(256, 1), (256, 40), (65536, 1)])
+def test_means_along_an_axis(words: int, near: int) -> None:
+    """Of numbers in cells the means of the largest are those of normal numbers."""
+    sizes = vector_response._sizes().astype(float) * 2.0**-12
+    fine, rest = sizes[2**15 :], sizes[128 : 2**15]
+    value = np.concatenate([-fine, -rest, rest[::-1], fine[::-1]])
+    chance = np.full(len(value), 2.0**-16)
+    chance[: 2**15] = chance[-(2**15) :] = 2.0**-24
+    ends = np.concatenate([[0], np.cumsum(chance)])
+    assert ends[-1] == 1
+    assert chance @ value**2 == pytest.approx(1, abs=1e-6)
+    # The chance that fewer than `near` of the others are below, over each cell.
+    edge, middle = (
+        special.betaincc(near, words - near, u)
+        for u in (ends, (ends[1:] + ends[:-1]) / 2)
+    )
+    mean = -(chance * (edge[1:] + edge[:-1] + 4 * middle) / 6) @ value * words / near
+    exact = vector_response._order_means(near, words)[0]
+    assert mean == pytest.approx(exact, rel=2e-6)
 
 
 @pytest.mark.parametrize("epsilon", PRIVUNITG)
@@ -121,7 +150,7 @@ def test_means_of_vectors(x: list[float]) -> None:
     low, high = est.confidence_interval(0.999999)
     assert ((low < held) & (held < high)).all()
     # The mean square of the error of one report.
-    words = np.array([m._code(s, v) for s, v in reports.tolist()]) / m._scale
+    words = np.array([word(m, s, v) for s, v in reports.tolist()]) / m._scale
     square = ((words - held) ** 2).sum(axis=1).mean()
     expected = m.variance() + 1 - float(held @ held)
     if float(np.linalg.norm(held)) > 0.99:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from tests.reference import domains, hashing
+from tests.reference import vectors as codes
 
 KEY = bytes(range(16))
 TEXTS = [b"", b"a", b"an.example", "gr\u00fc\u00df".encode(), bytes(range(64))]
@@ -39,6 +40,7 @@ def filter_of(text: bytes, bits: int, hashes: int, cohort: int) -> bytes:
 def vectors() -> dict[str, object]:
     digests = [domains.siphash(KEY, text) for text in TEXTS]
     seeds = [0, 1, 255, 2**32 - 1, 2**63 + 12345, 2**64 - 1]
+    table = codes.sizes()
     mechanism = (
         '{"format": "fastdp mechanism", "version": 1, "mechanism": {"type": '
         '"RandomizedResponse", "p": "3/4", "categories": 5, "other": null}}'
@@ -105,6 +107,19 @@ def vectors() -> dict[str, object]:
             }
             for seed in seeds
             for d, g, x in ((2, 2, 1), (1000, 4, 999), (2**24, 8, 2**24 - 1))
+        ],
+        "vector_response": [
+            {
+                "seed": hexed(seed),
+                "words": words,
+                "dimension": d,
+                "last": codes.code(table, seed, words, d)[-1][-8:].tolist(),
+                "direction": (direction := [(1 - i % 3) * 2**20 for i in range(d)]),
+                "rank": words // 2,
+                "value": codes.value(table, seed, words, direction, words // 2),
+            }
+            for seed in (0, 2**63 + 12345)
+            for words, d in ((5, 2), (4, 300))
         ],
     }
 

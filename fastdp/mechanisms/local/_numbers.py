@@ -92,11 +92,10 @@ def drawn_places(
     """Return a uniform set of places for each user, ascending (Floyd's algorithm)."""
     if asked == dimension:
         return np.tile(np.arange(asked), (n, 1))
-    places = np.full((n, asked), -1, np.int64)
-    drawn = np.zeros(n, np.int64)
+    taken = np.zeros((n, dimension), bool)  # an eighth of the numbers, or less
+    users, drawn = np.arange(n), np.zeros(n, np.int64)
     for i in range(asked):
         last = dimension - asked + i
         _core.fill_integers(public, 0, last + 1, drawn, first + i)
-        taken = (places == drawn[:, None]).any(axis=1)
-        places[:, i] = np.where(taken, last, drawn)
-    return np.sort(places, axis=1)
+        taken[users, np.where(taken[users, drawn], last, drawn)] = True
+    return np.nonzero(taken)[1].reshape(n, asked)

@@ -317,7 +317,11 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
         try:
             for level in range(len(self._lengths)):
                 mine = np.flatnonzero(groups == level)
-                digests[mine] = self._digests(rows[mine], level)
+                held = rows[mine]
+                found = self._digests(held, level)
+                digests[mine] = found
+                _core.zero(found)
+                _core.zero(held)
             with _core.Call(stream, values) as secret:
 
                 def part(start: int, stop: int, chunk: int) -> None:
@@ -338,11 +342,12 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
     def _digests(self, rows: _Array, level: int) -> _Array:
         """Return the digests of the prefixes of a level, of rows of whole values."""
         length = self._lengths[level]
-        prefixes = np.ascontiguousarray(rows[:, : -(-length // 8)])
+        prefixes = np.array(rows[:, : -(-length // 8)], order="C")  # a copy
         prefixes[:, -1] &= 0xFF & (0xFF00 >> (length - 1) % 8 + 1)
         start = np.arange(len(rows) + 1, dtype=np.int64) * prefixes.shape[1]
         found = np.zeros(len(rows), np.uint64)
         self._key.digests(start, prefixes.reshape(-1), found)
+        _core.zero(prefixes)
         return found
 
     def _groups_of(self, seeds: _Array) -> _Array:

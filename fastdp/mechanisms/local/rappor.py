@@ -265,6 +265,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         memos = np.zeros(len(digests), self._report_dtype)
         memos["cohort"] = self._cohorts_of(cohort, len(digests), read.shape, stream)
         filters = self._filters(digests, memos["cohort"])
+        _core.zero(digests)
         with _core.Call(stream, filters) as call:
             flat = filters.reshape(-1)
             _core.flip_bits(call, self._laws[0], flat, flat, 8 * flat.size)
@@ -298,7 +299,11 @@ class Rappor(LocalMechanism["BloomCounts"]):
             _core.flip_bits(call, self._laws[1], None, zeros, 8 * bits.size, REGION)
         reports = np.zeros_like(kept)
         reports["cohort"] = kept["cohort"]
-        reports["bits"] = ((ones & bits) | (zeros & ~bits)).reshape(len(kept), -1)
+        ones &= bits
+        zeros &= ~bits
+        reports["bits"] = (ones | zeros).reshape(len(kept), -1)
+        _core.zero(ones)
+        _core.zero(zeros)
         return reports.reshape(np.shape(memos))[()]
 
     def _own_stream(
@@ -354,6 +359,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
                 self._functions, bits.bit_length() - 1, mine, digests, places
             )
             rows[users, places // 8] |= (128 >> places % 8).astype(np.uint8)
+        _core.zero(places)
         return rows
 
     # --- server -------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from fastdp import _arrays, _core, _doorway, _validate
-from fastdp._stream import CallKey, Stream
+from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.exceptions import ParameterError
@@ -25,24 +25,20 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 _MOST_DIMENSION = 10**5
 _MOST_WORDS = 2**16
 
-#: Coordinates of words are multiples of this, so that sums of them are exact.
-_STEP = 2.0**-20
+#: Entries of words are multiples of this, so that products and sums of them are exact.
+_STEP = 2.0**-12
+
+#: Entries of the users' vectors are rounded to multiples of this before.
+_GRID = 2.0**-24
+
+#: Sizes of entries: of 15 bits of a word, and of 23 where the first 8 of them are 0.
+_CELLS, _FINE = 2**15, 2**7
 
 #: Users whose draws of one kind lie together: whole chunks of them all.
 _BLOCK = 2048
 
 #: First chunks of what is drawn under the secret key.
 _TOP, _REST, _SIDE = (2**30 * part for part in (1, 2, 3))
-
-
-class _Seeded(Stream):
-    """The public randomness of one report: ChaCha20 with the seed for a key."""
-
-    def __init__(self, seed: int) -> None:
-        self._key = seed.to_bytes(32, "little")
-
-    def _next_call(self) -> CallKey:
-        return _core.CIPHERS["chacha20"], self._key, None
 
 
 class VectorResponse(LocalMechanism[VectorEstimate]):
@@ -76,13 +72,15 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
     Pure local epsilon = ln(p (words - near)/(near (1 - p))): any two vectors of one
     user are neighboring, and no sensitivity is asked for. Exact, whatever the floats
     say of the order of the words: under every seed exactly `near` of them are near.
-    Timing class T0.
+    Timing class T0: the vector's length is taken by numpy; the search for the word has
+    the same steps for all.
 
     Notes
     -----
     A report is a seed of 64 bits and the word's number, as of `LocalHashing`. Words
-    are not specified for other languages: their normal numbers come by the machine's
-    logarithm and sine from ChaCha20, and are rounded to multiples of 2**-20.
+    are integers that any language can make (docs/report_bits.md): multiples of 2**-12,
+    the mean of a normal number in its cell, of which there are 2**16, those beyond 2.88
+    cut in 256 more. Of a vector along an axis the mean is right to 2e-6 of it.
 
     References
     ----------
@@ -104,8 +102,9 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
     (3,)
     """
 
-    __slots__ = ("_dimension", "_near", "_p", "_scale", "_square", "_words")
+    __slots__ = ("_code", "_dimension", "_near", "_p", "_scale", "_square", "_words")
 
+    _code: _core.VectorCode
     _dimension: int
     _near: int
     _p: Fraction
@@ -126,6 +125,7 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
                 ("words", words),
                 ("dimension", dimension),
             ),
+            _code=_core.VectorCode(_sizes(), words, dimension),
             _p=own,
             _near=near,
             _words=words,
@@ -307,35 +307,11 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
         rank = np.where(coins < truth, top, k + rest)
         directions = _directions(x, sides)
         try:
-            for i, seed in enumerate(seeds.tolist()):
-                scores = self._code(seed) @ directions[i]
-                order = np.argsort(-scores, kind="stable")
-                reports[i] = seed, order[rank[i]]
+            reports["seed"] = seeds
+            self._code.clients(directions, rank, reports)
         finally:
             for array in (directions, coins, sides, top, rest, rank):
                 _core.zero(array)
-
-    def _code(self, seed: int, word: int | None = None) -> _Array:
-        """Return all words of a seed, or one: normal numbers, multiples of 2**-20."""
-        d = self._dimension
-        pairs = -(-d // 2)
-        width = -(-16 * pairs // 1024) * 1024  # bytes of a word, whole units
-        with _core.Call(_Seeded(seed)) as call:
-            if word is not None:
-                raw = call.keystream(word, 0, width)
-                uniform = np.frombuffer(raw, "<u8")[None, : 2 * pairs]
-            else:
-                raw = b"".join(call.keystream(j, 0, width) for j in range(self._words))
-                uniform = np.frombuffer(raw, "<u8").reshape(self._words, -1)
-                uniform = uniform[:, : 2 * pairs]
-        # Box and Muller: radii from (0, 1], angles from [0, 1).
-        u = ((uniform >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        radius = np.sqrt(-2 * np.log(u[:, :pairs]))
-        angle = 2 * np.pi * u[:, pairs:]
-        both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
-        normal = both.reshape(len(u), -1)[:, :d]
-        found: _Array = np.rint(normal / _STEP) * _STEP
-        return found[0] if word is not None else found
 
     # --- estimate -----------------------------------------------------------------
 
@@ -345,10 +321,7 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
 
     def _count(self, reports: _Array, tally: _Array) -> None:
         """Add the words of the reports, in steps, and how many there are."""
-        for report in reports[reports["value"] < self._words]:
-            word = self._code(int(report["seed"]), int(report["value"]))
-            tally[:-1] += np.rint(word / _STEP).astype(np.int64)
-            tally[-1] += 1
+        self._code.sums(reports, tally)
 
     def _estimate(self, tally: _Array, users: int) -> VectorEstimate:
         with np.errstate(all="ignore"):
@@ -358,9 +331,9 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
 
 
 def _directions(x: _Array, sides: _Array) -> _Array:
-    """Return unit vectors, or what is opposite, so that the means are the vectors.
+    """Return unit vectors, or their opposites, so that the means are the vectors.
 
-    What floats do here is no matter of privacy.
+    In steps of 2**-24. What floats do here is no matter of privacy.
     """
     with np.errstate(all="ignore"):  # the first: a signaling NaN would warn
         rows = np.nan_to_num(x.astype(np.float64), nan=0.0)
@@ -372,7 +345,26 @@ def _directions(x: _Array, sides: _Array) -> _Array:
     unit[norm == 0, 0] = 1.0  # the origin: either side alike
     back = sides.astype(np.float64) * 2.0**-64 >= (1 + norm) / 2
     unit[back] *= -1
-    return unit
+    found: _Array = np.rint(unit / _GRID).astype(np.int32)
+    _core.zero(rows)
+    _core.zero(unit)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _sizes() -> _Array:
+    """Return the sizes of entries in steps: the means of a normal number, cell by cell.
+
+    The closest to a half is 5e-6 of a step away from it, and doubles are right to 1e-7:
+    every machine rounds alike.
+    """
+    parts = []
+    for cells, first in ((_CELLS, _CELLS), (_CELLS, _FINE)):
+        edges = special.ndtri(np.arange(cells + 1) * (first / _CELLS / cells / 2))
+        density = np.exp(-(edges**2) / 2) / math.sqrt(2 * math.pi)
+        chance = first / _CELLS / cells / 2
+        parts.append(np.rint(np.diff(density) / chance / _STEP))
+    return np.concatenate(parts).astype(np.int16)
 
 
 @lru_cache(maxsize=256)
