@@ -95,7 +95,7 @@ def release(
     ['a', 'b']
     """
     check_stream(stream)
-    laws = _checked(columns, Additive, "randomize reports by frames.randomize")
+    laws = checked(columns, Additive, "randomize reports by frames.randomize")
     names = _tables.columns_of("keys", keys)
     if not names or not laws:
         raise ParameterError("keys and columns must each name one column or more")
@@ -177,16 +177,15 @@ def randomize(
     4
     """
     check_stream(stream)
-    laws = _checked_randomizers(columns)
+    laws = checked_randomizers(columns)
     check_ledger(ledger, label, budgets, None, stream)
     _tables.arrow()
-    if _tables.is_spark(frame):
-        from fastdp.frames import _spark
-
+    tasks = _tables.tasks_of(frame)
+    if tasks is not None:
         if stream is not None:
             raise ParameterError("stream must be left out where tasks draw")
         charge = {"ledger": ledger, "label": label, "budgets": budgets}
-        return _spark.randomize(frame, laws, path, **charge)
+        return tasks.randomize(frame, laws, path, **charge)
     if path is not None or ledger is not None:
         raise ParameterError(
             "path and ledger go with an engine's frame: a frame in memory is drawn at "
@@ -242,7 +241,7 @@ def batches(
     >>> [b.num_rows for b in fastdp.frames.batches(rr, "browser")([batch, batch])]
     [3, 3]
     """
-    laws = _checked_randomizers({column: mechanism})
+    laws = checked_randomizers({column: mechanism})
     _tables.arrow()
     return functools.partial(_each, laws)
 
@@ -280,13 +279,12 @@ def tally(
     --------
     See `randomize`.
     """
-    _checked_randomizers({column: mechanism})
+    checked_randomizers({column: mechanism})
     _tables.arrow()
     found = mechanism.aggregator()
-    if _tables.is_spark(source):
-        from fastdp.frames import _spark
-
-        return merged(mechanism, _spark.tallies(source, mechanism, column))
+    tasks = _tables.tasks_of(source)
+    if tasks is not None:
+        return merged(mechanism, tasks.tallies(source, mechanism, column))
     whole = hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     for part in [source] if whole else source:
         reports = _tables.read("source", part, [column]).column(column)
@@ -316,7 +314,7 @@ def merged(
 # ---- arguments -------------------------------------------------------------------
 
 
-def _checked(columns: Any, kind: type[Any], otherwise: str) -> dict[str, Any]:
+def checked(columns: Any, kind: Any, otherwise: str) -> dict[str, Any]:
     if not isinstance(columns, Mapping):
         raise DTypeError(
             f"columns must be a dict of mechanisms by column, got "
@@ -332,8 +330,8 @@ def _checked(columns: Any, kind: type[Any], otherwise: str) -> dict[str, Any]:
     return {name: columns[name] for name in names}
 
 
-def _checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
-    laws = _checked(columns, FrequencyOracle, "release aggregates by frames.release")
+def checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
+    laws = checked(columns, FrequencyOracle, "release aggregates by frames.release")
     for name, m in laws.items():
         if m.report_width != m.report_dtype.itemsize or m.report_dtype.names:
             raise ParameterError(

@@ -57,6 +57,23 @@ def is_spark(x: object) -> bool:
     return is_of(x, "pyspark.sql", "DataFrame")
 
 
+def tasks_of(x: object) -> Any:
+    """Return the module for a frame whose rows are an engine's tasks, or None."""
+    if is_spark(x):
+        from fastdp.frames import _spark
+
+        return _spark
+    if is_of(x, "dask.dataframe", "DataFrame"):
+        from fastdp.frames import _dask
+
+        return _dask
+    if is_of(x, "ray.data", "Dataset"):
+        from fastdp.frames import _ray
+
+        return _ray
+    return None
+
+
 @contextlib.contextmanager
 def constant_messages(name: str) -> Iterator[None]:
     """Refuse what Arrow refuses, in words that no cell can change."""
@@ -72,6 +89,11 @@ def check_frame(name: str, frame: Any) -> None:
     """Refuse what offers no stream of rows, and say the way out."""
     if is_of(frame, "polars", "LazyFrame"):
         raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
+    if tasks_of(frame) is not None:
+        raise DTypeError(
+            f"{name} must be evaluated, a {type(frame).__name__} of an engine is a "
+            "plan: compute the aggregate, then hand in its pandas frame"
+        )
     if is_of(frame, "pandas", "Series"):
         raise DTypeError(f"{name} must be a frame, got a Series: use its reset_index()")
     if not hasattr(frame, "__arrow_c_stream__"):

@@ -1,0 +1,46 @@
+"""Frames of Dask: tasks may be repeated, and lost results made again.
+
+Here tasks compute what may be repeated, or write reports of which one attempt is put
+in place; the scheduler is the caller's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastdp.frames import _parts, _release, _tables, _written
+from fastdp.mechanisms.local._base import FrequencyOracle
+
+
+def randomize(
+    frame: Any, columns: Mapping[str, FrequencyOracle], path: object, **charge: Any
+) -> Any:
+    """Write reports to a folder, once, and return a DataFrame that reads it."""
+    from dask import dataframe
+
+    place = _written.checked_path(path)
+    _tables.require_columns("frame", list(frame.columns), columns)
+    _release.randomize(frame._meta, columns)  # types are refused before anything runs
+
+    def run(folder: str) -> Iterable[str]:
+        return _each("frame", frame, _parts.drawn, folder, dict(columns))
+
+    _parts.write_once(place, run, columns, charge)
+    return dataframe.read_parquet(str(place))
+
+
+def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
+    """Return the tallies of a column's partitions."""
+    _tables.require_columns("source", list(frame.columns), [column])
+    _release.tally(frame._meta, mechanism, column=column)
+    return _each("source", frame[[column]], _parts.tallied, mechanism, column)
+
+
+def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:
+    """Return what a task makes of each partition, in their order."""
+    import dask
+
+    with _parts.constant_messages(name, "Dask"):
+        once = dask.delayed(task, pure=False)
+        return list(dask.compute(*(once(*given, p) for p in frame.to_delayed())))

@@ -1,0 +1,73 @@
+"""Datasets of Ray: tasks may be repeated, and lost blocks made again.
+
+Here tasks compute what may be repeated, or write reports of which one attempt is put
+in place.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastdp.exceptions import FastDPError
+from fastdp.frames import _parts, _release, _tables, _written
+from fastdp.mechanisms.local._base import FrequencyOracle
+
+
+def randomize(
+    frame: Any, columns: Mapping[str, FrequencyOracle], path: object, **charge: Any
+) -> Any:
+    """Write reports to a folder, once, and return a Dataset that reads it."""
+    import ray.data
+
+    place = _written.checked_path(path)
+    _release.randomize(_empty("frame", frame, list(columns)), columns)
+
+    def run(folder: str) -> Iterable[str]:
+        return _each("frame", frame, _parts.drawn, folder, dict(columns))
+
+    _parts.write_once(place, run, columns, charge)
+    return ray.data.read_parquet(str(place))
+
+
+def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
+    """Return the tallies of a column's blocks."""
+    empty = _empty("source", frame, [column])
+    _release.tally(empty, mechanism, column=column)
+    reports = frame.select_columns([column])
+    return _each("source", reports, _parts.tallied, mechanism, column)
+
+
+def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:
+    """Return what a task makes of each block."""
+    made = functools.partial(_made, task, given)
+    options = {"batch_format": "pyarrow", "batch_size": None, "zero_copy_batch": True}
+    with _parts.constant_messages(name, "Ray"):
+        return [row["made"] for row in frame.map_batches(made, **options).iter_rows()]
+
+
+def _made(task: Any, given: tuple[Any, ...], block: Any) -> dict[str, list[Any]]:
+    return {"made": [task(*given, block)]}
+
+
+def _empty(name: str, frame: Any, wanted: list[str]) -> Any:
+    """Return no rows of named columns that a Dataset has."""
+    import ray
+
+    if not ray.is_initialized():
+        raise FastDPError(
+            f"{name} is of a Ray that was stopped: make it again after ray.init()"
+        )
+    with _parts.constant_messages(name, "Ray"):
+        schema = frame.schema()
+        there = (
+            {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
+        )
+    _tables.require_columns(name, list(there), wanted)
+    pa = _tables.arrow()
+    fields = [
+        (one, kind if isinstance(kind := there[one], pa.DataType) else pa.null())
+        for one in wanted
+    ]
+    return pa.schema(fields).empty_table()
