@@ -19,7 +19,7 @@ from fastdp.exceptions import (
     ParameterError,
 )
 from fastdp.testing import FixedStream
-from tests.engines import faults
+from tests.engines import killed
 from tests.engines.conftest import needs, spent, staged
 
 needs("dask")
@@ -45,7 +45,7 @@ def client(folder):
             self.folder = folder
 
         def setup(self, worker):
-            from tests.engines.faults import plant
+            from tests.engines.killed import plant
 
             plant(self.folder)
 
@@ -70,7 +70,7 @@ def columns(frame):
 
 
 def noisy(folder, frame):
-    return frame.assign(browser=faults.naive(RESPONSE, folder, frame))
+    return frame.assign(browser=killed.naive(RESPONSE, folder, frame))
 
 
 def kill_one(client):
@@ -88,11 +88,11 @@ def kill_one(client):
 
 
 def test_a_task_in_dask_draws_again_where_a_worker_is_killed(client, people, folder):
-    faults.notes(folder)
+    killed.notes(folder)
     (folder / "kill").touch()
     people.map_partitions(functools.partial(noisy, str(folder)), meta=people).compute()
     assert not (folder / "kill").exists()
-    drawn = faults.notes(folder)
+    drawn = killed.notes(folder)
     assert len(drawn) > PARTS
     assert len(set(drawn)) == len(drawn)
 
@@ -118,7 +118,7 @@ def test_persisted_noise_is_drawn_again_where_a_worker_is_killed(
 def test_reports_are_drawn_once_whoever_is_killed(
     client, people, folder, ledger, tmp_path, fault
 ):
-    faults.notes(folder)
+    killed.notes(folder)
     if fault == "kill":  # after the draw, before its result
         (folder / "kill").touch()
     elif fault == "others":  # the holder of results
@@ -128,7 +128,7 @@ def test_reports_are_drawn_once_whoever_is_killed(
     reports = frames.randomize(people, {"browser": RESPONSE}, label="r", **ask)
     if fault is not None:
         assert not (folder / fault).exists()
-    drawn = faults.notes(folder)
+    drawn = killed.notes(folder)
     if fault == "kill":
         assert len(drawn) > PARTS  # Dask did draw again
     ids, first = columns(reports)
@@ -138,7 +138,7 @@ def test_reports_are_drawn_once_whoever_is_killed(
     assert np.array_equal(columns(reports)[1], first)
     again = frames.randomize(people, {"browser": RESPONSE}, label="r", **ask)
     assert np.array_equal(columns(again)[1], first)
-    assert faults.notes(folder) == []
+    assert killed.notes(folder) == []
     assert spent(ledger, "rows") == 2
     assert staged(tmp_path) == []
     names = sorted(file.name for file in ask["path"].iterdir())
@@ -151,11 +151,11 @@ def test_a_tally_is_the_same_whoever_is_killed(client, people, folder, tmp_path)
     reports = frames.randomize(people, {"browser": RESPONSE}, path=tmp_path / "out")
     wanted = RESPONSE.aggregator().add(columns(reports)[1])
     assert frames.tally(reports, RESPONSE, column="browser") == wanted
-    faults.notes(folder)
+    killed.notes(folder)
     (folder / "kill").touch()
     assert frames.tally(reports, RESPONSE, column="browser") == wanted
     assert not (folder / "kill").exists()
-    assert len(faults.notes(folder)) > PARTS
+    assert len(killed.notes(folder)) > PARTS
 
 
 # ---- refused, before anything runs -----------------------------------------------

@@ -15,7 +15,7 @@ from fastdp.exceptions import (
     LabelConflictError,
     ParameterError,
 )
-from tests.engines import faults
+from tests.engines import killed
 from tests.engines.conftest import needs, spent, staged
 
 needs("ray")
@@ -34,13 +34,13 @@ def folder(tmp_path_factory):
 def engine(folder):
     import ray
 
-    os.environ[faults.VARIABLE] = str(folder)
+    os.environ[killed.VARIABLE] = str(folder)
     ray.init(
         num_cpus=2,
         object_store_memory=200 * 2**20,
         include_dashboard=False,
         log_to_driver=False,
-        runtime_env={"worker_process_setup_hook": "tests.engines.faults.plant"},
+        runtime_env={"worker_process_setup_hook": "tests.engines.killed.plant"},
     )
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield ray
@@ -67,14 +67,14 @@ def test_a_task_in_ray_draws_again_where_a_worker_is_killed(people, folder):
     place = str(folder)
 
     def noisy(block):
-        return {**block, "browser": faults.naive(RESPONSE, place, block)}
+        return {**block, "browser": killed.naive(RESPONSE, place, block)}
 
     lazy = people.map_batches(noisy, batch_size=None)
-    faults.notes(folder)
+    killed.notes(folder)
     (folder / "kill").touch()
     _, first = columns(lazy)
     assert not (folder / "kill").exists()
-    drawn = faults.notes(folder)
+    drawn = killed.notes(folder)
     assert len(drawn) > PARTS
     assert len(set(drawn)) == len(drawn)
     _, second = columns(lazy)
@@ -88,12 +88,12 @@ def test_a_task_in_ray_draws_again_where_a_worker_is_killed(people, folder):
 def test_reports_are_drawn_once_whoever_is_killed(
     people, folder, ledger, tmp_path, fault
 ):
-    faults.notes(folder)
+    killed.notes(folder)
     if fault is not None:  # after the draw, before its result
         (folder / fault).touch()
     ask = {"path": tmp_path / "it's out", "ledger": ledger, "budgets": "rows"}
     reports = frames.randomize(people, {"browser": RESPONSE}, label="r", **ask)
-    drawn = faults.notes(folder)
+    drawn = killed.notes(folder)
     if fault is not None:
         assert not (folder / fault).exists()
         assert len(drawn) > PARTS  # Ray did draw again
@@ -103,7 +103,7 @@ def test_reports_are_drawn_once_whoever_is_killed(
     assert np.array_equal(columns(reports)[1], first)
     again = frames.randomize(people, {"browser": RESPONSE}, label="r", **ask)
     assert np.array_equal(columns(again)[1], first)
-    assert faults.notes(folder) == []
+    assert killed.notes(folder) == []
     assert spent(ledger, "rows") == 2
     assert staged(tmp_path) == []
     names = sorted(file.name for file in ask["path"].iterdir())
@@ -116,21 +116,20 @@ def test_a_tally_is_the_same_whoever_is_killed(people, folder, tmp_path):
     reports = frames.randomize(people, {"browser": RESPONSE}, path=tmp_path / "out")
     wanted = RESPONSE.aggregator().add(columns(reports)[1])
     assert frames.tally(reports, RESPONSE, column="browser") == wanted
-    faults.notes(folder)
+    killed.notes(folder)
     (folder / "kill").touch()
     assert frames.tally(reports, RESPONSE, column="browser") == wanted
     assert not (folder / "kill").exists()
-    assert "tally" not in faults.notes(folder)
+    assert "tally" not in killed.notes(folder)
 
 
 # ---- refused, before anything runs -----------------------------------------------
 
 
-def boom(block):
-    raise ValueError("jane doe 1961 was read")
-
-
 def test_what_is_wrong_is_told_before_a_row_is_drawn(people, ledger, tmp_path):
+    def boom(block):
+        raise ValueError("jane doe 1961 was read")
+
     text = people.add_column("name", lambda block: ["jane"] * len(block))
     out = {"path": tmp_path / "out"}
     counts = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
