@@ -81,7 +81,7 @@ def kill_one(client):
     end = time.monotonic() + 60
     while address in client.scheduler_info()["workers"] and time.monotonic() < end:
         time.sleep(0.1)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=180)
 
 
 # ---- the naive form: what the tests can see --------------------------------------
