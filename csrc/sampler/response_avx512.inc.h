@@ -1,4 +1,4 @@
-/* response_avx512.inc.h: the first stages of k-ary response for words of 16 and 32 bits,
+/* response_avx512.inc.h: the first stages of k-ary response,
  * labels and reports of hashing as response_body.inc.h has them, 64 lanes at a time.
  *
  * A public `mode` is a constant where a body is inlined: whether outside labels leave
@@ -167,9 +167,75 @@ FDP_ALWAYS_INLINE void FDP_K(respond32_mode)(const fdp_step_t *law, const int64_
     }
 }
 
+/* floor(a b / 2^64), by the four products of halves. */
+static inline __m512i FDP_K(high64x8)(__m512i a, __m512i b)
+{
+    const __m512i low = _mm512_set1_epi64(UINT32_MAX);
+    const __m512i a1 = _mm512_srli_epi64(a, 32), b1 = _mm512_srli_epi64(b, 32);
+    const __m512i middle = _mm512_add_epi64(_mm512_mul_epu32(a1, b),
+                                            _mm512_srli_epi64(_mm512_mul_epu32(a, b), 32));
+    const __m512i other =
+        _mm512_add_epi64(_mm512_mul_epu32(a, b1), _mm512_and_si512(middle, low));
+    return _mm512_add_epi64(
+        _mm512_add_epi64(_mm512_mul_epu32(a1, b1), _mm512_srli_epi64(middle, 32)),
+        _mm512_srli_epi64(other, 32));
+}
+
+FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const int64_t *from,
+                                             uint32_t *label, const uint64_t *word,
+                                             uint32_t *report, uint64_t *special, size_t n,
+                                             bool uniform, bool always)
+{
+    const __m512i rate0 = _mm512_set1_epi64((int64_t)law->own.rate);
+    const __m512i rate1 = _mm512_set1_epi64((int64_t)law->fair.rate);
+    const __m512i shift0 = _mm512_set1_epi64((int64_t)law->own.scale); /* s itself */
+    const __m512i shift1 = _mm512_set1_epi64((int64_t)law->fair.scale);
+    const uint64_t closed = law->own.limit == 0 ? 0 : (UINT64_C(1) << law->own.scale) - 2;
+    const __m512i open0 = _mm512_set1_epi64((int64_t)closed);
+    const __m512i open1 =
+        _mm512_set1_epi64((int64_t)((UINT64_C(1) << law->fair.scale) - 2));
+    const __m512i k = _mm512_set1_epi64(law->categories);
+    const __m512i last = _mm512_set1_epi64((int64_t)law->categories - 1);
+    const __m512i instead = _mm512_set1_epi64(uniform ? 0 : law->other);
+    const __m512i one = _mm512_set1_epi64(1), ones = _mm512_set1_epi64(-1);
+    for (size_t g = 0; g < n; g += 64) {
+        uint64_t mask = 0;
+        for (size_t v = 0; v < 64; v += 8) {
+            const size_t at = g + v;
+            __m256i *const mine = (__m256i *)(void *)(label + at);
+            __m512i x;
+            if (from != NULL) {
+                x = _mm512_loadu_si512(from + at);
+                _mm256_storeu_si256(mine, _mm512_cvtusepi64_epi32(x));
+            } else {
+                x = _mm512_cvtepu32_epi64(_mm256_loadu_si256(mine));
+            }
+            const __mmask8 apart = _mm512_cmpge_epu64_mask(x, k);
+            const __mmask8 drawn = uniform ? apart : 0;
+            const __m512i rate = _mm512_mask_mov_epi64(rate0, drawn, rate1);
+            const __m512i shift = _mm512_mask_mov_epi64(shift0, drawn, shift1);
+            const __m512i open = _mm512_mask_mov_epi64(open0, drawn, open1);
+            const __m512i base = _mm512_mask_mov_epi64(x, apart, instead);
+            const __m512i h = FDP_K(high64x8)(_mm512_loadu_si512(word + at), rate);
+            __m512i step = _mm512_min_epu64(_mm512_srlv_epi64(h, shift), last);
+            if (always) {
+                step = _mm512_mask_mov_epi64(last, drawn, step);
+            }
+            const __mmask8 near = _mm512_mask_testn_epi64_mask(
+                _mm512_cmplt_epu64_mask(step, last), _mm512_xor_si512(h, ones), open);
+            mask |= (uint64_t)_cvtmask8_u32(near) << v;
+            const __m512i sum = _mm512_add_epi64(_mm512_add_epi64(base, step), one);
+            _mm256_storeu_si256(
+                (__m256i *)(void *)(report + at),
+                _mm512_cvtepi64_epi32(_mm512_min_epu64(sum, _mm512_sub_epi64(sum, k))));
+        }
+        special[g / 64] = mask;
+    }
+}
+
 /* One function for each mode, and labels of 64 bits read where they are, but for those of
  * the last block. */
-#define FDP_MODES(bits, label_t, type)                                                 \
+#define FDP_MODES(bits, label_t, type, LABELS)                                         \
     FDP_ALWAYS_INLINE void FDP_K(respond##bits##_from)(                                \
         const fdp_step_t *law, const int64_t *from, label_t *label, const type *word,  \
         label_t *report, uint64_t *special, size_t n)                                  \
@@ -196,16 +262,17 @@ FDP_ALWAYS_INLINE void FDP_K(respond32_mode)(const fdp_step_t *law, const int64_
                                      uint64_t *restrict special)                       \
     {                                                                                  \
         const size_t whole = x_type == FDP_I64 ? n & ~(size_t)63 : 0;                  \
-        const size_t rest = FDP_K(labels##bits)(x, x_type, at + whole, label + whole,  \
-                                                n - whole);                            \
+        const size_t rest = FDP_K(LABELS)(x, x_type, at + whole, label + whole,        \
+                                          n - whole);                                  \
         FDP_K(respond##bits##_from)(law, (const int64_t *)x + at, label, word, report, \
                                     special, whole);                                   \
         FDP_K(respond##bits##_from)(law, NULL, label + whole, word + whole,            \
                                     report + whole, special + whole / 64, rest);       \
     }
 
-FDP_MODES(16, uint8_t, uint16_t)
-FDP_MODES(32, uint32_t, uint32_t)
+FDP_MODES(16, uint8_t, uint16_t, labels16)
+FDP_MODES(32, uint32_t, uint32_t, labels32)
+FDP_MODES(64, uint32_t, uint64_t, labels32)
 #undef FDP_MODES
 
 /* Sixteen reports of hashing. They are three vectors: words 3 i and 3 i + 1 of them are the

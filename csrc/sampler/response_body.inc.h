@@ -33,15 +33,6 @@
 FDP_LABELS(labels16, uint8_t, uint16_t)
 FDP_LABELS(labels32, uint32_t, uint32_t)
 
-/* floor(a b / 2^64), by 32-bit products that vectors have. */
-static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
-{
-    const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
-    const uint64_t b0 = b & low, b1 = b >> 32;
-    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
-    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
-}
-
 /* A step is E = min(floor(U c), k - 1), and a report is 1 + E labels on from its own. E and
  * the fraction behind it are h = floor(u C / 2^b) times 2^-s; a lane stays open if the
  * fraction is so near 1 that unread bits may carry. Shifts of small words are products,
@@ -94,13 +85,23 @@ static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
         }                                                                              \
     }
 
-/* A level may have its own first stages of small words, and do the first elements of what
+/* A level may have its own first stages, and do the first elements of what
  * has a function here that does none. */
 #ifdef FDP_HAVE_RESPOND
 #include "response_avx512.inc.h"
 #else
+/* floor(a b / 2^64), by 32-bit products that vectors have. */
+static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
+{
+    const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
+    const uint64_t b0 = b & low, b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
+}
+
 FDP_RESPOND(respond16, uint16_t, uint8_t, labels16, FDP_SMALL(uint16_t, uint32_t, 16))
 FDP_RESPOND(respond32, uint32_t, uint32_t, labels32, FDP_SMALL(uint32_t, uint64_t, 32))
+FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
 
 static inline size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
                                          const uint32_t *move, uint32_t buckets,
@@ -110,8 +111,6 @@ static inline size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *l
     return 0;
 }
 #endif
-FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
-
 /* Reports in an unsigned type that holds them. */
 #define FDP_TO(to)                                                                     \
     for (size_t i = 0; i < n; i++) {                                                   \
