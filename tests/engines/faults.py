@@ -44,10 +44,10 @@ def die_once():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def wait_once():
+def wait_once(seconds=60):
     """Be slow in the first attempt of the first partition."""
     if task().attemptNumber() == 0 and task().partitionId() == 0:
-        time.sleep(25)
+        time.sleep(seconds)
 
 
 class Response(fastdp.RandomizedResponse):
@@ -88,7 +88,8 @@ def naive(m, column, accident, batches):
 
 
 def noisy(m, batches):
-    """Noise on counts, in the plan."""
+    """Noise on counts, in the plan; says which executor drew it."""
+    noted("executor", [_executor()])
     for batch in batches:
         noise = m.release(np.asarray(batch.column("n")))
         yield batch.set_column(batch.schema.get_field_index("n"), "n", pa.array(noise))

