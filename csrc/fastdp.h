@@ -573,6 +573,19 @@ fdp_column_moments(const fdp_column_t *column, size_t n, const void *x, fdp_dtyp
                    size_t groups, const int64_t *group, int64_t *count, int64_t *sum,
                    int64_t *square);
 
+/* ---- sums of privacy losses (@timing T0) ------------------------------------ */
+
+/* Gathers all sums a_i + l_j of two ascending lists in the cells [edge[c], edge[c + 1]),
+ * to p[c] the products of their masses and to d[c] these times e^(edge[c] - sum) - 1, right
+ * to terms[c] + 16 units of 2^-52 relatively; terms counts them. No sum is below edge[0],
+ * the last edge is infinite. Of a square the lists are the same, and each pair is taken
+ * once, with twice its mass. `cell` is room for a number per column.
+ * docs/proofs/numerical_accounting.md */
+FDP_API void
+fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass, size_t columns,
+                const double *loss, const double *mass, int square, const double *edge,
+                uint32_t *cell, double *p, double *d, uint32_t *terms);
+
 #ifdef __cplusplus
 }
 #endif

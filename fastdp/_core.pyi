@@ -120,6 +120,14 @@ def column_moments(
     total: _Array,
     square: _Array,
 ) -> None: ...
+def gather_sums(
+    row_loss: _Array,
+    row_mass: _Array,
+    loss: _Array,
+    mass: _Array,
+    edge: _Array,
+    square: bool,
+) -> tuple[_Array, _Array, int]: ...
 def dtype_supported(dtype: np.dtype[Any]) -> bool: ...
 def plain(x: object, real: bool, writeable: bool = False) -> TypeGuard[_Array]: ...
 def fill(

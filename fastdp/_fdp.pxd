@@ -340,3 +340,8 @@ cdef extern from "fastdp.h" nogil:
                                     fdp_dtype_t type, size_t groups,
                                     const int64_t *group, int64_t *count, int64_t *sum,
                                     int64_t *square)
+
+    void fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
+                         size_t columns, const double *loss, const double *mass,
+                         int square, const double *edge, uint32_t *cell, double *p,
+                         double *d, uint32_t *terms)

@@ -96,7 +96,8 @@ MAY_IMPORT = {
     },
     "_config": {"fastdp", "_core"},
     "distributions": {*_FLOOR, "_special"},
-    "accounting": {*_FLOOR, "_factors", "_special", "distributions"},
+    # of the extension one function: sums of losses, when a profile is read
+    "accounting": {*_FLOOR, "_core", "_factors", "_special", "distributions"},
     "calibration": {*_FLOOR, "accounting", "distributions"},
     "random": {
         *_FLOOR,

@@ -184,10 +184,17 @@ def test_importing_the_package_loads_neither_core_nor_scipy():
     assert not heavy & loaded
 
 
-def test_accounting_does_without_the_core():
+def test_accounting_loads_the_core_for_sums_of_losses_alone():
     loaded = modules_after("import fastdp.accounting, fastdp.calibration")
     assert "fastdp.accounting.conversions" in loaded
     assert not {"fastdp._core", "fastdp.testing"} & loaded
+    code = (
+        "from fastdp.accounting import *; a = PLDAccountant(); "
+        "noise = GaussianEvent(sensitivity=1, sigma=1); "
+        "a.compose(PoissonSampledEvent({}, noise), 99); a.epsilon(1e-9)"
+    )
+    assert "fastdp._core" not in modules_after(code.format(1e-2))
+    assert "fastdp._core" in modules_after(code.format(1e-7))
 
 
 def test_drawing_loads_no_optional_package():

@@ -21,9 +21,6 @@ Floats = npt.NDArray[np.float64]
 #: One unit in the last place of numbers near 1.
 U = 2.0**-52
 
-#: Terms of a table that is worked on at once: what a core keeps near it.
-TABLE = 1 << 14
-
 #: Gaps of losses, in units of their size, that are rounding.
 _SAME = 1e-13
 
@@ -76,7 +73,7 @@ class Law:
 
     def nudged(self, sign: int, units: int = 2) -> Floats:
         """Return the losses moved so far that the rounding of a sum does no harm."""
-        return np.asarray(self.loss + sign * units * U * np.abs(self.loss))
+        return np.ascontiguousarray(self.loss + sign * units * U * np.abs(self.loss))
 
 
 def law_of_cells(
@@ -122,27 +119,16 @@ def totals(cell: npt.NDArray[np.int64], values: Floats, cells: int) -> Floats:
 
 def convolve(a: Law, b: Law, edges: Floats, upper: bool) -> Law:
     """Return the law of the sum of two losses, in cells that cover all sums."""
+    # Here, so that importing the accountants loads no extension.
+    from fastdp import _core
+
     sign = 1 if upper else -1
     rows, columns = a.nudged(sign), b.nudged(sign)
     edges = covering(edges, float(rows[0] + columns[0]), float(rows[-1] + columns[-1]))
-    cells = edges.size - 1
-    p, d, terms = np.zeros(cells), np.zeros(cells), np.zeros(cells)
-    step = max(1, TABLE // columns.size)
-    for i in range(0, rows.size, step):
-        part = slice(i, i + step)
-        rest = slice(i if b is a else 0, None)  # of a square, each pair once
-        sums = (rows[part, None] + columns[rest]).ravel()
-        table = a.mass[part, None] * b.mass[rest]
-        if b is a:
-            table = np.triu(table, 1) * 2 + np.eye(*table.shape) * table
-        mass = table.ravel()
-        cell = np.searchsorted(edges, sums, side="right") - 1
-        np.minimum(cell, cells - 1, out=cell)
-        p += totals(cell, mass, cells)
-        sums = np.minimum(edges[cell] - sums, 0.0)
-        d += totals(cell, mass * np.expm1(sums), cells)
-        terms += np.bincount(cell, minlength=cells)
-    slack = float(terms.max()) * U + 16 * U
+    ends = np.append(edges[:-1], np.inf)
+    one, other = np.ascontiguousarray(a.mass), np.ascontiguousarray(b.mass)
+    p, d, terms = _core.gather_sums(rows, one, columns, other, ends, b is a)
+    slack = (terms + 16) * U
     loss, mass = law_of_cells(edges, p, d, upper, slack)
     error = (1 + a.error) * (1 + b.error) * (1 + 2 * slack) - 1
     lost = _either(a.lost, b.lost, rows.size * columns.size) if upper else 0.0

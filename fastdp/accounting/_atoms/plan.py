@@ -26,13 +26,13 @@ from fastdp.accounting._atoms.law import (
 )
 
 #: Cells of the coarse runs, and of the fine one, for up to `_SUMS` sums.
-_COARSE, _FINE, _SUMS = 130, 500, 30
+_COARSE, _FINE, _SUMS = 200, 500, 30
 #: Of fewer sums each has up to so many times the cells; cells where none is formed.
 _MOST_ROOM, _ALONE = 3.0, 10_000
 #: Fewest cells of either, however many sums there are.
 _FEWEST_COARSE, _FEWEST = 40, 90
 #: Coarse runs, each of which improves the plan of the next.
-_ROUNDS, _ROUNDS_MANY = 3, 2
+_ROUNDS = 2
 #: Products up to this many are tried without cells.
 _LISTED = 400_000
 #: -ln of the mass of a step's tails beyond its share of delta.
@@ -140,19 +140,15 @@ class Plan:
         self._fine = max(_FEWEST, int(fine * math.sqrt(effort)))
         self._per_leaf = 2 if len(leaves) <= 3 else 1
         self._cost: list[Floats] | None = None
-        self._edges: list[Floats] = []
+        self._edges: dict[tuple[int, int], Floats] = {}
         self._values: list[Law] = []
         self._asked = log_delta, epsilon
         level = UNKNOWN if log_delta is None else log_delta
-        rounds = _ROUNDS if many <= _SUMS else _ROUNDS_MANY
-        if many == 1:
-            rounds = 1 if epsilon is None else 2
-        for _ in range(rounds):
+        for _ in range(1 if many == 1 and epsilon is None else _ROUNDS):
             self.log_tail = tail_of(level, self._steps)
             roots = self._run(False, self._coarse)
             self.epsilon, level = self._place_of(roots)
             self._backward()
-        self._spread(self._fine)
 
     def _place_of(self, roots: list[Law]) -> tuple[float, float]:
         """Return about where the profile is read: epsilon and ln delta."""
@@ -167,16 +163,10 @@ class Plan:
         """Plan anew for another epsilon, with the coarse laws that are known."""
         self.epsilon = epsilon
         self._backward()
-        self._spread(self._fine)
 
     def laws(self, upper: bool, rough: bool = False) -> list[Law]:
         """Return one or two laws whose sum bounds the composition."""
-        if not rough:
-            return self._run(upper, self._fine)
-        self._spread(self._coarse + 1)
-        found = self._run(upper, self._coarse + 1)
-        self._spread(self._fine)
-        return found
+        return self._run(upper, self._coarse + 1 if rough else self._fine)
 
     # ---- forward ---------------------------------------------------------------------
 
@@ -195,12 +185,20 @@ class Plan:
             if products <= 2 * cells or (a.listed and b.listed and products <= _LISTED):
                 found = sums(a, b, upper)
             if found is None or found.loss.size > 2 * cells:
-                edges = self._edges[size + m] if self._edges else even(a, b, cells)
-                found = convolve(a, b, edges, upper)
+                found = convolve(a, b, self._edges_of(size + m, a, b, cells), upper)
             values.append(found.cut(upper, self.log_tail - _CUT))
         if cells == self._coarse and not upper:
             self._values = values
         return [values[i] for i in self._chain.roots]
+
+    def _edges_of(self, i: int, a: Law, b: Law, cells: int) -> Floats:
+        """Return cells for one of the partial sums, a + b."""
+        if self._cost is None:
+            return even(a, b, cells)
+        if (i, cells) not in self._edges:
+            law = self._values[i]
+            self._edges[i, cells] = spread(law.loss, law.mass, self._cost[i], cells)
+        return self._edges[i, cells]
 
     def _cost_of(self, i: int) -> Cost:
         assert self._cost is not None
@@ -237,13 +235,7 @@ class Plan:
                 rest = thinned(values[other], 200)
                 at = values[one].loss[:, None] + rest.loss
                 cost[one] += np.exp(np.interp(at, place, log_cost)) @ rest.mass
-        self._cost = cost
-        self._spread(self._coarse)
-
-    def _spread(self, cells: int) -> None:
-        assert self._cost is not None
-        pairs = zip(self._values, self._cost, strict=True)
-        self._edges = [spread(law.loss, law.mass, cost, cells) for law, cost in pairs]
+        self._cost, self._edges = cost, {}
 
 
 def tail_of(log_delta: float, log_steps: float) -> float:

@@ -89,8 +89,9 @@ def real_exp(x: int, bits: int) -> int:
 
 def product(a: Pair, b: Pair, bits: int) -> Pair:
     """Return the matrix product, each element less than one unit too small."""
-    real = np.dot(a[0], b[0]) - np.dot(a[1], b[1])
-    return real >> bits, (np.dot(a[0], b[1]) + np.dot(a[1], b[0])) >> bits
+    one, other = np.dot(a[0], b[0]), np.dot(a[1], b[1])
+    both = np.dot(a[0] + a[1], b[0] + b[1])
+    return (one - other) >> bits, (both - one - other) >> bits
 
 
 # ---- constants and functions -----------------------------------------------------

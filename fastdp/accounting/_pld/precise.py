@@ -29,6 +29,9 @@ _AIM = 34.0
 #: Largest ln of how far delta may be below the terms of its sum.
 _MOST_LOST = 650.0
 
+#: How far apart the orders are that are tried, and then those about the best of them.
+_STRIDES = 8, 4, 2
+
 #: Nodes that cost about a second, or more, and what is allowed at most.
 _NODES, _COSTLY = 20_000, 4.0
 
@@ -99,36 +102,54 @@ class PreciseContour(Contour):
         self._t, self._chernoff = chernoff.between(around - 6, around + 6)
         need = self._chernoff - self._t * epsilon - log_delta
         best: tuple[float, float, float, int, float] | None = None
-        for i in range(6, self._t.size - 1, 2):
-            if not need[i] < _MOST_LOST:
-                continue
-            away, room = np.abs(self._t - self._t[i]), np.maximum(need, 0.0) + 32
-            period = max(
-                float(np.min(room[i + 1 :] / away[i + 1 :])),
-                float(np.min(room[:i] / away[:i])),
-            )
-            if not period < math.inf:
-                continue
-            if best is not None and period > 8 * math.pi / best[2]:
-                continue
-            self.theta = float(self._t[i])
-            self._step = short(2 * math.pi / period)
-            try:
-                self._tilt = composition.tilt(self.theta)
-                level = self._tilt.cumulant - self.theta * epsilon - math.log(math.pi)
-                count = self._cut(composition, log_delta - level)
-            except (TooCostlyError, OverflowError):
-                continue
-            cost = count * (60 + max(0.0, float(need[i]))) ** 1.5
-            if best is None or cost < best[0]:
-                best = cost, self.theta, self._step, count, self._beyond
-        if best is None:
-            raise TooCostlyError
+        at, seen = 0, set[int]()
+        for stride in _STRIDES:
+            last = self._t.size - 1
+            every = range(6, last, stride)
+            for i in every if stride == _STRIDES[0] else (at - stride, at + stride):
+                if i in seen or not 6 <= i < last or not need[i] < _MOST_LOST:
+                    continue
+                seen.add(i)
+                found = self._candidate(composition, epsilon, log_delta, need, i, best)
+                if found is not None and (best is None or found[0] < best[0]):
+                    best, at = found, i
+            if best is None:
+                raise TooCostlyError
+        assert best is not None
         _, self.theta, self._step, self._count, self._beyond = best
         self._tilt = composition.tilt(self.theta)
         lost = self._tilt.cumulant - self.theta * epsilon - log_delta
         total = sum(n for _, n in self._steps) * self._count
         self._aim = _AIM + max(0.0, lost) + math.log(max(2, total))
+
+    def _candidate(
+        self,
+        composition: Composition,
+        epsilon: float,
+        log_delta: float,
+        need: Floats,
+        i: int,
+        best: tuple[float, float, float, int, float] | None,
+    ) -> tuple[float, float, float, int, float] | None:
+        """Return the cost with an order's theta, theta, the step and how many nodes."""
+        away, room = np.abs(self._t - self._t[i]), np.maximum(need, 0.0) + 32
+        period = max(
+            float(np.min(room[i + 1 :] / away[i + 1 :])),
+            float(np.min(room[:i] / away[:i])),
+        )
+        far = best is not None and period > 8 * math.pi / best[2]
+        if far or not period < math.inf:
+            return None
+        self.theta = float(self._t[i])
+        self._step = short(2 * math.pi / period)
+        try:
+            self._tilt = composition.tilt(self.theta)
+            level = self._tilt.cumulant - self.theta * epsilon - math.log(math.pi)
+            count = self._cut(composition, log_delta - level)
+        except (TooCostlyError, OverflowError):
+            return None
+        cost = count * (60 + max(0.0, float(need[i]))) ** 1.5
+        return cost, self.theta, self._step, count, self._beyond
 
     # ---- the nodes -----------------------------------------------------------------
 

@@ -1,0 +1,135 @@
+/* gather.c: all sums of two public lists of losses, gathered in cells.
+ *
+ * What compositions of privacy losses take most of their time with. A row's sums ascend,
+ * and those of a column ascend with the rows: so each column remembers its cell, and
+ * moves on from there.
+ *
+ * Timing class T0: laws of losses are public.
+ */
+#include <string.h>
+
+#include "../base/config.h"
+#include "../base/cpu.h"
+#include "../base/rounding.h"
+#include "../fastdp.h"
+
+#define BLOCK 256 /* sums that are worked on at once: they stay in the nearest cache */
+
+/* out[j] = mass[j] (e^x[j] - 1), x <= 0. As 2^k (e^r - 1) + (2^k - 1) with |r| <= ln(2)/2
+ * and k <= 0, Taylor's series of 14 terms for e^r - 1: within 3 units of 2^-52 relatively,
+ * also next to 0, where k = 0 and r = x (theorem 18 of
+ * docs/proofs/numerical_accounting.md). Below -700 it is -1 to all digits. */
+FDP_ALWAYS_INLINE void fall(size_t n, const double *x, const double *mass, double *out)
+{
+    FDP_INDEPENDENT
+    for (size_t j = 0; j < n; j++) {
+        const double y = x[j] < -700.0 ? -700.0 : x[j];
+        const double shifted = y * 0x1.71547652b82fep+0 + 0x1.8p52;
+        const double k = shifted - 0x1.8p52;
+        const double r = (y - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
+        double s = 1.0 / 87178291200.0;
+        s = s * r + 1.0 / 6227020800.0;
+        s = s * r + 1.0 / 479001600.0;
+        s = s * r + 1.0 / 39916800.0;
+        s = s * r + 1.0 / 3628800.0;
+        s = s * r + 1.0 / 362880.0;
+        s = s * r + 1.0 / 40320.0;
+        s = s * r + 1.0 / 5040.0;
+        s = s * r + 1.0 / 720.0;
+        s = s * r + 1.0 / 120.0;
+        s = s * r + 1.0 / 24.0;
+        s = s * r + 1.0 / 6.0;
+        s = s * r + 0.5;
+        s = s * r + 1.0;
+        int64_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        bits = (int64_t)((uint64_t)bits << 52) + 0x3ff0000000000000;
+        double power;
+        memcpy(&power, &bits, sizeof power);
+        out[j] = mass[j] * (power * (s * r) + (power - 1.0));
+    }
+}
+
+typedef void fall_t(size_t n, const double *x, const double *mass, double *out);
+
+static void fall_portable(size_t n, const double *x, const double *mass, double *out)
+{
+    fall(n, x, mass, out);
+}
+
+#if FDP_X86_64
+FDP_TARGET_AVX2
+static void fall_avx2(size_t n, const double *x, const double *mass, double *out)
+{
+    fall(n, x, mass, out);
+}
+FDP_TARGET_END
+#endif
+
+static fall_t *fall_here(void)
+{
+#if FDP_X86_64
+    if (fdp_cpu_mask() & FDP_CPU_AVX2) {
+        return fall_avx2;
+    }
+#endif
+    return fall_portable;
+}
+
+/* Moves columns on to the cells of their sums with a, and writes how far the left ends
+ * are below the sums. */
+static void place(size_t n, double a, const double *loss, const double *edge,
+                  uint32_t *cell, double *gap)
+{
+    unsigned more = 0;
+    for (size_t j = 0; j < n; j++) {
+        const double sum = a + loss[j];
+        uint32_t c = cell[j];
+        c += edge[c + 1] <= sum;
+        c += edge[c + 1] <= sum;
+        more |= edge[c + 1] <= sum;
+        cell[j] = c;
+        const double below = edge[c] - sum;
+        gap[j] = below < 0.0 ? below : 0.0;
+    }
+    if (!more) {
+        return;
+    }
+    uint32_t c = cell[0];
+    for (size_t j = 0; j < n; j++) {
+        const double sum = a + loss[j];
+        c = c < cell[j] ? cell[j] : c;
+        while (edge[c + 1] <= sum) {
+            c++;
+        }
+        cell[j] = c;
+        const double below = edge[c] - sum;
+        gap[j] = below < 0.0 ? below : 0.0;
+    }
+}
+
+void fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
+                     size_t columns, const double *loss, const double *mass, int square,
+                     const double *edge, uint32_t *cell, double *p, double *d,
+                     uint32_t *terms)
+{
+    const fdp_rounding_t saved = fdp_rounding_enter();
+    fall_t *const falls = fall_here();
+    double gap[BLOCK], part[BLOCK];
+    memset(cell, 0, columns * sizeof *cell);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t first = square ? i : 0, n; first < columns; first += n) {
+            n = columns - first < BLOCK ? columns - first : BLOCK;
+            place(n, row_loss[i], loss + first, edge, cell + first, gap);
+            falls(n, gap, mass + first, part);
+            for (size_t j = 0; j < n; j++) {
+                const size_t c = cell[first + j];
+                const double weight = square && first + j > i ? 2 * row_mass[i] : row_mass[i];
+                p[c] += weight * mass[first + j];
+                d[c] += weight * part[j];
+                terms[c]++;
+            }
+        }
+    }
+    fdp_rounding_leave(saved);
+}
