@@ -135,14 +135,14 @@ def randomize(
     Parameters
     ----------
     frame : pyarrow Table, pandas or polars DataFrame, DuckDB relation, or a stream
-        As in `release`.
+        As in `release`; also a DataFrame of Dask or a Dataset of Ray.
     columns : dict of str to local randomizer
         `RandomizedResponse`, or another whose report is one number; nulls count as a
         value outside the categories.
     path : str or path
-        For a frame of Spark, and there required: a folder that this machine and all
-        workers see. Reports are written there before anybody reads them, and the frame
-        that comes back reads them.
+        For a frame of Spark, Dask or Ray, and there required: a folder that this
+        machine and all workers see. Reports are written there before anybody reads
+        them, and the frame that comes back reads them.
     ledger, label, budgets
         With `path`, as for `Ledger.write`. Without a ledger the folder must not exist.
     stream : Stream, optional
@@ -255,7 +255,7 @@ def tally(
     ----------
     source : frame, or iterable of frames or record batches
         Reports, as `randomize` and `batches` give them; an iterable is read once. Of a
-        DataFrame of Spark each task counts its own.
+        frame of Spark, Dask or Ray each task counts its own.
     mechanism : local randomizer
         What made the reports.
     column : str
