@@ -110,7 +110,11 @@ def dask(folder: Path, rows: int = 10_000_000) -> None:
 
 def ray(folder: Path, rows: int = 5_000_000) -> None:
     """Blocks in the object store of two workers."""
+    import os
+
     import ray
+
+    os.environ.update(RAY_worker_niceness="0")
 
     ray.init(
         num_cpus=2,
@@ -126,7 +130,14 @@ def ray(folder: Path, rows: int = 5_000_000) -> None:
     options = {"batch_format": "pyarrow", "batch_size": None, "zero_copy_batch": True}
 
     def map_of(task: Callable[[Any], Any]) -> Callable[[], Any]:
-        return lambda: people.map_batches(task, **options).materialize()
+        """Map, and read what comes out, as whoever holds a tally has."""
+        read = {"batch_format": "pyarrow", "batch_size": None}
+
+        def call() -> int:
+            found = people.map_batches(task, **options).iter_batches(**read)
+            return sum(len(batch) for batch in found)
+
+        return call
 
     def reports() -> None:
         frames.randomize(people, {"browser": RESPONSE}, path=folder / "reports")

@@ -36,8 +36,9 @@ def engine(folder):
 
     os.environ[killed.VARIABLE] = str(folder)
     # Workers are niced, and given up when they start slowly: not on a busy machine.
-    os.environ["RAY_worker_niceness"] = "0"
-    os.environ["RAY_worker_register_timeout_seconds"] = "300"
+    os.environ.update(
+        RAY_worker_niceness="0", RAY_worker_register_timeout_seconds="300"
+    )
     ray.init(
         num_cpus=2,
         object_store_memory=200 * 2**20,
