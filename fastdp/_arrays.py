@@ -53,6 +53,16 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
     return np.array(x, dtype=native, order="C", copy=True, subok=False)
 
 
+def flat(x: np.ndarray[Any, Any], *row: int) -> np.ndarray[Any, Any]:
+    """Return a contiguous array as one axis of elements, or of rows, without a copy.
+
+    Of numpy's own class: a slice of a matrix, which stays two-dimensional, is not a
+    part of its elements, and one read twice would be released twice.
+    """
+    found: np.ndarray[Any, Any] = np.asarray(x).reshape(-1, *row)
+    return found
+
+
 def output(
     out: object, shape: tuple[int, ...], dtype: np.dtype[Any] | None, name: str = "out"
 ) -> np.ndarray[Any, Any]:
@@ -114,7 +124,7 @@ def fill(
     if workers == 1:
         _core.fill(stream, sampler, x, out, 0, grid)
         return
-    flat_x, flat_out = None if x is None else x.reshape(-1), out.reshape(-1)
+    flat_x, flat_out = None if x is None else flat(x), flat(out)
 
     def part(source: Source, start: int, stop: int, chunk: int) -> None:
         piece = None if flat_x is None else flat_x[start:stop]

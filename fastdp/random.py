@@ -353,7 +353,7 @@ def bernoulli(
     else:
         shape = getattr(out, "shape", ()) if size is None else shape
         out = _arrays.output(out, shape, np.dtype(np.bool_))
-    flat = out.reshape(-1)
+    flat = _arrays.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
         _core.flip_bytes(call, law, None, flat[start:stop], -1, chunk)
@@ -387,7 +387,7 @@ def _packed_bits(
         out = np.zeros(packed_shape, np.uint8)
     else:
         out = _arrays.output(out, packed_shape, np.dtype(np.uint8))
-    flat = out.reshape(-1)
+    flat = _arrays.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
         piece = flat[start:stop]
@@ -571,7 +571,7 @@ def integers(
         out = _arrays.output(out, shape, np.dtype(np.int64))
     else:
         out = np.zeros(() if size is None else _arrays.shape_of(size), np.int64)
-    flat = out.reshape(-1)
+    flat = _arrays.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
         _core.fill_integers(call, low, span, flat[start:stop], chunk)

@@ -210,7 +210,7 @@ class KeySelection(Mechanism):
             column, leave = enter("users_per_key", users_per_key)
             return leave(self.select(column, stream=stream))
         users = _arrays.data("users_per_key", users_per_key, real=False)
-        flat = users.reshape(-1)
+        flat = _arrays.flat(users)
         shown = np.zeros(flat.size, bool)
         for start in range(0, flat.size, _BLOCK):
             part = flat[start : start + _BLOCK]

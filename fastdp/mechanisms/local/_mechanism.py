@@ -96,8 +96,8 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
             _arrays.output(reports, shape, dtype)
             if out is not None and self._shares(checked, reports):
                 checked, copied = checked.copy(), True
-            flat = reports.reshape(-1, *self._row)
-            draw(checked.reshape(-1, *checked.shape[own:]), flat, stream, workers)
+            x = _arrays.flat(checked, *checked.shape[own:])
+            draw(x, _arrays.flat(reports, *self._row), stream, workers)
         finally:
             if copied:
                 _core.zero(checked)
