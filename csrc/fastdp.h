@@ -507,6 +507,14 @@ fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
                    const fdp_candidates_t *from, uint64_t first_row, size_t k,
                    int64_t *out);
 
+/* One choice from each row, all weights 1, by integer upper bounds of e^(c s_i) and exact
+ * acceptance, two tries for every row. Row r has draws 4 (first_row + r) ... + 3. What is
+ * undecided, or rejected twice, goes to call->resolve with more = {first_row + r, the four
+ * words}. exact: yes. @timing T2: see docs/proofs/selection.md. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *law,
+                    const fdp_candidates_t *from, uint64_t first_row, int64_t *out);
+
 /* The winner of each row's race: candidate i of row r has the word of draw first +
  * r n + i (Gaussian: and the same draw of chunks moved by 2^31). Where it is undecided,
  * every contender goes to call->resolve with word = {its word, its draw, second word},

@@ -240,17 +240,24 @@ def sketch_sums(
 ) -> None: ...
 def select_one(
     law: Selection,
-    tolerances: list[float],
     scores: object,
-    resolver: Callable[[_Array, _Words, Callable[[int], bytes]], int],
+    resolver: Callable[[_Array, tuple[int, ...], Callable[[int], bytes]], int],
     stream: Stream | None = None,
 ) -> np.int64 | None: ...
+def select_proposed(
+    call: Call,
+    law: Selection,
+    scores: _Array,
+    out: _Array,
+    resolver: _Settler,
+    first_row: int = 0,
+) -> None: ...
 def select_inverse(
     call: Call,
     law: Selection,
     scores: _Array,
     out: _Array,
-    resolver: _Resolver,
+    resolver: _Settler,
     first_row: int = 0,
 ) -> None: ...
 def select_race(
@@ -258,7 +265,7 @@ def select_race(
     law: Selection,
     scores: _Array,
     out: _Array,
-    resolver: _Resolver,
+    resolver: _Settler,
     first_row: int = 0,
     first: int = 0,
 ) -> None: ...

@@ -49,12 +49,11 @@ cdef class Selection:
         return c
 
 
-def select_one(Selection law, list tolerances, scores, resolver, stream=None):
-    """Return one choice by inversion as a numpy int64: the short way.
+def select_one(Selection law, scores, resolver, stream=None):
+    """Return one choice by proposals as a numpy int64: the short way.
 
     None unless `scores` is a one-dimensional, contiguous array of float64 that is not
-    empty. Entry b of `tolerances` holds for less than 2**b candidates; `resolver(
-    scores, words, block)` settles the choice.
+    empty. `resolver(scores, words, block)` settles the choice as in `select_proposed`.
     """
     cdef Call call
     cdef Keyed keyed
@@ -75,20 +74,37 @@ def select_one(Selection law, list tolerances, scores, resolver, stream=None):
     candidates.mantissa = candidates.exponent = NULL
     candidates.weight_stride = 0
     c = law.c
-    c.tolerance = tolerances[(<object> candidates.n).bit_length()]
     settle = lambda words, block: resolver(array, words, block)
     c.owner = <void *> settle
     if stream is None:
         _open(&keyed)
         with nogil:
-            status = fdp_select_inverse(&keyed.c, &c, &candidates, 0, 1, &chosen)
+            status = fdp_select_proposed(&keyed.c, &c, &candidates, 0, &chosen)
         fdp_call_close(&keyed.c)
         _check(status, &keyed)
     else:
         with Call(stream) as call:
-            status = fdp_select_inverse(call.key(), &c, &candidates, 0, 1, &chosen)
+            status = fdp_select_proposed(call.key(), &c, &candidates, 0, &chosen)
             _check(status, &call.keyed)
     return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
+
+
+def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
+                    resolver, size_t first_row=0):
+    """Fill `out` with a choice from each row of `scores`, all weights 1.
+
+    `resolver((row, point, acceptance, point, acceptance), block)` settles row
+    `first_row` and on, from the words of its two tries.
+    """
+    cdef fdp_candidates_t candidates = law._of(scores, first_row)
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef fdp_selection_t c = law.c
+    cdef const fdp_call_t *key = call.key()
+    cdef fdp_status_t status
+    c.owner = <void *> resolver
+    with nogil:
+        status = fdp_select_proposed(key, &c, &candidates, first_row, data)
+    _check(status, &call.keyed)
 
 
 def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,

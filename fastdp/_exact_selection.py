@@ -341,5 +341,58 @@ def even(count: int, word: int, block: Block) -> int:
         u.extend()
 
 
-#: Settles a pending trial from its three words and extension blocks.
-Resolver: TypeAlias = Callable[[tuple[int, int, int], Block], int]
+# --- proposals ---------------------------------------------------------------------
+
+#: Candidates whose integer bounds are summed together.
+NODE = 128
+
+#: 2**(f - 1) from above, in units of 2**-51: docs/proofs/selection.md, section 4.
+_POWER = (0x4000009F6EA98, 0x2C5C9F1, 0xF5EAD6, 0x392A89, 0x93480, 0x1EC32)
+
+#: Binary logarithm of the largest score's weight.
+TOP = 51
+
+
+def weight_bound(gap: float, rate: float, *, all_lost: bool = False) -> int:
+    """Return an integer >= 2**TOP exp(-c gap), rate = c log2(e): the kernels' own.
+
+    Roundings are part of the law of the words: gap * rate to nearest, then to a
+    multiple of 2**-24, ties to even. No number counts as a hopeless gap.
+    """
+    z = gap * rate
+    most = 0.0 if all_lost else 53.0
+    units = round((z if z < most else most) * 2**24)
+    power, f = units >> 24, ~units & (1 << 24) - 1
+    part = _POWER[5]
+    for coefficient in _POWER[4:0:-1]:
+        part = coefficient + (f * part >> 24)
+    return (_POWER[0] + f * part >> power) + 1
+
+
+def node_order(n: int) -> list[int]:
+    """Return the n candidates in the order in which their bounds are summed."""
+    within = sorted(range(NODE), key=lambda i: (i % LANES, i // LANES))
+    nodes = range(0, n, NODE)
+    return [node + i for node in nodes for i in within if node + i < n]
+
+
+def propose(bounds: Sequence[int], point: Uniform) -> int:
+    """Return the place with sum(bounds[:i]) <= U sum(bounds) < sum(bounds[:i + 1])."""
+    masses = [(w, w) for w in bounds]
+    while (found := _place(masses, point)) is None:
+        point.extend()
+    return found
+
+
+def accepts(gap: Fraction, bound: int, uniform: Uniform) -> bool:
+    """Tell whether V < 2**TOP exp(-gap) / bound."""
+
+    def ratio(bits: int) -> tuple[int, int]:
+        low, high = exp_neg(gap.numerator, gap.denominator, bits + TOP)
+        return low // bound, -(-high // bound)
+
+    return uniform.below(ratio)
+
+
+#: Settles a pending trial from its words and extension blocks.
+Resolver: TypeAlias = Callable[[tuple[int, ...], Block], int]

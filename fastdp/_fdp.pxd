@@ -302,6 +302,9 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
                                     const fdp_candidates_t *candidates,
                                     uint64_t first_row, size_t k, int64_t *out)
+    fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *law,
+                                     const fdp_candidates_t *candidates,
+                                     uint64_t first_row, int64_t *out)
     fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                                  const fdp_candidates_t *candidates, uint64_t first,
                                  int64_t *out)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fastdp import _arrays, _core, _exact_selection, _validate
-from fastdp._exact import Block
+from fastdp._exact import Block, Uniform
 from fastdp._exact_selection import Noise, Runner
 from fastdp._stream import Stream
 from fastdp.exceptions import ParameterError
@@ -32,6 +32,7 @@ _SLAB = 1 << 24
 
 _LARGEST = Fraction(np.finfo(np.float64).max)
 _HALF = 2.0**-53
+_LOG2E = float.fromhex("0x1.71547652b82fep+0")
 _ASK = 2**64 - 1
 _SECOND_CHUNK = 2**31
 
@@ -254,13 +255,73 @@ def inverse_tolerance(n: int, spread: float = 0.0) -> float:
     return _HALF * (64 * depth + 4 * (math.log(n) + 0.7 * spread) + 32)
 
 
-#: Entry b is the tolerance of inversion for less than 2**b candidates.
-TOLERANCES = [inverse_tolerance(1 << b) for b in range(60)]
-
-
 def race_tolerance(spread: float = 0.0) -> float:
     """Return a bound on the error of a key that can win."""
     return 1.25 * 2.0**-44 + 2.0**-49 * spread
+
+
+# --- proposals --------------------------------------------------------------------
+
+#: First extension block of each of a row's reals, in this order.
+_REAL = 1 << 20
+_TRIES = 2
+
+
+def propose(choice: Choice, stream: Stream | None, workers: int) -> _Array:
+    """Return one choice from each row, all weights 1, shape (rows,)."""
+    rows, n = choice.scores.shape
+    law = choice.law(0.0)
+    out = np.zeros(rows, np.int64)
+
+    def resolver(words: tuple[int, ...], block: Block) -> int:
+        return propose_row(choice, words, block)
+
+    def part(first: int, last: int) -> None:
+        _core.select_proposed(
+            call, law, choice.scores[first:last], out[first:last], resolver, first
+        )
+
+    with _core.Call(stream, out) as call:
+        _by_rows(part, rows, n, workers)
+    return out
+
+
+def propose_row(choice: Choice, words: tuple[int, ...], block: Block) -> int:
+    """Return the exact choice of a row by its tries, or else by inversion."""
+    row, *tries = words
+    order, bounds = bounds_of(choice, row)
+    scores = [choice.score(row, i) for i in order]
+    most = max((s for s in scores if s is not None), default=None)
+    for j in range(_TRIES):
+        point, reach = (
+            Uniform(tries[real], 64, block, real * _REAL) for real in (2 * j, 2 * j + 1)
+        )
+        place = _exact_selection.propose(bounds, point)
+        score = scores[place]
+        if most is None or score is not None:
+            gap = Fraction(0)
+            if most is not None and score is not None:
+                gap = choice.rate * (most - score)
+            if _exact_selection.accepts(gap, bounds[place], reach):
+                return order[place]
+    start = 2 * _TRIES * _REAL
+    word = int.from_bytes(block(start)[:8], "little")
+    return invert_row(choice, row, [], word, lambda k: block(start + 1 + k))
+
+
+def bounds_of(choice: Choice, row: int) -> tuple[list[int], list[int]]:
+    """Return the candidates of a row in the order of summation, and their bounds."""
+    known = choice.scores[row]
+    order = _exact_selection.node_order(known.size)
+    if known.dtype.kind == "f":
+        known = np.minimum(known, np.finfo(np.float64).max)
+    scores = known[order].tolist()
+    top = max((s for s in scores if s > -math.inf), default=-math.inf)
+    rate = nearest(choice.rate) * _LOG2E
+    return order, [
+        _exact_selection.weight_bound(float(top - s), rate, all_lost=top == -math.inf)
+        for s in scores
+    ]
 
 
 # --- inversion --------------------------------------------------------------------
@@ -286,7 +347,7 @@ def inverse(choice: Choice, k: int, stream: Stream | None, workers: int) -> _Arr
 def inverse_resolver(choice: Choice, out: _Array) -> _exact_selection.Resolver:
     """Return what settles choices of `out` by inversion."""
 
-    def resolve(words: tuple[int, int, int], block: Block) -> int:
+    def resolve(words: tuple[int, ...], block: Block) -> int:
         word, row, j = words
         return invert_row(choice, row, out[row, :j].tolist(), word, block)
 
@@ -342,7 +403,7 @@ def race_resolver(
     n = choice.scores.shape[1]
     named: dict[int, list[tuple[int, int, int]]] = {}
 
-    def resolve(words: tuple[int, int, int], block: Block) -> int:
+    def resolve(words: tuple[int, ...], block: Block) -> int:
         word, draw, second = words
         if draw != _ASK:
             row, i = divmod(draw - first, n)

@@ -92,9 +92,9 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_FEATURES_AVX2 "avx2,fma,bmi,bmi2,popcnt,lzcnt"
 #define FDP_FEATURES_AVX512 \
     FDP_FEATURES_AVX2 ",avx512f,avx512dq,avx512bw,avx512vl,avx512cd"
-/* Whole tables of bytes in registers, compression of bytes, and counts of bits. */
+/* Products of 52 bits, tables of bytes in registers, their compression, counts of bits. */
 #define FDP_FEATURES_AVX512VBMI \
-    FDP_FEATURES_AVX512 ",avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq"
+    FDP_FEATURES_AVX512 ",avx512ifma,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq"
 
 #if FDP_X86_64
 

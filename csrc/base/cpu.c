@@ -95,8 +95,9 @@ static uint32_t fdp_cpu_read(void)
     if (fdp_all(xcr0, zmm) &&
         fdp_all(seven.ebx, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)))
         mask |= FDP_CPU_AVX512;
-    /* leaf 7 ecx: vbmi 1, vbmi2 6, bitalg 12, vpopcntdq 14 */
-    if (fdp_all(seven.ecx, BIT(1) | BIT(6) | BIT(12) | BIT(14)))
+    /* leaf 7 ebx: ifma 21; ecx: vbmi 1, vbmi2 6, bitalg 12, vpopcntdq 14 */
+    if (fdp_all(seven.ebx, BIT(21)) &&
+        fdp_all(seven.ecx, BIT(1) | BIT(6) | BIT(12) | BIT(14)))
         mask |= FDP_CPU_VBMI;
     if (fdp_all(seven.ecx, BIT(9)))
         mask |= FDP_CPU_VAES;

@@ -83,12 +83,6 @@ static inline size_t fdp_block_padded(size_t n)
 /* Wipes what blocks of at most n candidates have left. */
 FDP_INTERNAL void fdp_block_close(fdp_block_t *block, size_t n);
 
-/* A score as a kernel takes it: the double or the int64. */
-typedef union {
-    double f64;
-    int64_t i64;
-} fdp_score_t;
-
 FDP_INTERNAL fdp_score_t fdp_block_largest(const fdp_selection_kernels_t *kernels,
                                            fdp_dtype_t type, const fdp_block_t *block);
 FDP_INTERNAL void fdp_block_gaps(const fdp_selection_kernels_t *kernels,

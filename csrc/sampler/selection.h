@@ -32,6 +32,37 @@ static inline uint64_t fdp_mask(bool c)
     return mask;
 }
 
+#define FDP_NODE 128 /* candidates whose integer bounds are summed together */
+
+/* 2^(f - 1) for f in (0, 1], whose multiples of 2^-24 are counted from 0: above by
+ * 2^-25.6 to 2^-21.9, as (C0 + f (C1 + f (C2 + f (C3 + f (C4 + f C5))))) 2^-51, all
+ * products but the last shifted by 24 to units of 2^-27. */
+#define FDP_PROPOSAL_C0 UINT64_C(0x4000009f6ea98)
+#define FDP_PROPOSAL_C1 UINT64_C(0x2c5c9f1)
+#define FDP_PROPOSAL_C2 UINT64_C(0xf5ead6)
+#define FDP_PROPOSAL_C3 UINT64_C(0x392a89)
+#define FDP_PROPOSAL_C4 UINT64_C(0x93480)
+#define FDP_PROPOSAL_C5 UINT64_C(0x1ec32)
+#define FDP_PROPOSAL_MOST 53.0 /* a bound so far below is 1 */
+
+/* A score as a kernel takes it: the double or the int64. */
+typedef union {
+    double f64;
+    int64_t i64;
+} fdp_score_t;
+
+/* What integer bounds depend on besides a score. */
+typedef struct {
+    fdp_score_t top; /* the largest score                                       */
+    double rate;     /* c log2 e, rounded twice                                 */
+    double most;     /* FDP_PROPOSAL_MOST; 0 if all scores are lost: all equal  */
+} fdp_proposal_t;
+
+/* A candidate of a node, and how far into its weight the point is. */
+typedef struct {
+    uint64_t place, bound, rest, score;
+} fdp_found_t;
+
 /* Words below this (and, where the far end is wide too, above its complement) are
  * marked by infinite noise: their cell is too wide. */
 #define FDP_WORD_LEAST UINT64_C(16)
@@ -80,6 +111,25 @@ typedef struct {
                            const double *exponent, size_t n, double *factor,
                            double *weight, double *lane);
 
+    /* Integers >= 2^51 2^-(rate (top - score)), a lost score's being 1: their sums over
+     * so many nodes; those of n candidates, 0 from number `count` on, where each lane
+     * starts when the lanes are laid end to end, and the total. */
+    void (*totals_f64)(const void *score, size_t nodes, const fdp_proposal_t *law,
+                       uint64_t *total);
+    void (*totals_i64)(const void *score, size_t nodes, const fdp_proposal_t *law,
+                       uint64_t *total);
+    uint64_t (*bounds_f64)(const void *score, size_t n, size_t count,
+                           const fdp_proposal_t *law, uint64_t *weight, uint64_t *start);
+    uint64_t (*bounds_i64)(const void *score, size_t n, size_t count,
+                           const fdp_proposal_t *law, uint64_t *weight, uint64_t *start);
+    /* The one of n weights, in the order of the lanes, that a point below the total
+     * falls on. */
+    void (*find)(const uint64_t *score, const uint64_t *weight, size_t n,
+                 const uint64_t *start, uint64_t point, fdp_found_t *found);
+    /* to[j] = node index[j], zeros if there is none such: all are read. */
+    void (*fetch_two)(const uint64_t *from, size_t nodes, const uint64_t index[2],
+                      uint64_t (*to)[FDP_NODE]);
+
     /* to[i] |= from[i] & mask */
     void (*blend)(const uint64_t *from, size_t n, uint64_t mask, uint64_t *to);
     /* Entry `lane` of each of so many rows of FDP_LANES entries, all of them read. */
@@ -105,6 +155,7 @@ extern const fdp_selection_kernels_t fdp_selection_portable;
 #if defined(__x86_64__)
 extern const fdp_selection_kernels_t fdp_selection_avx2;
 extern const fdp_selection_kernels_t fdp_selection_avx512;
+extern const fdp_selection_kernels_t fdp_selection_avx512vbmi;
 #endif
 
 /* The row for the CPU level in force. */

@@ -2,6 +2,7 @@
 #include "../base/config.h"
 
 #if FDP_X86_64
+#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 
 FDP_TARGET_AVX512
 #include "selection_body.inc.h"
+#include "proposal_body.inc.h"
 #include "race_body.inc.h"
 FDP_TARGET_END
 

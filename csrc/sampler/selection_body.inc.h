@@ -27,7 +27,35 @@ static inline double FDP_K(choose)(uint64_t mask, double a, double b)
 typedef double FDP_K(doubles) __attribute__((vector_size(8 * FDP_WIDTH)));
 typedef int64_t FDP_K(masks) __attribute__((vector_size(8 * FDP_WIDTH)));
 
+typedef uint64_t FDP_K(units) __attribute__((vector_size(8 * FDP_WIDTH)));
+
 #define FDP_PARTS (FDP_LANES / FDP_WIDTH)
+
+/* The lesser and the larger; b if one is no number. */
+#if FDP_X86_64 && FDP_WIDTH == 8
+#define FDP_LEAST(a, b) (FDP_K(doubles))_mm512_min_pd((__m512d)(a), (__m512d)(b))
+#define FDP_MOST(a, b) (FDP_K(doubles))_mm512_max_pd((__m512d)(a), (__m512d)(b))
+#elif FDP_X86_64 && FDP_WIDTH == 4
+#define FDP_LEAST(a, b) (FDP_K(doubles))_mm256_min_pd((__m256d)(a), (__m256d)(b))
+#define FDP_MOST(a, b) (FDP_K(doubles))_mm256_max_pd((__m256d)(a), (__m256d)(b))
+#elif FDP_X86_64
+#define FDP_LEAST(a, b) (FDP_K(doubles))_mm_min_pd((__m128d)(a), (__m128d)(b))
+#define FDP_MOST(a, b) (FDP_K(doubles))_mm_max_pd((__m128d)(a), (__m128d)(b))
+#else
+#define FDP_LEAST(a, b) FDP_K(blended)((FDP_K(units))((a) < (b)), a, b)
+#define FDP_MOST(a, b) FDP_K(blended)((FDP_K(units))((a) > (b)), a, b)
+
+static inline FDP_K(doubles) FDP_K(blended)(FDP_K(units) mask, FDP_K(doubles) a,
+                                            FDP_K(doubles) b)
+{
+    return (FDP_K(doubles))(((FDP_K(units))a & mask) | ((FDP_K(units))b & ~mask));
+}
+#endif
+
+static inline FDP_K(doubles) FDP_K(all_of)(double x)
+{
+    return x - (FDP_K(doubles)){0};
+}
 
 /* ---- scores -------------------------------------------------------------- */
 
@@ -40,24 +68,33 @@ static inline double FDP_K(score_of)(double score)
 
 static double FDP_K(largest_f64)(const double *score, const uint64_t *lost, size_t n)
 {
-    double lane[FDP_LANES];
-    for (size_t l = 0; l < FDP_LANES; l++) {
-        lane[l] = -INFINITY;
+    FDP_K(doubles) lane[FDP_PARTS], v;
+    for (size_t p = 0; p < FDP_PARTS; p++) {
+        lane[p] = FDP_K(all_of)(-INFINITY);
     }
     for (size_t i = 0; i < n; i += FDP_LANES) {
-        for (size_t l = 0; l < FDP_LANES; l++) {
-            double v = FDP_K(score_of)(score[i + l]);
+        for (size_t p = 0; p < FDP_PARTS; p++) {
+            const size_t at = i + p * FDP_WIDTH;
+            memcpy(&v, score + at, sizeof v);
             if (lost != NULL) {
-                v = FDP_K(choose)(lost[i + l], -INFINITY, v);
+                FDP_K(units) gone;
+                memcpy(&gone, lost + at, sizeof gone);
+                v = (FDP_K(doubles))((FDP_K(units))v | gone); /* no number */
             }
-            lane[l] = FDP_LARGER(v, lane[l]);
+            lane[p] = FDP_MOST(v, lane[p]);
         }
     }
-    double most = lane[0];
-    for (size_t l = 1; l < FDP_LANES; l++) {
-        most = FDP_K(choose)(FDP_MASK(lane[l] > most), lane[l], most);
+    for (size_t p = 1; p < FDP_PARTS; p++) {
+        lane[0] = FDP_MOST(lane[p], lane[0]);
     }
-    return most;
+    double most[FDP_WIDTH];
+    memcpy(most, &lane[0], sizeof most);
+    for (size_t half = FDP_WIDTH / 2; half > 0; half /= 2) {
+        for (size_t l = 0; l < half; l++) {
+            most[l] = FDP_LARGER(most[l + half], most[l]);
+        }
+    }
+    return FDP_LESSER(FDP_DOUBLE_MOST, most[0]);
 }
 
 static int64_t FDP_K(largest_i64)(const int64_t *score, const uint64_t *lost, size_t n)

@@ -1,6 +1,9 @@
 /* selection_portable.c: the kernels of private selection for any machine. */
 #include "../base/config.h"
 
+#if FDP_X86_64
+#include <emmintrin.h>
+#endif
 #include <math.h>
 #include <string.h>
 
@@ -18,4 +21,5 @@
 #define FDP_LEVEL_MASK 0
 
 #include "selection_body.inc.h"
+#include "proposal_body.inc.h"
 #include "race_body.inc.h"

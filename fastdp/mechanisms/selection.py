@@ -322,18 +322,14 @@ class ExponentialMechanism(Selection):
             and workers >= 1
             and method in ("auto", "inverse")
         ):
-            chosen = _core.select_one(
-                self._law, _selection.TOLERANCES, scores, self._settle_one, stream
-            )
+            chosen = _core.select_one(self._law, scores, self._settle_one, stream)
             if chosen is not None:
                 return chosen
         return self._select(scores, weights, k, axis, method, stream, workers)
 
-    def _settle_one(
-        self, scores: _Array, words: tuple[int, int, int], block: Any
-    ) -> int:
+    def _settle_one(self, scores: _Array, words: tuple[int, ...], block: Any) -> int:
         choice = Choice(self._rate, scores.reshape(1, -1))
-        return _selection.invert_row(choice, 0, [], words[0], block)
+        return _selection.propose_row(choice, words, block)
 
     def _select(
         self,
@@ -360,7 +356,10 @@ class ExponentialMechanism(Selection):
                 raise ParameterError(
                     f'k must be <= {_core.SELECT_MOST} with method="inverse", got {k}'
                 )
-            chosen = _selection.inverse(choice, k, stream, workers)
+            if k == 1 and choice.weights is None:
+                chosen = _selection.propose(choice, stream, workers)
+            else:
+                chosen = _selection.inverse(choice, k, stream, workers)
         elif k > 1:
             chosen = _ranking.ranking(choice, k, stream)
         else:

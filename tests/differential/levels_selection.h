@@ -1,5 +1,5 @@
 /* levels_selection.h: the part of levels.c for private selection: the same choices at
- * all levels, by inversion, by its 128-bit step and by every race. What a level leaves undecided, the
+ * all levels, by proposals, by inversion, by its 128-bit step and by every race. What a level leaves undecided, the
  * resolver here does not settle: with random words that has a probability below 2^-20
  * for all cases together, and would be told as a difference. */
 #ifndef FDP_LEVELS_SELECTION_H
@@ -11,13 +11,17 @@ typedef struct {
     fdp_call_t call;
     fdp_selection_t law;
     fdp_candidates_t from;
-    size_t k; /* choices by inversion; 0: a race */
+    size_t k; /* choices by inversion; 0: a race; SIZE_MAX: proposals */
 } choice_t;
 
 static size_t draw_choice(const void *context, uint8_t *out)
 {
     const choice_t *c = context;
     int64_t *index = (int64_t *)(void *)out;
+    if (c->k == SIZE_MAX) {
+        differences += fdp_select_proposed(&c->call, &c->law, &c->from, 77, index) != FDP_OK;
+        return c->from.rows * sizeof *index;
+    }
     const fdp_status_t status =
         c->k == 0 ? fdp_select_race(&c->call, &c->law, &c->from, 77, index)
                   : fdp_select_inverse(&c->call, &c->law, &c->from, 77, c->k, index);
@@ -48,11 +52,11 @@ static void check_choices(uint32_t cipher)
     static int64_t whole[CANDIDATES];
     static const size_t shapes[][2] = {{1, 1},   {100, 1},  {9, 15},  {7, 16},  {5, 17},
                                        {3, 511}, {3, 512}, {2, 513}, {1, 6000}};
-    for (size_t j = 0; j < COUNT(shapes) * 2 * 2 * 7; j++) {
+    for (size_t j = 0; j < COUNT(shapes) * 2 * 2 * 8; j++) {
         const size_t *shape = shapes[j % COUNT(shapes)];
         const size_t kind = j / COUNT(shapes);
-        const bool weighted = kind % 2 != 0;
         const size_t method = kind / 4;
+        const bool weighted = kind % 2 != 0 && method != 7;
         const fdp_dtype_t type = kind / 2 % 2 != 0 ? FDP_I64 : FDP_F64;
         state = j + 1;
         some_scores(type, real, whole, mantissa, exponent);
@@ -70,7 +74,7 @@ static void check_choices(uint32_t cipher)
                      .mantissa = weighted ? mantissa : NULL,
                      .exponent = weighted ? exponent : NULL,
                      .weight_stride = shape[1]},
-            .k = method == 0 || method == 6 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
+            .k = method == 7 ? SIZE_MAX : method == 0 || method == 6 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
         char name[100];
         snprintf(name, sizeof name, "method %zu rows %zu n %zu type %d weights %d", method,
                  shape[0], shape[1], (int)type, (int)weighted);

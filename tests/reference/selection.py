@@ -99,6 +99,117 @@ def _inverse_at(scores, weights, c, there, prefix, nbits):
     return None
 
 
+# --- proposals by integer bounds ---------------------------------------------------
+
+
+def nearest_even(x: Fraction) -> int:
+    floor, rest = x // 1, x % 1
+    return floor + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2))
+
+
+def double(x: Fraction) -> Fraction:
+    """The nearest double of a number >= 0, infinity as 2**1100."""
+    if x == 0:
+        return x
+    place = x.numerator.bit_length() - x.denominator.bit_length()
+    unit = Fraction(2) ** max(place - 52 - (x < Fraction(2) ** place), -1074)
+    rounded = nearest_even(x / unit) * unit
+    return rounded if rounded < Fraction(2) ** 1024 else Fraction(2) ** 1100
+
+
+@lru_cache(maxsize=8)
+def bounds(scores: tuple[Exact, ...], c: Fraction, *, real: bool) -> list[int]:
+    """The integer upper bounds of 2**51 e^(-c gap), from their definition.
+
+    `real`: the scores are doubles, whose differences are rounded.
+    """
+    there = [s for s in scores if s is not None]
+    rate = double(double(c) * Fraction(float.fromhex("0x1.71547652b82fep+0")))
+    result = []
+    for s in scores:
+        z = Fraction(53)
+        if not there:
+            z = Fraction(0)
+        elif s is not None:
+            z = min(double(double(max(there) - s) * rate), Fraction(53))
+        units = nearest_even(z * 2**24)
+        f = 2**24 - 1 - units % 2**24
+        t = 0x1EC32
+        for coefficient in (0x93480, 0x392A89, 0xF5EAD6, 0x2C5C9F1):
+            t = coefficient + f * t // 2**24
+        result.append((0x4000009F6EA98 + f * t) // 2 ** (units // 2**24) + 1)
+    assert real or there
+    return result
+
+
+def propose(
+    scores: Sequence[Exact],
+    c: Fraction,
+    words: Sequence[int],
+    more: More,
+    *,
+    real: bool = True,
+) -> int:
+    """Return the first accepted of two proposals, else a choice by inversion.
+
+    Reals 0 ... 3 begin with the words and go on with extension blocks from
+    number * 2**20 on; the one of the inversion lies in blocks from 2**22 on.
+    """
+    n = len(scores)
+    weights = bounds(tuple(scores), c, real=real)
+    passed = [
+        i
+        for node in range(0, n, 128)
+        for lane in range(16)
+        for i in range(node + lane, min(node + 128, n), 16)
+    ]
+    known = [s for s in scores if s is not None]
+    for j in (0, 1):
+        i = _point(weights, passed, words[2 * j], _later(more, 2 * j << 20))
+        if known and scores[i] is None:
+            continue
+        gap = c * (max(known) - scores[i]) if known else Fraction(0)
+        later = _later(more, (2 * j + 1) << 20)
+        if _accepted(gap, weights[i], words[2 * j + 1], later):
+            return i
+    word = int.from_bytes(more(1 << 22)[:8], "little")
+    ones = [Fraction(1)] * n
+    return inverse(scores, ones, c, word, _later(more, (1 << 22) + 1))
+
+
+def _later(more: More, first: int) -> More:
+    return lambda k: more(first + k)
+
+
+def _point(weights: Sequence[int], passed: list[int], word: int, more: More) -> int:
+    total, count = sum(weights), 0
+    while True:
+        bits, got = _read(more, count)
+        low = (word << got | bits) * total
+        below = 0
+        for i in passed:
+            below += weights[i] << (64 + got)
+            if low < below:
+                break
+        if low + total <= below:
+            return i
+        count = 2 * count + 1
+
+
+def _accepted(gap: Fraction, weight: int, word: int, more: More) -> bool:
+    count = 0
+    while True:
+        bits, got = _read(more, count)
+        nbits = 64 + got
+        lo, hi = exp_minus(gap, nbits + 64)
+        v = (word << got | bits) * weight << 13  # 64 - 51
+        if v + (weight << 13) <= lo:
+            return True
+        if v >= hi:
+            return False
+        count = 2 * count + 1
+
+
 # --- races -----------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ Run = Callable[[int, int], float]
 
 @dataclass(frozen=True)
 class Method:
-    """A call of the core: a race, or k choices by inversion."""
+    """A call of the core: a race, or k choices by inversion or (k = 0) proposals."""
 
     noise: str = ""
     k: int = 1
@@ -42,6 +42,10 @@ class Method:
 
 
 METHODS = {
+    "proposals": Method(k=0),
+    "proposals, 100": Method(k=0, n=100),
+    "proposals, 5000": Method(k=0, n=5000),
+    "proposals, integers": Method(k=0, integers=True),
     "inverse": Method(),
     "inverse, k = 3": Method(k=3),
     "inverse, weights": Method(weighted=True),
@@ -73,6 +77,7 @@ def classes_of(n: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "rising or falling": (place / 10, -place / 10),
         "subnormal": (zeros, place * 5e-324),
         "lost": (zeros, np.where(place % 2, np.nan, 0.0)),
+        "ties or random": (place % 7 / 7.0, np.sin(1e4 * place)),
         "all lost": (zeros, np.full(n, np.nan)),
         "infinite": (zeros, np.where(place % 3, np.inf, -np.inf)),
     }
@@ -105,10 +110,11 @@ def choices(harness: CDLL, method: Method, classes: str) -> Run:
     if method.weighted:
         mantissa, exponent = np.frexp(1.0 + np.arange(n))
         weights = {"mantissa": mantissa, "exponent": exponent - 10.0}
+    kind = "select_inverse" if method.k else "select_proposed"
     work = tc.work_of(
-        "select_race" if method.noise else "select_inverse", n, law=law,
+        "select_race" if method.noise else kind, n, law=law,
         size=method.k, x=data, x_type=tc.I64 if method.integers else tc.F64, other=n,
-        out=np.zeros(method.k, np.int64), **weights,
+        out=np.zeros(max(method.k, 1), np.int64), **weights,
     )  # fmt: skip
 
     def run(rounds: int, seed: int) -> float:
@@ -124,7 +130,7 @@ CASES: dict[str, Callable[[CDLL], Run]] = {
 }
 
 
-SHORT = ("inverse: ", "inverse, k = 3: ", "gumbel: ", "gaussian: ")
+SHORT = ("proposals: ", "inverse: ", "inverse, k = 3: ", "gumbel: ", "gaussian: ")
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith(SHORT)])

@@ -115,7 +115,7 @@ static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
 
 typedef enum {
     RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_CLIENTS, HADAMARD,
-    SELECT_INVERSE, SELECT_RACE, NUMBERS, PYTHON
+    SELECT_PROPOSED, SELECT_INVERSE, SELECT_RACE, NUMBERS, PYTHON
 } kind_t;
 
 /* One of the core's functions with all its arguments, or a Python callable `law` with
@@ -146,6 +146,8 @@ typedef struct {
         fdp_status_t (*select_inverse)(const fdp_call_t *, const fdp_selection_t *,
                                        const fdp_candidates_t *, uint64_t, size_t,
                                        int64_t *);
+        fdp_status_t (*select_proposed)(const fdp_call_t *, const fdp_selection_t *,
+                                        const fdp_candidates_t *, uint64_t, int64_t *);
         fdp_status_t (*select_race)(const fdp_call_t *, const fdp_selection_t *,
                                     const fdp_candidates_t *, uint64_t, int64_t *);
         fdp_status_t (*numbers)(const fdp_call_t *, const fdp_number_t *, uint64_t,
@@ -188,6 +190,9 @@ static fdp_candidates_t candidates(const work_t *w)
 static fdp_status_t choose(const work_t *w, const fdp_call_t *call)
 {
     const fdp_candidates_t from = candidates(w);
+    if (w->kind == SELECT_PROPOSED) {
+        return w->function.select_proposed(call, w->law, &from, 0, w->out);
+    }
     return w->kind == SELECT_RACE
                ? w->function.select_race(call, w->law, &from, 0, w->out)
                : w->function.select_inverse(call, w->law, &from, 0, w->size, w->out);
@@ -217,6 +222,7 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
         return w->function.hadamard(call, w->labeling, w->law, w->size, 0, w->n, w->x,
                                     (fdp_dtype_t)w->x_type, w->other, w->out,
                                     (fdp_dtype_t)w->out_type);
+    case SELECT_PROPOSED:
     case SELECT_INVERSE:
     case SELECT_RACE:
         return choose(w, call);

@@ -11,6 +11,14 @@ TEXT = (ROOT / "csrc" / "sampler" / "constants.h").read_text()
 LITERAL = r"\(?(-?0x[0-9a-f.]+p[+-]\d+)f?\)?"
 
 
+SELECTION = (ROOT / "csrc" / "sampler" / "selection.h").read_text()
+#: The coefficients of integer upper bounds of weights.
+PROPOSAL = [
+    int(value, 16)
+    for value in re.findall(r"FDP_PROPOSAL_C\d UINT64_C\((0x[0-9a-f]+)\)", SELECTION)
+]
+
+
 def constant(name: str) -> Fraction:
     """Return FDP_<name>, a hexadecimal literal."""
     found = re.search(rf"^#define FDP_{name} {LITERAL}$", TEXT, re.M)

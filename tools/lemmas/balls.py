@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from flint import arb, arb_poly, arb_series, ctx, fmpq
 
-from ._header import coefficients, constant
+from ._header import PROPOSAL, coefficients, constant
 from ._lemma import prover
 
 ctx.prec = 160
@@ -297,3 +298,38 @@ def digits_phi(outer: int = 8, plain: int = 16) -> Iterator[bool]:
 def expm1_units(units: int = 16, function: int = 4) -> Iterator[bool]:
     product = 2 * function + arb("0.5")
     yield bool((product + arb("0.5")) * arb(2).sqrt() + 1 <= units)
+
+
+@lemma(
+    "selection.md",
+    "**Lemma 8 (bounds).**",
+    "csrc/sampler/proposal_body.inc.h: "
+    "FDP_K(units) t = FDP_STEP(FDP_PROPOSAL_C4, f, (none + FDP_PROPOSAL_C5));",
+    "csrc/sampler/proposal_body.inc.h: "
+    "FDP_LAST(FDP_PROPOSAL_C0, f, t) >> ((bits & ((UINT64_C(1) << 30) - 1)) >> 24);",
+    wrong=[{"first": -(2**16)}, {"second": -1}, {"unit": Fraction(1, 2**24)}],
+)
+def weight_bounds(
+    first: int = 0, second: int = 0, unit: Fraction = Fraction(1, 2**25)
+) -> Iterator[bool]:
+    # All 2^24 fractions, in integers: with f = n + 1 in units of 2^-24, the polynomial
+    # is at least 2^(f - 1 + unit + 2^-44) and at most (1 + 2^-21.9) 2^(f - 1). Powers
+    # are products of two doubles, each within 2^-52: three such errors are allowed for.
+    c = [*PROPOSAL]
+    c[0], c[1] = c[0] + first, c[1] + second
+    n = np.arange(1 << 24, dtype=np.uint64)
+    t = np.full(n.shape, c[5], np.uint64)
+    for k in (4, 3, 2, 1):
+        t = (n * t >> np.uint64(24)) + np.uint64(c[k])
+    yield bool(t.max() < 2**28)
+    t = n * t + np.uint64(c[0])
+    yield bool(t.max() < 2**52)
+    fine, rough = (
+        np.array([float(arb(2) ** ball(Fraction(k, 2**bits))) for k in range(4096)])
+        for bits in (24, 12)
+    )
+    power = np.append((rough[:, None] * fine).reshape(-1)[1:], 2.0) * 2.0**50
+    share = t.astype(np.float64) / power - 1.0
+    least = float(arb(2) ** (ball(unit) + ball(Fraction(1, 2**44))) - 1)
+    yield bool(share.min() - 2.0**-49 >= least)
+    yield bool(share.max() + 2.0**-49 <= 2.0**-21.9)

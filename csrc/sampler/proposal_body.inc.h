@@ -1,0 +1,196 @@
+/* proposal_body.inc.h: integer upper bounds of weights, compiled once per level.
+ *
+ * Everything but the gap is an operation of integers, and the gap is three operations
+ * that no compiler may contract: so the bounds are the same numbers on every level, as
+ * the law of the words requires. docs/proofs/selection.md, section 4.
+ */
+
+/* c + floor(a b / 2^24) and c + a b, a < 2^24, b < 2^28. */
+#if defined(FDP_MADD52)
+#define FDP_LAST(c, a, b) FDP_MADD52(lo, none + c, a, b)
+#define FDP_STEP(c, a, b) FDP_MADD52(hi, none + c, a << 28, b)
+#else
+#if FDP_X86_64 && FDP_WIDTH == 8
+#define FDP_PRODUCT(a, b) (FDP_K(units))_mm512_mul_epu32((__m512i)(a), (__m512i)(b))
+#elif FDP_X86_64 && FDP_WIDTH == 4
+#define FDP_PRODUCT(a, b) (FDP_K(units))_mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+#elif FDP_X86_64
+#define FDP_PRODUCT(a, b) (FDP_K(units))_mm_mul_epu32((__m128i)(a), (__m128i)(b))
+#else
+#define FDP_PRODUCT(a, b) ((a) * (b))
+#endif
+#define FDP_STEP(c, a, b) (c + (FDP_PRODUCT(a, b) >> 24))
+#define FDP_LAST(c, a, b) (c + FDP_PRODUCT(a, b))
+#endif
+
+/* Bounds, less 1, of weights with gap * rate = z: z + 2^28 has the multiples of 2^-24 of
+ * z for its last bits. */
+static inline FDP_K(units) FDP_K(bound)(FDP_K(doubles) gap, const fdp_proposal_t *law)
+{
+    const FDP_K(units) none = {0};
+    const FDP_K(doubles) z =
+        FDP_LEAST(gap * FDP_K(all_of)(law->rate), FDP_K(all_of)(law->most));
+    const FDP_K(units) bits = (FDP_K(units))(z + 0x1p28);
+    const FDP_K(units) f = ~bits & ((UINT64_C(1) << 24) - 1);
+    FDP_K(units) t = FDP_STEP(FDP_PROPOSAL_C4, f, (none + FDP_PROPOSAL_C5));
+    t = FDP_STEP(FDP_PROPOSAL_C3, f, t);
+    t = FDP_STEP(FDP_PROPOSAL_C2, f, t);
+    t = FDP_STEP(FDP_PROPOSAL_C1, f, t);
+    return FDP_LAST(FDP_PROPOSAL_C0, f, t) >> ((bits & ((UINT64_C(1) << 30) - 1)) >> 24);
+}
+
+static inline FDP_K(units) FDP_K(bound_f64)(const void *score, const fdp_proposal_t *law)
+{
+    FDP_K(doubles) s;
+    memcpy(&s, score, sizeof s);
+    s = FDP_LEAST(FDP_K(all_of)(FDP_DOUBLE_MOST), s);
+    return FDP_K(bound)(FDP_K(all_of)(law->top.f64) - s, law);
+}
+
+static inline FDP_K(units) FDP_K(bound_i64)(const void *score, const fdp_proposal_t *law)
+{
+    FDP_K(units) s;
+    memcpy(&s, score, sizeof s);
+    const FDP_K(units) gap = (uint64_t)law->top.i64 - s;
+    const FDP_K(units) low = (gap & 0xffffffffu) | 0x4330000000000000u;
+    const FDP_K(units) high = (gap >> 32) | 0x4530000000000000u;
+    return FDP_K(bound)(((FDP_K(doubles))high - 0x1p84) + ((FDP_K(doubles))low - 0x1p52),
+                        law);
+}
+
+static const uint64_t FDP_K(number)[FDP_LANES] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                  8, 9, 10, 11, 12, 13, 14, 15};
+
+/* Where the lanes begin when they are laid end to end, and their total. */
+static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
+{
+    uint64_t lane[FDP_LANES], until = 0;
+    memcpy(lane, sum, sizeof lane);
+    for (size_t l = 0; l < FDP_LANES; l++) {
+        start[l] = until;
+        until += lane[l];
+    }
+    return until;
+}
+
+/* Both kinds of scores by one text. */
+#define FDP_PROPOSALS(type)                                                             \
+    static void FDP_K(totals_##type)(const void *score, size_t nodes,                   \
+                                     const fdp_proposal_t *law, uint64_t *total)        \
+    {                                                                                   \
+        for (size_t b = 0; b < nodes; b++) {                                            \
+            const uint8_t *at = (const uint8_t *)score + b * FDP_NODE * 8;              \
+            FDP_K(units) sum[2] = {{0}, {0}};                                           \
+            for (size_t i = 0; i < FDP_NODE; i += 2 * FDP_WIDTH) {                      \
+                sum[0] += FDP_K(bound_##type)(at + 8 * i, law);                         \
+                sum[1] += FDP_K(bound_##type)(at + 8 * (i + FDP_WIDTH), law);           \
+            }                                                                           \
+            sum[0] += sum[1];                                                           \
+            uint64_t all = FDP_NODE;                                                    \
+            for (size_t j = 0; j < FDP_WIDTH; j++) {                                    \
+                all += sum[0][j];                                                       \
+            }                                                                           \
+            total[b] = all;                                                             \
+        }                                                                               \
+    }                                                                                   \
+    static uint64_t FDP_K(bounds_##type)(const void *score, size_t n, size_t count,     \
+                                         const fdp_proposal_t *law, uint64_t *weight,   \
+                                         uint64_t *start)                               \
+    {                                                                                   \
+        FDP_K(units) sum[FDP_PARTS] = {{0}}, left;                                      \
+        memcpy(&left, FDP_K(number), sizeof left);                                      \
+        left -= count; /* the sign is set where there is a candidate */                 \
+        for (size_t i = 0; i < n; i += FDP_LANES) {                                     \
+            for (size_t p = 0; p < FDP_PARTS; p++, left += FDP_WIDTH) {                 \
+                const size_t at = i + p * FDP_WIDTH;                                    \
+                const FDP_K(units) w =                                                  \
+                    (FDP_K(bound_##type)((const uint8_t *)score + 8 * at, law) + 1) &   \
+                    (0 - (left >> 63));                                                 \
+                memcpy(weight + at, &w, sizeof w);                                      \
+                sum[p] += w;                                                            \
+            }                                                                           \
+        }                                                                               \
+        return FDP_K(lay_out)(sum, start);                                              \
+    }
+
+FDP_PROPOSALS(f64)
+FDP_PROPOSALS(i64)
+
+/* All ones where a <= b, both below 2^63. */
+#if FDP_X86_64 && FDP_WIDTH == 2 /* SSE2 cannot compare them */
+#define FDP_REACHED(a, b) (0 - (~((b) - (a)) >> 63))
+#else
+#define FDP_REACHED(a, b) (FDP_K(units))((FDP_K(masks))(a) <= (FDP_K(masks))(b))
+#endif
+
+/* The one of n weights that a point of their sum falls on. */
+static void FDP_K(find)(const uint64_t *score, const uint64_t *weight, size_t n,
+                        const uint64_t *first, uint64_t point, fdp_found_t *found)
+{
+    const FDP_K(units) none = {0}, at_point = none + point;
+    FDP_K(units) own = none, rest = none, what = none, where = none;
+    for (size_t p = 0; p < FDP_LANES; p += FDP_WIDTH) {
+        FDP_K(units) start, place, w, s;
+        memcpy(&start, first + p, sizeof start);
+        memcpy(&place, FDP_K(number) + p, sizeof place);
+        FDP_K(units) reached = FDP_REACHED(start, at_point);
+        for (size_t i = p; i < n; i += FDP_LANES) {
+            memcpy(&w, weight + i, sizeof w);
+            memcpy(&s, score + i, sizeof s);
+            const FDP_K(units) end = start + w, beyond = FDP_REACHED(end, at_point);
+            const FDP_K(units) here = reached & ~beyond;
+            own |= w & here;
+            rest |= (at_point - start) & here;
+            what |= s & here;
+            where |= place & here;
+            start = end;
+            reached = beyond;
+            place += FDP_LANES;
+        }
+    }
+    *found = (fdp_found_t){0};
+    for (size_t j = 0; j < FDP_WIDTH; j++) {
+        found->bound |= own[j];
+        found->rest |= rest[j];
+        found->score |= what[j];
+        found->place |= where[j];
+    }
+}
+
+#undef FDP_REACHED
+#define FDP_SLICE 4 /* vectors of a node taken together, of both tries */
+#define FDP_TILE 32 /* nodes whose slices are all read before other nodes' */
+
+/* The entries of nodes index[0] and index[1], of whole nodes all of which are read. */
+static void FDP_K(fetch_two)(const uint64_t *from, size_t nodes, const uint64_t index[2],
+                             uint64_t (*to)[FDP_NODE])
+{
+    memset(to, 0, 2 * sizeof *to);
+    for (size_t tile = 0; tile < nodes; tile += FDP_TILE) {
+        const size_t end = nodes - tile < FDP_TILE ? nodes : tile + FDP_TILE;
+        for (size_t at = 0; at < FDP_NODE; at += FDP_SLICE * FDP_WIDTH) {
+            FDP_K(units) found[2][FDP_SLICE], part;
+            memcpy(found[0], to[0] + at, sizeof found[0]);
+            memcpy(found[1], to[1] + at, sizeof found[1]);
+            for (size_t b = tile; b < end; b++) {
+                const uint64_t first = fdp_mask(b == index[0]);
+                const uint64_t second = fdp_mask(b == index[1]);
+                const uint64_t *slice = from + b * FDP_NODE + at;
+                for (size_t p = 0; p < FDP_SLICE; p++) {
+                    memcpy(&part, slice + p * FDP_WIDTH, sizeof part);
+                    found[0][p] |= part & first;
+                    found[1][p] |= part & second;
+                }
+            }
+            memcpy(to[0] + at, found[0], sizeof found[0]);
+            memcpy(to[1] + at, found[1], sizeof found[1]);
+        }
+    }
+}
+
+#undef FDP_TILE
+#undef FDP_SLICE
+#undef FDP_PROPOSALS
+#undef FDP_PRODUCT
+#undef FDP_STEP
+#undef FDP_LAST

@@ -1,0 +1,226 @@
+"""The exponential mechanism by proposals against the integer reference, bit for bit."""
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import _core, _exact_selection, _selection
+from fastdp._selection import Choice
+from fastdp._stream import Stream
+from tests.differential.layout import Keyed
+from tests.differential.test_selection import (
+    BOUNDARY,
+    KEY,
+    SETS,
+    Words,
+    exact_row,
+    many,
+    more_of,
+    word_of,
+)
+from tests.reference import selection as reference
+
+LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
+TRIES = 2
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Any:
+    yield
+    _core.limit_cpu(None)
+
+
+def plain(choices: list[Choice]) -> list[Choice]:
+    return [choice for choice in choices if choice.weights is None]
+
+
+def sizes() -> list[Choice]:
+    """Rows about the ends of vectors, nodes and tiles of nodes."""
+    rng = np.random.default_rng(9)
+    counts = (15, 16, 127, 128, 129, 256, 257)
+    chosen = []
+    for n in counts:
+        chosen.append(Choice(Fraction(1, 2), rng.normal(0, 9, (1, n))))
+        chosen.append(Choice(Fraction(1, 2), rng.integers(-30, 9, (1, n))))
+    chosen.append(Choice(Fraction(1), np.full((5, 7), np.nan)))
+    chosen.append(Choice(Fraction(1), np.full((2, 300), -np.inf)))
+    return chosen
+
+
+def words_of_row(call: _core.Call, row: int) -> list[int]:
+    return [word_of(call, 2 * TRIES * row + k) for k in range(2 * TRIES)]
+
+
+def at_all_levels(choice: Choice, stream: Callable[[], Stream]) -> list[int]:
+    """And the exact step, which must give the same without being needed."""
+    call = _core.Call(stream())
+    real = choice.scores.dtype.kind == "f"
+    answers = []
+    for row in range(choice.scores.shape[0]):
+        words, more = words_of_row(call, row), more_of(call, 2 * TRIES * row)
+        scores, _ = exact_row(choice, row)
+        answer = reference.propose(scores, choice.rate, words, more, real=real)
+        if row < 8:
+            assert _selection.propose_row(choice, (row, *words), more) == answer
+        answers.append(answer)
+    for level in LEVELS:
+        if _core.limit_cpu(level) == level:
+            got = _selection.propose(choice, stream(), 1)
+            assert got.tolist() == answers, level
+    return answers
+
+
+@pytest.mark.parametrize("index", range(len(plain(SETS[::2]))))
+def test_small_sets_give_the_choices_of_the_reference(index: int) -> None:
+    at_all_levels(plain(SETS[::2])[index], lambda: Keyed(KEY))
+
+
+@pytest.mark.parametrize("index", range(len(sizes())))
+def test_rows_of_every_shape_give_the_choices_of_the_reference(index: int) -> None:
+    at_all_levels(sizes()[index], lambda: Keyed(KEY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4096, 4097, 9000])
+def test_long_rows_give_the_choices_of_the_reference(n: int) -> None:
+    """With tiles of nodes that are not whole, and sums in memory of their own."""
+    rng = np.random.default_rng(n)
+    for scores in (rng.normal(0, 9, (1, n)), rng.integers(-30, 9, (1, n))):
+        at_all_levels(Choice(Fraction(1, 2), scores), lambda: Keyed(KEY))
+
+
+@pytest.mark.parametrize("workers", [2, 40])
+def test_workers_change_nothing(workers: int) -> None:
+    choice = many(9000)
+    one = _selection.propose(choice, Keyed(KEY), 1)
+    assert (_selection.propose(choice, Keyed(KEY), workers) == one).all()
+
+
+# --- bounds ------------------------------------------------------------------------
+
+
+def test_the_header_and_the_resolver_have_the_same_coefficients() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "csrc" / "sampler" / "selection.h").read_text()
+    found = re.findall(r"FDP_PROPOSAL_C\d UINT64_C\((0x[0-9a-f]+)\)", text)
+    assert tuple(int(c, 16) for c in found) == _exact_selection._POWER
+
+
+def test_every_bound_is_above_its_weight_and_close() -> None:
+    """W > w, and W <= (1 + 2**-21.75) w + 1."""
+    rng = np.random.default_rng(3)
+    gaps = np.concatenate([rng.uniform(0, 40, 300), 10.0 ** rng.uniform(-30, 3, 200)])
+    for rate in (Fraction(1), Fraction(3, 7), Fraction(10**6, 3)):
+        scores = np.concatenate([[0.0], -gaps / float(rate)])
+        choice = Choice(rate, scores.reshape(1, -1))
+        order, bounds = _selection.bounds_of(choice, 0)
+        exact = reference.bounds(tuple(exact_row(choice, 0)[0]), rate, real=True)
+        with mpmath.workdps(60):
+            for i, bound in zip(order, bounds, strict=True):
+                assert bound == exact[i]
+                x = rate * -Fraction(scores[i])
+                w = 2**51 * mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator)
+                assert w < bound <= w * (1 + mpmath.mpf(2) ** -21.75) + 1
+
+
+# --- words at the boundaries -------------------------------------------------------
+
+
+def edge_words(choice: Choice) -> list[int]:
+    """Points about every boundary, acceptances about every w / W, tries that fail."""
+    scores, _ = exact_row(choice, 0)
+    real = choice.scores.dtype.kind == "f"
+    weights = reference.bounds(tuple(scores), choice.rate, real=real)
+    known = [s for s in scores if s is not None]
+    total, below, rows = sum(weights), 0, []
+    order = _exact_selection.node_order(len(scores))
+    for i in order[:: max(len(order) // 3, 1)]:
+        below = sum(weights[j] for j in order[: order.index(i)])
+        first = (below << 64) // total
+        middle = ((2 * below + weights[i]) << 63) // total
+        for d in (-2, -1, 0, 1, 2, 3):
+            rows.append([(first + d) % 2**64, 0, 2**63, 2**63])
+        if not known or scores[i] is not None:
+            gap = choice.rate * (max(known) - scores[i]) if known else Fraction(0)
+            with mpmath.workdps(60):
+                w = mpmath.exp(-mpmath.mpf(gap.numerator) / gap.denominator)
+                edge = int(min(2**51 * w / weights[i], 1) * 2**64)
+            for d in (0, 1, 2, 2**10, 2**18, 2**19, 2**20, 2**21, 2**22, 2**30):
+                for reach in (edge - d, edge + d):
+                    rows.append([middle, min(max(reach, 0), 2**64 - 1), 0, 0])
+        rows.append([middle, 2**64 - 1, middle, 2**64 - 1])
+    return [word for row in rows for word in row]
+
+
+@pytest.mark.parametrize("index", range(len(plain(BOUNDARY))))
+def test_words_at_every_boundary(index: int) -> None:
+    one = plain(BOUNDARY)[index]
+    words = edge_words(one)
+    scores = np.repeat(one.scores, len(words) // 4, 0)
+    at_all_levels(Choice(one.rate, scores), lambda: Words(words))
+
+
+def test_rejected_twice_is_settled_by_inversion() -> None:
+    """All words at their ends: the choices follow from further bits alone."""
+    middle = (3 << 62) // 2
+    words = [middle, 2**64 - 1, middle, 2**64 - 1] * 300
+    scores = np.tile(np.array([[0.0, -0.3, -0.7]]), (300, 1))
+    choices = at_all_levels(Choice(Fraction(1), scores), lambda: Words(words))
+    assert set(choices) == {0, 1, 2}
+
+
+# --- the law, word by word -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scores", [[0.0, 1.0, 2.0], [3.0, -20.0, 2.9999999, 0.0], [7, 7, 5, 6]], ids=str
+)
+def test_words_are_shared_out_by_the_law(scores: list[float]) -> None:
+    """Of 2**128 pairs of words, those whose first try is accepted at i are shared out
+    by the weights: binary searches find where the kernels' answers change."""
+    rate = Fraction(1)
+    array = np.array([scores])
+
+    def answer(point: int, reach: int, second: int = 0) -> int:
+        words = [point, reach, second, 0]
+        return int(_selection.propose(Choice(rate, array), Words(words), 1)[0])
+
+    def last(passes: Callable[[int], bool]) -> int:
+        """The last word that passes, of those from 0 on."""
+        below, above = 0, 2**64
+        while above - below > 1:
+            middle = (below + above) // 2
+            below, above = (middle, above) if passes(middle) else (below, middle)
+        return below
+
+    order = _exact_selection.node_order(len(scores))
+    start, shares = 0, []
+    for place, i in enumerate(order):
+        end = last(lambda u, p=place: order.index(answer(u, 0)) <= p) + 1
+        middle = (start + end) // 2
+        # A second try elsewhere shows where the first one is rejected.
+        other = 0 if place else 2**64 - 1
+        reach = last(lambda v, u=middle, i=i, o=other: answer(u, v, o) == i) + 1
+        shares.append((end - start, reach))
+        start = end
+    most = max(scores)
+    with mpmath.workdps(60):
+        weights = [mpmath.exp(scores[i] - most) for i in order]
+        parts = [mpmath.mpf(a) * b for a, b in shares]
+        for w, part, (a, b) in zip(weights, parts, shares, strict=True):
+            off = abs(part / sum(parts) - w / sum(weights)) * sum(weights) / w
+            assert off <= 2 / mpmath.mpf(a) + 4 / mpmath.mpf(b) + mpmath.mpf(2) ** -58
+
+
+def test_one_choice_goes_through_the_short_way_as_through_rows() -> None:
+    m = fastdp.ExponentialMechanism(2, sensitivity=1)
+    scores = np.random.default_rng(4).normal(0, 3, 700)
+    rows = m.select(scores.reshape(1, -1), stream=Keyed(KEY))
+    assert m.select(scores, stream=Keyed(KEY)) == rows[0]
