@@ -309,11 +309,13 @@ fdp_respond(const fdp_call_t *call, const fdp_response_t *law, uint64_t first_ch
 FDP_API void fdp_insert_bits(size_t n, size_t row_bytes, const uint32_t *label,
                              const uint8_t *bits, uint8_t *rows);
 
-/* A report of local hashing: 12 bytes, packed. */
+/* A report of local hashing: 12 bytes, at any address, as in numpy's packed records. */
+#pragma pack(push, 1)
 typedef struct {
     uint32_t slope, offset; /* the seed's halves */
     uint32_t value;
 } fdp_hashed_t;
+#pragma pack(pop)
 
 /* Reports of n users from user `first` on, a multiple of FDP_CLIENTS or, for Hadamard
  * codes, of FDP_BITS_CHUNK. `labeling` is a response with P = 1 that makes categories of

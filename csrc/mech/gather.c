@@ -6,6 +6,7 @@
  *
  * Timing class T0: laws of losses are public.
  */
+#include <float.h>
 #include <string.h>
 
 #include "../base/config.h"
@@ -76,6 +77,13 @@ static fall_t *fall_here(void)
     return fall_portable;
 }
 
+/* The sum of two losses: beyond all doubles it is the largest, in the last cell. */
+FDP_ALWAYS_INLINE double sum_of(double a, double b)
+{
+    const double sum = a + b;
+    return sum > DBL_MAX ? DBL_MAX : sum;
+}
+
 /* Moves columns on to the cells of their sums with a, and writes how far the left ends
  * are below the sums. */
 static void place(size_t n, double a, const double *loss, const double *edge,
@@ -83,7 +91,7 @@ static void place(size_t n, double a, const double *loss, const double *edge,
 {
     unsigned more = 0;
     for (size_t j = 0; j < n; j++) {
-        const double sum = a + loss[j];
+        const double sum = sum_of(a, loss[j]);
         uint32_t c = cell[j];
         c += edge[c + 1] <= sum;
         c += edge[c + 1] <= sum;
@@ -97,7 +105,7 @@ static void place(size_t n, double a, const double *loss, const double *edge,
     }
     uint32_t c = cell[0];
     for (size_t j = 0; j < n; j++) {
-        const double sum = a + loss[j];
+        const double sum = sum_of(a, loss[j]);
         c = c < cell[j] ? cell[j] : c;
         while (edge[c + 1] <= sum) {
             c++;
