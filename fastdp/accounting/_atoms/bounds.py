@@ -10,7 +10,7 @@ import numpy as np
 
 from fastdp.accounting._atoms.lattice import Steps, gathered_lattices
 from fastdp.accounting._atoms.law import Floats, Law, Reading
-from fastdp.accounting._atoms.plan import UNKNOWN, Plan, tail_of
+from fastdp.accounting._atoms.plan import FIRST, SECOND, UNKNOWN, Plan, tail_of
 from fastdp.accounting._bounds import Bracket
 
 #: Relative width to which the place of a bound is looked for.
@@ -19,6 +19,10 @@ _NARROW = 1e-14
 _AWAY = 1e-3
 #: Share of an epsilon below which another direction is only shown to be smaller.
 _LESS = 0.95
+#: Relative width of a bracket that calls for another plan.
+_WIDE = 1e-3
+#: Most sums that are planned twice.
+_FEW = 80
 #: Largest epsilon that is looked at.
 _FARTHEST = 1e8
 
@@ -57,12 +61,13 @@ def _planned(
     log_delta: float | None,
     epsilon: float | None = None,
     effort: float = 1.0,
+    runs: tuple[int, int] = FIRST,
 ) -> Plan:
     log_steps = math.log(sum(n for _, n in steps))
     level = UNKNOWN if log_delta is None else log_delta
     parts = gathered_lattices(steps, tail_of(level, log_steps))
     leaves, counts = [leaf for leaf, _ in parts], [n for _, n in parts]
-    return Plan(leaves, counts, log_delta, epsilon, effort, log_steps)
+    return Plan(leaves, counts, log_delta, epsilon, effort, log_steps, runs)
 
 
 def _method(laws: list[Law]) -> str:
@@ -89,8 +94,33 @@ def epsilon_bounds(
     OverflowError
         A step has no law in cells, or needs too many.
     """
+    found = None
+    for runs in (FIRST, SECOND):
+        try:
+            plan = _planned(steps, log_delta[0], effort=effort, runs=runs)
+            one = _by_plan(plan, log_delta, enough, wanted, sooner)
+        except OverflowError:
+            if runs == SECOND and found is None:
+                raise
+            continue
+        found = one if found is None else found.meet(one)
+        wide = found.upper - found.lower > _WIDE * found.upper
+        if not (wide and enough < found.upper < math.inf and plan.many <= _FEW):
+            break
+        sooner = None
+    assert found is not None
+    return found
+
+
+def _by_plan(
+    plan: Plan,
+    log_delta: tuple[float, float],
+    enough: float,
+    wanted: Wanted,
+    sooner: Callable[[float], Bracket | None] | None,
+) -> Bracket:
+    """Return what laws with the cells of one plan prove of epsilon."""
     target, over = log_delta
-    plan = _planned(steps, target, effort=effort)
     above = None
     if plan.epsilon <= enough:
         less = plan.epsilon < _LESS * enough

@@ -25,14 +25,16 @@ from fastdp.accounting._atoms.law import (
     totals,
 )
 
-#: Cells of the coarse runs, and of the fine one, for up to `_SUMS` sums.
-_COARSE, _FINE, _SUMS = 200, 500, 30
+#: Cells of the fine run, for up to `_SUMS` sums.
+_FINE, _SUMS = 500, 30
 #: Of fewer sums each has up to so many times the cells; cells where none is formed.
 _MOST_ROOM, _ALONE = 3.0, 10_000
 #: Fewest cells of either, however many sums there are.
 _FEWEST_COARSE, _FEWEST = 40, 90
-#: Coarse runs, each of which improves the plan of the next.
-_ROUNDS = 2
+#: Coarse runs, each of which improves the plan of the next: cells of each for up to
+#: `_SUMS` sums, and how many. A plan may fail where delta is tiny, which is seen only
+#: as a wide bracket: there the other is tried.
+FIRST, SECOND = (200, 2), (130, 3)
 #: Products up to this many are tried without cells.
 _LISTED = 400_000
 #: -ln of the mass of a step's tails beyond its share of delta.
@@ -119,6 +121,8 @@ class Plan:
         Work, in units of the default's: widths fall with it.
     log_steps : float, optional
         ln of how many steps there are, where leaves stand for several.
+    runs : tuple
+        Cells of coarse runs, and how many runs.
     """
 
     def __init__(
@@ -129,13 +133,15 @@ class Plan:
         epsilon: float | None = None,
         effort: float = 1.0,
         log_steps: float | None = None,
+        runs: tuple[int, int] = FIRST,
     ) -> None:
         self._leaves = leaves
         self._chain = chain(counts)
         self._steps = math.log(sum(counts)) if log_steps is None else log_steps
-        many = len(self._chain.pairs) + len(leaves)
+        self.many = many = len(self._chain.pairs) + len(leaves)
         room = math.sqrt(_SUMS / many)
-        self._coarse = max(_FEWEST_COARSE, int(_COARSE * min(room, 1.0)))
+        coarse, rounds = runs
+        self._coarse = max(_FEWEST_COARSE, int(coarse * min(room, 1.0)))
         fine = _FINE * min(room, _MOST_ROOM) if self._chain.pairs else _ALONE
         self._fine = max(_FEWEST, int(fine * math.sqrt(effort)))
         self._per_leaf = 2 if len(leaves) <= 3 else 1
@@ -144,7 +150,7 @@ class Plan:
         self._values: list[Law] = []
         self._asked = log_delta, epsilon
         level = UNKNOWN if log_delta is None else log_delta
-        for _ in range(1 if many == 1 and epsilon is None else _ROUNDS):
+        for _ in range(1 if many == 1 and epsilon is None else rounds):
             self.log_tail = tail_of(level, self._steps)
             roots = self._run(False, self._coarse)
             self.epsilon, level = self._place_of(roots)
