@@ -488,13 +488,29 @@ ALARM, GATE = 15.0, 4.5
 
 
 def short(run: Callable[[int, int], float]) -> None:
-    """Fail if |t| is beyond the alarm three times in a row."""
+    """Fail if |t| is beyond the alarm three times in a row, in a new process too.
+
+    A process's addresses are chance: of 39 that ran one case, six had |t| of 5 to 15 in
+    nearly every run, with either sign, and the others below 5; one of a whole run had
+    50. What takes its time by the data does so in the next process as well.
+    """
     seen = []
     for attempt in range(3):
         seen.append(run(SHORT, attempt))
         if abs(seen[-1]) < ALARM:
             return
-    pytest.fail(f"t = {seen}")
+    if "FASTDP_TIMED_AGAIN" in os.environ or not _passes_again():
+        pytest.fail(f"t = {seen}")
+    print(f"t = {seen}, and not in a new process")
+
+
+def _passes_again() -> bool:
+    test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    own["FASTDP_TIMED_AGAIN"] = "1"
+    found = subprocess.run(command, env=own, capture_output=True, check=False)
+    return found.returncode == 0
 
 
 def full(name: str, run: Callable[[int, int], float]) -> None:
