@@ -300,7 +300,7 @@ def test_no_score_shows_in_a_message() -> None:
 
 
 def test_noisy_argmax() -> None:
-    votes = np.array([[3, 240, 7], [900, 1, 0]])
+    votes = np.array([[3, 240, 90], [900, 1, 0]])
     for noise in ({"sigma": 2}, {"scale": Fraction(1, 2)}):
         assert fastdp.noisy_argmax(votes, **noise).tolist() == [1, 0]
         assert fastdp.noisy_argmax(votes, axis=0, **noise).tolist() == [1, 0, 0]
