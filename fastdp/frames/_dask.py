@@ -34,13 +34,13 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     """Return the tallies of a column's partitions."""
     _tables.require_columns("source", list(frame.columns), [column])
     _release.tally(frame._meta, mechanism, column=column)
-    return _each("source", frame[[column]], _parts.tallied, mechanism, column)
+    return _each("source", frame[[column]], _release.tallied, mechanism, column)
 
 
 def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:
     """Return what a task makes of each partition, in their order."""
     import dask
 
-    with _parts.constant_messages(name, "Dask"):
+    with _tables.engine_messages(name, "Dask"):
         once = dask.delayed(task, pure=False)
         return list(dask.compute(*(once(*given, p) for p in frame.to_delayed())))

@@ -7,15 +7,12 @@ handed back, and what the others wrote is gone before anything can be seen.
 
 from __future__ import annotations
 
-import contextlib
-import pickle
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fastdp.exceptions import FastDPError
 from fastdp.frames import _release, _tables, _written
 from fastdp.mechanisms.local._base import FrequencyOracle
 
@@ -31,11 +28,6 @@ def drawn(folder: str, laws: Mapping[str, FrequencyOracle], frame: Any) -> str:
     place = Path(folder, name)
     parquet.write_table(table, place, compression="none", use_dictionary=False)
     return name
-
-
-def tallied(mechanism: FrequencyOracle, column: str, frame: Any) -> bytes:
-    """Return the tally of a task's reports: attempts agree to the last bit."""
-    return pickle.dumps(_release.tally(frame, mechanism, column=column))
 
 
 def write_once(
@@ -54,15 +46,3 @@ def write_once(
         shutil.rmtree(attempts)
 
     _written.write_once(path, write, laws, **charge)
-
-
-@contextlib.contextmanager
-def constant_messages(name: str, engine: str) -> Iterator[None]:
-    """Tell that an engine failed, in words that no cell can change."""
-    try:
-        yield
-    except Exception as error:
-        raise FastDPError(
-            f"{name} cannot be evaluated by {engine} ({type(error).__name__}): a step "
-            f"of its plan fails, or the engine was stopped; {engine}'s log says more"
-        ) from None

@@ -36,14 +36,14 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     empty = _empty("source", frame, [column])
     _release.tally(empty, mechanism, column=column)
     reports = frame.select_columns([column])
-    return _each("source", reports, _parts.tallied, mechanism, column)
+    return _each("source", reports, _release.tallied, mechanism, column)
 
 
 def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:
     """Return what a task makes of each block."""
     made = functools.partial(_made, task, given)
     options = {"batch_format": "pyarrow", "batch_size": None, "zero_copy_batch": True}
-    with _parts.constant_messages(name, "Ray"):
+    with _tables.engine_messages(name, "Ray"):
         return [row["made"] for row in frame.map_batches(made, **options).iter_rows()]
 
 
@@ -59,7 +59,7 @@ def _empty(name: str, frame: Any, wanted: list[str]) -> Any:
         raise FastDPError(
             f"{name} is of a Ray that was stopped: make it again after ray.init()"
         )
-    with _parts.constant_messages(name, "Ray"):
+    with _tables.engine_messages(name, "Ray"):
         schema = frame.schema()
         there = (
             {} if schema is None else dict(zip(schema.names, schema.types, strict=True))

@@ -293,12 +293,9 @@ def tally(
     return found
 
 
-def tallies(
-    mechanism: FrequencyOracle, column: str, source: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the tally of a task's batches as a row: a task that is repeated agrees."""
-    found = pickle.dumps(tally(source, mechanism, column=column))
-    yield _tables.arrow().record_batch({"tally": [found]})
+def tallied(mechanism: FrequencyOracle, column: str, part: Any) -> bytes:
+    """Return the tally of a task's reports: attempts agree to the last bit."""
+    return pickle.dumps(tally(part, mechanism, column=column))
 
 
 def merged(

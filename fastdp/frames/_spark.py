@@ -70,12 +70,12 @@ class Spark(_engines.Engine):
         named = [f"{name} as (select * from {v})" for name, v in self._views.items()]
         text = f"with {', '.join(named)}, {sql.removeprefix('with ')}"
         args = {"salt": salt} if self.dialect.salt in sql else None
-        with _constant_messages("source"):
+        with _tables.engine_messages("source", "Spark"):
             return self._source.sparkSession.sql(text, args).toArrow()
 
     def _view(self, name: str, frame: Any) -> None:
         self._views[name] = f"fastdp_{name}_{uuid.uuid4().hex}"
-        with _constant_messages("source"):
+        with _tables.engine_messages("source", "Spark"):
             frame.createOrReplaceTempView(self._views[name])
 
 
@@ -88,7 +88,7 @@ def constants(frame: Any, table: pa.Table) -> Any:
     """Return a table in the session of `frame`; the first column has the receipts."""
     held = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
     make = frame.sparkSession.createDataFrame
-    with _constant_messages("the result"):
+    with _tables.engine_messages("the result", "Spark"):
         if len(table):
             found = make(table)
         else:  # which Connect refuses
@@ -116,7 +116,7 @@ def randomize(
     plan = named.mapInArrow(functools.partial(_reports, laws), schema).toDF(*names)
 
     def write(staged: Path) -> None:
-        with _constant_messages("frame"):
+        with _tables.engine_messages("frame", "Spark"):
             plan.write.options(**_PLAIN).parquet(f"file://{staged}")
 
     _written.write_once(place, write, columns, **charge)
@@ -127,7 +127,7 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     """Return the tallies of a column's partitions."""
     reports = _checked("source", frame, [column])
     _release.tally(_arrow("source", reports.limit(0)), mechanism, column=column)
-    task = functools.partial(_release.tallies, mechanism, "report")
+    task = functools.partial(_tally, mechanism)
     found = _arrow("source", reports.toDF("report").mapInArrow(task, "tally binary"))
     return list(found["tally"].to_pylist())
 
@@ -135,6 +135,13 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
 def _reports(laws: Any, source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in source:
         yield _tables.signed(_release.randomized(batch, laws))
+
+
+def _tally(
+    mechanism: FrequencyOracle, source: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    found = _release.tallied(mechanism, "report", source)
+    yield _tables.arrow().record_batch({"tally": [found]})
 
 
 def _checked(name: str, frame: Any, wanted: Sequence[str]) -> Any:
@@ -146,7 +153,7 @@ def _checked(name: str, frame: Any, wanted: Sequence[str]) -> Any:
             f"{name} is of a Spark session that was stopped or does not answer "
             f"({type(error).__name__}): make it again in one that runs"
         ) from None
-    with _constant_messages(name):
+    with _tables.engine_messages(name, "Spark"):
         columns, endless = list(frame.columns), frame.isStreaming
     if endless or not hasattr(frame, "toArrow"):
         raise DTypeError(f"{name} must be a batch DataFrame of Spark 4 or later")
@@ -155,16 +162,5 @@ def _checked(name: str, frame: Any, wanted: Sequence[str]) -> Any:
 
 
 def _arrow(name: str, frame: Any) -> Any:
-    with _constant_messages(name):
+    with _tables.engine_messages(name, "Spark"):
         return frame.toArrow()
-
-
-@contextlib.contextmanager
-def _constant_messages(name: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise FastDPError(
-            f"{name} cannot be evaluated by Spark ({type(error).__name__}): a step of "
-            "its plan, or the session, failed"
-        ) from None

@@ -85,6 +85,18 @@ def constant_messages(name: str) -> Iterator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def engine_messages(name: str, engine: str) -> Iterator[None]:
+    """Tell that an engine failed, in words that no cell can change."""
+    try:
+        yield
+    except Exception as error:  # each engine and version has its own
+        raise FastDPError(
+            f"{name} cannot be evaluated by {engine} ({type(error).__name__}): a step "
+            f"of its plan fails, or the engine was stopped; {engine}'s log says more"
+        ) from None
+
+
 def check_frame(name: str, frame: Any) -> None:
     """Refuse what offers no stream of rows, and say the way out."""
     if is_of(frame, "polars", "LazyFrame"):

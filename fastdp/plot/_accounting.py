@@ -126,7 +126,7 @@ def epsilon_against_count(
     _mark(axes, target=target)
     relation = getattr(event, "neighboring_relation", None)
     axes.set_title(events_title([(event, 1)], relation), fontsize="medium")
-    return labelled(axes, "compositions", delta)
+    return labeled(axes, "compositions", delta)
 
 
 def profile(
@@ -561,7 +561,7 @@ def finished(axes: Axes) -> Figure:
     return figure
 
 
-def labelled(axes: Axes, what: str, delta: float) -> Figure:
+def labeled(axes: Axes, what: str, delta: float) -> Figure:
     """Return the figure of epsilon against `what`, on a logarithmic axis."""
     axes.set_xscale("log")
     axes.set_xlabel(what)

@@ -15,7 +15,7 @@ from fastdp.plot._accounting import (
     drawn_axes,
     drawn_line,
     epsilon_of,
-    labelled,
+    labeled,
 )
 from fastdp.plot._titles import events_title, words_of
 
@@ -102,7 +102,7 @@ def epsilon_against_rate(
         drawn_line(axes, name, [float(p) for p in places], values)
     counted = [(event, times)]
     axes.set_title(events_title(counted, event.neighboring_relation), fontsize="medium")
-    return labelled(axes, "sampling rate", delta)
+    return labeled(axes, "sampling rate", delta)
 
 
 def epsilon_against_clients(
@@ -178,7 +178,7 @@ def epsilon_against_clients(
     axes.axhline(own, color="0.6", linewidth=0.8, label="each report alone")
     axes.set_yscale("log")
     axes.set_title(f"shuffled reports, each of epsilon {own:.6g}", fontsize="medium")
-    return labelled(axes, "clients", delta)
+    return labeled(axes, "clients", delta)
 
 
 def epsilon_against_iterations(
@@ -270,7 +270,7 @@ def epsilon_against_iterations(
         drawn_line(axes, name, places, values)
     title = f"noisy gradient descent, {words_of(one.neighboring_relation)}"
     axes.set_title(title, fontsize="medium")
-    return labelled(axes, "iterations", delta)
+    return labeled(axes, "iterations", delta)
 
 
 def _closed_form(local_epsilon: Real, clients: int, delta: float) -> float:

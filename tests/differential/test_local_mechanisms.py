@@ -29,7 +29,7 @@ def values_of(d: int, n: int) -> np.ndarray:
 
 
 def labels_of(call: _core.Call, m: Any, x: np.ndarray) -> np.ndarray:
-    """Relabelled values: a response that always tells the truth."""
+    """Relabeled values: a response that always tells the truth."""
     other = -1 if m.other is None else m.other
     first = 2 * layout.REGION
     return layout.responses(call, Fraction(1), m.categories, x, other, first)

@@ -40,6 +40,12 @@ def pytest_configure():
     os.environ["PYTHONPATH"] = str(ROOT)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder for the faults of a file of tests."""
+    return tmp_path_factory.mktemp("faults")
+
+
 @pytest.fixture
 def ledger(tmp_path):
     """A ledger on this machine's disk, with a budget for users and one for rows."""

@@ -16,7 +16,13 @@ from pathlib import Path
 import numpy as np
 from pyarrow import parquet
 
+import fastdp
+from fastdp import frames
 from fastdp.mechanisms.local.aggregation import Aggregator
+from tests.engines.conftest import spent, staged
+
+RESPONSE = fastdp.RandomizedResponse.from_epsilon(2, categories=16)
+PARTS, ROWS = 8, 4000
 
 #: Where the folder is named for workers that no plugin reaches.
 VARIABLE = "FASTDP_TEST_FAULTS"
@@ -75,3 +81,37 @@ def die(folder):
         for pid in pids:
             if int(pid) != os.getpid():
                 os.kill(int(pid), signal.SIGKILL)
+
+
+# ---- what every engine must show -------------------------------------------------
+
+
+def drawn_once(found):
+    """Return the reports of all rows, which noise did reach."""
+    ids, reports = found
+    assert ids == list(range(ROWS))
+    assert 0 < (reports == np.arange(ROWS) % 16).mean() < 1
+    return reports
+
+
+def paid_once(folder, ledger, path):
+    """A replay drew nothing; one charge, nothing staged, whole files in order."""
+    assert notes(folder) == []
+    assert spent(ledger, "rows") == 2
+    assert staged(path.parent) == []
+    names = sorted(file.name for file in path.iterdir())
+    wanted = [f"part-{place:06d}.parquet" for place in range(PARTS)]
+    assert names == ["_receipts.json", *wanted]
+    assert ledger.audit().ok
+
+
+def tallied_alike(people, columns, folder, path):
+    """A tally is the same where a worker dies; return what was noted then."""
+    reports = frames.randomize(people, {"browser": RESPONSE}, path=path)
+    wanted = RESPONSE.aggregator().add(columns(reports)[1])
+    assert frames.tally(reports, RESPONSE, column="browser") == wanted
+    notes(folder)
+    (folder / "kill").touch()
+    assert frames.tally(reports, RESPONSE, column="browser") == wanted
+    assert not (folder / "kill").exists()
+    return notes(folder)

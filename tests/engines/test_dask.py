@@ -21,18 +21,11 @@ from fastdp.exceptions import (
 from fastdp.testing import FixedStream
 from tests.engines import killed
 from tests.engines.conftest import needs, spent, staged
+from tests.engines.killed import PARTS, RESPONSE, ROWS
 
 needs("dask")
 needs("distributed")
 pd = pytest.importorskip("pandas")
-
-RESPONSE = fastdp.RandomizedResponse.from_epsilon(2, categories=16)
-PARTS, ROWS = 8, 4000
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("faults")
 
 
 @pytest.fixture(scope="module")
@@ -131,31 +124,17 @@ def test_reports_are_drawn_once_whoever_is_killed(
     drawn = killed.notes(folder)
     if fault == "kill":
         assert len(drawn) > PARTS  # Dask did draw again
-    ids, first = columns(reports)
-    assert ids == list(range(ROWS))
-    assert 0 < (first == np.arange(ROWS) % 16).mean() < 1
+    first = killed.drawn_once(columns(reports))
     kill_one(client)
     assert np.array_equal(columns(reports)[1], first)
     again = frames.randomize(people, {"browser": RESPONSE}, label="r", **ask)
     assert np.array_equal(columns(again)[1], first)
-    assert killed.notes(folder) == []
-    assert spent(ledger, "rows") == 2
-    assert staged(tmp_path) == []
-    names = sorted(file.name for file in ask["path"].iterdir())
-    wanted = [f"part-{place:06d}.parquet" for place in range(PARTS)]
-    assert names == ["_receipts.json", *wanted]
-    assert ledger.audit().ok
+    killed.paid_once(folder, ledger, ask["path"])
 
 
 def test_a_tally_is_the_same_whoever_is_killed(client, people, folder, tmp_path):
-    reports = frames.randomize(people, {"browser": RESPONSE}, path=tmp_path / "out")
-    wanted = RESPONSE.aggregator().add(columns(reports)[1])
-    assert frames.tally(reports, RESPONSE, column="browser") == wanted
-    killed.notes(folder)
-    (folder / "kill").touch()
-    assert frames.tally(reports, RESPONSE, column="browser") == wanted
-    assert not (folder / "kill").exists()
-    assert len(killed.notes(folder)) > PARTS
+    notes = killed.tallied_alike(people, columns, folder, tmp_path / "out")
+    assert len(notes) > PARTS
 
 
 # ---- refused, before anything runs -----------------------------------------------

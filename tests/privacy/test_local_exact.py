@@ -57,7 +57,7 @@ def mixture(parts: list[tuple[Fraction, Distribution]]) -> Distribution:
 # --- laws ---------------------------------------------------------------------------
 
 
-def labelled(m: Any, x: int) -> list[tuple[Fraction, int]]:
+def labeled(m: Any, x: int) -> list[tuple[Fraction, int]]:
     """Return the categories that a value may count as, with their probabilities."""
     if 0 <= x < m.categories:
         return [(Fraction(1), x)]
@@ -117,7 +117,7 @@ def law_of(m: Any, x: int) -> Distribution:
     if isinstance(m, fastdp.RandomizedResponse):
         return response_law(m.p, m.categories, x, m.other)
     law = unary_law if isinstance(m, fastdp.UnaryEncoding) else hadamard_law
-    return mixture([(weight, law(m, label)) for weight, label in labelled(m, x)])
+    return mixture([(weight, law(m, label)) for weight, label in labeled(m, x)])
 
 
 def made(name: str, epsilon: Any, d: int, other: int | None) -> Any:
