@@ -59,12 +59,14 @@ class Totals:
         edge = MOST >> 32
         with _LOCK:
             above, below = self._high >= edge, self._high < -edge
-            total: np.ndarray[Any, Any] = np.clip(self._high, -edge, edge - 1)
+            total = self._high.copy()
+            _clamp(total, -edge, edge - 1)
             total <<= 32
             total += self._low
         total[above] = MOST
         total[below] = -MOST
-        return np.clip(total, -most, most, out=total)
+        _clamp(total, -most, most)
+        return total
 
     def exact(self) -> np.ndarray[Any, Any]:
         """Return the totals as Python ints, for tests."""
@@ -75,6 +77,12 @@ class Totals:
         with _LOCK:
             _core.zero(self._high)
             _core.zero(self._low)
+
+
+def _clamp(x: np.ndarray[Any, Any], low: int, high: int) -> None:
+    """Clamp in place; `np.clip` asks for the limits of the type each time."""
+    np.maximum(x, low, out=x)
+    np.minimum(x, high, out=x)
 
 
 M = TypeVar("M", bound=Mechanism)

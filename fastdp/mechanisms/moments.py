@@ -104,13 +104,14 @@ class Moments(Mechanism):
     True
     """
 
-    __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter")
+    __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter", "_shape")
 
     _bits: int  # u and u**2 are multiples of 2**-bits
     _column: tuple[float, float, float, float, int]  # low, high, center, 1/half, bits
     _half: float  # of the width of the bounds
     _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
     _parameter: Fraction
+    _shape: _Shape
 
     def __init__(
         self,
@@ -152,6 +153,7 @@ class Moments(Mechanism):
             _half=half,
             _noise=law(parameter * 2**bits),
             _parameter=parameter,
+            _shape=shape,
         )
 
     @classmethod
@@ -268,16 +270,6 @@ class Moments(Mechanism):
             sigma=steps,
             coordinates=shape.coordinates(),
             neighboring_relation=shape.neighboring_relation,
-        )
-
-    @property
-    def _shape(self) -> _Shape:
-        return _Shape.of(
-            **{
-                name: value
-                for name, value in self._arguments
-                if name not in ("sigma", "scale", "bounds")
-            }
         )
 
     # ---- data ----------------------------------------------------------------
