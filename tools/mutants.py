@@ -6,7 +6,9 @@ r"""Plant faults in C files, one at a time, and tell which of them the tests let
 Run it in a tree whose extension is built in place. A fault changes one token of code: a
 comparison, an operator or a constant. Files that include a changed one are compiled
 again, in a copy of the tree. Survivors are printed to be looked at: some change nothing
-that can be seen (the size of a buffer), the others ask for a test.
+that can be seen (the size of a buffer), the others ask for a test. A fault whose tests
+do not end in time is printed as such: it hangs, or only makes them slow, and counts
+neither as caught nor as alive.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,8 +90,8 @@ def dependents(tree: Path, path: Path) -> list[Path]:
     return reached
 
 
-def survives(tree: Path, tests: list[str], timeout: float) -> bool:
-    """Tell whether the tests pass in a tree; one that hangs does not."""
+def outcome(tree: Path, tests: list[str], timeout: float) -> str:
+    """Return what the tests say of a tree: "caught", "alive" or "late"."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
@@ -99,12 +102,12 @@ def survives(tree: Path, tests: list[str], timeout: float) -> bool:
             timeout=timeout,
         )
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        return "late"
+    return "caught" if done.returncode else "alive"
 
 
 def main() -> int:
-    """Plant a sample of the faults and print those that live."""
+    """Plant a sample of the faults and print those that are not caught."""
     parser = argparse.ArgumentParser(description="Plant faults in C files.")
     parser.add_argument("files", nargs="+", type=Path, help="from the root of the tree")
     parser.add_argument("--tests", nargs="+", required=True)
@@ -120,21 +123,24 @@ def main() -> int:
         chosen = random.Random(arguments.seed).sample(found, arguments.count)
         objects = sorted((tree / "build").glob("temp*/**/*.o"))
         reached = {p: dependents(tree, p) for p in {fault[0] for fault in chosen}}
-        alive = refused = 0
+        ends: Counter[str] = Counter()
         for path, at, token, other in chosen:
             text = path.read_text()
             path.write_text(text[:at] + other + text[at + len(token) :])
-            if not compile_and_link(tree, reached[path], objects):
-                refused += 1
-            elif survives(tree, arguments.tests, arguments.timeout):
-                alive += 1
+            end = "refused"
+            if compile_and_link(tree, reached[path], objects):
+                end = outcome(tree, arguments.tests, arguments.timeout)
+            ends[end] += 1
+            if end in ("alive", "late"):
                 line = text.count("\n", 0, at)
-                print(f"{path.name}:{line + 1}: {token} -> {other}", flush=True)
+                print(f"{end}: {path.name}:{line + 1}: {token} -> {other}", flush=True)
                 print(text.splitlines()[line], flush=True)
             path.write_text(text)
             compile_and_link(tree, reached[path], objects)
-    print(f"of {len(found)} faults {arguments.count} planted,", end=" ")
-    print(f"{refused} refused by the compiler, {alive} alive")
+    print(f"of {len(found)} faults {arguments.count} planted:", end=" ")
+    print(f"{ends['caught']} caught, {ends['alive']} alive,", end=" ")
+    print(f"{ends['late']} not ended in {arguments.timeout:g} s,", end=" ")
+    print(f"{ends['refused']} refused by the compiler")
     return 0
 
 

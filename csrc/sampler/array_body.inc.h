@@ -153,6 +153,7 @@ static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
     }
 }
 
+#ifndef FDP_HAVE_ADD_GRID
 /* a if c, else b, by masks: a choice of doubles may become a branch, on data. */
 static inline double FDP_K(pick)(int c, double a, double b)
 {
@@ -186,3 +187,4 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
         out[i] = y;
     }
 }
+#endif

@@ -21,6 +21,7 @@
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
 #define FDP_HAVE_EXPAND
+#define FDP_HAVE_ADD_GRID
 #define FDP_HAVE_RESPOND
 
 FDP_TARGET_AVX512
@@ -102,6 +103,40 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
         _mm512_storeu_si512(out + i, _mm512_maskz_set1_epi8(
                                          _mm512_test_epi8_mask(b, bit), 1));
     }
+}
+
+/* The steps of array_body.inc.h. A minimum or maximum with a NaN is the second operand,
+ * as the choices there leave it. */
+static inline __m512d FDP_K(on_grid)(const fdp_grid_t *grid, __m512d v, __m512i noise)
+{
+    const __m512d anchor = _mm512_set1_pd(grid->step * 0x1p52);
+    const __m512d most = _mm512_set1_pd(DBL_MAX), least = _mm512_set1_pd(-DBL_MAX);
+    const __mmask8 number = _mm512_cmp_pd_mask(v, v, _CMP_ORD_Q);
+    v = _mm512_mask_mov_pd(_mm512_set1_pd(grid->nan), number, v);
+    v = _mm512_max_pd(_mm512_set1_pd(grid->low), v);
+    v = _mm512_min_pd(_mm512_set1_pd(grid->high), v);
+    const __m512d size = _mm512_abs_pd(v);
+    const __mmask8 small = _mm512_cmp_pd_mask(size, anchor, _CMP_LT_OQ);
+    const __m512d snapped =
+        _mm512_mask_sub_pd(size, small, _mm512_add_pd(size, anchor), anchor);
+    const __m512d sign = _mm512_and_pd(v, _mm512_set1_pd(-0.0));
+    const __m512d y = _mm512_fmadd_pd(_mm512_cvtepi64_pd(noise), _mm512_set1_pd(grid->step),
+                                      _mm512_or_pd(snapped, sign));
+    return _mm512_max_pd(least, _mm512_min_pd(most, y));
+}
+
+static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
+                            const int64_t *restrict noise, double *out, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        _mm512_storeu_pd(out + i, FDP_K(on_grid)(grid, _mm512_loadu_pd(x + i),
+                                                 _mm512_loadu_si512(noise + i)));
+    }
+    const __mmask8 rest = (__mmask8)((1u << (n - i)) - 1);
+    _mm512_mask_storeu_pd(out + i, rest,
+                          FDP_K(on_grid)(grid, _mm512_maskz_loadu_pd(rest, x + i),
+                                         _mm512_maskz_loadu_epi64(rest, noise + i)));
 }
 
 #include "array_body.inc.h"
