@@ -25,6 +25,8 @@ __all__ = ["calibrate", "calibrate_count"]
 
 #: Largest number of events that `calibrate_count` tries.
 _LARGEST_COUNT = 10**15
+#: In units of the target's ln delta: below that a rough bound is as good as a reading.
+_FAR = 2.0
 #: The excess of a parameter that only one reading refuses.
 _LEAST = math.ulp(0.0)
 
@@ -223,7 +225,10 @@ class _Target:
         """
         if self.delta > 0:
             limit = log_down(self.delta)
-            value = max(composed.log_delta(self.epsilon), -1e300)
+            value = composed._rough_log_delta(self.epsilon)
+            if value > _FAR * limit:
+                value = composed.log_delta(self.epsilon)
+            value = max(value, -1e300)
             return (value - limit) / (math.sqrt(-value) + math.sqrt(-limit))
         return composed.epsilon(0) - float_down(self.epsilon)
 
@@ -253,7 +258,7 @@ def _root(
             return good
         return bad * math.pow(good / bad, place) if place > 0 else bad
 
-    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 7e-14)
+    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 1e-12)
     step = 1e-13
     while not met(parameter(place)):
         if place >= 1:

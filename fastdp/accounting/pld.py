@@ -141,6 +141,9 @@ class PLDAccountant(CurveReadings[State]):
     def _log_delta_at(self, state: State, epsilon: Fraction) -> float:
         return log_delta_at(state, float_down(epsilon)).upper
 
+    def _rough_log_delta(self, epsilon: Fraction) -> float:
+        return self._snapshot()[0].rough_log_delta(float_down(epsilon))
+
     # ---- bounds from both sides ----------------------------------------------------
 
     def epsilon_bounds(

@@ -148,6 +148,9 @@ class Lattice:
 class Step(Leaf, Protocol):
     """A step that may be on a lattice."""
 
+    def spacing(self) -> Fraction | None:
+        """Return what all losses are multiples of, if there is such a number."""
+
     def lattice(self, log_tail: float) -> Lattice | None:
         """Return the law on its lattice, but for tails below e^log_tail."""
 
@@ -204,13 +207,12 @@ def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
         if own is None or own.mass.size > _LONGEST:
             rest.append((leaf, count))
             continue
-        for i, (unit, parts) in enumerate(units):
-            both = _common(unit, own.unit)
-            if both * _FINER >= max(unit, own.unit):
-                units[i] = both, [*parts, (leaf, count)]
-                break
-        else:
+        found = _joined([unit for unit, _ in units], own.unit)
+        if found is None:
             units.append((own.unit, [(leaf, count)]))
+        else:
+            i, both = found
+            units[i] = both, [*units[i][1], (leaf, count)]
     alone = len(rest) + len(units) <= 2 and all(n == 1 for _, n in rest)
     result = list(rest)
     for unit, parts in units:
@@ -223,7 +225,30 @@ def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
     return result
 
 
-def _common(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest number of which both are multiples."""
-    scale = math.lcm(a.denominator, b.denominator)
-    return Fraction(math.gcd(int(a * scale), int(b * scale)), scale)
+def sums_of(steps: Steps, most: int) -> int:
+    """Return how many sums there are to form, one for each lattice; or `most`."""
+    units: list[Fraction] = []
+    number = 0
+    for leaf, count in steps:
+        own = leaf.spacing()
+        found = None if own is None else _joined(units, own)
+        if found is not None:
+            units[found[0]] = found[1]
+            continue
+        if own is not None:
+            units.append(own)
+        number += 1 if own is not None else 2 * count.bit_length() - 1
+        if number >= most:
+            return most
+    return number
+
+
+def _joined(units: list[Fraction], own: Fraction) -> tuple[int, Fraction] | None:
+    """Return the place of a lattice that another may join, and the unit of both."""
+    n, d = own.numerator, own.denominator
+    for i, unit in enumerate(units):
+        a, b = unit.numerator * d, n * unit.denominator
+        common = math.gcd(a, b)  # in units of 1/(d unit.denominator)
+        if max(a, b) <= _FINER * common:
+            return i, Fraction(common, d * unit.denominator)
+    return None

@@ -49,7 +49,7 @@ class Plan:
 
     `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
     `lost` is ln of that unit over delta, and `orders` are the indices of the orders
-    that bound the aliases.
+    that bound the aliases; `blur` is the variance of the Gaussian loss that is added.
     """
 
     theta: float
@@ -58,6 +58,7 @@ class Plan:
     beyond: float
     lost: float
     orders: tuple[int, ...]
+    blur: float = 0.0
 
 
 class _Known:
@@ -136,6 +137,11 @@ class Composition:
         """Whether there are so many different steps that each order costs time."""
         listed = len(self._content.listed)
         return len(self._content.table) + listed > _FEW
+
+    @functools.cached_property
+    def terms(self) -> int:
+        """How many exponentials a node takes, or so."""
+        return sum(loss.terms for loss, _ in self.steps)
 
     # ---- the sums --------------------------------------------------------------------
 

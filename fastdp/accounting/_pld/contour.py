@@ -11,26 +11,42 @@ The theorems are those of docs/proofs/numerical_accounting.md.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from fastdp.accounting._bounds import Bracket
+from fastdp.accounting._pld.batches import LoopBatch, total
 from fastdp.accounting._pld.chernoff import Chernoff, log_chernoff, log_or_lowest
 from fastdp.accounting._pld.composition import Composition, Plan
-from fastdp.accounting._pld.losses import Complexes, Floats, U, order, short
+from fastdp.accounting._pld.losses import (
+    Complexes,
+    Floats,
+    GaussianLoss,
+    U,
+    order,
+    short,
+)
 
 __all__ = ["Chernoff", "Contour", "LogDelta", "TooCostlyError"]
 
 #: What aliases and cut-off nodes may each add to delta, relative to it.
 _SHARE = 1e-13
 
-#: What they may add where a plan is kept, and how much sums may cancel more.
-_KEPT_SHARE, _KEPT_EXCESS = 3e-12, 1.5
+#: What they may add where losses are blurred: bounds are wider by the blur.
+_BLURRED_SHARE = 1e-8
+
+#: How much more they may add where a plan is kept, and how much sums may cancel more.
+_KEPT_SHARE, _KEPT_EXCESS = 30.0, 1.5
 
 #: Most nodes of the outer sum, and most complex numbers in a table.
 _MOST_NODES, _TABLE = 1 << 16, 1 << 19
+
+#: Exponentials that a sum may take where a blurred one would do, those of that, and its
+#: fewest and most nodes.
+_TERMS, _BLURRED_TERMS, _FEWEST_BLURRED, _MOST_BLURRED = 1.2e7, 6e6, 256, 1 << 15
 
 #: ln of how much larger than delta terms may be: beyond, no digits of doubles are left.
 _MOST_LOST = 24.0
@@ -65,6 +81,9 @@ class Contour:
         About where the profile is to be read.
     kept : Plan, optional
         A plan to follow, made for some of the steps.
+    blurred : bool
+        Whether losses may be blurred by Gaussian noise, so that few nodes are enough
+        where it would take too many (theorem 19).
 
     Raises
     ------
@@ -72,8 +91,10 @@ class Contour:
         Too many nodes are needed.
     """
 
-    #: Most nodes of the sum.
-    _most_nodes = _MOST_NODES
+    #: Most nodes of the sum, what is left out, and the blur: its variance, and by what
+    #: its charge exceeds that times the density.
+    _most_nodes, _share = _MOST_NODES, _SHARE
+    _blur, _excess = 0.0, 1.0
 
     def __init__(
         self,
@@ -82,15 +103,26 @@ class Contour:
         epsilon: float,
         log_delta: float,
         kept: Plan | None = None,
+        blurred: bool = False,
     ) -> None:
         self._composition = composition
         try:
             if kept is None:
-                plan = self._planned(chernoff, epsilon, log_delta)
+                plan = self._planned(chernoff, epsilon, log_delta, blurred)
             else:
                 plan = kept
                 self._t, self._chernoff = chernoff.at(plan.orders)
-            self._tilt, nodes = composition.nodes(plan.theta, plan.step, plan.count)
+            parts = [composition.nodes(plan.theta, plan.step, plan.count)]
+            self._blur, self._excess = plan.blur, math.exp(plan.blur / 8) * (1 + 1e-9)
+            if plan.blur:
+                noise = GaussianLoss(plan.blur)
+                self._share = _BLURRED_SHARE
+                self._chernoff = self._chernoff + noise.cumulants(self._t)[0] * (
+                    1 + 1e-9
+                )
+                tilted = LoopBatch((noise,), (1,)).tilted(plan.theta)
+                parts.append(tilted.nodes(plan.step, plan.count))
+            self._tilt, nodes = total(parts)
         except OverflowError as error:
             raise TooCostlyError from error
         composition.plan = plan
@@ -104,9 +136,28 @@ class Contour:
 
     # ---- planning ------------------------------------------------------------------
 
-    def _planned(self, chernoff: Chernoff, epsilon: float, log_delta: float) -> Plan:
+    def _planned(
+        self, chernoff: Chernoff, epsilon: float, log_delta: float, blurred: bool
+    ) -> Plan:
         middle = chernoff.useful(epsilon)
         orders, self._t, self._chernoff = chernoff.about(middle)
+        if not blurred:
+            return self._plan_of(middle, orders, epsilon, log_delta)
+        self._most_nodes = self._few_nodes(_TERMS)
+        try:
+            return self._plan_of(middle, orders, epsilon, log_delta)
+        except TooCostlyError:
+            self._share = _BLURRED_SHARE
+            return self._plan_of(middle, orders, epsilon, log_delta, True)
+
+    def _plan_of(
+        self,
+        middle: int,
+        orders: tuple[int, ...],
+        epsilon: float,
+        log_delta: float,
+        blurred: bool = False,
+    ) -> Plan:
         index, period = self._cheapest(order(middle), epsilon, log_delta)
         theta = self.theta = float(self._t[index])
         # Few different steps, so that compositions share their nodes.
@@ -116,8 +167,30 @@ class Contour:
         lost = cumulant - theta * epsilon - log_delta
         if lost > _MOST_LOST:
             raise TooCostlyError
-        count = self._cut(self._composition, math.log(math.pi) - lost)
-        return Plan(theta, step, count, self._beyond, lost, orders)
+        room, blur = math.log(math.pi) - lost, 0.0
+        if blurred:
+            count, blur = self._blurred(room)
+        else:
+            count = self._cut(self._composition, room)
+        return Plan(theta, step, count, self._beyond, lost, orders, blur)
+
+    def _few_nodes(self, terms: float) -> int:
+        """Return how many nodes take about so many exponentials."""
+        found = int(terms / self._composition.terms)
+        if found < _FEWEST_BLURRED:
+            raise TooCostlyError
+        return min(found, _MOST_NODES)
+
+    def _blurred(self, room: float) -> tuple[int, float]:
+        """Return how many nodes to keep, and the variance that lets the others go."""
+        count = min(self._few_nodes(_BLURRED_TERMS), _MOST_BLURRED)
+        end = self._step * count
+        known = float(self._composition.log_envelope(self.theta, np.array([end]))[0])
+        need = known - math.log(self._share) - min(room, 600.0)
+        blur = 2 * max(need, 0.0) / (end * end)
+        bound = known - blur * end * end / 2 * (1 - 1e-9)
+        self._beyond = math.exp(bound) / end
+        return count, blur
 
     def _cheapest(
         self, theta: float, epsilon: float, log_delta: float
@@ -127,7 +200,7 @@ class Contour:
         Off the saddle terms cancel more but the period may be much shorter.
         """
         need = self._chernoff - self._t * epsilon - log_delta
-        room = need - math.log(_SHARE)
+        room = need - math.log(self._share)
         away = self._t - self._t[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             each = room / np.abs(away)
@@ -148,7 +221,7 @@ class Contour:
 
         `room` is ln of what delta is in units of exp(K - theta epsilon)/pi.
         """
-        log_allowed = math.log(_SHARE) + min(room, 600.0)
+        log_allowed = math.log(self._share) + min(room, 600.0)
         first, y, log_bound = 2 * _CELLS_PER_OCTAVE, np.empty(0), np.empty(0)
         while True:
             place = np.arange(first, first + _CELLS) / _CELLS_PER_OCTAVE
@@ -183,16 +256,20 @@ class Contour:
         if not level - value <= self._lost + _KEPT_EXCESS:
             return False
         rest = float(self._aliases(np.array([epsilon]))[0]) + self._beyond / math.pi
-        return log_or_lowest(rest) + level <= value + math.log(_KEPT_SHARE)
+        return log_or_lowest(rest) + level <= value + math.log(
+            _KEPT_SHARE * self._share
+        )
 
     # ---- evaluating ----------------------------------------------------------------
 
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """Return ln delta and its derivative by epsilon, without bounds."""
         phase = (1j * (self._tilt.mean - epsilon)) * self._y
-        nodes = np.exp(self._log_phi + phase) * self._kernel
-        total = 0.5 / (self.theta * (1 + self.theta)) + float(nodes.real.sum())
-        slope = 0.5 / (1 + self.theta) + float((nodes * self._z).real.sum())
+        # Half of what a blur may add at most is about what it adds.
+        nodes = np.exp(self._log_phi + phase) * (self._kernel - self._blur / 2)
+        first = 0.5 / (self.theta * (1 + self.theta)) - self._blur / 4
+        total = first + float(nodes.real.sum())
+        slope = self.theta * first + float((nodes * self._z).real.sum())
         base = self._tilt.cumulant - self.theta * epsilon
         value = base + log_or_lowest(self._step / math.pi * total)
         return value, -slope / total if total > 0 else -self.theta
@@ -211,16 +288,15 @@ class Contour:
         return result
 
     def _bounds(self, epsilon: Floats) -> Floats:
-        phase = self._phase(epsilon)
-        nodes = np.exp(self._log_phi + phase) * self._kernel
+        waves = np.exp(self._log_phi + self._phase(epsilon))
+        nodes = waves * self._kernel
         half = 0.5 / (self.theta * (1 + self.theta))
-        total = half + nodes.real.sum(axis=1)
-        size = np.abs(nodes)
         slip = self._slip(epsilon)
-        growth = self._growth + np.multiply.outer(slip, self._y)
-        error = (size * np.expm1(np.minimum(growth, 600.0))).sum(axis=1)
-        error += U * (0.5 * self._y.size + 60) * (size.sum(axis=1) + half)
+        growth = np.expm1(
+            np.minimum(self._growth + np.multiply.outer(slip, self._y), 600.0)
+        )
         scale = self._step / math.pi
+        total, error = self._summed(nodes, half, growth)
         slack = (scale * error + self._beyond / math.pi) * (1 + 1e-12)
         middle = scale * total
         alias = self._aliases(epsilon)
@@ -229,9 +305,23 @@ class Contour:
             1 + abs(self._tilt.cumulant) + np.abs(self.theta * epsilon)
         )
         value = np.array([middle - slack - alias, middle, middle + slack])
+        if self._blur:
+            total, error = self._summed(waves, 0.5, growth)
+            most = self._blur * scale * (total + error) + self._beyond / math.pi
+            value[0] -= most * self._excess * np.exp(2 * base_error)
+            value[1] -= self._blur * scale * total / 2
         level = np.array([base - base_error, base, base + base_error])
         with np.errstate(divide="ignore"):
             return np.asarray(level + np.log(np.maximum(value, 0.0)))
+
+    def _summed(
+        self, nodes: Complexes, first: float, growth: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the sum over nodes and its first term, and bounds of the errors."""
+        size = np.abs(nodes)
+        error = (size * growth).sum(axis=1)
+        error += U * (0.5 * self._y.size + 60) * (size.sum(axis=1) + first)
+        return first + nodes.real.sum(axis=1), error
 
     def _phase(self, epsilon: Floats) -> Complexes:
         return np.asarray(np.multiply.outer(1j * (self._tilt.mean - epsilon), self._y))
@@ -282,11 +372,13 @@ def epsilon_by_contour(
     upper: float,
     log_delta: tuple[float, float],
     enough: float = 0.0,
+    blurred: bool = False,
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta, at most `upper`.
 
     `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
-    epsilon is found not to be above `enough`, nothing more is.
+    epsilon is found not to be above `enough`, nothing more is. Losses may be `blurred`
+    where that takes fewer nodes.
 
     Raises
     ------
@@ -294,9 +386,10 @@ def epsilon_by_contour(
         The contour would need too many nodes.
     """
     search = Search(log_delta, upper)
-    contour = _kept(composition, chernoff)
+    make = functools.partial(Contour, composition, chernoff, blurred=blurred)
+    contour = _kept(composition, chernoff, blurred)
     if 0 < enough < upper:
-        one = contour or Contour(composition, chernoff, enough, log_delta[0])
+        one = contour or make(enough, log_delta[0])
         (found,) = one.log_deltas(np.array([enough]))
         if found.upper <= log_delta[0]:
             return Bracket(0.0, enough, enough, "contour")
@@ -307,7 +400,7 @@ def epsilon_by_contour(
             search.widen(contour, epsilon)
             return Bracket(search.lower, epsilon, search.upper, "contour")
     for _ in range(8):
-        contour = Contour(composition, chernoff, epsilon, log_delta[0])
+        contour = make(epsilon, log_delta[0])
         start = epsilon
         epsilon = search.root(contour, epsilon)
         if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
@@ -317,10 +410,12 @@ def epsilon_by_contour(
     return Bracket(search.lower, epsilon, search.upper, "contour")
 
 
-def _kept(composition: Composition, chernoff: Chernoff) -> Contour | None:
+def _kept(
+    composition: Composition, chernoff: Chernoff, blurred: bool
+) -> Contour | None:
     """Return the contour of the plan that an earlier reading left, if any."""
     plan = composition.plan
-    if plan is None:
+    if plan is None or (plan.blur and not blurred):
         return None
     try:
         return Contour(composition, chernoff, 0.0, 0.0, plan)

@@ -19,6 +19,7 @@ from fastdp.accounting._atoms.bounds import (
     epsilon_bounds,
     log_delta_bounds,
 )
+from fastdp.accounting._atoms.lattice import sums_of
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.contour import (
@@ -40,6 +41,11 @@ _SPAN = 3.0
 #: What is wider than this (relatively, for epsilon) is read from atoms; where every
 #: step repeats at least _MANY times, more digits are tried for what exceeds _NARROW.
 _WIDE, _NARROW, _MANY = 1e-7, 1e-10, 100
+
+#: From so many sums of atoms on (of more than two kinds of steps) contours may blur;
+#: what is as narrow then, in epsilon relatively and in ln delta, is not read from atoms
+#: as well, but from this effort on.
+_SUMS, _BLURRED, _BLURRED_LOG, _ALL = 20, 1e-3, 1e-2, 10.0
 
 #: What a contour of more digits may cost by default, in seconds or so.
 _CHEAP = 0.4
@@ -99,14 +105,20 @@ class Direction:
         try:
             best = best.meet(
                 epsilon_by_contour(
-                    self.composition, self._chernoff, upper, log_delta, enough
+                    self.composition,
+                    self._chernoff,
+                    upper,
+                    log_delta,
+                    enough,
+                    self._many,
                 )
             )
         except TooCostlyError:
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             best = best.meet(Bracket(0.0, best.estimate, upper, "chernoff"))
-        if _width(best) <= self._aim() or best.upper <= enough:
+        aim = _BLURRED if self._many and effort < _ALL else self._aim()
+        if _width(best) <= aim or best.upper <= enough:
             return best
 
         def sooner(epsilon: float) -> Bracket | None:
@@ -129,6 +141,12 @@ class Direction:
         """Return the relative width of epsilon above which more digits are tried."""
         fewest = min((n for _, n in self.composition.steps), default=0)
         return _NARROW if fewest >= _MANY else _WIDE
+
+    @functools.cached_property
+    def _many(self) -> bool:
+        """Whether atoms would take long, so that losses are rather blurred."""
+        steps = self.composition.steps
+        return len(steps) > 2 and sums_of(steps, _SUMS) >= _SUMS
 
     def _in_digits(
         self,
@@ -192,7 +210,17 @@ class Direction:
             rows[:, i] = known.lower, known.estimate, known.upper
             methods[i] = known.method
 
-        wide = (rows[2] - rows[0] > _WIDE) & (rows[2] > _DEEPEST)
+        aim = _BLURRED_LOG if self._many else _WIDE
+
+        def more_digits() -> None:
+            open_ = rows[2] - rows[0] > aim
+            for i in np.flatnonzero(open_ & (tried - rows[1] > 1)).tolist():
+                tried[i] = rows[1, i]
+                note(i, self._more_digits(float(epsilons[i]), float(tried[i])))
+
+        tried = np.full(epsilons.size, np.inf if epsilons.size < _FEW else -np.inf)
+        more_digits()
+        wide = (rows[2] - rows[0] > aim) & (rows[2] > _DEEPEST)
         open_ = np.flatnonzero(wide)
         while open_.size:
             level = rows[2, open_[0]]
@@ -204,9 +232,7 @@ class Direction:
             ):
                 note(i, found)
             open_ = open_[~np.isin(open_, part)]
-        if epsilons.size < _FEW:
-            for i in np.flatnonzero(rows[2] - rows[0] > _WIDE).tolist():
-                note(i, self._more_digits(float(epsilons[i]), float(rows[1, i])))
+        more_digits()
         return rows, methods
 
     def _one_plan(self, epsilons: Floats) -> list[Bracket]:
@@ -254,7 +280,9 @@ class Direction:
         """Return a contour for epsilon, and up to where it is good as well."""
         bound = self._chernoff.best_delta(epsilon)[1]
         level = min(0.0, bound) + _GAP
-        contour = Contour(self.composition, self._chernoff, epsilon, level)
+        contour = Contour(
+            self.composition, self._chernoff, epsilon, level, blurred=self._many
+        )
         return contour, epsilon + _SPAN / contour.theta
 
 

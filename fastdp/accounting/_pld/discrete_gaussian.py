@@ -129,6 +129,10 @@ class DiscreteGaussianLoss(Loss):
         )
         return in_cells(law, cost, cells, upper)
 
+    def spacing(self) -> Fraction | None:
+        """Return what all losses are multiples of."""
+        return self.unit
+
     def lattice(self, log_tail: float) -> Lattice | None:
         """Return the list without far tails, on its lattice, if it is not too long."""
         log_tail = max(log_tail, _LEAST_TAIL)
@@ -170,17 +174,19 @@ class DiscreteGaussianLoss(Loss):
 
 
 class _TiltedWide(Tilted):
-    """The tilted law where its transform is that of the continuous one.
+    """The tilted law of wide noise: its transform is the continuous one, repeated.
 
-    Within half of the way to where the transform repeats, theta functions are 1 up to
-    e^-157.
+    Of the theta function one term counts at a time, the one next to y (section 4 of
+    the proofs).
     """
 
     def __init__(self, loss: DiscreteGaussianLoss, theta: float) -> None:
         value, error = loss.cumulants(np.array([theta]))
         self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
-        self._square = float(loss.shift * loss.shift / loss.variance)
-        self._end = math.pi * float(loss.variance) / (2 * loss.shift)
+        self._square, self._turn = loss._square, loss.shift * theta
+        variance = float(loss.variance)
+        self._period = 2 * math.pi * variance / loss.shift
+        self._other = 4 * math.exp(-(math.pi**2) * variance / 2)
         self.mean = self._square * (theta + 0.5)
 
     def envelope(self, y: Floats) -> Floats:
@@ -188,9 +194,15 @@ class _TiltedWide(Tilted):
 
     def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
         y = step * np.arange(1, count + 1)
-        if y[-1] > self._end:
-            raise OverflowError("beyond the part that is like the continuous law's")
-        z = -self._square * y * y / 2
+        times = np.rint(y / self._period)
+        z = -self._square * (y - times * self._period) ** 2 / 2
         value = np.expm1(z)
         error = 4 * U * (np.abs(z) + y * self.mean) * (1 + value)
-        return value + 0j, error + 8 * U * np.abs(value) + 1e-60
+        error = error + 8 * U * np.abs(value) + 1e-60
+        if 4 * y[-1] <= self._period:
+            return value + 0j, error
+        turn = times * self._turn
+        wave = (value + 1) * np.exp(-2j * math.pi * (turn - np.rint(turn))) - 1
+        slip = 16 * U * (turn + math.sqrt(self._square) * y + 4) + self._other
+        away = 4 * y > self._period
+        return np.where(times > 0, wave, value), error + np.where(away, slip, 0.0)

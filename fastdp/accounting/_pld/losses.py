@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -68,6 +69,15 @@ def complex_expm1(z: Complexes) -> Complexes:
     return np.asarray(real + 1j * np.exp(z.real) * np.sin(z.imag))
 
 
+def turned(v: Floats) -> Complexes:
+    """Return exp(iv) - 1; the error is below 16 U |v|."""
+    half = np.sin(v / 2)
+    result = np.empty(v.shape, np.complex128)
+    np.multiply(half, -2 * half, out=result.real)
+    np.sin(v, out=result.imag)
+    return result
+
+
 def sup_sinc(v: Floats) -> Floats:
     """Return sup |sin w/w| over w >= v, rounded up a little.
 
@@ -106,6 +116,9 @@ class Loss(ABC):
     #: None where they go one by one.
     batch: ClassVar[Callable[[Any, tuple[int, ...]], Batch] | None] = None
 
+    #: How many exponentials a node of a contour takes, or so.
+    terms = 5
+
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) for t > 0 and bounds of its errors; infinite where given up."""
@@ -125,6 +138,10 @@ class Loss(ABC):
             The loss is not known by cells, or needs too many.
         """
         raise OverflowError("a loss that is not known by cells")
+
+    def spacing(self) -> Fraction | None:
+        """Return what all losses are multiples of, if there is such a number."""
+        return None
 
     def lattice(self, log_tail: float) -> Lattice | None:
         """Return the law on a lattice, but for tails below e^log_tail; None if off."""

@@ -21,7 +21,7 @@ from fastdp.accounting._pld.batches import (
     summed,
     total,
 )
-from fastdp.accounting._pld.losses import Complexes, Floats, U, complex_expm1
+from fastdp.accounting._pld.losses import Complexes, Floats, U, complex_expm1, turned
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.simple_losses import AtomLoss, LaplaceLoss
@@ -106,8 +106,8 @@ class LaplaceLaws:
     def centred(self, y: Floats) -> tuple[Complexes, Floats]:
         """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error."""
         e, mean = self._e[:, None], self.mean[:, None]
-        up = complex_expm1(np.asarray(1j * y * (e - mean)))
-        down = complex_expm1(np.asarray(-1j * y * (e + mean)))
+        up = turned(y * (e - mean))
+        down = turned(-y * (e + mean))
         z: Complexes = np.asarray(self._rate + 1j * y)
         # top e^(-iy mean) e^(iye) (1 - e^(-2 z e))/z, less its value at y = 0
         wave = (up + 1) * -complex_expm1(np.asarray(-2 * e * z)) / z
@@ -275,7 +275,7 @@ class _TiltedAtomRows(TiltedBatch):
         value = np.zeros((self.mean.size, y.size), np.complex128)
         size = np.zeros((self.mean.size, y.size))
         for weight, offset in zip(self._weight.T, self._offset.T, strict=True):
-            swing = complex_expm1(np.multiply.outer(1j * offset, y))
+            swing = turned(np.multiply.outer(offset, y))
             value += weight[:, None] * swing
             size += weight[:, None] * np.abs(swing)
         slip = np.multiply.outer(self._slip, y)

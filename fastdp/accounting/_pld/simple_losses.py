@@ -22,7 +22,7 @@ from fastdp.accounting._pld.losses import (
     Loss,
     Tilted,
     U,
-    complex_expm1,
+    turned,
 )
 from fastdp.accounting._pld.simple_batches import (
     AtomBatch,
@@ -68,6 +68,15 @@ class _Atoms(Loss):
         error = self.mass_error + 4 * U * float(np.abs(self.log_masses).max())
         law = listed_law(self.losses, masses, upper, blur=self.blur, error=error)
         return in_cells(law, cost, cells, upper)
+
+    @functools.cached_property
+    def terms(self) -> int:  # type: ignore[override]
+        """How many exponentials a node of a contour takes, or so."""
+        return self.losses.size + 3
+
+    def spacing(self) -> Fraction | None:
+        """Return what all losses are multiples of, if there is such a number."""
+        return self.unit
 
     def lattice(self, log_tail: float) -> Lattice | None:
         """Return the law on the lattice of its unit, if there is one."""
@@ -208,7 +217,7 @@ class TiltedAtoms(Tilted):
         rows = max(1, _TABLE // self._weight.size)
         for i in range(0, count, rows):
             part = slice(i, i + rows)
-            swing = complex_expm1(np.multiply.outer(1j * y[part], self._offset))
+            swing = turned(np.multiply.outer(y[part], self._offset))
             value[part], size[part] = swing @ self._weight, np.abs(swing) @ self._weight
         error = size * (self._error + U * (self._weight.size + 40))
         return value, error + y * float(self._weight @ self._slip) + self._missing

@@ -277,6 +277,16 @@ class State:
         return [_largest(list(row)) for row in zip(*columns, strict=True)]
 
     @_quiet
+    def rough_log_delta(self, epsilon: float) -> float:
+        """Return a bound of ln delta(epsilon), at the cost of a few orders."""
+        return max(
+            profile.chernoff(epsilon).upper
+            if isinstance(profile, Direction) and side.kept == (0.0, 0.0)
+            else 0.0
+            for side, profile in self._sides(None)
+        )
+
+    @_quiet
     def bounds(self, epsilons: Floats, removal: bool | None = None) -> Floats:
         """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
         result = np.full((2, epsilons.size), -np.inf)
