@@ -237,10 +237,11 @@ class Plan:
         for m in range(len(self._chain.pairs) - 1, -1, -1):
             i, j = self._chain.pairs[m]
             log_cost, place = _log(cost[size + m]), values[size + m].loss
-            for one, other in ((i, j), (j, i)):
+            for one, other in dict.fromkeys(((i, j), (j, i))):  # a square once
                 rest = thinned(values[other], 200)
                 at = values[one].loss[:, None] + rest.loss
-                cost[one] += np.exp(np.interp(at, place, log_cost)) @ rest.mass
+                more = np.exp(np.interp(at, place, log_cost)) @ rest.mass
+                cost[one] += more * (1 if i != j else 2)
         self._cost, self._edges = cost, {}
 
 

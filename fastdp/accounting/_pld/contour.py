@@ -288,13 +288,12 @@ class Contour:
         return result
 
     def _bounds(self, epsilon: Floats) -> Floats:
-        waves = np.exp(self._log_phi + self._phase(epsilon))
-        nodes = waves * self._kernel
+        waves: Complexes = np.exp(self._log_phi + self._phase(epsilon))
+        nodes: Complexes = waves * self._kernel
         half = 0.5 / (self.theta * (1 + self.theta))
         slip = self._slip(epsilon)
-        growth = np.expm1(
-            np.minimum(self._growth + np.multiply.outer(slip, self._y), 600.0)
-        )
+        growth = self._growth + np.multiply.outer(slip, self._y)
+        growth = np.expm1(np.minimum(growth, 600.0))
         scale = self._step / math.pi
         total, error = self._summed(nodes, half, growth)
         slack = (scale * error + self._beyond / math.pi) * (1 + 1e-12)
