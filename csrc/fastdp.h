@@ -293,7 +293,7 @@ typedef struct {
     void *owner;         /* handed to the resolver                       */
 } fdp_response_t;
 
-/* Labels of a chunk: 8192 for up to 64 categories, else 4096. */
+/* Labels of a chunk: 8192 where words have 16 bits, else 4096. */
 FDP_API size_t fdp_response_chunk(const fdp_response_t *law);
 
 /* Reports of integer labels x in an unsigned type. A label outside 0 ... k - 1 counts

@@ -85,11 +85,6 @@ typedef struct {
     uint32_t log2k;
 } hadamard_t;
 
-static size_t width_of(fdp_dtype_t type)
-{
-    return type == FDP_U8 ? 1 : type == FDP_U16 ? 2 : 4;
-}
-
 /* Codes of n <= FDP_CLIENTS users, bit i of `flip` being the wanted parity. */
 static void encode(hadamard_t *h, uint64_t first, size_t n, const uint8_t *flip,
                    const void *x, fdp_dtype_t x_type, size_t at, void *out,
@@ -105,7 +100,7 @@ static void encode(hadamard_t *h, uint64_t first, size_t n, const uint8_t *flip,
     fdp_chunk_main(&chunk, 0, h->word, lanes * bytes);
     fdp_chunk_close(&chunk);
     const void *word = h->word, *label = h->label;
-    const bool straight = lanes == n && width_of(out_type) == bytes;
+    const bool straight = lanes == n && fdp_width_of(out_type) == bytes;
     void *code = straight ? (uint8_t *)out + at * bytes : h->code;
     if (bytes == 2) {
         kernels->hadamard16(label, flip, (uint16_t)((1u << h->log2k) - 1), word, code, lanes);
@@ -131,7 +126,7 @@ fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *
     hadamard_t h;
     h.word = fdp_memory_take(3 * size);
     if (h.word == NULL) {
-        memset(out, 0, n * width_of(out_type));
+        memset(out, 0, n * fdp_width_of(out_type));
         return FDP_ERR_MEMORY;
     }
     h.label = h.word + size;
@@ -157,7 +152,7 @@ fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *
     fdp_memory_give(h.word, 3 * size);
     fdp_wipe(h.flip, sizeof h.flip);
     if (status != FDP_OK) {
-        memset(out, 0, n * width_of(out_type));
+        memset(out, 0, n * fdp_width_of(out_type));
     }
     return status;
 }

@@ -2,11 +2,13 @@
  *
  *   fdp_respond_chunk   reports by the kernel, where the word decides
  *   settle              the open lanes by 64 more bits, a fixed number of them
+ *   redraw              those of a relabeling (P = 1), by words of 64 bits
  *   fdp_respond         chunks
  *
  * Words of a chunk: 2 bytes a lane up to 64 categories, 4 up to 2^16, else 8; behind those
  * of a whole chunk the further bits of the open lanes, a unit a pass: for each 16 ranks 8
- * bytes each, then 2 each for the places of idle steps.
+ * bytes each, then 2 each for the places of idle steps. A relabeling has 2 bytes a lane if
+ * 2^16 mod k is small, else 4, and words of 8 behind them.
  */
 #include "response.h"
 
@@ -17,19 +19,25 @@
 
 #define GROUP 16 /* ranks whose bits lie together */
 #define UNIT 2048
+#define LEAST_UNIT 1024 /* of the stream */
 #define SMALL_CATEGORIES 64
 #define MIDDLE_CATEGORIES 65536
 
 /* ---- the law ------------------------------------------------------------- */
 
-static uint32_t bits_of(uint32_t categories)
+/* A relabeling draws again after at most 1 word of 32 that has 16 bits, and 1 of 3 others. */
+static uint32_t bits_of(const fdp_response_t *law)
 {
-    return categories <= SMALL_CATEGORIES ? 16 : categories <= MIDDLE_CATEGORIES ? 32 : 64;
+    const uint32_t k = law->categories;
+    if (law->always) {
+        return k <= 32768 && 65536 % k <= 2048 ? 16 : 32;
+    }
+    return k <= SMALL_CATEGORIES ? 16 : k <= MIDDLE_CATEGORIES ? 32 : 64;
 }
 
 size_t fdp_response_chunk(const fdp_response_t *law)
 {
-    return law->categories <= SMALL_CATEGORIES ? 8192 : 4096;
+    return bits_of(law) == 16 ? 8192 : 4096;
 }
 
 /* Open lanes that are settled, used or not. A lane is open with probability at most
@@ -49,10 +57,10 @@ static fdp_step_t step_of(const fdp_response_t *law, int64_t other, uint32_t bit
 {
     const uint32_t k = law->categories, fair = bits - 32 + (uint32_t)__builtin_clz(k);
     const uint32_t spare = 128 - bits;
-    fdp_step_t step = {.categories = k, .always = law->always, .other = other,
+    fdp_step_t step = {.categories = k, .other = other,
                        .fair = rate_of((uint64_t)k << fair, fair, bits)};
     if (law->always) {
-        step.own = rate_of(0, fair, bits);
+        step.fair.limit = (UINT64_C(1) << bits) % k;
     } else if (law->shift >= spare + 2) {
         step.own = rate_of(law->rate[0] >> (64 - bits), law->shift - spare, bits);
     } else { /* c is as large as the words: whatever is not surely the truth stays open */
@@ -68,7 +76,8 @@ void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,
     r->call = call;
     r->law = law;
     r->kernels = fdp_kernels();
-    r->bits = bits_of(law->categories);
+    r->bits = bits_of(law);
+    r->width = r->bits > 16 ? 4 : law->always ? 2 : 1;
     r->step = step_of(law, other, r->bits);
     r->failed = false;
 }
@@ -77,8 +86,8 @@ void fdp_respond_close(fdp_respond_t *r, size_t n)
 {
     const size_t lanes = (n + 63) & ~(size_t)63;
     const size_t chunk = fdp_response_chunk(r->law), most = lanes < chunk ? lanes : chunk;
-    const size_t words = most * r->bits / 8, other = most * (r->bits == 16 ? 1 : 4);
-    fdp_wipe(r->word, words < 1024 ? 1024 : words); /* the least unit of the stream */
+    const size_t words = most * r->bits / 8, other = most * r->width;
+    fdp_wipe(r->word, words < LEAST_UNIT ? LEAST_UNIT : words);
     fdp_wipe(r->label, other);
     fdp_wipe(r->report, other);
     fdp_wipe(r->more, sizeof r->more);
@@ -122,27 +131,17 @@ typedef struct {
     uint64_t high, low, shift;
 } pace_t;
 
-/* How a lane goes on: a small word (unless P is all but 1, 64 bits in all are enough), any
- * word, and one whose law draws for outside labels alone. */
-typedef enum { SMALL, LARGE, OUTSIDE } pursuit_t;
-
 /* E of one lane from 64 more bits of its U, by the high part of a product; 1 in *open where
  * bits below those that are looked at may carry. */
 FDP_ALWAYS_INLINE uint64_t step_at(const fdp_respond_t *r, const pace_t *own,
-                                   const pace_t *uniform, pursuit_t mode, uint64_t word,
+                                   const pace_t *uniform, bool small, uint64_t word,
                                    uint64_t more, uint64_t fair, uint64_t *open)
 {
-    const uint64_t k = r->law->categories, last = k - 1;
+    const uint64_t last = r->law->categories - 1;
     const uint64_t high = fdp_choose(fair, uniform->high, own->high);
     const unsigned shift = (unsigned)fdp_choose(fair, uniform->shift, own->shift);
     uint64_t step, carried;
-    if (mode == OUTSIDE) {
-        uint64_t above;
-        const uint64_t below = fdp_mul_u64(more, k, &above);
-        const fdp_u128_t h = (fdp_u128_t)word * k + above;
-        step = (uint64_t)(h >> r->bits);
-        carried = (uint64_t)((h + (below + k < k)) >> r->bits);
-    } else if (mode == SMALL) {
+    if (small) { /* unless P is all but 1, 64 bits in all are enough */
         uint64_t h;
         fdp_mul_u64(word << 48 | more >> 16, high, &h);
         step = h >> (shift - 64);
@@ -165,10 +164,10 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint64_
                               uint64_t report)
 {
     if (bits == 16) {
-        uint8_t *to = &AT(r->report, uint8_t, i);
+        uint8_t *to = &AT(r->to, uint8_t, i);
         *to = (uint8_t)fdp_choose(used, report, *to);
     } else {
-        uint32_t *to = &AT(r->report, uint32_t, i);
+        uint32_t *to = &AT(r->to, uint32_t, i);
         *to = (uint32_t)fdp_choose(used, report, *to);
     }
 }
@@ -176,10 +175,10 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint64_
 /* Settles GROUP ranks, whose bits are at `bits`. One loop over the lanes: arrays between
  * two of them would wait for each other's stores. */
 FDP_ALWAYS_INLINE void settle_group(fdp_respond_t *r, const pace_t *own,
-                                    const pace_t *uniform, pursuit_t mode, size_t lanes,
+                                    const pace_t *uniform, bool small, size_t lanes,
                                     const uint8_t *bits)
 {
-    const uint32_t width = mode == SMALL ? 16 : r->bits;
+    const uint32_t width = small ? 16 : r->bits;
     uint64_t more[GROUP];
     uint16_t idle[GROUP], place[GROUP];
     const uint64_t k = r->law->categories, drawn = r->step.other < 0;
@@ -190,9 +189,9 @@ FDP_ALWAYS_INLINE void settle_group(fdp_respond_t *r, const pace_t *own,
     for (size_t i = 0; i < GROUP; i++) {
         const size_t at = place[i];
         const uint64_t label = label_at(r, width, at), used = live >> i & 1;
-        const uint64_t apart = mode == OUTSIDE || label >= k, fair = apart & drawn;
+        const uint64_t apart = label >= k, fair = apart & drawn;
         uint64_t open;
-        uint64_t step = step_at(r, own, uniform, mode, word_at(r, width, at), more[i],
+        uint64_t step = step_at(r, own, uniform, small, word_at(r, width, at), more[i],
                                 fair, &open);
         if (FDP_UNLIKELY(open & used)) {
             step = resolve(r, (uint32_t)at, more[i], fair);
@@ -218,16 +217,45 @@ static void settle(fdp_respond_t *r, size_t lanes)
         fdp_chunk_main(&r->chunk, offset, r->more, (10 * slots + 63) & ~(size_t)63);
         for (size_t i = 0; i < slots; i += GROUP) {
             const uint8_t *more = r->more + 10 * i;
-            if (r->law->always) {
-                settle_group(r, &own, &uniform, OUTSIDE, lanes, more);
-            } else if (small) {
-                settle_group(r, &own, &uniform, SMALL, lanes, more);
+            if (small) {
+                settle_group(r, &own, &uniform, true, lanes, more);
             } else {
-                settle_group(r, &own, &uniform, LARGE, lanes, more);
+                settle_group(r, &own, &uniform, false, lanes, more);
             }
         }
         offset += UNIT;
     } while (FDP_UNLIKELY(r->ranks.left != 0));
+}
+
+/* Draws again where nothing was drawn, from words of 64 bits in order, by the same rule.
+ * Which lanes these are tells of nothing: the words alone decide it, and every label is
+ * drawn by as many of the words that stay. */
+static void redraw(fdp_respond_t *r, size_t lanes)
+{
+    const uint64_t k = r->law->categories, least = (0 - k) % k; /* 2^64 mod k */
+    const uint64_t behind = fdp_response_chunk(r->law) * r->bits / 8;
+    const size_t words = LEAST_UNIT / sizeof(uint64_t);
+    size_t taken = 0;
+    for (size_t g = 0; g < lanes / 64; g++) {
+        for (uint64_t left = r->special[g]; left != 0; left &= left - 1) {
+            const size_t at = 64 * g + (size_t)__builtin_ctzll(left);
+            uint64_t drawn, low;
+            do {
+                if (taken % words == 0) {
+                    fdp_chunk_main(&r->chunk, behind + taken * sizeof(uint64_t), r->more,
+                                   LEAST_UNIT);
+                }
+                low = fdp_mul_u64(AT(r->more, const uint64_t, taken++ % words), k, &drawn);
+            } while (low < least);
+            if (r->bits == 16) {
+                uint16_t *to = &AT(r->to, uint16_t, at);
+                *to = (uint16_t)fdp_choose(AT(r->label, const uint16_t, at) >= k, drawn, *to);
+            } else {
+                uint32_t *to = &AT(r->to, uint32_t, at);
+                *to = (uint32_t)fdp_choose(AT(r->label, const uint32_t, at) >= k, drawn, *to);
+            }
+        }
+    }
 }
 
 /* ---- chunks -------------------------------------------------------------- */
@@ -237,16 +265,18 @@ static void respond(fdp_respond_t *r, size_t n, const void *x, fdp_dtype_t x_typ
                     size_t at)
 {
     const fdp_kernels_t *k = r->kernels;
-    uint32_t *label = &AT(r->label, uint32_t, 0), *report = &AT(r->report, uint32_t, 0);
-    if (r->bits == 16) {
-        k->respond16(&r->step, x, x_type, at, n, r->label, &AT(r->word, const uint16_t, 0),
-                     r->report, r->special);
+    const void *word = r->word;
+    void *label = r->label, *report = r->to;
+    if (r->law->always && r->bits == 16) {
+        k->relabel16(&r->step, x, x_type, at, n, label, word, report, r->special);
+    } else if (r->law->always) {
+        k->relabel32(&r->step, x, x_type, at, n, label, word, report, r->special);
+    } else if (r->bits == 16) {
+        k->respond16(&r->step, x, x_type, at, n, label, word, report, r->special);
     } else if (r->bits == 32) {
-        k->respond32(&r->step, x, x_type, at, n, label, &AT(r->word, const uint32_t, 0),
-                     report, r->special);
+        k->respond32(&r->step, x, x_type, at, n, label, word, report, r->special);
     } else {
-        k->respond64(&r->step, x, x_type, at, n, label, &AT(r->word, const uint64_t, 0),
-                     report, r->special);
+        k->respond64(&r->step, x, x_type, at, n, label, word, report, r->special);
     }
 }
 
@@ -255,6 +285,9 @@ void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *
                        size_t to)
 {
     const size_t lanes = (n + 63) & ~(size_t)63, bytes = lanes * r->bits / 8;
+    const size_t width = fdp_width_of(out_type);
+    const bool straight = lanes == n && width == r->width;
+    r->to = straight ? (uint8_t *)out + to * width : r->report;
     if (r->law->always && r->step.other >= 0) { /* nothing is drawn */
         memset(r->word, 0, bytes);
         respond(r, n, x, x_type, at);
@@ -263,11 +296,20 @@ void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *
         fdp_chunk_open(&r->chunk, &r->call->stream, number);
         fdp_chunk_main(&r->chunk, 0, r->word, bytes);
         respond(r, n, x, x_type, at);
-        settle(r, lanes);
+        if (r->law->always) {
+            redraw(r, lanes);
+        } else {
+            settle(r, lanes);
+        }
         fdp_chunk_close(&r->chunk);
     }
-    if (r->bits == 16) {
+    if (straight) {
+        return;
+    }
+    if (r->width == 1) {
         r->kernels->reports8(r->report, out, out_type, to, n);
+    } else if (r->width == 2) {
+        r->kernels->reports16(&AT(r->report, const uint16_t, 0), out, out_type, to, n);
     } else {
         r->kernels->reports32(&AT(r->report, const uint32_t, 0), out, out_type, to, n);
     }
@@ -287,7 +329,7 @@ fdp_status_t fdp_respond(const fdp_call_t *call, const fdp_response_t *law,
     }
     fdp_respond_close(&r, n);
     if (r.failed) {
-        memset(out, 0, n * (out_type == FDP_U8 ? 1 : out_type == FDP_U16 ? 2 : 4));
+        memset(out, 0, n * fdp_width_of(out_type));
     }
     return r.failed ? FDP_ERR_RESOLVER : FDP_OK;
 }

@@ -10,7 +10,7 @@
 
 typedef struct {
     FDP_ALIGNED(64) uint8_t word[32768];  /* 2, 4 or 8 bytes a lane */
-    FDP_ALIGNED(64) uint8_t label[16384]; /* 1 or 4                 */
+    FDP_ALIGNED(64) uint8_t label[16384]; /* 1, 2 or 4              */
     FDP_ALIGNED(64) uint8_t report[16384];
     FDP_ALIGNED(64) uint8_t more[2048];
     uint64_t special[128];
@@ -20,10 +20,19 @@ typedef struct {
     const fdp_call_t *call;
     const fdp_response_t *law;
     const fdp_kernels_t *kernels;
+    uint8_t *to;     /* reports of the chunk, as the lanes have them: `report`, or the
+                        caller's memory */
     uint64_t number; /* of the chunk */
     uint32_t bits;   /* of a word: 16, 32 or 64 */
+    uint32_t width;  /* bytes of a label: 1, 2 or 4 */
     bool failed;     /* the resolver failed */
 } fdp_respond_t;
+
+/* Bytes of a report. */
+static inline size_t fdp_width_of(fdp_dtype_t type)
+{
+    return type == FDP_U8 ? 1 : type == FDP_U16 ? 2 : 4;
+}
 
 /* Takes a law up; `other` is that of fdp_respond. */
 FDP_INTERNAL void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,

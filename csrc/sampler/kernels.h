@@ -37,10 +37,10 @@ typedef struct {
     uint64_t rate, scale, limit;
 } fdp_rate_t;
 
-/* k-ary response as its kernels take it: `own` for labels of the domain (always: they
- * stay), `fair` for others, if `other` is negative. */
+/* k-ary response as its kernels take it: `own` for labels of the domain, `fair` for
+ * others, if `other` is negative; of relabelings fair.limit = 2^b mod k alone. */
 typedef struct {
-    uint32_t categories, always;
+    uint32_t categories;
     int64_t other;
     fdp_rate_t own, fair;
 } fdp_step_t;
@@ -91,9 +91,10 @@ typedef struct {
 
     /* Reports of n labels of the caller's type, from x[at] on (any number >= the
      * categories is outside), and bits of the lanes that the words leave open, whose report
-     * is not of use. Whole blocks of 64 lanes, those beyond the last label having label 0;
-     * `label` is left as the lanes have it, unless the law always keeps it. Then reports in
-     * a type of the caller's. */
+     * is not of use: `report` may be where x begins. Whole blocks of 64 lanes, those beyond
+     * the last label having label 0; `label` is left as the lanes have it. `relabel` keeps
+     * labels inside; open are words from which nothing is drawn, whatever the label. Then
+     * reports in a type of the caller's. */
     void (*respond16)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
                       size_t n, uint8_t *label, const uint16_t *word, uint8_t *report,
                       uint64_t *special);
@@ -102,6 +103,12 @@ typedef struct {
                       uint64_t *special);
     void (*respond64)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
                       size_t n, uint32_t *label, const uint64_t *word, uint32_t *report,
+                      uint64_t *special);
+    void (*relabel16)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
+                      size_t n, uint16_t *label, const uint16_t *word, uint16_t *report,
+                      uint64_t *special);
+    void (*relabel32)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
+                      size_t n, uint32_t *label, const uint32_t *word, uint32_t *report,
                       uint64_t *special);
     void (*reports8)(const uint8_t *report, void *out, fdp_dtype_t type, size_t at,
                      size_t n);

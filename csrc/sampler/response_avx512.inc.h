@@ -1,8 +1,7 @@
 /* response_avx512.inc.h: the first stages of k-ary response,
  * labels and reports of hashing as response_body.inc.h has them, 64 lanes at a time.
  *
- * A public `mode` is a constant where a body is inlined: whether outside labels leave
- * uniform, and whether those of the domain stay.
+ * Whether outside labels leave uniform is a constant where a body is inlined.
  */
 
 /* What the kernels take from a rate, in lanes of `bits`: a fraction of s bits is open if
@@ -26,18 +25,15 @@ static inline FDP_K(rate_t) FDP_K(rate_of)(const fdp_rate_t *from, int bits)
 
 /* Steps of 32 words of 16 bits, and the lanes whose fraction is open. */
 FDP_ALWAYS_INLINE __m512i FDP_K(steps16)(const uint16_t *word, FDP_K(rate_t) own,
-                                         FDP_K(rate_t) fair, __mmask32 drawn, bool always,
-                                         __mmask32 *near)
+                                         FDP_K(rate_t) fair, __mmask32 drawn, __mmask32 *near)
 {
     const __m512i ones = _mm512_set1_epi16(-1);
     const __m512i rate = _mm512_mask_mov_epi16(own.rate, drawn, fair.rate);
     const __m512i shift = _mm512_mask_mov_epi16(own.shift, drawn, fair.shift);
     const __m512i open = _mm512_mask_mov_epi16(own.open, drawn, fair.open);
     const __m512i h = _mm512_mulhi_epu16(_mm512_loadu_si512(word), rate);
-    const __m512i step = _mm512_srlv_epi16(h, shift);
     *near = _mm512_testn_epi16_mask(_mm512_xor_si512(h, ones), open);
-    /* 255 is beyond every step of these */
-    return always ? _mm512_mask_mov_epi16(_mm512_set1_epi16(255), drawn, step) : step;
+    return _mm512_srlv_epi16(h, shift);
 }
 
 /* 64 labels of 64 bits as bytes: more bits become all ones. Packing halves the elements,
@@ -59,10 +55,10 @@ static inline __m512i FDP_K(bytes_of)(const int64_t *x)
     return _mm512_permutexvar_epi16(order, _mm512_packus_epi16(a, b));
 }
 
-FDP_ALWAYS_INLINE void FDP_K(respond16_mode)(const fdp_step_t *law, const int64_t *from,
-                                             uint8_t *label, const uint16_t *word,
+FDP_ALWAYS_INLINE void FDP_K(respond16_mode)(const fdp_step_t *law, const void *from,
+                                             bool narrow, uint8_t *label, const uint16_t *word,
                                              uint8_t *report, uint64_t *special, size_t n,
-                                             bool uniform, bool always)
+                                             bool uniform)
 {
     const FDP_K(rate_t) own = FDP_K(rate_of)(&law->own, 16);
     const FDP_K(rate_t) fair = FDP_K(rate_of)(&law->fair, 16);
@@ -72,19 +68,15 @@ FDP_ALWAYS_INLINE void FDP_K(respond16_mode)(const fdp_step_t *law, const int64_
     const __m512i one = _mm512_set1_epi8(1);
     const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
     for (size_t g = 0; g < n; g += 64) {
-        __m512i x;
-        if (from != NULL) {
-            x = FDP_K(bytes_of)(from + g);
-            _mm512_storeu_si512(label + g, x);
-        } else {
-            x = _mm512_loadu_si512(label + g);
-        }
+        const __m512i x = narrow ? _mm512_loadu_si512((const uint8_t *)from + g)
+                                 : FDP_K(bytes_of)((const int64_t *)from + g);
+        _mm512_storeu_si512(label + g, x);
         const __mmask64 apart = _mm512_cmpge_epu8_mask(x, k), drawn = uniform ? apart : 0;
         __mmask32 near0, near1;
         const __m512i low =
-            FDP_K(steps16)(word + g, own, fair, (__mmask32)drawn, always, &near0);
+            FDP_K(steps16)(word + g, own, fair, (__mmask32)drawn, &near0);
         const __m512i high = FDP_K(steps16)(word + g + 32, own, fair,
-                                            (__mmask32)(drawn >> 32), always, &near1);
+                                            (__mmask32)(drawn >> 32), &near1);
         const __m512i steps =
             _mm512_permutexvar_epi64(order, _mm512_packus_epi16(low, high));
         const __mmask64 within = _mm512_cmplt_epu8_mask(steps, last);
@@ -94,6 +86,21 @@ FDP_ALWAYS_INLINE void FDP_K(respond16_mode)(const fdp_step_t *law, const int64_
         _mm512_storeu_si512(report + g, _mm512_min_epu8(sum, _mm512_sub_epi8(sum, k)));
         special[g / 64] = _mm512_kunpackd(near1, near0) & within;
     }
+}
+
+/* 32 labels of 64 bits as words: more bits become all ones. */
+static inline __m512i FDP_K(words_of)(const int64_t *x)
+{
+    const __m512i most = _mm512_set1_epi64(UINT16_MAX);
+    const __m512i order =
+        _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    __m512i v[4];
+    for (size_t i = 0; i < 4; i++) {
+        v[i] = _mm512_min_epu64(_mm512_loadu_si512(x + 8 * i), most);
+    }
+    return _mm512_permutexvar_epi32(
+        order, _mm512_packus_epi32(_mm512_packus_epi32(v[0], v[1]),
+                                   _mm512_packus_epi32(v[2], v[3])));
 }
 
 static inline __m512i FDP_K(high32)(__m512i a, __m512i b)
@@ -115,39 +122,63 @@ static inline __m512i FDP_K(labels_of)(const int64_t *x)
     return _mm512_permutex2var_epi32(a, order, b);
 }
 
-FDP_ALWAYS_INLINE void FDP_K(respond32_mode)(const fdp_step_t *law, const int64_t *from,
-                                             uint32_t *label, const uint32_t *word,
+#define FDP_RELABELS(bits, type, HIGH, LABELS)                                         \
+    FDP_ALWAYS_INLINE void FDP_K(relabel##bits##_from)(                                \
+        const fdp_step_t *law, const void *from, bool narrow, type *label,             \
+        const type *word, type *report, uint64_t *special, size_t n)                   \
+    {                                                                                  \
+        const __m512i k = _mm512_set1_epi##bits((int##bits##_t)law->categories);       \
+        const __m512i least = _mm512_set1_epi##bits((int##bits##_t)law->fair.limit);   \
+        const __m512i instead = _mm512_set1_epi##bits((int##bits##_t)law->other);      \
+        const FDP_K(mask##bits) fixed = law->other < 0 ? 0 : (FDP_K(mask##bits))~0u;   \
+        for (size_t g = 0; g < n; g += 64) {                                           \
+            uint64_t mask = 0;                                                         \
+            for (size_t v = 0; v < 64; v += 512 / bits) {                              \
+                const size_t at = g + v;                                               \
+                const __m512i x = narrow ? _mm512_loadu_si512((const type *)from + at) \
+                                         : FDP_K(LABELS)((const int64_t *)from + at);  \
+                const __m512i w = _mm512_loadu_si512(word + at);                       \
+                const __m512i drawn =                                                  \
+                    _mm512_mask_mov_epi##bits(HIGH(w, k), fixed, instead);             \
+                const __m512i low = _mm512_mullo_epi##bits(w, k);                      \
+                const uint32_t open = _mm512_cmplt_epu##bits##_mask(low, least);       \
+                _mm512_storeu_si512(label + at, x);                                    \
+                _mm512_storeu_si512(                                                   \
+                    report + at,                                                       \
+                    _mm512_mask_mov_epi##bits(                                         \
+                        drawn, _mm512_cmplt_epu##bits##_mask(x, k), x));               \
+                mask |= (uint64_t)open << v;                                           \
+            }                                                                          \
+            special[g / 64] = mask;                                                    \
+        }                                                                              \
+    }
+
+typedef __mmask16 FDP_K(mask32);
+typedef __mmask32 FDP_K(mask16);
+FDP_RELABELS(16, uint16_t, _mm512_mulhi_epu16, words_of)
+FDP_RELABELS(32, uint32_t, FDP_K(high32), labels_of)
+#undef FDP_RELABELS
+
+FDP_ALWAYS_INLINE void FDP_K(respond32_mode)(const fdp_step_t *law, const void *from,
+                                             bool narrow, uint32_t *label, const uint32_t *word,
                                              uint32_t *report, uint64_t *special, size_t n,
-                                             bool uniform, bool always)
+                                             bool uniform)
 {
     const FDP_K(rate_t) own = FDP_K(rate_of)(&law->own, 32);
     const FDP_K(rate_t) fair = FDP_K(rate_of)(&law->fair, 32);
     const __m512i k = _mm512_set1_epi32((int32_t)law->categories);
     const __m512i last = _mm512_set1_epi32((int32_t)(law->categories - 1));
     const __m512i instead = _mm512_set1_epi32((int32_t)(uniform ? 0 : law->other));
-    const __m512i limit = _mm512_set1_epi32((int32_t)law->fair.limit);
     const __m512i one = _mm512_set1_epi32(1), ones = _mm512_set1_epi32(-1);
     for (size_t g = 0; g < n; g += 64) {
         __mmask16 near[4];
         for (size_t v = 0; v < 4; v++) {
             const size_t at = g + 16 * v;
-            const __m512i x =
-                from != NULL ? FDP_K(labels_of)(from + at) : _mm512_loadu_si512(label + at);
+            const __m512i x = narrow ? _mm512_loadu_si512((const uint32_t *)from + at)
+                                     : FDP_K(labels_of)((const int64_t *)from + at);
             const __m512i w = _mm512_loadu_si512(word + at);
             const __mmask16 apart = _mm512_cmpge_epu32_mask(x, k);
-            if (always) { /* labels stay; a factor k needs no fraction bits of its own */
-                const __m512i drawn =
-                    uniform ? _mm512_add_epi32(FDP_K(high32)(w, k), one) : instead;
-                const __m512i moved = _mm512_min_epu32(drawn, _mm512_sub_epi32(drawn, k));
-                near[v] = _mm512_mask_cmpge_epu32_mask(uniform ? apart : 0,
-                                                       _mm512_mullo_epi32(w, k), limit);
-                near[v] = _mm512_mask_cmple_epu32_mask(near[v], drawn, last);
-                _mm512_storeu_si512(report + at, _mm512_mask_mov_epi32(x, apart, moved));
-                continue;
-            }
-            if (from != NULL) {
-                _mm512_storeu_si512(label + at, x);
-            }
+            _mm512_storeu_si512(label + at, x);
             const __mmask16 drawn = uniform ? apart : 0;
             const __m512i base = _mm512_mask_mov_epi32(x, apart, instead);
             const __m512i shift = _mm512_mask_mov_epi32(own.shift, drawn, fair.shift);
@@ -181,10 +212,10 @@ static inline __m512i FDP_K(high64x8)(__m512i a, __m512i b)
         _mm512_srli_epi64(other, 32));
 }
 
-FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const int64_t *from,
-                                             uint32_t *label, const uint64_t *word,
+FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const void *from,
+                                             bool narrow, uint32_t *label, const uint64_t *word,
                                              uint32_t *report, uint64_t *special, size_t n,
-                                             bool uniform, bool always)
+                                             bool uniform)
 {
     const __m512i rate0 = _mm512_set1_epi64((int64_t)law->own.rate);
     const __m512i rate1 = _mm512_set1_epi64((int64_t)law->fair.rate);
@@ -204,11 +235,14 @@ FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const int64_
             const size_t at = g + v;
             __m256i *const mine = (__m256i *)(void *)(label + at);
             __m512i x;
-            if (from != NULL) {
-                x = _mm512_loadu_si512(from + at);
-                _mm256_storeu_si256(mine, _mm512_cvtusepi64_epi32(x));
+            if (narrow) {
+                const uint32_t *near = (const uint32_t *)from + at;
+                const __m256i half = _mm256_loadu_si256((const __m256i *)(const void *)near);
+                _mm256_storeu_si256(mine, half);
+                x = _mm512_cvtepu32_epi64(half);
             } else {
-                x = _mm512_cvtepu32_epi64(_mm256_loadu_si256(mine));
+                x = _mm512_loadu_si512((const int64_t *)from + at);
+                _mm256_storeu_si256(mine, _mm512_cvtusepi64_epi32(x));
             }
             const __mmask8 apart = _mm512_cmpge_epu64_mask(x, k);
             const __mmask8 drawn = uniform ? apart : 0;
@@ -217,10 +251,7 @@ FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const int64_
             const __m512i open = _mm512_mask_mov_epi64(open0, drawn, open1);
             const __m512i base = _mm512_mask_mov_epi64(x, apart, instead);
             const __m512i h = FDP_K(high64x8)(_mm512_loadu_si512(word + at), rate);
-            __m512i step = _mm512_min_epu64(_mm512_srlv_epi64(h, shift), last);
-            if (always) {
-                step = _mm512_mask_mov_epi64(last, drawn, step);
-            }
+            const __m512i step = _mm512_min_epu64(_mm512_srlv_epi64(h, shift), last);
             const __mmask8 near = _mm512_mask_testn_epi64_mask(
                 _mm512_cmplt_epu64_mask(step, last), _mm512_xor_si512(h, ones), open);
             mask |= (uint64_t)_cvtmask8_u32(near) << v;
@@ -233,47 +264,48 @@ FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const int64_
     }
 }
 
-/* One function for each mode, and labels of 64 bits read where they are, but for those of
- * the last block. */
-#define FDP_MODES(bits, label_t, type, LABELS)                                         \
+/* One function for each mode; then labels of 64 bits, or as the lanes have them, read where
+ * they lie, but for those of the last block. */
+#define FDP_MODES(bits, label_t, type)                                                 \
     FDP_ALWAYS_INLINE void FDP_K(respond##bits##_from)(                                \
-        const fdp_step_t *law, const int64_t *from, label_t *label, const type *word,  \
-        label_t *report, uint64_t *special, size_t n)                                  \
+        const fdp_step_t *law, const void *from, bool narrow, label_t *label,          \
+        const type *word, label_t *report, uint64_t *special, size_t n)                \
     {                                                                                  \
-        if (law->other >= 0 && law->always) {                                          \
-            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
-                                        false, true);                                  \
-        } else if (law->other >= 0) {                                                  \
-            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
-                                        false, false);                                 \
-        } else if (law->always) {                                                      \
-            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
-                                        true, true);                                   \
+        if (law->other >= 0) {                                                         \
+            FDP_K(respond##bits##_mode)(law, from, narrow, label, word, report,         \
+                                        special, n, false);                            \
         } else {                                                                       \
-            FDP_K(respond##bits##_mode)(law, from, label, word, report, special, n,    \
-                                        true, false);                                  \
+            FDP_K(respond##bits##_mode)(law, from, narrow, label, word, report,         \
+                                        special, n, true);                             \
         }                                                                              \
-    }                                                                                  \
-    static void FDP_K(respond##bits)(const fdp_step_t *law, const void *restrict x,    \
-                                     fdp_dtype_t x_type, size_t at, size_t n,          \
-                                     label_t *restrict label,                          \
-                                     const type *restrict word,                        \
-                                     label_t *restrict report,                         \
-                                     uint64_t *restrict special)                       \
-    {                                                                                  \
-        const size_t whole = x_type == FDP_I64 ? n & ~(size_t)63 : 0;                  \
-        const size_t rest = FDP_K(LABELS)(x, x_type, at + whole, label + whole,        \
-                                          n - whole);                                  \
-        FDP_K(respond##bits##_from)(law, (const int64_t *)x + at, label, word, report, \
-                                    special, whole);                                   \
-        FDP_K(respond##bits##_from)(law, NULL, label + whole, word + whole,            \
-                                    report + whole, special + whole / 64, rest);       \
     }
 
-FDP_MODES(16, uint8_t, uint16_t, labels16)
-FDP_MODES(32, uint32_t, uint32_t, labels32)
-FDP_MODES(64, uint32_t, uint64_t, labels32)
+#define FDP_WHERE(name, label_t, type, x_narrow, LABELS)                               \
+    static void FDP_K(name)(const fdp_step_t *law, const void *x, fdp_dtype_t x_type,  \
+                            size_t at, size_t n, label_t *label, const type *word,     \
+                            label_t *report, uint64_t *special)                        \
+    {                                                                                  \
+        const bool narrow = x_type == x_narrow;                                        \
+        const size_t whole = narrow || x_type == FDP_I64 ? n & ~(size_t)63 : 0;        \
+        const size_t size = narrow ? sizeof(label_t) : sizeof(int64_t);                \
+        const size_t rest = FDP_K(LABELS)(x, x_type, at + whole, label + whole,        \
+                                          n - whole);                                  \
+        FDP_K(name##_from)(law, (const uint8_t *)x + at * size, narrow, label, word,   \
+                           report, special, whole);                                    \
+        FDP_K(name##_from)(law, label + whole, true, label + whole, word + whole,      \
+                           report + whole, special + whole / 64, rest);                \
+    }
+
+FDP_MODES(16, uint8_t, uint16_t)
+FDP_MODES(32, uint32_t, uint32_t)
+FDP_MODES(64, uint32_t, uint64_t)
+FDP_WHERE(respond16, uint8_t, uint16_t, FDP_U8, labels8)
+FDP_WHERE(respond32, uint32_t, uint32_t, FDP_U32, labels32)
+FDP_WHERE(respond64, uint32_t, uint64_t, FDP_U32, labels32)
+FDP_WHERE(relabel16, uint16_t, uint16_t, FDP_U16, labels16)
+FDP_WHERE(relabel32, uint32_t, uint32_t, FDP_U32, labels32)
 #undef FDP_MODES
+#undef FDP_WHERE
 
 /* Sixteen reports of hashing. They are three vectors: words 3 i and 3 i + 1 of them are the
  * halves of a seed, 3 i + 2 is a bucket, moved. */

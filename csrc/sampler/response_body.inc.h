@@ -12,7 +12,7 @@
     }                                                                                  \
     break;
 #define FDP_LABELS(name, to, middle)                                                   \
-    static size_t FDP_K(name)(const void *restrict x, fdp_dtype_t type, size_t at,     \
+    static size_t FDP_K(name)(const void *x, fdp_dtype_t type, size_t at,              \
                               to *restrict label, size_t n)                            \
     {                                                                                  \
         const size_t lanes = (n + 63) & ~(size_t)63;                                   \
@@ -30,7 +30,8 @@
         return lanes;                                                                  \
     }
 
-FDP_LABELS(labels16, uint8_t, uint16_t)
+FDP_LABELS(labels8, uint8_t, uint16_t)
+FDP_LABELS(labels16, uint16_t, uint16_t)
 FDP_LABELS(labels32, uint32_t, uint32_t)
 
 /* A step is E = min(floor(U c), k - 1), and a report is 1 + E labels on from its own. E and
@@ -47,16 +48,16 @@ FDP_LABELS(labels32, uint32_t, uint32_t)
     const uint64_t step = h >> scale, fraction = h << (64 - scale);
 
 #define FDP_RESPOND(name, type, label_t, LABELS, PRODUCTS)                             \
-    static void FDP_K(name)(const fdp_step_t *law, const void *restrict from,          \
+    static void FDP_K(name)(const fdp_step_t *law, const void *from,                   \
                             fdp_dtype_t from_type, size_t at, size_t count,            \
                             label_t *restrict label, const type *restrict word,        \
-                            label_t *restrict report, uint64_t *restrict special)      \
+                            label_t *report, uint64_t *restrict special)               \
     {                                                                                  \
         const size_t n = FDP_K(LABELS)(from, from_type, at, label, count);             \
         const label_t k = (label_t)law->categories;                                    \
         const label_t uniform = (label_t)(law->other < 0 ? ~UINT64_C(0) : 0);          \
         const label_t instead = (label_t)(law->other < 0 ? 0 : law->other);            \
-        const type last = (type)(k - 1), sure = law->always ? last : 0;                \
+        const type last = (type)(k - 1);                                               \
         const type own_rate = (type)law->own.rate, fair_rate = (type)law->fair.rate;   \
         const type own_scale = (type)law->own.scale;                                   \
         const type fair_scale = (type)law->fair.scale;                                 \
@@ -72,8 +73,7 @@ FDP_LABELS(labels32, uint32_t, uint32_t)
                 const type scale = (type)((fair_scale & fair) | (own_scale & ~fair));  \
                 const type limit = (type)((fair_limit & fair) | (own_limit & ~fair));  \
                 PRODUCTS                                                               \
-                const type most = (type)(step | (sure & ~fair));                       \
-                const type least = most < last ? most : last;                          \
+                const type least = (type)(step < last ? step : last);                  \
                 const label_t sum = (label_t)(base + (label_t)least + 1);              \
                 const label_t less = (label_t)(sum - k);                               \
                 report[g + i] = less < sum ? less : sum;                               \
@@ -99,9 +99,38 @@ static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
     return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
 }
 
-FDP_RESPOND(respond16, uint16_t, uint8_t, labels16, FDP_SMALL(uint16_t, uint32_t, 16))
+FDP_RESPOND(respond16, uint16_t, uint8_t, labels8, FDP_SMALL(uint16_t, uint32_t, 16))
 FDP_RESPOND(respond32, uint32_t, uint32_t, labels32, FDP_SMALL(uint32_t, uint64_t, 32))
 FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
+
+/* Labels that stay, and what replaces those outside: floor(w k / 2^b) of a word w, from
+ * which nothing is drawn where w k mod 2^b < 2^b mod k. */
+#define FDP_RELABEL(name, type, wide, bits, LABELS)                                    \
+    static void FDP_K(name)(const fdp_step_t *law, const void *from,                   \
+                            fdp_dtype_t from_type, size_t at, size_t count,            \
+                            type *restrict label, const type *restrict word,           \
+                            type *report, uint64_t *restrict special)                  \
+    {                                                                                  \
+        const size_t n = FDP_K(LABELS)(from, from_type, at, label, count);             \
+        const type k = (type)law->categories, least = (type)law->fair.limit;           \
+        const type uniform = (type)(law->other < 0 ? ~UINT64_C(0) : 0);                \
+        const type instead = (type)(law->other < 0 ? 0 : law->other);                  \
+        for (size_t g = 0; g < n; g += 64) {                                           \
+            FDP_ALIGNED(64) uint8_t decided[64];                                       \
+            for (size_t i = 0; i < 64; i++) {                                          \
+                const wide product = (wide)word[g + i] * k;                            \
+                const type drawn = (type)((type)(product >> bits) & uniform);          \
+                const type x = label[g + i], inside = (type)(x < k ? ~UINT64_C(0) : 0); \
+                report[g + i] = (type)((x & inside) | ((drawn | instead) & ~inside));  \
+                decided[i] = (uint8_t)((type)product >= least ? 255 : 0);              \
+            }                                                                          \
+            special[g / 64] = FDP_K(zeros64)(decided);                                 \
+        }                                                                              \
+    }
+
+FDP_RELABEL(relabel16, uint16_t, uint32_t, 16, labels16)
+FDP_RELABEL(relabel32, uint32_t, uint64_t, 32, labels32)
+#undef FDP_RELABEL
 
 static inline size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
                                          const uint32_t *move, uint32_t buckets,

@@ -21,9 +21,11 @@ CATEGORIES = 1024
 #: Random bytes of a flip: patterns of eight take two, and a chunk some for its ties.
 _FLIP = (2 * 4096 + 576) / 32768
 
-#: Random bytes of a response of up to 16 categories (or buckets), and of up to 2**16.
+#: Random bytes of a response of up to 16 categories (or buckets), and of up to 2**16;
+#: and of a label.
 _RESPONSE = 2 + 512 / 8192
-_LABEL = 4 + 192 / 4096
+_LARGE_RESPONSE = 4 + 192 / 4096
+_LABEL = 2
 
 #: Elements of a block of numpy's: 1 MB of float32, or of uint32.
 _BLOCK = 2**18
@@ -183,7 +185,7 @@ def response_case(
         size,
         lambda: mechanism.release(x, out=out),
         rounded,
-        _RESPONSE if k <= 64 else _LABEL,
+        _RESPONSE if k <= 64 else _LARGE_RESPONSE,
     )
 
 

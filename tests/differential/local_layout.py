@@ -98,15 +98,18 @@ def responses(
 ) -> np.ndarray:
     """Return the k-ary reports of values."""
     parts = [np.zeros(0, np.int64)]
-    dtype = f"<u{response.word_bits(k) // 8}"
+    dtype = f"<u{response.word_bits(k, truth) // 8}"
     start = 0
-    for chunk, count in chunks(len(x), response.chunk(k), first):
+    for chunk, count in chunks(len(x), response.chunk(k, truth), first):
         lanes = -(-count // 64) * 64
         raw = call.keystream(chunk, 0, lanes * np.dtype(dtype).itemsize)
         words = np.frombuffer(raw, dtype).astype(np.uint64)
         part, bits = x[start : start + count], bits_at(call, chunk)
-        more = further(call, chunk)
-        drawn = response.reports(truth, k, part, words, bits, more, other)
+        if truth == 1:
+            drawn = response.labels(k, part, words, bits, other)
+        else:
+            more = further(call, chunk)
+            drawn = response.reports(truth, k, part, words, bits, more, other)
         parts.append(drawn[:count])
         start += count
     return np.concatenate(parts)

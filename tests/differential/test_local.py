@@ -16,6 +16,7 @@ from tests.reference import hadamard, hashing, response, unary
 
 KEY = bytes(range(5, 37))
 CATEGORIES = [2, 3, 16, 17, 64, 65, 1024, 65536, 65537, 2**20 + 7, 2**31 - 1]
+LABELS = [2047, 2048, 2051, 3000, 21846, 2**15 - 1, 2**15, 2**15 + 1, 2**31 // 3 * 2]
 LENGTHS = [1, 7, 8, 9, 63, 64, 65, 1023, 1025, 4095, 4096, 4097, 8191, 8193, 9000]
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
 
@@ -47,6 +48,7 @@ def truths(k: int) -> list[Fraction]:
 
 
 LAWS = [Law(truth, k) for k in CATEGORIES for truth in truths(k)]
+LAWS += [Law(Fraction(1), k) for k in LABELS]
 each_law = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
@@ -146,7 +148,7 @@ def test_values_and_reports_of_every_type(k: int, source: str) -> None:
 
 
 def test_certain_truth_changes_what_is_outside_only() -> None:
-    for k in CATEGORIES:
+    for k in CATEGORIES + LABELS:
         x = values_of(k, 30_000)
         inside = (x >= 0) & (x < k)
         got = respond(_core.Call(), Law(Fraction(1), k), x)
@@ -161,29 +163,42 @@ def test_certain_truth_changes_what_is_outside_only() -> None:
 
 def cuts(law: Law, c: Fraction) -> list[int]:
     """Return the first words at, beside, and at the end of borders between steps."""
-    top = 2 ** response.word_bits(law.k) - 1
+    top = 2 ** response.word_bits(law.k, law.truth) - 1
     every = range(law.k) if law.k <= 600 else {*range(99), *range(law.k - 99, law.k)}
     at = {0, top, *(int(j * (top + 1) / c) for j in every)}
     return sorted(w + d for w in at for d in (-1, 0, 1) if 0 <= w + d <= top)
 
 
+def remainders(k: int, b: int) -> list[int]:
+    """Return words w with w k mod 2**b at the bound 2**b mod k, beside it, and 0."""
+    odd, bound = k & -k, 2**b % k
+    lows = (low for low in (0, bound - odd, bound, bound + odd) if low >= 0)
+    return [low // odd * pow(k // odd, -1, 2**b // odd) % (2**b // odd) for low in lows]
+
+
 @lru_cache(maxsize=len(LAWS))
 def tape_of(law: Law) -> tuple[TapeStream, np.ndarray]:
     """Words at all cuts, among random ones, further bits at them, and values."""
-    rng, n, b = random.Random(law.k), response.chunk(law.k), response.word_bits(law.k)
+    rng, n = random.Random(law.k), response.chunk(law.k, law.truth)
+    b = response.word_bits(law.k, law.truth)
     rates = [Fraction(law.k)]
     if law.truth < 1:
         rates.append(response.rate(law.truth, law.k))
     words = [w for c in rates for w in cuts(law, c)]
     words = rng.sample(words, n // 2) if len(words) > n // 2 else words
+    some = [0, 2**64 - 1]
+    if law.truth == 1:
+        words += 40 * remainders(law.k, b)
+        some += remainders(law.k, 64)
     words += [rng.getrandbits(b) for _ in range(n - len(words))]
     rng.shuffle(words)
     # Where a border lies in a cell only its own digits tell; near others any will do.
-    more = [rng.choice([0, 2**64 - 1, rng.getrandbits(64)]) for _ in range(2**15)]
+    more = [rng.choice([*some, rng.getrandbits(64)]) for _ in range(2**15)]
     parts = np.array(words, f"<u{b // 8}"), np.array(more, "<u8")
     chunk = np.concatenate([part.view(np.uint8) for part in parts])
     x = values_of(law.k, n)
-    borders(law, x, chunk, rng)
+    if law.truth < 1:
+        borders(law, x, chunk, rng)
     extension = np.array([rng.getrandbits(64) for _ in range(2 * n)], "<u8")
     stream = TapeStream(chunk.reshape(1, -1), extension.view(np.uint8).reshape(1, -1))
     return stream, x
@@ -195,12 +210,9 @@ def borders(law: Law, x: np.ndarray, chunk: np.ndarray, rng: random.Random) -> N
     k, b = law.k, response.word_bits(law.k)
     words = chunk[: len(x) * b // 8].view(f"<u{b // 8}").astype(np.uint64)
     inside = (x >= 0) & (x < k)
-    c = [Fraction(k), Fraction(k)]
-    opened = [response.opened(Fraction(k), k, words)] * 2
-    if law.truth < 1:
-        c[1] = response.rate(law.truth, k)
-        opened[1] = response.opened(c[1], k, words)
-    near = np.where(inside, opened[1][1] & (law.truth < 1), opened[0][1])
+    c = [Fraction(k), response.rate(law.truth, k)]
+    opened = [response.opened(rate, k, words)[1] for rate in c]
+    near = np.where(inside, opened[1], opened[0])
     for rank, i in enumerate(np.flatnonzero(near).tolist()):
         own, word = c[int(inside[i])], int(words[i])
         border = -int(-(word * own / 2**b) // 1) / own
@@ -244,6 +256,20 @@ def test_every_word_of_16_bits(k: int) -> None:
             high = np.minimum(-(-u * c.numerator // limit) - 1, k - 1)[1:]
             assert (low == high)[~near].all()
             assert (got == (low + 1) % k)[~near].all()
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("k", [3, 64, 1000, 2048, 2**15 - 1])
+def test_every_word_of_a_relabeling(k: int) -> None:
+    """Words that say nothing are the fewest: of others every label has as many."""
+    words = np.arange(2**16, dtype="<u2").reshape(8, -1)
+    main = np.random.default_rng(k).integers(0, 256, (8, 2**15), np.uint8)
+    main[:, : 2**14] = words.view(np.uint8)
+    call, x = _core.Call(TapeStream(main)), np.full(2**16, -1, np.int64)
+    got = respond(call, Law(Fraction(1), k), x)
+    assert (got == layout.responses(call, Fraction(1), k, x)).all()
+    kept = np.arange(2**16) * k % 2**16 >= 2**16 % k
+    assert (np.bincount(got[kept], minlength=k) == 2**16 // k).all()
 
 
 @pytest.mark.usefixtures("level")

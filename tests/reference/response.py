@@ -7,6 +7,9 @@ that is to get a uniform report starts from 0 and has c = k.
 A chunk has a word for each lane, whole blocks of 64 lanes. Those whose words leave
 them open, by the rule of `opened`, are counted through the chunk: that of rank r has
 the r-th share of 64 further bits, and goes on in the extension blocks of its own place.
+
+A relabeling (P = 1) draws uniform labels from words without a remainder: one that says
+nothing is replaced by words of 64 bits, in order, whatever the label of its lane.
 """
 
 from collections.abc import Callable
@@ -21,14 +24,16 @@ GROUP = 16
 UNIT = 2048
 
 
-def word_bits(k: int) -> int:
+def word_bits(k: int, truth: Fraction = Fraction(1, 2)) -> int:
     """Return the bits of a lane's word."""
+    if truth == 1:
+        return 16 if k <= 2**15 and 2**16 % k <= 2**11 else 32
     return 16 if k <= 64 else 32 if k <= 2**16 else 64
 
 
-def chunk(k: int) -> int:
+def chunk(k: int, truth: Fraction = Fraction(1, 2)) -> int:
     """Return the labels of a chunk."""
-    return 8192 if k <= 64 else 4096
+    return 8192 if word_bits(k, truth) == 16 else 4096
 
 
 def slots(k: int, lanes: int) -> int:
@@ -91,7 +96,7 @@ def reports(
     other: int = -1,
 ) -> np.ndarray:
     """Return the reports of the values of a chunk, of which there are words for whole
-    blocks; bits(offset) are the 64 at a place of the chunk.
+    blocks; bits(offset) are the 64 at a place of the chunk. `truth` is below 1.
 
     A value outside 0 ... k - 1 counts as `other`, or gets a uniform report if that
     is -1.
@@ -101,9 +106,7 @@ def reports(
     inside = (x >= 0) & (x < k)
     value = np.where(inside, x, max(other, 0))
     fair = ~inside & (other == -1)
-    step, near = np.full(lanes, k - 1), np.zeros(lanes, bool)
-    if truth < 1:
-        step, near = opened(rate(truth, k), k, words)
+    step, near = opened(rate(truth, k), k, words)
     if fair.any():
         step_fair, near_fair = opened(Fraction(k), k, words)
         step, near = np.where(fair, step_fair, step), np.where(fair, near_fair, near)
@@ -112,3 +115,27 @@ def reports(
         prefix = int(words[i]) << 64 | bits(rank_offset(k, lanes, rank))
         step[i] = settled(c, k, prefix, word_bits(k) + 64, more(i))
     return (value + step + 1) % k
+
+
+def labels(
+    k: int,
+    x: np.ndarray,
+    words: np.ndarray,
+    bits: Callable[[int], int],
+    other: int = -1,
+) -> np.ndarray:
+    """Return the values of a chunk, those outside 0 ... k - 1 replaced by `other`, or
+    by uniform labels if that is -1.
+    """
+    b = word_bits(k, Fraction(1))
+    drawn, low = (a.tolist() for a in divmod(words.astype(np.int64) * k, 2**b))
+    at = chunk(k, Fraction(1)) * b // 8
+    for i in range(len(words)):
+        n = b
+        while low[i] < 2**n % k:
+            n = 64
+            drawn[i], low[i] = divmod(bits(at) * k, 2**n)
+            at += 8
+    x = np.pad(x.astype(np.int64), (0, len(words) - len(x)))
+    instead = drawn if other == -1 else other
+    return np.where((x >= 0) & (x < k), x, instead)
