@@ -5,7 +5,8 @@
 Each line alternates the two calls; figures are least processor times. numpy
 makes two passes over as many kept rows, and draws normal noise, without a grid or an
 exact sum; opendp builds a tree over the cells and makes it consistent, with the same
-branching and its discrete Laplace noise. A rival that is not installed is left out.
+branching and its discrete Laplace noise. jax-privacy searches the same bands, for the
+same error. A rival that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import fastdp
+from fastdp import _factors
 
 Call = Callable[[], object]
 Line = tuple[str, Call, str, Call]
@@ -73,10 +75,27 @@ def ranges() -> Iterator[Line]:
     )
 
 
+def bands() -> Iterator[Line]:
+    """Yield the search for 32 bands beside jax-privacy's."""
+    try:
+        import jax
+        from jax_privacy.matrix_factorization import toeplitz
+    except ImportError:
+        return
+    jax.config.update("jax_enable_x64", True)
+    n = 1024
+    yield (
+        f"optimized_bands, 32 of {n:,}",
+        lambda: _factors.best_bands.__wrapped__(n, 32),
+        "jax-privacy",
+        lambda: toeplitz.optimize_banded_toeplitz(n, 32, reduction_fn=jax.numpy.max),
+    )
+
+
 def main() -> int:
     """Print a line for each comparison."""
     print(f"{'least time':36} {'ours':>10} {'rival':>10} {'ratio':>8}")
-    for lines in (steps, ranges):
+    for lines in (steps, ranges, bands):
         for name, ours, rival, theirs in lines():
             best = [float("inf"), float("inf")]
             for _ in range(12):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from fastdp import _validate
+from fastdp.exceptions import ParameterError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -23,6 +27,12 @@ N = TypeVar("N", np.float64, np.int64)
 
 #: Most steps of a factorization.
 MOST_STEPS = 2**22
+
+#: Most coefficients that are searched, or given one by one.
+MOST_BANDS = 2**11
+
+#: The bands of "banded": how many of the root's, or coefficients.
+Bands: TypeAlias = int | Sequence[float] | None
 
 
 def root(n: int) -> Floats:
@@ -47,11 +57,13 @@ def repeated(column: npt.NDArray[N], count: int, gap: int) -> npt.NDArray[N]:
 def quotient(column: Floats) -> Floats:
     """Return the first column of A/C: 1/((1 - x) c(x)) as a power series."""
     n = len(column)
-    if np.count_nonzero(column) == n:  # the root of 1/(1 - x): its own quotient
+    if np.abs(column - root(n)).max() <= 2.0**-BITS:  # of 1/(1 - x): its own quotient
         return column
+    width = int(np.flatnonzero(column)[-1]) + 1
+    if width > 256:
+        return np.cumsum(_inverse(column[:width], n))
     from scipy.signal import lfilter
 
-    width = int(np.flatnonzero(column)[-1]) + 1
     return np.asarray(lfilter([1.0], column[:width], np.ones(n)), dtype=np.float64)
 
 
@@ -67,6 +79,99 @@ def tree_square(levels: int, count: int, gap: int) -> int:
         whole, rest = divmod(count, most)
         square += whole * most * most + rest * rest
     return square
+
+
+# ---- bands -------------------------------------------------------------------------
+
+
+def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, ...]:
+    """Return how many coefficients of the root a strategy has, or its own ones.
+
+    Own ones as multiples of 2**-BITS: rounding is monotone, so that they still do not
+    grow, which `repeated` rests on.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `bands` is of a wrong type, out of its domain, or of another strategy.
+    """
+    if (bands is None) == (strategy == "banded"):
+        raise ParameterError("bands must be given for 'banded', and only there")
+    if bands is None:
+        return 1 if strategy == "independent" else steps
+    if not isinstance(bands, (tuple, list, np.ndarray)):
+        return _validate.integer("bands", bands, 1, steps)
+    own = [float(_validate.exact("bands", c)) for c in bands]
+    if not 1 <= len(own) <= min(steps, MOST_BANDS):
+        raise ParameterError(
+            f"bands must be at most {min(steps, MOST_BANDS)} coefficients, and one at "
+            f"least, got {len(own)}"
+        )
+    if own[0] != 1 or own != sorted(own, reverse=True) or own[-1] < 0:
+        raise ParameterError(
+            "bands must be coefficients that start with 1, do not grow and are >= 0"
+        )
+    return tuple((np.rint(np.array(own) * 2**BITS) / 2**BITS).tolist())
+
+
+def column_of(bands: int | tuple[float, ...], n: int) -> Floats:
+    """Return the first column of a Toeplitz matrix of checked bands."""
+    if isinstance(bands, int):
+        column = root(n)
+        column[bands:] = 0
+        return column
+    return np.concatenate((bands, np.zeros(n - len(bands))))
+
+
+@functools.lru_cache(maxsize=64)
+def best_bands(n: int, width: int) -> tuple[float, ...]:
+    """Return `width` coefficients with the least largest error over n steps.
+
+    That of the last sum: |c| |1/((1 - x) c(x))|, whose logarithm's gradient is known.
+    Beyond some steps the quotient hardly changes: they count as the last ones before.
+    """
+    from scipy.optimize import minimize
+
+    most = min(n, max(64 * width, 2**12), max(2**17, 2 * width))
+    times = np.ones(most)
+    times[most - width :] += (n - most) / width
+    # As long as no product of two series wraps around.
+    size = 2 * most
+
+    def error(parameters: Floats) -> tuple[float, Floats]:
+        c = np.concatenate(([1.0], parameters))
+        inverse = _inverse(c, most)
+        answer = np.cumsum(inverse)
+        both = np.fft.irfft(
+            np.fft.rfft(answer, size) * np.fft.rfft(inverse, size), size
+        )[:most]
+        square = float(times @ answer**2)
+        # Coefficient i moves the answer by -x^i times `both`.
+        moved = np.fft.irfft(
+            np.fft.rfft(times * answer, size) * np.fft.rfft(both, size).conj(), size
+        )[:width]
+        length = float(c @ c)
+        slope = 2 * c / length - 2 * moved / square
+        return math.log(length) + math.log(square), slope[1:]
+
+    start = root(width)[1:]
+    if width == 1:
+        return (1.0,)
+    found = minimize(
+        error, start, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * (width - 1)
+    )
+    best = np.minimum.accumulate(np.concatenate(([1.0], found.x)))
+    return tuple((np.rint(best * 2**BITS) / 2**BITS).tolist())
+
+
+def _inverse(c: Floats, n: int) -> Floats:
+    """Return the first n coefficients of 1/c(x), twice as many with each round."""
+    found = np.array([1 / c[0]])
+    while len(found) < n:
+        m = 2 * len(found)
+        seen = np.fft.rfft(found, 2 * m)
+        found = np.fft.irfft(seen * (2 - np.fft.rfft(c[:m], 2 * m) * seen), 2 * m)[:m]
+    return found[:n]
 
 
 # ---- buffers -----------------------------------------------------------------------

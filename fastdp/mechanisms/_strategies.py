@@ -40,6 +40,8 @@ class Strategy(ABC):
     largest: int
     #: Most numbers that one step releases for each entry.
     drawn = 1
+    #: What "banded" was made of.
+    bands: int | tuple[float, ...] | None = None
 
     def __init__(self, steps: int, dimension: int) -> None:
         self.steps = steps
@@ -363,7 +365,7 @@ def strategy_of(
     steps: int,
     dimension: int,
     *,
-    bands: int | None = None,
+    bands: _factors.Bands = None,
     buffers: int | None = None,
     reach: int,
 ) -> Strategy:
@@ -377,8 +379,7 @@ def strategy_of(
     if name not in _factors.STRATEGIES:
         known = ", ".join(_factors.STRATEGIES)
         raise ParameterError(f"strategy must be one of {known}, got {name!r}")
-    if (bands is None) == (name == "banded"):
-        raise ParameterError("bands must be given for 'banded', and only there")
+    own = _factors.checked_bands(name, bands, steps)
     if (buffers is None) == (name == "blt"):
         raise ParameterError("buffers must be given for 'blt', and only there")
     if buffers is not None:
@@ -386,12 +387,9 @@ def strategy_of(
         return Buffered(count, steps, dimension, reach)
     if name == "tree":
         return Tree(steps, dimension)
-    column = _factors.root(steps)
-    if bands is not None:
-        column[_validate.integer("bands", bands, 1, steps) :] = 0
-    if name == "independent":
-        column[1:] = 0
-    return Column(column, steps, dimension)
+    strategy = Column(_factors.column_of(own, steps), steps, dimension)
+    strategy.bands = None if bands is None else own
+    return strategy
 
 
 def _scaled(held: Integers, factors: Integers) -> Integers:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastdp import _core, _factors, _validate, calibration
-from fastdp._factors import Floats, Integers
+from fastdp._factors import Bands, Floats, Integers
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -140,9 +140,14 @@ class PrefixSums(_Running):
     strategy : str
         "independent": noise on every step, which adds up. "tree": a binary tree of
         partial sums. "square_root": the root of A, which keeps all steps' sums.
-        "banded": its first `bands` coefficients. "blt": a few decaying `buffers`.
-    bands, buffers : int, optional
-        For "banded" (1 ... steps) and "blt" (1 ... 8), and only there.
+        "banded": its first `bands` coefficients, or other ones. "blt": a few decaying
+        `buffers`.
+    bands : int or sequence of float, optional
+        For "banded", and only there: their number, 1 ... steps; or coefficients, as of
+        `accounting.calculators.optimized_bands`, with the least error: up to 2048, the
+        first is 1, and they neither grow nor fall below 0.
+    buffers : int, optional
+        For "blt", and only there: 1 ... 8.
     participations, separation : int
         In how many steps one individual has a row at most, and how many steps apart at
         least; `separation` must be given with several.
@@ -201,7 +206,7 @@ class PrefixSums(_Running):
         dimension: int,
         steps: int,
         strategy: str,
-        bands: int | None = None,
+        bands: Bands = None,
         buffers: int | None = None,
         participations: int = 1,
         separation: int | None = None,
@@ -345,7 +350,7 @@ class Counter(_Running):
         As in `PrefixSums`; or "doubling": a tree for each block of 1, 2, 4 ... steps,
         whose noise grows with the steps taken and not with `steps`, which may be 2**22
         where the horizon is unknown. A step is clamped to 2**46/`steps` events.
-    bands, buffers : int, optional
+    bands, buffers
         As in `PrefixSums`.
     events_per_unit : int
         Number of events of one individual, in whatever steps.
@@ -392,7 +397,7 @@ class Counter(_Running):
         sigma: Real | None = None,
         scale: Real | None = None,
         strategy: str = "tree",
-        bands: int | None = None,
+        bands: Bands = None,
         buffers: int | None = None,
         events_per_unit: int = 1,
     ) -> None:
@@ -407,7 +412,7 @@ class Counter(_Running):
             ("steps", plan.steps),
             (name, _validate.plain(parameter)),
             ("strategy", strategy),
-            ("bands", bands),
+            ("bands", plan.bands),
             ("buffers", buffers),
             ("events_per_unit", int(events_per_unit)),
         ]
@@ -457,7 +462,7 @@ class Counter(_Running):
         *,
         steps: int,
         strategy: str = "tree",
-        bands: int | None = None,
+        bands: Bands = None,
         buffers: int | None = None,
         events_per_unit: int = 1,
     ) -> Counter:
@@ -547,7 +552,7 @@ class _Plan:
         dimension: int,
         steps: int,
         strategy: str,
-        bands: int | None,
+        bands: Bands,
         buffers: int | None,
         participations: int,
         separation: int | None,
@@ -598,7 +603,7 @@ class _Plan:
             "dimension": entries,
             "steps": n,
             "strategy": strategy,
-            "bands": bands,
+            "bands": self.strategy.bands,
             "buffers": buffers,
             "participations": count,
             "separation": None if count == 1 else gap,
@@ -638,7 +643,7 @@ def _steps(steps: object) -> int:
 def _events(
     steps: object,
     strategy: str,
-    bands: int | None,
+    bands: Bands,
     buffers: int | None,
     events_per_unit: object,
     *,

@@ -136,6 +136,9 @@ def prefix_errors(plans: Any) -> Figure:
         steps = said["steps"]
         shown = np.unique(np.linspace(1, steps, min(steps, _POINTS)).astype(np.int64))
         errors = [plan.standard_error(int(t)) for t in shown]
+        kept = said.get("bands")
+        if isinstance(kept, tuple):
+            said["bands"] = f"{len(kept)} of its own"
         extra = [f"{k} {said[k]}" for k in ("bands", "buffers") if k in said]
         axes.plot(shown, errors, label=", ".join([said["strategy"], *extra]))
     axes.set_xlabel("step")

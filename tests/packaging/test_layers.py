@@ -81,7 +81,7 @@ MAY_IMPORT = {
     "_exact_bits": {"_exact"},
     "_exact_selection": {"_exact"},
     "_digits": {*_FLOOR, "_exact"},
-    "_factors": set(),
+    "_factors": {"_validate", "exceptions"},
     "_tables": {*_FLOOR, "_digits", "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
     "_laws": {"_core", "_digits", "_exact", "_exact_bits", "_tables"},

@@ -19,6 +19,7 @@ from fastdp.accounting.calculators._dp_sgd import DPSGDPlan, dp_sgd
 from fastdp.accounting.calculators._matrix import (
     MatrixPlan,
     matrix_mechanism,
+    optimized_bands,
     participation_sensitivity,
 )
 from fastdp.accounting.calculators._pate import data_dependent_pate_divergence, pate
@@ -49,6 +50,7 @@ __all__ = [
     "exponential_mechanism_erm",
     "exponential_mechanism_error",
     "matrix_mechanism",
+    "optimized_bands",
     "participation_sensitivity",
     "pate",
     "private_tuning",
