@@ -15,10 +15,11 @@ Central. `ClippedSum` bounds each client's update in integers; clients are drawn
 secret coins in each round, and the noise is that of `dp_sgd`. An update is computed by
 a client's own numbers, so that nothing else in the sum moves with it.
 
-Local, each client in one round only. `LocalMean`: one coordinate of the update, drawn
-without a look at it, pure epsilon. Signs: one bit for each of d coordinates, each with
-epsilon/d. The k largest coordinates would be sent for less, but which they are is data
-too: their places alone tell clients apart.
+Local, each client in one round only. `VectorResponse`: the whole update, as the number
+of one of 256 public directions that are drawn anew for each client. `LocalMean`: one
+coordinate of the update, drawn without a look at it. Both pure epsilon. Signs: one bit
+for each of d coordinates, each with epsilon/d. The k largest coordinates would be sent
+for less, but which they are is data too: their places alone tell clients apart.
 """
 
 from __future__ import annotations
@@ -88,6 +89,17 @@ def central(u: Array, epsilon: float) -> tuple[Update, float]:
     return update, spent
 
 
+def direction(u: Array, epsilon: float) -> Update:
+    """Return the update of a group of clients that report a direction near theirs."""
+    local = fastdp.VectorResponse.from_epsilon(epsilon, dimension=DIMENSION)
+
+    def update(w: Array, t: int) -> Array:
+        reports = local.release(updates(u[t::ROUNDS], w) / CLIP)
+        return CLIP * local.estimate(reports).mean
+
+    return update
+
+
 def one_number(u: Array, epsilon: float) -> Update:
     """Return the update of a group of clients that report one coordinate each."""
     bounds = (-CLIP / 2, CLIP / 2)
@@ -125,7 +137,7 @@ def draw(file: str, excess: dict[str, list[float]]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train in four ways, and print excess losses beside what was spent."""
+    """Train in five ways, and print excess losses beside what was spent."""
     chosen = options(__doc__, "5,000 clients").parse_args(arguments)
     clients = 5_000 if chosen.small else 40_000
     rows = records(clients * EACH, DIMENSION, 6)
@@ -136,6 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
     ways: dict[str, Update] = {
         "no privacy (truth)": lambda w, t: updates(u, w).mean(axis=0),
         f"central, (1, {DELTA:g})": summed,
+        "local, a direction, 4": direction(u, 4.0),
         "local, a coordinate, 4": one_number(u, 4.0),
         "local, signs, 4 in all": signs(u, 4.0),
     }

@@ -1,4 +1,4 @@
-"""What the clients of ``fastdp collect`` hold: a category, a number, or a string.
+"""What the clients of ``fastdp collect`` hold: a category, a number, vector or string.
 
 Each kind has its options, says which columns it takes, and makes reports of cells.
 """
@@ -35,6 +35,7 @@ _UNIFORM = "uniform"
 #: categories.
 _OWN = {
     "local-mean": ("bounds",),
+    "vector-response": ("words",),
     "count-mean-sketch": ("rows", "buckets", "inner", "key"),
     "prefix-hunt": ("bits", "most", "key"),
     "rappor": ("bits", "hashes", "cohorts", "key"),
@@ -74,7 +75,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=[*_reports.ORACLES, "best", *_reports.OPEN],
         default="best",
         help="of categories; best (the default): with the least predicted error. "
-        "local-mean takes numbers, the three after it strings that nobody listed",
+        "local-mean takes numbers, vector-response the --columns of a vector, the "
+        "three after it strings that nobody listed",
     )
     add(
         "--other",
@@ -88,6 +90,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="public bounds of numbers (local-mean); --bounds=-5,5 where LOW < 0",
     )
     for name, metavar, text in (
+        ("words", "N", "words of a report of vector-response (default: 256)"),
         ("rows", "N", "hash functions of count-mean-sketch (default: 1024)"),
         ("buckets", "N", "buckets of each (default: 1024)"),
         ("bits", "N", "of a string (prefix-hunt: 64) or of a filter (rappor: 128)"),
@@ -120,6 +123,11 @@ def clients_of(arguments: argparse.Namespace) -> Clients:
         A parameter is refused, missing, or of another mechanism.
     """
     kind = arguments.mechanism
+    if (arguments.columns is not None) is not (kind == "vector-response"):
+        raise ParameterError(
+            "--columns A,B,... must be given, not --column, with --mechanism "
+            "vector-response, and with no other"
+        )
     own = _OWN.get(kind, _OF_CATEGORIES)
     for name in (*_OF_CATEGORIES, *(name for each in _OWN.values() for name in each)):
         if name not in own and getattr(arguments, name) is not None:
@@ -135,10 +143,15 @@ def clients_of(arguments: argparse.Namespace) -> Clients:
         )
     given = {name: getattr(arguments, name) for name in own}
     given = {name: value for name, value in given.items() if value is not None}
+    names = None
+    if kind == "vector-response":
+        names = names_of("--columns", arguments.columns.split(","))
+        given["dimension"] = len(names)
     factory = getattr(fastdp, _reports.OPEN[kind])
     made = factory.from_epsilon(arguments.epsilon, **_FIXED.get(kind, {}), **given)
-    description = _reports.Description(made, None)
-    return _Numbers(description) if kind == "local-mean" else _Strings(description)
+    description = _reports.Description(made, names)
+    kinds = {"local-mean": _Numbers, "vector-response": _Vectors}
+    return kinds.get(kind, _Strings)(description)
 
 
 def names_in(option: str, path: Path) -> tuple[str, ...]:
@@ -176,7 +189,7 @@ def names_of(option: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 class Clients(ABC):
-    """What the cells of a column are to a mechanism."""
+    """What the cells of a column, or of several, are to a mechanism."""
 
     #: Between which values of a cell nobody can tell.
     neighbors = "whatever they are"
@@ -205,8 +218,8 @@ class Clients(ABC):
         """Refuse a column whose type holds nothing of the domain."""
 
     @abstractmethod
-    def release(self, column: pa.Array, workers: int) -> npt.NDArray[Any]:
-        """Return a report of each cell."""
+    def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
+        """Return a report of each row."""
 
     @abstractmethod
     def check(self, found: _check.Remapped, column: pa.Array) -> None:
@@ -263,7 +276,8 @@ class _Categories(Clients):
     def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
         _cells.require_labels(name, kind, self.description.names, declared=declared)
 
-    def release(self, column: pa.Array, workers: int) -> npt.NDArray[Any]:
+    def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
+        (column,) = columns
         labels = _cells.read_labels(column, self._names)
         reports: npt.NDArray[Any] = self.mechanism.release(labels, workers=workers)
         return reports
@@ -290,7 +304,8 @@ class _Numbers(Clients):
     def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
         _cells.require_numeric(name, kind, integers=False, declared=declared)
 
-    def release(self, column: pa.Array, workers: int) -> npt.NDArray[Any]:
+    def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
+        (column,) = columns
         numbers = _cells.read_reals(column, missing=np.nan)
         reports: npt.NDArray[Any] = self.mechanism.release(numbers, workers=workers)
         return reports
@@ -298,6 +313,34 @@ class _Numbers(Clients):
     def check(self, found: _check.Remapped, column: pa.Array) -> None:
         low, high = map(float, self.mechanism.bounds)
         found.bounded(column, low, high)
+
+
+class _Vectors(Clients):
+    @property
+    def parameter(self) -> str:
+        return f"vectors of {self.mechanism.dimension} numbers, of length up to 1"
+
+    @property
+    def outside(self) -> str:
+        return (
+            "cells without a number were counted as 0, vectors longer than 1 scaled "
+            "to it"
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"dimension": self.mechanism.dimension}
+
+    def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
+        _cells.require_numeric(name, kind, integers=False, declared=declared)
+
+    def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
+        rows = np.column_stack([_cells.read_reals(column) for column in columns])
+        reports: npt.NDArray[Any] = self.mechanism.release(rows, workers=workers)
+        return reports
+
+    def check(self, found: _check.Remapped, column: pa.Array) -> None:
+        found.numbers(column, integers=False)
 
 
 class _Strings(Clients):
@@ -317,7 +360,8 @@ class _Strings(Clients):
         del declared  # text is what is wanted
         _cells.require_strings(name, kind)
 
-    def release(self, column: pa.Array, workers: int) -> npt.NDArray[Any]:
+    def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
+        (column,) = columns
         strings, m = _cells.read_strings(column), self.mechanism
         reports: npt.NDArray[Any]
         if isinstance(m, fastdp.Rappor):

@@ -10,6 +10,7 @@ hadamard               ``report``: uint8, uint16 or uint32      decimal
 unary-encoding         ``report``: fixed-size binary            hex digits
 subset-selection       ``report``: fixed-size binary            hex digits
 local-hashing          ``seed``: uint64, ``value``: uint32      hex digits, decimal
+vector-response        ``seed``: uint64, ``value``: uint32      hex digits, decimal
 =====================  =======================================  ===================
 
 Beside them lies a description, a JSON text: format and version, mechanism, its exact
@@ -67,6 +68,7 @@ ORACLES = {
 #: Mechanisms without categories, and their types: their JSON form describes them.
 OPEN = {
     "local-mean": "LocalMean",
+    "vector-response": "VectorResponse",
     "count-mean-sketch": "CountMeanSketch",
     "prefix-hunt": "PrefixHunt",
     "rappor": "Rappor",
@@ -78,7 +80,8 @@ class Description:
     """What must be known of a file of reports to decode it; all of it is public."""
 
     mechanism: Any
-    #: Names of the categories; None where they are the integers from 0, or are none.
+    #: Names of the categories, or of a vector's entries; None where categories are the
+    #: integers from 0, or there are none.
     names: tuple[str, ...] | None
 
     @property
@@ -105,7 +108,9 @@ class Description:
         }
         if self.kind in OPEN:
             fields["parameters"] = json.loads(mechanism.to_json())
-            return json.dumps(fields, indent=1)
+            if self.names is not None:
+                fields["columns"] = list(self.names)
+            return json.dumps(fields, indent=1, ensure_ascii=False)
         for name in ORACLES[self.kind].parameters:
             value = getattr(mechanism, name)
             fields[name] = value if isinstance(value, int) else _quotient(value)
@@ -151,7 +156,13 @@ def parse(text: str, path: Path | Place) -> Description:
 def _described(fields: dict[str, Any]) -> Description:
     if fields["mechanism"] in OPEN:
         factory = getattr(fastdp, OPEN[fields["mechanism"]])
-        return Description(factory.from_json(json.dumps(fields["parameters"])), None)
+        made = factory.from_json(json.dumps(fields["parameters"]))
+        columns = None
+        if isinstance(made, fastdp.VectorResponse):
+            columns = _texts(fields["columns"])
+            if len(columns) != made.dimension:
+                raise ValueError
+        return Description(made, columns)
     oracle = ORACLES[fields["mechanism"]]
     arguments: dict[str, Any] = {}
     for name in oracle.parameters:
@@ -164,14 +175,18 @@ def _described(fields: dict[str, Any]) -> Description:
         arguments[name] = value
     categories, names = fields["categories"], None
     if isinstance(categories, list):
-        names = tuple(categories)
-        if not all(isinstance(name, str) for name in names):
-            raise TypeError
+        names = _texts(categories)
         categories = len(names)
     mechanism = getattr(fastdp, oracle.type_name)(
         **arguments, categories=categories, other=fields["other"]
     )
     return Description(mechanism, names)
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise TypeError
+    return tuple(given)
 
 
 def sidecar(place: Place) -> Place:

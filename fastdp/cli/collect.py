@@ -46,9 +46,11 @@ the command or shows in what it writes: names that are spelled otherwise than th
 ("Firefox", "firefox") give reports of noise alone. --check shows them to the owner.
 
 Numbers: --mechanism local-mean --bounds LOW,HIGH; a cell without a number counts as
-LOW. Strings that nobody listed: count-mean-sketch, prefix-hunt, rappor; a cell without
-text counts as the empty string. In all three of these --epsilon is that of a value, and
-rappor's is spent on its memo, of which one report is written.
+LOW. Vectors: --mechanism vector-response --columns A,B,...; a cell without a number
+counts as 0, and what is longer than 1 is scaled to it. Strings that nobody listed:
+count-mean-sketch, prefix-hunt, rappor; a cell without text counts as the empty string.
+--epsilon is that of a row's cell or vector, and rappor's is spent on its memo, of which
+one report is written.
 """
 
 _EPILOG = """\
@@ -75,7 +77,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add = parser.add_argument
     add("input", metavar="INPUT", help=_tables.INPUT_HELP)
-    add("--column", metavar="NAME", required=True, help="column to privatize")
+    columns = parser.add_mutually_exclusive_group(required=True)
+    columns.add_argument("--column", metavar="NAME", help="column to privatize")
+    columns.add_argument(
+        "--columns",
+        metavar="A,B,...",
+        help="columns of a vector's entries (vector-response)",
+    )
     _clients.add_options(parser)
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
@@ -106,14 +114,20 @@ def run(arguments: argparse.Namespace) -> int:
     ledgered = _ledgered.require_options(arguments, tables.output)
     _require_files(arguments, tables, ledgered=ledgered)
     _common.require_pyarrow("collect")
-    with _files.open_source(tables.input, [("--column", arguments.column)]) as source:
-        kind = source.schema.field(arguments.column).type
-        clients.require(arguments.column, kind, declared=source.declared)
+    names = [arguments.column]
+    if arguments.columns is not None:
+        names = list(description.names or ())
+    option = "--column" if arguments.columns is None else "--columns"
+    wanted = [(option, name) for name in names]
+    with _files.open_source(tables.input, wanted) as source:
+        for name in names:
+            kind = source.schema.field(name).type
+            clients.require(name, kind, declared=source.declared)
         if arguments.check:
-            print(_checked(arguments.column, clients, source))
+            print(_checked(names, clients, source))
             return 0
-        collection = _Collection(clients, arguments.workers, text=text)
-        facts = _statement(arguments, tables, clients)
+        collection = _Collection(clients, names, arguments.workers, text=text)
+        facts = _statement(arguments, tables, clients, names)
 
         def write(path: Path, metadata: Mapping[str, str]) -> int:
             schema = tables.described(collection.schema, facts, metadata)
@@ -123,6 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         rows: int | None
         if ledgered:
+            # Names of several columns are in the description.
             terms = {"column": arguments.column, "reports": description.to_json()}
             rows = _ledgered.written_once(
                 arguments, tables, facts, clients.mechanism.event(), terms, write
@@ -170,12 +185,13 @@ def _sides(
     return [(_reports.sidecar(tables.output), description.to_json() + "\n")]
 
 
-def _checked(name: str, clients: _clients.Clients, source: _files.Source) -> str:
+def _checked(names: list[str], clients: _clients.Clients, source: _files.Source) -> str:
     """Return which cells would be read as something else. NOT PRIVATE."""
-    column = _check.Remapped(name)
+    columns = {name: _check.Remapped(name) for name in names}
     for batch in source.batches(_check.ROWS):
-        clients.check(column, batch.column(0))
-    return _check.report([column])
+        for name, column in columns.items():
+            clients.check(column, batch.column(name))
+    return _check.report(list(columns.values()))
 
 
 class _Collection:
@@ -184,8 +200,11 @@ class _Collection:
     Reports are written in groups of a fixed number, whatever the batches of the reader.
     """
 
-    def __init__(self, clients: _clients.Clients, workers: int, *, text: bool) -> None:
+    def __init__(
+        self, clients: _clients.Clients, names: list[str], workers: int, *, text: bool
+    ) -> None:
         self._clients = clients
+        self._names = names
         self._workers = workers
         self._text = text
         self.schema = _reports.schema(clients.description, text=text)
@@ -202,7 +221,8 @@ class _Collection:
         rows = 0
         waiting: list[npt.NDArray[Any]] = []
         for part, start in _files.grouped(source.batches(self._group), self._group):
-            waiting.append(self._clients.release(part.column(0), self._workers))
+            columns = [part.column(name) for name in self._names]
+            waiting.append(self._clients.release(columns, self._workers))
             if start + part.num_rows == self._group:
                 self._flush(sink, waiting)
             rows += part.num_rows
@@ -221,9 +241,11 @@ def _statement(
     arguments: argparse.Namespace,
     tables: _tables.Tables,
     clients: _clients.Clients,
+    names: list[str],
 ) -> _tables.Statement:
     """Say what is released, under which guarantee, and between which values."""
     mechanism, kind = clients.mechanism, clients.description.kind
+    cell = "cell" if len(names) == 1 else "vector"
     width = mechanism.report_width
     size = "1 byte" if width == 1 else f"{width} bytes"
     epsilon = release.as_text(arguments.epsilon)
@@ -235,10 +257,10 @@ def _statement(
             "of each report, against everybody"
         ),
         "neighbors": (
-            f"any two values of a row's cell, {clients.neighbors}; the number and "
+            f"any two values of a row's {cell}, {clients.neighbors}; the number and "
             "the order of the rows are public"
         ),
-        "released": f"{{rows}} reports of {arguments.column!r}, {size} each",
+        "released": f"{{rows}} reports of {', '.join(map(repr, names))}, {size} each",
         "outside": clients.outside,
     }
     beside = ""
@@ -247,7 +269,7 @@ def _statement(
     facts = {
         "epsilon": epsilon,
         **clients.facts,
-        "columns": [arguments.column],
+        "columns": names,
         "per": "report",
     }
     return _tables.Statement("private reports", mechanism, facts, lines, beside)

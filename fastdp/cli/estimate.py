@@ -6,17 +6,20 @@ import argparse
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import fastdp
 from fastdp import _validate, plot
 from fastdp.cli import _clients, _common, _files, _places, _reports
+from fastdp.cli._estimates import Counts, Means
 from fastdp.exceptions import FastDPError, ParameterError
+
+#: Mechanisms whose reports tell means.
+_MEANS = ("local-mean", "vector-response")
 
 #: Bytes of reports that are decoded at once.
 _BATCH_BYTES = 1 << 24
@@ -30,106 +33,15 @@ the stated confidence, by itself and not all of them together, and the largest o
 counts are too large on average. With --consistent another column has the nearest
 counts that are not negative and add up to the number of reports.
 
-Of reports of local-mean the mean is printed; of count-mean-sketch the counts of what
---ask or --names names, of rappor those --candidates that were found, of prefix-hunt
-the frequent strings, all of them with errors and intervals.
+Of reports of local-mean the mean is printed, of vector-response that of each column;
+of count-mean-sketch the counts of what --ask or --names names, of rappor those
+--candidates that were found, of prefix-hunt the frequent strings, all of them with
+errors and intervals.
 """
 
 _EPILOG = """\
 Privacy: reports are private already; nothing here changes their guarantee.
 """
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The wanted categories of an estimate; arrays have one entry for each."""
-
-    #: What the labels are: "category", or "value" of an open domain.
-    what: str
-    labels: list[Any]
-    counts: npt.NDArray[np.float64]
-    errors: npt.NDArray[np.float64]
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
-    frequencies: npt.NDArray[np.float64]
-    consistent: npt.NDArray[np.float64] | None
-
-    def columns(self) -> dict[str, Any]:
-        """Return the columns by their names in tables."""
-        columns: dict[str, Any] = {
-            self.what: self.labels,
-            "count": self.counts,
-            "standard_error": self.errors,
-            "low": self.low,
-            "high": self.high,
-            "frequency": self.frequencies,
-        }
-        if self.consistent is not None:
-            columns["consistent_count"] = self.consistent
-        return columns
-
-    def facts(self) -> dict[str, Any]:
-        """Return the rows, for programs."""
-        columns = {
-            name: values if isinstance(values, list) else values.tolist()
-            for name, values in self.columns().items()
-        }
-        rows = [
-            dict(zip(columns, row, strict=True))
-            for row in zip(*columns.values(), strict=True)
-        ]
-        return {"categories" if self.what == "category" else "values": rows}
-
-    def shown(self, level: float) -> list[list[str]]:
-        """Return the columns for people, each below its name."""
-        columns = [
-            [self.what, *(_printable(label) for label in self.labels)],
-            ["count", *(f"{count:,.1f}" for count in self.counts)],
-            ["standard error", *(f"{error:,.1f}" for error in self.errors)],
-            [
-                f"{100 * level:.6g} % interval",
-                *(
-                    f"[{low:,.1f}, {high:,.1f}]"
-                    for low, high in zip(self.low, self.high, strict=True)
-                ),
-            ],
-            ["frequency", *(f"{frequency:.6f}" for frequency in self.frequencies)],
-        ]
-        if self.consistent is not None:
-            counts = (f"{count:,.1f}" for count in self.consistent)
-            columns.append(["consistent", *counts])
-        return columns
-
-
-@dataclass(frozen=True)
-class _Mean:
-    """An estimated mean, as a table of one row."""
-
-    mean: float
-    error: float
-    low: float
-    high: float
-
-    def columns(self) -> dict[str, Any]:
-        """Return the columns by their names in tables."""
-        return {name: [value] for name, value in self.facts().items()}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the numbers, for programs."""
-        return {
-            "mean": self.mean,
-            "standard_error": self.error,
-            "low": self.low,
-            "high": self.high,
-        }
-
-    def shown(self, level: float) -> list[list[str]]:
-        """Return the columns for people, each below its name."""
-        return [
-            ["mean", f"{self.mean:,.6g}"],
-            ["standard error", f"{self.error:,.3g}"],
-            [f"{100 * level:.6g} % interval", f"[{self.low:,.6g}, {self.high:,.6g}]"],
-        ]
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -224,9 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
     description = _one_description(reports)
     _require_fitting(arguments, description.kind)
     estimate = _estimate(reports, description, arguments.workers)
-    table: _Mean | _Table
-    if description.kind == "local-mean":
-        table = _mean(estimate, arguments.level)
+    table: Means | Counts
+    if description.kind in _MEANS:
+        table = _means(estimate, description, arguments.level)
     else:
         estimate = _counted(estimate, description.kind, asked)
         table = _table(estimate, description, arguments)
@@ -268,7 +180,7 @@ def _require_fitting(arguments: argparse.Namespace, kind: str) -> None:
             f"--consistent must be left out with reports of {kind}: there are no "
             "categories whose counts add up"
         )
-    if arguments.top is not None and kind == "local-mean":
+    if arguments.top is not None and kind in _MEANS:
         raise ParameterError(f"--top must be left out with reports of {kind}")
 
 
@@ -284,8 +196,10 @@ def _counted(estimate: Any, kind: str, asked: tuple[str, ...] | None) -> Any:
 def _picture(
     estimate: Any, description: _reports.Description, arguments: argparse.Namespace
 ) -> Any:
-    if description.kind == "local-mean":
-        return plot.local_means([estimate], level=arguments.level)
+    if description.kind in _MEANS:
+        names = description.names
+        given = [estimate] if names is None else estimate
+        return plot.local_means(given, names, level=arguments.level)
     return plot.frequencies(
         estimate,
         _labels(estimate, description),
@@ -356,7 +270,7 @@ def _one_description(places: Sequence[_places.Place]) -> _reports.Description:
         if other.mechanism != first.mechanism:
             what = f"{other.mechanism!r} and {first.mechanism!r}"
         elif other.names != first.names:
-            what = "other names of categories"
+            what = "other names of categories or columns"
         if what is not None:
             raise FastDPError(
                 f"REPORTS must be of one mechanism and the same categories, got {what} "
@@ -410,18 +324,20 @@ def _labels(estimate: Any, description: _reports.Description) -> list[Any]:
     return list(description.labels())
 
 
-def _mean(estimate: Any, level: float) -> _Mean:
-    low, high = estimate.confidence_interval(level)
-    return _Mean(float(estimate.mean), float(estimate.standard_error), low, high)
+def _means(estimate: Any, description: _reports.Description, level: float) -> Means:
+    mean = np.atleast_1d(estimate.mean)
+    low, high = map(np.atleast_1d, estimate.confidence_interval(level))
+    errors = np.broadcast_to(estimate.standard_error, mean.shape)
+    return Means(description.names, mean, errors, low, high)
 
 
 def _table(
     estimate: Any, description: _reports.Description, arguments: argparse.Namespace
-) -> _Table:
+) -> Counts:
     order = plot.most_frequent(estimate.counts, arguments.top)
     labels = _labels(estimate, description)
     low, high = estimate.confidence_interval(arguments.level)
-    return _Table(
+    return Counts(
         what="value" if description.kind in _reports.OPEN else "category",
         labels=[labels[place] for place in order],
         counts=estimate.counts[order],
@@ -448,7 +364,7 @@ def _facts(
 
 
 def _write(
-    table: _Table | _Mean, place: _places.Place, facts: dict[str, Any], *, escape: bool
+    table: Counts | Means, place: _places.Place, facts: dict[str, Any], *, escape: bool
 ) -> None:
     import pyarrow as pa
 
@@ -464,7 +380,7 @@ def _write(
 
 
 def _as_text(
-    table: _Table | _Mean,
+    table: Counts | Means,
     estimate: Any,
     description: _reports.Description,
     level: float,
@@ -486,8 +402,3 @@ def _as_text(
         ]
         lines.append("  ".join(cells))
     return "\n".join(lines)
-
-
-def _printable(label: object) -> str:
-    """Return a category's name without what would move a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(label))

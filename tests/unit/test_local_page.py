@@ -6,10 +6,8 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,65 +46,12 @@ def test_the_tour() -> None:
     assert names["est"].consistent().counts.sum() == pytest.approx(100_000)
 
 
-class Delayed:
-    """As much of dask.delayed as the page uses."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def __call__(self, *arguments: Any) -> Delayed:
-        return Delayed(lambda: self._call(*map(computed, arguments)))
-
-    def compute(self) -> Any:
-        return self._call()
-
-
-def computed(value: Any) -> Any:
-    if isinstance(value, list):
-        return [computed(entry) for entry in value]
-    return value.compute() if isinstance(value, Delayed) else value
-
-
-def spark(names: dict[str, Any], parts: list[np.ndarray]) -> Any:
-    def reduce(merge: Callable[[Any, Any], Any], found: list[Any]) -> Any:
-        first, *others = found
-        for other in others:
-            first = merge(first, other)
-        return first
-
-    def map_partitions(tally: Callable[[Any], list[Any]]) -> Any:
-        rows = [[SimpleNamespace(report=int(r)) for r in part] for part in parts]
-        found = [one for part in rows for one in tally(iter(part))]
-        return SimpleNamespace(reduce=lambda merge: reduce(merge, found))
-
-    table = SimpleNamespace(rdd=SimpleNamespace(mapPartitions=map_partitions))
-    code = with_("rdd.mapPartitions")
-    return run(code, {**names, "table": table})["total"].estimate()
-
-
-def beam(names: dict[str, Any], parts: list[np.ndarray]) -> Any:
-    stand_in = SimpleNamespace(CombineFn=object)
-    tally = run(with_("beam."), {**names, "beam": stand_in})["Tally"]()
-    found = [tally.add_input(tally.create_accumulator(), part) for part in parts]
-    return tally.extract_output(tally.merge_accumulators(iter(found)))
-
-
-def dask(names: dict[str, Any], parts: list[np.ndarray]) -> Any:
-    chunks = [Delayed(lambda part=part: part) for part in parts]
-    more = {
-        "dask": SimpleNamespace(delayed=Delayed),
-        "chunks": SimpleNamespace(to_delayed=lambda: chunks),
-    }
-    return run(with_("dask.delayed"), {**names, **more})["total"].estimate()
-
-
-@pytest.mark.parametrize("cluster", [spark, beam, dask])
-def test_clusters(cluster: Callable[..., Any]) -> None:
-    m = fastdp.HadamardResponse.from_epsilon(1, categories=300)
-    reports = m.release(np.arange(3000) % 300)
-    parts = [reports[:5], reports[5:2000], reports[2000:]]
-    found = cluster({"m": m, "np": np}, parts)
-    assert np.array_equal(found.counts, m.estimate(reports).counts)
+def test_frames_of_reports() -> None:
+    pytest.importorskip("pyarrow")
+    names = run(with_("frames.tally(part"), {"fastdp": fastdp, "np": np})
+    reports = [names[part]["report"].to_numpy() for part in ("east", "west")]
+    expected = names["m"].estimate(np.concatenate(reports))
+    assert np.array_equal(names["total"].counts, expected.counts)
 
 
 def test_the_shell_lines(
@@ -118,7 +63,7 @@ def test_the_shell_lines(
     browsers = ["firefox", "chrome", "opera"] * 50
     rows = [f"{browser},{visit % 24}" for visit, browser in enumerate(browsers)]
     (tmp_path / "visits.csv").write_text("\n".join(["browser,visits", *rows]) + "\n")
-    (shell,) = fences("sh")
+    shell, _ = fences("sh")
     for line in shell.splitlines():
         program, *words = shlex.split(line)
         assert program == "fastdp"

@@ -7,6 +7,7 @@ import math
 import pickle
 import warnings
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from scipy import special
 
 import fastdp
+from fastdp import _core
 from fastdp.exceptions import CalibrationError, DTypeError, EntropyError, ParameterError
 from fastdp.mechanisms.local import vector_response
 from fastdp.testing import FixedStream
@@ -232,5 +234,32 @@ def test_wrong_parameters() -> None:
     for wrong in (np.zeros(3), np.zeros((2, 3)), np.zeros(())):
         with pytest.raises(ParameterError, match="rows of 2"):
             m.release(wrong)
-    with pytest.raises(DTypeError):
-        m.release(np.array([["a", "b"]]))
+    for kind in ("c16", "?", "U1"):
+        with pytest.raises(DTypeError, match="must be a float64 or float32 array"):
+            m.release(np.zeros((1, 2), kind))
+
+
+def test_what_held_vectors_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything of a vector's size or a row's that the directions went through."""
+    x = np.random.default_rng(4).normal(size=(5, 3))
+    sides = np.arange(5, dtype=np.uint64) << np.uint64(61)
+    made, wiped = [], []
+    empty = np.empty
+
+    def kept(*arguments: Any) -> Any:
+        made.append(empty(*arguments))
+        return made[-1]
+
+    def zero(array: np.ndarray) -> None:
+        _core.zero(array)
+        wiped.append(array)
+
+    monkeypatch.setattr(vector_response, "_core", SimpleNamespace(zero=zero))
+    monkeypatch.setattr(np, "empty", kept)
+    vector_response._directions(x, sides)
+    monkeypatch.undo()
+    assert {id(array) for array in made} <= {id(array) for array in wiped}
+    assert sorted(array.shape for array in wiped) == [
+        *[(5,)] * 3, (5, 1), *[(5, 3)] * 2,
+    ]  # fmt: skip
+    assert not any(array.any() for array in wiped)

@@ -268,7 +268,7 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
             raise ParameterError(
                 f"values must have rows of {self._dimension}, got shape {rows.shape}"
             )
-        x = _arrays.data("values", rows, real=rows.dtype.kind == "f")
+        x = _arrays.data("values", rows, real=rows.dtype.kind not in "iu")
         dtype = self._report_dtype
         return self._run(values, x, dtype, self._draw, out, stream, workers)
 
@@ -302,15 +302,17 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
         _core.fill_bytes_into(secret, sides.view(np.uint8), _SIDE + place)
         _core.fill_integers(secret, 0, k, top, _TOP + place)
         _core.fill_integers(secret, 0, self._words - k, rest, _REST + place)
-        # The place in the order of the words, exactly; then the words in order.
-        truth = np.uint64(int(self._p * 2**64))
-        rank = np.where(coins < truth, top, k + rest)
-        directions = _directions(x, sides)
+        near, directions = np.zeros(n, np.bool_), np.zeros(0, np.int32)
         try:
+            # The place in the order of the words, exactly; then the words in order.
+            np.less(coins, np.uint64(int(self._p * 2**64)), out=near)
+            rest += k
+            np.copyto(rest, top, where=near)
+            directions = _directions(x, sides)
             reports["seed"] = seeds
-            self._code.clients(directions, rank, reports)
+            self._code.clients(directions, rest, reports)
         finally:
-            for array in (directions, coins, sides, top, rest, rank):
+            for array in (directions, coins, sides, top, rest, near):
                 _core.zero(array)
 
     # --- estimate -----------------------------------------------------------------
@@ -335,19 +337,32 @@ def _directions(x: _Array, sides: _Array) -> _Array:
 
     In steps of 2**-24. What floats do here is no matter of privacy.
     """
-    with np.errstate(all="ignore"):  # the first: a signaling NaN would warn
-        rows = np.nan_to_num(x.astype(np.float64), nan=0.0)
-        most = np.abs(rows).max(axis=1, keepdims=True)
-        scaled = np.where(most > 0, rows / most, 0.0)
-        length = np.sqrt((scaled**2).sum(axis=1, keepdims=True))
-        unit = np.where(length > 0, scaled / length, 0.0)
-        norm = np.minimum(length * most, 1.0)[:, 0]
-    unit[norm == 0, 0] = 1.0  # the origin: either side alike
-    back = sides.astype(np.float64) * 2.0**-64 >= (1 + norm) / 2
-    unit[back] *= -1
-    found: _Array = np.rint(unit / _GRID).astype(np.int32)
-    _core.zero(rows)
-    _core.zero(unit)
+    rows, work = x.astype(np.float64), np.empty(x.shape)
+    most, norm, coins = (np.empty(len(x)) for _ in range(3))
+    mask = np.empty((len(x), 1), np.bool_)
+    try:
+        with np.errstate(all="ignore"):  # a signaling NaN would warn
+            np.nan_to_num(rows, copy=False, nan=0.0)
+            np.abs(rows, out=work).max(axis=1, out=most)
+            np.greater(most[:, None], 0, out=mask)
+            np.divide(rows, most[:, None], out=rows, where=mask)
+            np.sqrt(np.square(rows, out=work).sum(axis=1, out=norm), out=norm)
+            np.greater(norm[:, None], 0, out=mask)
+            np.divide(rows, norm[:, None], out=rows, where=mask)
+            norm *= most
+            np.minimum(norm, 1.0, out=norm)
+        np.equal(norm, 0, out=mask[:, 0])
+        rows[mask[:, 0], 0] = 1.0  # the origin: either side alike
+        np.multiply(sides, 2.0**-64, out=coins)
+        norm += 1
+        norm /= 2
+        np.greater_equal(coins, norm, out=mask[:, 0])
+        np.negative(rows, out=rows, where=mask)
+        rows /= _GRID
+        found: _Array = np.rint(rows, out=rows).astype(np.int32)
+    finally:
+        for array in (rows, work, most, norm, coins, mask):
+            _core.zero(array)
     return found
 
 
