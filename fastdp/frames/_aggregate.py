@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fastdp.exceptions import ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._engines import Engine
 from fastdp.frames._plan import Plan, Released
+from fastdp.frames._recipe import Recipe
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._base import Mechanism
@@ -157,7 +158,8 @@ def aggregate(
     ledger : Ledger or None
         As in `release`: None must be written out.
     label, budgets
-        With a ledger, as for `Ledger.table`.
+        With a ledger, as for `Ledger.table`. What it has an answer for is not computed
+        again: the columns' types are read, and no record.
     most_rows : int
         With a ledger and without `keys`: of more groups the first ones are shown, and
         no more than 512 MiB of them.
@@ -224,27 +226,23 @@ def aggregate(
     if isinstance(most_rows, bool) or not isinstance(most_rows, int) or most_rows < 1:
         raise ParameterError("most_rows must be an int >= 1")
     salt = _salt(label, stream)
+    answer = None
     with _engine(source, memory_limit, plan.read_columns, progress) as engine:
         recipe = plan.recipe(engine)
-        exact = plan.named(engine.run(recipe.sql(), salt, progress))
-    names, cells, users = plan.cells(exact)
+        asked = _Asked(plan, recipe, label or "", budgets or (), most_rows)
+        if ledger is not None and ledger._answers(label):
+            # Of no records: the terms of an answer are those of the types alone.
+            none = replace(recipe, source=engine.empty(plan.read_columns))
+            exact = plan.named(engine.run(none.sql(), salt, None))
+            answer = ledger._stored_table(**asked.table(exact))
+        if answer is None:
+            exact = plan.named(engine.run(recipe.sql(), salt, progress))
     if ledger is None:
-        shown, noisy = plan.drawn(names, cells, users, stream)
-        answer = None
+        shown, noisy = plan.drawn(*plan.cells(exact), stream)
     else:
-        answer = ledger.table(
-            cells,
-            keys={
-                name: _tables.packed(names.column(name), public=plan.public)
-                for name in plan.by
-            },
-            label=label or "",
-            budgets=budgets or (),
-            select=None if plan.public else (plan.question.selection(), users),
-            most_rows=None if plan.public else most_rows,
-            source=recipe.name(),
-        )
-        shown, noisy = plan.read(names.schema, answer.value)
+        if answer is None:
+            answer = ledger.table(**asked.table(exact))
+        shown, noisy = plan.read(plan.cells(exact)[0].schema, answer.value)
     found = Released(plan, noisy)
     table = found.joined(_tables.with_text(shown, "string"))
     if answer is not None:
@@ -300,6 +298,35 @@ def explain(
     )
     with _engine(source, None, plan.read_columns, None) as engine:
         return plan.recipe(engine).sql()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a ledger is asked, beside the totals."""
+
+    plan: Plan
+    recipe: Recipe
+    label: str
+    budgets: Any
+    most_rows: int
+
+    def table(self, exact: Any) -> dict[str, Any]:
+        """Return the arguments of `Ledger.table` for a group-by's totals."""
+        plan = self.plan
+        names, cells, users = plan.cells(exact)
+        selection = None if plan.public else (plan.question.selection(), users)
+        return {
+            "columns": cells,
+            "keys": {
+                name: _tables.packed(names.column(name), public=plan.public)
+                for name in plan.by
+            },
+            "label": self.label,
+            "budgets": self.budgets,
+            "select": selection,
+            "most_rows": None if plan.public else self.most_rows,
+            "source": self.recipe.name(),
+        }
 
 
 def _engine(source: Any, memory_limit: Any, wanted: Any, progress: Any) -> Engine:

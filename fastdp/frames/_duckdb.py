@@ -96,6 +96,16 @@ class DuckDB(Engine):
     def _key_type(self, name: str) -> str:
         return "VARCHAR" if self.is_encoded(name) else self.types[name]
 
+    def empty(self, names: Sequence[str]) -> str:
+        """Make a table of no rows with such columns of the source; return its name."""
+        # Of its types alone: to look at a stream is to read it.
+        columns = [f"{self.dialect.quoted(name)} {self.types[name]}" for name in names]
+        with self._constant_messages("source"):
+            self._connection.execute(
+                f"create temp table no_rows ({', '.join(columns)})"
+            )
+        return "no_rows"
+
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
     ) -> pa.Table:

@@ -59,6 +59,10 @@ class Engine:
         """Make the table of public keys, in the types of the source."""
         raise NotImplementedError
 
+    def empty(self, names: Sequence[str]) -> str:
+        """Make a table of no rows with such columns of the source; return its name."""
+        raise NotImplementedError
+
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
     ) -> pa.Table:

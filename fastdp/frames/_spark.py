@@ -62,11 +62,17 @@ class Spark(_engines.Engine):
         types = [text if self.is_encoded(n) else schema.field(n).type for n in by]
         self._view("keys", constants(self._source, _engines.cast_keys(keys, by, types)))
 
+    def empty(self, names: Sequence[str]) -> str:
+        """Make a table of no rows with such columns of the source; return its name."""
+        self._view("no_rows", self._source.select(*names).limit(0))
+        return "no_rows"
+
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
     ) -> pa.Table:
         """Return what the recipe gives."""
-        self._view(self.table, self._source)
+        if self.table not in self._views:
+            self._view(self.table, self._source)
         named = [f"{name} as (select * from {v})" for name, v in self._views.items()]
         text = f"with {', '.join(named)}, {sql.removeprefix('with ')}"
         args = {"salt": salt} if self.dialect.salt in sql else None

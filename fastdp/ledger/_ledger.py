@@ -6,15 +6,14 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from fastdp import _validate
-from fastdp.accounting.events import ComposedEvent, Event
+from fastdp.accounting.events import Event
 from fastdp.accounting.filters import PrivacyFilter
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import DTypeError, LabelConflictError, ParameterError
 from fastdp.ledger import (
     _budgets,
     _care,
@@ -386,61 +385,9 @@ class Ledger:
         That of the mechanisms' events composed; with `select`, once for each attempt
         that draws. Timing class T0.
         """
-        names, cells, rows = _shown.checked_columns(columns, keys, select is not None)
-        events = [m.event() for m, _ in cells.values()]
-        rare: Fraction | None = Fraction(0)
-        for m, values in cells.values():
-            step = _terms.rare_step(m)
-            rare = None if step is None or rare is None else rare + step * values.size
-        facts: dict[str, Any] = {
-            "columns": {
-                name: {"law": _terms.law_of(m), "dtype": values.dtype.str}
-                for name, (m, values) in cells.items()
-            },
-            "keys": {
-                name: {
-                    "dtype": column.dtype.str if select is None else _shown.kind(column)
-                }
-                for name, column in names.items()
-            },
-        }
-        trials = {
-            name: _terms.rehearsed(m.release, values)
-            for name, (m, values) in cells.items()
-        }
-        if select is None:
-            if most_rows is not None:
-                raise ParameterError("most_rows must be left out without select")
-            facts["rows"] = rows
-            _terms.require_size(
-                sum(part.nbytes for part in (*names.values(), *trials.values()))
-            )
-            chosen = None
-        else:
-            chosen = _shown.checked_selection(select, rows)
-            limit = _validate.integer("most_rows", most_rows or 0, 1, 10**9)
-            facts["select"] = _terms.law_of(chosen[0])
-            facts["most_rows"] = limit
-            events.append(chosen[0].event())
-            rare = None
-            width = sum(trial.dtype.itemsize for trial in trials.values())
-            _terms.require_size(limit * width)
-
-        def draw(_: int, __: object) -> tuple[str, bytes]:
-            noisy = {name: m.release(values) for name, (m, values) in cells.items()}
-            shown = names
-            if chosen is not None:
-                kept = _shown.kept(names, chosen[0].select(chosen[1]), limit, width)
-                shown = {
-                    name: _shown.narrowed(column[kept])
-                    for name, column in names.items()
-                }
-                noisy = {name: column[kept] for name, column in noisy.items()}
-            return "table", _terms.packed_table({**shown, **noisy})
-
-        event = events[0] if len(events) == 1 else ComposedEvent(tuple(events))
-        wanted = _terms.terms(label, "table", budgets, event, facts, source=source)
-        wanted = replace(wanted, distance=rare)
+        wanted, draw = _shown.asked(
+            columns, keys, label, budgets, select, most_rows, source
+        )
         return self._drawn(wanted, draw, _terms.unpacked_table)
 
     def counter(
@@ -605,6 +552,24 @@ class Ledger:
             )
         _files.finish(place, found.body)
         return Answer(place, found.attempt == 0, found.attempt, found.receipts)
+
+    def _answers(self, label: object) -> bool:
+        """Tell whether an answer is stored under a label, of whatever terms."""
+        rows = self._store.rows("SELECT 1 FROM result WHERE label = ?", label)
+        return any(True for _ in rows)
+
+    def _stored_table(self, **asked: Any) -> Answer | None:
+        """Return what `table` would, if it was stored before under equal terms.
+
+        Nothing is drawn or charged. Other terms are no answer here, and for `table` to
+        refuse.
+        """
+        wanted, _ = _shown.asked(**asked)
+        try:
+            found = _protocol.stored(self._store, wanted)
+        except LabelConflictError:
+            return None
+        return None if found is None else self._answered(found, _terms.unpacked_table)
 
     def _drawn(
         self,

@@ -1,14 +1,20 @@
-"""The columns of a table, the rows that a selection shows, and how wide they are."""
+"""The terms of a table, the rows that a selection shows, and how wide they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fastdp import _validate
+from fastdp.accounting.events import ComposedEvent
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.ledger import _terms
+from fastdp.ledger._terms import Terms
+from fastdp.mechanisms._base import Mechanism
 
 #: Bytes of rows to show: what every store takes.
 _LIMIT = 512 << 20
@@ -67,6 +73,70 @@ def checked_selection(select: object, rows: int) -> tuple[Any, Any]:
             f"{type(mechanism).__name__} does not"
         )
     return mechanism, values
+
+
+def asked(
+    columns: Any,
+    keys: Any,
+    label: str,
+    budgets: Any,
+    select: tuple[Mechanism, Any] | None = None,
+    most_rows: int | None = None,
+    source: str | None = None,
+) -> tuple[Terms, Callable[[int, object], tuple[str, bytes]]]:
+    """Return the terms of a table, all arguments checked, and what draws it."""
+    names, cells, rows = checked_columns(columns, keys, select is not None)
+    events = [m.event() for m, _ in cells.values()]
+    rare: Fraction | None = Fraction(0)
+    for m, values in cells.values():
+        step = _terms.rare_step(m)
+        rare = None if step is None or rare is None else rare + step * values.size
+    facts: dict[str, Any] = {
+        "columns": {
+            name: {"law": _terms.law_of(m), "dtype": values.dtype.str}
+            for name, (m, values) in cells.items()
+        },
+        "keys": {
+            name: {"dtype": column.dtype.str if select is None else kind(column)}
+            for name, column in names.items()
+        },
+    }
+    trials = {
+        name: _terms.rehearsed(m.release, values) for name, (m, values) in cells.items()
+    }
+    if select is None:
+        if most_rows is not None:
+            raise ParameterError("most_rows must be left out without select")
+        facts["rows"] = rows
+        _terms.require_size(
+            sum(part.nbytes for part in (*names.values(), *trials.values()))
+        )
+        chosen = None
+    else:
+        chosen = checked_selection(select, rows)
+        limit = _validate.integer("most_rows", most_rows or 0, 1, 10**9)
+        facts["select"] = _terms.law_of(chosen[0])
+        facts["most_rows"] = limit
+        events.append(chosen[0].event())
+        rare = None
+        width = sum(trial.dtype.itemsize for trial in trials.values())
+        _terms.require_size(limit * width)
+
+    def draw(_: int, __: object) -> tuple[str, bytes]:
+        noisy = {name: m.release(values) for name, (m, values) in cells.items()}
+        shown = names
+        if chosen is not None:
+            rows_shown = kept(names, chosen[0].select(chosen[1]), limit, width)
+            shown = {
+                name: narrowed(column[rows_shown]) for name, column in names.items()
+            }
+            noisy = {name: column[rows_shown] for name, column in noisy.items()}
+        return "table", _terms.packed_table({**shown, **noisy})
+
+    event = events[0] if len(events) == 1 else ComposedEvent(tuple(events))
+    wanted = _terms.terms(label, "table", budgets, event, facts, source=source)
+    wanted = replace(wanted, distance=rare)
+    return wanted, draw
 
 
 def of_bytes(column: object) -> bool:

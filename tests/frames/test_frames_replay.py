@@ -1,0 +1,164 @@
+"""What a ledger has an answer for is not computed again; other terms are refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp import accounting, frames
+from fastdp.exceptions import LabelConflictError
+from fastdp.frames._duckdb import DuckDB
+
+pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
+pytest.importorskip("duckdb")
+
+N = 3000
+TOWNS = ["Oslo", "Rome", "Bern"]
+VISITS = pa.table(
+    {
+        "town": TOWNS * (N // 3),
+        "user": np.arange(N) // 2,
+        "cost": np.arange(N) % 50.0,
+    }
+)
+ASK: dict[str, Any] = {
+    "by": "town",
+    "count": True,
+    "mean": "cost",
+    "bounds": {"cost": (0, 50)},
+    "user": "user",
+    "epsilon": 4,
+    "label": "w47",
+}
+SELECTED = {"delta": 1e-6}
+PUBLIC = {"keys": pa.table({"town": ["Oslo", "Lima"]})}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Any:
+    with fastdp.ledger.create(tmp_path / "budget.db") as book:
+        rule = accounting.ApproximateFilter(epsilon=99, delta=1e-4)
+        book.add_budget("towns", rule, unit="person")
+        yield book
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each query that ran was of no records."""
+    found, run = [], DuckDB.run
+
+    def told(self: DuckDB, sql: str, *rest: Any) -> Any:
+        found.append("from no_rows as source" in sql)
+        return run(self, sql, *rest)
+
+    monkeypatch.setattr(DuckDB, "run", told)
+    return found
+
+
+@pytest.mark.parametrize("how", [SELECTED, PUBLIC], ids=["selected", "public"])
+def test_no_record_is_read_again(
+    ledger: Any, ran: list[bool], tmp_path: Path, how: dict[str, Any]
+) -> None:
+    from pyarrow import parquet
+
+    path = tmp_path / "visits.parquet"
+    parquet.write_table(VISITS, path)
+    options = {**ASK, **how, "ledger": ledger, "budgets": "towns"}
+    first = frames.aggregate(VISITS, **options)
+    assert ran == [False]  # a new label costs no query more
+    for source in (path, pl.from_arrow(VISITS), VISITS.slice(0, 0)):
+        ran.clear()
+        again = frames.aggregate(source, **options)
+        assert ran == [True]
+        assert again.replayed
+        assert pa.table(again.frame)["count"].equals(first.frame["count"])
+    stream = VISITS.to_reader()
+    assert frames.aggregate(stream, **options).frame.equals(first.frame)
+    assert stream.read_all().num_rows == N  # nothing was taken of it
+    assert ledger.budget("towns").spent["epsilon"] == 4
+
+
+@pytest.mark.parametrize(
+    ("how", "change"),
+    [
+        (SELECTED, {"groups_per_user": 2}),
+        (SELECTED, {"epsilon": 3}),
+        (SELECTED, {"most_rows": 7}),
+        (SELECTED, {"by": "user", "user": None}),
+        (PUBLIC, {"keys": pa.table({"town": TOWNS})}),
+    ],
+    ids=range(5),
+)
+def test_other_terms_are_refused(
+    ledger: Any, ran: list[bool], how: dict[str, Any], change: dict[str, Any]
+) -> None:
+    """Whatever is seen without records, the whole group-by's terms decide."""
+    options = {**ASK, **how, "ledger": ledger, "budgets": "towns"}
+    frames.aggregate(VISITS, **options)
+    ran.clear()
+    with pytest.raises(LabelConflictError):
+        frames.aggregate(VISITS, **{**options, **change})
+    assert ran == [True, False]
+    assert ledger.budget("towns").spent["epsilon"] == 4
+
+
+def test_a_label_of_something_else_or_without_an_answer(
+    ledger: Any, ran: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = fastdp.DiscreteLaplace(10, sensitivity=1)
+    ledger.release(m, 5, label="w47", budgets="towns")
+    options = {**ASK, **SELECTED, "ledger": ledger, "budgets": "towns"}
+    with pytest.raises(LabelConflictError):
+        frames.aggregate(VISITS, **options)
+    options["label"] = "w48"
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            fastdp.KeySelection, "select", lambda *_, **__: 1 / 0, raising=True
+        )
+        with pytest.raises(ZeroDivisionError):
+            frames.aggregate(VISITS, **options)
+    ran.clear()
+    assert not frames.aggregate(VISITS, **options).replayed
+    assert ran == [False]
+
+
+KEYS: dict[str, Any] = {
+    "int8": pa.array([1, 2, 3] * 1000, pa.int8()),
+    "uint64": pa.array([1, 2, 2**63] * 1000, pa.uint64()),
+    "bool": pa.array([True, False, True] * 1000),
+    "date": pa.array([datetime.date(2026, 11, d) for d in (1, 2, 3)] * 1000),
+    "time": pa.array([datetime.datetime(2026, 11, d) for d in (1, 2, 3)] * 1000),
+    "decimal": pa.array([decimal.Decimal(d) for d in ("0.5", "1.5", "2.5")] * 1000),
+    "dictionary": pa.array(TOWNS * 1000).dictionary_encode(),
+    "null among": pa.array(["Oslo", None, "Bern"] * 1000),
+    "null alone": pa.nulls(N),
+    "wide text": pa.array(TOWNS * 1000, pa.large_string()),
+}
+
+
+@pytest.mark.parametrize("case", ["selected", "public", "null alone"])
+def test_keys_of_every_type(ledger: Any, ran: list[bool], case: str) -> None:
+    """The types of no records are those of all: the terms are the same."""
+    columns = {f'a "{name}"': column for name, column in KEYS.items()}
+    how = SELECTED
+    if case != "null alone":
+        del columns['a "null alone"']
+    if case == "public":
+        rows = pa.table(columns).slice(0, 1)
+        how = {"keys": rows.set_column(7, 'a "null among"', pa.array(["Oslo"]))}
+    table = VISITS
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    options = {**ASK, **how, "by": list(columns), "ledger": ledger}
+    first = frames.aggregate(table, budgets="towns", **options)
+    again = frames.aggregate(table, budgets="towns", **options)
+    assert (first.replayed, again.replayed) == (False, True)
+    assert again.frame.equals(first.frame)
+    assert ran == [False, True]
