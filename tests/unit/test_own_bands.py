@@ -19,8 +19,8 @@ from fastdp.mechanisms._strategies import strategy_of
 from tests.ledger.conftest import memory_ledger
 
 OWN = [
-    optimized_bands(12, 4),
-    optimized_bands(12, 12),
+    optimized_bands(12, bands=4),
+    optimized_bands(12, bands=12),
     (1, 1, 1, 1, 1),
     (1.0, 0.5, 0.5, 0.25, 2.0**-20, 0.0),
     (1,),
@@ -77,7 +77,7 @@ def test_coefficients_that_grow_would_be_charged_too_little():
 
 def test_published_errors_of_optimized_bands():
     """jax-privacy 2.0.0, optimize_banded_toeplitz at 1,024 steps: 6.5470, 4.9946."""
-    bands = optimized_bands(1024, 32)
+    bands = optimized_bands(1024, bands=32)
     plan = matrix_mechanism("banded", 1024, bands=bands)
     assert plan.largest_error == pytest.approx(6.5470, abs=5e-5)
     assert plan.mean_error == pytest.approx(4.9946, abs=5e-5)
@@ -93,7 +93,7 @@ def test_published_errors_of_optimized_bands():
     [(1, 1), (2, 2), (3, 2), (100, 7), (1000, 500), (4096, 64), (2**16, 32)],
 )
 def test_optimized_bands_are_bands_and_no_worse_than_the_root(steps, width):
-    bands = optimized_bands(steps, width)
+    bands = optimized_bands(steps, bands=width)
     assert len(bands) == width
     assert bands[0] == 1
     assert sorted(bands, reverse=True) == list(bands)
@@ -141,7 +141,7 @@ def test_the_coefficients_are_the_mechanism():
 def test_a_ledger_goes_on_with_the_same_coefficients_alone():
     book = memory_ledger(("all", accounting.ZCDPFilter(1)))
     options = {"steps": 64, "sigma": 30, "strategy": "banded"}
-    bands = optimized_bands(64, 4)
+    bands = optimized_bands(64, bands=4)
     c = book.counter(
         fastdp.Counter(**options, bands=bands), label="month", budgets="all"
     )
@@ -184,8 +184,8 @@ def test_bad_bands(error, bands):
 def test_bad_searches():
     for steps, bands in ((0, 1), (10, 11), (10, 0), (2**22, 2049)):
         with pytest.raises(ParameterError):
-            optimized_bands(steps, bands)
+            optimized_bands(steps, bands=bands)
     with pytest.raises(DTypeError, match="bands"):
-        optimized_bands(10, 2.0)
+        optimized_bands(10, bands=2.0)
     with pytest.raises(ParameterError, match="only there"):
         matrix_mechanism("tree", 10, bands=(1, 0.5))

@@ -201,7 +201,7 @@ def matrix_mechanism(
     )
 
 
-def optimized_bands(steps: int, bands: int) -> tuple[float, ...]:
+def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
     """Return coefficients for "banded" with the least largest error over the steps.
 
     The root's first coefficients are the best where they are all; of few of them for
@@ -244,7 +244,7 @@ def optimized_bands(steps: int, bands: int) -> tuple[float, ...]:
 
     Examples
     --------
-    >>> for bands in (32, optimized_bands(1024, 32)):
+    >>> for bands in (32, optimized_bands(1024, bands=32)):
     ...     print(round(matrix_mechanism("banded", 1024, bands=bands).largest_error, 3))
     7.622
     6.547
