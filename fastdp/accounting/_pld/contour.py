@@ -46,7 +46,7 @@ _MOST_NODES, _TABLE = 1 << 16, 1 << 19
 
 #: Exponentials that a sum may take where a blurred one would do, those of that, and its
 #: fewest and most nodes.
-_TERMS, _BLURRED_TERMS, _FEWEST_BLURRED, _MOST_BLURRED = 1.2e7, 6e6, 256, 1 << 15
+_TERMS, _BLURRED_TERMS, _FEWEST_BLURRED, _MOST_BLURRED = 1.2e7, 6e6, 128, 1 << 15
 
 #: ln of how much larger than delta terms may be: beyond, no digits of doubles are left.
 _MOST_LOST = 24.0

@@ -45,7 +45,7 @@ _WIDE, _NARROW, _MANY = 1e-7, 1e-10, 100
 #: From so many sums of atoms on (of more than two kinds of steps) contours may blur;
 #: what is as narrow then, in epsilon relatively and in ln delta, is not read from atoms
 #: as well, but from this effort on.
-_SUMS, _BLURRED, _BLURRED_LOG, _ALL = 20, 1e-3, 1e-2, 10.0
+_SUMS, _BLURRED, _BLURRED_LOG, _ALL = 20, 2e-3, 3e-2, 10.0
 
 #: What a contour of more digits may cost by default, in seconds or so.
 _CHEAP = 0.4

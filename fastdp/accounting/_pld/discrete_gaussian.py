@@ -129,6 +129,13 @@ class DiscreteGaussianLoss(Loss):
         )
         return in_cells(law, cost, cells, upper)
 
+    @functools.cached_property
+    def terms(self) -> int:  # type: ignore[override]
+        """How many exponentials a node of a contour takes, or so."""
+        if self.variance >= _WIDE:
+            return 5
+        return 2 * int(_REACH * math.sqrt(self.variance)) + 12
+
     def spacing(self) -> Fraction | None:
         """Return what all losses are multiples of."""
         return self.unit

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BOX_NODES = 64
 
 #: Most values of a loss in a table, and numbers in a table that is computed at once.
-_MOST_ATOMS, _TABLE = 16, 1 << 15
+_MOST_ATOMS, _TABLE = 64, 1 << 15
 
 #: Losses up to which each is taken for itself.
 _FEW = 2
