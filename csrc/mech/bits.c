@@ -97,7 +97,7 @@ static void settle_ties(draw_t *d, size_t blocks)
             d->flip[place[i]] ^= d->settled[i] & (uint8_t)(0 - (live >> i & 1));
         }
         fdp_wipe(place, sizeof place);
-    } while (FDP_UNLIKELY(ranks.left != 0));
+    } while (FDP_UNLIKELY(fdp_ranks_left(&ranks)));
     fdp_wipe(&ranks, sizeof ranks);
 }
 

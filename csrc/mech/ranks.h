@@ -17,13 +17,14 @@ typedef struct {
     uint64_t kept[FDP_RANK_MASKS + 2]; /* the masks with a bit set, then empty ones */
     uint8_t where[FDP_RANK_MASKS + 2]; /* and their numbers                         */
     size_t at;
-    uint64_t left; /* of kept[at] */
-    uint64_t next; /* kept[at + 1], loaded before it is known to be needed */
 } fdp_ranks_t;
 
 static inline uint64_t fdp_any(uint64_t m) { return (m | (0 - m)) >> 63; }
 
-/* masks <= FDP_RANK_MASKS */
+/* masks <= FDP_RANK_MASKS. Nothing that is stored here may be loaded at once: where the
+ * last stores go depends on the masks, and a processor foretells by the addresses of the
+ * instructions, which differ from process to process, whether a load meets such a store. A
+ * wrong guess costs cycles that depend on the masks. Callers fetch words in between. */
 static inline void fdp_ranks_open(fdp_ranks_t *r, const uint64_t *mask, size_t masks)
 {
     size_t hits = 0;
@@ -35,9 +36,9 @@ static inline void fdp_ranks_open(fdp_ranks_t *r, const uint64_t *mask, size_t m
     r->kept[hits] = r->kept[hits + 1] = 0;
     r->where[hits] = 0;
     r->at = 0;
-    r->left = r->kept[0];
-    r->next = r->kept[1];
 }
+
+static inline bool fdp_ranks_left(const fdp_ranks_t *r) { return r->kept[r->at] != 0; }
 
 /* The places of the next `steps` lanes, and idle[i] of 2^16 parts of `lanes` where there
  * is none. Returns the mask of the steps that have a lane; steps <= 64. */
@@ -45,7 +46,7 @@ static inline uint64_t fdp_ranks_take(fdp_ranks_t *r, const uint16_t *idle, size
                                       uint16_t *place, size_t steps)
 {
     size_t at = r->at;
-    uint64_t live = 0, left = r->left, next = r->next;
+    uint64_t live = 0, left = r->kept[at], next = r->kept[at + 1];
     for (size_t i = 0; i < steps; i++) {
         const uint64_t valid = fdp_any(left);
         const unsigned bit = (unsigned)__builtin_ctzll(left | (UINT64_C(1) << 63));
@@ -59,8 +60,7 @@ static inline uint64_t fdp_ranks_take(fdp_ranks_t *r, const uint16_t *idle, size
         next = r->kept[at + 1];
     }
     r->at = at;
-    r->left = left;
-    r->next = next;
+    r->kept[at] = left;
     return live;
 }
 

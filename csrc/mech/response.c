@@ -224,7 +224,7 @@ static void settle(fdp_respond_t *r, size_t lanes)
             }
         }
         offset += UNIT;
-    } while (FDP_UNLIKELY(r->ranks.left != 0));
+    } while (FDP_UNLIKELY(fdp_ranks_left(&r->ranks)));
 }
 
 /* Draws again where nothing was drawn, from words of 64 bits in order, by the same rule.
