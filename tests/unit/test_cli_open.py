@@ -11,6 +11,7 @@ import pytest
 
 import fastdp
 from fastdp.cli import _cells, _reports, main
+from fastdp.testing import FixedStream
 from tests.tables import (
     SECRET,
     pa,
@@ -59,6 +60,18 @@ def estimate(capsys: pytest.CaptureFixture[str], *words: Path | str) -> dict[str
     return facts
 
 
+@pytest.fixture
+def fixed_hunt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw the reports of hunts from a fixed stream: chance finds a string by beta."""
+    real, stream = fastdp.PrefixHunt.release, FixedStream("hunt")
+
+    def release(own: Any, values: Any, **options: Any) -> Any:
+        return real(own, values, stream=stream, **options)
+
+    monkeypatch.setattr(fastdp.PrefixHunt, "release", release)
+
+
+@pytest.mark.usefixtures("fixed_hunt")
 class TestRoundTrips:
     def test_numbers(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         hours = np.random.default_rng(5).gamma(2, 1.5, 20_000)

@@ -98,7 +98,8 @@ def test_what_is_frequent_is_found() -> None:
     assert found.standard_errors == pytest.approx(planned, rel=0.05)
     assert found.users == 10_000
     assert found.mechanism == M
-    assert M.estimate(M.release(["a"] * 9)).names == ()
+    few = M.release(["a"] * 9, stream=FixedStream("few"))
+    assert M.estimate(few).names == ()  # by chance there is one of 150 times
     assert M.find(M.release([])).counts.shape == (0,)
 
 
