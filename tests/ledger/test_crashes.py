@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import select
 import signal
 import sqlite3
 import threading
@@ -159,6 +160,8 @@ def killed_at_random(path, kills, seed):
                     one_of_each(book, f"{turn // 2} {number}", write)
 
         pid, end = in_child(work)
+        if turn % 2:  # something was shown, however slow the machine is
+            select.select([end], [], [], 60)
         time.sleep(generator.uniform(0.01, 0.12))
         os.kill(pid, signal.SIGKILL)
         lines, status = finished(pid, end)
@@ -325,15 +328,19 @@ def test_a_stopped_writer_is_an_error_after_the_timeout(tmp_path, journal):
     def work(write):
         with ledger.open(path) as book, book._store.transaction():
             write("locked")
-            time.sleep(30)
+            signal.pause()
 
     pid, end = in_child(work)
     with os.fdopen(os.dup(end)) as file:
         assert file.readline() == "locked\n"
-    before = time.monotonic()
-    with pytest.raises(LedgerError, match=r"locked for more than 0\.3 s"):
-        ledger.open(path, timeout=0.3)
-    assert time.monotonic() - before < 5
+
+    def waited():
+        before = time.monotonic()
+        with pytest.raises(LedgerError, match=r"locked for more than 0\.3 s"):
+            ledger.open(path, timeout=0.3)
+        return time.monotonic() - before
+
+    assert any(waited() < 5 for _ in range(3))  # a busy machine may hold us up once
     os.kill(pid, signal.SIGKILL)
     finished(pid, end)
     with ledger.open(path, timeout=5) as book:  # the kernel dropped the lock
