@@ -263,11 +263,11 @@ def test_absurd_targets_are_refused_by_name():
 
 @pytest.mark.alone
 def test_calibration_is_quick():
-    start = time.perf_counter()
+    start = time.process_time()
     for epsilon in [0.1, 0.5, 1, 3, 10]:
         calibration.discrete_gaussian_sigma(epsilon=epsilon, delta=1e-6, sensitivity=1)
-    # A few milliseconds each; the limit leaves room for a busy machine.
-    assert time.perf_counter() - start < 1.0
+    # A few milliseconds each; the limit leaves room for a slow machine.
+    assert time.process_time() - start < 1.0
 
 
 def test_import_needs_neither_scipy_nor_the_core():

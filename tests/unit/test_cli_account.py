@@ -450,18 +450,18 @@ def test_numbers_beyond_what_can_be_computed_with(
 @pytest.mark.parametrize(
     "key",
     [
-        "[" + "a." * 50_000 + "a]",
-        "'a' . " * 20_000 + "a = 1",
+        "[" + "a." * 200_000 + "a]",
+        "'a' . " * 80_000 + "a = 1",
         "x={" + "a." * 9 + "a=1}",
     ],
 )
 def test_a_key_of_many_parts_is_refused_at_once(
     write: Write, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
-    # The parser's time grows with the square of the parts: 2.7 s for 100 kB.
-    started = time.perf_counter()
+    # The parser's time grows with the square of the parts: 2.7 s for 100 kB, of 400.
+    started = time.process_time()
     assert main(["account", write(key + "\n" + MIXED), "--delta", "1e-6"]) == 2
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert "keys of at most 8 parts" in capsys.readouterr().err
 
 

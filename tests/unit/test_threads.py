@@ -29,7 +29,7 @@ def test_plan_covers_each_chunk_once(n: int, chunk: int, workers: int) -> None:
 
 def test_run_does_every_task_on_threads_of_its_own() -> None:
     seen: list[int] = []
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=300)
 
     def task() -> None:
         barrier.wait()
