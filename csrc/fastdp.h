@@ -485,14 +485,16 @@ typedef struct {
 
 /* `rows` sets of `n` candidates each, contiguous. Weights are mantissa 2^exponent,
  * mantissa 0 or in [1/2, 1), nearest to the exact ones, exponents integers in
- * (-2^14, 0]; NULL: all are 1. `weight_stride` is n, or 0 if all rows have the
- * same weights. */
+ * (-2^14, 0]; mantissa NULL: all are 1; only exponent NULL: any doubles >= 0, times
+ * 2^-weight_top, the largest of which is in [1/2, 1). `weight_stride` is n, or 0 if all
+ * rows have the same weights. */
 typedef struct {
     size_t rows, n;
     const void *score;
     fdp_dtype_t type; /* FDP_F64 or FDP_I64 */
     const double *mantissa;
     const double *exponent;
+    int32_t weight_top;
     size_t weight_stride;
 } fdp_candidates_t;
 

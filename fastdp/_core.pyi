@@ -91,7 +91,7 @@ class Selection:
         rate: float,
         tolerance: float,
         noise: str | None = None,
-        weights: tuple[_Array, _Array] | None = None,
+        weights: tuple[_Array, _Array | None, int] | None = None,
         fine: tuple[int, int, int] | None = None,
     ) -> None: ...
 

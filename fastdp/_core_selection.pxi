@@ -14,13 +14,15 @@ RACES = {
 cdef class Selection:
     """A law of choice: rate and tolerance of the kernels, and the noise of a race.
 
-    `weights` is None or (mantissa, exponent), float64 arrays of n or rows * n entries.
+    `weights` is None or (mantissa, exponent, top), float64 arrays of n or rows * n
+    entries, as in fastdp.h; exponent None: doubles, of which `top` is the largest place.
     `fine` is the rate for inversion as fine_rate and fine_place in fastdp.h, or None.
     """
 
     cdef fdp_selection_t c
     cdef object mantissa
     cdef object exponent
+    cdef int32_t top
 
     def __cinit__(self, double rate, double tolerance, noise=None, weights=None,
                   fine=None):
@@ -28,7 +30,7 @@ cdef class Selection:
         self.c.fine_rate[0], self.c.fine_rate[1], self.c.fine_place = fine or (0, 0, 0)
         self.c.tolerance = tolerance
         self.c.noise = <fdp_race_t> <int> RACES[noise or "gumbel"]
-        self.mantissa, self.exponent = weights or (None, None)
+        self.mantissa, self.exponent, self.top = weights or (None, None, 0)
 
     cdef fdp_candidates_t _of(self, cnp.ndarray scores, size_t first_row) except *:
         """The rows of a C-contiguous matrix of float64 or int64, from a row on."""
@@ -38,14 +40,17 @@ cdef class Selection:
         c.score = cnp.PyArray_DATA(scores)
         c.type = FDP_I64 if cnp.PyArray_TYPE(scores) == cnp.NPY_INT64 else FDP_F64
         c.mantissa = c.exponent = NULL
+        c.weight_top = self.top
         c.weight_stride = 0
         if self.mantissa is not None:
             c.mantissa = <const double *> cnp.PyArray_DATA(self.mantissa)
-            c.exponent = <const double *> cnp.PyArray_DATA(self.exponent)
+            if self.exponent is not None:
+                c.exponent = <const double *> cnp.PyArray_DATA(self.exponent)
             if <size_t> cnp.PyArray_SIZE(self.mantissa) > c.n:
                 c.weight_stride = c.n
                 c.mantissa += first_row * c.n
-                c.exponent += first_row * c.n
+                if c.exponent != NULL:
+                    c.exponent += first_row * c.n
         return c
 
 
@@ -72,6 +77,7 @@ def select_one(Selection law, scores, resolver, stream=None):
     candidates.score = cnp.PyArray_DATA(array)
     candidates.type = FDP_F64
     candidates.mantissa = candidates.exponent = NULL
+    candidates.weight_top = 0
     candidates.weight_stride = 0
     c = law.c
     settle = lambda words, block: resolver(array, words, block)

@@ -295,6 +295,7 @@ cdef extern from "fastdp.h" nogil:
         fdp_dtype_t type
         const double *mantissa
         const double *exponent
+        int32_t weight_top
         size_t weight_stride
 
     size_t FDP_SELECT_CHUNK

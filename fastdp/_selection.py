@@ -73,17 +73,24 @@ class Weights:
     ----------
     mantissa, exponent : ndarray of float64, shape (n,) or (rows, n)
         mantissa * 2**exponent is proportional to the weight, to nearest; the mantissa
-        is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0].
+        is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0]. Without exponents
+        (None) the mantissas are doubles >= 0, which the kernels take apart.
     exact : callable
         ``exact(position)`` is the exact weight at a flat position.
     rounded : bool
         Some weight is not mantissa * 2**exponent up to the common factor.
+    spread : float
+        At least log2 of the ratio of the largest and least positive weights.
+    top : int
+        Without exponents: the largest weight is in [1/2, 1) 2**top.
     """
 
     mantissa: _Array
-    exponent: _Array
+    exponent: _Array | None
     exact: Callable[[int], Fraction]
     rounded: bool
+    spread: float
+    top: int = 0
 
     @classmethod
     def of(
@@ -116,17 +123,29 @@ class Weights:
         if array.dtype.kind == "O":
             return cls._rationals([_validate.nonnegative(name, w) for w in array])
         array = _arrays.data(name, array, real=array.dtype.kind == "f")
-        if not bool(np.all((array >= 0) & (array < np.inf))):
+        # A NaN is the least and the largest number of its array.
+        if array.size and not (array.min() >= 0 and array.max() < np.inf):
             raise ParameterError(f"{name} must be finite and >= 0")
         return cls.numbers(array)
 
     @classmethod
     def numbers(cls, array: _Array) -> Weights:
         """Return the weights of an array of finite numbers >= 0."""
-        doubles = array.astype(np.float64)
-        large = array.dtype.kind != "f" and array.max(initial=0) > 2**53
-        return cls._scaled(
-            *np.frexp(doubles), lambda i: Fraction(array[i].item()), bool(large)
+        doubles = array.astype(np.float64, copy=False)
+        most = float(doubles.max(initial=0.0))
+        # 2**53 is not known to have been 2**53.
+        large = array.dtype.kind != "f" and most >= 2**53
+        # As integers in the order of the doubles, 0 and -0 beyond them all.
+        least = (doubles.view(np.uint64) - np.uint64(1)).min(initial=2**63 - 1)
+        below = float((least + np.uint64(1)).view(np.float64)) if most else 0.0
+        top = math.frexp(most)[1]
+        return cls(
+            doubles,
+            None,
+            lambda i: Fraction(array[i].item()),
+            large,
+            1.0 + top - math.frexp(below)[1],
+            top,
         )
 
     @classmethod
@@ -142,24 +161,10 @@ class Weights:
             Fraction(m) * Fraction(2) ** int(e) != w
             for m, e, w in zip(mantissa, exponent, weights, strict=True)
         )
-        return cls._scaled(mantissa, exponent, weights.__getitem__, rounded)
-
-    @classmethod
-    def _scaled(
-        cls,
-        mantissa: _Array,
-        exponent: _Array,
-        exact: Callable[[int], Fraction],
-        rounded: bool,
-    ) -> Weights:
-        """Bring the largest exponent to 0: a common factor changes no law."""
-        most = exponent[mantissa > 0].max(initial=-(2**14))
-        return cls(mantissa, exponent.astype(np.float64) - most, exact, rounded)
-
-    @property
-    def spread(self) -> float:
-        """At least log2 of the ratio of the largest and least positive weights."""
-        return 1.0 - float(self.exponent[self.mantissa > 0].min(initial=0.0))
+        # The largest exponent becomes 0: a common factor changes no law.
+        exponent -= exponent[mantissa > 0].max(initial=-(2**14))
+        spread = 1.0 - float(exponent[mantissa > 0].min(initial=0.0))
+        return cls(mantissa, exponent, weights.__getitem__, rounded, spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,9 +215,9 @@ class Choice:
             return _core.Selection(
                 nearest(self.rate), tolerance, noise, None, fine(self.rate)
             )
-        pair = (self.weights.mantissa, self.weights.exponent)
+        weights = self.weights.mantissa, self.weights.exponent, self.weights.top
         known = None if self.weights.rounded else fine(self.rate)
-        return _core.Selection(nearest(self.rate), tolerance, noise, pair, known)
+        return _core.Selection(nearest(self.rate), tolerance, noise, weights, known)
 
     @property
     def spread(self) -> float:

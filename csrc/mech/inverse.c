@@ -100,7 +100,8 @@ static void weigh_node(tree_t *t, size_t height, size_t index)
 {
     fdp_block_t *b = &t->block;
     if (height == 1) {
-        fdp_block_open(b, t->from, t->row, index * FDP_BLOCK, children(t->from->n, index));
+        fdp_block_open(b, t->kernels, t->from, t->row, index * FDP_BLOCK,
+                       children(t->from->n, index));
     } else {
         const level_t *below = &t->level[height - 1];
         b->count = b->padded = children(below->padded, index);
@@ -136,7 +137,9 @@ static void keep_lost(const tree_t *t, const level_t *level)
 
 /* The children of a node: arrays of 64-bit entries. */
 typedef struct {
-    fdp_nodes_t score, mantissa, exponent; /* from NULL: all weights are 1 */
+    fdp_nodes_t score;
+    fdp_nodes_t mantissa; /* from NULL: all weights are 1 */
+    fdp_nodes_t exponent; /* from NULL: the mantissas are doubles to split */
     fdp_nodes_t removed;                   /* from NULL: none */
 } family_t;
 
@@ -172,6 +175,8 @@ static void expect_node(const tree_t *t, const family_t *f, size_t index)
     fdp_expect(&f->score, index);
     if (f->mantissa.from != NULL) {
         fdp_expect(&f->mantissa, index);
+    }
+    if (f->exponent.from != NULL) {
         fdp_expect(&f->exponent, index);
     }
     if (f->removed.from != NULL) {
@@ -191,7 +196,11 @@ static void copy_children(tree_t *t, const family_t *f, size_t index)
     b->lost = NULL;
     if (f->mantissa.from != NULL) {
         fdp_fetch(k, &f->mantissa, index, t->whole, 0, b->mantissa_copy);
-        fdp_fetch(k, &f->exponent, index, t->whole, 0, b->exponent_copy);
+        if (f->exponent.from != NULL) {
+            fdp_fetch(k, &f->exponent, index, t->whole, 0, b->exponent_copy);
+        } else {
+            k->split(b->mantissa_copy, FDP_BLOCK, t->from->weight_top, b->exponent_copy);
+        }
         b->mantissa = b->mantissa_copy;
         b->exponent = b->exponent_copy;
     }

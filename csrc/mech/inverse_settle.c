@@ -20,7 +20,7 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const uint64_t *score; /* of the row: bits */
-    const double *mantissa, *exponent;
+    const double *mantissa, *exponent; /* as in fdp_candidates_t */
     const uint64_t *removed;
     uint64_t largest;      /* score */
     int64_t top;           /* largest place of a weight */
@@ -47,7 +47,8 @@ static bool is_removed(const row_t *r, size_t i)
 static bool score_of(const row_t *r, size_t i, uint64_t *score)
 {
     *score = r->score[i];
-    if (is_removed(r, i) || (r->mantissa != NULL && !(r->mantissa[i] > 0.0))) {
+    if (is_removed(r, i) ||
+        (r->mantissa != NULL && fdp_double_bits(r->mantissa[i]) << 1 == 0)) {
         return false;
     }
     if (r->from->type == FDP_I64) {
@@ -133,6 +134,17 @@ static fdp_u128_t times_log_two(uint64_t k)
     return ((fdp_u128_t)FDP_LN2_128_HI * k << 48) + ((fdp_u128_t)FDP_LN2_128_LO * k >> 16);
 }
 
+/* A base weight > 0 as mantissa 2^(exponent - 64), the mantissa's first bit set. */
+static int64_t mantissa_of(const row_t *r, size_t i, uint64_t *mantissa)
+{
+    int place;
+    const uint64_t part = part_of(fdp_double_bits(r->mantissa[i]), &place);
+    const int up = __builtin_clzll(part);
+    *mantissa = part << up;
+    return place - up + 64 +
+           (r->exponent != NULL ? (int64_t)r->exponent[i] : -r->from->weight_top);
+}
+
 static weight_t weight_of(const row_t *r, size_t i, bool place_only)
 {
     weight_t w = {0, INT64_MIN / 2};
@@ -144,15 +156,15 @@ static weight_t weight_of(const row_t *r, size_t i, bool place_only)
     const double size = (double)(uint64_t)(gap >> 64) * 0x1p-48;
     const double nats = size * FDP_LOG2E - 0x1p-20;
     const uint64_t k = nats > 0.0 ? (uint64_t)nats : 0;
-    w.place = r->exponent == NULL ? 0 : (int64_t)r->exponent[i];
+    uint64_t mantissa = 0;
+    w.place = r->mantissa == NULL ? 0 : mantissa_of(r, i, &mantissa);
     w.place -= (int64_t)k;
     if (place_only) {
         return w;
     }
     w.mass = fdp_exp_minus((gap - times_log_two(k)) << (127 - GAP_POINT));
     if (r->mantissa != NULL) {
-        const uint64_t mantissa = (uint64_t)(r->mantissa[i] * 0x1p53);
-        w.mass = fdp_mul_high_u128(w.mass, (fdp_u128_t)mantissa << 75);
+        w.mass = fdp_mul_high_u128(w.mass, (fdp_u128_t)mantissa << 64);
     }
     return w;
 }
@@ -271,8 +283,8 @@ bool fdp_inverse_settle(const fdp_selection_t *law, const fdp_candidates_t *from
         return choose_evenly(&r, u, choice);
     }
     r.fit = 65 - (unsigned)__builtin_clzll(from->n);
-    r.top = r.exponent == NULL ? 0 : INT64_MIN;
-    for (size_t i = 0; i < from->n && r.exponent != NULL; i++) {
+    r.top = r.mantissa == NULL ? 0 : INT64_MIN;
+    for (size_t i = 0; i < from->n && r.mantissa != NULL; i++) {
         const int64_t place = weight_of(&r, i, true).place;
         r.top = place > r.top ? place : r.top;
     }

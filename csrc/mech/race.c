@@ -82,7 +82,7 @@ static void block_noise(race_t *r, size_t done, size_t count, double *noise)
 static void block_keys(race_t *r, size_t done, size_t count)
 {
     const fdp_block_t *b = &r->block;
-    fdp_block_open(&r->block, r->from, r->row, done, count);
+    fdp_block_open(&r->block, r->kernels, r->from, r->row, done, count);
     block_noise(r, done, count, r->noise);
     fdp_block_gaps(r->kernels, r->from->type, b, r->reference, r->law->rate, r->all,
                    r->gap);
@@ -109,7 +109,7 @@ static void row_reference(race_t *r, size_t row, uint64_t first)
     for (size_t done = 0, count; done < r->from->n; done += count) {
         const fdp_block_t *b = &r->block;
         count = block_size(r, done);
-        fdp_block_open(&r->block, r->from, row, done, count);
+        fdp_block_open(&r->block, r->kernels, r->from, row, done, count);
         const fdp_score_t here = fdp_block_largest(r->kernels, r->from->type, b);
         const bool more = integer ? here.i64 > most.i64 : here.f64 > most.f64;
         most.i64 = (int64_t)fdp_pick(fdp_mask(more), (uint64_t)here.i64,

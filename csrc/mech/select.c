@@ -138,8 +138,26 @@ static void mark_lost(fdp_block_t *b)
     b->lost = b->lost_copy;
 }
 
-void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
-                    size_t first, size_t count)
+static void set_weights(fdp_block_t *b, const fdp_selection_kernels_t *kernels,
+                        const fdp_candidates_t *from, size_t at)
+{
+    uint64_t *mantissa = (uint64_t *)(void *)b->mantissa_copy;
+    uint64_t *exponent = (uint64_t *)(void *)b->exponent_copy;
+    b->mantissa = padded(mantissa, from->mantissa + at, b->count, b->padded, 0);
+    if (from->exponent != NULL) {
+        b->exponent = padded(exponent, from->exponent + at, b->count, b->padded, 0);
+        return;
+    }
+    if (b->count == b->padded) {
+        memcpy(b->mantissa_copy, b->mantissa, b->count * sizeof *b->mantissa_copy);
+    }
+    kernels->split(b->mantissa_copy, b->padded, from->weight_top, b->exponent_copy);
+    b->mantissa = b->mantissa_copy;
+    b->exponent = b->exponent_copy;
+}
+
+void fdp_block_open(fdp_block_t *b, const fdp_selection_kernels_t *kernels,
+                    const fdp_candidates_t *from, size_t row, size_t first, size_t count)
 {
     b->count = count;
     b->padded = fdp_block_padded(count);
@@ -148,11 +166,7 @@ void fdp_block_open(fdp_block_t *b, const fdp_candidates_t *from, size_t row,
     b->mantissa = b->exponent = NULL;
     b->lost = NULL;
     if (from->mantissa != NULL) {
-        const size_t at = row * from->weight_stride + first;
-        b->mantissa = padded((uint64_t *)(void *)b->mantissa_copy, from->mantissa + at,
-                             count, b->padded, 0);
-        b->exponent = padded((uint64_t *)(void *)b->exponent_copy, from->exponent + at,
-                             count, b->padded, 0);
+        set_weights(b, kernels, from, row * from->weight_stride + first);
     }
     if (b->mantissa != NULL || (from->type == FDP_I64 && count < b->padded)) {
         mark_lost(b);

@@ -71,8 +71,10 @@ typedef struct {
 } fdp_block_t;
 
 /* Points the block at candidates first ... first + count of a row. */
-FDP_INTERNAL void fdp_block_open(fdp_block_t *block, const fdp_candidates_t *from,
-                                 size_t row, size_t first, size_t count);
+FDP_INTERNAL void fdp_block_open(fdp_block_t *block,
+                                 const fdp_selection_kernels_t *kernels,
+                                 const fdp_candidates_t *from, size_t row, size_t first,
+                                 size_t count);
 
 /* Entries of a block of the first of n candidates, lost ones included. */
 static inline size_t fdp_block_padded(size_t n)

@@ -163,6 +163,7 @@ const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
     .gaps_f64 = FDP_K(gaps_f64),
     .gaps_i64 = FDP_K(gaps_i64),
     .weigh = FDP_K(weigh),
+    .split = FDP_K(split),
     .weigh_scaled = FDP_K(weigh_scaled),
     .totals_f64 = FDP_K(totals_f64),
     .totals_i64 = FDP_K(totals_i64),

@@ -103,6 +103,9 @@ typedef struct {
     void (*gaps_i64)(const int64_t *score, const uint64_t *lost, size_t n,
                      int64_t largest, double rate, uint64_t all, double *gap);
 
+    /* Doubles >= 0, times 2^-top, as mantissas 0 or in [1/2, 1), which take their place,
+     * and exponents. */
+    void (*split)(double *weight, size_t n, double top, double *exponent);
     /* weight = exp(-gap), and the sums of the lanes */
     void (*weigh)(const double *gap, size_t n, double *weight, double *lane);
     /* weight = factor * mantissa, factor = exp(-gap) 2^(exponent - top), top (the

@@ -185,6 +185,29 @@ static void FDP_K(weigh)(const double *restrict gap, size_t n, double *restrict 
     FDP_K(sum_lanes)(weight, n, lane);
 }
 
+/* Subnormal numbers are taken by their bits, for operations may count them as 0. */
+static void FDP_K(split)(double *weight, size_t n, double top, double *exponent)
+{
+    const uint64_t fraction = (UINT64_C(1) << 52) - 1, at_one = 0x4330000000000000u;
+    for (size_t i = 0; i < n; i += FDP_WIDTH) {
+        FDP_K(units) bits;
+        memcpy(&bits, weight + i, sizeof bits);
+        bits &= ~UINT64_C(0) >> 1; /* -0 */
+        const FDP_K(units) there = 0 - ((0 - bits) >> 63);
+        const FDP_K(units) small = 0 - ((bits - fraction - 1) >> 63);
+        const FDP_K(doubles) scaled = (FDP_K(doubles))((bits & small) | at_one) - 0x1p52;
+        bits = (bits & ~small) | ((FDP_K(units))scaled & small);
+        const FDP_K(doubles) place = (FDP_K(doubles))((bits >> 52) | at_one) - 0x1p52;
+        const FDP_K(doubles) lower =
+            (FDP_K(doubles))((FDP_K(units))FDP_K(all_of)(1074.0) & small);
+        const FDP_K(units) power =
+            (FDP_K(units))((place - (1022.0 + top)) - lower) & there;
+        bits = ((bits & fraction) | 0x3fe0000000000000u) & there;
+        memcpy(weight + i, &bits, sizeof bits);
+        memcpy(exponent + i, &power, sizeof power);
+    }
+}
+
 /* Gaps up to 2^14 here: weights differ by powers of two up to 2^8800. */
 static double FDP_K(weigh_scaled)(const double *restrict gap,
                                   const double *restrict mantissa,

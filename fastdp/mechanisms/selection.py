@@ -282,8 +282,10 @@ class ExponentialMechanism(Selection):
         axis : int
             Axis of the candidates.
         method : {"auto", "inverse", "gumbel"}
-            Two ways to the same law. "inverse" sums the weights (k <= 4096); "gumbel"
-            adds noise to every score and takes the largest, also for a whole order.
+            Two ways to the same law. "inverse" sums the weights (k <= 4096): one choice
+            without `weights` by integer upper bounds of them and exact acceptance;
+            "gumbel" adds noise to every score and takes the largest, also for a whole
+            order.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -307,10 +309,11 @@ class ExponentialMechanism(Selection):
         Privacy
         -------
         That of `event(k=k, rows=...)`. Exact. Timing class T2: independent of scores,
-        weights and choices, but for words near a boundary, which an exact step settles
-        (docs/proofs/selection.md bounds their probability); the memory that is read
-        follows the choices. `weights` as Python objects: their conversion is the
-        interpreter's.
+        weights and choices, but for words near a boundary, and for one choice without
+        weights both tries rejected (at most 2**-43.5 for 10**6 candidates, whatever the
+        scores), which an exact step settles (docs/proofs/selection.md bounds their
+        probability); the memory that is read follows the choices. `weights` as Python
+        objects: their conversion is the interpreter's.
         """
         check_stream(stream)
         if (

@@ -157,6 +157,16 @@ def test_small_sets_give_the_choices_of_the_reference(index: int) -> None:
         races_at_all_levels(choice, noise, lambda: Keyed(KEY))
 
 
+@pytest.mark.parametrize("n", [5, 33])
+def test_any_doubles_are_weights_at_their_exact_values(n: int) -> None:
+    """Those below the normal numbers, and both zeros, where scores make up for them."""
+    values = np.resize([5e-324, 0.0, 3e-310, -0.0, 2.0**-1022], n)
+    choice = Choice(Fraction(1), np.resize([744.0, 9, 712, 9, 708], (3, n)))
+    choice = Choice(choice.rate, choice.scores, Weights.numbers(values))
+    inverse_at_all_levels(choice, lambda: Keyed(KEY), 3)
+    races_at_all_levels(choice, "gumbel", lambda: Keyed(KEY))
+
+
 @pytest.mark.parametrize("index", range(len(LARGE)))
 def test_sets_of_several_blocks_give_the_choices_of_the_reference(index: int) -> None:
     inverse_at_all_levels(LARGE[index], lambda: Keyed(KEY), 5)

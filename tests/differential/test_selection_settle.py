@@ -43,8 +43,11 @@ def choices() -> Iterator[Choice]:
         exponents,
         [Fraction(2) ** int(e) for e in exponents].__getitem__,
         False,
+        12001.0,
     )
     yield Choice(Fraction(1), np.array([[0.0, 2000.5, 8200.25, 70.0]]), steep)
+    small = Weights.numbers(np.array([5e-324, -0.0, 3e-310, 1.0]))
+    yield Choice(Fraction(1), np.array([[744.0, 800, 712, 0]]), small)
     yield Choice(Fraction(1), np.linspace(-2, 2, 520).reshape(1, 520))
     yield Choice(Fraction(1, 5), rng.integers(0, 30, (1, 1100)))
     yield Choice(Fraction(1), np.full((1, 7), np.nan))

@@ -108,8 +108,7 @@ def choices(harness: CDLL, method: Method, classes: str) -> Run:
     )
     weights: dict[str, Any] = {}
     if method.weighted:
-        mantissa, exponent = np.frexp(1.0 + np.arange(n))
-        weights = {"mantissa": mantissa, "exponent": exponent - 10.0}
+        weights = {"mantissa": (1.0 + np.arange(n)) * 2.0 ** -n.bit_length()}
     kind = "select_inverse" if method.k else "select_proposed"
     work = tc.work_of(
         "select_race" if method.noise else kind, n, law=law,
