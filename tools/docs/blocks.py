@@ -31,7 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Every page that people read; all their blocks run.
 PAGES = (
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")),
-    *(ROOT / name for name in ("csrc/README.md", "fastdp/accounting/_pld/README.md")),
+    ROOT / "csrc" / "README.md",
+    ROOT / "fastdp" / "accounting" / "README.md",
+    ROOT / "fastdp" / "accounting" / "_pld" / "README.md",
     ROOT / "tools" / "docs" / "landing.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
