@@ -91,14 +91,14 @@ def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray 
 
 def gather_sums(cnp.ndarray row_loss, cnp.ndarray row_mass, cnp.ndarray loss,
                 cnp.ndarray mass, cnp.ndarray edge, bint square):
-    """Return p and d of the cells, and the most terms of one: see fastdp.h.
+    """Return p and d of the cells, and how many additions follow: see fastdp.h.
 
     All are float64 arrays; the last edge is infinite.
     """
     cdef size_t rows = cnp.PyArray_SIZE(row_loss), columns = cnp.PyArray_SIZE(loss)
     cdef object cells = cnp.PyArray_SIZE(edge) - 1
     cdef cnp.ndarray p = np.zeros(cells), d = np.zeros(cells)
-    cdef cnp.ndarray terms = np.zeros(cells, np.uint32)
+    cdef cnp.ndarray work = np.zeros(cells * sizeof(fdp_cell_t), np.uint8)
     cdef cnp.ndarray cell = np.empty(columns, np.uint32)
     cdef const double *a = <const double *> cnp.PyArray_DATA(row_loss)
     cdef const double *u = <const double *> cnp.PyArray_DATA(row_mass)
@@ -106,9 +106,10 @@ def gather_sums(cnp.ndarray row_loss, cnp.ndarray row_mass, cnp.ndarray loss,
     cdef const double *v = <const double *> cnp.PyArray_DATA(mass)
     cdef const double *e = <const double *> cnp.PyArray_DATA(edge)
     cdef uint32_t *place = <uint32_t *> cnp.PyArray_DATA(cell)
-    cdef uint32_t *count = <uint32_t *> cnp.PyArray_DATA(terms)
+    cdef fdp_cell_t *some = <fdp_cell_t *> cnp.PyArray_DATA(work)
+    cdef size_t terms
     cdef double *x = <double *> cnp.PyArray_DATA(p)
     cdef double *y = <double *> cnp.PyArray_DATA(d)
     with nogil:
-        fdp_gather_sums(rows, a, u, columns, b, v, square, e, place, x, y, count)
-    return p, d, int(terms.max())
+        terms = fdp_gather_sums(rows, a, u, columns, b, v, square, e, place, some, x, y)
+    return p, d, terms

@@ -345,7 +345,12 @@ cdef extern from "fastdp.h" nogil:
                                     const int64_t *group, int64_t *count, int64_t *sum,
                                     int64_t *square)
 
-    void fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
-                         size_t columns, const double *loss, const double *mass,
-                         int square, const double *edge, uint32_t *cell, double *p,
-                         double *d, uint32_t *terms)
+    ctypedef struct fdp_cell_t:
+        double p[2]
+        double d[2]
+        uint32_t terms[2]
+
+    size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
+                           size_t columns, const double *loss, const double *mass,
+                           int square, const double *edge, uint32_t *cell,
+                           fdp_cell_t *some, double *p, double *d)

@@ -15,6 +15,8 @@
 #include "../fastdp.h"
 
 #define BLOCK 256 /* sums that are worked on at once: they stay in the nearest cache */
+#define LANES 2   /* of fdp_cell_t */
+#define ROWS 8    /* rows that are added up apart, so that few roundings follow each other */
 
 /* out[j] = mass[j] (e^x[j] - 1), x <= 0. As 2^k (e^r - 1) + (2^k - 1) with |r| <= ln(2)/2
  * and k <= 0, Taylor's series of 14 terms for e^r - 1: within 3 units of 2^-52 relatively,
@@ -116,28 +118,56 @@ static void place(size_t n, double a, const double *loss, const double *edge,
     }
 }
 
-void fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
-                     size_t columns, const double *loss, const double *mass, int square,
-                     const double *edge, uint32_t *cell, double *p, double *d,
-                     uint32_t *terms)
+/* Adds the sums of some rows, lane by lane, to those of all, and starts them anew.
+ * Returns the most terms of a lane. */
+static uint32_t fold(size_t cells, fdp_cell_t *some, double *p, double *d)
+{
+    uint32_t most = 0;
+    for (size_t c = 0; c < cells; c++) {
+        for (size_t k = 0; k < LANES; k++) {
+            p[c] += some[c].p[k];
+            d[c] += some[c].d[k];
+            most = some[c].terms[k] > most ? some[c].terms[k] : most;
+        }
+        memset(&some[c], 0, sizeof some[c]);
+    }
+    return most;
+}
+
+size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
+                       size_t columns, const double *loss, const double *mass, int square,
+                       const double *edge, uint32_t *cell, fdp_cell_t *some, double *p,
+                       double *d)
 {
     const fdp_rounding_t saved = fdp_rounding_enter();
     fall_t *const falls = fall_here();
     double gap[BLOCK], part[BLOCK];
+    uint32_t most = 0;
+    size_t folds = 0, lowest = 0;
     memset(cell, 0, columns * sizeof *cell);
     for (size_t i = 0; i < rows; i++) {
         for (size_t first = square ? i : 0, n; first < columns; first += n) {
             n = columns - first < BLOCK ? columns - first : BLOCK;
             place(n, row_loss[i], loss + first, edge, cell + first, gap);
             falls(n, gap, mass + first, part);
-            for (size_t j = 0; j < n; j++) {
-                const size_t c = cell[first + j];
-                const double weight = square && first + j > i ? 2 * row_mass[i] : row_mass[i];
-                p[c] += weight * mass[first + j];
-                d[c] += weight * part[j];
-                terms[c]++;
+            if (i % ROWS == 0 && first == (square ? i : 0)) {
+                lowest = cell[first];
             }
+            for (size_t j = 0; j < n; j++) {
+                fdp_cell_t *const sum = &some[cell[first + j]];
+                const double weight = square && first + j > i ? 2 * row_mass[i] : row_mass[i];
+                sum->p[j % LANES] += weight * mass[first + j];
+                sum->d[j % LANES] += weight * part[j];
+                sum->terms[j % LANES]++;
+            }
+        }
+        if (i % ROWS == ROWS - 1 || i == rows - 1) {
+            const size_t cells = cell[columns - 1] - lowest + 1;
+            const uint32_t here = fold(cells, some + lowest, p + lowest, d + lowest);
+            most = here > most ? here : most;
+            folds++;
         }
     }
     fdp_rounding_leave(saved);
+    return most + LANES * folds;
 }

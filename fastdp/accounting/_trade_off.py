@@ -1,4 +1,4 @@
-"""Piecewise linear trade-off functions, and pairs of laws on a grid of losses.
+"""Piecewise linear trade-off functions, and compositions of them.
 
 A trade-off function f = T(P, Q) is convex and decreasing; x is the false-positive rate
 and f(x) the least false-negative rate. Every operation here errs downward: what is
@@ -8,26 +8,26 @@ in docs/proofs/fdp.md, sections 3 and 4.
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from fastdp.accounting._series import Floats
+from fastdp.accounting._atoms.law import NOTHING, Floats, Law, U, convolve, sums
+from fastdp.accounting._atoms.listed import listed_law
+from fastdp.accounting._atoms.plan import chain, even
 
 Knots: TypeAlias = "tuple[Floats, Floats]"
 
 #: Rounding that is charged to every knot that is computed from differences.
 SLACK = 4e-16
-#: Mass that may be given away beyond either end of a grid.
-_TAIL = 1e-14
-#: Points of a grid that a composition aims at, and the most it may have.
-_AIM, _MOST = 8000, 24_000
-#: A finer grid would lose the digits of the masses.
-_LEAST_STEP = 2e-7
-#: With at most this many losses the grid is fitted to the smallest.
-_FEW = 64
+#: Mass that may be given away beyond either end of a law, and of one loss: its products
+#: with others would underflow.
+_TAIL, _LEAST = 1e-14, 1e-300
+#: Cells of a sum, of up to `_SUMS` sums; fewest; products that are tried without cells.
+_CELLS, _SUMS, _FEWEST, _LISTED = 3000, 10, 1000, 400_000
 #: Losses beyond this size are as good as certain.
 _LARGEST_LOSS = 600.0
 
@@ -83,172 +83,83 @@ def inverse(x: Floats, f: Floats) -> Knots:
     return place, values
 
 
-@dataclass(frozen=True)
-class GridPair:
-    """Two laws whose log-likelihood ratio ln(Q/P) lies on the grid step * integer.
-
-    Parameters
-    ----------
-    step : float
-        Distance of neighboring losses.
-    first : int
-        Index of the first loss.
-    root : ndarray of float64
-        sqrt(P Q) at each loss: it is multiplied by neither convolution nor tilt.
-    only_p, only_q : float
-        Mass that one law has where the other has none.
-    error : float
-        Bound on the relative rounding of every mass.
-    """
-
-    step: float
-    first: int
-    root: Floats
-    only_p: float
-    only_q: float
-    error: float
-
-    def losses(self) -> Floats:
-        """Return the grid of ln(Q/P)."""
-        return np.asarray(self.step * (self.first + np.arange(self.root.size)))
-
-    def masses(self) -> tuple[Floats, Floats]:
-        """Return P and Q at each loss."""
-        half = self.losses() / 2
-        return self.root * np.exp(-half), self.root * np.exp(half)
-
-    def times(self, other: GridPair) -> GridPair:
-        """Return the pair of products: the composition of the two."""
-        root = np.convolve(self.root, other.root)
-        size = min(self.root.size, other.root.size)
-        only_p = self.only_p + other.only_p * (1 - self.only_p)
-        only_q = self.only_q + other.only_q * (1 - self.only_q)
-        return GridPair(
-            self.step,
-            self.first + other.first,
-            root,
-            min(1.0, only_p * (1 + 4e-16)),
-            min(1.0, only_q * (1 + 4e-16)),
-            self.error + other.error + 2.3e-16 * (size + 8),
-        ).truncated()
-
-    def power(self, count: int) -> GridPair:
-        """Return the composition of `count` such pairs."""
-        result = self
-        for bit in bin(count)[3:]:
-            result = result.times(result)
-            if bit == "1":
-                result = result.times(self)
-        return result
-
-    def truncated(self) -> GridPair:
-        """Return a pair that gives away the losses beyond both tails."""
-        p, q = self.masses()
-        low = int(np.searchsorted(np.cumsum(p), _TAIL))
-        high = max(low, q.size - int(np.searchsorted(np.cumsum(q[::-1]), _TAIL)))
-        if high - low > _MOST:
-            low = max(low, (low + high - _MOST) // 2)
-            high = low + _MOST
-        if low == 0 and high == q.size:
-            return self
-        gone_p = float(p[:low].sum() + p[high:].sum())
-        gone_q = float(q[:low].sum() + q[high:].sum())
-        return GridPair(
-            self.step,
-            self.first + low,
-            self.root[low:high] if low < high else np.zeros(1),
-            min(1.0, self.only_p + gone_p * (1 + 1e-12)),
-            min(1.0, self.only_q + gone_q * (1 + 1e-12)),
-            self.error,
-        )
-
-    def knots(self) -> Knots:
-        """Return the trade-off function of the pair, shrunk by the rounding.
-
-        Masses of relative error e give rates of relative error e.
-        """
-        p, q = self.masses()
-        largest = self.step * max(abs(self.first), abs(self.first + p.size))
-        error = self.error + 2.3e-16 * (p.size + largest + 8)
-        # From the largest ratio Q/P on; sums of positive numbers from either end.
-        x = np.cumsum(p[::-1]) * (1 - error)
-        f = np.cumsum(q)[::-1] * (1 - error)
-        ends = [0.0, 0.0]
-        xs = np.concatenate([[0.0], np.minimum(x, 1 - self.only_p), [1.0]])
-        fs = np.concatenate([np.minimum(f, 1 - self.only_q), ends])
-        return hull(xs, fs)
-
-
-def on_grid(x: Floats, f: Floats, step: float) -> GridPair:
-    """Return a pair on the grid whose trade-off function is at most these knots'.
-
-    Each linear piece is an atom of P and Q; it is divided between its two neighbors
-    on the grid so that both masses stay: the pair becomes easier to tell apart.
-    """
-    p, q = np.diff(x), -np.diff(f)
-    only_q = 1 - float(f[0])
-    loss = np.full(p.shape, -np.inf)
-    both = (p > 0) & (q > 0)
-    loss[both] = np.log(q[both] / p[both])
-    apart = ~both | (np.abs(loss) > _LARGEST_LOSS)
-    only_p = float(p[apart].sum())
-    only_q += float(q[apart].sum())
-    p, q, loss = p[~apart], q[~apart], loss[~apart]
-    if loss.size == 0:
-        return GridPair(step, 0, np.zeros(1), only_p, only_q, SLACK)
-    # b errs by some units of p/step, which is some units of q: as masses that differ
-    # relatively by `error` would be divided exactly.
-    error = 3e-16 * (8 + float(np.abs(loss).max()))
-    cell = np.floor(loss / step).astype(np.int64)
-    low = cell * step
-    # p = a + b and q = e^low (a + e^step b)
-    b = (q * np.exp(-low) - p) / math.expm1(step)
-    b = np.clip(b, 0.0, p)
-    a = p - b
-    first = int(cell.min())
-    size = int(cell.max()) - first + 2
-    mass = np.zeros(size)
-    np.add.at(mass, cell - first, a)
-    np.add.at(mass, cell - first + 1, b)
-    losses = step * (first + np.arange(size))
-    root = mass * np.exp(losses / 2)
-    return GridPair(step, first, root, only_p, only_q, error)
-
-
-def _range(p: Floats, q: Floats, loss: Floats) -> float:
-    """Return how far losses reach between the tails that may be given away."""
-    order = np.argsort(loss)
-    low = int(np.searchsorted(np.cumsum(p[order]), _TAIL))
-    high = loss.size - 1 - int(np.searchsorted(np.cumsum(q[order][::-1]), _TAIL))
-    return float(loss[order[high]] - loss[order[low]]) if low < high else 0.0
+# ---- composition ---------------------------------------------------------------------
 
 
 def compose(parts: list[tuple[Knots, int]]) -> Knots:
-    """Return knots on or below the tensor product of the parts with their counts."""
-    mean_p = mean_q = variance = widest = 0.0
-    lattice = math.inf
-    for (x, f), count in parts:
-        p, q = np.diff(x), -np.diff(f)
-        both = (p > 0) & (q > 0)
-        p, q = p[both], q[both]
-        loss = np.log(q / p)
-        near = np.abs(loss) < _LARGEST_LOSS
-        p, q, loss = p[near], q[near], loss[near]
-        mean_p += count * float(np.sum(p * loss))
-        mean_q += count * float(np.sum(q * loss))
-        variance += count * float(np.sum((p + q) / 2 * loss * loss))
-        widest = max(widest, _range(p, q, loss))
-        apart = np.abs(loss[np.abs(loss) > _LEAST_STEP])
-        if 0 < apart.size <= _FEW:
-            lattice = min(lattice, float(apart.min()))
-    # A rare large loss, as of sampled noise, must fit as well as the bulk.
-    width = max(mean_q - mean_p + 16 * math.sqrt(variance), widest)
-    step = max(width / _AIM, _LEAST_STEP)
-    if step < lattice < math.inf:  # so that its multiples lie on the grid
-        step = lattice / math.ceil(lattice / step)
-    total: GridPair | None = None
-    for (x, f), count in parts:
-        pair = on_grid(x, f, step).truncated().power(count)
-        total = pair if total is None else total.times(pair)
-    assert total is not None
-    return total.knots()
+    """Return knots on or below the tensor product of the parts with their counts.
+
+    Each linear piece is an atom of two laws; products of pairs have sums of losses.
+    Where these are too many they are split to the ends of cells, so that the pair
+    becomes easier to tell apart.
+    """
+    formed = chain([count for _, count in parts])
+    many = max(1, len(formed.pairs))
+    cells = max(_FEWEST, int(_CELLS * min(1.0, math.sqrt(_SUMS / many))))
+    laws = [_product(_kept(_law(*knots)), NOTHING, cells) for knots, _ in parts]
+    for i, j in formed.pairs:
+        laws.append(_product(laws[i], laws[j], cells))
+    roots = (laws[i] for i in formed.roots)
+    return _knots(functools.reduce(lambda a, b: _product(a, b, cells), roots))
+
+
+def _law(x: Floats, f: Floats) -> Law:
+    """Return the losses ln(Q/P) of knots with their masses under Q."""
+    p, q = np.diff(x), -np.diff(f)
+    both = (p > 0) & (q > 0)
+    with np.errstate(all="ignore"):
+        loss = np.log(q[both] / p[both])
+    order = np.argsort(loss)
+    order = order[np.abs(loss[order]) < _LARGEST_LOSS]
+    # The quotient errs by 2 units, which are not relative to its logarithm.
+    return listed_law(loss[order], q[both][order], True, blur=4 * U, error=2 * U)
+
+
+def _kept(law: Law) -> Law:
+    """Return the law without what may be given away: tails, and what underflows.
+
+    The masses of both laws there go where the other one has none: they are counted no
+    more, and so nothing else is counted; `Law.lost` repeats what the masses lack.
+    """
+    large = law.mass > _LEAST
+    law = replace(law, loss=law.loss[large], mass=law.mass[large])
+    low = int(np.searchsorted(np.cumsum(_other(law)), _TAIL))
+    high = law.mass.size - int(np.searchsorted(np.cumsum(law.mass[::-1]), _TAIL))
+    return replace(law, loss=law.loss[low:high], mass=law.mass[low:high])
+
+
+def _other(law: Law) -> Floats:
+    """Return the masses under P."""
+    return np.asarray(law.mass * np.exp(-law.loss))
+
+
+def _product(a: Law, b: Law, cells: int) -> Law:
+    """Return the law of the sum of two losses, in at most about so many cells."""
+    products = a.loss.size * b.loss.size
+    if not products:
+        return replace(a, loss=np.empty(0), mass=np.empty(0))
+    if products <= cells or (a.listed and b.listed and products <= _LISTED):
+        found = sums(a, b, True)
+        if found.loss.size <= cells:
+            return _kept(found)
+    edges = even(_root(a), _root(b), cells // 2)
+    edges = np.union1d(edges, np.linspace(edges[0], edges[-1], cells // 2))
+    return _kept(convolve(a, b, edges, True))
+
+
+def _root(law: Law) -> Law:
+    """Return sqrt(P Q) at each loss, which is large where the function bends."""
+    return replace(law, mass=law.mass * np.exp(-law.loss / 2))
+
+
+def _knots(law: Law) -> Knots:
+    """Return the trade-off function of the pair, shrunk by the rounding.
+
+    Masses of relative error e give rates of relative error e.
+    """
+    size = float(np.abs(law.loss).max(initial=0.0))
+    kept = 1 - law.error - U * (law.loss.size + size + 8)
+    # From the largest ratio Q/P on; sums of positive numbers from either end.
+    x = np.minimum(np.cumsum(_other(law)[::-1]) * kept, 1.0)
+    f = np.cumsum(law.mass)[::-1] * kept
+    return hull(np.concatenate([[0.0], x, [1.0]]), np.append(f, [0.0, 0.0]))

@@ -159,10 +159,10 @@ def compose_trade_offs(
 ) -> PiecewiseTradeOff | GaussianTradeOff:
     """Return the tensor product: what the composed mechanisms have together.
 
-    Gaussian functions are composed exactly; others on a grid of losses, every rounding
-    of which makes the laws easier to tell apart, so that the result lies on or below
-    the truth. It is finer for few steps than for thousands: a privacy loss
-    distribution does better there.
+    Gaussian functions are composed exactly; others by sums of losses in cells, which
+    are split so that the laws are easier to tell apart: the result lies on or below the
+    truth. It is finer for few steps than for thousands: a privacy loss distribution
+    does better there.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class _Product:
 
 
 class FDPAccountant(Accountant[_Product]):
-    """Composes trade-off functions: Gaussian ones exactly, others on a grid of losses.
+    """Composes trade-off functions: Gaussian ones exactly, others by sums of losses.
 
     Both orders of the datasets are read at the end. Deltas are right to about 1e-13
     absolutely: for smaller ones, and for thousands of steps, a privacy loss
@@ -391,7 +391,7 @@ class FDPAccountant(Accountant[_Product]):
             high *= 2
             if high > 700:
                 raise UnsupportedEventError(
-                    "delta must be above the accuracy of the grid, which is about "
+                    "delta must be above the accuracy of cells, which is about "
                     f"1e-13 and the deltas of the events, got {float(delta)!r}"
                 )
         return conversions.invert(lambda e: self._log_delta_at(state, e), delta, high)

@@ -54,7 +54,7 @@ NOTIONS = (
     Notion("privacy loss", PLDAccountant, "bound: the exact privacy loss"),
     Notion("Gaussian", GDPAccountant, "exact for Gaussian noise, rounded up"),
     # Solving takes it seconds where the others take milliseconds.
-    Notion("trade-off", FDPAccountant, "bound: trade-off functions on a grid", False),
+    Notion("trade-off", FDPAccountant, "bound: trade-off functions", False),
     Notion("Renyi", RDPAccountant, "bound: Renyi divergence of the best order"),
     Notion("zCDP", ZCDPAccountant, "bound: rho at the best order"),
     Notion("tCDP", TCDPAccountant, "bound: rho at the best order below omega"),

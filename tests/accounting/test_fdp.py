@@ -325,7 +325,7 @@ def test_accountant_merges_gaussians_and_composes_the_rest():
     more = mixed.epsilon(1e-5)
     assert 4.377178 < more < 4.377178 + 0.3
     assert mixed.delta(more) == pytest.approx(1e-5, rel=1e-6)
-    with pytest.raises(UnsupportedEventError, match="accuracy of the grid"):
+    with pytest.raises(UnsupportedEventError, match="accuracy of cells"):
         mixed.epsilon(1e-30)
 
 
@@ -474,7 +474,7 @@ def test_a_composition_that_hides_nothing_is_refused_by_name():
     )
     accountant.compose(LaplaceEvent(sensitivity=1, scale=1))
     assert float(accountant.delta(1)) == 1.0
-    with pytest.raises(UnsupportedEventError, match="accuracy of the grid"):
+    with pytest.raises(UnsupportedEventError, match="accuracy of cells"):
         accountant.epsilon(1e-6)
 
 
@@ -549,3 +549,59 @@ def test_the_limit_for_approximate_guarantees():
         limits.clt_approximate([])
     with pytest.raises(ParameterError):
         limits.clt_approximate([(0, 0)])
+
+
+# ---- composition in cells beside all products --------------------------------
+
+
+def some_function(rng, pieces):
+    """Return a convex function of binary fractions, with mass of one law alone."""
+    p, q = rng.integers(1, 200, (2, pieces)).astype(float)
+    order = np.argsort(-q / p)
+    return PiecewiseTradeOff(
+        false_positive_rates=np.concatenate([[0], np.cumsum(p[order]), [1024]]) / 1024,
+        false_negative_rates=np.append(np.cumsum(q[order][::-1])[::-1], [0, 0]) / 1024,
+    )
+
+
+def all_products(parts):
+    """Return exact knots of a composition, sorted by the ratio."""
+    pairs = [(Fraction(1), Fraction(1))]
+    for function, count in parts:
+        x = [Fraction(v) for v in function.false_positive_rates.tolist()]
+        f = [Fraction(v) for v in function.false_negative_rates.tolist()]
+        one = [(b - a, c - d) for a, b, c, d in zip(x, x[1:], f, f[1:], strict=False)]
+        for _ in range(count):
+            pairs = [(p * u, q * v) for p, q in pairs for u, v in one if u and v]
+    pairs.sort(key=lambda pair: pair[1] / pair[0], reverse=True)
+    x = np.cumsum([0, *(p for p, _ in pairs)])
+    f = sum(q for _, q in pairs) - np.cumsum([0, *(q for _, q in pairs)])
+    return x, f
+
+
+@pytest.mark.parametrize("cells", [12, 40, 3000])
+@pytest.mark.parametrize("seed", range(4))
+def test_composition_in_cells_is_on_or_below_all_products(monkeypatch, cells, seed):
+    from fastdp.accounting import _trade_off
+
+    monkeypatch.setattr(_trade_off, "_CELLS", cells)
+    monkeypatch.setattr(_trade_off, "_FEWEST", cells)
+    monkeypatch.setattr(_trade_off, "_LISTED", 0)
+    rng = np.random.default_rng(seed)
+    parts = [(some_function(rng, 4), 3), (some_function(rng, 3), 2)]
+    x, f = all_products(parts)
+    x, f = x.astype(float), f.astype(float)
+    lack = f - compose_trade_offs(parts)(np.minimum(x, 1.0))
+    assert lack.min() > -1e-14
+    assert lack.max() < {12: 0.2, 40: 0.02, 3000: 1e-5}[cells]
+
+
+def test_merging_instead_of_splitting_is_seen(monkeypatch):
+    from fastdp.accounting import _trade_off
+
+    right = _trade_off.convolve
+    monkeypatch.setattr(
+        _trade_off, "convolve", lambda a, b, edges, _: right(a, b, edges, False)
+    )
+    with pytest.raises(AssertionError):
+        test_composition_in_cells_is_on_or_below_all_products(monkeypatch, 12, 0)

@@ -32,3 +32,13 @@ def test_rare_losses_far_below_chernoffs_bound_are_bracketed() -> None:
     bounds = PLDAccountant().compose(step, 5).epsilon_bounds(Fraction("2.2e-12"))
     assert 0.078 < bounds.lower < bounds.upper < 0.08
     assert bounds.upper - bounds.lower < 1e-3 * bounds.upper
+
+
+def test_a_direction_that_cannot_lose_as_much_does_not_widen_the_other() -> None:
+    # Losses of an addition end below that epsilon: delta is 0 where cells are planned.
+    step = PoissonSampledEvent(
+        3.035985290334658e-12, GaussianEvent(sensitivity=1, sigma=0.2543688713178426)
+    )
+    bounds = PLDAccountant().compose(step, 4).epsilon_bounds(6.133473084691373e-14)
+    assert 7.9123e-5 < bounds.lower < bounds.upper < 7.9124e-5
+    assert bounds.upper - bounds.lower < 1e-5 * bounds.upper

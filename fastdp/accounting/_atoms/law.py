@@ -214,7 +214,7 @@ class Reading:
 
     def __init__(self, laws: list[Law], upper: bool) -> None:
         self._sign = 1 if upper else -1
-        few, many = sorted([_NOTHING, *laws][-2:], key=lambda law: law.loss.size)
+        few, many = sorted([NOTHING, *laws][-2:], key=lambda law: law.loss.size)
         self._rows, self._mass = few.nudged(self._sign, 4), few.mass
         self._columns = many.nudged(self._sign, 4)
         self._above, self._gain, depth = _sums_from_above(self._columns, many.mass)
@@ -242,7 +242,7 @@ class Reading:
 
 
 #: The law of what is 0.
-_NOTHING = Law(np.zeros(1), np.ones(1))
+NOTHING = Law(np.zeros(1), np.ones(1), listed=True)
 
 
 def _sums_from_above(loss: Floats, mass: Floats) -> tuple[Floats, Floats, int]:

@@ -47,8 +47,9 @@ _DEEP_BELOW, _DEEP_ABOVE = 45.0, 85.0
 _BY_COST, _BY_RISE, _EVENLY = 0.7, 0.25, 0.05
 #: Where the bounds may be read as well, in units of epsilon, with weights.
 _FARTHER = ((1.0, 1.0), (1.015, 0.5), (1.06, 0.25))
-#: The least that is not 0 in a plan.
-_TINY = 1e-300
+#: The least that is not 0 in a plan, and the least delta: costs are shares of it, and
+#: must not overflow over cells that are as narrow as losses of 1e-12.
+_TINY, _LEAST_DELTA = 1e-300, 1e-250
 
 #: ln of a delta that is not known yet.
 UNKNOWN = -60.0
@@ -227,7 +228,7 @@ class Plan:
             for far, weight in _FARTHER:
                 e = self.epsilon * far
                 here = both.at(np.array([e]))[0]
-                share = weight / max(float(here), 1e-290)
+                share = weight / max(float(here), _LEAST_DELTA)
                 cost[i] += share * density(values[j], e - values[i].loss)
                 cost[j] += share * density(values[i], e - values[j].loss)
         else:
