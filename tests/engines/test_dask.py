@@ -67,10 +67,10 @@ def noisy(folder, frame):
 
 
 def kill_one(client):
-    """Kill a worker that holds results, and wait until Dask has seen it."""
-    before = client.run(os.getpid)
-    address, pid = next(iter(before.items()))
-    os.kill(pid, signal.SIGKILL)
+    """Kill the worker that holds most results, and wait until Dask has seen it."""
+    held = client.has_what()
+    address = max(held, key=lambda worker: len(held[worker]))
+    os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
     end = time.monotonic() + 60
     while address in client.scheduler_info()["workers"] and time.monotonic() < end:
         time.sleep(0.1)
