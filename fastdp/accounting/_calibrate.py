@@ -258,7 +258,7 @@ def _root(
             return good
         return bad * math.pow(good / bad, place) if place > 0 else bad
 
-    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 1e-12)
+    place = root_above(lambda place: at(parameter(place)), 0.0, 1.0, 7e-14)
     step = 1e-13
     while not met(parameter(place)):
         if place >= 1:
