@@ -1,6 +1,7 @@
 """Alias digits on words made for them: all of the first stage, and every cut."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -137,6 +138,23 @@ def test_the_whole_first_stage(law: Law) -> None:
     for start in range(0, len(chunks), 8):
         part = chunks[start : start + 8]
         compare(law, part, extension_of(len(part), rng))
+
+
+@pytest.mark.parametrize(
+    ("scale", "digit"), [(10, 0), (1000, 1), (10**6, 1), (2**20, 1), (2**40, 1)]
+)
+def test_lists_longer_than_a_register(scale: int, digit: int) -> None:
+    """90 special lanes, more than the 64 ranks of a register: each takes its own."""
+    law, rng = Law("laplace", Fraction(scale)), np.random.default_rng(4)
+    chunks = []
+    for _ in range(4):
+        ranks, parts, low = random_chunk(law, rng)
+        for other in range(len(parts) // 2):
+            parts[2 * other], parts[2 * other + 1] = no_special(law, other)
+        where = rng.choice(PASS, 90, replace=False)
+        parts[2 * digit][where], parts[2 * digit + 1][where] = special(law, digit)
+        chunks.append(lay_out(law, ranks, list(parts), low))
+    assert compare(law, chunks, extension_of(len(chunks), rng)) == 0
 
 
 def rank_cases(law: Law) -> Iterator[tuple[int, int]]:
