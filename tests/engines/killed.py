@@ -106,12 +106,13 @@ def paid_once(folder, ledger, path):
 
 
 def tallied_alike(people, columns, folder, path):
-    """A tally is the same where a worker dies; return what was noted then."""
+    """A tally is the same where a worker dies, and somebody counts again."""
     reports = frames.randomize(people, {"browser": RESPONSE}, path=path)
     wanted = RESPONSE.aggregator().add(columns(reports)[1])
-    assert frames.tally(reports, RESPONSE, column="browser") == wanted
     notes(folder)
+    assert frames.tally(reports, RESPONSE, column="browser") == wanted
+    calm = notes(folder)
     (folder / "kill").touch()
     assert frames.tally(reports, RESPONSE, column="browser") == wanted
     assert not (folder / "kill").exists()
-    return notes(folder)
+    assert len(notes(folder)) > len(calm)
