@@ -274,7 +274,7 @@ class UnknownHistogram(Mechanism):
     >>> import numpy as np
     >>> import fastdp
     >>> h = fastdp.UnknownHistogram.from_epsilon_delta(
-    ...     epsilon=1, delta=1e-6, keys_per_user=1
+    ...     epsilon=1, delta=1e-12, keys_per_user=1
     ... )
     >>> keys, counts = h.release(["oslo", "rome", "bonn"], np.array([1, 900, 700]))
     >>> keys

@@ -169,7 +169,7 @@ def count(
     >>> n.unit, n.epsilon()
     ('row', 1.0)
     >>> towns = ["oslo", "rome"] * 400 + ["bonn"]
-    >>> fastdp.count(towns, by=towns, epsilon=1, delta=1e-6).keys
+    >>> fastdp.count(towns, by=towns, epsilon=1, delta=1e-12).keys
     ['oslo', 'rome']
     """
     ask = Question(

@@ -218,8 +218,8 @@ class StableMode(Mechanism):
     Examples
     --------
     >>> import fastdp
-    >>> m = fastdp.StableMode(epsilon=1, delta=1e-6)
-    >>> m.release(["b"] * 50 + ["a"] * 9)
+    >>> m = fastdp.StableMode(epsilon=1, delta=1e-12)
+    >>> m.release(["b"] * 90 + ["a"] * 9)
     'b'
     >>> m.release(["a"] * 50 + ["b"] * 49) is None
     True

@@ -73,7 +73,7 @@ class ShuffledResponse(Mechanism):
     >>> m.epsilon(delta=1e-6) <= 0.5 < m.local.epsilon()
     True
     >>> reports = m.release(np.arange(10_000) % 5 == 0)
-    >>> low, high = m.estimate(reports).confidence_interval(0.999999)
+    >>> low, high = m.estimate(reports).confidence_interval(1 - 1e-12)
     >>> bool(low[1] < 2000 < high[1])
     True
     """
