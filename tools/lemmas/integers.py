@@ -329,7 +329,7 @@ def carry(size: int = 62, shift: int = 32) -> Iterator[Any]:
     "clamped once to [-2^62, 2^62]",
     "fastdp/mechanisms/_totals.py: above, below = self._high >= edge, "
     "self._high < -edge",
-    "fastdp/mechanisms/_totals.py: np.clip(self._high, -edge, edge - 1)",
+    "fastdp/mechanisms/_totals.py: _clamp(total, -edge, edge - 1)",
     "fastdp/mechanisms/_totals.py: total[below] = -MOST",
     wrong=[{"edge": 2**30 + 1}, {"last": 2}],
 )
