@@ -99,14 +99,14 @@ def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, .
         raise ParameterError("bands must be given for 'banded', and only there")
     if bands is None:
         return 1 if strategy == "independent" else steps
-    if not isinstance(bands, (tuple, list, np.ndarray)):
+    if not isinstance(bands, (tuple, list, np.ndarray)) or np.ndim(bands) == 0:
         return _validate.integer("bands", bands, 1, steps)
-    own = [float(_validate.exact("bands", c)) for c in bands]
-    if not 1 <= len(own) <= min(steps, MOST_BANDS):
+    if not 1 <= len(bands) <= min(steps, MOST_BANDS):
         raise ParameterError(
             f"bands must be at most {min(steps, MOST_BANDS)} coefficients, and one at "
-            f"least, got {len(own)}"
+            f"least, got {len(bands)}"
         )
+    own = [float(_validate.exact("bands", c)) for c in bands]
     if own[0] != 1 or own != sorted(own, reverse=True) or own[-1] < 0:
         raise ParameterError(
             "bands must be coefficients that start with 1, do not grow and are >= 0"

@@ -132,19 +132,20 @@ class Weights:
     def numbers(cls, array: _Array) -> Weights:
         """Return the weights of an array of finite numbers >= 0."""
         doubles = array.astype(np.float64, copy=False)
-        most = float(doubles.max(initial=0.0))
+        # By their bits, in the order of the doubles, as the kernels read them: where a
+        # processor takes subnormals for 0 they are not.
+        most = int(doubles.view(np.int64).max(initial=0))
         # 2**53 is not known to have been 2**53.
-        large = array.dtype.kind != "f" and most >= 2**53
-        # As integers in the order of the doubles, 0 and -0 beyond them all.
-        least = (doubles.view(np.uint64) - np.uint64(1)).min(initial=2**63 - 1)
-        below = float((least + np.uint64(1)).view(np.float64)) if most else 0.0
-        top = math.frexp(most)[1]
+        large = array.dtype.kind != "f" and most >= (1023 + 53) << 52
+        # 0 and -0 beyond them all.
+        least = int((doubles.view(np.uint64) - np.uint64(1)).min(initial=2**63 - 1))
+        top, below = (_exponent(b) if most else 0 for b in (most, least + 1))
         return cls(
             doubles,
             None,
             lambda i: Fraction(array[i].item()),
             large,
-            1.0 + top - math.frexp(below)[1],
+            1.0 + top - below,
             top,
         )
 
@@ -165,6 +166,11 @@ class Weights:
         exponent -= exponent[mantissa > 0].max(initial=-(2**14))
         spread = 1.0 - float(exponent[mantissa > 0].min(initial=0.0))
         return cls(mantissa, exponent, weights.__getitem__, rounded, spread)
+
+
+def _exponent(bits: int) -> int:
+    """Return e where the positive double of these bits is in [1/2, 1) 2**e."""
+    return (bits >> 52) - 1022 if bits >> 52 else bits.bit_length() - 1074
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,7 +230,7 @@ def aggregate(
     with _engine(source, memory_limit, plan.read_columns, progress) as engine:
         recipe = plan.recipe(engine)
         asked = _Asked(plan, recipe, label or "", budgets or (), most_rows)
-        if ledger is not None and ledger._answers(label):
+        if ledger is not None and ledger._answers(asked.label):
             # Of no records: the terms of an answer are those of the types alone.
             none = replace(recipe, source=engine.empty(plan.read_columns))
             exact = plan.named(engine.run(none.sql(), salt, None))

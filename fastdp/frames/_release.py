@@ -13,6 +13,7 @@ from fastdp._stream import Stream, check_stream
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.ledger import Answer, Ledger
+from fastdp.ledger._terms import check_name
 from fastdp.mechanisms._base import Additive
 from fastdp.mechanisms.local._base import FrequencyOracle
 from fastdp.mechanisms.local.aggregation import Aggregator
@@ -350,6 +351,8 @@ def check_ledger(
         raise ParameterError("label, budgets and source go with a ledger")
     if ledger is not None and (label is None or budgets is None):
         raise ParameterError("label and budgets must be given with a ledger")
+    if ledger is not None:
+        check_name("label", label)
     if ledger is not None and stream is not None:
         raise ParameterError("stream must be left out with a ledger")
 

@@ -553,10 +553,9 @@ class Ledger:
         _files.finish(place, found.body)
         return Answer(place, found.attempt == 0, found.attempt, found.receipts)
 
-    def _answers(self, label: object) -> bool:
+    def _answers(self, label: str) -> bool:
         """Tell whether an answer is stored under a label, of whatever terms."""
-        rows = self._store.rows("SELECT 1 FROM result WHERE label = ?", label)
-        return any(True for _ in rows)
+        return _protocol.answers(self._store, label)
 
     def _stored_table(self, **asked: Any) -> Answer | None:
         """Return what `table` would, if it was stored before under equal terms.

@@ -116,12 +116,21 @@ _RESULT = """
 
 def stored(store: Store, terms: Terms) -> Stored | None:
     """Return the label's result if there is one; refuse other terms."""
+    return _result(_rows(store, _RESULT, terms.label), store, terms)
+
+
+def answers(store: Store, label: str) -> bool:
+    """Tell whether an answer is stored under a label, of whatever terms."""
+    return bool(_rows(store, "SELECT 1 FROM result WHERE label = ?", label))
+
+
+def _rows(store: Store, sql: str, label: str) -> list[Sequence[Any]]:
     for again in range(1, _TRIES):
         try:
-            return _result(list(store.rows(_RESULT, terms.label)), store, terms)
+            return list(store.rows(sql, label))
         except LostError:  # nothing but a read: it is asked again
             time.sleep(0.02 * 2**again)
-    return _result(list(store.rows(_RESULT, terms.label)), store, terms)
+    return list(store.rows(sql, label))
 
 
 def _result(rows: Sequence[Sequence[Any]], store: Store, terms: Terms) -> Stored | None:

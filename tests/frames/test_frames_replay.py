@@ -12,7 +12,7 @@ import pytest
 
 import fastdp
 from fastdp import accounting, frames
-from fastdp.exceptions import LabelConflictError
+from fastdp.exceptions import DTypeError, LabelConflictError, ParameterError
 from fastdp.frames._duckdb import DuckDB
 
 pa = pytest.importorskip("pyarrow")
@@ -127,6 +127,16 @@ def test_a_label_of_something_else_or_without_an_answer(
     ran.clear()
     assert not frames.aggregate(VISITS, **options).replayed
     assert ran == [False]
+
+
+@pytest.mark.parametrize("label", [object(), ["w"], 2**70, "", "\ud800"], ids=range(5))
+def test_bad_labels_are_told_before_anything_runs(
+    ledger: Any, ran: list[bool], label: Any
+) -> None:
+    options = {**ASK, **SELECTED, "ledger": ledger, "budgets": "towns", "label": label}
+    with pytest.raises((DTypeError, ParameterError), match="label must be"):
+        frames.aggregate(VISITS, **options)
+    assert ran == []
 
 
 KEYS: dict[str, Any] = {

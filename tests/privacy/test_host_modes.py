@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import math
 import os
 import platform
 import shutil
@@ -22,6 +23,7 @@ import pytest
 import fastdp
 from fastdp import _core, _digits, _laws, _tables
 from fastdp import random as fdp_random
+from fastdp._selection import Weights
 from tests.privacy.streams import KeyStream
 
 KEY = KeyStream(bytes(range(32)))
@@ -123,6 +125,29 @@ def test_flush_to_zero_and_subnormals_are_zero(mxcsr: ctypes.CDLL) -> None:
         mxcsr.set(before)
     assert left & 0xFFC0 == mode & 0xFFC0
     assert_same(expected, found)
+
+
+@x86
+def test_weights_are_the_same_where_subnormals_are_zero(mxcsr: ctypes.CDLL) -> None:
+    wide = np.array([0.0, -0.0, 5e-324, 1e-310, 2.0**-1022, 0.75, 1.0, 3e300])
+    cases = [wide, wide[:4], wide[2:3], wide[4:6], wide[:2]]
+
+    def facts() -> list[tuple[float, int]]:
+        return [(w.spread, w.top) for w in map(Weights.numbers, cases)]
+
+    expected = [
+        (1.0 + math.frexp(max(c))[1] - math.frexp(min(c[c > 0], default=0.0))[1],
+         math.frexp(max(c))[1])
+        for c in cases
+    ]  # fmt: skip
+    assert facts() == expected
+    before = mxcsr.get()
+    try:
+        mxcsr.set(0x9FC0)
+        found = facts()
+    finally:
+        mxcsr.set(before)
+    assert found == expected
 
 
 # --- a resolver that fails -------------------------------------------------------

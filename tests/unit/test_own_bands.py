@@ -171,8 +171,10 @@ def test_a_ledger_goes_on_with_the_same_coefficients_alone():
         (DTypeError, 1.5),
         (DTypeError, (1, "0.5")),
         (DTypeError, iter((1, 0.5))),
+        (DTypeError, np.array(1.0)),
+        (ParameterError, ["no number"] * 11),  # the length is looked at first
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_bad_bands(error, bands):
     with pytest.raises(error, match="bands"):
