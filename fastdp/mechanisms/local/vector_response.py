@@ -337,11 +337,12 @@ def _directions(x: _Array, sides: _Array) -> _Array:
 
     In steps of 2**-24. What floats do here is no matter of privacy.
     """
-    rows, work = x.astype(np.float64), np.empty(x.shape)
+    with np.errstate(all="ignore"):  # a signaling NaN would warn
+        rows, work = x.astype(np.float64), np.empty(x.shape)
     most, norm, coins = (np.empty(len(x)) for _ in range(3))
     mask = np.empty((len(x), 1), np.bool_)
     try:
-        with np.errstate(all="ignore"):  # a signaling NaN would warn
+        with np.errstate(all="ignore"):
             np.nan_to_num(rows, copy=False, nan=0.0)
             np.abs(rows, out=work).max(axis=1, out=most)
             np.greater(most[:, None], 0, out=mask)
