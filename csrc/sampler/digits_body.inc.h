@@ -178,7 +178,8 @@ static inline int64_t FDP_K(saturate)(int64_t a, int64_t b)
     const uint64_t sum = (uint64_t)a + (uint64_t)b;
     const int64_t overflow = (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
     const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
-    return overflow < 0 ? limit : (int64_t)sum;
+    const uint64_t gone = 0 - ((uint64_t)overflow >> 63); /* no branch on data */
+    return (int64_t)(sum ^ ((sum ^ (uint64_t)limit) & gone));
 }
 
 #define FDP_JOIN_PIECE 256
