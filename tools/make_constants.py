@@ -344,7 +344,7 @@ class Cell:
 
 
 def cells(spec: Spec) -> Iterator[Cell]:
-    """Cover the domain; unless cut by its ends, cells are centred on multiples of s."""
+    """Cover the domain; cells are centered on multiples of s, or cut by its ends."""
     s = Fraction(1, 1 << (10 if spec.name == "LOG" else 9))
     k = math.floor(spec.low / s + Fraction(1, 2))
     while (k - Fraction(1, 2)) * s < spec.high:

@@ -126,22 +126,12 @@ static void FDP_K(gaussian_select)(const fdp_gaussian_t *law,
 }
 #endif
 
-static inline int64_t FDP_K(add_saturate)(int64_t a, int64_t b)
-{
-    const uint64_t sum = (uint64_t)a + (uint64_t)b;
-    const int64_t overflow =
-        (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
-    const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
-    const uint64_t gone = 0 - ((uint64_t)overflow >> 63); /* no branch on data */
-    return (int64_t)(sum ^ ((sum ^ (uint64_t)limit) & gone));
-}
-
 static void FDP_K(add_narrow)(const int64_t *x, const int32_t *restrict noise,
                               int64_t *out, size_t n)
 {
     FDP_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        out[i] = FDP_K(add_saturate)(x[i], noise[i]);
+        out[i] = fdp_add_saturate(x[i], noise[i]);
     }
 }
 
@@ -150,7 +140,7 @@ static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
 {
     FDP_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        out[i] = FDP_K(add_saturate)(x[i], noise[i]);
+        out[i] = fdp_add_saturate(x[i], noise[i]);
     }
 }
 

@@ -1,5 +1,5 @@
-/* bits.h: reinterpretation of floats and exact integer <-> double conversions
- * that vectorise on every level (AVX2 has no 64-bit integer conversions). */
+/* bits.h: reinterpretation of floats, exact integer <-> double conversions and sums
+ * that vectorize on every level (AVX2 has no 64-bit integer conversions). */
 #ifndef FDP_SAMPLER_BITS_H
 #define FDP_SAMPLER_BITS_H
 
@@ -49,5 +49,15 @@ static inline int64_t fdp_to_small(double x) {
 
 /* Nearest integer, ties to even, for |x| < 2^51. */
 static inline double fdp_nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
+
+/* a + b, or the limit that it is beyond: a choice by a condition may become a branch. */
+static inline int64_t fdp_add_saturate(int64_t a, int64_t b)
+{
+    const uint64_t sum = (uint64_t)a + (uint64_t)b;
+    const int64_t overflow = (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
+    const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
+    const uint64_t gone = 0 - ((uint64_t)overflow >> 63);
+    return (int64_t)(sum ^ ((sum ^ (uint64_t)limit) & gone));
+}
 
 #endif

@@ -173,15 +173,6 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
 
 /* ---- values --------------------------------------------------------------- */
 
-static inline int64_t FDP_K(saturate)(int64_t a, int64_t b)
-{
-    const uint64_t sum = (uint64_t)a + (uint64_t)b;
-    const int64_t overflow = (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
-    const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
-    const uint64_t gone = 0 - ((uint64_t)overflow >> 63); /* no branch on data */
-    return (int64_t)(sum ^ ((sum ^ (uint64_t)limit) & gone));
-}
-
 #define FDP_JOIN_PIECE 256
 
 /* v 2^d + D, or D's complement where v is negative: below 2^14 in magnitude. */
@@ -223,7 +214,7 @@ static inline int64_t FDP_K(short_value)(int16_t first, uint8_t second, uint32_t
         } else {                                         \
             FDP_INDEPENDENT                              \
             for (size_t i = 0; i < n; i++) {             \
-                out[i] = FDP_K(saturate)(x[i], (value)); \
+                out[i] = fdp_add_saturate(x[i], (value)); \
             }                                            \
         }                                                \
     } while (0)

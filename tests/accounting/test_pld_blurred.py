@@ -207,7 +207,7 @@ def test_units_are_joined_as_their_multiples():
 @pytest.mark.parametrize("theta", [0.3, 7.25])
 def test_wide_noise_beyond_a_period(variance, shift, theta):
     law = DiscreteGaussianLoss(shift, Fraction(variance)).tilted(theta, 1)
-    value, error = law.centred(2.5, 400 // shift)
+    value, error = law.centered(2.5, 400 // shift)
     assert 2.5 * (400 // shift) > 2.5 * law._period
     mp.mp.dps = 60
     v, unit = mp.mpf(float(variance)), shift / mp.mpf(float(2 * variance))
@@ -235,13 +235,13 @@ def test_one_more_event_is_added_to_what_is_known(monkeypatch):
     for each in events[:22]:
         known.compose(each)
     known.epsilon(1e-6)
-    centred, rows = simple_batches.LaplaceLaws.centred, []
+    centered, rows = simple_batches.LaplaceLaws.centered, []
 
     def counted(self, y):
         rows.append(self.mean.size)
-        return centred(self, y)
+        return centered(self, y)
 
-    monkeypatch.setattr(simple_batches.LaplaceLaws, "centred", counted)
+    monkeypatch.setattr(simple_batches.LaplaceLaws, "centered", counted)
     renewed = 0
     for i in range(22, 28):
         rows.clear()

@@ -99,7 +99,7 @@ def test_tables_give_what_single_losses_give(kind, seed):
     tilt, nodes = single.tilted(theta).nodes(step, 40)
     other = sum(part.cumulant for part, _ in found)
     assert abs(other - tilt.cumulant) <= tilt.error + sum(p.error for p, _ in found)
-    # Both are centred at means of their own.
+    # Both are centered at means of their own.
     y = step * np.arange(1, 41)
     turned = sum(part.mean for part, _ in found) - tilt.mean
     both = sum(more.log_phi for _, more in found) + 1j * y * turned - nodes.log_phi

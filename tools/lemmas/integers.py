@@ -102,9 +102,10 @@ def from_unsigned(anchor: int = 0x4530 << 48, bits: int = 32) -> Iterator[Any]:
 @lemma(
     "kernels.md",
     "Large values",
-    "csrc/sampler/array_body.inc.h: (((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));",
-    "csrc/sampler/array_body.inc.h: limit = a < 0 ? INT64_MIN : INT64_MAX;",
-    "csrc/sampler/digits_body.inc.h: limit = a < 0 ? INT64_MIN : INT64_MAX;",
+    "csrc/sampler/bits.h: (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));",
+    "csrc/sampler/bits.h: limit = a < 0 ? INT64_MIN : INT64_MAX;",
+    "csrc/sampler/bits.h: gone = 0 - ((uint64_t)overflow >> 63);",
+    "csrc/sampler/bits.h: (sum ^ ((sum ^ (uint64_t)limit) & gone))",
     wrong=[{"most": 2**63 - 2}],
 )
 def add_saturate(most: int = 2**63 - 1) -> Iterator[Any]:
@@ -112,7 +113,8 @@ def add_saturate(most: int = 2**63 - 1) -> Iterator[Any]:
     a, b = words("a b")
     total = a + b
     limit = z3.If(a < 0, z3.BitVecVal(-(2**63), 64), z3.BitVecVal(most, 64))
-    result = z3.If(((a ^ total) & (b ^ total)) < 0, limit, total)
+    gone = -z3.LShR((a ^ total) & (b ^ total), 63)
+    result = total ^ ((total ^ limit) & gone)
     exact = z3.SignExt(1, a) + z3.SignExt(1, b)
     least, largest = z3.BitVecVal(-(2**63), 65), z3.BitVecVal(2**63 - 1, 65)
     cut = z3.If(exact < least, least, z3.If(exact > largest, largest, exact))

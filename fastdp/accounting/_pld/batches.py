@@ -123,11 +123,11 @@ class _TiltedLoop(TiltedBatch):
     def _one(self, law: Tilted, n: int, step: float, count: int) -> tuple[Tilt, Nodes]:
         value, mean = n * law.cumulant, n * law.mean
         error = n * law.cumulant_error + U * abs(value)
-        centred, slip = law.centred(step, count)
+        centered, slip = law.centered(step, count)
         times = np.array([float(n)])
         return (
             Tilt(value, error, mean, U * abs(mean)),
-            powers(centred[None, :], slip[None, :], times),
+            powers(centered[None, :], slip[None, :], times),
         )
 
 
@@ -169,21 +169,21 @@ def _times(count: int, value: Floats, error: Floats) -> Floats:
     return np.where(bad, np.inf, np.array([value, error]))
 
 
-def powers(centred: Complexes, error: Floats, counts: Floats) -> Nodes:
-    """Return the sum over rows of counts ln(1 + centred), and of what errors do to it.
+def powers(centered: Complexes, error: Floats, counts: Floats) -> Nodes:
+    """Return the sum over rows of counts ln(1 + centered), and of what errors do to it.
 
     (|phi| + D)^k - |phi|^k bounds the error of phi^k when D bounds that of phi.
     """
-    real, imag = 1 + centred.real, centred.imag
+    real, imag = 1 + centered.real, centered.imag
     size = np.hypot(real, imag)
     gone = size < 1e-15  # moved a little, so that its logarithm is finite
     if gone.any():
-        centred = np.where(gone, 2e-15 - 1, centred)
+        centered = np.where(gone, 2e-15 - 1, centered)
         error = np.where(gone, error + 4e-15, error)
-        size = np.where(gone, np.abs(1 + centred), size)
-    log_one = complex_log1p(centred)
+        size = np.where(gone, np.abs(1 + centered), size)
+    log_one = complex_log1p(centered)
     length = np.abs(log_one)
-    rounding = np.minimum(np.abs(centred), 1 + length)
+    rounding = np.minimum(np.abs(centered), 1 + length)
     growth = np.log1p(error / size) + U * (16 * rounding + 4 * length)
     total = counts @ growth
     if counts.size > 1:

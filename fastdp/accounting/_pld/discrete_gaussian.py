@@ -199,7 +199,7 @@ class _TiltedWide(Tilted):
     def envelope(self, y: Floats) -> Floats:
         return np.ones_like(y)
 
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         y = step * np.arange(1, count + 1)
         times = np.rint(y / self._period)
         z = -self._square * (y - times * self._period) ** 2 / 2

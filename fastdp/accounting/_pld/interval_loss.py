@@ -223,7 +223,7 @@ class _TiltedInterval(Tilted):
         bound = self._atoms + 2 * self._edges / y
         return np.asarray(np.minimum(1.0, bound * (1 + 1e-9) + 1e-12))
 
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         nodes = self._loss.quadrature(self._theta + step * count)
         known = self.cumulant, self.cumulant_error
         weights = np.exp(nodes.log_masses + self._theta * nodes.losses - self.cumulant)
@@ -233,4 +233,4 @@ class _TiltedInterval(Tilted):
         law = TiltedAtoms(
             nodes.losses, weights, known, rounding, nodes.blur, _QUADRATURE, self.mean
         )
-        return law.centred(step, count)
+        return law.centered(step, count)

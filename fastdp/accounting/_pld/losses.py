@@ -101,7 +101,7 @@ class Tilted(ABC):
         """Return upper bounds of |phi| from y > 0 on, which do not grow with y."""
 
     @abstractmethod
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error.
 
         At y = step, 2 step, .. count step; `step` has at most 26 bits.
@@ -209,7 +209,7 @@ class _TiltedGaussian(Tilted):
     def envelope(self, y: Floats) -> Floats:
         return np.exp(-self._square * y * y / 2 * (1 - 8 * U)) * (1 + 16 * U)
 
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         # The imaginary part, y times the exact mean less the rounded one, is an error.
         y = step * np.arange(1, count + 1)
         z = -self._square * y * y / 2

@@ -521,14 +521,14 @@ class _Law:
         inner = np.where(k > 0, self.inner, 0.0)
         for i in range(0, k.size, rows):
             part = slice(i, i + rows)
-            value = self._centred(turn[part], self._weight[part], width, starts, count)
+            value = self._centered(turn[part], self._weight[part], width, starts, count)
             error = np.multiply.outer(self._slope[part], y) + inner[part, None]
             more = powers(value, error, k[part])
             log_phi += more.log_phi
             growth += more.growth + U * np.abs(log_phi)
         return Nodes(log_phi, growth)
 
-    def _centred(
+    def _centered(
         self, turn: Floats, weight: Floats, width: int, starts: int, count: int
     ) -> Complexes:
         near, far = unit_steps(turn, width, starts)

@@ -305,7 +305,7 @@ class _TiltedSample(Tilted):
         self._slips = slip + 16 * U * np.abs(self._offset)
         self._sizes, self._errors = np.abs(weight), np.abs(weight) * relative
 
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         """Each e^(iy(L - mean)) - 1 from two others, f and g, as f g + f + g.
 
         So the errors of the weights count by the sizes of f and g only, which are

@@ -43,7 +43,7 @@ class _Rows(Protocol):
     cumulant_error: Floats
     mean: Floats
 
-    def centred(self, y: Floats) -> tuple[Complexes, Floats]:
+    def centered(self, y: Floats) -> tuple[Complexes, Floats]:
         """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error."""
 
 
@@ -53,7 +53,7 @@ def _nodes(rows: _Rows, counts: Floats, step: float, count: int) -> tuple[Tilt, 
     y: Floats = np.asarray(step * np.arange(1.0, count + 1))
     parts = max(1, _TABLE // counts.size)
     found = [
-        powers(*rows.centred(y[i : i + parts]), counts) for i in range(0, count, parts)
+        powers(*rows.centered(y[i : i + parts]), counts) for i in range(0, count, parts)
     ]
     log_phi = np.concatenate([part.log_phi for part in found])
     return tilt, Nodes(log_phi, np.concatenate([part.growth for part in found]))
@@ -103,7 +103,7 @@ class LaplaceLaws:
         rest = 2 * np.multiply.outer(self._top, 1 / y)
         return np.asarray((self._above + self._below)[:, None] + rest + 1e-12)
 
-    def centred(self, y: Floats) -> tuple[Complexes, Floats]:
+    def centered(self, y: Floats) -> tuple[Complexes, Floats]:
         """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error."""
         e, mean = self._e[:, None], self.mean[:, None]
         up = turned(y * (e - mean))
@@ -270,7 +270,7 @@ class _TiltedAtomRows(TiltedBatch):
     def log_envelope(self, y: Floats) -> Floats:
         return np.zeros_like(y)
 
-    def centred(self, y: Floats) -> tuple[Complexes, Floats]:
+    def centered(self, y: Floats) -> tuple[Complexes, Floats]:
         """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error."""
         value = np.zeros((self.mean.size, y.size), np.complex128)
         size = np.zeros((self.mean.size, y.size))

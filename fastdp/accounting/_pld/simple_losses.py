@@ -209,7 +209,7 @@ class TiltedAtoms(Tilted):
     def envelope(self, y: Floats) -> Floats:
         return np.ones_like(y)
 
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         if count * self._weight.size > _MOST_TABLE:
             raise OverflowError("too many atoms for a contour")
         y = step * np.arange(1, count + 1)
@@ -275,7 +275,7 @@ class _TiltedLaplace(Tilted):
         loss = one_less_sinc(np.multiply.outer(y, half[0])) @ weight[0]
         return np.asarray(np.minimum(1 - loss + 1e-12, self._laws.far(y)[0]))
 
-    def centred(self, step: float, count: int) -> tuple[Complexes, Floats]:
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         y: Floats = np.asarray(step * np.arange(1.0, count + 1))
-        value, error = self._laws.centred(y)
+        value, error = self._laws.centered(y)
         return value[0], error[0]

@@ -194,9 +194,9 @@ class DiscreteGaussianCurve(Curve):
         reach = math.ceil(10 * width) + 2
         x = np.arange(-reach, reach + 1, dtype=np.float64)[:, None]
         shifted = np.exp(-((x - rest) ** 2) / (2 * width * width)).sum(axis=0)
-        centred = np.exp(-(x**2) / (2 * width * width)).sum(axis=0)
+        centered = np.exp(-(x**2) / (2 * width * width)).sum(axis=0)
         slop = 1e-14 + 2.5e-16 * np.abs(place) / (width * width)
-        less = np.minimum(0.0, np.log(shifted / centred) + slop)
+        less = np.minimum(0.0, np.log(shifted / centered) + slop)
         # Near whole t the ratio is 1, and nothing is gained or lost.
         return np.asarray(np.maximum(plain + less * (1 - EXCESS), 0.0))
 

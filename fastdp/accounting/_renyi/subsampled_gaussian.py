@@ -292,6 +292,6 @@ def _omitted(
         # g(x) <= x^2/2 for x < 0
         left = gap * (0.5 * low * low * gap + scalar_exp_remainder(-low))
         left *= shrink
-        # phi (1+u)^(1+t) falls faster than a normal density centred at (1+t) c
+        # phi (1+u)^(1+t) falls faster than a normal density centered at (1+t) c
         right = np.exp(log_last + (1 + gap) * v - top) / (reach - (1 + gap) * c)
     return nodes.discretisation * moduli + nodes.outside * left + right * (1 + 1e-8)
