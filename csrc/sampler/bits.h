@@ -50,14 +50,15 @@ static inline int64_t fdp_to_small(double x) {
 /* Nearest integer, ties to even, for |x| < 2^51. */
 static inline double fdp_nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
-/* a + b, or the limit that it is beyond: a choice by a condition may become a branch. */
+/* a + b, or the limit that it is beyond. By masks alone: gcc makes a branch of a choice
+ * by a condition, here on the sign of the data. */
 static inline int64_t fdp_add_saturate(int64_t a, int64_t b)
 {
     const uint64_t sum = (uint64_t)a + (uint64_t)b;
     const int64_t overflow = (int64_t)(((uint64_t)a ^ sum) & ((uint64_t)b ^ sum));
-    const int64_t limit = a < 0 ? INT64_MIN : INT64_MAX;
+    const uint64_t limit = (uint64_t)INT64_MAX + ((uint64_t)a >> 63);
     const uint64_t gone = 0 - ((uint64_t)overflow >> 63);
-    return (int64_t)(sum ^ ((sum ^ (uint64_t)limit) & gone));
+    return (int64_t)(sum ^ ((sum ^ limit) & gone));
 }
 
 #endif

@@ -10,7 +10,7 @@ from fractions import Fraction
 from ._header import coefficients, constant
 from ._lemma import prover
 
-SECONDS = 20  # of one script
+SECONDS = 90  # of one script
 
 
 def prove(scripts: Iterable[str]) -> str:
