@@ -20,8 +20,9 @@ from fastdp.accounting._gdp import reals
 from fastdp.accounting._pld.distribution import (
     MOST_LOSSES,
     PrivacyLossDistribution,
+    grid_step,
+    law_of,
 )
-from fastdp.accounting._pld.export import grid_step, law_of
 from fastdp.accounting._pld.losses import Floats, U
 from fastdp.accounting._pld.trade_off import (
     ProfileTradeOff,

@@ -27,8 +27,8 @@ from fastdp.accounting._curve_readings import (
 )
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
+from fastdp.accounting._pld.families import Step
 from fastdp.accounting._pld.state import State, log_delta_at
-from fastdp.accounting._pld.steps import Step
 from fastdp.accounting._pld.trade_off import ProfileTradeOff
 from fastdp.accounting._response import pure_epsilon_at
 from fastdp.accounting.events import Event

@@ -24,12 +24,12 @@ from fastdp.accounting import (
 )
 from fastdp.accounting._atoms.bounds import log_delta_bounds
 from fastdp.accounting._atoms.lattice import sums_of
-from fastdp.accounting._pld import contour, simple_batches
+from fastdp.accounting._pld import contour, interval_loss
 from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.contour import Contour
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
-from fastdp.accounting._pld.simple_losses import AtomLoss
+from fastdp.accounting._pld.listed_loss import AtomLoss
 
 #: Response of epsilon i/1000: all losses on one lattice, whose sums are exact.
 EXACT = tuple(
@@ -235,13 +235,13 @@ def test_one_more_event_is_added_to_what_is_known(monkeypatch):
     for each in events[:22]:
         known.compose(each)
     known.epsilon(1e-6)
-    centered, rows = simple_batches.LaplaceLaws.centered, []
+    centered, rows = interval_loss.LaplaceLaws.centered, []
 
     def counted(self, y):
         rows.append(self.mean.size)
         return centered(self, y)
 
-    monkeypatch.setattr(simple_batches.LaplaceLaws, "centered", counted)
+    monkeypatch.setattr(interval_loss.LaplaceLaws, "centered", counted)
     renewed = 0
     for i in range(22, 28):
         rows.clear()

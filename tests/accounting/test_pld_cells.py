@@ -10,9 +10,8 @@ import pytest
 from fastdp.accounting._atoms.bounds import log_delta_bounds
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import gathered
-from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.finite import finite_profile
-from fastdp.accounting._pld.interval_loss import scattered
+from fastdp.accounting._pld.listed_loss import Atoms
 
 
 def pair(source, size):
@@ -31,7 +30,7 @@ def configuration(source):
     atoms = pair(source, source.randint(2, 5))
     rate = Fraction(source.choice([1, 0.5, 0.1, 0.01]))
     law = atoms.sampled(rate, source.random() < 0.5)
-    loss = scattered(law)
+    loss = law.finite()
     count = source.randint(1, 24 if loss.losses.size < 5 else 12)
     mean = float(loss.masses @ loss.losses)
     spread = math.sqrt(float(loss.masses @ (loss.losses - mean) ** 2)) + 1e-9

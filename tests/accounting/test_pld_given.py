@@ -37,8 +37,10 @@ from fastdp.accounting import (
     privacy_loss_from_pmf,
 )
 from fastdp.accounting._atoms.bounds import log_delta_bounds
-from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
-from fastdp.accounting._pld.discrete_gaussian_profile import DiscreteGaussianProfile
+from fastdp.accounting._pld.discrete_gaussian import (
+    DiscreteGaussianLoss,
+    DiscreteGaussianProfile,
+)
 from fastdp.accounting._pld.interval_loss import IntervalLoss, View
 from fastdp.accounting._pld.losses import CAP
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError

@@ -21,8 +21,7 @@ from fastdp.accounting.events import Event
 from fastdp.exceptions import UnsupportedEventError
 
 if TYPE_CHECKING:
-    from fastdp.accounting._pld.families import Family
-    from fastdp.accounting._pld.steps import Step
+    from fastdp.accounting._pld.families import Family, Step
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
@@ -129,13 +128,12 @@ class Facts(Generic[Kind]):
 
     def family(self) -> Family:
         """Return the pairs of laws that dominate the event and samples of it."""
-        from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.families import LooseFamily
+        from fastdp.accounting._pld.families import LooseFamily, two_points
 
         pair = self.stated()
         if pair is None:
             raise self.refusal("no pair of laws is known that dominates")
-        family = pairs.two_points(*pair)
+        family = two_points(*pair)
         return family if self.states_guarantee else LooseFamily(family)
 
     def step(self) -> Step:
@@ -150,7 +148,7 @@ class Facts(Generic[Kind]):
         docs/proofs/amplification.md).
         """
         from fastdp.accounting._pld import listed_samples
-        from fastdp.accounting._pld.steps import NOTHING, between
+        from fastdp.accounting._pld.families import NOTHING, between
 
         pair = self.stated()
         if pair is None:

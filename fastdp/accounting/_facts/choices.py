@@ -135,12 +135,11 @@ class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
         Two scores that are as far apart before as after, the other way round: the
         worse one is chosen with the probability e^(-epsilon/2)/2.
         """
-        from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.families import LooseFamily
+        from fastdp.accounting._pld.families import LooseFamily, two_points
 
         if self.states_guarantee:
             return super().family()
         e = self.event.epsilon
         odds = math.log1p(2 * math.expm1(float(min(e, Fraction(600))) / 2))
         least = Fraction(odds * (1 - 1e-14))
-        return LooseFamily(pairs.two_points(e), pairs.two_points(least))
+        return LooseFamily(two_points(e), two_points(least))

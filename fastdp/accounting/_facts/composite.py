@@ -33,8 +33,7 @@ from fastdp.accounting.groups import group_delta
 from fastdp.exceptions import UnsupportedEventError
 
 if TYPE_CHECKING:
-    from fastdp.accounting._pld.families import Family
-    from fastdp.accounting._pld.steps import Step
+    from fastdp.accounting._pld.families import Family, Step
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
@@ -648,7 +647,7 @@ class GroupFacts(Facts[GroupEvent]):
     def family(self) -> Family:
         """Return the pair of the event that says the same, or one around it."""
         from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.families import LooseFamily
+        from fastdp.accounting._pld.families import LooseFamily, two_points
 
         same = self._attained()
         if same is not None:
@@ -659,7 +658,7 @@ class GroupFacts(Facts[GroupEvent]):
             raise self.refusal("no pair of laws is known that dominates")
         if pure is not None and inner.states_guarantee:
             return pairs.pure_group(pure, self.event.size)
-        return LooseFamily(pairs.two_points(*pair), inner.family())
+        return LooseFamily(two_points(*pair), inner.family())
 
     def step(self) -> Step:
         """Return the step of that pair, or of the trade-off function.
@@ -667,7 +666,7 @@ class GroupFacts(Facts[GroupEvent]):
         From below one member says what it does alone, where the others do nothing.
         """
         from fastdp.accounting._pld import pairs
-        from fastdp.accounting._pld.steps import either_order
+        from fastdp.accounting._pld.families import either_order
 
         inner = facts_of(self.event.event)
         if self._attained() is not None or inner.states_guarantee:

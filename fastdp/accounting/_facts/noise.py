@@ -22,8 +22,7 @@ from fastdp.accounting.events import (
 )
 
 if TYPE_CHECKING:
-    from fastdp.accounting._pld.families import Family
-    from fastdp.accounting._pld.steps import Step
+    from fastdp.accounting._pld.families import Family, Step
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 

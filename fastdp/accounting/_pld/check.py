@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from fastdp.accounting._atoms.bounds import log_delta_reading
 from fastdp.accounting._bounds import Bracket
-from fastdp.accounting._pld.composition import Composition
-from fastdp.accounting._pld.contour import Chernoff, Contour, TooCostlyError
+from fastdp.accounting._pld.chernoff import Chernoff
+from fastdp.accounting._pld.contour import Contour, TooCostlyError
 from fastdp.accounting._pld.losses import Floats
 from fastdp.exceptions import CertificateError
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.composition import Composition
 
 #: Bounds ln delta at ascending epsilons, by one method.
 Reading = Callable[[Floats], list[Bracket]]

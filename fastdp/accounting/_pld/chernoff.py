@@ -10,11 +10,20 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastdp.accounting._pld.composition import Composition
-from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, order
+from fastdp.accounting._pld.losses import (
+    PER_OCTAVE,
+    Floats,
+    log_chernoff,
+    log_or_lowest,
+    order,
+)
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.composition import Composition
 
 #: Indices of orders that are looked at, at most, and their distance at first.
 _LEAST, _MOST, _COARSE = -240, 240, 6
@@ -201,16 +210,6 @@ def _raised(t: Floats, value: Floats, error: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         bound = value + error + 1e-12 * (1 + np.abs(value)) + log_chernoff(t)
     return np.where(np.isfinite(bound), bound, np.inf)
-
-
-def log_chernoff(t: Floats) -> Floats:
-    """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
-    return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
-
-
-def log_or_lowest(x: float) -> float:
-    """Return ln(x), -infinity where x is not positive."""
-    return math.log(x) if x > 0 else -math.inf
 
 
 def _scaled_erfc(x: float) -> float:

@@ -14,23 +14,27 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastdp.accounting._bounds import Bracket
-from fastdp.accounting._pld.batches import LoopBatch, total
-from fastdp.accounting._pld.chernoff import Chernoff, log_chernoff, log_or_lowest
-from fastdp.accounting._pld.composition import Composition, Plan
 from fastdp.accounting._pld.losses import (
     Complexes,
     Floats,
     GaussianLoss,
+    LoopBatch,
     U,
+    log_chernoff,
+    log_or_lowest,
     order,
     short,
+    total,
 )
 
-__all__ = ["Chernoff", "Contour", "LogDelta", "TooCostlyError"]
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.chernoff import Chernoff
+    from fastdp.accounting._pld.composition import Composition
 
 #: What aliases and cut-off nodes may each add to delta, relative to it.
 _SHARE = 1e-13
@@ -62,6 +66,24 @@ class LogDelta:
     lower: float
     estimate: float
     upper: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A contour: theta, the distance and number of its nodes, and what they leave out.
+
+    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
+    `lost` is ln of that unit over delta, and `orders` are the indices of the orders
+    that bound the aliases; `blur` is the variance of the Gaussian loss that is added.
+    """
+
+    theta: float
+    step: float
+    count: int
+    beyond: float
+    lost: float
+    orders: tuple[int, ...]
+    blur: float = 0.0
 
 
 class TooCostlyError(Exception):

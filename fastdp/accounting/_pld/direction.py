@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,8 @@ from fastdp.accounting._atoms.bounds import (
 )
 from fastdp.accounting._atoms.lattice import sums_of
 from fastdp.accounting._bounds import Bracket
-from fastdp.accounting._pld.composition import Composition
+from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.contour import (
-    Chernoff,
     Contour,
     Search,
     TooCostlyError,
@@ -31,6 +31,9 @@ from fastdp.accounting._pld.contour import (
 )
 from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, Loss, order
 from fastdp.accounting._pld.precise import PreciseContour
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.composition import Composition
 
 #: ln of about what delta is in units of its least Chernoff bound.
 _GAP = -1.5
@@ -172,6 +175,8 @@ class Direction:
     def _precise(
         self, epsilon: float, log_delta: float, effort: float = 1.0
     ) -> PreciseContour:
+        if not all(loss.exactly for loss, _ in self.composition.steps):
+            raise TooCostlyError
         return PreciseContour(
             self.composition, self._chernoff, epsilon, log_delta, _CHEAP * effort
         )

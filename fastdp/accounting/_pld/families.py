@@ -1,4 +1,4 @@
-"""Families of dominating pairs, and what sampling makes of them.
+"""What one event adds: families of dominating pairs, and what sampling makes of them.
 
 Each pair dominates its mechanisms at every epsilon, also below 0, in both directions;
 the proofs are in docs/proofs/numerical_accounting.md, section 1.
@@ -6,6 +6,7 @@ the proofs are in docs/proofs/numerical_accounting.md, section 1.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,25 +14,23 @@ from fractions import Fraction
 
 import numpy as np
 
+from fastdp._validate import float_up
+from fastdp.accounting import conversions
 from fastdp.accounting._numeric import sqrt_up
-from fastdp.accounting._pld.atoms import Atoms
-from fastdp.accounting._pld.closed import GaussianProfile, IntervalProfile
-from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
-from fastdp.accounting._pld.discrete_gaussian_profile import DiscreteGaussianProfile
-from fastdp.accounting._pld.interval_loss import IntervalLoss, View, scattered
-from fastdp.accounting._pld.losses import GaussianLoss, Loss
-from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
-from fastdp.accounting._pld.simple_losses import LaplaceLoss
-from fastdp.accounting._pld.steps import (
-    NOTHING,
-    Sided,
-    Step,
-    between,
-    bounded,
-    symmetric,
+from fastdp.accounting._pld.closed import ClosedForm, GaussianProfile, IntervalProfile
+from fastdp.accounting._pld.discrete_gaussian import (
+    DiscreteGaussianLoss,
+    DiscreteGaussianProfile,
 )
+from fastdp.accounting._pld.interval_loss import IntervalLoss, LaplaceLoss, View
+from fastdp.accounting._pld.listed_loss import AtomLoss, Atoms
+from fastdp.accounting._pld.losses import Floats, GaussianLoss, Loss, Tilted, U
+from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
+
+#: Largest losses beyond these are left to the bound by rho.
+PURE = (Fraction(1, 10**9), Fraction(500))
 
 #: Noise beyond these is left to the bound by rho.
 _NOISE = (Fraction(1, 1000), Fraction(10**7))
@@ -43,6 +42,130 @@ _LEAST_FINITE = 1e-300
 _LOG_TAIL = -700.0
 
 
+# ---- steps ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConcentratedLoss(Loss):
+    """A loss of which only K(t) <= rho t (1 + t) is known.
+
+    No contour and no grid is tried with it: what is left is Chernoff's bound.
+    """
+
+    rho: Fraction
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return the bound of K(t)."""
+        value = float_up(self.rho) * t * (1 + t)
+        return value, 8 * U * value
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Raise OverflowError."""
+        raise OverflowError("a loss without a contour")
+
+
+@dataclass(frozen=True)
+class Sided:
+    """One direction of a step.
+
+    Parameters
+    ----------
+    loss : Loss, optional
+        The finite losses, given that none is infinite; None where all are 0. It is the
+        loss itself, or dominates it where `exact` is false.
+    lost : Fraction
+        Mass at infinity, or more.
+    sure : Fraction
+        Mass at infinity, or less.
+    exact : bool
+        Whether the loss serves lower bounds as well.
+    least : Loss, optional
+        What does so otherwise; None for no loss at all.
+    """
+
+    loss: Loss | None = None
+    lost: Fraction = Fraction(0)
+    sure: Fraction = Fraction(0)
+    exact: bool = True
+    least: Loss | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one event adds.
+
+    Parameters
+    ----------
+    removal, addition : Sided
+        The losses for the removal and for the addition of a record.
+    rho : Fraction, optional
+        Bound of zero-concentrated privacy of what is not lost, None where there is
+        none. Where losses are exact it must hold of them.
+    closed : ClosedForm, optional
+        The profile of the step alone, if it has a closed form.
+    """
+
+    removal: Sided
+    addition: Sided
+    rho: Fraction | None = None
+    closed: ClosedForm | None = None
+
+
+#: A step that loses nothing: what is sure of a step of which nothing is.
+NOTHING = Step(Sided(), Sided(), Fraction(0))
+
+
+def loosened(sided: Sided) -> Sided:
+    """Return a direction that only bounds the loss from above."""
+    return Sided(sided.loss, sided.lost, exact=False)
+
+
+def between(step: Step, least: Step) -> Step:
+    """Return a step for upper bounds with the losses of another for lower ones."""
+    removal, addition = (
+        Sided(
+            above.loss,
+            above.lost,
+            below.sure,
+            exact=False,
+            least=below.loss if below.exact else below.least,
+        )
+        for above, below in (
+            (step.removal, least.removal),
+            (step.addition, least.addition),
+        )
+    )
+    same = step.removal is step.addition and least.removal is least.addition
+    return Step(removal, removal if same else addition, step.rho)
+
+
+def either_order(step: Step, least: Step) -> Step:
+    """Return a step between two where either of two datasets may be the first.
+
+    The removal's losses serve lower bounds in both directions.
+    """
+    return between(step, Step(least.removal, least.removal, least.rho))
+
+
+def symmetric(
+    loss: Loss | None, rho: Fraction | None, closed: ClosedForm | None = None
+) -> Step:
+    """Return a step with one loss for both directions, and nothing lost."""
+    one = Sided(loss)
+    return Step(one, one, rho, closed)
+
+
+def bounded(rho: Fraction, least: Loss | None = None) -> Step:
+    """Return a step of which only rho is known, and perhaps a loss below it."""
+    if rho == 0:
+        return symmetric(None, rho)
+    one = Sided(ConcentratedLoss(rho), exact=False, least=least)
+    return Step(one, one, rho)
+
+
+# ---- families ------------------------------------------------------------------------
+
+
 class Family(ABC):
     """A pair of laws, or two for both directions, of one step."""
 
@@ -51,12 +174,11 @@ class Family(ABC):
         """Return what the mechanism itself adds."""
 
     @abstractmethod
-    def sampled(self, rate: Fraction) -> Step:
-        """Return what it adds on a Poisson sample of rate < 1."""
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
+        """Return what it adds on a Poisson sample of rate < 1.
 
-    @abstractmethod
-    def subset(self, rate: Fraction) -> Step:
-        """Return what it adds on a subset of fixed size, one record replaced."""
+        If `fixed`, on a subset of fixed size, one record replaced.
+        """
 
 
 @dataclass(frozen=True)
@@ -82,26 +204,29 @@ class GaussianFamily(Family):
         found = symmetric(loss, self.square / 2, closed)
         return self._between(found, lambda family: family.step())
 
-    def sampled(self, rate: Fraction) -> Step:
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         """Return both directions of a sample."""
-        rho, noise = self.square / 2, self._noise(rate)
+        rho, noise = self.square / 2, self._noise()
         if noise is None:
             return bounded(rho)
+        found = self._subset(rate, noise) if fixed else self._poisson(rate, noise)
+        return self._between(found, lambda family: family.sampled(rate, fixed))
+
+    def _poisson(self, rate: Fraction, noise: Fraction) -> Step:
         exact = (rate, noise) if noise**2 * self.square == 1 else None
         removal, addition = (
             Sided(SampledGaussianLoss(float(rate), float(noise), removal, exact))
             for removal in (True, False)
         )
-        found = Step(removal, addition, rho, GaussianProfile(self.square, rate))
-        return self._between(found, lambda family: family.sampled(rate))
+        closed = GaussianProfile(self.square, rate)
+        return Step(removal, addition, self.square / 2, closed)
 
-    def subset(self, rate: Fraction) -> Step:
-        """Return the law for both directions."""
-        rho, noise = self.square / 2, self._noise(rate)
-        if noise is None:
-            return bounded(rho)
-        found = symmetric(SubsetGaussianLoss(float(rate), float(noise)), rho)
-        return self._between(found, lambda family: family.subset(rate))
+    def _subset(self, rate: Fraction, noise: Fraction) -> Step:
+        removal, addition = (
+            SampledGaussianLoss(float(rate), float(noise), removal)
+            for removal in (True, False)
+        )
+        return symmetric(SubsetGaussianLoss(removal, addition), self.square / 2)
 
     def _between(self, step: Step, make: Callable[[GaussianFamily], Step]) -> Step:
         """Return the step with the laws of the lower bounds, if doubles tell them."""
@@ -110,7 +235,7 @@ class GaussianFamily(Family):
             return step
         return between(step, make(GaussianFamily(least)))
 
-    def _noise(self, rate: Fraction) -> Fraction | None:
+    def _noise(self) -> Fraction | None:
         if self.square == 0:
             return None
         noise = sqrt_up(1 / self.square)  # exact for a rational ratio
@@ -146,8 +271,10 @@ class AtomFamily(Family):
         lows = self.removal.lowered(), self.addition.lowered()
         return self._of((self.removal, self.addition), lows)
 
-    def sampled(self, rate: Fraction) -> Step:
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         """Return both directions, each from the inner law of that direction."""
+        if fixed:
+            return self._subset(rate)
         laws = self.removal.sampled(rate, True), self.addition.sampled(rate, False)
         low, other = self.removal.lowered(), self.addition.lowered()
         lows = (
@@ -156,7 +283,7 @@ class AtomFamily(Family):
         )
         return AtomFamily(*laws, self._rho())._of(laws, lows)
 
-    def subset(self, rate: Fraction) -> Step:
+    def _subset(self, rate: Fraction) -> Step:
         """Return the law for both directions, which the inner law must hold for."""
         if self.removal is not self.addition:
             raise UnsupportedEventError(
@@ -186,13 +313,13 @@ class AtomFamily(Family):
             )
         if self.loss is not None:
             return Sided(self.loss, law.lost, low.lost)
-        loss = scattered(law, self.unit) if law.losses.any() else None
+        loss = law.finite(self.unit) if law.losses.any() else None
         sure = law.lost if law.sure is None else law.sure
         if law.doubtful:
             return Sided(loss, law.lost, exact=False)
         if low is law or np.array_equal(low.masses, law.masses):
             return Sided(loss, law.lost, sure)
-        least = scattered(low, self.unit) if low.losses.any() else None
+        least = low.finite(self.unit) if low.losses.any() else None
         return Sided(loss, law.lost, sure, exact=False, least=least)
 
 
@@ -229,20 +356,14 @@ class IntervalFamily(Family):
         exact = least is None or not self.ends  # of one step the profile is attained
         return replace(self._step(loss, loss, least), closed=closed if exact else None)
 
-    def sampled(self, rate: Fraction) -> Step:
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         """Return both directions of a sample."""
-        least = None if self.least is None else self.least.sampled(rate)
-        views = self._seen(rate, View.REMOVAL), self._seen(rate, View.ADDITION)
-        return self._step(*views, least)
-
-    def subset(self, rate: Fraction) -> Step:
-        """Return the law for both directions."""
-        loss = self._seen(rate, View.SUBSET)
-        least = None if self.least is None else self.least.subset(rate)
-        return self._step(loss, loss, least)
-
-    def _seen(self, rate: Fraction, view: View) -> Loss:
-        return IntervalLoss(self.epsilon, self.ends, rate, view)
+        views = (View.SUBSET,) * 2 if fixed else (View.REMOVAL, View.ADDITION)
+        removal, addition = (
+            IntervalLoss(self.epsilon, self.ends, rate, view) for view in views
+        )
+        least = None if self.least is None else self.least.sampled(rate, fixed)
+        return self._step(removal, addition, least)
 
     def _step(self, removal: Loss, addition: Loss, least: Step | None) -> Step:
         found = Step(Sided(removal), Sided(addition), self.rho)
@@ -272,24 +393,15 @@ class DiscreteGaussianFamily(Family):
         closed = DiscreteGaussianProfile(self.loss.shift, self.loss.variance)
         return symmetric(self.loss, self.rho, closed)
 
-    def sampled(self, rate: Fraction) -> Step:
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         """Return both directions of a sample, from a law without far tails."""
         if self.around is not None:
-            return self.around.sampled(rate)
-        return self._with_atoms(lambda family: family.sampled(rate))
-
-    def subset(self, rate: Fraction) -> Step:
-        """Return the law for both directions, from a law without far tails."""
-        if self.around is not None:
-            return self.around.subset(rate)
-        return self._with_atoms(lambda family: family.subset(rate))
-
-    def _with_atoms(self, sample: Callable[[AtomFamily], Step]) -> Step:
+            return self.around.sampled(rate, fixed)
         try:
             law = self.loss.atoms(_LOG_TAIL)
         except OverflowError:
             return bounded(self.rho)
-        step = sample(AtomFamily(law, law))
+        step = AtomFamily(law, law).sampled(rate, fixed)
         return Step(step.removal, step.addition, self.rho)
 
 
@@ -312,13 +424,9 @@ class LooseFamily(Family):
         """Return what lies between the two."""
         return self._between(lambda family: family.step())
 
-    def sampled(self, rate: Fraction) -> Step:
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         """Return both directions of a sample, each between the two."""
-        return self._between(lambda family: family.sampled(rate))
-
-    def subset(self, rate: Fraction) -> Step:
-        """Return the law for both directions, between the two."""
-        return self._between(lambda family: family.subset(rate))
+        return self._between(lambda family: family.sampled(rate, fixed))
 
     def _between(self, make: Callable[[Family], Step]) -> Step:
         least = NOTHING if self.least is None else make(self.least)
@@ -335,10 +443,24 @@ class BoundedFamily(Family):
         """Return the bound."""
         return bounded(self.rho)
 
-    def sampled(self, rate: Fraction) -> Step:
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         """Return the same bound."""
         return bounded(self.rho)
 
-    def subset(self, rate: Fraction) -> Step:
-        """Return the same bound."""
-        return bounded(self.rho)
+
+def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
+    """Randomized response dominates all that is epsilon-private."""
+    rho = conversions.rho_of_pure(epsilon)
+    if epsilon > 0 and not PURE[0] <= epsilon <= PURE[1] and lost == 0:
+        return BoundedFamily(rho)
+    e = float(epsilon)
+    loss = pure_loss(epsilon)
+    values = np.array(loss.masses) * float(1 - lost)
+    law = Atoms(np.array([-e, e]), values, lost, float(lost), U * e)
+    return AtomFamily(law, law, rho, loss if epsilon > 0 else None)
+
+
+def pure_loss(epsilon: Fraction) -> AtomLoss:
+    """Return the loss of randomized response."""
+    falling = math.exp(-float(epsilon))
+    return AtomLoss(epsilon, (-1, 1), (falling / (1 + falling), 1 / (1 + falling)))

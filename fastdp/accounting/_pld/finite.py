@@ -12,8 +12,8 @@ import numpy as np
 
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import root_above
+from fastdp.accounting._pld.listed_loss import AtomLoss, ScatteredLoss
 from fastdp.accounting._pld.losses import Floats, Loss, U, numbers
-from fastdp.accounting._pld.simple_losses import AtomLoss, ScatteredLoss
 
 #: Most sums that are listed.
 MOST_SUMS = numbers(256)

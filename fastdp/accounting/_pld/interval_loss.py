@@ -1,4 +1,4 @@
-"""Losses with an exponential density on an interval, seen through a sample.
+"""Losses with an exponential density on an interval, perhaps seen through a sample.
 
 Laplace noise has atoms at both ends and the density e^(l/2) between them; a loss of
 bounded range has that density alone. On a sample losses become ln(1 - rate + rate e^l),
@@ -14,20 +14,43 @@ import functools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
-from fastdp.accounting._atoms.interval import (
-    interval_cells,
-    interval_density,
-    interval_edges,
-)
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.listed import listed_law
-from fastdp.accounting._atoms.plan import Cost
-from fastdp.accounting._pld.atoms import Atoms, sampled_loss
-from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U
-from fastdp.accounting._pld.simple_losses import ScatteredLoss, TiltedAtoms
+from fastdp.accounting._atoms.plan import Cost, spread
+from fastdp.accounting._pld.listed_loss import (
+    Atoms,
+    ScatteredLoss,
+    TiltedAtoms,
+    sampled_loss,
+)
+from fastdp.accounting._pld.losses import (
+    Batch,
+    Complexes,
+    Floats,
+    LoopBatch,
+    Loss,
+    Tilted,
+    TiltedBatch,
+    TiltedRows,
+    U,
+    complex_expm1,
+    log_envelope_of,
+    one_less_sinc,
+    turned,
+)
+
+#: Points on which costs are looked at.
+_POINTS = 2001
+
+#: Boxes under the density of Laplace noise, and nodes on which it is cut for them.
+_BOX_NODES = 64
+
+#: Losses of Laplace noise up to which each is taken for itself.
+_FEW = 2
 
 #: Largest order plus 2, times epsilon, at which the cumulants are known.
 _MOST_ORDER = 3200.0
@@ -39,6 +62,230 @@ _NODES, _MOST_NODES = 20, 1 << 16
 _QUADRATURE = 1e-18
 
 
+class _Interval(Loss):
+    """An exponential density between -epsilon and epsilon, perhaps between atoms."""
+
+    epsilon: Fraction
+    ends: bool
+
+    #: Units by which the inner losses may err, relative to epsilon.
+    _slip: ClassVar[float]
+
+    def _seen(self, inner: Atoms) -> Atoms:
+        """Return what is seen of an inner law."""
+        return inner
+
+    def _seen_losses(self, inner: Floats) -> Floats:
+        """Return what is seen of inner losses, ascending with them."""
+        return inner
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells of the inner loss, merged or split there."""
+        inner = self._with_ends(*self._cells(self._edges(cost, cells), upper))
+        found = self._seen(inner)
+        law = listed_law(
+            found.losses, found.masses, upper, blur=found.blur, error=1e-13
+        )
+        return replace(law, listed=False)
+
+    def _density(self, losses: Floats) -> Floats:
+        """Return the density of the inner loss under P."""
+        e = float(self.epsilon)
+        top = 0.25 if self.ends else 0.5 / -math.expm1(-e)
+        return np.asarray(top * np.exp((losses - e) / 2))
+
+    def _with_ends(self, losses: Floats, masses: Floats) -> Atoms:
+        """Return inner losses with the atoms at the ends, if there are any."""
+        e = float(self.epsilon)
+        if self.ends:
+            losses = np.concatenate([[-e], losses, [e]])
+            masses = np.concatenate([[0.5 * math.exp(-e)], masses, [0.5]])
+        kept = masses > 0
+        return Atoms(losses[kept], masses[kept], blur=self._slip * U * e)
+
+    def _cells(self, edges: Floats, split: bool) -> tuple[Floats, Floats]:
+        """Return inner losses and masses, each cell merged or split to its ends.
+
+        Of the density e^(l/2) both masses between a and b have the ratio e^((a + b)/2),
+        and of the mass under Q the part 1/(1 + e^((b - a)/2)) belongs to b.
+        """
+        width = np.diff(edges)
+        mass = 2 * self._density(edges[:-1]) * np.expm1(width / 2)
+        losses = (edges[1:] + edges[:-1]) / 2
+        if split:
+            up = 1 / (1 + np.exp(-width / 2))  # under P: e^(b - middle) times as much
+            losses = edges
+            mass = np.append(mass * (1 - up), 0.0) + np.append(0.0, mass * up)
+        return losses, mass
+
+    def _edges(self, cost: Cost | None, cells: int) -> Floats:
+        """Return edges of inner cells, by what a blur of the seen losses costs."""
+        e = float(self.epsilon)
+        edges = np.linspace(-e, e, cells + 1)
+        if cost is not None:
+            fine = np.linspace(-e, e, _POINTS)
+            value = self._seen_losses(fine)
+            mass = self._density(fine) * (fine[1] - fine[0])
+            edges = np.interp(spread(value, mass, cost(value), cells), value, fine)
+        middle = np.clip(edges, -e, e)
+        return np.unique(np.concatenate([[-e, 0.0, e], middle]))
+
+
+# ---- as it is ----------------------------------------------------------------------
+
+
+class LaplaceLaws(TiltedRows):
+    """Tilted: atoms w_+ and w_- and the density c e^((theta + 1/2) loss) between them.
+
+    By rows: the largest loss, the density and the mass there.
+    """
+
+    def __init__(
+        self,
+        laws: tuple[Floats, Floats, Floats],
+        theta: float,
+        counts: Floats,
+    ) -> None:
+        self._e, top, atom = laws
+        e = self._e
+        value, error = _laplace_cumulants(e, top, atom, np.array([theta]))
+        self._rate = theta + 0.5
+        shift = np.exp(theta * e - value[:, 0])
+        self._above = atom * shift
+        self._below = self._above * np.exp(-2 * self._rate * e)
+        self._top = top * shift  # of the density, at the upper end
+        self._still = -np.expm1(-2 * self._rate * e) / self._rate
+        middle = e / np.tanh(self._rate * e) - 1 / self._rate
+        mean = (self._above - self._below) * e + self._top * self._still * middle
+        super().__init__(counts, value[:, 0], error[:, 0], mean)
+        self._error = error[:, 0] + 8 * U * theta * e + 60 * U
+
+    @functools.cached_property
+    def boxes(self) -> tuple[Floats, Floats]:
+        """Weights and half lengths (theorem 3): the density rises to its end."""
+        length = np.multiply.outer(self._e, np.linspace(0, 2, _BOX_NODES)[1:])
+        value = self._top[:, None] * np.exp(-self._rate * length)
+        weight = value * length
+        weight[:, :-1] -= value[:, 1:] * length[:, :-1]
+        return np.maximum(weight, 0.0) * (1 - 1e-9), length / 2
+
+    def log_envelope(self, y: Floats) -> Floats:
+        """Bound the sum of ln |phi| by boxes."""
+        return log_envelope_of([(*self.boxes, self.counts)], y)
+
+    def far(self, y: Floats) -> Floats:
+        """Bound |phi| by the atoms and, by parts, the density."""
+        rest = 2 * np.multiply.outer(self._top, 1 / y)
+        return np.asarray((self._above + self._below)[:, None] + rest + 1e-12)
+
+    def centered(self, y: Floats) -> tuple[Complexes, Floats]:
+        """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error."""
+        e, mean = self._e[:, None], self.mean[:, None]
+        up = turned(y * (e - mean))
+        down = turned(-y * (e + mean))
+        z: Complexes = np.asarray(self._rate + 1j * y)
+        # top e^(-iy mean) e^(iye) (1 - e^(-2 z e))/z, less its value at y = 0
+        wave = (up + 1) * -complex_expm1(np.asarray(-2 * e * z)) / z
+        top, still = self._top[:, None], self._still[:, None]
+        value = self._above[:, None] * up + self._below[:, None] * down
+        value = value + top * (wave - still)
+        size = np.minimum(2.0, y * 2 * e)
+        slip = 12 * U * y * (e + np.abs(mean))
+        return value, self._error[:, None] * size + slip + 60 * U * top * still
+
+
+def _laplace_cumulants(
+    e: Floats, top: Floats, atom: Floats, t: Floats
+) -> tuple[Floats, Floats]:
+    """Return K(t) by rows, and bounds of the errors.
+
+    The density's part is top (1 - e^-w)/(t + 1/2) e^(t e), w = 2 (t + 1/2) e.
+    """
+    width = 2 * np.multiply.outer(e, t + 0.5)
+    rest = (2 * top * e)[:, None] * -np.expm1(-width) / width
+    rest = rest + atom[:, None] * (1 + np.exp(-width))
+    power = np.multiply.outer(e, t)
+    return power + np.log(rest), U * (40 + 8 * power)
+
+
+def _laplace_rows(losses: tuple[LaplaceLoss, ...]) -> tuple[Floats, Floats, Floats]:
+    """Return the largest losses, the densities and the masses there."""
+    return (
+        np.array([float(loss.epsilon) for loss in losses]),
+        np.array([loss.top for loss in losses]),
+        np.array([0.5 if loss.ends else 0.0 for loss in losses]),
+    )
+
+
+class _LaplaceBatch(Batch):
+    def __init__(
+        self, losses: tuple[LaplaceLoss, ...], counts: tuple[int, ...]
+    ) -> None:
+        self._losses, self._count_of = losses, counts
+        self._laws = _laplace_rows(losses)
+        self._counts = np.array([float(n) for n in counts])
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        value, error = _laplace_cumulants(*self._laws, t)
+        error = error + U * (self._counts.size + 4) * np.abs(value)
+        return self._counts @ value, self._counts @ error
+
+    def tilted(self, theta: float) -> TiltedBatch:
+        if len(self._losses) <= _FEW:
+            return LoopBatch(self._losses, self._count_of).tilted(theta)
+        return LaplaceLaws(self._laws, theta, self._counts)
+
+
+@dataclass(frozen=True)
+class LaplaceLoss(_Interval):
+    """A density e^(loss/2) from -epsilon to epsilon, perhaps between atoms; symmetric.
+
+    That of Laplace noise, epsilon = sensitivity/scale, has atoms at epsilon (1/2) and
+    -epsilon (e^-epsilon/2), and the density e^((loss - epsilon)/2)/4. The density
+    without atoms dominates all of bounded range epsilon.
+    """
+
+    epsilon: Fraction
+    ends: bool = True
+    batch: ClassVar[type[_LaplaceBatch]] = _LaplaceBatch
+    _slip = 0.0
+
+    @property
+    def top(self) -> float:
+        """Return the density at epsilon."""
+        return 0.25 if self.ends else -0.5 / math.expm1(-float(self.epsilon))
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return K(t) = ln of the sum of both atoms' and the density's parts."""
+        value, error = _laplace_cumulants(*_laplace_rows((self,)), t)
+        return value[0], error[0]
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Return the tilted law: two atoms and an exponential density."""
+        return _TiltedLaplace(self, theta)
+
+
+class _TiltedLaplace(Tilted):
+    def __init__(self, loss: LaplaceLoss, theta: float) -> None:
+        laws = self._laws = LaplaceLaws(_laplace_rows((loss,)), theta, np.ones(1))
+        self.cumulant = float(laws.cumulant[0])
+        self.cumulant_error = float(laws.cumulant_error[0])
+        self.mean = float(laws.mean[0])
+
+    def envelope(self, y: Floats) -> Floats:
+        weight, half = self._laws.boxes
+        loss = one_less_sinc(np.multiply.outer(y, half[0])) @ weight[0]
+        return np.asarray(np.minimum(1 - loss + 1e-12, self._laws.far(y)[0]))
+
+    def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
+        y: Floats = np.asarray(step * np.arange(1.0, count + 1))
+        value, error = self._laws.centered(y)
+        return value[0], error[0]
+
+
+# ---- on a sample -------------------------------------------------------------------
+
+
 class View(enum.Enum):
     """How a sample is compared."""
 
@@ -48,21 +295,8 @@ class View(enum.Enum):
     SUBSET = 3
 
 
-def seen(atoms: Atoms, rate: Fraction, view: View) -> Atoms:
-    """Return what the sample makes of a law that holds in both directions."""
-    if view is View.SUBSET:
-        return atoms.subset(rate)
-    return atoms.sampled(rate, view is View.REMOVAL)
-
-
-def scattered(atoms: Atoms, unit: Fraction | None = None) -> ScatteredLoss:
-    """Return the loss of atoms, given that it is finite."""
-    masses = atoms.masses / float(1 - atoms.lost)
-    return ScatteredLoss(atoms.losses, masses, atoms.blur, unit)
-
-
 @dataclass(frozen=True)
-class IntervalLoss(Loss):
+class IntervalLoss(_Interval):
     """An exponential density between -epsilon and epsilon, on a sample.
 
     Parameters
@@ -81,6 +315,7 @@ class IntervalLoss(Loss):
     ends: bool
     rate: Fraction
     view: View
+    _slip = 4.0
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t), from a quadrature; infinite for the largest orders."""
@@ -95,17 +330,12 @@ class IntervalLoss(Loss):
         """Return the tilted law, by a quadrature that suits the y asked for."""
         return _TiltedInterval(self, theta)
 
-    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law by cells of the inner loss, merged or split there."""
-        e = float(self.epsilon)
-        edges = interval_edges(e, self.ends, self._seen_loss, cost, cells)
-        found_law = seen(self._inner(edges, upper), self.rate, self.view)
-        losses, masses = found_law.losses, found_law.masses
-        law = listed_law(losses, masses, upper, blur=found_law.blur, error=1e-13)
-        return replace(law, listed=False)
+    def _seen(self, inner: Atoms) -> Atoms:
+        if self.view is View.SUBSET:
+            return inner.subset(self.rate)
+        return inner.sampled(self.rate, self.view is View.REMOVAL)
 
-    def _seen_loss(self, inner: Floats) -> Floats:
-        """Return the sample's loss of inner losses, ascending with them."""
+    def _seen_losses(self, inner: Floats) -> Floats:
         high = sampled_loss(self.rate, inner)[0]
         low = -sampled_loss(self.rate, -inner)[0]
         match self.view:
@@ -136,21 +366,8 @@ class IntervalLoss(Loss):
         width = np.diff(edges) / 2
         losses = ((edges[1:] + edges[:-1]) / 2)[:, None] + np.outer(width, x)
         masses = np.outer(width, weights) * self._density(losses)
-        law = seen(self._between(losses.ravel(), masses.ravel()), self.rate, self.view)
+        law = self._seen(self._with_ends(losses.ravel(), masses.ravel()))
         return ScatteredLoss(law.losses, law.masses, law.blur, mass_error=1e-14)
-
-    def _density(self, losses: Floats) -> Floats:
-        """Return the density of the inner loss under P."""
-        return interval_density(float(self.epsilon), self.ends, losses)
-
-    def _between(self, losses: Floats, masses: Floats) -> Atoms:
-        """Return inner losses with the atoms at the ends, if there are any."""
-        e = float(self.epsilon)
-        if self.ends:
-            losses = np.concatenate([[-e], losses, [e]])
-            masses = np.concatenate([[0.5 * math.exp(-e)], masses, [0.5]])
-        kept = masses > 0
-        return Atoms(losses[kept], masses[kept], blur=4 * U * e)
 
     def edge_densities(self, theta: float) -> float:
         """Return the sum of the densities of loss, times e^(theta loss), at edges.
@@ -159,8 +376,11 @@ class IntervalLoss(Loss):
         two of them it has no maximum (section 3 of the proofs).
         """
         e, q = float(self.epsilon), float(self.rate)
+        parts = [(self.view, -e, e)]
+        if self.view is View.SUBSET:
+            parts = [(View.ADDITION, -e, 0.0), (View.REMOVAL, 0.0, e)]
         total = 0.0
-        for view, low, high in self._parts(e):
+        for view, low, high in parts:
             for end in (low, high):
                 inner = end if view is View.REMOVAL else -end
                 ratio = float(sampled_loss(self.rate, np.array([inner]))[0][0])
@@ -172,32 +392,24 @@ class IntervalLoss(Loss):
                 total += density * math.exp(theta * loss + ratio - inner) / q
         return total
 
-    def _parts(self, e: float) -> list[tuple[View, float, float]]:
-        if self.view is View.SUBSET:
-            return [(View.ADDITION, -e, 0.0), (View.REMOVAL, 0.0, e)]
-        return [(self.view, -e, e)]
-
     @property
     def span(self) -> tuple[float, float]:
         """Return the least and the largest loss."""
-        e = float(self.epsilon)
-        law = seen(Atoms(np.array([-e, e]), np.ones(2)), self.rate, self.view)
-        return float(law.losses[0]), float(law.losses[-1])
+        losses = self._outer.losses
+        return float(losses[0]), float(losses[-1])
 
     @functools.cached_property
+    def _outer(self) -> Atoms:
+        e = float(self.epsilon)
+        return self._seen(Atoms(np.array([-e, e]), np.ones(2)))
+
+    @property
     def atoms_at(self) -> Floats:
         """The losses with a mass of their own."""
-        e = float(self.epsilon)
-        alone = Atoms(np.array([-e, e]), np.ones(2))
-        found = seen(alone, self.rate, self.view).losses
+        found = self._outer.losses
         if self.ends:
             return found
         return found[found == 0] if self.view is View.SUBSET else np.empty(0)
-
-    def _inner(self, edges: Floats, split: bool = False) -> Atoms:
-        """Return the inner law, each cell merged to one loss or split to its ends."""
-        e = float(self.epsilon)
-        return self._between(*interval_cells(e, self.ends, edges, split))
 
 
 class _TiltedInterval(Tilted):

@@ -17,10 +17,16 @@ import numpy as np
 from fastdp._validate import float_up
 from fastdp.accounting._atoms.law import Law, law_of_cells
 from fastdp.accounting._numeric import log_fraction
-from fastdp.accounting._pld.atoms import Atoms, sampled_loss
-from fastdp.accounting._pld.families import AtomFamily
+from fastdp.accounting._pld.families import (
+    NOTHING,
+    AtomFamily,
+    Step,
+    between,
+    either_order,
+    two_points,
+)
+from fastdp.accounting._pld.listed_loss import Atoms, sampled_loss
 from fastdp.accounting._pld.losses import Floats, U
-from fastdp.accounting._pld.steps import NOTHING, Step, between, either_order
 from fastdp.exceptions import UnsupportedEventError
 
 #: Cells of the bulk of a law, and of each of its tails.
@@ -164,13 +170,11 @@ def _failing(e: float, lost: Fraction, rate: Fraction) -> Step:
 
     Where the mechanism fails for one record, the sample without it may be shown.
     """
-    from fastdp.accounting._pld import pairs
-
     parts = e, log_fraction(rate), -log_fraction(1 - rate)
     grown = sum(parts)
     shown = max(grown, 0.0) + math.log1p(math.exp(-abs(grown)))
     shown += 8 * U * (shown + sum(map(abs, parts)) * math.exp(min(grown, 0.0)))
-    step = pairs.two_points(Fraction(shown), rate * lost).step()
+    step = two_points(Fraction(shown), rate * lost).step()
     return between(step, NOTHING)
 
 
@@ -379,4 +383,4 @@ def drawn(
     below = AtomFamily(one, one).sampled(rate * (1 - Fraction(1, 10**14)))
     if one_more:
         return between(family.sampled(rate), below)
-    return either_order(family.subset(rate), below)
+    return either_order(family.sampled(rate, True), below)

@@ -9,30 +9,30 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from fastdp.accounting import _grid_noise, conversions
+from fastdp.accounting import _grid_noise
 from fastdp.accounting._numeric import log_fraction
-from fastdp.accounting._pld.atoms import Atoms
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
 from fastdp.accounting._pld.families import (
+    PURE,
     AtomFamily,
     BoundedFamily,
     DiscreteGaussianFamily,
     Family,
     GaussianFamily,
     IntervalFamily,
+    Step,
+    between,
+    loosened,
+    two_points,
 )
+from fastdp.accounting._pld.listed_loss import AtomLoss, Atoms
 from fastdp.accounting._pld.losses import Floats, U, numbers
-from fastdp.accounting._pld.simple_losses import AtomLoss
-from fastdp.accounting._pld.steps import Step, between, loosened
 from fastdp.accounting.events._privacy_loss import total
-
-#: Largest losses beyond these are left to the bound by rho.
-_PURE = (Fraction(1, 10**9), Fraction(500))
 
 #: Sampling rates below this likewise.
 _LEAST_RATE = Fraction(1, 10**18)
@@ -49,7 +49,7 @@ _FINEST = 1 << 22
 
 def poisson(family: Family, rate: Fraction) -> Step:
     """Return the step of a Poisson sample."""
-    return family.step() if rate == 1 else _sampled(family.sampled, rate)
+    return family.step() if rate == 1 else _sampled(family, rate)
 
 
 def subset(family: Family, rate: Fraction) -> Step:
@@ -60,14 +60,14 @@ def subset(family: Family, rate: Fraction) -> Step:
     """
     if rate == 1:
         return family.step()
-    return between(_sampled(family.subset, rate), _sampled(family.sampled, rate))
+    return between(_sampled(family, rate, True), _sampled(family, rate))
 
 
-def _sampled(sample: Callable[[Fraction], Step], rate: Fraction) -> Step:
+def _sampled(family: Family, rate: Fraction, fixed: bool = False) -> Step:
     """Return a sample's step; rates that doubles do not bear count as the least one."""
     if rate >= _LEAST_RATE:
-        return sample(rate)
-    step = sample(_LEAST_RATE)  # a sample of it is the sample asked for
+        return family.sampled(rate, fixed)
+    step = family.sampled(_LEAST_RATE, fixed)  # of it, a sample is what is asked for
     return Step(loosened(step.removal), loosened(step.addition), step.rho)
 
 
@@ -79,18 +79,6 @@ def gaussians(parts: Sequence[tuple[Family, int]]) -> Family | None:
             return None
         square += count * family.square
     return GaussianFamily(square)
-
-
-def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
-    """Randomized response dominates all that is epsilon-private."""
-    rho = conversions.rho_of_pure(epsilon)
-    if epsilon > 0 and not _PURE[0] <= epsilon <= _PURE[1] and lost == 0:
-        return BoundedFamily(rho)
-    e = float(epsilon)
-    loss = pure_loss(epsilon)
-    values = np.array(loss.masses) * float(1 - lost)
-    law = Atoms(np.array([-e, e]), values, lost, float(lost), U * e)
-    return AtomFamily(law, law, rho, loss if epsilon > 0 else None)
 
 
 def pure_group(epsilon: Fraction, size: int) -> Family:
@@ -115,15 +103,9 @@ def pure_group(epsilon: Fraction, size: int) -> Family:
     return AtomFamily(law, law, whole.rho, unit=epsilon)
 
 
-def pure_loss(epsilon: Fraction) -> AtomLoss:
-    """Return the loss of randomized response."""
-    falling = math.exp(-float(epsilon))
-    return AtomLoss(epsilon, (-1, 1), (falling / (1 + falling), 1 / (1 + falling)))
-
-
 def three_points(p: Fraction, q: Fraction, unit: Fraction, rho: Fraction) -> Family:
     """Return losses ln(p/q), 0 and -ln(p/q); `unit` is that logarithm, rounded up."""
-    if p > q and not _PURE[0] <= unit <= _PURE[1]:
+    if p > q and not PURE[0] <= unit <= PURE[1]:
         return BoundedFamily(rho)
     rest = 1 - p - q
     masses = {-1: q, 0: rest, 1: p} if rest > 0 else {-1: q, 1: p}
@@ -136,7 +118,7 @@ def three_points(p: Fraction, q: Fraction, unit: Fraction, rho: Fraction) -> Fam
 
 def interval(epsilon: Fraction, rho: Fraction, ends: bool) -> Family:
     """Return the pair of Laplace noise (with ends), or what dominates bounded range."""
-    if not _PURE[0] <= epsilon <= _PURE[1]:
+    if not PURE[0] <= epsilon <= PURE[1]:
         return BoundedFamily(rho)
     if ends:
         return IntervalFamily(epsilon, rho)
@@ -163,7 +145,7 @@ def discrete_gaussian(
     if moved == 1 and variance < _EXACT**2:
         shift = math.isqrt(norm)
         rho = shift * shift / (2 * variance)
-        if _PURE[0] ** 2 <= shift * shift / variance <= _PURE[1] ** 2:
+        if PURE[0] ** 2 <= shift * shift / variance <= PURE[1] ** 2:
             loss = DiscreteGaussianLoss(shift, variance)
             fine = variance >= _grid_noise.FINE**2
             return DiscreteGaussianFamily(loss, rho, around if fine else None)
@@ -181,7 +163,7 @@ def _response_masses(shift: int, rate: float) -> Floats:
 
 def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
     """Losses rate (shift - 2x) for x in 0..shift, all noise beyond at the ends."""
-    if not _PURE[0] <= rate * shift <= _PURE[1]:
+    if not PURE[0] <= rate * shift <= PURE[1]:
         return BoundedFamily(rho)
     if shift > _MOST_ATOMS:
         below, above = rate * shift, _grid_noise.laplace_epsilon(shift, rate)
@@ -209,7 +191,7 @@ def truncated(
 
     None where there are too many.
     """
-    if shift > _MOST_ATOMS or not _PURE[0] <= rate * shift <= _PURE[1]:
+    if shift > _MOST_ATOMS or not PURE[0] <= rate * shift <= PURE[1]:
         return None
     a = float(rate)
     masses = _response_masses(shift, a)[::-1]

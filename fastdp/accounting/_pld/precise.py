@@ -13,15 +13,19 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from fastdp.accounting._pld import fixed_point as fixed
-from fastdp.accounting._pld.composition import Composition
-from fastdp.accounting._pld.contour import Chernoff, Contour, LogDelta, TooCostlyError
+from fastdp.accounting._pld.contour import Contour, LogDelta, TooCostlyError
 from fastdp.accounting._pld.fixed_point import Integers, Pair
 from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, GaussianLoss, short
-from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.chernoff import Chernoff
+    from fastdp.accounting._pld.composition import Composition
+    from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: -ln of what rounding and quadrature may add to delta, relative to it.
 _AIM = 34.0
@@ -45,7 +49,7 @@ class PreciseContour(Contour):
     Parameters
     ----------
     composition : Composition
-        Steps of sampled and of plain Gaussian noise, their parameters exactly known.
+        Steps of sampled and of plain Gaussian noise, all `exactly` known.
     chernoff : Chernoff
         The composition's bounds.
     epsilon, log_delta : float
@@ -56,7 +60,7 @@ class PreciseContour(Contour):
     Raises
     ------
     TooCostlyError
-        There are other steps, or too many nodes are needed.
+        Too many nodes are needed.
     """
 
     def __init__(
@@ -67,17 +71,13 @@ class PreciseContour(Contour):
         log_delta: float,
         most_cost: float = _COSTLY,
     ) -> None:
-        self._steps = [
-            (loss, n)
-            for loss, n in composition.steps
-            if isinstance(loss, SampledGaussianLoss) and loss.exact is not None
-        ]
-        squares = [
-            loss.square for loss, _ in composition.steps if type(loss) is GaussianLoss
-        ]
-        if len(self._steps) + len(squares) < len(composition.steps):
-            raise TooCostlyError
-        self._square = Fraction(sum(squares))
+        self._steps: list[tuple[SampledGaussianLoss, int]] = []
+        self._square = Fraction(0)
+        for loss, n in composition.steps:
+            if isinstance(loss, GaussianLoss):
+                self._square += Fraction(loss.square)
+            else:
+                self._steps.append((cast("SampledGaussianLoss", loss), n))
         self._most_nodes = min(Contour._most_nodes, int(_NODES * most_cost))
         try:
             self._plan(composition, chernoff, epsilon, log_delta)

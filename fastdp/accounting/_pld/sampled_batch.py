@@ -17,20 +17,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fastdp.accounting._pld.batches import (
+from fastdp.accounting._pld.losses import (
     Batch,
     Boxes,
+    Complexes,
+    Floats,
     LoopBatch,
     Nodes,
     Tilt,
     TiltedBatch,
+    U,
     log_envelope_of,
     powers,
     summed,
     total,
     unit_steps,
 )
-from fastdp.accounting._pld.losses import Complexes, Floats, U
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss

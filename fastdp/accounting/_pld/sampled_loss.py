@@ -83,6 +83,11 @@ class SampledGaussianLoss(Loss):
 
     batch: ClassVar[type[SampledGaussianBatch]] = SampledGaussianBatch
 
+    @property
+    def exactly(self) -> bool:  # type: ignore[override]
+        """Whether q and s are known."""
+        return self.exact is not None
+
     def exponent(self, t: Floats) -> Floats:
         """Return the real power of r whose mean is M(t)."""
         return 1 + t if self.removal else -t

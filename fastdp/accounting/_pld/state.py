@@ -11,6 +11,7 @@ import functools
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,10 +23,12 @@ from fastdp.accounting._pld.check import Checked
 from fastdp.accounting._pld.closed import ClosedForm, NothingProfile
 from fastdp.accounting._pld.composition import Composition, Steps
 from fastdp.accounting._pld.direction import Direction
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.families import Sided, Step
 from fastdp.accounting._pld.finite import FiniteProfile, finite_profile
 from fastdp.accounting._pld.losses import Floats, GaussianLoss
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
-from fastdp.accounting._pld.steps import Sided, Step
 
 _NOTHING = Fraction(0)
 

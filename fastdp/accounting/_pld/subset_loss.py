@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._atoms.sampled import sampled_law
 from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
-from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: Nodes on each piece of a quadrature, and in all.
 _NODES, _MOST_NODES = 20, 1 << 20
@@ -32,31 +35,16 @@ def _log_expm1(z: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class SubsetGaussianLoss(Loss):
-    """Gaussian noise of standard deviation `noise`, sensitivity 1, on a subset.
+    """Gaussian noise on a subset, by the losses of a Poisson sample of its rate."""
 
-    Parameters
-    ----------
-    rate : float
-        Size of the subset over that of the dataset, > 0 and < 1.
-    noise : float
-        > 0.
-    """
-
-    rate: float
-    noise: float
-
-    @property
-    def _removal(self) -> SampledGaussianLoss:
-        return SampledGaussianLoss(self.rate, self.noise, removal=True)
-
-    @property
-    def _addition(self) -> SampledGaussianLoss:
-        return SampledGaussianLoss(self.rate, self.noise, removal=False)
+    removal: SampledGaussianLoss
+    addition: SampledGaussianLoss
 
     @property
     def _rest(self) -> float:
         """The mass of the loss 0: (1 - q)(Q(x < 1/2) - Q(x > 1/2))."""
-        return (1 - self.rate) * math.erf(1 / (math.sqrt(8) * self.noise))
+        q, s = self.removal.probability, self.removal.noise
+        return (1 - q) * math.erf(1 / (math.sqrt(8) * s))
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t), by a quadrature over the x above 1/2."""
@@ -66,7 +54,7 @@ class SubsetGaussianLoss(Loss):
         return value, error
 
     def _cumulant(self, t: float) -> tuple[float, float]:
-        s, q = self.noise, self.rate
+        q, s = self.removal.probability, self.removal.noise
         reach = s * math.sqrt(2 * (45 - (1 + t) * math.log(q)))
         stop = 1 + t + reach
         # On the ellipse of parameter 4 about a piece of this half length the
@@ -79,7 +67,7 @@ class SubsetGaussianLoss(Loss):
         edges = np.linspace(0.5, stop, pieces + 1)
         half = (edges[1] - edges[0]) / 2
         x = ((edges[1:] + edges[:-1]) / 2)[:, None] + half * nodes
-        ratio, density = self._removal.log_ratio(x), self._removal.log_density(x)
+        ratio, density = self.removal.log_ratio(x), self.removal.log_density(x)
         # M - 1 = int of (r^t - 1)(r - r^-t) above 1/2, where nothing cancels.
         level = density + _log_expm1(t * ratio) + _log_expm1((1 + t) * ratio)
         level -= t * ratio
@@ -102,7 +90,7 @@ class SubsetGaussianLoss(Loss):
         """Return the law by cells of x above 1/2, and the mass at 0 between."""
         low, high = (
             sampled_law(loss, cost, cells // 2 + 1, upper, log_tail, 0.5)
-            for loss in (self._addition, self._removal)
+            for loss in (self.addition, self.removal)
         )
         losses = np.concatenate([low.loss, [0.0], high.loss])
         masses = np.concatenate([low.mass, [self._rest], high.mass])
