@@ -28,7 +28,7 @@ from fastdp._validate import float_down, float_up
 from fastdp.accounting._atoms.bounds import UPPER
 from fastdp.accounting._numeric import inflate, log_down, precise, to_decimal
 from fastdp.accounting._pld.families import pure_loss
-from fastdp.accounting._pld.state import read, steps_profile
+from fastdp.accounting._pld.state import steps_profile
 
 #: Distinct epsilons, each with how often it occurs.
 Groups: TypeAlias = Sequence[tuple[Fraction, int]]
@@ -109,7 +109,7 @@ class Responses:
         """Return an epsilon at which h is at most `slack`."""
         level = log_down(slack)
         effort = _EFFORT if len(self._groups) <= _MODERATE else 1.0
-        found = read(self._profile, (level, level), 0.0, effort, UPPER)
+        found = self._profile.epsilon((level, level), 0.0, effort, UPPER)
         return float_up(Fraction(found.upper) + self._certain)
 
 

@@ -6,16 +6,18 @@ by either. Where a contour is too costly, other atoms are made: with other cells
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastdp.accounting._atoms.bounds import log_delta_reading
+from fastdp.accounting._atoms.bounds import BOTH, Wanted, log_delta_reading
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.chernoff import Chernoff
+from fastdp.accounting._pld.closed import Profile
 from fastdp.accounting._pld.contour import Contour, TooCostlyError
 from fastdp.accounting._pld.losses import Floats
 from fastdp.exceptions import CertificateError
@@ -33,39 +35,23 @@ _OTHER = 0.7
 _GROWTH, _WIDEST = 4.0, 1.0
 
 
-class Readable(Protocol):
-    """What bounds a profile."""
-
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon."""
-
-    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta."""
-
-
 @dataclass(frozen=True)
-class Checked:
-    """A profile whose every reading is compared with a second method's.
+class Checked(Profile):
+    """A profile of these steps whose every reading is compared with a second method's.
 
-    Parameters
-    ----------
-    profile : Readable
-        What is checked.
-    composition : Composition
-        The steps that it is the profile of.
+    They raise `CertificateError` where brackets do not meet.
     """
 
-    profile: Readable
+    profile: Profile
     composition: Composition
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta, by two methods.
-
-        Raises
-        ------
-        CertificateError
-            The brackets do not meet.
-        """
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
+    ) -> Bracket:
         found = self.profile.epsilon(log_delta)
         if not 0 < found.upper < math.inf:
             return _unchecked(found)
@@ -77,13 +63,6 @@ class Checked:
         return _unchecked(found)
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at ascending epsilons, each by two methods.
-
-        Raises
-        ------
-        CertificateError
-            The brackets do not meet.
-        """
         first = self.profile.log_deltas(epsilons)
         pairs = zip(epsilons.tolist(), first, strict=True)
         return [self._log_delta(epsilon, found) for epsilon, found in pairs]
@@ -99,34 +78,21 @@ class Checked:
         self, method: str, epsilon: float, level: float
     ) -> Iterator[tuple[str, Reading]]:
         """Yield methods that read ln delta near epsilon, the most different first."""
-        if method != "contour":
-            yield from self._contours(epsilon, level)
-        yield from self._atoms(epsilon, method == "atoms")
-
-    def _atoms(self, epsilon: float, again: bool) -> Iterator[tuple[str, Reading]]:
         steps = self.composition.steps
-        effort = _OTHER if again else 1.0
-        try:
-            reading = log_delta_reading(steps, epsilon, effort)
-        except OverflowError:
-            return
-        yield "other atoms" if again else "atoms", reading
-
-    def _contours(self, epsilon: float, level: float) -> Iterator[tuple[str, Reading]]:
-        chernoff = Chernoff(self.composition)
-        try:
-            contour = Contour(self.composition, chernoff, epsilon, level)
-        except TooCostlyError:
-            return
-        yield "contour", _reading(contour)
+        again = method == "atoms"
+        with contextlib.suppress(TooCostlyError):
+            if method != "contour":
+                chernoff = Chernoff(self.composition)
+                contour = Contour(self.composition, chernoff, epsilon, level)
+                yield "contour", lambda e: _brackets(contour, e)
+        with contextlib.suppress(OverflowError):
+            reading = log_delta_reading(steps, epsilon, _OTHER if again else 1.0)
+            yield "other atoms" if again else "atoms", reading
 
 
-def _reading(contour: Contour) -> Reading:
-    def at(epsilons: Floats) -> list[Bracket]:
-        found = contour.log_deltas(epsilons)
-        return [Bracket(f.lower, f.estimate, f.upper, "contour") for f in found]
-
-    return at
+def _brackets(contour: Contour, epsilons: Floats) -> list[Bracket]:
+    found = contour.log_deltas(epsilons)
+    return [Bracket(f.lower, f.estimate, f.upper, "contour") for f in found]
 
 
 def _epsilon_by(

@@ -16,6 +16,7 @@ import numpy as np
 
 from fastdp._validate import float_up
 from fastdp.accounting import _gaussian, _gdp, _laplace, _response, _sampling, _zcdp
+from fastdp.accounting._atoms.bounds import BOTH, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import (
     FLAT_SLOP,
@@ -38,7 +39,43 @@ _MANY, _REACH, _TABLE_SLOP = 16, 90.0, 6e-12
 _INSIDE = Fraction(3, 10**13)
 
 
-class ClosedForm(ABC):
+class Profile(ABC):
+    """What bounds delta(epsilon), and the least epsilon at a delta, of a composition.
+
+    Epsilons are >= 0, and ascend.
+    """
+
+    @abstractmethod
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta at each epsilon."""
+
+    @abstractmethod
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
+    ) -> Bracket:
+        """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
+
+        `log_delta` are bounds of ln delta: the lower one is what has to be met. What
+        is found not to be above `enough` is not bracketed more closely. By default
+        only what takes a fraction of a second is tried; more `effort` tries more.
+        Where one side alone is `wanted`, the other may be left wide.
+        """
+
+    def bounds(self, epsilons: Floats) -> Floats:
+        """Return lower and upper bounds of ln delta, as rows."""
+        found = self.log_deltas(epsilons)
+        return np.array([[b.lower for b in found], [b.upper for b in found]])
+
+    def rough(self, epsilon: float) -> float:
+        """Return a bound of ln delta from above, at next to no cost."""
+        return 0.0
+
+
+class ClosedForm(Profile):
     """The profile of a composition that has a closed form."""
 
     #: Whether it is that of both directions, and not only a bound for the addition.
@@ -46,42 +83,70 @@ class ClosedForm(ABC):
 
     @abstractmethod
     def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon), epsilon >= 0."""
+        """Bound ln delta(epsilon)."""
 
     @abstractmethod
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+    def most(self, log_delta: float) -> float:
+        """Return an upper bound of epsilon, or infinity."""
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at each epsilon."""
         return [self.log_delta(float(e)) for e in epsilons]
 
-    @abstractmethod
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
+    ) -> Bracket:
+        target, over = log_delta
+
+        def excess(epsilon: float) -> float:
+            return max(self.log_delta(epsilon).upper, -1e300) - target
+
+        if excess(0.0) <= 0:
+            return Bracket(0.0, 0.0, 0.0, "closed form")
+        high = self.most(target)
+        if math.isfinite(high) and excess(high) <= 0:
+            high = min(high, root_above(excess, 0.0, high))
+        tries = [max(0.0, high * (1 - step)) for step in _STEPS]
+        lower = next((e for e in tries if self.log_delta(e).lower >= over), 0.0)
+        return Bracket(lower, (lower + high) / 2, high, "closed form")
+
     def times(self, count: int) -> ClosedForm | None:
         """Return the closed form of `count` such steps, if there is one."""
+        return self if count == 1 else None
 
-    @abstractmethod
     def merged(self, other: ClosedForm) -> ClosedForm | None:
         """Return the closed form of both together, if there is one."""
+        return self if isinstance(other, NothingProfile) else None
+
+
+@dataclass(frozen=True)
+class NothingProfile(ClosedForm):
+    """The profile where nothing was composed: delta and epsilon are 0."""
+
+    def log_delta(self, epsilon: float) -> Bracket:
+        return Bracket(-math.inf, -math.inf, -math.inf, "closed form")
+
+    def most(self, log_delta: float) -> float:
+        return 0.0
+
+    def times(self, count: int) -> NothingProfile:
+        return self
+
+    def merged(self, other: ClosedForm) -> ClosedForm:
+        return other
 
 
 @dataclass(frozen=True)
 class GaussianProfile(ClosedForm):
-    """The profile of Gaussian noise, perhaps on one Poisson sample.
+    """The profile of Gaussian noise, perhaps on one Poisson sample."""
 
-    Parameters
-    ----------
-    square : Fraction
-        Square of sensitivity over standard deviation, > 0.
-    rate : Fraction
-        Probability of each record to be in the sample, 1 without sampling.
-    """
-
-    square: Fraction
-    rate: Fraction = Fraction(1)
+    square: Fraction  # of sensitivity over standard deviation, > 0
+    rate: Fraction = Fraction(1)  # of the sample, 1 without sampling
 
     def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon), epsilon >= 0."""
         exact = Fraction(epsilon)
         low = high = exact
         if self.rate < 1:
@@ -116,84 +181,28 @@ class GaussianProfile(ClosedForm):
         """Whether the law is that of both directions: without sampling."""
         return self.rate == 1
 
-    def times(self, count: int) -> GaussianProfile | None:
-        """Return the profile of `count` such steps."""
-        if count == 1:
-            return self
+    def times(self, count: int) -> ClosedForm | None:
         if self.rate < 1:
-            return None
-        return GaussianProfile(shortened_up(count * self.square))
+            return super().times(count)
+        return GaussianProfile(shortened_up(count * self.square)) if count > 1 else self
 
     def merged(self, other: ClosedForm) -> ClosedForm | None:
-        """Return the profile of Gaussian noise of both."""
-        if isinstance(other, NothingProfile):
-            return self
         if not isinstance(other, GaussianProfile) or min(self.rate, other.rate) < 1:
-            return None
+            return super().merged(other)
         return GaussianProfile(shortened_up(self.square + other.square))
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        return solved(self, log_delta, _zcdp.epsilon(log_delta[0], self.square / 2))
-
-
-def solved(form: ClosedForm, log_delta: tuple[float, float], high: float) -> Bracket:
-    """Bound epsilon by its profile; `high` is an upper bound or infinity."""
-    target, over = log_delta
-
-    def excess(epsilon: float) -> float:
-        return max(form.log_delta(epsilon).upper, -1e300) - target
-
-    if excess(0.0) <= 0:
-        return Bracket(0.0, 0.0, 0.0, "closed form")
-    if math.isfinite(high) and excess(high) <= 0:
-        high = min(high, root_above(excess, 0.0, high))
-    tries = [max(0.0, high * (1 - step)) for step in _STEPS]
-    lower = next((e for e in tries if form.log_delta(e).lower >= over), 0.0)
-    return Bracket(lower, (lower + high) / 2, high, "closed form")
-
-
-@dataclass(frozen=True)
-class NothingProfile(ClosedForm):
-    """The profile where nothing was composed."""
-
-    def log_delta(self, epsilon: float) -> Bracket:
-        """Return that delta is 0."""
-        return Bracket(-math.inf, -math.inf, -math.inf, "closed form")
-
-    def times(self, count: int) -> NothingProfile:
-        """Return the profile itself."""
-        return self
-
-    def merged(self, other: ClosedForm) -> ClosedForm:
-        """Return the other profile."""
-        return other
-
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Return that epsilon is 0."""
-        return Bracket(0.0, 0.0, 0.0, "closed form")
-
-
-# ---- an exponential density on an interval -------------------------------------------
+    def most(self, log_delta: float) -> float:
+        return _zcdp.epsilon(log_delta, self.square / 2)
 
 
 @dataclass(frozen=True)
 class IntervalProfile(ClosedForm):
-    """The profile of Laplace noise, or the largest of bounded range.
+    """The profile of Laplace noise, or the largest of bounded range."""
 
-    Parameters
-    ----------
-    largest : Fraction
-        Pure epsilon, > 0.
-    ends : bool
-        Whether it is that of Laplace noise.
-    """
-
-    largest: Fraction
-    ends: bool
+    largest: Fraction  # pure epsilon, > 0
+    ends: bool  # whether it is that of Laplace noise
 
     def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon), epsilon >= 0."""
         exact = Fraction(epsilon)
         if self.ends:
             upper = _laplace.continuous_log_delta(exact, self.largest)
@@ -205,14 +214,5 @@ class IntervalProfile(ClosedForm):
             lower = upper
         return Bracket(lower, max(lower, upper - FLAT_SLOP), upper, "closed form")
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        return solved(self, log_delta, float(self.largest) * (1 + 1e-15))
-
-    def times(self, count: int) -> IntervalProfile | None:
-        """Return the profile itself for a single step."""
-        return self if count == 1 else None
-
-    def merged(self, other: ClosedForm) -> ClosedForm | None:
-        """Return the profile itself if there is nothing else."""
-        return self if isinstance(other, NothingProfile) else None
+    def most(self, log_delta: float) -> float:
+        return float(self.largest) * (1 + 1e-15)

@@ -23,6 +23,7 @@ from fastdp.accounting._atoms.bounds import (
 from fastdp.accounting._atoms.lattice import sums_of
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.chernoff import Chernoff
+from fastdp.accounting._pld.closed import Profile
 from fastdp.accounting._pld.contour import (
     Contour,
     Search,
@@ -70,7 +71,7 @@ _FEW = 8
 _NOTHING = Bracket(-math.inf, 0.0, 0.0, "chernoff")
 
 
-class Direction:
+class Direction(Profile):
     """The profile of one direction of a composition."""
 
     def __init__(self, composition: Composition) -> None:
@@ -93,13 +94,6 @@ class Direction:
         effort: float = 1.0,
         wanted: Wanted = BOTH,
     ) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
-
-        `log_delta` are bounds of ln delta: the lower one is what has to be met. What
-        is found not to be above `enough` is not bracketed more closely. By default
-        only what takes a fraction of a second is tried; more `effort` tries more.
-        Where one side alone is `wanted`, the other may be left wide.
-        """
         target = log_delta[0]
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
         if upper <= enough:
@@ -187,10 +181,9 @@ class Direction:
         """Bound ln delta(epsilon), epsilon >= 0."""
         return self.log_deltas(np.array([epsilon]))[0]
 
-    def chernoff(self, epsilon: float) -> Bracket:
+    def rough(self, epsilon: float) -> float:
         """Bound ln delta(epsilon) from above, at the cost of a few orders."""
-        upper = float(_raised(np.array(self._chernoff.best_delta(epsilon)[1])))
-        return Bracket(-math.inf, upper, upper, "chernoff")
+        return float(_raised(np.array(self._chernoff.best_delta(epsilon)[1])))
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
         """Bound ln delta at ascending epsilons, with few contours."""

@@ -32,7 +32,7 @@ from fastdp.accounting._numeric import (
     log_fraction,
     sqrt_up,
 )
-from fastdp.accounting._pld.closed import ClosedForm, NothingProfile, solved
+from fastdp.accounting._pld.closed import ClosedForm
 from fastdp.accounting._pld.listed_loss import Atoms, TiltedAtoms
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U, numbers
 
@@ -55,22 +55,12 @@ _MOST = numbers(128)
 
 @dataclass(frozen=True)
 class DiscreteGaussianLoss(Loss):
-    """Discrete Gaussian noise of a variance on an integer moved by `shift`; symmetric.
+    """Discrete Gaussian noise on an integer moved by `shift`; symmetric."""
 
-    Parameters
-    ----------
-    shift : int
-        >= 1.
-    variance : Fraction
-        sigma^2, > 0.
-    """
+    shift: int  # >= 1
+    variance: Fraction  # sigma^2, > 0
 
-    shift: int
-    variance: Fraction
-
-    @property
-    def unit(self) -> Fraction:
-        """Return what all losses are multiples of."""
+    def spacing(self) -> Fraction:
         return self.shift / (2 * self.variance)
 
     @functools.cached_property
@@ -127,7 +117,7 @@ class DiscreteGaussianLoss(Loss):
         return TiltedAtoms(losses, weights, known, rounding, slip, beyond)
 
     def _losses(self, x: Floats) -> Floats:
-        return np.asarray(float(self.unit) * (2 * x - self.shift))
+        return np.asarray(float(self.spacing()) * (2 * x - self.shift))
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the list without far tails, in cells where it is long."""
@@ -145,14 +135,9 @@ class DiscreteGaussianLoss(Loss):
 
     @functools.cached_property
     def terms(self) -> int:  # type: ignore[override]
-        """How many exponentials a node of a contour takes, or so."""
         if self.variance >= _WIDE:
             return 5
         return 2 * int(_REACH * math.sqrt(self.variance)) + 12
-
-    def spacing(self) -> Fraction | None:
-        """Return what all losses are multiples of."""
-        return self.unit
 
     def lattice(self, log_tail: float) -> Lattice | None:
         """Return the list without far tails, on its lattice, if it is not too long."""
@@ -160,11 +145,11 @@ class DiscreteGaussianLoss(Loss):
         if 2 * self.reach(log_tail) > _LONGEST:
             return None
         atoms = self.atoms(log_tail)
-        first = round(float(atoms.losses[0]) / float(self.unit))
+        first = round(float(atoms.losses[0]) / float(self.spacing()))
         masses = np.zeros(2 * atoms.masses.size - 1)
         masses[::2] = atoms.masses
         lost = float(atoms.lost) * (1 + 4 * U)
-        return Lattice(self.unit, first, masses, lost, _MASS_ERROR + 2 * lost)
+        return Lattice(self.spacing(), first, masses, lost, _MASS_ERROR + 2 * lost)
 
     def reach(self, log_tail: float) -> float:
         """Return how far noise reaches but for a mass below exp(log_tail)."""
@@ -245,22 +230,14 @@ _FOLLOWED = 50.0
 class DiscreteGaussianProfile(ClosedForm):
     """The profile of one coordinate moved by `shift`, within e^(+-slack).
 
-    Parameters
-    ----------
-    shift : int
-        >= 1; the sum over the steps.
-    variance : Fraction
-        > 0; the sum over the steps, which all have one quotient of both.
-    slack : float
-        Bound of the error of ln of the masses.
+    Shift and variance are sums over the steps, which all have one quotient of both.
     """
 
     shift: int
     variance: Fraction
-    slack: float = 0.0
+    slack: float = 0.0  # bound of the error of ln of the masses
 
     def times(self, count: int) -> DiscreteGaussianProfile | None:
-        """Return the profile of `count` such steps."""
         if count == 1:
             return self
         slack = count * self.slack + _slack_of_sum(self.variance, count)
@@ -269,11 +246,8 @@ class DiscreteGaussianProfile(ClosedForm):
         return DiscreteGaussianProfile(count * self.shift, count * self.variance, slack)
 
     def merged(self, other: ClosedForm) -> ClosedForm | None:
-        """Return the profile of both, given one quotient of shift and variance."""
-        if isinstance(other, NothingProfile):
-            return self
         if not isinstance(other, DiscreteGaussianProfile):
-            return None
+            return super().merged(other)
         variance = self.variance + other.variance
         if self.shift * other.variance != other.shift * self.variance:
             return None
@@ -284,7 +258,6 @@ class DiscreteGaussianProfile(ClosedForm):
         return DiscreteGaussianProfile(self.shift + other.shift, variance, slack)
 
     def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon), epsilon >= 0."""
         exact = Fraction(epsilon)
         kink = exact * self.variance / self.shift - Fraction(self.shift, 2)
         if self.variance > _SUMMED:
@@ -330,10 +303,9 @@ class DiscreteGaussianProfile(ClosedForm):
         low -= 3 * (FLAT_SLOP + RELATIVE_SLOP * abs(middle))
         return low, middle + math.log1p(share)
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+    def most(self, log_delta: float) -> float:
         rho = self.shift * self.shift / (2 * self.variance)
-        return solved(self, log_delta, _zcdp.epsilon(log_delta[0], rho))
+        return _zcdp.epsilon(log_delta, rho)
 
 
 def _slack_of_two(square: Fraction) -> float:

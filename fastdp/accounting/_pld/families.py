@@ -24,7 +24,7 @@ from fastdp.accounting._pld.discrete_gaussian import (
 )
 from fastdp.accounting._pld.interval_loss import IntervalLoss, LaplaceLoss, View
 from fastdp.accounting._pld.listed_loss import AtomLoss, Atoms
-from fastdp.accounting._pld.losses import Floats, GaussianLoss, Loss, Tilted, U
+from fastdp.accounting._pld.losses import Floats, GaussianLoss, Loss, U
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
@@ -55,54 +55,33 @@ class ConcentratedLoss(Loss):
     rho: Fraction
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the bound of K(t)."""
         value = float_up(self.rho) * t * (1 + t)
         return value, 8 * U * value
-
-    def tilted(self, theta: float, count: int) -> Tilted:
-        """Raise OverflowError."""
-        raise OverflowError("a loss without a contour")
 
 
 @dataclass(frozen=True)
 class Sided:
     """One direction of a step.
 
-    Parameters
-    ----------
-    loss : Loss, optional
-        The finite losses, given that none is infinite; None where all are 0. It is the
-        loss itself, or dominates it where `exact` is false.
-    lost : Fraction
-        Mass at infinity, or more.
-    sure : Fraction
-        Mass at infinity, or less.
-    exact : bool
-        Whether the loss serves lower bounds as well.
-    least : Loss, optional
-        What does so otherwise; None for no loss at all.
+    `loss` are the finite losses, given that none is infinite (None where all are 0):
+    the loss itself, or what dominates it where it is not `exact`. Then `least` serves
+    lower bounds (None for no loss at all).
     """
 
     loss: Loss | None = None
-    lost: Fraction = Fraction(0)
-    sure: Fraction = Fraction(0)
+    lost: Fraction = Fraction(0)  # mass at infinity, or more
+    sure: Fraction = Fraction(0)  # mass at infinity, or less
     exact: bool = True
     least: Loss | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one event adds.
+    """What one event adds: losses for the removal and for the addition of a record.
 
-    Parameters
-    ----------
-    removal, addition : Sided
-        The losses for the removal and for the addition of a record.
-    rho : Fraction, optional
-        Bound of zero-concentrated privacy of what is not lost, None where there is
-        none. Where losses are exact it must hold of them.
-    closed : ClosedForm, optional
-        The profile of the step alone, if it has a closed form.
+    `rho` bounds the zero-concentrated privacy of what is not lost, if it is known;
+    where losses are exact it must hold of them. `closed` is the profile of the step
+    alone, if it has a closed form.
     """
 
     removal: Sided
@@ -183,21 +162,12 @@ class Family(ABC):
 
 @dataclass(frozen=True)
 class GaussianFamily(Family):
-    """Gaussian noise, or what lies between two such laws.
+    """Gaussian noise, or what lies between two such laws."""
 
-    Parameters
-    ----------
-    square : Fraction
-        The squared ratio of sensitivity and standard deviation.
-    least : Fraction, optional
-        That of a law for lower bounds, where `square` is only for upper ones.
-    """
-
-    square: Fraction
-    least: Fraction | None = None
+    square: Fraction  # of sensitivity over standard deviation
+    least: Fraction | None = None  # for lower bounds, if `square` is for upper ones
 
     def step(self) -> Step:
-        """Return the Gaussian loss."""
         if self.square == 0:
             return symmetric(None, Fraction(0))
         loss, closed = GaussianLoss(float(self.square)), GaussianProfile(self.square)
@@ -205,7 +175,6 @@ class GaussianFamily(Family):
         return self._between(found, lambda family: family.step())
 
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
-        """Return both directions of a sample."""
         rho, noise = self.square / 2, self._noise()
         if noise is None:
             return bounded(rho)
@@ -246,28 +215,15 @@ class GaussianFamily(Family):
 
 @dataclass(frozen=True)
 class AtomFamily(Family):
-    """Losses of finitely many values.
-
-    Parameters
-    ----------
-    removal, addition : Atoms
-        The laws of both directions; one object if they are the same.
-    rho : Fraction, optional
-        Bound of zero-concentrated privacy of what is not lost.
-    loss : Loss, optional
-        A form of the finite losses that is better than their list.
-    unit : Fraction, optional
-        What all losses are multiples of.
-    """
+    """Losses of finitely many values; one object if both directions are the same."""
 
     removal: Atoms
     addition: Atoms
-    rho: Fraction | None = None
-    loss: Loss | None = None
-    unit: Fraction | None = None
+    rho: Fraction | None = None  # bound of what is not lost
+    loss: Loss | None = None  # the finite losses, in a better form than their list
+    unit: Fraction | None = None  # what all losses are multiples of
 
     def step(self) -> Step:
-        """Return the losses themselves."""
         lows = self.removal.lowered(), self.addition.lowered()
         return self._of((self.removal, self.addition), lows)
 
@@ -330,26 +286,14 @@ class IntervalFamily(Family):
     Without them it dominates what is of bounded range epsilon, whatever the interval,
     but no single mechanism attains it: randomized response with epsilon/2 is of bounded
     range, and serves lower bounds.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        Largest loss.
-    rho : Fraction
-        Bound of zero-concentrated privacy of the mechanism.
-    ends : bool
-        Whether there are atoms.
-    least : Family, optional
-        What serves lower bounds; None for the loss itself.
     """
 
-    epsilon: Fraction
+    epsilon: Fraction  # the largest loss
     rho: Fraction
     ends: bool = True
-    least: Family | None = None
+    least: Family | None = None  # serves lower bounds; None for the loss itself
 
     def step(self) -> Step:
-        """Return the losses themselves."""
         loss = LaplaceLoss(self.epsilon, ends=self.ends)
         least = None if self.least is None else self.least.step()
         closed = IntervalProfile(self.epsilon, ends=self.ends)
@@ -357,7 +301,6 @@ class IntervalFamily(Family):
         return replace(self._step(loss, loss, least), closed=closed if exact else None)
 
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
-        """Return both directions of a sample."""
         views = (View.SUBSET,) * 2 if fixed else (View.REMOVAL, View.ADDITION)
         removal, addition = (
             IntervalLoss(self.epsilon, self.ends, rate, view) for view in views
@@ -372,24 +315,14 @@ class IntervalFamily(Family):
 
 @dataclass(frozen=True)
 class DiscreteGaussianFamily(Family):
-    """Discrete Gaussian noise on one coordinate.
-
-    Parameters
-    ----------
-    loss : DiscreteGaussianLoss
-        The exact law.
-    rho : Fraction
-        Bound of zero-concentrated privacy.
-    around : GaussianFamily, optional
-        What samples of it lie between, where the list of its losses is too long.
-    """
+    """Discrete Gaussian noise on one coordinate."""
 
     loss: DiscreteGaussianLoss
     rho: Fraction
+    #: What samples of it lie between, where the list of its losses is too long.
     around: GaussianFamily | None = None
 
     def step(self) -> Step:
-        """Return the losses themselves."""
         closed = DiscreteGaussianProfile(self.loss.shift, self.loss.variance)
         return symmetric(self.loss, self.rho, closed)
 
@@ -407,25 +340,15 @@ class DiscreteGaussianFamily(Family):
 
 @dataclass(frozen=True)
 class LooseFamily(Family):
-    """A pair that dominates, and what serves lower bounds in its place.
-
-    Parameters
-    ----------
-    pair : Family
-        What dominates the mechanism.
-    least : Family, optional
-        What a mechanism attains; None where nothing is known.
-    """
+    """A pair that dominates, and what a mechanism attains, if that is known."""
 
     pair: Family
     least: Family | None = None
 
     def step(self) -> Step:
-        """Return what lies between the two."""
         return self._between(lambda family: family.step())
 
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
-        """Return both directions of a sample, each between the two."""
         return self._between(lambda family: family.sampled(rate, fixed))
 
     def _between(self, make: Callable[[Family], Step]) -> Step:
@@ -440,11 +363,9 @@ class BoundedFamily(Family):
     rho: Fraction
 
     def step(self) -> Step:
-        """Return the bound."""
         return bounded(self.rho)
 
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
-        """Return the same bound."""
         return bounded(self.rho)
 
 

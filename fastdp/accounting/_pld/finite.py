@@ -5,15 +5,21 @@ The masses of sums are multinomial.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fastdp.accounting._atoms.bounds import BOTH, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import root_above
-from fastdp.accounting._pld.listed_loss import AtomLoss, ScatteredLoss
-from fastdp.accounting._pld.losses import Floats, Loss, U, numbers
+from fastdp.accounting._pld.closed import Profile
+from fastdp.accounting._pld.listed_loss import ListedLoss
+from fastdp.accounting._pld.losses import Floats, U, numbers
 
 #: Most sums that are listed.
 MOST_SUMS = numbers(256)
@@ -21,19 +27,11 @@ MOST_SUMS = numbers(256)
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Losses, ascending, with their masses.
-
-    Parameters
-    ----------
-    losses, log_masses : ndarray of float64
-        The losses and the logarithms of their masses under P.
-    blur : float
-        Bound of the absolute errors of the losses.
-    """
+    """Losses, ascending, with the logarithms of their masses under P."""
 
     losses: Floats
     log_masses: Floats
-    blur: float
+    blur: float  # bound of the absolute errors of the losses
 
     def power(self, count: int) -> Sums:
         """Return the law of the sum of `count` such losses."""
@@ -70,21 +68,16 @@ class Sums:
         return losses, level.astype(np.float64)
 
 
-def sums_of(loss: AtomLoss | ScatteredLoss) -> Sums:
+def _sums_of(loss: ListedLoss) -> Sums:
     """Return the law of one loss."""
     error = 4 * U * float(np.abs(loss.losses).max())  # a unit may be rounded
     return Sums(loss.losses, loss.log_masses, loss.blur + error)
 
 
-class FiniteProfile:
+class FiniteProfile(Profile):
     """delta(epsilon) as the sum of mass (1 - e^(epsilon - loss)) over larger losses.
 
-    Parameters
-    ----------
-    sums : Sums
-        The law of the whole composition.
-    error : float
-        Bound of the masses' relative errors.
+    `sums` is the law of the whole composition, `error` bounds masses' relative errors.
     """
 
     def __init__(self, sums: Sums, error: float) -> None:
@@ -93,13 +86,11 @@ class FiniteProfile:
         self._error = error
 
     def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon)."""
         low = self._at(epsilon + self._blur, -1.0)
         high = self._at(epsilon - self._blur, 1.0)
         return Bracket(low, min(max((low + high) / 2, low), high), high, "sum")
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at each epsilon."""
         return [self.log_delta(float(e)) for e in epsilons]
 
     def _at(self, epsilon: float, sign: float) -> float:
@@ -116,8 +107,13 @@ class FiniteProfile:
         slack = self._error + U * (60 + math.log2(gap.size) + 4 * abs(peak))
         return min(0.0, peak + math.log(total) + sign * slack)
 
-    def epsilon(self, log_delta: tuple[float, float]) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
+    ) -> Bracket:
         target, over = log_delta
 
         def excess(epsilon: float) -> float:
@@ -136,22 +132,13 @@ class FiniteProfile:
         return Bracket(lower, (lower + upper) / 2, upper, "sum")
 
 
-def finite_profile(steps: tuple[tuple[Loss, int], ...]) -> FiniteProfile | None:
+def finite_profile(steps: Sequence[tuple[ListedLoss, int]]) -> FiniteProfile | None:
     """Return the profile where all sums of losses can be listed."""
-    found: Sums | None = None
-    error, size = 0.0, 1
-    for loss, count in steps:
-        if not isinstance(loss, AtomLoss | ScatteredLoss):
-            return None
-        size *= math.comb(count + loss.losses.size - 1, count)
-        if size > MOST_SUMS:
-            return None
-        error += count * loss.mass_error
-    for loss, count in steps:
-        assert isinstance(loss, AtomLoss | ScatteredLoss)
-        own = sums_of(loss).power(count)
-        found = own if found is None else _together(found, own)
-    return None if found is None else FiniteProfile(found, error)
+    sizes = (math.comb(n + loss.losses.size - 1, n) for loss, n in steps)
+    if any(size > MOST_SUMS for size in itertools.accumulate(sizes, operator.mul)):
+        return None
+    sums = functools.reduce(_together, (_sums_of(loss).power(n) for loss, n in steps))
+    return FiniteProfile(sums, sum(n * loss.mass_error for loss, n in steps))
 
 
 def _together(one: Sums, other: Sums) -> Sums:

@@ -170,7 +170,6 @@ class LaplaceLaws(TiltedRows):
         return np.maximum(weight, 0.0) * (1 - 1e-9), length / 2
 
     def log_envelope(self, y: Floats) -> Floats:
-        """Bound the sum of ln |phi| by boxes."""
         return log_envelope_of([(*self.boxes, self.counts)], y)
 
     def far(self, y: Floats) -> Floats:
@@ -179,7 +178,6 @@ class LaplaceLaws(TiltedRows):
         return np.asarray((self._above + self._below)[:, None] + rest + 1e-12)
 
     def centered(self, y: Floats) -> tuple[Complexes, Floats]:
-        """Return phi(y) exp(-iy mean) - 1 and a bound of its absolute error."""
         e, mean = self._e[:, None], self.mean[:, None]
         up = turned(y * (e - mean))
         down = turned(-y * (e + mean))
@@ -297,23 +295,11 @@ class View(enum.Enum):
 
 @dataclass(frozen=True)
 class IntervalLoss(_Interval):
-    """An exponential density between -epsilon and epsilon, on a sample.
+    """An exponential density between -epsilon and epsilon, on a sample."""
 
-    Parameters
-    ----------
-    epsilon : Fraction
-        > 0; the largest inner loss.
-    ends : bool
-        Whether the density is between atoms, as that of Laplace noise.
-    rate : Fraction
-        Sampling rate, > 0 and <= 1.
-    view : View
-        How the sample is compared.
-    """
-
-    epsilon: Fraction
-    ends: bool
-    rate: Fraction
+    epsilon: Fraction  # > 0; the largest inner loss
+    ends: bool  # whether the density is between atoms, as that of Laplace noise
+    rate: Fraction  # of sampling, > 0 and <= 1
     view: View
     _slip = 4.0
 

@@ -44,33 +44,16 @@ _MOST_ATOMS = 64
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Losses ln(P/Q) and their masses under P, with what only one law has.
+    """Losses ln(P/Q) and their masses under P, with what only one law has."""
 
-    Parameters
-    ----------
-    losses, masses : ndarray of float64
-        Finite losses and positive masses, within a relative 1e-14.
-    lost : Fraction
-        Mass of P where Q has none: losses at infinity.
-    other : float
-        Mass of Q where P has none, perhaps rounded up by 1e-13.
-    blur : float
-        Bound of the errors of the losses.
-    sure : Fraction, optional
-        A lower bound of what is lost, where `lost` is not its value.
-    slack : float
-        What `other` may be above its value.
-    doubtful : bool
-        Whether masses may be far above their values: no lower bound follows from them.
-    """
-
-    losses: Floats
-    masses: Floats
-    lost: Fraction = Fraction(0)
-    other: float = 0.0
-    blur: float = 0.0
-    sure: Fraction | None = None
-    slack: float = 0.0
+    losses: Floats  # finite
+    masses: Floats  # positive, within a relative 1e-14
+    lost: Fraction = Fraction(0)  # of P where Q has none: losses at infinity
+    other: float = 0.0  # of Q where P has none, perhaps rounded up by 1e-13
+    blur: float = 0.0  # bound of the errors of the losses
+    sure: Fraction | None = None  # a lower bound, where `lost` is not its value
+    slack: float = 0.0  # what `other` may be above its value
+    #: Whether masses may be far above their values: no lower bound follows from them.
     doubtful: bool = False
 
     def finite(self, unit: Fraction | None = None) -> ScatteredLoss:
@@ -241,9 +224,10 @@ def _log_sum(power: Floats) -> Floats:
 # ---- as losses -----------------------------------------------------------------------
 
 
-class _Atoms(Loss):
+class ListedLoss(Loss):
     """A loss of finitely many values."""
 
+    listed = True
     losses: Floats
     log_masses: Floats
     blur: float
@@ -275,11 +259,9 @@ class _Atoms(Loss):
 
     @functools.cached_property
     def terms(self) -> int:  # type: ignore[override]
-        """How many exponentials a node of a contour takes, or so."""
         return self.losses.size + 3
 
     def spacing(self) -> Fraction | None:
-        """Return what all losses are multiples of, if there is such a number."""
         return self.unit
 
     def lattice(self, log_tail: float) -> Lattice | None:
@@ -306,22 +288,12 @@ class _Atoms(Loss):
 
 
 @dataclass(frozen=True)
-class AtomLoss(_Atoms):
-    """A loss of finitely many values, all multiples of one number.
+class AtomLoss(ListedLoss):
+    """A loss of finitely many values, all multiples of one number."""
 
-    Parameters
-    ----------
-    unit : Fraction
-        > 0; within a relative 4e-16 of what the losses are multiples of.
-    indices : tuple of int
-        The losses in units of `unit`, ascending.
-    masses : tuple of float
-        Their probabilities under P, positive, each within a relative 1e-14.
-    """
-
-    unit: Fraction
-    indices: tuple[int, ...]
-    masses: tuple[float, ...]
+    unit: Fraction  # > 0; within a relative 4e-16 of that number
+    indices: tuple[int, ...]  # the losses in units, ascending
+    masses: tuple[float, ...]  # under P, positive, each within a relative 1e-14
     batch: ClassVar[type[_AtomRows]] = _AtomRows
     blur = 0.0
     mass_error = 1e-14
@@ -333,40 +305,25 @@ class AtomLoss(_Atoms):
 
     @functools.cached_property
     def losses(self) -> Floats:  # type: ignore[override]
-        """Return the losses."""
         return np.array([float(self.unit * i) for i in self.indices])
 
     @functools.cached_property
     def log_masses(self) -> Floats:  # type: ignore[override]
-        """Return the logarithms of the probabilities."""
         return np.log(self.masses)
 
 
 @dataclass(frozen=True, eq=False)
-class ScatteredLoss(_Atoms):
-    """A loss of finitely many values that need have no common unit.
+class ScatteredLoss(ListedLoss):
+    """A loss of finitely many values that need have no common unit."""
 
-    Parameters
-    ----------
-    losses, masses : ndarray of float64
-        The losses, ascending, and their probabilities under P.
-    blur : float
-        Bound of the absolute errors of the losses.
-    unit : Fraction, optional
-        What all losses are multiples of, if that is known.
-    mass_error : float, optional
-        Bound of the relative errors of the masses.
-    """
-
-    losses: Floats
-    masses: Floats
-    blur: float = 0.0
-    unit: Fraction | None = None
-    mass_error: float = 1e-13
+    losses: Floats  # ascending
+    masses: Floats  # under P
+    blur: float = 0.0  # bound of the absolute errors of the losses
+    unit: Fraction | None = None  # what all losses are multiples of, if it is known
+    mass_error: float = 1e-13  # bound of the relative errors of the masses
 
     @functools.cached_property
     def log_masses(self) -> Floats:  # type: ignore[override]
-        """Return the logarithms of the probabilities."""
         return np.log(np.maximum(self.masses, 5e-324))
 
     @functools.cached_property
@@ -381,31 +338,17 @@ class ScatteredLoss(_Atoms):
 
 
 class TiltedAtoms(Tilted):
-    """A tilted law of finitely many values.
-
-    Parameters
-    ----------
-    losses, weights : ndarray of float64
-        The values and their probabilities under the tilt.
-    cumulant : (float, float)
-        K(theta) and a bound of its error.
-    rounding, blur : float
-        Bounds of the weights' relative and the losses' absolute errors.
-    missing : float, optional
-        Bound of the probability of other values.
-    mean : float, optional
-        About the mean, where another one than that of the weights is to be used.
-    """
+    """A tilted law of finitely many values."""
 
     def __init__(
         self,
         losses: Floats,
-        weights: Floats,
-        cumulant: tuple[float, float],
-        rounding: float,
-        blur: float,
-        missing: float = 0.0,
-        mean: float | None = None,
+        weights: Floats,  # probabilities under the tilt
+        cumulant: tuple[float, float],  # K(theta) and a bound of its error
+        rounding: float,  # bound of the weights' relative errors
+        blur: float,  # and of the losses' absolute ones
+        missing: float = 0.0,  # bound of the probability of other values
+        mean: float | None = None,  # about the mean, if not that of the weights
     ) -> None:
         self.cumulant, self.cumulant_error = cumulant
         self._weight = weights

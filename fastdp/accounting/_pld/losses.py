@@ -136,6 +136,9 @@ class Loss(ABC):
     #: their counts; None where they go one by one.
     batch: ClassVar[Callable[[Any, tuple[int, ...]], Batch] | None] = None
 
+    #: Whether all its values are listed.
+    listed = False
+
     #: Whether parameters are known exactly, so that sums may take more digits.
     exactly = False
 
@@ -149,9 +152,15 @@ class Loss(ABC):
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) for t > 0 and bounds of its errors; infinite where given up."""
 
-    @abstractmethod
     def tilted(self, theta: float, count: int) -> Tilted:
-        """Return the law tilted at `theta`, good enough for `count` steps."""
+        """Return the law tilted at `theta`, good enough for `count` steps.
+
+        Raises
+        ------
+        OverflowError
+            The loss has no contour, or needs too many nodes.
+        """
+        raise OverflowError("a loss without a contour")
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the law in about so many cells, placed where a blur costs most.

@@ -11,7 +11,7 @@ import functools
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from fastdp.accounting._atoms.bounds import BOTH, LOWER, UPPER, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
 from fastdp.accounting._pld.check import Checked
-from fastdp.accounting._pld.closed import ClosedForm, NothingProfile
+from fastdp.accounting._pld.closed import ClosedForm, NothingProfile, Profile
 from fastdp.accounting._pld.composition import Composition, Steps
 from fastdp.accounting._pld.direction import Direction
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.families import Sided, Step
-from fastdp.accounting._pld.finite import FiniteProfile, finite_profile
+    from fastdp.accounting._pld.listed_loss import ListedLoss
+from fastdp.accounting._pld.finite import finite_profile
 from fastdp.accounting._pld.losses import Floats, GaussianLoss
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
@@ -53,14 +54,13 @@ _WIDE = Fraction(1, 10**14)
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(Profile):
     """A profile between those of two compositions."""
 
     lower: Profile
     upper: Profile
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at ascending epsilons."""
         low, high = self.lower.log_deltas(epsilons), self.upper.log_deltas(epsilons)
         return [_between(a, b) for a, b in zip(low, high, strict=True)]
 
@@ -69,39 +69,20 @@ class Between:
         log_delta: tuple[float, float],
         enough: float = 0.0,
         effort: float = 1.0,
+        wanted: Wanted = BOTH,
     ) -> Bracket:
-        """Bound the least epsilon >= 0 with delta(epsilon) <= delta."""
-        high = read(self.upper, log_delta, enough, effort, UPPER)
+        high = self.upper.epsilon(log_delta, enough, effort, UPPER)
         if high.upper <= enough:
             return high
         if high.lower <= 0:  # only the other end was asked for
             high = replace(high, estimate=high.upper)
-        low = read(self.lower, log_delta, 0.0, effort, LOWER)
-        return _between(low, high)
-
-
-def read(
-    profile: Profile,
-    log_delta: tuple[float, float],
-    enough: float,
-    effort: float,
-    wanted: Wanted = BOTH,
-) -> Bracket:
-    """Bound epsilon by a profile of any kind; closed forms need no effort."""
-    if isinstance(profile, Direction):
-        return profile.epsilon(log_delta, enough, effort, wanted)
-    if isinstance(profile, Between):
-        return profile.epsilon(log_delta, enough, effort)
-    return profile.epsilon(log_delta)
+        return _between(self.lower.epsilon(log_delta, 0.0, effort, LOWER), high)
 
 
 def _between(low: Bracket, high: Bracket) -> Bracket:
     estimate = min(max(high.estimate, low.lower), high.upper)
     method = high.method if high.method == "chernoff" else "two laws"
     return Bracket(min(low.lower, high.upper), estimate, high.upper, method)
-
-
-Profile = Direction | Between | FiniteProfile | ClosedForm | Checked
 
 
 @dataclass(frozen=True)
@@ -136,7 +117,12 @@ class Side:
 
 def _profile(direction: Direction) -> Profile:
     steps = direction.composition.steps
-    return (finite_profile(steps) or direction) if steps else NothingProfile()
+    if steps and all(loss.listed for loss, _ in steps):
+        return (
+            finite_profile(cast("tuple[tuple[ListedLoss, int], ...]", steps))
+            or direction
+        )
+    return direction if steps else NothingProfile()
 
 
 def steps_profile(steps: Steps) -> Profile:
@@ -252,7 +238,7 @@ class State:
         if low is None or high is None:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
-        found = read(profile, (low, high), enough, effort)
+        found = profile.epsilon((low, high), enough, effort)
         narrow = found.upper - found.lower <= _NARROW * found.upper
         if self.rho is None or narrow or found.upper <= enough:
             return found
@@ -268,10 +254,9 @@ class State:
         """Bound ln delta at ascending epsilons, in one direction or in both."""
         columns: list[list[Bracket]] = []
         for side, profile in self._sides(removal):
-            if columns and epsilons.size == 1 and isinstance(profile, Direction):
-                bound = profile.chernoff(float(epsilons[0]))
-                if side.kept == (0.0, 0.0) and bound.upper <= columns[0][0].lower:
-                    continue  # the direction that does not matter
+            once = columns and epsilons.size == 1 and side.kept == (0.0, 0.0)
+            if once and profile.rough(float(epsilons[0])) <= columns[0][0].lower:
+                continue  # the direction that does not matter
             read = checked(side, profile) if check else profile
             found = read.log_deltas(epsilons)
             if side.kept != (0.0, 0.0):
@@ -283,9 +268,7 @@ class State:
     def rough_log_delta(self, epsilon: float) -> float:
         """Return a bound of ln delta(epsilon), at the cost of a few orders."""
         return max(
-            profile.chernoff(epsilon).upper
-            if isinstance(profile, Direction) and side.kept == (0.0, 0.0)
-            else 0.0
+            profile.rough(epsilon) if side.kept == (0.0, 0.0) else 0.0
             for side, profile in self._sides(None)
         )
 
@@ -294,12 +277,10 @@ class State:
         """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
         result = np.full((2, epsilons.size), -np.inf)
         for side, profile in self._sides(removal):
-            if isinstance(profile, Direction) and side.kept == (0.0, 0.0):
+            if side.kept == (0.0, 0.0):
                 rows = profile.bounds(epsilons)
             else:
-                found = profile.log_deltas(epsilons)
-                if side.kept != (0.0, 0.0):
-                    found = [_with_lost(side.kept, bracket) for bracket in found]
+                found = [_with_lost(side.kept, b) for b in profile.log_deltas(epsilons)]
                 rows = np.array([[b.lower for b in found], [b.upper for b in found]])
             result = np.maximum(result, rows)
         return result

@@ -16,7 +16,7 @@ import numpy as np
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._atoms.sampled import sampled_law
-from fastdp.accounting._pld.losses import Floats, Loss, Tilted, U
+from fastdp.accounting._pld.losses import Floats, Loss, U
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
@@ -81,10 +81,6 @@ class SubsetGaussianLoss(Loss):
         value = float(np.logaddexp(0.0, log_gain))
         # An error e of the gain is one of e gain/(1 + gain) of K.
         return value, error * math.exp(log_gain - value) + 4 * U * value
-
-    def tilted(self, theta: float, count: int) -> Tilted:
-        """Raise OverflowError: this loss is known by its cells."""
-        raise OverflowError("a loss without a contour")
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the law by cells of x above 1/2, and the mass at 0 between."""
