@@ -51,8 +51,8 @@ def release(
         dates or decimals. They are public, and so is the number of rows: list all
         keys that there can be, not those that occur. `aggregate` selects keys.
     ledger : Ledger or None
-        Where the answer is charged and stored: whoever asks again by the label gets
-        the same frame. None must be written out: nothing is then charged or
+        Where the answer is charged and stored: whoever asks again by the label and
+        for the same keys gets the same frame. None must be written out: nothing is then charged or
         remembered, and a second call, as by a retry, is a second release.
     label, budgets, source
         With a ledger, as for `Ledger.table`.

@@ -358,8 +358,9 @@ class Ledger:
             Each is released by its own mechanism; all are charged together.
         keys : dict of str to array of shape (n,)
             Names of the rows: integers, strings or bytes of fixed width. They are
-            public, or `select` decides which are shown; then also objects of `bytes`,
-            whose answer is no wider than those that are shown.
+            public, and other keys are another transaction; or `select` decides which
+            are shown; then also objects of `bytes`, whose answer is no wider than
+            those that are shown.
         label, budgets, source
             As for `release`.
         select : (mechanism, array of shape (n,)), optional

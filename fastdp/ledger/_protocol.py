@@ -141,7 +141,7 @@ def _result(rows: Sequence[Sequence[Any]], store: Store, terms: Terms) -> Stored
         raise LabelConflictError(
             f"label {terms.label!r} stands for another transaction in {store.where}; "
             "nothing was spent: the same label needs the same mechanism, budgets, "
-            "dtype and shape, and other data need another label"
+            "dtype, shape and public keys, and what differs needs another label"
         )
     if form is None:
         return None

@@ -107,7 +107,7 @@ def asked(
     if select is None:
         if most_rows is not None:
             raise ParameterError("most_rows must be left out without select")
-        facts["rows"] = rows
+        facts["rows"], facts["shown"] = rows, digest_of(names)
         _terms.require_size(
             sum(part.nbytes for part in (*names.values(), *trials.values()))
         )
@@ -137,6 +137,17 @@ def asked(
     wanted = _terms.terms(label, "table", budgets, event, facts, source=source)
     wanted = replace(wanted, distance=rare)
     return wanted, draw
+
+
+def digest_of(keys: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """Return a digest of public keys, the same in whatever order they come.
+
+    An answer holds the keys it was drawn for: a retry whose rows come in another order
+    is the same transaction, one with other keys is not.
+    """
+    columns = [keys[name] for name in sorted(keys)]
+    order = np.lexsort(columns)
+    return _terms.digest(*(column[order].tobytes() for column in columns)).hex()
 
 
 def of_bytes(column: object) -> bool:

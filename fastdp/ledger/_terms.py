@@ -1,8 +1,8 @@
 """The public facts of a transaction: label, terms, mechanism, form of the answer.
 
-Terms are a versioned dictionary that has one canonical text. They hold exact rationals
-and names, never a repr, never data and never a digest of data: who retries with an
-upgraded package writes the same terms.
+Terms are a versioned dictionary that has one canonical text. They hold exact rationals,
+names and a digest of public keys, never a repr, never data and never a digest of data:
+who retries with an upgraded package writes the same terms.
 """
 
 from __future__ import annotations

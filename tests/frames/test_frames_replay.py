@@ -93,8 +93,9 @@ def test_no_record_is_read_again(
         (SELECTED, {"most_rows": 7}),
         (SELECTED, {"by": "user", "user": None}),
         (PUBLIC, {"keys": pa.table({"town": TOWNS})}),
+        (PUBLIC, {"keys": pa.table({"town": ["Oslo", "Rome"]})}),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_other_terms_are_refused(
     ledger: Any, ran: list[bool], how: dict[str, Any], change: dict[str, Any]
@@ -107,6 +108,16 @@ def test_other_terms_are_refused(
         frames.aggregate(VISITS, **{**options, **change})
     assert ran == [True, False]
     assert ledger.budget("towns").spent["epsilon"] == 4
+
+
+def test_public_keys_in_another_order_are_the_same(ledger: Any) -> None:
+    """Also without the group-by, and however the text is encoded."""
+    options = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns"}
+    first = frames.aggregate(VISITS, **options)
+    encoded = pa.array(["Lima", "Oslo"], pa.large_string()).dictionary_encode()
+    again = frames.aggregate(VISITS, **{**options, "keys": pa.table({"town": encoded})})
+    assert again.replayed
+    assert again.frame.equals(first.frame)
 
 
 def test_a_label_of_something_else_or_without_an_answer(

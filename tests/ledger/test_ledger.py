@@ -170,10 +170,16 @@ def test_a_table_keeps_keys_and_columns_together(book):
     answer = book.table(columns, keys=keys, label="t", budgets="all")
     assert list(answer.value) == ["clinic", "year", "visits", "cost"]
     assert answer.value["clinic"].tolist() == ["b", "a", "c"]
-    shuffled = {"clinic": keys["clinic"][::-1].copy(), "year": keys["year"]}
+    # The same rows in another order, as of a group-by that runs again.
+    shuffled = {name: column[::-1].copy() for name, column in keys.items()}
     again = book.table(columns, keys=shuffled, label="t", budgets="all")
     for name, column in answer.value.items():
         assert (again.value[name] == column).all()
+    others = {"clinic": np.array(["b", "a", "d"]), "year": keys["year"]}
+    crossed = {"clinic": keys["clinic"], "year": keys["year"][::-1].copy()}
+    for wrong in (others, crossed):
+        with pytest.raises(LabelConflictError, match="public keys"):
+            book.table(columns, keys=wrong, label="t", budgets="all")
     memory = accounting.PureFilter(10)
     memory.spend(NOISE.event()).spend(fastdp.Laplace(4, sensitivity=1).event())
     assert book.budget("all").spent == {"epsilon": memory.spent}
