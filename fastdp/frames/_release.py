@@ -52,8 +52,8 @@ def release(
         keys that there can be, not those that occur. `aggregate` selects keys.
     ledger : Ledger or None
         Where the answer is charged and stored: whoever asks again by the label and
-        for the same keys gets the same frame. None must be written out: nothing is then charged or
-        remembered, and a second call, as by a retry, is a second release.
+        for the same keys gets the same frame. None must be written out: nothing is then
+        charged or remembered, and a second call, as by a retry, is a second release.
     label, budgets, source
         With a ledger, as for `Ledger.table`.
     stream : Stream, optional

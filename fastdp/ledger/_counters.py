@@ -8,6 +8,7 @@ together with the memory after it, if no later turn was taken.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -220,7 +221,7 @@ class _Opening:
     ) -> tuple[str, list[str], dict[str, str]]:
         what, states = _protocol.admitted(budgets, terms, 1)
         run(
-            "INSERT INTO memory (counter, turn, settled, body) VALUES (?, 0, 0, ?)",
+            "INSERT INTO memory (counter, turn, body) VALUES (?, 0, ?)",
             *(terms.label, self._body),
         )
         return what, states, bound(self._body)
@@ -243,10 +244,10 @@ class _Turn:
     ) -> tuple[str, list[str], dict[str, str]]:
         """Take the next turn; refuse a counter that has ended, or was edited."""
         _require_going(run, self.lock, self._steps)
-        turn, settled, body = _memory(run, store, self.lock)
+        turn, body = _memory(run, store, self.lock)
         self.taken, mark = _last(run, self.lock)
-        ((detail,),) = run(
-            "SELECT detail FROM entry WHERE budget = ? AND label = ? AND what = ?",
+        ((seq, detail),) = run(
+            "SELECT seq, detail FROM entry WHERE budget = ? AND label = ? AND what = ?",
             *(budgets[0].name, mark, "store" if self.taken else "charge"),
         )
         if not binds(detail, body):
@@ -260,7 +261,7 @@ class _Turn:
         run("UPDATE memory SET turn = ? WHERE counter = ?", *(self._turn, self.lock))
         for budget in budgets:
             budget.require_open()
-        if settled == turn:
+        if not _began(run, self.lock, budgets[0].name, seq):
             return "step", [budget.state for budget in budgets], {}
         # The turn before drew, perhaps, and was given up.
         return *_protocol.admitted(budgets, terms, 2), {}
@@ -274,18 +275,27 @@ class _Turn:
             *(self.lock, self.taken + 1, label),
         )
         run(
-            "UPDATE memory SET settled = ?, body = ? WHERE counter = ?",
-            *(self._turn, self.after, self.lock),
+            "UPDATE memory SET body = ? WHERE counter = ?",
+            *(self.after, self.lock),
         )
         return bound(self.after)
 
 
-def _memory(run: Run, store: Store, counter: str) -> tuple[int, int, bytes]:
-    ((turn, settled, body),) = run(
-        f"SELECT turn, settled, body FROM memory WHERE counter = ?{store.for_update}",
-        counter,
+def _began(run: Run, counter: str, budget: str, seq: int) -> bool:
+    """Tell whether a step began after an entry, as the chain has it."""
+    rows = run(
+        "SELECT c.terms FROM entry e JOIN charge c ON c.label = e.label "
+        "WHERE e.budget = ? AND e.seq > ? AND c.kind = 'step' AND e.what <> 'store'",
+        *(budget, seq),
     )
-    return turn, settled, bytes(body)
+    return any(json.loads(terms)["counter"] == counter for (terms,) in rows)
+
+
+def _memory(run: Run, store: Store, counter: str) -> tuple[int, bytes]:
+    ((turn, body),) = run(
+        f"SELECT turn, body FROM memory WHERE counter = ?{store.for_update}", counter
+    )
+    return turn, bytes(body)
 
 
 def _last(run: Run, counter: str) -> tuple[int, str]:

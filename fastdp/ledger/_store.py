@@ -58,7 +58,7 @@ TABLES = {
         PRIMARY KEY (counter, number)""",
     "memory": """
         counter TEXT PRIMARY KEY REFERENCES charge (label),
-        turn INTEGER NOT NULL, settled INTEGER NOT NULL, body BLOB NOT NULL""",
+        turn INTEGER NOT NULL, body BLOB NOT NULL""",
 }
 
 #: Tables whose rows never change and never go.

@@ -1,5 +1,6 @@
 """Counters in the ledger: what they give, refuse, keep and reveal."""
 
+import contextlib
 import json
 import pickle
 import shutil
@@ -156,6 +157,27 @@ def test_a_draw_that_was_given_up_is_charged_whoever_comes_next(book, monkeypatc
     assert book.budget("all").retry_distance == bound
     assert [label for label, _ in c.totals()] == ["b", "a"]
     assert book.audit().problems == []
+
+
+@pytest.mark.parametrize("turn", [0, 1, 9])
+def test_nobody_edits_what_was_given_up(tmp_path, monkeypatch, turn):
+    """The memory's row decides no price: it has no digest but of its body."""
+    path = tmp_path / "budget.db"
+    made(path)
+    with ledger.open(path) as book:
+        c = opened(book, steps=100)
+        c.add(1, label="first")
+        m = fastdp.DiscreteLaplace(SCALE, sensitivity=1)
+        book.release(m, 1, label="of no counter", budgets="all")
+        given_up(monkeypatch, c, "a")
+    with contextlib.closing(sqlite3.connect(path)) as edited:
+        names = {row[1] for row in edited.execute("PRAGMA table_info (memory)")}
+    assert names == {"counter", "turn", "body"}
+    tampered(path, f"UPDATE memory SET turn = {turn}")
+    with ledger.open(path) as book:
+        for label in ("b", "c"):  # the next turn pays, and the one after it does not
+            opened(book, steps=100).add(1, label=label)
+            assert book.budget("all").retry_distance == Fraction(7, 2**45)
 
 
 def test_after_too_many_a_second_draw_pays(book, monkeypatch):

@@ -73,8 +73,10 @@ def checked(location, events):
         assert state.spent == {"epsilon": price(new())}
         # Who was killed before it drew is charged like who was killed after.
         with book._store.reading() as run:
-            ((turn, settled),) = run("SELECT turn, settled FROM memory")
-        lost = turn - len(totals) - (settled < turn)
+            ((turn,),) = run("SELECT turn FROM memory")
+            ((last,),) = run("SELECT what FROM entry ORDER BY seq DESC LIMIT 1")
+        going = last not in ("store", "charge")  # the last turn: no other came since
+        lost = turn - len(totals) - going
         assert state.retry_distance == lost * Fraction(STEPS.bit_length(), 2**45)
         assert given_up <= turn - len(totals)
         return totals, given_up
