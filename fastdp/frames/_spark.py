@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastdp.exceptions import DTypeError, FastDPError
+from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 from fastdp.frames import _engines, _release, _tables, _written
 from fastdp.frames._recipe import SPARK
 from fastdp.mechanisms.local._base import FrequencyOracle
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 #: Names that DuckDB has for Spark's types, where they differ.
 _NAMES = {"INT": "INTEGER", "STRING": "VARCHAR", "VOID": _engines.NULLS}
 _NAMES |= {"TIMESTAMP_NTZ": "TIMESTAMP"}
+
+#: Tasks that look for the folder before anything is charged; all do before they draw.
+_LOOKS = 8
+
+_UNSEEN = (
+    "path must be in a folder that this machine and all workers see under one name, a "
+    "worker does not see it: write to a disk that all of them mount"
+)
 
 #: Columns of fixed width, by the committer that shows one attempt of a task.
 _PLAIN = {
@@ -119,13 +127,18 @@ def randomize(
         [reports[f.name] if f.name in laws else f for f in named.schema]
     )
 
-    plan = named.mapInArrow(functools.partial(_reports, laws), schema).toDF(*names)
+    probe = place.with_name(f".{place.name}.probe-{uuid.uuid4().hex}")
+    task = functools.partial(_reports, laws, probe)
+    plan = named.mapInArrow(task, schema).toDF(*names)
 
     def write(staged: Path) -> None:
         with _tables.engine_messages("frame", "Spark"):
             plan.write.options(**_PLAIN).parquet(f"file://{staged}")
 
-    _written.write_once(place, write, columns, **charge)
+    book = charge["ledger"]
+    stored = book is not None and book._answers(charge["label"])
+    with contextlib.nullcontext() if stored else _shared(frame, probe):
+        _written.write_once(place, write, columns, **charge)
     return frame.sparkSession.read.schema(plan.schema).parquet(f"file://{place}")
 
 
@@ -138,7 +151,35 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     return list(found["tally"].to_pylist())
 
 
-def _reports(laws: Any, source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@contextlib.contextmanager
+def _shared(frame: Any, probe: Path) -> Iterator[None]:
+    """Keep a file in a folder meanwhile; refuse one that a worker does not see."""
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+    except OSError:
+        raise ParameterError("path must be in a folder that can be written") from None
+    try:
+        rows = frame.sparkSession.range(0, _LOOKS, 1, _LOOKS)
+        found = rows.mapInArrow(functools.partial(_look, probe), "seen boolean")
+        if not all(_arrow("path", found)["seen"].to_pylist()):
+            raise ParameterError(_UNSEEN)
+        yield
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _look(probe: Path, source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in source:
+        seen = [probe.exists()] * batch.num_rows
+        yield _tables.arrow().record_batch({"seen": seen})
+
+
+def _reports(
+    laws: Any, probe: Path, source: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    if not probe.exists():  # a worker that came since would keep what it writes
+        raise FastDPError(_UNSEEN)
     for batch in source:
         yield _tables.signed(_release.randomized(batch, laws))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from fastdp.exceptions import (
     ParameterError,
 )
 from fastdp.frames._duckdb import DuckDB
-from fastdp.frames._spark import Spark
+from fastdp.frames._spark import Spark, _reports
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs, spent, staged
 from tests.engines.spark import session
@@ -192,6 +194,22 @@ def test_reports_are_files_before_they_are_read(people, ledger, tmp_path):
         frames.randomize(people, {"browser": other}, label="r", **options)
     with pytest.raises(ParameterError, match="must not exist"):
         frames.randomize(people, laws, path=options["path"])
+
+
+def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch):
+    """Reports would stay on the workers, and the folder be charged for and empty."""
+    before = spent(ledger, "rows")
+    monkeypatch.chdir(tmp_path)
+    own = Path("/proc/self/cwd/reports")  # of each process another
+    ask = {"path": own, "ledger": ledger, "budgets": "rows", "label": "unseen"}
+    with pytest.raises(ParameterError, match="a worker does not see it"):
+        frames.randomize(people, {"browser": RESPONSE}, **ask)
+    assert spent(ledger, "rows") == before
+    assert not any("reports" in place.name for place in tmp_path.iterdir())
+    # A worker that came after all were asked draws nothing either.
+    drawn = _reports({"x": RESPONSE}, own, iter([None]))
+    with pytest.raises(FastDPError, match="a worker does not see it"):
+        next(drawn)
 
 
 # ---- refused, before anything runs -----------------------------------------------
