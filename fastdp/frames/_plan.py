@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdp import _validate, calibration
-from fastdp.accounting.events import ComposedEvent, Event, l2_sensitivity
+from fastdp.accounting.events import Event, l2_sensitivity
+from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._engines import Engine
@@ -137,7 +138,7 @@ class Plan:
         events: list[Event] = [law.event() for law in self._laws()]
         if not self.public:
             events.append(self.question.selection().event())
-        return events[0] if len(events) == 1 else ComposedEvent(tuple(events))
+        return composed(events)
 
     def mechanisms(self) -> dict[str, Mechanism]:
         """Return the mechanisms by what they are for."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fastdp.accounting.events import ComposedEvent
+from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.ledger import Ledger
 from fastdp.ledger._terms import canonical, law_of
@@ -79,11 +79,10 @@ def write_once(
         write(staged)
         (staged / _RECEIPTS).write_text(receipts, "utf-8")
 
-    events = [m.event() for m in laws.values()]
     ledger.write(
         path,
         draw,
-        event=events[0] if len(events) == 1 else ComposedEvent(tuple(events)),
+        event=composed(m.event() for m in laws.values()),
         label=label or "",
         budgets=budgets or (),
         facts={"columns": canonical({name: law_of(m) for name, m in laws.items()})},

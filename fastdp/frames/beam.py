@@ -8,12 +8,15 @@ runs get the answer that was stored first. Import this module by its name; docs/
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from fastdp import _public
 from fastdp import ledger as ledgers
-from fastdp.accounting.events import ComposedEvent
+from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import (
     BudgetExceededError,
     DTypeError,
@@ -158,9 +161,8 @@ class Release(_PTransform):  # type: ignore[misc]
             )
         names = _tables.columns_of("budgets", budgets)
         check_name("label", label)
-        events = [m.event() for m in laws.values()]
+        event = composed(m.event() for m in laws.values())
         with ledgers.open(ledger) as book, contextlib.suppress(BudgetExceededError):
-            event = events[0] if len(events) == 1 else ComposedEvent(tuple(events))
             book.preview(event, budgets=names)  # what is stored needs no budget
         self._sums = _Sums(listed, list(laws))
         self._draw = _Draw(listed, laws, ledger, label, names)
@@ -193,36 +195,33 @@ class _Sums(_CombineFn):  # type: ignore[misc]
 
     def __init__(self, keys: Any, columns: list[str]) -> None:
         self._names, self._columns = keys.column_names, columns
-        rows = zip(*(keys.column(n).to_pylist() for n in self._names), strict=True)
-        self._places = {row: place for place, row in enumerate(rows)}
+        self._rows = [tuple(row.values()) for row in keys.to_pylist()]
+        self._known = frozenset(self._rows)
 
-    def create_accumulator(self) -> dict[int, list[int]]:
-        return {}
+    def create_accumulator(self) -> Counter[Any]:
+        return Counter()
 
-    def add_input(self, sums: dict[int, list[int]], row: Any) -> Any:
+    def add_input(self, sums: Counter[Any], row: Any) -> Any:
         cells = row if isinstance(row, Mapping) else row._asdict()
-        place = None
+        key = tuple(cells.get(n) for n in self._names)
         with contextlib.suppress(TypeError):  # a cell that no key can be
-            place = self._places.get(tuple(cells.get(n) for n in self._names))
-        if place is not None:
-            more = [_integer(cells.get(n)) for n in self._columns]
-            held = sums.get(place, [0] * len(more))
-            sums[place] = [x + y for x, y in zip(held, more, strict=True)]
+            if key in self._known:
+                for name in self._columns:
+                    sums[key, name] += _integer(cells.get(name))
         return sums
 
-    def merge_accumulators(self, parts: Iterable[dict[int, list[int]]]) -> Any:
-        found: dict[int, list[int]] = {}
+    def merge_accumulators(self, parts: Iterable[Counter[Any]]) -> Any:
+        found: Counter[Any] = Counter()
         for part in parts:
-            for place, more in part.items():
-                held = found.get(place, [0] * len(more))
-                found[place] = [x + y for x, y in zip(held, more, strict=True)]
+            found.update(part)
         return found
 
-    def extract_output(self, sums: dict[int, list[int]]) -> Any:
-        none = [0] * len(self._columns)
-        rows = [sums.get(place, none) for place in range(len(self._places))]
-        held = [[max(-_INT64, min(x, _INT64)) for x in row] for row in rows]
-        return dict(zip(self._columns, zip(*held, strict=True), strict=True))
+    def extract_output(self, sums: Counter[Any]) -> Any:
+        found = {}
+        for name in self._columns:
+            held = [max(-_INT64, min(sums[key, name], _INT64)) for key in self._rows]
+            found[name] = np.array(held, np.int64)
+        return found
 
 
 class _Draw(_DoFn):  # type: ignore[misc]
@@ -241,12 +240,8 @@ class _Draw(_DoFn):  # type: ignore[misc]
     def process(
         self, sums: Any, window: Any = _WINDOW, pane: Any = _PANE
     ) -> Iterator[dict[str, Any]]:
-        pa = _tables.arrow()
-        table = self._keys
-        for name, column in sums.items():
-            table = table.append_column(name, pa.array(column, pa.int64()))
         yield from _release.release(
-            table,
+            _tables.joined(self._keys, sums),
             self._laws,
             keys=self._keys.column_names,
             ledger=self._book,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastdp import _validate
-from fastdp.accounting.events import ComposedEvent
+from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.ledger import _terms
 from fastdp.ledger._terms import Terms
@@ -133,8 +133,9 @@ def asked(
             noisy = {name: column[rows_shown] for name, column in noisy.items()}
         return "table", _terms.packed_table({**shown, **noisy})
 
-    event = events[0] if len(events) == 1 else ComposedEvent(tuple(events))
-    wanted = _terms.terms(label, "table", budgets, event, facts, source=source)
+    wanted = _terms.terms(
+        label, "table", budgets, composed(events), facts, source=source
+    )
     wanted = replace(wanted, distance=rare)
     return wanted, draw
 

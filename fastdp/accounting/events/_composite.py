@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -101,6 +102,12 @@ class ComposedEvent(Event):
     def group_size(self) -> int:
         """Number of individuals that the event's guarantee is about."""
         return self.events[0].group_size
+
+
+def composed(events: Iterable[Event]) -> Event:
+    """Return events on one dataset as one event: a single one is itself."""
+    found = tuple(events)
+    return found[0] if len(found) == 1 else ComposedEvent(found)
 
 
 @dataclass(frozen=True, repr=False)
