@@ -94,6 +94,14 @@ def least_reading(value: Any) -> Any:
     return value
 
 
+def one_of(**given: Real | None) -> tuple[str, Real]:
+    """Return name and value of the one argument that is given; exactly one must be."""
+    found = [(name, value) for name, value in given.items() if value is not None]
+    if len(found) != 1:
+        raise ParameterError(f"exactly one of {' and '.join(given)} must be given")
+    return found[0]
+
+
 def positive(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must be finite and > 0."""
     result = exact(name, value)

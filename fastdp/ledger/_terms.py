@@ -11,7 +11,6 @@ import decimal
 import enum
 import functools
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -193,22 +192,11 @@ def law_of(mechanism: Mechanism) -> dict[str, Any]:
 
     A parameter that a later version adds therefore changes no terms.
     """
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(type(mechanism)).parameters.items()
-    }
+    stated = mechanism._not_default(**dict(mechanism._arguments))
     return {
         "type": type(mechanism).__name__,
-        **{
-            name: as_term(value)
-            for name, value in mechanism._arguments
-            if name not in defaults or not _same(defaults[name], value)
-        },
+        **{name: as_term(value) for name, value in stated},
     }
-
-
-def _same(default: object, value: object) -> bool:
-    return type(default) is type(value) and default == value
 
 
 def as_term(value: object) -> Any:

@@ -21,7 +21,13 @@ from fastdp.accounting.events import (
 )
 from fastdp.accounting.events._base import unwrapped, wrapped
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._json import FORMAT, content_of, mechanism_of
+from fastdp.mechanisms._json import (
+    FORMAT,
+    content_of,
+    defaults_of,
+    mechanism_of,
+    same,
+)
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -51,6 +57,16 @@ class Mechanism(ABC):
     def _freeze(self, **attributes: Any) -> None:
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def _not_default(cls, **arguments: Any) -> tuple[tuple[str, Any], ...]:
+        """Return arguments by name but those at the constructor's default."""
+        usual = defaults_of(cls)
+        return tuple(
+            (name, value)
+            for name, value in arguments.items()
+            if name not in usual or not same(usual[name], value)
+        )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable")

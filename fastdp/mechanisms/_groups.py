@@ -255,8 +255,7 @@ def _check_budget(budget: Budget, unknown: bool) -> None:
             "delta must be given for by= without keys=: which groups occur is data, "
             "and to show one takes a delta; or list public groups in keys="
         )
-    if (budget.epsilon is None) == (budget.rho is None):
-        raise ParameterError("exactly one of epsilon and rho must be given")
+    _validate.one_of(epsilon=budget.epsilon, rho=budget.rho)
     if budget.delta is not None:
         if not unknown:
             raise ParameterError("delta goes with by= whose groups no keys= lists")

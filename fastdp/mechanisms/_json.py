@@ -96,6 +96,21 @@ def _declared(kind: type[Mechanism]) -> dict[str, inspect.Parameter]:
     }
 
 
+@functools.cache
+def defaults_of(kind: type[Mechanism]) -> dict[str, Any]:
+    """Return the defaults of a constructor's parameters, by name."""
+    return {
+        name: parameter.default
+        for name, parameter in _declared(kind).items()
+        if parameter.default is not parameter.empty
+    }
+
+
+def same(default: object, value: object) -> bool:
+    """Tell whether an argument is a default, of the same type."""
+    return type(default) is type(value) and default == value
+
+
 def _written(value: Any, real: bool) -> Any:
     if isinstance(value, tuple):
         return [_written(part, real) for part in value]

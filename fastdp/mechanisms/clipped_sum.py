@@ -141,7 +141,8 @@ class ClippedSum(Mechanism):
         blocks_per_unit: int | None = None,
         neighboring_relation: Relation = _A,
     ) -> None:
-        name, parameter = _one_noise(sigma, scale)
+        name, given = _validate.one_of(sigma=sigma, scale=scale)
+        parameter = _validate.positive(name, given)
         shape = _check_shape(
             dimension,
             norm,
@@ -164,26 +165,19 @@ class ClippedSum(Mechanism):
         noise = (DiscreteGaussian if name == "sigma" else DiscreteLaplace)(
             parameter / step
         )
-        arguments: dict[str, Any] = {
-            name: _validate.plain(parameter),
-            "radius": _validate.plain(length),
-            "dimension": shape["dimension"],
-            "norm": norm,
-            "granularity": _validate.plain(step),
-            "changed": shape["changed"],
-            "blocks": shape["blocks"],
-            "constant": None if constant is None else _validate.plain(lead * step),
-            "rows_per_unit": shape["rows_per_unit"],
-            "blocks_per_unit": shape["blocks_per_unit"],
-            "neighboring_relation": shape["neighboring_relation"],
-        }
-        unsaid: dict[str, Any] = {"changed": None, "blocks": None, "constant": None}
-        unsaid.update(rows_per_unit=1, blocks_per_unit=None, neighboring_relation=_A)
         self._freeze(
-            _arguments=tuple(
-                (key, value)
-                for key, value in arguments.items()
-                if key not in unsaid or value != unsaid[key]
+            _arguments=self._not_default(
+                **{name: _validate.plain(parameter)},
+                radius=_validate.plain(length),
+                dimension=shape["dimension"],
+                norm=norm,
+                granularity=_validate.plain(step),
+                changed=shape["changed"],
+                blocks=shape["blocks"],
+                constant=None if constant is None else _validate.plain(lead * step),
+                rows_per_unit=shape["rows_per_unit"],
+                blocks_per_unit=shape["blocks_per_unit"],
+                neighboring_relation=shape["neighboring_relation"],
             ),
             _clip=_core.Clip(
                 shape["dimension"],
@@ -477,14 +471,6 @@ class SumAccumulator(Accumulator[ClippedSum]):
 
 
 # ---- parameters --------------------------------------------------------------------
-
-
-def _one_noise(sigma: Real | None, scale: Real | None) -> tuple[str, Fraction]:
-    if (sigma is None) == (scale is None):
-        raise ParameterError("exactly one of sigma and scale must be given")
-    if sigma is not None:
-        return "sigma", _validate.positive("sigma", sigma)
-    return "scale", _validate.positive("scale", scale)
 
 
 def _check_shape(

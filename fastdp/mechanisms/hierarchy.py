@@ -149,25 +149,20 @@ class HierarchicalHistogram(Mechanism):
         rows_per_unit: int = 1,
         neighboring_relation: Relation = ADD,
     ) -> None:
-        if (sigma is None) == (scale is None):
-            raise ParameterError("exactly one of sigma and scale must be given")
-        name, given = ("sigma", sigma) if scale is None else ("scale", scale)
+        name, given = _validate.one_of(sigma=sigma, scale=scale)
         parameter = _validate.positive(name, given)
         tree = _tree_of(leaves, branching, gaussian=scale is None)
         rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
         relation = as_relation(neighboring_relation)
-        arguments: list[tuple[str, Any]] = [
-            ("leaves", tree.leaves),
-            (name, _validate.plain(parameter)),
-            ("branching", tree.branching),
-        ]
-        if rows > 1:
-            arguments.append(("rows_per_unit", rows))
-        if relation is not ADD:
-            arguments.append(("neighboring_relation", relation))
         kind = DiscreteGaussian if name == "sigma" else DiscreteLaplace
         self._freeze(
-            _arguments=tuple(arguments),
+            _arguments=self._not_default(
+                leaves=tree.leaves,
+                **{name: _validate.plain(parameter)},
+                branching=tree.branching,
+                rows_per_unit=rows,
+                neighboring_relation=relation,
+            ),
             _noise=kind(parameter),
             _parameter=parameter,
             _relation=relation,

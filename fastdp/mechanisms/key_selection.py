@@ -120,7 +120,7 @@ class KeySelection(Mechanism):
                 ("epsilon", _validate.plain(e)),
                 ("delta", _validate.plain(d)),
                 ("keys_per_user", keys),
-                *_said(relation),
+                *self._not_default(neighboring_relation=relation),
             ),
             _epsilon=e,
             _delta=d,
@@ -326,7 +326,7 @@ class UnknownHistogram(Mechanism):
                 *law,
                 ("keys_per_user", keys),
                 ("records_per_key", records),
-                *_said(relation),
+                *self._not_default(neighboring_relation=relation),
             ),
             _noise=noise,
             _least=least,
@@ -534,10 +534,6 @@ def selection_table(epsilon: Fraction, delta: Fraction) -> list[int]:
 def _users(keys: object, relation: object) -> tuple[int, NeighboringRelation]:
     relation = as_relation(relation)
     return _validate.integer("keys_per_user", keys, 1, 2**40), relation
-
-
-def _said(relation: NeighboringRelation) -> tuple[tuple[str, Any], ...]:
-    return () if relation is _A else (("neighboring_relation", relation),)
 
 
 def _moved(keys: int, relation: NeighboringRelation) -> int:

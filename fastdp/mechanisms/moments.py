@@ -126,10 +126,8 @@ class Moments(Mechanism):
         records_per_group: int = 1,
         neighboring_relation: Relation = _A,
     ) -> None:
-        if (sigma is None) == (scale is None):
-            raise ParameterError("exactly one of sigma and scale must be given")
-        name = "scale" if sigma is None else "sigma"
-        parameter = _validate.positive(name, scale if sigma is None else sigma)
+        name, given = _validate.one_of(sigma=sigma, scale=scale)
+        parameter = _validate.positive(name, given)
         low, high = check_bounds(bounds)
         shape = _Shape.of(
             moments,
@@ -143,10 +141,8 @@ class Moments(Mechanism):
         half = high / 2 - low / 2
         law = DiscreteLaplace if sigma is None else DiscreteGaussian
         self._freeze(
-            _arguments=(
-                (name, _validate.plain(parameter)),
-                ("bounds", (low, high)),
-                *shape.said(),
+            _arguments=self._not_default(
+                **{name: _validate.plain(parameter)}, bounds=(low, high), **vars(shape)
             ),
             _bits=bits,
             _column=(low, high, low + half, 1 / half, bits),
@@ -662,15 +658,6 @@ class _Shape:
         each = _validate.open_unit("delta", delta) / self.moved_groups
         return least_threshold(
             law(exact * 2**bits), each, self.records_per_group, 2**bits
-        )
-
-    def said(self) -> tuple[tuple[str, Any], ...]:
-        """Return what differs from the defaults, by name."""
-        usual = _Shape.of()
-        return tuple(
-            (name, getattr(self, name))
-            for name in self.__dataclass_fields__
-            if getattr(self, name) != getattr(usual, name)
         )
 
     @property

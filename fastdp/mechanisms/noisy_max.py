@@ -30,9 +30,36 @@ class _Race(Selection):
     @abstractmethod
     def _noise(self) -> Noise: ...
 
-    def _select(
-        self, scores: Any, axis: int, stream: Stream | None, workers: int
+    def select(
+        self,
+        scores: Any,
+        *,
+        axis: int = -1,
+        stream: Stream | None = None,
+        workers: int = 1,
     ) -> Any:
+        """Return the index of a candidate.
+
+        Parameters
+        ----------
+        scores, axis, stream, workers
+            As in `ExponentialMechanism.select`.
+
+        Returns
+        -------
+        numpy.int64 or ndarray of int64
+            Of the shape of `scores` without `axis`.
+
+        Raises
+        ------
+        DTypeError, ParameterError, EntropyError
+            As in `ExponentialMechanism.select`.
+
+        Privacy
+        -------
+        That of `event(rows=...)`. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`.
+        """
         check_stream(stream)
         workers = _validate.integer("workers", workers, 1)
         choice, shape = choice_of(self._rate, scores, None, axis)
@@ -96,38 +123,6 @@ class PermuteAndFlip(_Race):
 
     def _single(self, relation: NeighboringRelation) -> Event:
         return PermuteAndFlipEvent(self._epsilon, neighboring_relation=relation)
-
-    def select(
-        self,
-        scores: Any,
-        *,
-        axis: int = -1,
-        stream: Stream | None = None,
-        workers: int = 1,
-    ) -> Any:
-        """Return the index of a candidate.
-
-        Parameters
-        ----------
-        scores, axis, stream, workers
-            As in `ExponentialMechanism.select`.
-
-        Returns
-        -------
-        numpy.int64 or ndarray of int64
-            Of the shape of `scores` without `axis`.
-
-        Raises
-        ------
-        DTypeError, ParameterError, EntropyError
-            As in `ExponentialMechanism.select`.
-
-        Privacy
-        -------
-        That of `event(rows=...)`. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`.
-        """
-        return self._select(scores, axis, stream, workers)
 
 
 class ReportNoisyMax(_Race):
@@ -199,38 +194,6 @@ class ReportNoisyMax(_Race):
         }[self._kind]
         return event(self._epsilon, neighboring_relation=relation)
 
-    def select(
-        self,
-        scores: Any,
-        *,
-        axis: int = -1,
-        stream: Stream | None = None,
-        workers: int = 1,
-    ) -> Any:
-        """Return the index of a candidate.
-
-        Parameters
-        ----------
-        scores, axis, stream, workers
-            As in `ExponentialMechanism.select`.
-
-        Returns
-        -------
-        numpy.int64 or ndarray of int64
-            Of the shape of `scores` without `axis`.
-
-        Raises
-        ------
-        DTypeError, ParameterError, EntropyError
-            As in `ExponentialMechanism.select`.
-
-        Privacy
-        -------
-        That of `event(rows=...)`. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`.
-        """
-        return self._select(scores, axis, stream, workers)
-
 
 def noisy_argmax(
     counts: Any,
@@ -291,10 +254,8 @@ def noisy_argmax(
     """
     check_stream(stream)
     workers = _validate.integer("workers", workers, 1)
-    if (sigma is None) == (scale is None):
-        raise ParameterError("exactly one of sigma and scale must be given")
-    noise: Noise = "laplace" if sigma is None else "gaussian"
-    name, value = ("scale", scale) if sigma is None else ("sigma", sigma)
+    name, value = _validate.one_of(sigma=sigma, scale=scale)
+    noise: Noise = "laplace" if name == "scale" else "gaussian"
     width = _validate.between(name, value, *_selection.RATES)
     choice, shape = choice_of(1 / width, counts, None, axis, "counts")
     return _selection.race(choice, noise, stream, workers).reshape(shape)[()]

@@ -401,9 +401,7 @@ class Counter(_Running):
         buffers: int | None = None,
         events_per_unit: int = 1,
     ) -> None:
-        if (sigma is None) == (scale is None):
-            raise ParameterError("exactly one of sigma and scale must be given")
-        name, given = ("sigma", sigma) if scale is None else ("scale", scale)
+        name, given = _validate.one_of(sigma=sigma, scale=scale)
         parameter = _validate.positive(name, given)
         plan, moved = _events(
             steps, strategy, bands, buffers, events_per_unit, pure=scale is not None

@@ -178,7 +178,11 @@ class Quantiles(Mechanism):
                 ("bounds", (_validate.plain(low), _validate.plain(high))),
                 ("epsilon", _validate.plain(total)),
                 ("granularity", _validate.plain(step)),
-                *_said(groups, groups_per_unit, records),
+                *self._not_default(
+                    groups=groups,
+                    groups_per_unit=int(groups_per_unit),
+                    records_per_group=records,
+                ),
                 ("neighboring_relation", neighboring_relation),
             ),
             _bounds=(low, high),
@@ -416,15 +420,6 @@ def _target(q: Any) -> Fraction:
         q = q[()]
     least = Fraction(1, DENOMINATOR)
     return _validate.between("q", q, least, 1 - least)
-
-
-def _said(
-    groups: int | None, groups_per_unit: int, records: int
-) -> list[tuple[str, int]]:
-    """Return what differs from one record in the column as a whole, by name."""
-    said = [("groups", groups)] if groups is not None else []
-    said += [("groups_per_unit", int(groups_per_unit))] if groups_per_unit != 1 else []
-    return said + ([("records_per_group", records)] if records != 1 else [])
 
 
 # ---- records by group ----------------------------------------------------------------

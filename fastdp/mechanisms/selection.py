@@ -55,15 +55,15 @@ class Selection(Mechanism):
             raise DTypeError(
                 f"monotonic must be a bool, got {type(monotonic).__name__}"
             )
-        arguments = (
-            ("epsilon", _validate.plain(exact)),
-            ("sensitivity", _validate.plain(reach)),
-            *more.items(),
-            *((("monotonic", True),) if monotonic else ()),
-            *((("neighboring_relation", relation),) if relation is not ADD else ()),
-        )
         self._freeze(
-            _arguments=arguments,
+            _arguments=(
+                ("epsilon", _validate.plain(exact)),
+                ("sensitivity", _validate.plain(reach)),
+                *more.items(),
+                *self._not_default(
+                    monotonic=bool(monotonic), neighboring_relation=relation
+                ),
+            ),
             _epsilon=exact,
             _sensitivity=reach,
             _monotonic=bool(monotonic),
