@@ -59,6 +59,8 @@ def flat(x: np.ndarray[Any, Any], *row: int) -> np.ndarray[Any, Any]:
     Of numpy's own class: a slice of a matrix, which stays two-dimensional, is not a
     part of its elements, and one read twice would be released twice.
     """
+    if type(x) is np.ndarray and x.ndim == 1 + len(row) and x.shape[1:] == row:
+        return x  # a short array's release is half as long
     found: np.ndarray[Any, Any] = np.asarray(x).reshape(-1, *row)
     return found
 
@@ -117,7 +119,7 @@ def fill(
 ) -> None:
     """Write x + noise into the checked array `out`."""
     workers = _validate.integer("workers", workers, 1)
-    if x is not None and x is not out and np.may_share_memory(x, out):
+    if x is not None and x is not out and _core.share(x, out):
         # Chunks are written before later ones are read: the same memory or none.
         same = _address(x) == _address(out) and x.dtype == out.dtype
         x = x if same else x.copy()

@@ -544,6 +544,12 @@ def plain(x, bint real, bint writeable=False):
     return known and (not writeable or cnp.PyArray_ISWRITEABLE(x))
 
 
+def share(cnp.ndarray x, cnp.ndarray y):
+    """Whether two C-contiguous arrays have bytes in common."""
+    cdef size_t a = <size_t> cnp.PyArray_DATA(x), b = <size_t> cnp.PyArray_DATA(y)
+    return a < b + cnp.PyArray_NBYTES(y) and b < a + cnp.PyArray_NBYTES(x)
+
+
 cdef fdp_status_t _release(const Job *job, uint64_t chunk, size_t at,
                            size_t n) noexcept nogil:
     cdef fdp_target_t target

@@ -17,7 +17,6 @@
 #include "../rng/stream.h"
 #include "../sampler/kernels.h"
 #include "labels.h"
-#include "ranks.h"
 
 #define PATTERNS (FDP_BITS_CHUNK / 8)
 #define BLOCKS (PATTERNS / 64)
@@ -71,34 +70,40 @@ static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
     return (uint8_t)value[0];
 }
 
+/* All patterns are read before the first is written, and ties are written last: an idle
+ * step may have the place of one, or of another idle step, and a load that meets a store
+ * costs cycles. */
 static void settle_ties(draw_t *d, size_t blocks)
 {
     const size_t slots = blocks == 1 ? FEW_SLOTS : SLOTS;
-    fdp_ranks_t ranks;
-    fdp_ranks_open(&ranks, d->tie, blocks);
-    uint64_t offset = TIES;
-    do {
+    bool left = true;
+    for (size_t first = 0; left; first += slots) {
         uint16_t idle[SLOTS], place[SLOTS];
-        fdp_chunk_main(&d->chunk, offset, d->more, 9 * SLOTS);
-        offset += UNIT;
+        uint64_t used[SLOTS], open;
+        uint8_t now[SLOTS];
+        fdp_chunk_main(&d->chunk, TIES + first / slots * UNIT, d->more, 9 * SLOTS);
         memcpy(idle, d->more + 7 * SLOTS, sizeof idle);
-        const uint64_t live = fdp_ranks_take(&ranks, idle, blocks * 64, place, slots);
+        left = d->kernels->ranks(d->tie, blocks, first, idle, place, used, slots);
         for (size_t i = 0; i < slots; i++) {
             d->column[i] = d->word[word_of(place[i])];
+            now[i] = d->flip[place[i]];
         }
-        const uint64_t open =
-            d->kernels->flip_settle(d->law, d->column, d->more, d->settled, slots) & live;
+        open = d->kernels->flip_settle(d->law, d->column, d->more, d->settled, slots);
         for (size_t i = 0; FDP_UNLIKELY(open != 0) && i < slots; i++) {
-            if (open >> i & 1) {
+            if ((open >> i) & used[i] & 1) {
                 d->settled[i] = resolve(d, i, place[i]);
             }
         }
         for (size_t i = 0; i < slots; i++) { /* a tie's pattern is 0 so far */
-            d->flip[place[i]] ^= d->settled[i] & (uint8_t)(0 - (live >> i & 1));
+            now[i] ^= d->settled[i] & (uint8_t)used[i];
+        }
+        for (size_t i = slots; i-- > 0;) {
+            d->flip[place[i]] = now[i];
         }
         fdp_wipe(place, sizeof place);
-    } while (FDP_UNLIKELY(fdp_ranks_left(&ranks)));
-    fdp_wipe(&ranks, sizeof ranks);
+        fdp_wipe(now, sizeof now);
+        fdp_wipe(used, sizeof used);
+    }
 }
 
 /* The bits of `n` elements of a chunk at d->flip. */

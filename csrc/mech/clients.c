@@ -30,6 +30,23 @@ static void respond_to(fdp_respond_t *r, uint64_t region, uint64_t first, size_t
 }
 
 #define SEEDS (FDP_BYTES_CHUNK / 8) /* of a chunk */
+#define FAR ((size_t)1 << 23)       /* bytes of reports that no near cache holds */
+
+/* Random words, while values that are read next come from memory: `item` bytes for each
+ * word. */
+static void draw_seeds(const fdp_chunk_t *chunk, uint64_t *seed, size_t n,
+                       const uint8_t *next, size_t item)
+{
+    const size_t part = 128, line = 64; /* a unit of the stream, of the memory */
+    for (size_t i = 0; i < n; i += part) {
+        for (size_t at = i * item; at < (i + part) * item; at += line) {
+            __builtin_prefetch(next + at);
+        }
+        const size_t words = n - i < part ? n - i : part;
+        fdp_chunk_main(chunk, i * sizeof *seed, seed + i,
+                       (words * sizeof *seed + 63) & ~(size_t)63);
+    }
+}
 
 /* Whatever the bucket, it is one of the law's labels: a response is the bucket, moved by the
  * response to label 0. */
@@ -47,6 +64,8 @@ fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
         memset(out, 0, n * sizeof *out);
         return FDP_ERR_MEMORY;
     }
+    const size_t item = x_type == FDP_I64 ? 8 : 0; /* narrow ones come soon enough */
+    const bool far = n * sizeof *out > FAR;
     fdp_respond_t labels, moves;
     fdp_respond_open(&labels, secret, labeling, other);
     fdp_respond_open(&moves, secret, law, 0);
@@ -58,9 +77,11 @@ fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
             const size_t few = part - done < SEEDS ? part - done : SEEDS;
             fdp_chunk_t chunk;
             fdp_chunk_open(&chunk, &open->stream, (first + at + done) / SEEDS);
-            fdp_chunk_main(&chunk, 0, seed, (few * sizeof *seed + 63) & ~(size_t)63);
+            const size_t next = at + FDP_CLIENTS + done;
+            draw_seeds(&chunk, seed, few, (const uint8_t *)x + next * item,
+                       next + few <= n ? item : 0);
             fdp_chunk_close(&chunk);
-            kernels->hashed(seed, label + done, move + done, law->categories, l,
+            kernels->hashed(seed, label + done, move + done, law->categories, l, far,
                             out + at + done, few);
         }
     }

@@ -6,19 +6,11 @@
 #ifndef FDP_MECH_LANES_H
 #define FDP_MECH_LANES_H
 
+#include "../base/choose.h"
 #include "../base/config.h"
 #include "../base/wipe.h"
 
 #define FDP_MASKS_MOST 512
-
-/* a if c is 1, b if it is 0, and never a branch: the compiler is not told that the
- * mask has only two values. */
-static inline uint64_t fdp_choose(uint64_t c, uint64_t a, uint64_t b)
-{
-    uint64_t mask = 0 - c;
-    __asm__("" : "+r"(mask));
-    return (a & mask) | (b & ~mask);
-}
 
 /* Where an unused step reads and an unused slot writes back what is there: spread
  * over the n places as the used ones are, for the memory's time to be alike. */

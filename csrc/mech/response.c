@@ -14,10 +14,12 @@
 
 #include <string.h>
 
+#include "../base/choose.h"
 #include "../base/mul128.h"
 #include "../base/wipe.h"
 
 #define GROUP 16 /* ranks whose bits lie together */
+#define SLOTS_MOST 128 /* 112, as whole blocks */
 #define UNIT 2048
 #define LEAST_UNIT 1024 /* of the stream */
 #define SMALL_CATEGORIES 64
@@ -92,7 +94,6 @@ void fdp_respond_close(fdp_respond_t *r, size_t n)
     fdp_wipe(r->report, other);
     fdp_wipe(r->more, sizeof r->more);
     fdp_wipe(r->special, most / 8);
-    fdp_wipe(&r->ranks, sizeof r->ranks);
 }
 
 /* ---- open lanes ---------------------------------------------------------- */
@@ -110,6 +111,20 @@ FDP_ALWAYS_INLINE uint64_t word_at(const fdp_respond_t *r, uint32_t bits, size_t
 FDP_ALWAYS_INLINE uint32_t label_at(const fdp_respond_t *r, uint32_t bits, size_t i)
 {
     return bits == 16 ? AT(r->label, const uint8_t, i) : AT(r->label, const uint32_t, i);
+}
+
+FDP_ALWAYS_INLINE uint32_t report_at(const fdp_respond_t *r, uint32_t bits, size_t i)
+{
+    return bits == 16 ? AT(r->to, const uint8_t, i) : AT(r->to, const uint32_t, i);
+}
+
+FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint32_t report)
+{
+    if (bits == 16) {
+        AT(r->to, uint8_t, i) = (uint8_t)report;
+    } else {
+        AT(r->to, uint32_t, i) = report;
+    }
 }
 
 /* E exactly, by the caller's resolver. */
@@ -131,100 +146,105 @@ typedef struct {
     uint64_t high, low, shift;
 } pace_t;
 
-/* E of one lane from 64 more bits of its U, by the high part of a product; 1 in *open where
- * bits below those that are looked at may carry. */
-FDP_ALWAYS_INLINE uint64_t step_at(const fdp_respond_t *r, const pace_t *own,
-                                   const pace_t *uniform, bool small, uint64_t word,
-                                   uint64_t more, uint64_t fair, uint64_t *open)
+/* What is known of a lane: its word, further bits, whether its step is uniform; the label
+ * that this moves and one more, the report at hand, and its step by the bits so far, with
+ * those beyond all 0 or all 1. */
+typedef struct {
+    uint64_t word, more, fair, base, now, step[2];
+} lane_t;
+
+/* E of one lane from 64 more bits of its U, by the high part of a product, as it is when
+ * the bits below those that are looked at are least (0) or greatest (1). */
+FDP_ALWAYS_INLINE void step_at(const pace_t *pace, bool small, uint32_t bits, uint64_t word,
+                               uint64_t more, uint64_t step[2])
 {
-    const uint64_t last = r->law->categories - 1;
-    const uint64_t high = fdp_choose(fair, uniform->high, own->high);
-    const unsigned shift = (unsigned)fdp_choose(fair, uniform->shift, own->shift);
-    uint64_t step, carried;
     if (small) { /* unless P is all but 1, 64 bits in all are enough */
         uint64_t h;
-        fdp_mul_u64(word << 48 | more >> 16, high, &h);
-        step = h >> (shift - 64);
-        carried = (h + 2) >> (shift - 64);
+        fdp_mul_u64(word << 48 | more >> 16, pace->high, &h);
+        step[0] = h >> (pace->shift - 64);
+        step[1] = (h + 2) >> (pace->shift - 64);
     } else {
-        const uint64_t low = fdp_choose(fair, uniform->low, own->low);
         const fdp_u128_t u =
-            (fdp_u128_t)word << (128 - r->bits) | (fdp_u128_t)more << (64 - r->bits);
-        const fdp_u128_t h = fdp_mul_high_u128(u, (fdp_u128_t)high << 64 | low);
-        const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - r->bits)) + 1;
-        step = (uint64_t)(h >> shift);
-        carried = (uint64_t)((h + unknown) >> shift);
-    }
-    const uint64_t within = step < last;
-    *open = within & (step != carried);
-    return fdp_choose(within, step, last);
-}
-
-FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint64_t used,
-                              uint64_t report)
-{
-    if (bits == 16) {
-        uint8_t *to = &AT(r->to, uint8_t, i);
-        *to = (uint8_t)fdp_choose(used, report, *to);
-    } else {
-        uint32_t *to = &AT(r->to, uint32_t, i);
-        *to = (uint32_t)fdp_choose(used, report, *to);
+            (fdp_u128_t)word << (128 - bits) | (fdp_u128_t)more << (64 - bits);
+        const fdp_u128_t h =
+            fdp_mul_high_u128(u, (fdp_u128_t)pace->high << 64 | pace->low);
+        const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - bits)) + 1;
+        step[0] = (uint64_t)(h >> pace->shift);
+        step[1] = (uint64_t)((h + unknown) >> pace->shift);
     }
 }
 
-/* Settles GROUP ranks, whose bits are at `bits`. One loop over the lanes: arrays between
- * two of them would wait for each other's stores. */
-FDP_ALWAYS_INLINE void settle_group(fdp_respond_t *r, const pace_t *own,
-                                    const pace_t *uniform, bool small, size_t lanes,
-                                    const uint8_t *bits)
+/* Settles the ranks from `first` on, whose bits are at r->more, and tells whether there are
+ * more. All lanes are read before the first is written, and those that are settled are
+ * written last: an idle step may have the place of one, or of another idle step, and a load
+ * that meets a store costs cycles. Loops are short, for what a compiler spills by one byte
+ * and reads as eight costs more. */
+FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const pace_t pace[2], bool small,
+                                    size_t lanes, size_t first, size_t slots)
 {
     const uint32_t width = small ? 16 : r->bits;
-    uint64_t more[GROUP];
-    uint16_t idle[GROUP], place[GROUP];
     const uint64_t k = r->law->categories, drawn = r->step.other < 0;
     const uint64_t instead = drawn ? 0 : (uint64_t)r->step.other;
-    memcpy(more, bits, sizeof more);
-    memcpy(idle, bits + sizeof more, sizeof idle);
-    const uint64_t live = fdp_ranks_take(&r->ranks, idle, lanes, place, GROUP);
-    for (size_t i = 0; i < GROUP; i++) {
-        const size_t at = place[i];
-        const uint64_t label = label_at(r, width, at), used = live >> i & 1;
-        const uint64_t apart = label >= k, fair = apart & drawn;
-        uint64_t open;
-        uint64_t step = step_at(r, own, uniform, small, word_at(r, width, at), more[i],
-                                fair, &open);
-        if (FDP_UNLIKELY(open & used)) {
-            step = resolve(r, (uint32_t)at, more[i], fair);
-        }
-        const uint64_t sum = fdp_choose(apart, instead, label) + step + 1;
-        put_at(r, width, at, used, fdp_choose(sum >= k, sum - k, sum));
+    lane_t lane[SLOTS_MOST];
+    uint64_t used[SLOTS_MOST], open = 0;
+    uint16_t idle[SLOTS_MOST], place[SLOTS_MOST];
+    for (size_t g = 0; g < slots; g += GROUP) {
+        memcpy(idle + g, r->more + 10 * g + 8 * GROUP, GROUP * sizeof idle[0]);
     }
-    fdp_wipe(more, sizeof more);
-    fdp_wipe(place, sizeof place);
+    const bool left = r->kernels->ranks(r->special, lanes / 64, first, idle, place, used,
+                                        slots);
+    for (size_t i = 0; i < slots; i++) {
+        const size_t at = place[i];
+        const uint64_t label = label_at(r, width, at), apart = label >= k;
+        lane[i].word = word_at(r, width, at);
+        memcpy(&lane[i].more, r->more + 8 * i + 2 * (i & ~(size_t)(GROUP - 1)), 8);
+        lane[i].fair = apart & drawn;
+        lane[i].base = fdp_choose(apart, instead, label) + 1;
+        lane[i].now = report_at(r, width, at);
+    }
+    for (size_t i = 0; i < slots; i++) {
+        lane_t *const l = &lane[i];
+        const pace_t own = {fdp_choose(l->fair, pace[1].high, pace[0].high),
+                            small ? 0 : fdp_choose(l->fair, pace[1].low, pace[0].low),
+                            fdp_choose(l->fair, pace[1].shift, pace[0].shift)};
+        step_at(&own, small, width, l->word, l->more, l->step);
+        for (size_t e = 0; e < 2; e++) {
+            l->step[e] = fdp_choose(l->step[e] < k - 1, l->step[e], k - 1);
+        }
+        open |= (l->step[0] ^ l->step[1]) & used[i];
+    }
+    for (size_t i = 0; FDP_UNLIKELY(open != 0) && i < slots; i++) {
+        if ((lane[i].step[0] ^ lane[i].step[1]) & used[i]) {
+            lane[i].step[0] = resolve(r, place[i], lane[i].more, lane[i].fair);
+        }
+    }
+    for (size_t i = slots; i-- > 0;) {
+        const uint64_t sum = lane[i].base + lane[i].step[0];
+        const uint64_t report = fdp_choose(sum >= k, sum - k, sum), now = lane[i].now;
+        put_at(r, width, place[i], (uint32_t)(now ^ ((report ^ now) & used[i])));
+    }
+    fdp_wipe(lane, slots * sizeof lane[0]);
+    fdp_wipe(place, slots * sizeof place[0]);
+    fdp_wipe(used, slots * sizeof used[0]);
+    return left;
 }
 
 static void settle(fdp_respond_t *r, size_t lanes)
 {
     const size_t slots = slots_of(r->law->categories, lanes);
-    uint64_t offset = fdp_response_chunk(r->law) * r->bits / 8;
     const uint32_t k = r->law->categories;
     const uint32_t spare = (uint32_t)__builtin_clz(k);
-    const pace_t own = {r->law->rate[0], r->law->rate[1], r->law->shift};
+    const pace_t pace[2] = {{r->law->rate[0], r->law->rate[1], r->law->shift},
+                            {(uint64_t)k << (32 + spare), 0, 96 + spare}};
     const bool small = r->bits == 16 && r->law->shift >= 80;
-    const pace_t uniform = {(uint64_t)k << (32 + spare), 0, 96 + spare};
-    fdp_ranks_open(&r->ranks, r->special, lanes / 64);
-    do {
-        fdp_chunk_main(&r->chunk, offset, r->more, (10 * slots + 63) & ~(size_t)63);
-        for (size_t i = 0; i < slots; i += GROUP) {
-            const uint8_t *more = r->more + 10 * i;
-            if (small) {
-                settle_group(r, &own, &uniform, true, lanes, more);
-            } else {
-                settle_group(r, &own, &uniform, false, lanes, more);
-            }
-        }
-        offset += UNIT;
-    } while (FDP_UNLIKELY(fdp_ranks_left(&r->ranks)));
+    bool left = true;
+    for (size_t first = 0; left; first += slots) {
+        const uint64_t behind = fdp_response_chunk(r->law) * r->bits / 8;
+        fdp_chunk_main(&r->chunk, behind + first / slots * UNIT, r->more,
+                       (10 * slots + 63) & ~(size_t)63);
+        left = small ? settle_ranks(r, pace, true, lanes, first, slots)
+                     : settle_ranks(r, pace, false, lanes, first, slots);
+    }
 }
 
 /* Draws again where nothing was drawn, from words of 64 bits in order, by the same rule.

@@ -6,7 +6,6 @@
 #include "../fastdp.h"
 #include "../rng/stream.h"
 #include "../sampler/kernels.h"
-#include "ranks.h"
 
 typedef struct {
     FDP_ALIGNED(64) uint8_t word[32768];  /* 2, 4 or 8 bytes a lane */
@@ -15,7 +14,6 @@ typedef struct {
     FDP_ALIGNED(64) uint8_t more[2048];
     uint64_t special[128];
     fdp_chunk_t chunk;
-    fdp_ranks_t ranks;
     fdp_step_t step;
     const fdp_call_t *call;
     const fdp_response_t *law;

@@ -8,6 +8,7 @@
 #ifndef FDP_SAMPLER_KERNELS_H
 #define FDP_SAMPLER_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@
 
 #define FDP_UNDECIDED32 INT32_MIN
 #define FDP_UNDECIDED64 INT64_MIN
+#define FDP_RANK_MASKS 128 /* of 64 lanes each, in which ranks are found */
 #define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */
 
 /* A report of local hashing, ready to be held against categories v: it supports those
@@ -83,6 +85,9 @@ typedef struct {
                           uint8_t *pattern, uint64_t *tie, size_t blocks);
     uint64_t (*flip_settle)(const fdp_bernoulli_t *law, const uint8_t *column,
                             const uint8_t *more, uint8_t *pattern, size_t n);
+    /* The places of the lanes of ranks `first` on: ranks_body.inc.h. */
+    bool (*ranks)(const uint64_t *mask, size_t masks, size_t first, const uint16_t *idle,
+                  uint16_t *place, uint64_t *used, size_t steps);
     void (*xor_bytes)(const uint8_t *x, const uint8_t *flip, uint8_t *out, size_t n);
     /* 8 n answers as bytes, in place, by 8 n packed flips and fair bits; n is a
      * multiple of 8. */
@@ -117,7 +122,7 @@ typedef struct {
     void (*reports32)(const uint32_t *report, void *out, fdp_dtype_t type, size_t at,
                       size_t n);
     void (*hashed)(const uint64_t *seed, const uint32_t *label, const uint32_t *move,
-                   uint32_t buckets, unsigned bits, fdp_hashed_t *out, size_t n);
+                   uint32_t buckets, unsigned bits, bool far, fdp_hashed_t *out, size_t n);
     void (*hadamard16)(const uint16_t *label, const uint8_t *bits, uint16_t mask,
                        const uint16_t *word, uint16_t *code, size_t n);
     void (*hadamard32)(const uint32_t *label, const uint8_t *bits, uint32_t mask,

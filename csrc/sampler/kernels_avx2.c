@@ -5,6 +5,8 @@
 #include <immintrin.h>
 
 #include "../base/cpu.h"
+#include "../base/choose.h"
+#include "../base/wipe.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
@@ -117,6 +119,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "bits_body.inc.h"
 #include "look_avx2.inc.h"
 #include "pattern_body.inc.h"
+#include "ranks_body.inc.h"
 #include "response_body.inc.h"
 #include "number_body.inc.h"
 #include "tally_body.inc.h"

@@ -7,6 +7,8 @@
 #include <immintrin.h>
 
 #include "../base/cpu.h"
+#include "../base/choose.h"
+#include "../base/wipe.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
@@ -23,6 +25,7 @@
 #define FDP_HAVE_EXPAND
 #define FDP_HAVE_ADD_GRID
 #define FDP_HAVE_RESPOND
+#define FDP_HAVE_RANKS
 
 FDP_TARGET_AVX512
 #include "gaussian_body.inc.h"
@@ -144,6 +147,7 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
 #include "words_avx512.h"
 #include "look_avx512.inc.h"
 #include "pattern_body.inc.h"
+#include "ranks_body.inc.h"
 #include "response_body.inc.h"
 #include "number_body.inc.h"
 #include "tally_body.inc.h"

@@ -8,6 +8,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "../base/choose.h"
+#include "../base/wipe.h"
 #include "bits.h"
 #include "constants.h"
 #include "kernels.h"
@@ -25,6 +27,7 @@
 #include "bits_body.inc.h"
 #include "look_portable.inc.h"
 #include "pattern_body.inc.h"
+#include "ranks_body.inc.h"
 #include "response_body.inc.h"
 #include "number_body.inc.h"
 #include "tally_body.inc.h"

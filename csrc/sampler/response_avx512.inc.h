@@ -311,7 +311,7 @@ FDP_WHERE(relabel32, uint32_t, uint32_t, FDP_U32, labels32)
  * halves of a seed, 3 i + 2 is a bucket, moved. */
 static size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
                                   const uint32_t *move, uint32_t buckets, unsigned bits,
-                                  fdp_hashed_t *out, size_t n)
+                                  bool lines, fdp_hashed_t *out, size_t n)
 {
     FDP_ALIGNED(64) uint32_t from[3][16], who[3][16];
     __mmask16 answer[3] = {0, 0, 0};
@@ -340,10 +340,18 @@ static size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
         for (size_t p = 0; p < 3; p++) {
             const __m512i halves =
                 _mm512_permutex2var_epi32(a, _mm512_load_si512(from[p]), b);
-            _mm512_storeu_si512((uint32_t *)(void *)(out + i) + 16 * p,
-                                _mm512_mask_permutexvar_epi32(
-                                    halves, answer[p], _mm512_load_si512(who[p]), value));
+            uint32_t *const to = (uint32_t *)(void *)(out + i) + 16 * p;
+            const __m512i report = _mm512_mask_permutexvar_epi32(
+                halves, answer[p], _mm512_load_si512(who[p]), value);
+            if (lines) {
+                _mm512_stream_si512((void *)to, report);
+            } else {
+                _mm512_storeu_si512(to, report);
+            }
         }
+    }
+    if (lines) {
+        _mm_sfence();
     }
     return i;
 }

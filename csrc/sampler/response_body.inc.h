@@ -134,9 +134,11 @@ FDP_RELABEL(relabel32, uint32_t, uint64_t, 32, labels32)
 
 static inline size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
                                          const uint32_t *move, uint32_t buckets,
-                                         unsigned bits, fdp_hashed_t *out, size_t n)
+                                         unsigned bits, bool far, fdp_hashed_t *out,
+                                         size_t n)
 {
-    (void)seed, (void)label, (void)move, (void)buckets, (void)bits, (void)out, (void)n;
+    (void)seed, (void)label, (void)move, (void)buckets, (void)bits, (void)far, (void)out;
+    (void)n;
     return 0;
 }
 #endif
@@ -161,13 +163,14 @@ FDP_REPORTS(reports8, uint8_t)
 FDP_REPORTS(reports16, uint16_t)
 FDP_REPORTS(reports32, uint32_t)
 
-/* Reports of hashing: seeds, and h(x) moved by 0 ... buckets - 1, where h(x) = floor(z g /
- * 2^l), z the top l bits of a x + b mod 2^32. */
-static void FDP_K(hashed)(const uint64_t *restrict seed, const uint32_t *restrict label,
-                          const uint32_t *restrict move, uint32_t buckets, unsigned bits,
-                          fdp_hashed_t *restrict out, size_t n)
+/* Reports of hashing, of users from `i` to n: seeds, and h(x) moved by 0 ... buckets - 1,
+ * where h(x) = floor(z g / 2^l), z the top l bits of a x + b mod 2^32. */
+static inline void FDP_K(each_hashed)(const uint64_t *restrict seed,
+                                      const uint32_t *restrict label,
+                                      const uint32_t *restrict move, uint32_t buckets,
+                                      unsigned bits, fdp_hashed_t *restrict out, size_t i,
+                                      size_t n)
 {
-    size_t i = FDP_K(whole_hashed)(seed, label, move, buckets, bits, out, n);
     for (; i < n; i++) {
         const uint32_t a = (uint32_t)seed[i], b = (uint32_t)(seed[i] >> 32);
         const uint32_t z = (a * label[i] + b) >> (32 - bits);
@@ -176,6 +179,23 @@ static void FDP_K(hashed)(const uint64_t *restrict seed, const uint32_t *restric
         out[i].offset = b;
         out[i].value = sum < sum - buckets ? sum : sum - buckets;
     }
+}
+
+/* All of them. Those that are `far` go by the caches: lines that are written whole, from
+ * the first that begins with a report on, need not be read. */
+static void FDP_K(hashed)(const uint64_t *restrict seed, const uint32_t *restrict label,
+                          const uint32_t *restrict move, uint32_t buckets, unsigned bits,
+                          bool far, fdp_hashed_t *restrict out, size_t n)
+{
+    size_t begin = 0;
+    while (far && begin < 16 && begin < n && (uintptr_t)(out + begin) % 64 != 0) {
+        begin++;
+    }
+    const bool lines = far && (uintptr_t)(out + begin) % 64 == 0;
+    const size_t whole = FDP_K(whole_hashed)(seed + begin, label + begin, move + begin,
+                                             buckets, bits, lines, out + begin, n - begin);
+    FDP_K(each_hashed)(seed, label, move, buckets, bits, out, 0, begin);
+    FDP_K(each_hashed)(seed, label, move, buckets, bits, out, begin + whole, n);
 }
 
 /* From n random words: a uniform y in the half of 0 ... K - 1 where <y, label + 1> has the

@@ -17,6 +17,7 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .add_grid = FDP_K(add_grid),
     .flip_patterns = FDP_BYTE(flip_patterns),
     .flip_settle = FDP_BYTE(flip_settle),
+    .ranks = FDP_K(ranks),
     .xor_bytes = FDP_K(xor_bytes),
     .flip_bytes = FDP_K(flip_bytes),
     .respond16 = FDP_K(respond16),

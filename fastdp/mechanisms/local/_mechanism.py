@@ -105,7 +105,7 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
 
     def _shares(self, x: _Array, out: _Array) -> bool:
         """Tell whether writing `out` would spoil what has yet to be read of `x`."""
-        if not np.may_share_memory(x, out):
+        if not _core.share(x, out):
             return False
         start, first = (a.__array_interface__["data"][0] for a in (x, out))
         return not (self._in_place and start == first and x.dtype == out.dtype)
