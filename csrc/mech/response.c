@@ -223,6 +223,7 @@ FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const pace_t pace[2], bool
         const uint64_t report = fdp_choose(sum >= k, sum - k, sum), now = lane[i].now;
         put_at(r, width, place[i], (uint32_t)(now ^ ((report ^ now) & used[i])));
     }
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the reports are soon read */
     fdp_wipe(lane, slots * sizeof lane[0]);
     fdp_wipe(place, slots * sizeof place[0]);
     fdp_wipe(used, slots * sizeof used[0]);
@@ -242,6 +243,7 @@ static void settle(fdp_respond_t *r, size_t lanes)
         const uint64_t behind = fdp_response_chunk(r->law) * r->bits / 8;
         fdp_chunk_main(&r->chunk, behind + first / slots * UNIT, r->more,
                        (10 * slots + 63) & ~(size_t)63);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* nor meet those of the first stage */
         left = small ? settle_ranks(r, pace, true, lanes, first, slots)
                      : settle_ranks(r, pace, false, lanes, first, slots);
     }

@@ -216,8 +216,8 @@ def tie(most: int = 1) -> Iterator[Any]:
 @lemma(
     "local_randomizers.md",
     "**Second stage.**",
-    "csrc/mech/response.c: carried = (h + 2) >> (shift - 64);",
-    "csrc/mech/response.c: unknown = ((fdp_u128_t)1 << (64 - r->bits)) + 1;",
+    "csrc/mech/response.c: step[1] = (h + 2) >> (pace->shift - 64);",
+    "csrc/mech/response.c: unknown = ((fdp_u128_t)1 << (64 - bits)) + 1;",
     wrong=[{"two": 1}, {"one": 0}],
 )
 def carried_step(two: int = 2, one: int = 1) -> Iterator[Any]:
