@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fastdp.accounting._pld.listed_loss import ListedLoss
 from fastdp.accounting._pld.finite import finite_profile
 from fastdp.accounting._pld.losses import Floats, GaussianLoss
+from fastdp.accounting._pld.ranges import as_gaussian
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
@@ -79,6 +80,33 @@ class Between(Profile):
         return _between(self.lower.epsilon(log_delta, 0.0, effort, LOWER), high)
 
 
+@dataclass(frozen=True)
+class Smaller(Profile):
+    """A profile below those of two compositions, for upper bounds."""
+
+    first: Direction | Checked
+    second: Profile
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        one, other = self.first.log_deltas(epsilons), self.second.log_deltas(epsilons)
+        return [min(pair, key=_upper) for pair in zip(one, other, strict=True)]
+
+    def epsilon(
+        self,
+        log_delta: tuple[float, float],
+        enough: float = 0.0,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
+    ) -> Bracket:
+        both = (self.first, self.second)
+        found = [one.epsilon(log_delta, enough, effort, UPPER) for one in both]
+        return min(found, key=_upper)
+
+
+def _upper(bracket: Bracket) -> float:
+    return bracket.upper
+
+
 def _between(low: Bracket, high: Bracket) -> Bracket:
     estimate = min(max(high.estimate, low.lower), high.upper)
     method = high.method if high.method == "chernoff" else "two laws"
@@ -112,7 +140,12 @@ class Side:
     def profile(self) -> Profile:
         """The profile of finite losses."""
         upper = _profile(self.upper)
-        return upper if self.lower is None else Between(_profile(self.lower), upper)
+        if self.lower is None:
+            return upper
+        blurred = as_gaussian(self.upper.composition.steps)
+        if blurred is not None:
+            upper = Smaller(Direction(Composition(blurred)), upper)
+        return Between(_profile(self.lower), upper)
 
 
 def _profile(direction: Direction) -> Profile:
@@ -312,6 +345,11 @@ def checked(side: Side, profile: Profile) -> Profile:
 def _checked(direction: Direction, profile: Profile) -> Profile:
     if isinstance(profile, NothingProfile | Checked):
         return profile
+    if isinstance(profile, Smaller):
+        first = profile.first
+        if isinstance(first, Direction):
+            first = Checked(first, first.composition)
+        return Smaller(first, _checked(direction, profile.second))
     return Checked(profile, direction.composition)
 
 

@@ -1,0 +1,134 @@
+"""Steps of bounded range as Gaussian noise: the inequality of theorem 20, its order."""
+
+import math
+import random
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fastdp.accounting import (
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PLDAccountant,
+)
+from fastdp.accounting._pld.losses import GaussianLoss
+from fastdp.accounting._pld.ranges import _absorbed, as_gaussian
+from fastdp.accounting._pld.interval_loss import LaplaceLoss
+
+
+def gaussian_delta(square, epsilon):
+    mu = mp.sqrt(square)
+    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(
+        -mu / 2 - epsilon / mu
+    )
+
+
+def excess(range_, top, square, shares):
+    """Return the largest ratio of the profiles of both sides, less 1.
+
+    The step has the losses top and top - range_, and the other side Gaussian noise of
+    `shares` of what theorem 20 grants.
+    """
+    range_, top, square = mp.mpf(range_), mp.mpf(top), mp.mpf(square)
+    p = mp.expm1(range_ - top) / (mp.exp(range_ - top) - mp.exp(-top))
+    half = range_**2 / 4
+    more = shares * half / (1 - half / square)
+    worst = -mp.inf
+    scale = mp.sqrt(square + more)
+    for k in range(-10, 41, 5):
+        e = square / 2 + k * scale / 4
+        both = p * gaussian_delta(square, e - top)
+        both += (1 - p) * gaussian_delta(square, e - top + range_)
+        worst = max(worst, both / gaussian_delta(square + more, e) - 1)
+    return worst
+
+
+def test_a_step_and_noise_are_below_more_noise():
+    draw = random.Random(20)
+    with mp.workdps(60):
+        for _ in range(8):
+            range_ = 10 ** draw.uniform(-3, 0.6)
+            top = range_ * draw.choice((0.5, draw.uniform(0.01, 0.99)))
+            square = range_**2 / 4 * 2 * 10 ** draw.choice((0, draw.uniform(0, 4)))
+            assert excess(range_, top, square, 1) <= 1e-25
+        # A tenth less is seen to be too little.
+        assert excess(0.01, 0.005, 100 * 0.01**2 / 4, 0.9) > 1e-3
+
+
+def test_squares_cover_every_order():
+    draw = random.Random(21)
+    for _ in range(200):
+        steps = [10 ** draw.uniform(-4, 0) for _ in range(draw.randint(1, 80))]
+        start = draw.choice((2, 2.5, 4, 30)) * max(steps)
+        bound = _absorbed(start, math.fsum(steps), max(steps))
+        for order in (sorted(steps), sorted(steps, reverse=True), steps):
+            square = start
+            for one in order:
+                square /= 1 - one / square
+            assert square <= bound
+        assert bound <= start + 4 * sum(steps)
+
+
+def test_steps_that_are_left_alone():
+    wide, few = LaplaceLoss(Fraction(5), ends=False), LaplaceLoss(Fraction(1), False)
+    assert as_gaussian(((wide, 1000),)) is None
+    assert as_gaussian(((few, 5),)) is None
+    assert as_gaussian(((LaplaceLoss(Fraction(1)), 1000),)) is None
+    ((noise, count),) = as_gaussian(((few, 1), (GaussianLoss(1.0), 1)))[1:]
+    assert count == 1
+    assert 0.25 / (1 - 0.25) <= noise.square < 0.4
+
+
+def worst_responses(range_, count, epsilon):
+    """Return the largest delta of equal steps of two losses."""
+    found = 0.0
+    shares = np.linspace(0.3, 0.8, 51) if count <= 10**4 else [0.49, 0.5, 0.51]
+    for top in np.array(shares) * range_:
+        p = math.expm1(range_ - top) / (math.exp(range_ - top) - math.exp(-top))
+        k = np.arange(count + 1)
+        loss = k * top + (count - k) * (top - range_)
+        gain = -np.expm1(np.minimum(epsilon - loss, 0))
+        found = max(found, float(stats.binom.pmf(k, count, p) @ gain))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("range_", "count", "delta", "width"),
+    [
+        (Fraction(1, 50), 1000, 1e-6, 8e-3),
+        (Fraction(1, 50), 1000, 1e-1, 4e-2),
+        (Fraction(1, 300), 10**5, 1e-6, 1.5e-4),
+        (Fraction(3, 10), 100, 1e-6, 8e-2),
+    ],
+)
+def test_many_choices_are_read_closely(range_, count, delta, width):
+    step = ExponentialMechanismEvent(range_)
+    found = PLDAccountant().compose(step, count=count).epsilon_bounds(delta)
+    assert worst_responses(float(range_), count, found.upper) <= delta
+    assert found.upper - found.lower <= width * found.upper
+
+
+def test_choices_beside_noise():
+    accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
+    accountant = accountant.compose(ExponentialMechanismEvent(Fraction(1, 10)))
+    plain = accountant.epsilon_bounds(1e-6)
+    checked = accountant.epsilon_bounds(1e-6, check=True)
+    assert plain.upper - plain.lower <= 3e-5 * plain.upper
+    assert checked.lower <= plain.upper
+    assert plain.lower <= checked.upper
+    # p delta(e - t) + (1 - p) delta(e - t + r), the largest over t
+    range_, e = 0.1, plain.upper
+    worst = 0.0
+    for top in np.linspace(0, range_, 42)[1:-1]:
+        p = math.expm1(range_ - top) / (math.exp(range_ - top) - math.exp(-top))
+        both = p * gaussian_delta(1, e - top)
+        worst = max(worst, both + (1 - p) * gaussian_delta(1, e - top + range_))
+    assert worst <= 1e-6
+    log_delta = accountant.ln_delta_bounds(plain.upper)
+    assert log_delta.upper - log_delta.lower <= 1e-3
+    mixed = accountant.compose(LaplaceEvent(sensitivity=1, scale=2))
+    assert mixed.epsilon(1e-6) >= plain.lower
