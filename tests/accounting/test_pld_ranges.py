@@ -15,9 +15,9 @@ from fastdp.accounting import (
     LaplaceEvent,
     PLDAccountant,
 )
+from fastdp.accounting._pld.interval_loss import LaplaceLoss
 from fastdp.accounting._pld.losses import GaussianLoss
 from fastdp.accounting._pld.ranges import _absorbed, as_gaussian
-from fastdp.accounting._pld.interval_loss import LaplaceLoss
 
 
 def gaussian_delta(square, epsilon):
