@@ -15,8 +15,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fastdp.accounting._atoms.law import NOTHING, Floats, Law, U, convolve, sums
-from fastdp.accounting._atoms.listed import listed_law
+from fastdp.accounting._atoms.law import (
+    NOTHING,
+    Floats,
+    Law,
+    U,
+    convolve,
+    listed_law,
+    sums,
+)
 from fastdp.accounting._atoms.plan import chain, even
 
 Knots: TypeAlias = "tuple[Floats, Floats]"

@@ -23,7 +23,7 @@ from fastdp.accounting import (
     RandomizedResponseEvent,
 )
 from fastdp.accounting._atoms.bounds import log_delta_bounds
-from fastdp.accounting._atoms.lattice import sums_of
+from fastdp.accounting._atoms.plan import sums_of
 from fastdp.accounting._pld import contour, interval_loss
 from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.composition import Composition

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fastdp.accounting._atoms.lattice import Steps, gathered_lattices
 from fastdp.accounting._atoms.law import Floats, Law, Reading
-from fastdp.accounting._atoms.plan import FIRST, SECOND, UNKNOWN, Plan, tail_of
+from fastdp.accounting._atoms.plan import FIRST, SECOND, UNKNOWN, Leaf, Plan, tail_of
 from fastdp.accounting._bounds import Bracket
 
 #: Relative width to which the place of a bound is looked for.
@@ -65,7 +65,9 @@ def _planned(
 ) -> Plan:
     log_steps = math.log(sum(n for _, n in steps))
     level = UNKNOWN if log_delta is None else log_delta
-    parts = gathered_lattices(steps, tail_of(level, log_steps))
+    parts: Sequence[tuple[Leaf, int]] = steps
+    if any(step.spacing() is not None for step, _ in steps):
+        parts = gathered_lattices(steps, tail_of(level, log_steps))
     leaves, counts = [leaf for leaf, _ in parts], [n for _, n in parts]
     return Plan(leaves, counts, log_delta, epsilon, effort, log_steps, runs)
 

@@ -16,11 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from fastdp.accounting._atoms.law import Floats, Law, U
-from fastdp.accounting._atoms.listed import in_cells
-from fastdp.accounting._atoms.plan import Cost, Leaf
+from fastdp.accounting._atoms.plan import Cost, Leaf, Spaced, in_cells, joined
 
-#: Points that a lattice's unit may be cut into, once another unit joins it.
-_FINER = 64
 #: Products of masses that one composition may take, about a fifth of a second; losses
 #: that are kept where at most two laws are added up, and the most of one step.
 _PRODUCTS, _KEPT, _LONGEST = 1 << 28, 40_000, 1 << 15
@@ -145,11 +142,8 @@ class Lattice:
         )
 
 
-class Step(Leaf, Protocol):
+class Step(Leaf, Spaced, Protocol):
     """A step that may be on a lattice."""
-
-    def spacing(self) -> Fraction | None:
-        """Return what all losses are multiples of, if there is such a number."""
 
     def lattice(self, log_tail: float) -> Lattice | None:
         """Return the law on its lattice, but for tails below e^log_tail."""
@@ -207,7 +201,7 @@ def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
         if own is None or own.mass.size > _LONGEST:
             rest.append((leaf, count))
             continue
-        found = _joined([unit for unit, _ in units], own.unit)
+        found = joined([unit for unit, _ in units], own.unit)
         if found is None:
             units.append((own.unit, [(leaf, count)]))
         else:
@@ -223,32 +217,3 @@ def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
         except OverflowError:
             result += parts
     return result
-
-
-def sums_of(steps: Steps, most: int) -> int:
-    """Return how many sums there are to form, one for each lattice; or `most`."""
-    units: list[Fraction] = []
-    number = 0
-    for leaf, count in steps:
-        own = leaf.spacing()
-        found = None if own is None else _joined(units, own)
-        if found is not None:
-            units[found[0]] = found[1]
-            continue
-        if own is not None:
-            units.append(own)
-        number += 1 if own is not None else 2 * count.bit_length() - 1
-        if number >= most:
-            return most
-    return number
-
-
-def _joined(units: list[Fraction], own: Fraction) -> tuple[int, Fraction] | None:
-    """Return the place of a lattice that another may join, and the unit of both."""
-    n, d = own.numerator, own.denominator
-    for i, unit in enumerate(units):
-        a, b = unit.numerator * d, n * unit.denominator
-        common = math.gcd(a, b)  # in units of 1/(d unit.denominator)
-        if max(a, b) <= _FINER * common:
-            return i, Fraction(common, d * unit.denominator)
-    return None

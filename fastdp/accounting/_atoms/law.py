@@ -76,6 +76,26 @@ class Law:
         return np.ascontiguousarray(self.loss + sign * units * U * np.abs(self.loss))
 
 
+def listed_law(
+    losses: Floats,
+    masses: Floats,
+    upper: bool,
+    *,
+    blur: float = 0.0,
+    error: float = 0.0,
+    lost: float = 0.0,
+) -> Law:
+    """Return ascending losses as a law, moved by what they may be wrong by.
+
+    `blur` bounds the absolute errors of losses, `error` the relative ones of masses;
+    `lost` is the probability of other losses, infinite in an upper law.
+    """
+    sign = 1 if upper else -1
+    moved = losses + sign * (blur + 4 * U * np.abs(losses))
+    kept = masses > 0
+    return Law(moved[kept], masses[kept], lost if upper else 0.0, error, True)
+
+
 def law_of_cells(
     edges: Floats, p: Floats, d: Floats, upper: bool, slack: float
 ) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -50,11 +51,20 @@ _FARTHER = ((1.0, 1.0), (1.015, 0.5), (1.06, 0.25))
 #: The least that is not 0 in a plan, and the least delta: costs are shares of it, and
 #: must not overflow over cells that are as narrow as losses of 1e-12.
 _TINY, _LEAST_DELTA = 1e-300, 1e-250
+#: Points that a lattice's unit may be cut into, once another unit joins it.
+_FINER = 64
 
 #: ln of a delta that is not known yet.
 UNKNOWN = -60.0
 
 Cost = Callable[[Floats], Floats]
+
+
+class Spaced(Protocol):
+    """A step whose losses may be multiples of one number."""
+
+    def spacing(self) -> Fraction | None:
+        """Return what all losses are multiples of, if there is such a number."""
 
 
 class Leaf(Protocol):
@@ -364,3 +374,40 @@ def crossing(laws: list[Law], log_delta: float) -> float:
             middle = math.sqrt(low * high)
         low, high = (middle, high) if value(middle) > log_delta else (low, middle)
     return high
+
+
+def in_cells(law: Law, cost: Cost | None, cells: int, upper: bool) -> Law:
+    """Return the law in at most so many cells, placed by cost."""
+    if law.loss.size <= 2 * cells:
+        return law
+    price = np.ones(law.loss.size) if cost is None else cost(law.loss)
+    return gathered(law, spread(law.loss, law.mass, price, cells), upper)
+
+
+def sums_of(steps: Sequence[tuple[Spaced, int]], most: int) -> int:
+    """Return how many sums there are to form, one for each lattice; or `most`."""
+    units: list[Fraction] = []
+    number = 0
+    for leaf, count in steps:
+        own = leaf.spacing()
+        found = None if own is None else joined(units, own)
+        if found is not None:
+            units[found[0]] = found[1]
+            continue
+        if own is not None:
+            units.append(own)
+        number += 1 if own is not None else 2 * count.bit_length() - 1
+        if number >= most:
+            return most
+    return number
+
+
+def joined(units: list[Fraction], own: Fraction) -> tuple[int, Fraction] | None:
+    """Return the place of a lattice that another may join, and the unit of both."""
+    n, d = own.numerator, own.denominator
+    for i, unit in enumerate(units):
+        a, b = unit.numerator * d, n * unit.denominator
+        common = math.gcd(a, b)  # in units of 1/(d unit.denominator)
+        if max(a, b) <= _FINER * common:
+            return i, Fraction(common, d * unit.denominator)
+    return None

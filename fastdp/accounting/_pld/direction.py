@@ -20,7 +20,7 @@ from fastdp.accounting._atoms.bounds import (
     epsilon_bounds,
     log_delta_bounds,
 )
-from fastdp.accounting._atoms.lattice import sums_of
+from fastdp.accounting._atoms.plan import sums_of
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.closed import Profile

@@ -21,9 +21,8 @@ import numpy as np
 
 from fastdp.accounting import _gaussian, _zcdp
 from fastdp.accounting._atoms.lattice import Lattice
-from fastdp.accounting._atoms.law import Law
-from fastdp.accounting._atoms.listed import in_cells, listed_law
-from fastdp.accounting._atoms.plan import Cost
+from fastdp.accounting._atoms.law import Law, listed_law
+from fastdp.accounting._atoms.plan import Cost, in_cells
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._discrete_gaussian import large_sigma_allowance
 from fastdp.accounting._numeric import (

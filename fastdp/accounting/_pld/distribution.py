@@ -324,9 +324,30 @@ def grid_step(interval: Real | None, end: float) -> float:
 
 
 def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridLosses:
-    """Return the law on the grid that two profiles give, above or below."""
-    law = law_above if pessimistic else law_below
-    mass, infinite = law(steep, flat, step)
+    """Return the law on the grid that two profiles give, above or below.
+
+    From upper, or lower, bounds of delta at 0, step .. n step, of the direction and of
+    the other. The losses are -n .. n steps, or all one step less.
+    """
+    pick = max if pessimistic else min
+    start, sign = pick(steep[0], flat[0]), 1 if pessimistic else -1
+    right, infinite = _side(np.append(start, steep[1:]), step, sign)
+    left, missing = _side(np.append(start, flat[1:]), step, sign)
+    losses = step * np.arange(1, right.size + 1)
+    mass = np.concatenate([(left * np.exp(-losses))[::-1], [0.0], right])
+    rest = 1 - math.fsum([*mass.tolist(), infinite])
+    if not pessimistic and rest < -_NEAR_ONE:  # the hulls are not one convex curve
+        raise UnsupportedEventError(
+            "the two profiles' lower hulls must fit together at epsilon 0, which a "
+            "smaller interval may help"
+        )
+    mass[right.size] = max(rest, 0.0)
+    if pessimistic:
+        _take_off(mass, -rest)
+        _raise_losses(mass, step, 1 - missing)
+        _complete(mass, infinite)
+    else:
+        _take_off(mass[::-1], -rest)
     kept = np.flatnonzero(mass)
     if kept.size == 0:  # all is lost: one loss without mass
         kept = np.array([mass.size // 2])
@@ -336,55 +357,6 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
         probabilities=mass[kept[0] : kept[-1] + 1],
         infinity_mass=infinite,
     )
-
-
-def law_above(steep: Floats, flat: Floats, step: float) -> tuple[Floats, float]:
-    """Return probabilities at -n .. n steps, and at infinity, of a worse law.
-
-    Parameters
-    ----------
-    steep, flat : ndarray of float64, shape (n + 1,)
-        Upper bounds of delta at 0, step .. n step, of the direction and of the other.
-    step : float
-        Distance of the losses.
-    """
-    start = max(steep[0], flat[0])
-    right, infinite = _side(np.append(start, steep[1:]), step, 1)
-    left, missing = _side(np.append(start, flat[1:]), step, 1)
-    losses = step * np.arange(1, right.size + 1)
-    whole = np.concatenate([(left * np.exp(-losses))[::-1], [0.0], right])
-    rest = 1 - math.fsum([*whole.tolist(), infinite])
-    whole[right.size] = max(rest, 0.0)
-    _take_off(whole, -rest)
-    _raise_losses(whole, step, 1 - missing)
-    _complete(whole, infinite)
-    return whole, infinite
-
-
-def law_below(steep: Floats, flat: Floats, step: float) -> tuple[Floats, float]:
-    """Return probabilities at -n - 1 .. n - 1 steps, and at infinity, of a better law.
-
-    Parameters
-    ----------
-    steep, flat : ndarray of float64, shape (n + 1,)
-        Lower bounds of delta, as of `law_above`.
-    step : float
-        Distance of the losses.
-    """
-    start = min(steep[0], flat[0])
-    right, infinite = _side(np.append(start, steep[1:]), step, -1)
-    left, _ = _side(np.append(start, flat[1:]), step, -1)
-    losses = step * np.arange(1, right.size + 1)
-    whole = np.concatenate([(left * np.exp(-losses))[::-1], [0.0], right])
-    rest = 1 - math.fsum([*whole.tolist(), infinite])
-    if rest < -_NEAR_ONE:  # the two sides' hulls are not one convex curve
-        raise UnsupportedEventError(
-            "the two profiles' lower hulls must fit together at epsilon 0, which a "
-            "smaller interval may help"
-        )
-    whole[right.size] = max(rest, 0.0)
-    _take_off(whole[::-1], -rest)
-    return whole, infinite
 
 
 def _side(delta: Floats, step: float, sign: int) -> tuple[Floats, float]:

@@ -19,8 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from fastdp._validate import float_up
-from fastdp.accounting._atoms.law import Law
-from fastdp.accounting._atoms.listed import listed_law
+from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, spread
 from fastdp.accounting._pld.listed_loss import (
     Atoms,

@@ -15,9 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from fastdp.accounting._atoms.lattice import Lattice
-from fastdp.accounting._atoms.law import Law
-from fastdp.accounting._atoms.listed import in_cells, listed_law
-from fastdp.accounting._atoms.plan import Cost
+from fastdp.accounting._atoms.law import Law, listed_law
+from fastdp.accounting._atoms.plan import Cost, in_cells
 from fastdp.accounting._pld.losses import (
     Batch,
     Complexes,

@@ -50,14 +50,8 @@ _RAISED = 4e-15
 class ProfileTradeOff(TradeOffFunction):
     """The trade-off function that two profiles tell, from proved bounds of delta.
 
-    Parameters
-    ----------
-    steep, flat : callable
-        The profiles of (Q, P) and of (P, Q), whose upper bounds are used.
-    end : float
-        An epsilon beyond which the profiles hardly fall.
-    corners : bool
-        Whether the profiles may have corners, as those of atoms do.
+    Upper bounds of the profiles of (Q, P), `steep`, and of (P, Q), `flat`, are used;
+    beyond `end` they hardly fall. They may have `corners`, as those of atoms do.
     """
 
     def __init__(
@@ -197,17 +191,8 @@ def trade_off_above(
 ) -> PiecewiseTradeOff:
     """Return a function that is nowhere below the trade-off function of two profiles.
 
-    Parameters
-    ----------
-    steep, flat : callable
-        The profiles of (Q, P) and of (P, Q).
-    end : float
-        An epsilon beyond which the profiles hardly fall.
-    lost : float
-        Lower bound of what both profiles fall to.
-    points : int
-        Number of epsilons at which each profile is read; the distance of the function
-        to the exact one falls with their square.
+    Each is read at so many `points` up to `end`, and falls to `lost` at least; the
+    distance to the exact function falls with the square of the points.
     """
     slope = np.linspace(-end, end, 2 * points + 1)
     low, high = _heights(steep, flat, slope)
@@ -294,17 +279,8 @@ _FARTHEST = 3
 def inverse_above(epsilons: Floats, upper: Floats, targets: Floats) -> Floats:
     """Return epsilons at which delta is proved to be at most the targets.
 
-    Parameters
-    ----------
-    epsilons, upper : ndarray of float64, shape (n,)
-        Ascending epsilons, n >= 2, and upper bounds of ln delta there.
-    targets : ndarray of float64, shape (m,)
-        Lower bounds of ln of what has to be met.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Infinity where no point meets the target.
+    From upper bounds of ln delta at two or more ascending epsilons, and lower bounds of
+    ln of what has to be met; infinity where no point meets the target.
     """
     t = targets - 8 * U * (1 + np.abs(targets))
     known = np.minimum.accumulate(upper)  # delta does not grow
@@ -327,17 +303,8 @@ def inverse_below(
 ) -> Floats:
     """Return epsilons at which delta is proved to be at least the targets.
 
-    Parameters
-    ----------
-    epsilons, lower, upper : ndarray of float64, shape (n,)
-        Ascending epsilons, n >= 4, and bounds of ln delta there.
-    targets : ndarray of float64, shape (m,)
-        Upper bounds of ln of what delta is compared with.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        0 where no point is above the target.
+    From bounds of ln delta at four or more ascending epsilons, and upper bounds of ln
+    of what it is compared with; 0 where no point is above the target.
     """
     t = targets + 8 * U * (1 + np.abs(targets))
     known = np.maximum.accumulate(lower[::-1])[::-1]
