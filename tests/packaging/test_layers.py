@@ -2,9 +2,18 @@
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
+
+from fastdp.accounting import (
+    GaussianEvent,
+    LaplaceEvent,
+    PLDAccountant,
+    PoissonSampledEvent,
+    PureDPEvent,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -298,6 +307,45 @@ def test_the_wing_is_counted():
         floors = max(heights(part).values())
         print(f"{title}: {len(part)} rooms, {floors} floors, {lines} lines, 0 circles")
         assert floors > 1
+    assert len(engine) <= 30
+    assert max(heights(engine).values()) <= 5
+
+
+def sampled_step(rate, sigma):
+    return PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma))
+
+
+#: What is composed, with a parameter, and how many files its reading may enter.
+READINGS = {
+    "Gaussian noise": (lambda x: [(GaussianEvent(sensitivity=1, sigma=x), 3)], 12),
+    "pure events": (lambda x: [(PureDPEvent(x / 10), 20)], 12),
+    "1,000 sampled steps": (lambda x: [(sampled_step(0.01, x), 1000)], 16),
+    "2 sampled steps": (lambda x: [(sampled_step(0.1, x / 2), 2)], 20),
+    "10 scales": (
+        lambda x: [(LaplaceEvent(sensitivity=1, scale=x * n), 1) for n in range(9, 19)],
+        20,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_the_files_that_a_reading_enters_are_counted(name):
+    """Prints them (with -s): of the second reading, so that nothing is set up."""
+    events, most = READINGS[name]
+    for parameter in (1, 1.01):
+        accountant, entered = PLDAccountant(), set()
+        for event, count in events(parameter):
+            accountant.compose(event, count)
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, *_, to=entered: to.add(frame.f_code.co_filename))
+        try:
+            accountant.epsilon(1e-5)
+        finally:
+            sys.setprofile(before)
+    package = str(ROOT / "fastdp")
+    found = sorted(file for file in entered if file.startswith(package))
+    print(f"{name}: a reading enters {len(found)} files")
+    assert 0 < len(found) <= most, found
 
 
 def test_an_upward_import_and_a_circle_are_seen():
