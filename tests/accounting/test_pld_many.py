@@ -173,7 +173,7 @@ def test_steps_are_those_that_were_added():
         else:
             expected[loss] = expected.get(loss, 0) + n
         if source.random() < 0.02:
-            composition.cumulants((0, 6))
+            composition.cumulants(np.array([0, 6]))
     steps = dict(composition.steps)
     assert steps.pop(GaussianLoss(square)) == 1
     assert steps == expected
@@ -283,7 +283,7 @@ def test_rows_too_far_out_for_real_nodes_go_alone(monkeypatch):
 def test_quadrature_that_is_too_coarse_is_seen(monkeypatch):
     """Strips twice as wide as allowed: the error bound must say so, not the result."""
     steps = sampled_steps(random.Random(2), 6, True)
-    strips = SampledGaussianBatch._strips
+    strips = sampled_batch._Samples._strips
 
     def coarse(self, least, aim, growth):
         found = strips(self, least, aim, growth)
@@ -291,7 +291,7 @@ def test_quadrature_that_is_too_coarse_is_seen(monkeypatch):
             found.step[:] *= 3
         return found
 
-    monkeypatch.setattr(SampledGaussianBatch, "_strips", coarse)
+    monkeypatch.setattr(sampled_batch._Samples, "_strips", coarse)
     tried = []
     inner = sampled_batch._Law.__init__
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastdp.accounting._pld.losses import (
+    FARTHEST,
+    ORDERS,
     PER_OCTAVE,
     Floats,
+    Indices,
     log_chernoff,
     log_or_lowest,
     order,
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 #: Indices of orders that are looked at, at most, and their distance at first.
 _LEAST, _MOST, _COARSE = -240, 240, 6
 
-#: At first where each costs time, and where none does.
-_FIRST, _FIRST_MANY = range(-18, 31), (0, 6, 12, 18)
+#: At first where none costs time, and where each does; where the least of few may do.
+_FIRST, _FIRST_MANY = np.arange(-18, 31), np.array([0, 6, 12, 18])
+_ROUGH = np.arange(-6, 19, 3)
 
 #: Orders about the best one that are looked at where they cost little.
 _BELOW, _ABOVE = 18, 15
@@ -44,64 +47,55 @@ _NEARLY, _CANCELLED = -0.5, 2.0
 _GAP = -1.5
 
 
-@dataclass(frozen=True)
-class _Orders:
-    """Ascending indices of orders, the orders, and ln C(t) + K(t), rounded up."""
-
-    index: tuple[int, ...]
-    t: Floats
-    bound: Floats
-
-    def taken(self, places: list[int]) -> _Orders:
-        """Return some of them."""
-        index = tuple(self.index[i] for i in places)
-        return _Orders(index, self.t[places], self.bound[places])
-
-
 class Chernoff:
     """ln C(t) + K(t), rounded up, at orders of the common grid, as many as needed."""
 
     def __init__(self, composition: Composition) -> None:
         self._composition = composition
-        self._known = _Orders((), np.empty(0), np.empty(0))
+        self._bounds = np.full(ORDERS.size, np.nan)
+        self._index = np.empty(0, np.int64)  # ascending, of the orders that are known
+        self._t, self._bound = np.empty(0), np.empty(0)
         self._distance = 2 if composition.many else 1
         self._ask(composition.known_orders)
 
-    def _ask(self, indices: Iterable[int]) -> _Orders:
-        """Return all orders that are known, with these."""
-        known = self._known
-        wanted = sorted(set(indices).difference(known.index))
-        if not wanted:
-            return known
-        found = self._composition.cumulants(wanted)
-        pairs = np.array([found[i] for i in wanted])
-        t = np.array([order(i) for i in wanted])
-        index = (*known.index, *wanted)
-        more = _raised(t, pairs[:, 0], pairs[:, 1])
-        t, bound = np.append(known.t, t), np.append(known.bound, more)
-        places = sorted(range(len(index)), key=index.__getitem__)
-        self._known = _Orders(index, t, bound).taken(places)
-        return self._known
+    def _ask(self, indices: Indices) -> None:
+        """Look at more orders, by ascending index."""
+        places = indices + FARTHEST
+        new = np.isnan(self._bounds[places])
+        if not new.any():
+            return
+        wanted = places[new]
+        value, error = self._composition.cumulants(indices[new])
+        self._bounds[wanted] = _raised(ORDERS[wanted], value, error)
+        known = np.flatnonzero(~np.isnan(self._bounds))
+        self._index = known - FARTHEST
+        self._t, self._bound = ORDERS[known], self._bounds[known]
 
-    def about(self, index: int) -> tuple[tuple[int, ...], Floats, Floats]:
+    def about(self, index: int) -> tuple[Indices, Floats, Floats]:
         """Return indices about a best one, their orders, and the values; 0 first."""
-        known = self._known
         if not self._composition.many:
-            known = self._ask(range(index - _BELOW, index + _ABOVE))
-        near = [i for i in known.index if abs(i - index) <= _NEAR]
-        return (tuple(near), *self.at(tuple(near)))
+            self._ask(np.arange(index - _BELOW, index + _ABOVE))
+        ends = index - _NEAR, index + _NEAR + 1
+        near = self._index[slice(*self._index.searchsorted(ends))]
+        return (near, *self.at(near))
 
     def between(self, first: int, last: int) -> tuple[Floats, Floats]:
         """Return the orders of octaves first to last - 1, and the values there."""
-        t, bound = self.at(tuple(range(PER_OCTAVE * first, PER_OCTAVE * last)))
+        t, bound = self.at(np.arange(PER_OCTAVE * first, PER_OCTAVE * last))
         return t[1:], bound[1:]
 
-    def at(self, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+    def at(self, indices: Indices) -> tuple[Floats, Floats]:
         """Return ascending orders by index, and the values; 0 first."""
-        known = self._ask(indices)
-        wanted = set(indices)
-        found = known.taken([i for i, x in enumerate(known.index) if x in wanted])
-        return np.append(0.0, found.t), np.append(0.0, found.bound)
+        self._ask(indices)
+        t, bound = np.zeros((2, indices.size + 1))
+        t[1:], bound[1:] = ORDERS[indices + FARTHEST], self._bounds[indices + FARTHEST]
+        return t, bound
+
+    def rough_epsilon(self, log_delta: float) -> float:
+        """Return a bound of epsilon, from few orders where none are known."""
+        if not self._index.size:
+            self._ask(_FIRST_MANY if self._composition.many else _ROUGH)
+        return float(((self._bound - log_delta) / self._t).min())
 
     def best_epsilon(self, log_delta: float) -> tuple[int, float]:
         """Return the order with the least bound of epsilon, by index, and it."""
@@ -124,8 +118,8 @@ class Chernoff:
         if bound < _NEARLY:
             return best
         least = best if bound < 0 else _LEAST
-        for index in range(_FIRST_MANY[-1], least, -_COARSE // 2):
-            t, value = self.at((index,))
+        for index in range(int(_FIRST_MANY[-1]), least, -_COARSE // 2):
+            t, value = self.at(np.array([index]))
             gain = float(log_chernoff(t[1:])[0])
             if value[1] - gain - t[1] * epsilon < _CANCELLED:
                 return index
@@ -143,12 +137,11 @@ class Chernoff:
 
     def _gap(self, index: int) -> float:
         """Return ln of about what delta is in units of its Chernoff bound."""
-        known = self._known
-        at = known.index.index(index)
-        if not 0 < at < len(known.index) - 1:
+        at = int(self._index.searchsorted(index))
+        if not 0 < at < self._index.size - 1:
             return _GAP
-        t = known.t[at - 1 : at + 2]
-        k = (known.bound[at - 1 : at + 2] - log_chernoff(t)).tolist()
+        t = self._t[at - 1 : at + 2]
+        k = (self._bound[at - 1 : at + 2] - log_chernoff(t)).tolist()
         low, theta, high = t.tolist()
         slopes = (k[1] - k[0]) / (theta - low), (k[2] - k[1]) / (high - theta)
         spread = 2 * (slopes[1] - slopes[0]) / (high - low)
@@ -173,29 +166,28 @@ class Chernoff:
 
         Orders below all others are not looked at where it is above `most` there.
         """
-        known = self._known
-        if not known.index:
-            known = self._ask(_FIRST_MANY if self._composition.many else _FIRST)
+        if not self._index.size:
+            self._ask(_FIRST_MANY if self._composition.many else _FIRST)
         far = _COARSE
         while True:
-            values = reading(known.t, known.bound)
-            at = int(np.argmin(values))
-            index = known.index[at]
+            values = reading(self._t, self._bound)
+            at = int(values.argmin())
+            index, last = int(self._index[at]), self._index.size - 1
             if at == 0 and values[0] >= most:
                 return index, float(values[0])
             if at == 0 and index > _LEAST:
-                known = self._ask((index - far, index - 2 * far))
+                self._ask(np.array([index - 2 * far, index - far]))
                 far *= 2
-            elif at == len(known.index) - 1 and index < _MOST:
-                known = self._ask((index + far,))
+            elif at == last and index < _MOST:
+                self._ask(np.array([index + far]))
                 far *= 2
             else:
-                wanted = self._between(known.index[max(0, at - 1) : at + 2])
+                wanted = self._between(self._index[max(0, at - 1) : at + 2].tolist())
                 if not wanted:
                     return index, float(values[at])
-                known = self._ask(wanted)
+                self._ask(np.array(wanted))
 
-    def _between(self, known: tuple[int, ...]) -> list[int]:
+    def _between(self, known: list[int]) -> list[int]:
         """Return what to look at between neighbors that are too far apart."""
         wanted: list[int] = []
         for low, high in itertools.pairwise(known):

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastdp.accounting._pld.losses import (
+    FARTHEST,
+    ORDERS,
     Batch,
     Floats,
     GaussianLoss,
+    Indices,
     Loss,
     Nodes,
     Tilt,
     TiltedBatch,
     U,
     batches_of,
-    order,
     total,
 )
 
@@ -55,7 +56,7 @@ class _Known:
     """What was computed of a composition: K at orders (by index), ln phi at nodes."""
 
     def __init__(self) -> None:
-        self.orders: dict[int, tuple[float, float]] = {}
+        self.orders: Floats | None = None  # K and errors in rows, nan where unknown
         self.nodes: dict[Place, tuple[Tilt, Nodes]] = {}
         self.plan: Plan | None = None
 
@@ -103,13 +104,13 @@ class Composition:
         result = Composition()
         result._content = self._content.plus(loss, count)
         added: Steps = ((loss, count),)
-        if self._known.orders:
+        if self._known.orders is not None:
             result._before = self._known, added
         elif self._before is not None and len(self._before[1]) < _MOST_ADDED:
             result._before = self._before[0], (*self._before[1], *added)
         return result
 
-    @property
+    @functools.cached_property
     def steps(self) -> Steps:
         """The different steps, each with its count; Gaussian noise as one."""
         if self._content.listed:
@@ -135,24 +136,29 @@ class Composition:
 
     # ---- the sums --------------------------------------------------------------------
 
-    def cumulants(self, indices: Iterable[int]) -> dict[int, tuple[float, float]]:
-        """Return K at orders of the grid, by index, and bounds of its errors."""
-        wanted = tuple(indices)
+    def cumulants(self, indices: Indices) -> Floats:
+        """Return K at orders of the grid, by index, and bounds of its errors: rows."""
+        places = indices + FARTHEST
+        if self._known.orders is None:
+            self._known.orders = np.full((2, ORDERS.size), np.nan)
         known = self._known.orders
-        missing = [i for i in wanted if i not in known]
-        if self._before is not None and missing:
+        missing = np.isnan(known[0, places])
+        if self._before is not None and missing.any():
             before, added = self._before
-            shared = tuple(i for i in missing if i in before.orders)
-            sums = _added_orders(added, shared) if shared else []
-            for i, (value, error) in zip(shared, sums, strict=True):
-                old = before.orders[i]
-                total = old[0] + value
-                known[i] = total, old[1] + error + U * abs(total)
-            missing = [i for i in missing if i not in known]
-        if missing:
-            found = self.cumulants_at(np.array([order(i) for i in missing]))
-            known.update(zip(missing, _pairs(found), strict=True))
-        return {i: known[i] for i in wanted}
+            assert before.orders is not None
+            old = before.orders[:, places]
+            shared = missing & ~np.isnan(old[0])
+            if shared.any():
+                old = old[:, shared]
+                value, error = _added_orders(added, tuple(indices[shared].tolist()))
+                value = old[0] + value
+                error = old[1] + error + U * np.abs(value)
+                known[:, places[shared]] = value, error
+                missing &= ~shared
+        if missing.any():
+            wanted = places[missing]
+            known[:, wanted] = self.cumulants_at(ORDERS[wanted])
+        return known[:, places]
 
     def cumulants_at(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K at any orders; nothing is kept."""
@@ -200,12 +206,15 @@ class Composition:
     # ---- the plan that a composition with more steps may keep ----------------------
 
     @property
-    def known_orders(self) -> tuple[int, ...]:
+    def known_orders(self) -> Indices:
         """Indices of orders at which K is known, perhaps but for the added steps."""
         known = self._known.orders
-        if not known and self._before is not None:
+        if known is None and self._before is not None:
             known = self._before[0].orders
-        return tuple(known)[:_MOST_ORDERS]
+        if known is None:
+            return np.empty(0, np.int64)
+        found = np.flatnonzero(~np.isnan(known[0])) - FARTHEST
+        return found[max(0, found.size - _MOST_ORDERS) // 2 :][:_MOST_ORDERS]
 
     @property
     def plan(self) -> Plan | None:
@@ -220,19 +229,17 @@ class Composition:
 
 
 def _sum_of_orders(batches: list[Batch], t: Floats) -> tuple[Floats, Floats]:
-    value, error = np.zeros_like(t), np.zeros_like(t)
+    value, error = np.zeros((2, t.size))
     with np.errstate(invalid="ignore", over="ignore"):
         for batch in batches:
             more, slip = batch.cumulants(t)
             value = value + more
             error = error + slip + U * np.abs(value)
         error = error + 4 * U * np.abs(value)
-    bad = ~(np.isfinite(value) & np.isfinite(error))
-    return np.where(bad, np.inf, value), np.where(bad, np.inf, error)
-
-
-def _pairs(found: tuple[Floats, Floats]) -> list[tuple[float, float]]:
-    return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+        bad = ~np.isfinite(value + error)
+    if bad.any():
+        return np.where(bad, np.inf, value), np.where(bad, np.inf, error)
+    return value, error
 
 
 @functools.lru_cache(maxsize=_ADDED)
@@ -241,10 +248,10 @@ def _added(loss: Loss, times: int) -> Batch:
 
 
 @functools.lru_cache(maxsize=_ADDED)
-def _added_orders(added: Steps, indices: tuple[int, ...]) -> list[tuple[float, float]]:
-    """Return K of a few steps at some orders."""
-    t = np.array([order(i) for i in indices])
-    return _pairs(_sum_of_orders([_added(*step) for step in added], t))
+def _added_orders(added: Steps, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Return K of a few steps at some orders, with bounds of its errors."""
+    t = ORDERS[np.array(indices) + FARTHEST]
+    return _sum_of_orders([_added(*step) for step in added], t)
 
 
 @functools.lru_cache(maxsize=_ADDED)

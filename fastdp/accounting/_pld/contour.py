@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from fastdp.accounting._pld.losses import (
     Complexes,
     Floats,
     GaussianLoss,
+    Indices,
     LoopBatch,
     U,
     log_chernoff,
@@ -55,8 +56,8 @@ _TERMS, _BLURRED_TERMS, _FEWEST_BLURRED, _MOST_BLURRED = 1.2e7, 6e6, 128, 1 << 1
 #: ln of how much larger than delta terms may be: beyond, no digits of doubles are left.
 _MOST_LOST = 24.0
 
-#: Cells of y in each octave, and at first, on which the envelope is summed up.
-_CELLS_PER_OCTAVE, _CELLS = 6, 48
+#: Cells of y in each octave on which the envelope is summed up, at first, and later.
+_CELLS_PER_OCTAVE, _CELLS, _MORE_CELLS = 6, 24, 48
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,27 @@ class Plan:
     count: int
     beyond: float
     lost: float
-    orders: tuple[int, ...]
+    orders: Indices
     blur: float = 0.0
 
 
 class TooCostlyError(Exception):
     """The contour would need more nodes than allowed."""
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Nodes by modulus and angle, their total, and sums that bound their errors.
+
+    With e^g - 1 a bound of a node's relative error: `error` sums size (e^g - 1), and
+    `steep` size e^g y.
+    """
+
+    size: Floats
+    angle: Floats
+    total: float
+    error: float
+    steep: float
 
 
 class Contour:
@@ -150,11 +166,15 @@ class Contour:
         composition.plan = plan
         self._lost = plan.lost
         self.theta, self._step, self._beyond = plan.theta, plan.step, plan.beyond
-        self._y = self._step * np.arange(1, plan.count + 1)
-        z = self._z = self.theta + 1j * self._y
-        self._kernel = 1 / (z * (z + 1))
-        self._log_phi = nodes.log_phi
-        self._growth = nodes.growth + U * (60 + 8 * np.abs(nodes.log_phi))
+        self._y = self._step * np.arange(1.0, plan.count + 1)
+        z = self.theta + 1j * self._y
+        kernel: Complexes = np.asarray(1 / (z * (z + 1)))
+        self._log_phi, growth = nodes.log_phi, nodes.growth
+        growth = growth + U * (60 + 8 * np.abs(nodes.log_phi))
+        self._growth = np.minimum(growth, 600.0)
+        self._nodes = self._guessed = self._weighted(kernel)
+        if plan.blur:  # half of what it may add at most is about what it adds
+            self._guessed = self._weighted(np.asarray(kernel - plan.blur / 2))
 
     # ---- planning ------------------------------------------------------------------
 
@@ -175,7 +195,7 @@ class Contour:
     def _plan_of(
         self,
         middle: int,
-        orders: tuple[int, ...],
+        orders: Indices,
         epsilon: float,
         log_delta: float,
         blurred: bool = False,
@@ -226,9 +246,8 @@ class Contour:
         away = self._t - self._t[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             each = room / np.abs(away)
-        right = np.where(away > 0, each, np.inf).min(axis=1)
-        left = np.where(away < 0, each, np.inf).min(axis=1)
-        with np.errstate(divide="ignore"):
+            right = np.where(away > 0, each, np.inf).min(axis=1)
+            left = np.where(away < 0, each, np.inf).min(axis=1)
             period = np.maximum(np.maximum(right, left), 1e-3 / self._t)
             cost = np.log(period) + np.maximum(0.0, need)
         usable = (self._t > 0.2 * theta) & (self._t < 2 * theta)
@@ -245,16 +264,16 @@ class Contour:
         """
         log_allowed = math.log(self._share) + min(room, 600.0)
         first, y, log_bound = 2 * _CELLS_PER_OCTAVE, np.empty(0), np.empty(0)
+        last = first + _CELLS
         while True:
-            place = np.arange(first, first + _CELLS) / _CELLS_PER_OCTAVE
-            more = self._step * 2.0**place
+            more = self._step * np.exp2(np.arange(first, last) / _CELLS_PER_OCTAVE)
             y = np.append(y, more)
             log_bound = np.append(log_bound, composition.log_envelope(self.theta, more))
             if log_bound[-1] < log_allowed - 2 - math.log(y[-1]):
                 break
             if y[-1] > 64 * self._most_nodes * self._step:
                 break
-            first += _CELLS
+            first, last = last, last + _MORE_CELLS
         # Differences of arc tangents, without cancellation.
         angle = np.arctan(self.theta * np.diff(y) / (self.theta**2 + y[1:] * y[:-1]))
         bound = np.exp(np.minimum(log_bound, 0.0))
@@ -286,15 +305,21 @@ class Contour:
 
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """Return ln delta and its derivative by epsilon, without bounds."""
-        phase = (1j * (self._tilt.mean - epsilon)) * self._y
-        # Half of what a blur may add at most is about what it adds.
-        nodes = np.exp(self._log_phi + phase) * (self._kernel - self._blur / 2)
-        first = 0.5 / (self.theta * (1 + self.theta)) - self._blur / 4
-        total = first + float(nodes.real.sum())
-        slope = self.theta * first + float((nodes * self._z).real.sum())
+        nodes, y = self._guessed, self._y
+        angle = nodes.angle + (self._tilt.mean - epsilon) * y
+        total = 0.5 / (self.theta * (1 + self.theta)) - self._blur / 4
+        total += float(np.cos(angle) @ nodes.size)
+        if not total > 0:
+            return -math.inf, -self.theta
+        slope = float(np.sin(angle) @ (nodes.size * y)) / total - self.theta
         base = self._tilt.cumulant - self.theta * epsilon
-        value = base + log_or_lowest(self._step / math.pi * total)
-        return value, -slope / total if total > 0 else -self.theta
+        return base + log_or_lowest(self._step / math.pi * total), slope
+
+    def spread(self, epsilon: float, log_delta: float) -> float:
+        """Return about how far apart the bounds are, or less, where delta is this."""
+        base, base_error = self._base(epsilon)
+        unit = math.exp(min(base - log_delta, 600.0))
+        return float(2 * (self._slack(epsilon) * unit + base_error))
 
     def log_deltas(self, epsilon: Floats) -> list[LogDelta]:
         """Return ln delta at each epsilon; good near the one planned for."""
@@ -310,24 +335,18 @@ class Contour:
         return result
 
     def _bounds(self, epsilon: Floats) -> Floats:
-        waves: Complexes = np.exp(self._log_phi + self._phase(epsilon))
-        nodes: Complexes = waves * self._kernel
+        turn = np.multiply.outer(self._tilt.mean - epsilon, self._y)
         half = 0.5 / (self.theta * (1 + self.theta))
-        slip = self._slip(epsilon)
-        growth = self._growth + np.multiply.outer(slip, self._y)
-        growth = np.expm1(np.minimum(growth, 600.0))
         scale = self._step / math.pi
-        total, error = self._summed(nodes, half, growth)
-        slack = (scale * error + self._beyond / math.pi) * (1 + 1e-12)
-        middle = scale * total
-        alias = self._aliases(epsilon)
-        base = self._tilt.cumulant - self.theta * epsilon
-        base_error = self._tilt.error + 8 * U * (
-            1 + abs(self._tilt.cumulant) + np.abs(self.theta * epsilon)
-        )
-        value = np.array([middle - slack - alias, middle, middle + slack])
+        middle = scale * (half + np.cos(self._nodes.angle + turn) @ self._nodes.size)
+        slack = self._slack(epsilon)
+        base, base_error = self._base(epsilon)
+        value = np.array([middle - slack, middle, middle + slack])
+        value[0] -= self._aliases(epsilon)
         if self._blur:
-            total, error = self._summed(waves, 0.5, growth)
+            waves = self._waves
+            total = 0.5 + np.cos(waves.angle + turn) @ waves.size
+            error = self._error(waves, 0.5, epsilon)
             most = self._blur * scale * (total + error) + self._beyond / math.pi
             value[0] -= most * self._excess * np.exp(2 * base_error)
             value[1] -= self._blur * scale * total / 2
@@ -335,34 +354,61 @@ class Contour:
         with np.errstate(divide="ignore"):
             return np.asarray(level + np.log(np.maximum(value, 0.0)))
 
-    def _summed(
-        self, nodes: Complexes, first: float, growth: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return the sum over nodes and its first term, and bounds of the errors."""
-        size = np.abs(nodes)
-        error = (size * growth).sum(axis=1)
-        error += U * (0.5 * self._y.size + 60) * (size.sum(axis=1) + first)
-        return first + nodes.real.sum(axis=1), error
+    def _base(self, epsilon: Any) -> tuple[Any, Any]:
+        """Return K(theta) - theta epsilon, and a bound of its error."""
+        known, turn = self._tilt.cumulant, self.theta * epsilon
+        return known - turn, self._tilt.error + 8 * U * (1 + abs(known) + abs(turn))
 
-    def _phase(self, epsilon: Floats) -> Complexes:
-        return np.asarray(np.multiply.outer(1j * (self._tilt.mean - epsilon), self._y))
+    def _slack(self, epsilon: Any) -> Any:
+        """Bound the sum's error and the nodes beyond, in exp(K - theta epsilon)."""
+        half = 0.5 / (self.theta * (1 + self.theta))
+        error = self._step * self._error(self._nodes, half, epsilon) + self._beyond
+        return error * ((1 + 1e-12) / math.pi)
 
-    def _slip(self, epsilon: Floats) -> Floats:
-        """Bound the error of the phase, for y = 1."""
-        return self._tilt.drift + 4 * U * (abs(self._tilt.mean) + np.abs(epsilon))
+    def _error(self, nodes: _Weighted, first: float, epsilon: Any) -> Any:
+        """Bound the error of a sum over nodes and its first term.
+
+        A node's relative error is e^(g + sy) - 1, and e^(sy) - 1 <= sy e^(sY).
+        """
+        slip = self._tilt.drift + 4 * U * (abs(self._tilt.mean) + abs(epsilon))
+        error = nodes.error + slip * nodes.steep * np.exp(slip * float(self._y[-1]))
+        return error + U * (0.5 * self._y.size + 60) * (nodes.total + first)
+
+    def _weighted(self, kernel: Complexes | None = None) -> _Weighted:
+        """Return phi's nodes, times a kernel, with sums for their errors."""
+        size, angle = np.exp(self._log_phi.real), self._log_phi.imag
+        if kernel is not None:
+            size = size * np.abs(kernel)
+            angle = angle + np.arctan2(kernel.imag, kernel.real)
+        error = size * np.expm1(self._growth)
+        steep = float((size + error) @ self._y)
+        return _Weighted(size, angle, float(size.sum()), float(error.sum()), steep)
+
+    @functools.cached_property
+    def _waves(self) -> _Weighted:
+        """The nodes for the density, of losses that are blurred."""
+        return self._weighted()
 
     def _aliases(self, epsilon: Floats) -> Floats:
         """Bound the aliases (theorem 1), in units of exp(K(theta) - theta epsilon)."""
+        sides = 0.0
+        for away, level in self._alias_lines:
+            least = (level - np.multiply.outer(epsilon, away)).min(axis=1)
+            with np.errstate(over="ignore"):
+                sides = sides + np.exp(least)
+        return np.asarray(sides * (1 + 1e-6))
+
+    @functools.cached_property
+    def _alias_lines(self) -> list[tuple[Floats, Floats]]:
+        """Orders less theta, to both sides, and ln of their aliases at epsilon 0."""
         away = self._t - self.theta
         fold = np.abs(away) * (2 * math.pi / self._step)
         use = fold > 1e-6
-        offset = self._chernoff[use] - self._tilt.cumulant - fold[use]
-        exponent = offset - np.multiply.outer(epsilon, away[use])
-        with np.errstate(over="ignore"):
-            each = np.exp(exponent) / -np.expm1(-fold[use])
-        right = away[use] > 0
-        sides = each[:, right].min(axis=1) + each[:, ~right].min(axis=1)
-        return np.asarray(sides * (1 + 1e-6))
+        away, fold = away[use], fold[use]
+        level = self._chernoff[use] - self._tilt.cumulant - fold
+        level -= np.log(-np.expm1(-fold))
+        first = int(away.searchsorted(0.0))
+        return [(away[:first], level[:first]), (away[first:], level[first:])]
 
     def chernoff(self, epsilon: Floats) -> Floats:
         """Return Chernoff bounds of ln delta, from orders about theta."""
@@ -390,12 +436,12 @@ _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 def epsilon_by_contour(
     composition: Composition,
     chernoff: Chernoff,
-    upper: float,
+    known: Bracket,
     log_delta: tuple[float, float],
     enough: float = 0.0,
     blurred: bool = False,
 ) -> Bracket:
-    """Bound the least epsilon >= 0 with delta(epsilon) <= delta, at most `upper`.
+    """Bound the least epsilon >= 0 with delta(epsilon) <= delta, about as `known`.
 
     `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
     epsilon is found not to be above `enough`, nothing more is. Losses may be `blurred`
@@ -406,6 +452,7 @@ def epsilon_by_contour(
     TooCostlyError
         The contour would need too many nodes.
     """
+    epsilon, upper = known.estimate, known.upper
     search = Search(log_delta, upper)
     make = functools.partial(Contour, composition, chernoff, blurred=blurred)
     contour = _kept(composition, chernoff, blurred)
@@ -414,20 +461,19 @@ def epsilon_by_contour(
         (found,) = one.log_deltas(np.array([enough]))
         if found.upper <= log_delta[0]:
             return Bracket(0.0, enough, enough, "contour")
-    epsilon = chernoff.guess(log_delta[0])
     if contour is not None:
-        epsilon = search.root(contour, epsilon)
+        epsilon, width = search.root(contour, epsilon)
         if contour.fits(epsilon):
-            search.widen(contour, epsilon)
+            search.widen(contour, epsilon, width)
             return Bracket(search.lower, epsilon, search.upper, "contour")
     for _ in range(8):
         contour = make(epsilon, log_delta[0])
         start = epsilon
-        epsilon = search.root(contour, epsilon)
+        epsilon, width = search.root(contour, epsilon)
         if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
             break
     assert contour is not None
-    search.widen(contour, epsilon)
+    search.widen(contour, epsilon, width)
     return Bracket(search.lower, epsilon, search.upper, "contour")
 
 
@@ -458,21 +504,24 @@ class Search:
         if found.lower >= self._high:
             self.lower = max(self.lower, epsilon)
 
-    def root(self, contour: Contour, epsilon: float) -> float:
-        """Return the estimate's root near epsilon, >= 0, by Newton's steps."""
-        most = 3 / contour.theta
+    def root(self, contour: Contour, epsilon: float) -> tuple[float, float]:
+        """Return the estimate's root near epsilon, >= 0, by Newton's steps.
+
+        And at most about how far apart the bounds of it will be.
+        """
+        most, slope = 3 / contour.theta, -contour.theta
         for _ in range(12):
             value, slope = contour.estimate(epsilon)
+            slope = min(slope, -1e-3 * contour.theta)
             if not math.isfinite(value):
                 break
-            slope = min(slope, -1e-3 * contour.theta)
             step = max(-most, min(most, (self._low - value) / slope))
             moved = min(max(epsilon + step, self.lower), self.upper)
             last, epsilon = epsilon, moved
             # Steps shrink by squares: what is left is far below the bounds' width.
             if abs(moved - last) <= 1e-8 * max(moved, 1e-3 / contour.theta):
                 break
-        return epsilon
+        return epsilon, contour.spread(epsilon, self._low) / -slope
 
     def root_anywhere(self, contour: Contour, epsilon: float) -> float:
         """Return the estimate's root, however far from epsilon, >= 0."""
@@ -495,8 +544,12 @@ class Search:
             epsilon = moved
         return min(max(epsilon, self.lower), self.upper)
 
-    def widen(self, contour: Contour, epsilon: float) -> None:
-        """Widen about the root until both sides are proved."""
+    def widen(self, contour: Contour, epsilon: float, width: float = 0.0) -> None:
+        """Widen about the root until both sides are proved, first by a guess."""
+        least = max(4 * U * epsilon, 1e-300)
+        guess = _WIDER[0] * max(width, least)
+        if 0 < width < math.inf and self._look(contour, epsilon, guess):
+            return
         (found,) = contour.log_deltas(np.array([epsilon]))
         self.note(epsilon, found)
         slope = contour.slope(epsilon, found.estimate)
@@ -504,17 +557,15 @@ class Search:
         width = (found.upper - found.lower) / -slope
         if not math.isfinite(width):
             width = 1 / contour.theta
-        width = max(width, 4 * U * epsilon, 1e-300)
-        open_below, open_above = True, True
+        width = max(width, least)
         for factor in _WIDER:
-            below, above = epsilon - factor * width, epsilon + factor * width
-            ends = np.array([max(0.0, below), above])
-            low, high = contour.log_deltas(ends)
-            if open_below:
-                self.note(float(ends[0]), low)
-            if open_above:
-                self.note(above, high)
-            open_below = open_below and self.lower < max(below, 1e-300) and below > 0
-            open_above = open_above and self.upper > above
-            if not (open_below or open_above):
+            if self._look(contour, epsilon, factor * width):
                 break
+
+    def _look(self, contour: Contour, epsilon: float, reach: float) -> bool:
+        """Look so far to both sides of the root; return whether both are proved."""
+        below, above = epsilon - reach, epsilon + reach
+        ends = np.array([max(0.0, below), above])
+        for end, found in zip(ends.tolist(), contour.log_deltas(ends), strict=True):
+            self.note(end, found)
+        return self.upper <= above and self.lower >= below

@@ -95,16 +95,21 @@ class Direction(Profile):
         wanted: Wanted = BOTH,
     ) -> Bracket:
         target = log_delta[0]
+        if enough > 0:
+            rough = max(0.0, self._chernoff.rough_epsilon(target)) * (1 + 1e-12)
+            if rough <= enough:
+                return Bracket(0.0, rough, rough, "chernoff")
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
         if upper <= enough:
             return Bracket(0.0, upper, upper, "chernoff")
-        best = Bracket(0.0, min(upper, self._chernoff.guess(target)), upper, "chernoff")
+        guess = min(upper, self._chernoff.guess(target))
+        best = Bracket(0.0, guess, upper, "chernoff")
         try:
             best = best.meet(
                 epsilon_by_contour(
                     self.composition,
                     self._chernoff,
-                    upper,
+                    best,
                     log_delta,
                     enough,
                     self._many,

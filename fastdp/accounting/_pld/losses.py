@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Complexes = npt.NDArray[np.complex128]
+Indices = npt.NDArray[np.int64]
 
 #: One unit in the last place of numbers near 1. Library functions are taken to err
 #: by at most 4 of them, sums of n terms by n/2 of them times the terms' sizes.
@@ -35,6 +36,12 @@ U = 2.0**-52
 
 #: Orders in each octave of the grid on which cumulants are known.
 PER_OCTAVE = 6
+
+#: Indices of orders are at least -FARTHEST and below FARTHEST.
+FARTHEST = 600
+
+#: All orders of the grid, that of index i at i + FARTHEST.
+ORDERS = np.exp2(np.arange(-FARTHEST, FARTHEST) / PER_OCTAVE)
 
 
 #: Bytes that the accountant of privacy losses may hold at once.
@@ -54,7 +61,7 @@ def short(x: float) -> float:
 
 def order(index: int) -> float:
     """Return the order of this index on the common grid."""
-    return math.exp2(index / PER_OCTAVE)
+    return float(ORDERS[index + FARTHEST])
 
 
 def log_chernoff(t: Floats) -> Floats:
@@ -96,17 +103,6 @@ def turned(v: Floats) -> Complexes:
     np.multiply(half, -2 * half, out=result.real)
     np.sin(v, out=result.imag)
     return result
-
-
-def sup_sinc(v: Floats) -> Floats:
-    """Return sup |sin w/w| over w >= v, rounded up a little.
-
-    sin w/w falls to its first zero; the lobes beyond stay below 0.21724 and 1/w.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.where(v > 1e-8, np.sin(v) / v, 1.0)
-        far = np.minimum(0.21724, 1 / v)
-    return np.asarray(np.where(v < 3, np.maximum(near, 0.21724), far))
 
 
 class Tilted(ABC):
@@ -200,6 +196,11 @@ _FEW_ROWS, _SIZES = 2, 16
 
 #: Numbers in a table of rows by nodes that is computed at once.
 _TABLE = 1 << 15
+
+#: 1 - sin v/v in powers of v^2, the first rounded down by more than sums err, and v^2
+#: up to which S(v) = sin v/v: beyond, a later lobe is above.
+_SINC = ((1 - 16 * U) / 6, -1 / 120, 1 / 5040, -1 / 362880)
+_RISING = 6.52
 
 #: Weights and half lengths of uniform laws below others', by rows, and counts.
 Boxes = tuple[Floats, Floats, Floats]
@@ -455,9 +456,21 @@ def _doubled(table: Complexes, jump: Complexes) -> None:
 
 
 def one_less_sinc(v: Floats) -> Floats:
-    """Return at most 1 - sup |sin w/w| over w >= v, accurate also for small v."""
-    square = v * v
-    return np.where(v < 0.5, square / 6 * (1 - square / 20), 1 - sup_sinc(v))
+    """Return at most 1 - sup |sin w/w| over w >= v, accurate also for small v.
+
+    1 - sin v/v is above its Taylor sums of even length, and 1 - S(v) does not fall.
+    """
+    w = v * v
+    np.minimum(w, _RISING, out=w)
+    total = w * _SINC[-1]
+    for coefficient in _SINC[-2:0:-1]:
+        total += coefficient
+        total *= w
+    total += _SINC[0]
+    total *= w
+    np.maximum(v, 1.0, out=w)
+    np.divide(1.0, w, out=w)
+    return np.maximum(total, np.subtract(1.0, w, out=w), out=total)
 
 
 # ---- Gaussian noise ----------------------------------------------------------------

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from fastdp.accounting._pld.losses import (
     Batch,
     Boxes,
     Complexes,
     Floats,
+    Indices,
     LoopBatch,
     Nodes,
     Tilt,
@@ -54,11 +54,98 @@ _MOST_ORDERS, _MOST_NODES, _TABLE = 1 << 14, 1 << 10, 1 << 15
 #: Parts of the widest strip that are tried.
 _STRIPS = np.array([0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88, 1])
 
+#: Most losses whose removal and addition share nodes, and powers of r for which these
+#: are good from the start.
+_SHARED, _USUAL = 4, (-8.0, 33.0)
+
 #: Few steps: the envelope of shifted lines, which single losses have, is worth it, and
 #: y goes so far that more real nodes than this cost more than shifted ones.
 _FEW, _MOST_FEW = 256, 256
 
-Indices = npt.NDArray[np.int64]
+
+class _Samples:
+    """Noise and rates of some losses in whichever direction, and nodes for them."""
+
+    def __init__(
+        self, q: tuple[float, ...], s: tuple[float, ...], counts: tuple[int, ...]
+    ) -> None:
+        self.q, self.s = np.array(q), np.array(s)
+        self.counts = np.array([float(n) for n in counts])
+        total = float(self.counts.sum())
+        self.few, self.log_total = total <= _FEW, math.log(total)
+
+    @functools.cached_property
+    def share_at_0(self) -> Floats:
+        """p(0)."""
+        u = np.maximum(-0.5 / (self.s * self.s), -700.0)
+        return np.asarray(self.q / (self.q + (1 - self.q) * np.exp(-u)))
+
+    def order_tables(self, least: float, most: float) -> list[_Table]:
+        """Return tables for K at these powers of r; none where that takes too much."""
+        strips = self._strips(np.full(self.q.size, least), _AIM_ORDERS, None)
+        tables = list(self._tables(least, most, strips, _MOST_ORDERS))
+        return tables if tables[-1].size else []
+
+    def fine_tables(self, a: Floats, growth: Floats, rows: Indices) -> Iterator[_Table]:
+        """Yield tables for phi of some rows, and last the rows that have none."""
+        most = _MOST_FEW if self.few else _MOST_NODES
+        return self._tables(a, a, self._strips(a, _AIM, growth), most, rows)
+
+    @functools.cached_property
+    def _choices(self) -> tuple[Floats, Floats, Floats]:
+        """Half widths b of strips to choose from, b^2/(2 s^2) and ln cos(b/(2 s^2))."""
+        s = self.s[:, None]
+        b = np.minimum(6 * s, 0.98 * math.pi * s * s) * _STRIPS
+        angle = b / (2 * s * s)
+        return b, b * angle, np.log(np.cos(angle))
+
+    def widths(self, rows: Indices) -> Floats:
+        """Return half widths of strips to choose from, by rows."""
+        return self._choices[0][rows]
+
+    def _strips(self, least: Floats, aim: float, growth: Floats | None) -> _Strips:
+        """Return half widths of strips, dampings, and the steps that they allow."""
+        b, damping, edge = self._choices
+        low = np.minimum(least, 0.0)
+        if low.any():
+            damping = damping + low[:, None] * edge
+        aim += self.log_total
+        room = damping + (aim + 0.7)
+        step = 2 * math.pi * b / (room if growth is None else room + growth)
+        best = np.arange(least.size), step.argmax(axis=1)
+        return _Strips(b[best], damping[best], _short(step[best]), aim)
+
+    def _tables(
+        self,
+        least: Floats | float,
+        highest: Floats | float,
+        strips: _Strips,
+        most: int,
+        rows: Indices | None = None,
+    ) -> Iterator[_Table]:
+        """Yield tables over rows with about as many nodes; without nodes, the rest."""
+        h, reach = strips.step, self.s * math.sqrt(2 * strips.aim)
+        low = np.minimum(0.0, least) * self.share_at_0 - reach
+        first = np.floor(low / h)
+        size = np.ceil((np.maximum(1.0, highest) + reach) / h) - first + 1
+        order = np.argsort(size) if rows is None else rows[np.argsort(size[rows])]
+        start = 0
+        while start < order.size:
+            fewest = size[order[start]]
+            if not fewest < most:
+                yield _Table(self, order[start:], strips, first, 0)
+                return
+            room = int(_TABLE / fewest) + 1
+            stop = int(np.searchsorted(size[order], min(1.2 * fewest + 2, most)))
+            stop = max(start + 1, min(start + room, stop))
+            part = order[start:stop]
+            yield _Table(self, part, strips, first, int(size[part[-1]]))
+            start = stop
+
+
+#: Removal and addition of few losses share their nodes.
+_shared_samples = functools.lru_cache(maxsize=2)(_Samples)
+_shared_tables = functools.lru_cache(maxsize=2)(_Samples.order_tables)
 
 
 class SampledGaussianBatch(Batch):
@@ -68,21 +155,14 @@ class SampledGaussianBatch(Batch):
         self, losses: tuple[SampledGaussianLoss, ...], counts: tuple[int, ...]
     ) -> None:
         self.losses, self.count_of = losses, counts
-        self.q = np.array([loss.probability for loss in losses])
-        self.s = np.array([loss.noise for loss in losses])
         removal = np.array([loss.removal for loss in losses])
         self.sign = np.where(removal, 1.0, -1.0)
         self.first = np.where(removal, 1.0, 0.0)
-        self.counts = np.array([float(n) for n in counts])
-        self.few = self.counts.sum() <= _FEW
-        self.log_total = math.log(self.counts.sum())
-        self.share_at_0 = self.shares(np.zeros_like(self.q))
-        self._orders: tuple[float, float, list[_Table]] | None = None
-
-    def shares(self, x: Floats) -> Floats:
-        """Return p(x), one x for each loss."""
-        u = np.clip((x - 0.5) / (self.s * self.s), -700, 700)
-        return np.asarray(self.q / (self.q + (1 - self.q) * np.exp(-u)))
+        q = tuple([loss.probability for loss in losses])
+        s = tuple([loss.noise for loss in losses])
+        self._shared = len(losses) <= _SHARED
+        self.samples = (_shared_samples if self._shared else _Samples)(q, s, counts)
+        self._known: tuple[float, float, list[_Table]] | None = None
 
     def exponents(self, t: Floats) -> Floats:
         """Return the power of r whose mean is M(t), in rows of t."""
@@ -90,8 +170,9 @@ class SampledGaussianBatch(Batch):
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return the sum of K(t) over all steps, with a bound of its error."""
+        powers = self.exponents(t)
         try:
-            tables = self.tables_for(float(t.min()), float(t.max()))
+            tables = self.tables_for(powers)
         except OverflowError:
             if t.size == 1:
                 return np.full(1, np.inf), np.full(1, np.inf)
@@ -102,96 +183,38 @@ class SampledGaussianBatch(Batch):
             return value, error
         both = np.zeros((2, t.size))
         for table in tables:
-            a = self.exponents(t)[:, table.rows]
+            a, k = powers[:, table.rows], self.samples.counts[table.rows]
             rows = max(1, _TABLE // table.x.size)
             for i in range(0, t.size, rows):
                 part = slice(i, i + rows)
                 value, error = table.cumulants(a[part])
-                k = self.counts[table.rows]
                 both[0, part] += value @ k
                 both[1, part] += (error + U * (k.size + 4) * np.abs(value)) @ k
         return both[0], both[1]
 
-    def tables_for(self, least: float, most: float) -> list[_Table]:
-        """Return tables good for these orders t, and for such that came before."""
-        known = self._orders
-        if known is None:
-            return self._new_tables(least, most)
-        if known[0] <= least and most <= known[1]:
-            return known[2]
-        try:
-            return self._new_tables(min(least, known[0]), max(most, known[1]))
-        except OverflowError:
-            return self._new_tables(least, most)
+    def tables_for(self, a: Floats) -> list[_Table]:
+        """Return tables good for these powers of r, and for such that came before."""
+        least, most = asked = float(a.min()), float(a.max())
+        known, make = self._known, _Samples.order_tables
+        if self._shared:
+            make, known = _shared_tables, known or (*_USUAL, [])
+        if known is not None:
+            if known[0] <= least and most <= known[1] and known[2]:
+                return known[2]
+            least, most = min(least, known[0]), max(most, known[1])
+        for low, high in ((least, most), asked):
+            tables = make(self.samples, low, high)
+            if tables:
+                self._known = low, high, tables  # in one, for threads
+                return tables
+        raise OverflowError("too many nodes")
 
-    def _new_tables(self, least: float, most: float) -> list[_Table]:
-        ends = np.sort(self.exponents(np.array([least, most])), axis=0)
-        aim = np.full(self.q.size, _AIM_ORDERS + self.log_total)
-        tables = list(
-            self._tables(ends, self._strips(ends[0], aim, None), _MOST_ORDERS)
-        )
-        if not tables[-1].size:
-            raise OverflowError("too many nodes")
-        self._orders = least, most, tables  # in one, for threads
-        return tables
-
-    def fine_tables(
-        self, theta: float, growth: Floats, rows: Indices
-    ) -> Iterator[_Table]:
-        """Yield tables for phi of some rows, and last the rows that have none."""
-        a = self.exponents(np.array(theta))
-        aim = np.full(self.q.size, _AIM + self.log_total)
-        strips = self._strips(a, aim, growth)
-        most = _MOST_FEW if self.few else _MOST_NODES
-        return self._tables(np.array([a, a]), strips, most, rows)
-
-    def growth(self, theta: float, swing: float) -> Floats:
+    def growth(self, a: Floats, swing: float) -> Floats:
         """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
-        a = self.exponents(np.array(theta))
-        growth = np.empty((self.q.size, _STRIPS.size))
-        for table in self.tables_for(theta, theta):
-            growth[table.rows] = table.growth(a[table.rows], self, swing)
+        growth = np.empty((a.size, _STRIPS.size))
+        for table in self.tables_for(a):
+            growth[table.rows] = table.growth(a[table.rows], self.samples, swing)
         return growth
-
-    def widths(self, rows: Indices | slice = slice(None)) -> Floats:
-        """Return half widths of strips to choose from, by rows."""
-        s = self.s[rows, None]
-        return np.asarray(np.minimum(6 * s, 0.98 * math.pi * s * s) * _STRIPS)
-
-    def _strips(self, least: Floats, aim: Floats, growth: Floats | None) -> _Strips:
-        """Return half widths of strips, dampings, and the steps that they allow."""
-        s, b = self.s[:, None], self.widths()
-        damping = b * b / (2 * s * s)
-        low = np.minimum(least, 0.0)[:, None]
-        if low.any():
-            damping = damping + low * np.log(np.cos(b / (2 * s * s)))
-        extra = 0.0 if growth is None else growth
-        step = 2 * math.pi * b / (aim[:, None] + damping + extra + 0.7)
-        best = np.arange(aim.size), step.argmax(axis=1)
-        return _Strips(b[best], damping[best], _short(step[best]), aim)
-
-    def _tables(
-        self, ends: Floats, strips: _Strips, most: int, rows: Indices | None = None
-    ) -> Iterator[_Table]:
-        """Yield tables over rows with about as many nodes; without nodes, the rest."""
-        h, reach = strips.step, self.s * np.sqrt(2 * strips.aim)
-        low = np.minimum(0.0, ends[0]) * self.share_at_0 - reach
-        high = np.maximum(1.0, ends[1]) + reach
-        first = np.floor(low / h)
-        size = np.ceil(high / h) - first + 1
-        order = np.argsort(size) if rows is None else rows[np.argsort(size[rows])]
-        start = 0
-        while start < order.size:
-            least = size[order[start]]
-            if not least < most:
-                yield _Table(self, order[start:], strips, first, 0)
-                return
-            room = int(_TABLE / least) + 1
-            stop = int(np.searchsorted(size[order], min(1.2 * least + 2, most)))
-            stop = max(start + 1, min(start + room, stop))
-            part = order[start:stop]
-            yield _Table(self, part, strips, first, int(size[part[-1]]))
-            start = stop
 
     def tilted(self, theta: float) -> TiltedBatch:
         """Return the laws tilted at theta."""
@@ -200,12 +223,12 @@ class SampledGaussianBatch(Batch):
 
 @dataclass(frozen=True)
 class _Strips:
-    """For each loss: half width of a strip, damping, step and -ln of the error."""
+    """For each loss half width of a strip, damping, step; -ln of the error of all."""
 
     width: Floats
     damping: Floats
     step: Floats
-    aim: Floats
+    aim: float
 
 
 def _short(x: Floats) -> Floats:
@@ -228,7 +251,7 @@ class _Table:
 
     def __init__(
         self,
-        batch: SampledGaussianBatch,
+        samples: _Samples,
         rows: Indices,
         strips: _Strips,
         first: Floats,
@@ -236,8 +259,8 @@ class _Table:
     ) -> None:
         self.rows, self.size = rows, size
         self.width, self.damping = strips.width[rows], strips.damping[rows]
-        self.step, self.aim = strips.step[rows], strips.aim[rows]
-        self.q, self.s = batch.q[rows], batch.s[rows]
+        self.step, self.aim = strips.step[rows], strips.aim
+        self.q, self.s = samples.q[rows], samples.s[rows]
         h, s, q = self.step[:, None], self.s[:, None], self.q[:, None]
         self.x = (first[rows, None] + np.arange(size)) * h
         self.log_norm = np.log(self.step / self.s) - 0.5 * math.log(2 * math.pi)
@@ -253,7 +276,7 @@ class _Table:
         u = self.u[self.high]
         ratio[self.high] = u + np.log(self.high_q + (1 - self.high_q) * np.exp(-u))
         self.ratio = ratio
-        self.reach = self.s * np.sqrt(2 * self.aim)
+        self.reach = self.s * math.sqrt(2 * self.aim)
         # Of the exponent's error, the part that is the same at all nodes, in U.
         self.parts = np.abs(self.log_norm) + 2 * np.abs(np.log(self.s))
         self.parts += 0.25 / (self.s * self.s)
@@ -274,31 +297,35 @@ class _Table:
 
     @functools.cached_property
     def _largest(self) -> tuple[Floats, Floats, Floats]:
-        """The largest |ln r|, error of it, and parts of the exponent, by rows."""
-        parts = self.square.max(axis=1) + self.parts
-        return np.abs(self.ratio).max(axis=1), self.slip.max(axis=1), parts
+        """The largest |ln r|, a bound of errors of it, and parts of the exponent.
+
+        All by rows; x, u and ln r rise along a row, p is at most 1.
+        """
+        ends = np.array([self.ratio, self.u, self.square])[:, :, [0, -1]]
+        ratio, u, square = np.abs(ends).max(axis=2)
+        slip = U * (10 * ratio + 16 / (1 - self.q) + 12 * u) + 64 * U * U
+        return ratio, slip, square + self.parts
 
     def cumulants(self, a: Floats) -> tuple[Floats, Floats]:
         """Return K at exponents a (by row) and bounds of the errors (theorem 7a)."""
         level = a[:, :, None] * self.ratio + self.log_weight
         peak = level.max(axis=2)
-        ends = level[:, :, [0, -1]]
-        level -= peak[:, :, None]
-        value = peak + np.log(np.exp(level).sum(axis=2))
+        ends = level[:, :, :: self.size - 1]
+        value = peak + np.log(np.exp(level - peak[:, :, None]).sum(axis=2))
         ratio, slip, parts = self._largest
         size = np.abs(a)
         error = U * (self.size + 60 + 2 * size * ratio + 2 * parts) + size * slip
-        error += 4 * U * (np.abs(peak) + np.abs(value)) + 2 * np.exp(-self.aim)
+        error += 4 * U * (np.abs(peak) + np.abs(value)) + 2 * math.exp(-self.aim)
         error += self.tails(ends - value[:, :, None])
         return value, error
 
-    def growth(self, a: Floats, batch: SampledGaussianBatch, swing: float) -> Floats:
+    def growth(self, a: Floats, samples: _Samples, swing: float) -> Floats:
         """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
         level = a[:, None] * self.ratio + self.log_weight
         level -= np.log(np.exp(level).sum(axis=1))[:, None]
         heavy = np.maximum(level[:, 1:], level[:, :-1])
         share = self.share[:, 1:]
-        c = batch.widths(self.rows) / (self.s * self.s)[:, None]
+        c = samples.widths(self.rows) / (self.s * self.s)[:, None]
         result = np.empty(c.shape)
         sine, versed = np.sin(c), 1 - np.cos(c)
         strips = max(1, _TABLE // share.size)
@@ -309,7 +336,7 @@ class _Table:
             angle = np.minimum(tangent, c[part])  # at least about the argument
             grown = heavy[:, None, :] + swing * angle
             result[:, j : j + strips] = grown.max(axis=2)
-        beyond = swing * c - _AIM - batch.log_total
+        beyond = swing * c - _AIM - samples.log_total
         result = np.maximum(result, beyond)
         return np.asarray(np.maximum(result, 0.0) + 1.5)
 
@@ -329,7 +356,7 @@ class _TiltedSamples(TiltedBatch):
 
     def log_envelope(self, y: Floats) -> Floats:
         """Bound the sum of ln |phi| (theorem 3)."""
-        if self._batch.few:
+        if self._batch.samples.few:
             return self._alone.log_envelope(y)
         return log_envelope_of(self._boxes, y)
 
@@ -340,19 +367,17 @@ class _TiltedSamples(TiltedBatch):
 
     @functools.cached_property
     def _boxes(self) -> list[Boxes]:
-        return [self._boxes_of(table) for table in self._tables()]
+        a = self._batch.exponents(np.array(self._theta))
+        tables = self._batch.tables_for(a)
+        return [self._boxes_of(table, a[table.rows]) for table in tables]
 
-    def _tables(self) -> list[_Table]:
-        return self._batch.tables_for(self._theta, self._theta)
-
-    def _boxes_of(self, table: _Table) -> Boxes:
+    def _boxes_of(self, table: _Table, a: Floats) -> Boxes:
         """Return boxes below the densities of one table's rows.
 
         ln f falls below the lower end of a cell by at most the curvature's share; f is
         then at least a law that falls on both sides of its mode, and what is left of
         it at least another one.
         """
-        a = self._batch.exponents(np.array(self._theta))[table.rows]
         value, error = table.cumulants(a[None, :])
         s, h = table.s, table.step
         norm = 2 * np.log(s) - np.log(table.q) - np.log(h) - value[0] - error[0] - 1e-9
@@ -369,7 +394,7 @@ class _TiltedSamples(TiltedBatch):
         return (
             np.concatenate([w for w, _ in parts], axis=1),
             np.concatenate([half for _, half in parts], axis=1),
-            self._batch.counts[table.rows],
+            self._batch.samples.counts[table.rows],
         )
 
     # ---- nodes -------------------------------------------------------------------
@@ -377,19 +402,20 @@ class _TiltedSamples(TiltedBatch):
     def nodes(self, step: float, count: int) -> tuple[Tilt, Nodes]:
         """Return K(theta) with the mean, and ln phi at y = step, .. count step."""
         batch, swing = self._batch, step * count
-        growth, rows = batch.growth(self._theta, swing), np.arange(batch.q.size)
-        most = -_NEED - batch.log_total
+        samples, a = batch.samples, batch.exponents(np.array(self._theta))
+        growth, rows = batch.growth(a, swing), np.arange(a.size)
+        most = -_NEED - samples.log_total
         parts = []
         for _ in range(_TRIES):
             alone = [np.empty(0, np.int64)]
-            for table in batch.fine_tables(self._theta, growth, rows):
+            for table in samples.fine_tables(a, growth, rows):
                 bad = np.ones(table.rows.size, np.bool_)
                 if table.size:
                     law = _Law(batch, table, self._theta, swing)
                     bad = law.log_inner > most
                     more = np.where(bad, law.log_inner - most + 4, 0.0)
                     growth[table.rows] += more[:, None]
-                    k = np.where(bad, 0.0, batch.counts[table.rows])
+                    k = np.where(bad, 0.0, samples.counts[table.rows])
                     parts.append((law.tilt(k), law.nodes(step, count, k)))
                 alone.append(table.rows[bad])
             rows = np.concatenate(alone)
@@ -415,12 +441,14 @@ def _unimodal(density: Floats) -> Floats:
 
 def _nested(density: Floats, ratio: Floats) -> tuple[Floats, Floats]:
     """Return weights and half lengths of the intervals where it exceeds a level."""
+    rows, size = density.shape
     order = np.argsort(-density, axis=1)
-    value = np.take_along_axis(density, order, axis=1)
-    left = np.take_along_axis(ratio[:, :-1], order, axis=1)
-    right = np.take_along_axis(ratio[:, 1:], order, axis=1)
-    length = np.maximum.accumulate(right, axis=1)
-    length -= np.minimum.accumulate(left, axis=1)
+    row = np.arange(rows)[:, None]
+    value = density.ravel()[order + size * row]
+    order += (size + 1) * row
+    ratio = ratio.ravel()
+    length = np.maximum.accumulate(ratio[order + 1], axis=1)
+    length -= np.minimum.accumulate(ratio[order], axis=1)
     weight = value * length
     weight[:, :-1] -= value[:, 1:] * length[:, :-1]
     return np.maximum(weight, 0.0), length / 2
@@ -482,7 +510,7 @@ class _Law:
         lines = weight[:, [0, -1]] + likely[:, [0, -1]]
         tails = whole[:, [0, -1]] / (1 + excess)[:, None] + (1 + np.abs(a)) * lines
         tails = 2.2 * tails.sum(axis=1) / table.step * table.s**2 / table.reach
-        error += tails + 4 * np.exp(-table.aim) * (1 + np.abs(self._a))
+        error += tails + 4 * math.exp(-table.aim) * (1 + np.abs(self._a))
         large = ~(excess < 1e12)
         if large.any():
             far_value, far_error = table.cumulants(self._a[None, :])

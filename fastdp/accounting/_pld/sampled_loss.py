@@ -25,8 +25,8 @@ from fastdp.accounting._pld.losses import (
     U,
     complex_expm1,
     complex_log1p,
+    one_less_sinc,
     short,
-    sup_sinc,
 )
 from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
 
@@ -342,8 +342,8 @@ class _TiltedSample(Tilted):
 
     def envelope(self, y: Floats) -> Floats:
         weight, half = self._boxes
-        rest = max(0.0, 1 - float(weight.sum())) + 1e-12
-        bound = rest + sup_sinc(np.multiply.outer(y, half)) @ weight
+        whole = max(1.0, float(weight.sum())) + 1e-12
+        bound = whole - one_less_sinc(np.multiply.outer(y, half)) @ weight
         if self._count <= _SHIFTED_MOST:
             bound = np.minimum(bound, self._shifted_envelope(y))
         return np.asarray(np.minimum(1.0, bound))

@@ -366,6 +366,7 @@ def _largest(brackets: list[Bracket]) -> Bracket:
     return Bracket(lower, max(lower, worst.estimate), upper, worst.method)
 
 
+@functools.lru_cache(maxsize=4)
 def _targets(
     kept: tuple[float, float], delta: Fraction
 ) -> tuple[float | None, float | None]:
