@@ -22,6 +22,7 @@
 #define FDP_HAVE_COMPACT
 #define FDP_HAVE_SPECIAL
 #define FDP_HAVE_EXPAND
+#define FDP_HAVE_RESPOND64
 
 FDP_TARGET_AVX2
 #include "gaussian_body.inc.h"

@@ -90,6 +90,9 @@ FDP_LABELS(labels32, uint32_t, uint32_t)
 #ifdef FDP_HAVE_RESPOND
 #include "response_avx512.inc.h"
 #else
+#ifdef FDP_HAVE_RESPOND64
+#include "response_avx2.inc.h"
+#else
 /* floor(a b / 2^64), by 32-bit products that vectors have. */
 static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
 {
@@ -99,9 +102,10 @@ static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
     return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
 }
 
+FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
+#endif
 FDP_RESPOND(respond16, uint16_t, uint8_t, labels8, FDP_SMALL(uint16_t, uint32_t, 16))
 FDP_RESPOND(respond32, uint32_t, uint32_t, labels32, FDP_SMALL(uint32_t, uint64_t, 32))
-FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
 
 /* Labels that stay, and what replaces those outside: floor(w k / 2^b) of a word w, from
  * which nothing is drawn where w k mod 2^b < 2^b mod k. */
