@@ -14,7 +14,6 @@ from fastdp import _validate
 from fastdp import random as fdp_random
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
-from fastdp.accounting.calculators._classics import parts_changed
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     DiscreteLaplaceEvent,
@@ -169,6 +168,9 @@ class SubsampleAggregate(Mechanism):
                 "neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_ONE, got "
                 f"{relation!r}"
             )
+        # Here, so that no other mechanism waits for the calculators.
+        from fastdp.accounting.calculators._classics import parts_changed
+
         changed = min(count, parts_changed(assignment, relation))
         inner: DiscreteLaplace | Quantiles | ProposeTestRelease
         if aggregate == "mean":

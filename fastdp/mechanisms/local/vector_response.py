@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import special
 
 from fastdp import _arrays, _core, _doorway, _validate
 from fastdp._stream import Stream
@@ -374,6 +373,8 @@ def _sizes() -> _Array:
     The closest to a half is 5e-6 of a step away from it, and doubles are right to 1e-7:
     every machine rounds alike.
     """
+    from scipy import special
+
     parts = []
     for cells, first in ((_CELLS, _CELLS), (_CELLS, _FINE)):
         edges = special.ndtri(np.arange(cells + 1) * (first / _CELLS / cells / 2))
@@ -388,6 +389,8 @@ def _order_means(near: int, words: int) -> tuple[float, float, float]:
     """Return the mean of the `near` largest of so many normal numbers, and the mean
     squares of these and of the others, by quadrature.
     """
+    from scipy import special
+
     x = np.linspace(-9.5, 9.5, 3001)
     weight = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
     # Of one number: that fewer than `near` of the others are above it.
