@@ -92,8 +92,10 @@ class _Profile(Reader):
             return found
         if facts.left_to_accountants:
             return _of_accountants(event, lambda accountant: accountant.epsilon(delta))
+        way_out = "" if delta else ": give a delta, such as 1e-6"
         raise UnsupportedEventError(
             f"no finite epsilon is known for {event!r} at delta {float_up(delta)!r}"
+            f"{way_out}"
         )
 
     def log_delta(self, event: Event, epsilon: Fraction) -> float:

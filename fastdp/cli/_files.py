@@ -241,9 +241,15 @@ def _require_once(
     # The names in the file are not listed: without a header they are a row of data.
     for option, name in wanted:
         found = names.count(name)
-        if found != 1:
-            rule = "be in" if found == 0 else "be there only once in"
-            raise ParameterError(f"{option} must {rule} {argument}, got {name!r}")
+        if found == 0:
+            raise ParameterError(
+                f"{option} must be in {argument}, got {name!r}: of a text file the "
+                "first line names the columns"
+            )
+        if found > 1:
+            raise ParameterError(
+                f"{option} must be there only once in {argument}, got {name!r}"
+            )
 
 
 def _chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:

@@ -13,6 +13,7 @@ import pytest
 import fastdp
 import fastdp.testing
 from fastdp.accounting.events import NeighboringRelation
+from fastdp.exceptions import UnsupportedEventError
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
 R = NeighboringRelation.REPLACE_ONE
@@ -63,6 +64,13 @@ def test_a_replaced_row_makes_the_number_public():
         assert found.event.neighboring_relation is R
         assert found.epsilon() == 1.0
     assert fastdp.sum([1.0], epsilon=1, **options).event.sensitivity == 2 * 2**30
+
+
+def test_gaussian_noise_has_an_epsilon_at_a_delta():
+    found = fastdp.mean([1.0], bounds=(0, 2), rho=0.5)
+    assert found.epsilon(delta=1e-6) > 0
+    with pytest.raises(UnsupportedEventError, match="give a delta, such as 1e-6"):
+        found.epsilon()
 
 
 def test_users_are_bounded_before_anything_is_added():
