@@ -474,8 +474,8 @@ typedef enum {
  * c s_i + noise_i. docs/proofs/selection.md */
 typedef struct {
     double rate;      /* c, nearest, in [2^-900, 2^900]                         */
-    double tolerance; /* inverse: of cumulative weights, relative to the total; */
-                      /* race: of a key                                         */
+    double tolerance; /* proposals: of an acceptance; inverse: of cumulative    */
+                      /* weights, relative to the total; race: of a key         */
     fdp_race_t noise; /* race only                                              */
     uint64_t fine_rate[2]; /* inverse: (the two as 128 bits, the first bit set, plus   */
     int32_t fine_place;    /* less than 1) 2^(fine_place - 128) is c; 0 0 if c or the  */
@@ -485,9 +485,9 @@ typedef struct {
 
 /* `rows` sets of `n` candidates each, contiguous. Weights are mantissa 2^exponent,
  * mantissa 0 or in [1/2, 1), nearest to the exact ones, exponents integers in
- * (-2^14, 0]; mantissa NULL: all are 1; only exponent NULL: any doubles >= 0, times
- * 2^-weight_top, the largest of which is in [1/2, 1). `weight_stride` is n, or 0 if all
- * rows have the same weights. */
+ * (-2^14, 0], -2^17 of mantissa 0; mantissa NULL: all are 1; only exponent NULL: any
+ * doubles >= 0, times 2^-weight_top, the largest of which is in [1/2, 1).
+ * `weight_stride` is n, or 0 if all rows have the same weights. */
 typedef struct {
     size_t rows, n;
     const void *score;
@@ -501,6 +501,12 @@ typedef struct {
 /* Words of a chunk: draw number t of a call is trial t mod 4096 of chunk t / 4096. */
 #define FDP_SELECT_CHUNK 4096
 
+/* Of n base weights: `top`, where the largest is in [1/2, 1) 2^top (0 if all are 0), and
+ * `spread`, at least log2 of the ratio of the largest to the least above 0. Refuses NaN,
+ * infinity and weights below 0. @timing T0. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_weights_range(const double *weight, size_t n,
+                                                     int32_t *top, double *spread);
+
 /* k choices without replacement from each row, by inversion: choice j of row r has
  * the word of draw (first_row + r) k + j. An undecided one takes 64 further bits; what is
  * still undecided goes to call->resolve with word = {its word, first_row + r, j}. out has rows * k indices. 1 <= k <= n,
@@ -511,7 +517,7 @@ fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
                    const fdp_candidates_t *from, uint64_t first_row, size_t k,
                    int64_t *out);
 
-/* One choice from each row, all weights 1, by integer upper bounds of e^(c s_i) and exact
+/* One choice from each row, by integer upper bounds of w_i e^(c s_i) and exact
  * acceptance, two tries for every row. Row r has draws 4 (first_row + r) ... + 3. What is
  * undecided, or rejected twice, goes to call->resolve with more = {first_row + r, the four
  * words}. exact: yes. @timing T2: see docs/proofs/selection.md. */

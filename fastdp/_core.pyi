@@ -242,9 +242,12 @@ def sketch_sums(
 def select_one(
     law: Selection,
     scores: object,
-    resolver: Callable[[_Array, tuple[int, ...], Callable[[int], bytes]], int],
+    weights: object,
+    resolver: Callable[[_Array, Any, tuple[int, ...], Callable[[int], bytes]], int],
     stream: Stream | None = None,
 ) -> np.int64 | None: ...
+def weights_range(weights: _Array) -> tuple[int, float] | None: ...
+def propose_tolerance(spread: float) -> float: ...
 def select_proposed(
     call: Call,
     law: Selection,

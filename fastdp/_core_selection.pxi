@@ -10,6 +10,11 @@ RACES = {
 }
 
 
+def propose_tolerance(double spread):
+    """Return a bound on the error of a try's acceptance: selection.md, section 4."""
+    return 2.0**-44 + 2.0**-51 * spread
+
+
 @cython.final
 cdef class Selection:
     """A law of choice: rate and tolerance of the kernels, and the noise of a race.
@@ -54,11 +59,34 @@ cdef class Selection:
         return c
 
 
-def select_one(Selection law, scores, resolver, stream=None):
+cdef bint _is_vector(x):
+    """Tell whether `x` is a one-dimensional, contiguous array of float64, not empty."""
+    if not cnp.PyArray_CheckExact(x):
+        return False
+    cdef cnp.ndarray array = x
+    return (cnp.PyArray_NDIM(array) == 1 and cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE
+            and cnp.PyArray_ISCARRAY_RO(array) and cnp.PyArray_SIZE(array) > 0)
+
+
+def weights_range(cnp.ndarray weights):
+    """Return (top, spread) of a contiguous array of float64, as `Weights` has them.
+
+    None if a weight is below 0, infinite or no number.
+    """
+    cdef int32_t top
+    cdef double spread
+    cdef fdp_status_t status = fdp_weights_range(
+        <const double *> cnp.PyArray_DATA(weights), cnp.PyArray_SIZE(weights), &top, &spread)
+    return None if status != FDP_OK else (top, spread)
+
+
+def select_one(Selection law, scores, weights, resolver, stream=None):
     """Return one choice by proposals as a numpy int64: the short way.
 
-    None unless `scores` is a one-dimensional, contiguous array of float64 that is not
-    empty. `resolver(scores, words, block)` settles the choice as in `select_proposed`.
+    None unless `scores`, and `weights` if not None, are one-dimensional, contiguous
+    arrays of float64 of one length, not empty, and the weights are valid.
+    `resolver(scores, weights, words, block)` settles the choice as in
+    `select_proposed`.
     """
     cdef Call call
     cdef Keyed keyed
@@ -66,12 +94,10 @@ def select_one(Selection law, scores, resolver, stream=None):
     cdef fdp_selection_t c
     cdef fdp_status_t status
     cdef int64_t chosen
-    if not cnp.PyArray_CheckExact(scores):
+    cdef double spread
+    if not _is_vector(scores):
         return None
     cdef cnp.ndarray array = scores
-    if not (cnp.PyArray_NDIM(array) == 1 and cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE
-            and cnp.PyArray_ISCARRAY_RO(array) and cnp.PyArray_SIZE(array) > 0):
-        return None
     candidates.rows = 1
     candidates.n = cnp.PyArray_SIZE(array)
     candidates.score = cnp.PyArray_DATA(array)
@@ -80,7 +106,15 @@ def select_one(Selection law, scores, resolver, stream=None):
     candidates.weight_top = 0
     candidates.weight_stride = 0
     c = law.c
-    settle = lambda words, block: resolver(array, words, block)
+    if weights is not None:
+        if not _is_vector(weights) or cnp.PyArray_SIZE(weights) != cnp.PyArray_SIZE(array):
+            return None
+        candidates.mantissa = <const double *> cnp.PyArray_DATA(weights)
+        if fdp_weights_range(candidates.mantissa, candidates.n, &candidates.weight_top,
+                             &spread) != FDP_OK:
+            return None
+        c.tolerance = propose_tolerance(spread)
+    settle = lambda words, block: resolver(array, weights, words, block)
     c.owner = <void *> settle
     if stream is None:
         _open(&keyed)
@@ -97,7 +131,7 @@ def select_one(Selection law, scores, resolver, stream=None):
 
 def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
                     resolver, size_t first_row=0):
-    """Fill `out` with a choice from each row of `scores`, all weights 1.
+    """Fill `out` with a choice from each row of `scores`.
 
     `resolver((row, point, acceptance, point, acceptance), block)` settles row
     `first_row` and on, from the words of its two tries.

@@ -353,20 +353,26 @@ _POWER = (0x4000009F6EA98, 0x2C5C9F1, 0xF5EAD6, 0x392A89, 0x93480, 0x1EC32)
 TOP = 51
 
 
-def weight_bound(gap: float, rate: float, *, all_lost: bool = False) -> int:
-    """Return an integer >= 2**TOP exp(-c gap), rate = c log2(e): the kernels' own.
+#: Bits of depth beyond which no base weight makes up for a gap.
+FAR = 2.0**16
 
-    Roundings are part of the law of the words: gap * rate to nearest, then to a
-    multiple of 2**-24, ties to even. No number counts as a hopeless gap.
+
+def weight_bound(depth: float, mantissa: int | None = None) -> int:
+    """Return an integer >= 2**TOP 2**-depth: the kernels' own.
+
+    Roundings are part of the law of the words: depth to a multiple of 2**-24, ties to
+    even. No number counts as a hopeless depth. With `mantissa`, the first 28 bits of a
+    base weight in [1/2, 1), the bound of 2**TOP 2**-depth weight.
     """
-    z = gap * rate
-    most = 0.0 if all_lost else 53.0
-    units = round((z if z < most else most) * 2**24)
+    units = round((depth if depth < 53.0 else 53.0) * 2**24)
     power, f = units >> 24, ~units & (1 << 24) - 1
     part = _POWER[5]
     for coefficient in _POWER[4:0:-1]:
         part = coefficient + (f * part >> 24)
-    return (_POWER[0] + f * part >> power) + 1
+    bound = _POWER[0] + f * part
+    if mantissa is not None:
+        bound = ((bound >> 28) + 1) * (mantissa + 2)
+    return (bound >> power) + 1
 
 
 def node_order(n: int) -> list[int]:
@@ -384,12 +390,15 @@ def propose(bounds: Sequence[int], point: Uniform) -> int:
     return found
 
 
-def accepts(gap: Fraction, bound: int, uniform: Uniform) -> bool:
-    """Tell whether V < 2**TOP exp(-gap) / bound."""
+def accepts(gap: Fraction, share: Fraction, uniform: Uniform) -> bool:
+    """Tell whether V < 2**TOP exp(-gap) share."""
+    num, den = share.numerator, share.denominator
 
     def ratio(bits: int) -> tuple[int, int]:
-        low, high = exp_neg(gap.numerator, gap.denominator, bits + TOP)
-        return low // bound, -(-high // bound)
+        # Small shares of large weights keep their digits.
+        more = max(num.bit_length() - den.bit_length() + TOP, 0)
+        low, high = exp_neg(gap.numerator, gap.denominator, bits + TOP + more)
+        return low * num // den >> more, -(-high * num // den >> more)
 
     return uniform.below(ratio)
 

@@ -300,6 +300,8 @@ cdef extern from "fastdp.h" nogil:
 
     size_t FDP_SELECT_CHUNK
     size_t FDP_SELECT_MOST
+    fdp_status_t fdp_weights_range(const double *weight, size_t n, int32_t *top,
+                                   double *spread)
     fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
                                     const fdp_candidates_t *candidates,
                                     uint64_t first_row, size_t k, int64_t *out)

@@ -73,7 +73,8 @@ class Weights:
     ----------
     mantissa, exponent : ndarray of float64, shape (n,) or (rows, n)
         mantissa * 2**exponent is proportional to the weight, to nearest; the mantissa
-        is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0]. Without exponents
+        is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0]; that of 0 is
+        -2**17. Without exponents
         (None) the mantissas are doubles >= 0, which the kernels take apart.
     exact : callable
         ``exact(position)`` is the exact weight at a flat position.
@@ -82,7 +83,8 @@ class Weights:
     spread : float
         At least log2 of the ratio of the largest and least positive weights.
     top : int
-        Without exponents: the largest weight is in [1/2, 1) 2**top.
+        The largest weight is in [1/2, 1) 2**top; mantissa * 2**exponent is that times
+        2**-top.
     """
 
     mantissa: _Array
@@ -107,6 +109,8 @@ class Weights:
         array = (
             weights if isinstance(weights, np.ndarray) else np.array(weights, object)
         )
+        if hasattr(array, "mask"):  # which would be lost on the way
+            _arrays.data(name, array, real=True)
         try:
             whole = np.broadcast_to(array, shape)
         except ValueError:
@@ -122,32 +126,39 @@ class Weights:
             array = np.moveaxis(whole, axis, -1).reshape(-1)
         if array.dtype.kind == "O":
             return cls._rationals([_validate.nonnegative(name, w) for w in array])
-        array = _arrays.data(name, array, real=array.dtype.kind == "f")
-        # A NaN is the least and the largest number of its array.
-        if array.size and not (array.min() >= 0 and array.max() < np.inf):
-            raise ParameterError(f"{name} must be finite and >= 0")
-        return cls.numbers(array)
+        return cls.numbers(
+            _arrays.data(name, array, real=array.dtype.kind == "f"), name
+        )
 
     @classmethod
-    def numbers(cls, array: _Array) -> Weights:
-        """Return the weights of an array of finite numbers >= 0."""
+    def numbers(cls, array: _Array, name: str = "weights") -> Weights:
+        """Return the weights of a contiguous array of finite numbers >= 0."""
         doubles = array.astype(np.float64, copy=False)
-        # By their bits, in the order of the doubles, as the kernels read them: where a
-        # processor takes subnormals for 0 they are not.
-        most = int(doubles.view(np.int64).max(initial=0))
+        found = _core.weights_range(doubles)
+        if found is None:
+            raise ParameterError(f"{name} must be finite and >= 0")
+        top, spread = found
         # 2**53 is not known to have been 2**53.
-        large = array.dtype.kind != "f" and most >= (1023 + 53) << 52
-        # 0 and -0 beyond them all.
-        least = int((doubles.view(np.uint64) - np.uint64(1)).min(initial=2**63 - 1))
-        top, below = (_exponent(b) if most else 0 for b in (most, least + 1))
-        return cls(
-            doubles,
-            None,
-            lambda i: Fraction(array[i].item()),
-            large,
-            1.0 + top - below,
-            top,
-        )
+        large = array.dtype.kind != "f" and top > 53
+
+        def exact(i: int) -> Fraction:
+            return Fraction(array[i].item())
+
+        return cls(doubles, None, exact, large, spread, top)
+
+    @property
+    def common(self) -> int:
+        """The power of 2 that `parts` leave out."""
+        return 0 if self.exponent is None else self.top
+
+    def parts(self, position: int) -> tuple[int, int]:
+        """Return a weight times 2**-common: 28 bits of the mantissa, and the exponent.
+
+        As the kernels know it: 0, 0 for a weight of 0.
+        """
+        mantissa, exponent = math.frexp(self.mantissa[position])
+        more = 0 if self.exponent is None else int(self.exponent[position])
+        return int(mantissa * 2**28), exponent + more
 
     @classmethod
     def _rationals(cls, weights: list[Fraction]) -> Weights:
@@ -163,14 +174,11 @@ class Weights:
             for m, e, w in zip(mantissa, exponent, weights, strict=True)
         )
         # The largest exponent becomes 0: a common factor changes no law.
-        exponent -= exponent[mantissa > 0].max(initial=-(2**14))
+        top = int(exponent[mantissa > 0].max(initial=-(2**14)))
+        exponent -= top
+        exponent[mantissa == 0] = -(2**17)
         spread = 1.0 - float(exponent[mantissa > 0].min(initial=0.0))
-        return cls(mantissa, exponent, weights.__getitem__, rounded, spread)
-
-
-def _exponent(bits: int) -> int:
-    """Return e where the positive double of these bits is in [1/2, 1) 2**e."""
-    return (bits >> 52) - 1022 if bits >> 52 else bits.bit_length() - 1074
+        return cls(mantissa, exponent, weights.__getitem__, rounded, spread, top)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +201,7 @@ class Choice:
 
     def score(self, row: int, i: int) -> Fraction | None:
         """Return the exact score of a candidate; None if its weight is 0."""
-        if self.weights is not None and not self.weights.exact(self._position(row, i)):
+        if self.weights is not None and not self.weights.exact(self.position(row, i)):
             return None
         value = self.scores[row, i].item()
         if isinstance(value, int):
@@ -207,10 +215,11 @@ class Choice:
         return (
             Fraction(1)
             if self.weights is None
-            else self.weights.exact(self._position(row, i))
+            else self.weights.exact(self.position(row, i))
         )
 
-    def _position(self, row: int, i: int) -> int:
+    def position(self, row: int, i: int) -> int:
+        """Return the flat position of a candidate's weight."""
         assert self.weights is not None
         n = self.scores.shape[1]
         return row * n + i if self.weights.mantissa.size > n else i
@@ -279,9 +288,9 @@ _TRIES = 2
 
 
 def propose(choice: Choice, stream: Stream | None, workers: int) -> _Array:
-    """Return one choice from each row, all weights 1, shape (rows,)."""
+    """Return one choice from each row, shape (rows,)."""
     rows, n = choice.scores.shape
-    law = choice.law(0.0)
+    law = choice.law(_core.propose_tolerance(choice.spread))
     out = np.zeros(rows, np.int64)
 
     def resolver(words: tuple[int, ...], block: Block) -> int:
@@ -300,39 +309,61 @@ def propose(choice: Choice, stream: Stream | None, workers: int) -> _Array:
 def propose_row(choice: Choice, words: tuple[int, ...], block: Block) -> int:
     """Return the exact choice of a row by its tries, or else by inversion."""
     row, *tries = words
-    order, bounds = bounds_of(choice, row)
+    order, bounds, place = bounds_of(choice, row)
     scores = [choice.score(row, i) for i in order]
     most = max((s for s in scores if s is not None), default=None)
     for j in range(_TRIES):
         point, reach = (
             Uniform(tries[real], 64, block, real * _REAL) for real in (2 * j, 2 * j + 1)
         )
-        place = _exact_selection.propose(bounds, point)
-        score = scores[place]
-        if most is None or score is not None:
-            gap = Fraction(0)
-            if most is not None and score is not None:
-                gap = choice.rate * (most - score)
-            if _exact_selection.accepts(gap, bounds[place], reach):
-                return order[place]
+        at = _exact_selection.propose(bounds, point)
+        score = scores[at]
+        gap, weight = Fraction(0), Fraction(1, 2)
+        if most is not None:
+            if score is None:
+                continue
+            gap = choice.rate * (most - score)
+            weight = choice.weight(row, order[at]) / Fraction(2) ** place
+        elif choice.weights is None:
+            weight = Fraction(1)
+        if _exact_selection.accepts(gap, weight / bounds[at], reach):
+            return order[at]
     start = 2 * _TRIES * _REAL
     word = int.from_bytes(block(start)[:8], "little")
     return invert_row(choice, row, [], word, lambda k: block(start + 1 + k))
 
 
-def bounds_of(choice: Choice, row: int) -> tuple[list[int], list[int]]:
-    """Return the candidates of a row in the order of summation, and their bounds."""
+def bounds_of(choice: Choice, row: int) -> tuple[list[int], list[int], int]:
+    """Return a row's candidates in the order of summation, their bounds, and the place.
+
+    Bounds are of 2**51 exp(-c gap) weight 2**-place.
+    """
     known = choice.scores[row]
     order = _exact_selection.node_order(known.size)
     if known.dtype.kind == "f":
         known = np.minimum(known, np.finfo(np.float64).max)
     scores = known[order].tolist()
-    top = max((s for s in scores if s > -math.inf), default=-math.inf)
     rate = nearest(choice.rate) * _LOG2E
-    return order, [
-        _exact_selection.weight_bound(float(top - s), rate, all_lost=top == -math.inf)
-        for s in scores
+    there = [choice.score(row, i) is not None for i in order]
+    top = max((s for s, t in zip(scores, there, strict=True) if t), default=None)
+    if top is None:
+        # Without base weights 1, with them 1/2.
+        half = choice.weights is not None
+        bound = _exact_selection.weight_bound(0.0, 2**27 if half else None)
+        return order, [bound] * len(order), 0
+    depths = [float(top - s) * rate for s in scores]
+    if choice.weights is None:
+        return order, [_exact_selection.weight_bound(d) for d in depths], 0
+    parts = [choice.weights.parts(choice.position(row, i)) for i in order]
+    far = _exact_selection.FAR
+    depths = [d if d < far else far for d in depths]
+    place = max(e - d for (_, e), d, t in zip(parts, depths, there, strict=True) if t)
+    place = float(round(place + 0.5))
+    bounds = [
+        _exact_selection.weight_bound((place - e) + d if m else far, m)
+        for (m, e), d in zip(parts, depths, strict=True)
     ]
+    return order, bounds, int(place) + choice.weights.common
 
 
 # --- inversion --------------------------------------------------------------------

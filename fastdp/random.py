@@ -459,7 +459,7 @@ def gumbel_argmax(
     rate = 1 / _validate.between("scale", scale, *_selection.RATES)
     matrix, shape = _selection.scores_of("scores", scores, axis)
     choice = _selection.Choice(rate, matrix)
-    return _selection.race(choice, "gumbel", stream, workers).reshape(shape)[()]
+    return _selection.propose(choice, stream, workers).reshape(shape)[()]
 
 
 def exponential_race(
@@ -510,7 +510,7 @@ def exponential_race(
     matrix, shape = _selection.scores_of("weights", zeros, axis)
     exact = _selection.Weights.of("weights", weights, zeros.shape, axis)
     choice = _selection.Choice(Fraction(1), matrix, exact)
-    return _selection.race(choice, "gumbel", stream, workers).reshape(shape)[()]
+    return _selection.propose(choice, stream, workers).reshape(shape)[()]
 
 
 # --- uniform ----------------------------------------------------------------------

@@ -221,11 +221,11 @@ static void mark_lost(tree_t *t, const family_t *f, size_t index)
     }
     /* by signs: comparisons would leave this loop out of the vectors */
     const uint64_t left = t->from->n - index * FDP_BLOCK;
-    for (size_t i = 0; i < b->padded; i++) {
+    for (size_t i = 0; i < b->padded && b->mantissa == NULL; i++) {
         b->lost_copy[i] = 0 - ((left - 1 - i) >> 63);
     }
-    for (size_t i = 0; i < b->padded && b->mantissa != NULL; i++) {
-        b->lost_copy[i] |= 0 - ((fdp_double_bits(b->mantissa[i]) - 1) >> 63);
+    if (b->mantissa != NULL) { /* what is beyond has no weight */
+        t->kernels->mark(b->mantissa, b->padded, b->lost_copy);
     }
     for (size_t i = 0; i < b->padded && f->removed.from != NULL; i += 64) {
         const size_t most = b->padded - i < 64 ? b->padded - i : 64;

@@ -4,6 +4,7 @@
  *   row_find       the candidates that two points of the total fall on
  *   row_accept     each with probability w_i / W_i; the first accepted is the choice
  *
+ * With base weights all is relative to the largest w_i, known to within a factor of 4.
  * W_i >= w_i makes the law exact, whatever the bounds are (rejection). Both tries are
  * made always, and at once, so that the time tells neither which was accepted nor where
  * the other one went: every score is read for it.
@@ -22,15 +23,14 @@
 #define TRIES 2
 #define FEW (FDP_SHORT / FDP_NODE) /* nodes of a short row */
 #define WORDS (2 * TRIES) /* a point and an acceptance for each */
-
-/* |acceptance - V| that doubles leave open: docs/proofs/selection.md, theorem 2 */
-#define CLOSE 0x1p-44
+#define PARTS 3           /* of a candidate: score, base weight, its exponent */
 
 /* A try: its point, and the candidate that it falls on. */
 typedef struct {
     fdp_u128_t point, width; /* the cell of U total is [point, point + width] */
     uint64_t candidate, bound;
     double score; /* of FDP_I64: its distance from the largest one */
+    double mantissa, power; /* of its base weight: mantissa 2^power */
 } try_t;
 
 typedef struct {
@@ -38,6 +38,8 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
+    size_t type, based; /* which of the kernels: integers, base weights */
+    fdp_row_t row;      /* its candidates; the shorter node's are copied */
     fdp_proposal_t proposal;
     size_t full, rest; /* nodes; candidates of one more, shorter one */
     uint64_t *sum;     /* of each node, the shorter one included     */
@@ -45,18 +47,31 @@ typedef struct {
     fdp_u128_t total;
     uint64_t unsure;
     try_t tries[TRIES];
-    FDP_ALIGNED(64) uint64_t score[TRIES][FDP_NODE];
-    FDP_ALIGNED(64) uint64_t last[FDP_NODE], weight[FDP_NODE];
-    FDP_ALIGNED(64) uint64_t start[FDP_LANES];
+    FDP_ALIGNED(64) uint64_t near[PARTS][TRIES][FDP_NODE]; /* of the tries' nodes */
+    FDP_ALIGNED(64) uint64_t last[PARTS][FDP_NODE], weight[FDP_NODE];
+    FDP_ALIGNED(64) uint64_t start[FDP_LANES], lost[FDP_BLOCK];
     fdp_words_t words;
 } row_t;
 
 static size_t nodes_of(const row_t *t) { return t->full + (t->rest > 0); }
 
-static const uint64_t *scores_of(const row_t *t, size_t row)
+/* The parts of candidates `from` has, as 64-bit entries; NULL: those that it lacks. */
+static const uint64_t *part_of(const fdp_row_t *from, size_t part)
 {
-    return (const uint64_t *)t->from->score + row * t->from->n;
+    const void *parts[PARTS] = {from->score, from->weight, from->exponent};
+    return parts[part];
 }
+
+static fdp_row_t row_of(const row_t *t, uint64_t *score, uint64_t *weight,
+                        uint64_t *exponent)
+{
+    return (fdp_row_t){
+        .score = score,
+        .weight = t->row.weight == NULL ? NULL : (const double *)(void *)weight,
+        .exponent = t->row.exponent == NULL ? NULL : (const double *)(void *)exponent};
+}
+
+static fdp_row_t last_of(row_t *t) { return row_of(t, t->last[0], t->last[1], t->last[2]); }
 
 /* Entries of the shorter node, lost ones included. */
 static size_t rest_padded(const row_t *t)
@@ -66,43 +81,87 @@ static size_t rest_padded(const row_t *t)
 
 /* ---- bounds and sums ------------------------------------------------------------ */
 
-static void set_top(row_t *t, const uint64_t *score)
+/* The largest score of n candidates that have any weight. */
+static fdp_score_t largest_of(row_t *t, const fdp_row_t *from, size_t n)
 {
     const fdp_selection_kernels_t *k = t->kernels;
-    const size_t whole = t->full * FDP_NODE, rest = rest_padded(t);
+    fdp_score_t most = {.f64 = -INFINITY};
+    most.i64 = t->type ? INT64_MIN : most.i64;
+    const size_t size = t->based ? FDP_BLOCK : n;
+    const uint64_t *lost = t->based ? t->lost : NULL;
+    for (size_t at = 0, count; at < n; at += count) {
+        count = n - at < size ? n - at : size;
+        if (t->based) {
+            k->mark(from->weight + at, count, t->lost);
+        }
+        if (t->type) {
+            const int64_t here = k->largest_i64((const int64_t *)from->score + at, lost, count);
+            most.i64 = (int64_t)fdp_pick(fdp_mask(here > most.i64), (uint64_t)here,
+                                         (uint64_t)most.i64);
+        } else {
+            const double here = k->largest_f64((const double *)from->score + at, lost, count);
+            most.f64 = fdp_larger(here, most.f64);
+        }
+    }
+    return most;
+}
+
+/* Sets what bounds are relative to; `none`: no candidate has any weight. */
+static void set_place(row_t *t, const fdp_row_t *last, uint64_t none)
+{
     fdp_proposal_t *p = &t->proposal;
-    p->most = FDP_PROPOSAL_MOST;
-    if (t->from->type == FDP_I64) {
-        const int64_t a = k->largest_i64((const int64_t *)score, NULL, whole);
-        const int64_t b = k->largest_i64((const int64_t *)t->last, NULL, rest);
-        p->top.i64 = (int64_t)fdp_pick(fdp_mask(a > b), (uint64_t)a, (uint64_t)b);
-    } else {
-        const double a = k->largest_f64((const double *)(const void *)score, NULL, whole);
-        const double b = k->largest_f64((const double *)(void *)t->last, NULL, rest);
-        p->top.f64 = fdp_larger(a, b);
-        p->most = fdp_pick_double(fdp_mask(p->top.f64 > -INFINITY), p->most, 0.0);
+    double place = t->kernels->place[t->type](&t->row, t->full * FDP_NODE, p);
+    place = fdp_larger(t->kernels->place[t->type](last, rest_padded(t), p), place);
+    /* Whoever has the top score has a larger place, unless it is a weight of 0. */
+    none |= fdp_mask(place < (t->row.exponent == NULL ? -2000.0 : -0x1p16));
+    p->most = fdp_pick_double(none, 0.0, FDP_PROPOSAL_MOST);
+    p->place = fdp_pick_double(none, 0.0, fdp_nearest(fdp_pick_double(none, 0.0, place) + 0.5));
+    p->mantissa = ((UINT64_C(1) << 52) - 1) & ~none;
+}
+
+static void set_top(row_t *t, const fdp_row_t *last)
+{
+    fdp_proposal_t *p = &t->proposal;
+    const fdp_score_t a = largest_of(t, &t->row, t->full * FDP_NODE);
+    const fdp_score_t b = largest_of(t, last, rest_padded(t));
+    const uint64_t more = t->type ? fdp_mask(a.i64 > b.i64) : fdp_mask(a.f64 > b.f64);
+    p->top.i64 = (int64_t)fdp_pick(more, (uint64_t)a.i64, (uint64_t)b.i64);
+    const uint64_t none = t->type ? 0 : fdp_mask(!(p->top.f64 > -INFINITY));
+    p->most = fdp_pick_double(none, 0.0, FDP_PROPOSAL_MOST);
+    if (t->based) {
+        set_place(t, last, none);
     }
 }
 
-static uint64_t weigh_node(row_t *t, const uint64_t *score, size_t padded, size_t count)
+/* Copies the shorter node, padded by what is lost. */
+static void copy_last(row_t *t)
 {
-    return (t->from->type == FDP_I64 ? t->kernels->bounds_i64 : t->kernels->bounds_f64)(
-        score, padded, count, &t->proposal, t->weight, t->start);
+    const uint64_t none[PARTS] = {fdp_score_none(t->from->type), 0, 0};
+    for (size_t p = 0; p < PARTS; p++) {
+        if (part_of(&t->row, p) != NULL) {
+            for (size_t i = t->rest; i < rest_padded(t); i++) {
+                t->last[p][i] = none[p];
+            }
+            memcpy(t->last[p], part_of(&t->row, p) + t->full * FDP_NODE, t->rest * 8);
+        }
+    }
 }
 
 static void row_open(row_t *t, size_t row)
 {
-    const uint64_t *score = scores_of(t, row);
-    for (size_t i = t->rest; i < rest_padded(t); i++) {
-        t->last[i] = fdp_score_none(t->from->type);
-    }
-    memcpy(t->last, score + t->full * FDP_NODE, t->rest * 8);
-    set_top(t, score);
-    (t->from->type == FDP_I64 ? t->kernels->totals_i64 : t->kernels->totals_f64)(
-        score, t->full, &t->proposal, t->sum);
+    const fdp_candidates_t *c = t->from;
+    const size_t at = row * c->weight_stride;
+    t->row.score = (const uint64_t *)c->score + row * c->n;
+    t->row.weight = c->mantissa == NULL ? NULL : c->mantissa + at;
+    t->row.exponent = c->exponent == NULL ? NULL : c->exponent + at;
+    copy_last(t);
+    const fdp_row_t last = last_of(t);
+    set_top(t, &last);
+    t->kernels->totals[t->type][t->based](&t->row, t->full, &t->proposal, t->sum);
     t->total = 0;
     if (t->rest > 0) {
-        t->sum[t->full] = weigh_node(t, t->last, rest_padded(t), t->rest);
+        t->sum[t->full] = t->kernels->bounds[t->type][t->based](
+            &last, rest_padded(t), t->rest, &t->proposal, t->weight, t->start);
     }
     for (size_t b = 0; b < nodes_of(t); b++) {
         t->total += t->sum[b];
@@ -111,19 +170,39 @@ static void row_open(row_t *t, size_t row)
 
 /* ---- candidates of the points --------------------------------------------------- */
 
-/* The candidate of a try among those of the node weighed last, whose first is number
+/* Entry number `at` of a node, all of which is read. */
+static uint64_t entry_of(const row_t *t, const uint64_t *node, size_t padded, size_t at)
+{
+    uint64_t column[FDP_NODE / FDP_LANES], found = 0;
+    t->kernels->column(node, padded / FDP_LANES, at % FDP_LANES, column);
+    for (size_t r = 0; r < padded / FDP_LANES; r++) {
+        found |= column[r] & fdp_mask(r == at / FDP_LANES);
+    }
+    fdp_wipe(column, sizeof column);
+    return found;
+}
+
+/* The candidate of a try among those of a node, weighed last, whose first is number
  * `first`; `point` counts from there. */
-static void find_candidate(row_t *t, try_t *y, const uint64_t *score, size_t padded,
+static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t padded,
                            uint64_t first, uint64_t point)
 {
     fdp_found_t f;
-    t->kernels->find(score, t->weight, padded, t->start, point, &f);
+    t->kernels->find(from->score, t->weight, padded, t->start, point, &f);
     t->unsure |= fdp_mask(y->width >= f.bound - f.rest);
     y->bound = f.bound;
     y->candidate = first + f.place;
     y->score = t->from->type == FDP_I64
                    ? fdp_from_unsigned((uint64_t)t->proposal.top.i64 - f.score)
                    : fdp_bits_double(f.score);
+    y->mantissa = 1.0;
+    y->power = 0.0;
+    if (from->weight != NULL) {
+        y->mantissa = fdp_bits_double(entry_of(t, part_of(from, 1), padded, f.place));
+    }
+    if (from->exponent != NULL) {
+        y->power = fdp_bits_double(entry_of(t, part_of(from, 2), padded, f.place));
+    }
     fdp_wipe(&f, sizeof f);
 }
 
@@ -156,62 +235,96 @@ static void find_nodes(const row_t *t, uint64_t node[TRIES], uint64_t point[TRIE
     }
 }
 
-static void row_find(row_t *t, size_t row, const uint64_t *word)
+/* Copies the nodes of both tries. */
+static void fetch_nodes(row_t *t, const uint64_t node[TRIES])
+{
+    for (size_t p = 0; p < PARTS; p++) {
+        if (part_of(&t->row, p) != NULL) {
+            t->kernels->fetch_two(part_of(&t->row, p), t->full, node, t->near[p]);
+            for (size_t j = 0; j < TRIES && t->rest > 0; j++) {
+                t->kernels->blend(t->last[p], rest_padded(t), fdp_mask(node[j] == t->full),
+                                  t->near[p][j]);
+            }
+        }
+    }
+}
+
+static void row_find(row_t *t, const uint64_t *word)
 {
     uint64_t node[TRIES], point[TRIES];
     for (size_t j = 0; j < TRIES; j++) {
         set_point(t, &t->tries[j], word[2 * j]);
     }
     if (t->full == 0) {
+        const fdp_row_t last = last_of(t);
         for (size_t j = 0; j < TRIES; j++) {
-            find_candidate(t, &t->tries[j], t->last, rest_padded(t), 0,
+            find_candidate(t, &t->tries[j], &last, rest_padded(t), 0,
                            (uint64_t)t->tries[j].point);
         }
         return;
     }
     find_nodes(t, node, point);
-    t->kernels->fetch_two(scores_of(t, row), t->full, node, t->score);
+    fetch_nodes(t, node);
     for (size_t j = 0; j < TRIES; j++) {
-        if (t->rest > 0) {
-            t->kernels->blend(t->last, rest_padded(t), fdp_mask(node[j] == t->full),
-                              t->score[j]);
-        }
-        weigh_node(t, t->score[j], FDP_NODE, t->from->n - node[j] * FDP_NODE);
-        find_candidate(t, &t->tries[j], t->score[j], FDP_NODE, node[j] * FDP_NODE,
-                       point[j]);
+        const fdp_row_t near = row_of(t, t->near[0][j], t->near[1][j], t->near[2][j]);
+        t->kernels->bounds[t->type][t->based](&near, FDP_NODE,
+                                              t->from->n - node[j] * FDP_NODE,
+                                              &t->proposal, t->weight, t->start);
+        find_candidate(t, &t->tries[j], &near, FDP_NODE, node[j] * FDP_NODE, point[j]);
     }
 }
 
 /* ---- acceptance ----------------------------------------------------------------- */
 
-/* 2^51 e^-gap, the weight that the bound is one of; 0 for what is lost. */
+/* Takes the base weights of the tries apart; halves where none counts. */
+static void take_apart(row_t *t)
+{
+    double mantissa[FDP_LANES] = {0}, power[FDP_LANES];
+    const uint64_t none = fdp_mask(t->proposal.most == 0.0);
+    for (size_t j = 0; j < TRIES; j++) {
+        mantissa[j] = t->tries[j].mantissa;
+    }
+    t->kernels->split(mantissa, FDP_LANES, 0.0, power);
+    for (size_t j = 0; j < TRIES; j++) {
+        try_t *y = &t->tries[j];
+        y->mantissa = fdp_pick_double(none, 0.5, mantissa[j]);
+        y->power = fdp_pick_double(none, 0.0, y->power + power[j]);
+    }
+    fdp_wipe(mantissa, sizeof mantissa);
+    fdp_wipe(power, sizeof power);
+}
+
+/* 2^51 e^-gap, the weight that the bound is one of, times a base weight 2^-place; 0 for
+ * what is lost. */
 static double weight_of(const row_t *t, const try_t *y)
 {
-    const bool real = t->from->type == FDP_F64;
+    const uint64_t none = fdp_mask(t->proposal.most == 0.0);
     double gap = y->score;
     uint64_t there = ~UINT64_C(0);
-    if (real) {
+    if (!t->type) {
         const double s = fdp_pick_double(fdp_mask(gap > 0x1.fffffffffffffp1023),
                                          0x1.fffffffffffffp1023, gap);
-        there = fdp_mask(s > -INFINITY) | fdp_mask(t->proposal.most == 0.0);
+        there = fdp_mask(s > -INFINITY) | none;
         gap = t->proposal.top.f64 - s;
     }
     const double x = t->law->rate * gap;
-    double z = fdp_pick_double(fdp_mask(x < 600.0), x, 600.0);
-    z = fdp_pick_double(fdp_mask(t->proposal.most == 0.0), 0.0, z);
+    double z = fdp_pick_double(fdp_mask(x < FDP_PROPOSAL_FAR), x, FDP_PROPOSAL_FAR);
+    z = fdp_pick_double(none, 0.0, z);
     const double k = fdp_nearest(z * FDP_LOG2E);
     const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
-    const uint64_t power = (uint64_t)(1023 + 51 - fdp_to_small(k)) << 52;
-    const double w = FDP_EXP_EVAL(r) * fdp_bits_double(power);
+    const double far = k + (t->proposal.place - y->power);
+    const double down = fdp_pick_double(fdp_mask(far < 900.0), far, 900.0);
+    const uint64_t power = (uint64_t)(1023 + 51 - fdp_to_small(down)) << 52;
+    const double w = FDP_EXP_EVAL(r) * fdp_bits_double(power) * y->mantissa;
     return fdp_bits_double(fdp_double_bits(w) & there);
 }
 
 /* Mask of whether V < w / W. */
 static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
 {
-    const double bound = fdp_from_unsigned(y->bound);
+    const double bound = fdp_from_unsigned(y->bound), close = t->law->tolerance * bound;
     const double beyond = weight_of(t, y) - fdp_from_unsigned(word) * 0x1p-64 * bound;
-    t->unsure |= fdp_mask(beyond > -CLOSE * bound) & fdp_mask(beyond < CLOSE * bound);
+    t->unsure |= fdp_mask(beyond > -close) & fdp_mask(beyond < close);
     return fdp_mask(beyond > 0.0);
 }
 
@@ -241,7 +354,10 @@ static fdp_status_t row_select(row_t *t, size_t r, uint64_t row, int64_t *out)
     const uint64_t *word = fdp_words_at(&t->words, WORDS * row, WORDS, ahead);
     t->unsure = 0;
     row_open(t, r);
-    row_find(t, r, word);
+    row_find(t, word);
+    if (t->based) {
+        take_apart(t);
+    }
     const uint64_t first = accept(t, &t->tries[0], word[1]);
     const uint64_t second = accept(t, &t->tries[1], word[3]);
     t->unsure |= ~(first | second);
@@ -256,6 +372,8 @@ static fdp_status_t select_rows(row_t *t, uint64_t first_row, int64_t *out)
 {
     const fdp_rounding_t rounding = fdp_rounding_enter_flushed();
     t->proposal.rate = t->law->rate * FDP_LOG2E;
+    t->proposal.place = 0.0;
+    t->proposal.mantissa = 0;
     fdp_status_t status = FDP_OK;
     for (size_t r = 0; r < t->from->rows && status == FDP_OK; r++) {
         status = row_select(t, r, first_row + r, out + r);
@@ -271,11 +389,14 @@ static void wipe_row(row_t *t)
     fdp_wipe(&t->proposal, sizeof t->proposal);
     fdp_wipe(&t->total, sizeof t->total);
     fdp_wipe(t->tries, sizeof t->tries);
-    if (t->full > 0) {
-        fdp_wipe(t->score, sizeof t->score);
+    for (size_t p = 0; p < PARTS; p++) {
+        if (part_of(&t->row, p) != NULL) {
+            fdp_wipe(t->near[p], t->full > 0 ? sizeof t->near[p] : 0);
+            fdp_wipe(t->last[p], used);
+        }
     }
-    fdp_wipe(t->last, used);
     fdp_wipe(t->weight, used);
+    fdp_wipe(t->lost, t->based ? fdp_block_padded(t->from->n) * 8 : 0);
     fdp_wipe(t->start, sizeof t->start);
     fdp_words_close(&t->words);
 }
@@ -290,11 +411,14 @@ fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *
     t.law = law;
     t.from = from;
     t.kernels = fdp_selection_kernels();
+    t.type = from->type == FDP_I64;
+    t.based = from->mantissa != NULL;
+    t.row = (fdp_row_t){NULL, NULL, NULL};
     t.full = from->n / FDP_NODE;
     t.rest = from->n % FDP_NODE;
     t.size = nodes_of(&t) * sizeof *t.sum;
     t.sum = nodes_of(&t) <= FEW ? few : fdp_memory_take(t.size);
-    if (from->n == 0 || from->mantissa != NULL || t.sum == NULL) {
+    if (from->n == 0 || t.sum == NULL) {
         memset(out, 0, from->rows * sizeof *out);
         return t.sum == NULL ? FDP_ERR_MEMORY : FDP_ERR_PARAMETER;
     }

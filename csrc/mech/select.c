@@ -109,6 +109,27 @@ void fdp_words_close(fdp_words_t *words)
     fdp_wipe(&words->chunk, sizeof words->chunk);
 }
 
+/* ---- base weights ----------------------------------------------------------- */
+
+/* e where the positive double of these bits is in [1/2, 1) 2^e. */
+static int32_t exponent_of(int64_t bits)
+{
+    const int32_t field = (int32_t)(bits >> 52);
+    return field > 0 ? field - 1022 : 64 - __builtin_clzll((uint64_t)bits) - 1074;
+}
+
+fdp_status_t fdp_weights_range(const double *weight, size_t n, int32_t *top,
+                               double *spread)
+{
+    int64_t found[3];
+    fdp_selection_kernels()->range(weight, n, found);
+    const int64_t infinite = INT64_C(2047) << 52;
+    const bool none = found[0] == 0;
+    *top = none || found[0] >= infinite ? 0 : exponent_of(found[0]);
+    *spread = none ? 1.0 : 1.0 + *top - exponent_of(found[1] + 1);
+    return found[0] < infinite && found[2] >= 0 ? FDP_OK : FDP_ERR_PARAMETER;
+}
+
 /* ---- blocks ---------------------------------------------------------------- */
 
 /* n elements, then `pad`; a copy if there are any to pad. */
@@ -125,15 +146,14 @@ static const void *padded(uint64_t *copy, const void *from, size_t n, size_t to,
     return copy;
 }
 
-static void mark_lost(fdp_block_t *b)
+/* What is beyond the count, and what has no weight; the mantissas are padded by 0. */
+static void mark_lost(fdp_block_t *b, const fdp_selection_kernels_t *kernels)
 {
-    for (size_t i = 0; i < b->padded; i++) {
-        b->lost_copy[i] = i < b->count ? 0 : ~UINT64_C(0);
-    }
     if (b->mantissa != NULL) {
-        for (size_t i = 0; i < b->padded; i++) {
-            b->lost_copy[i] |= fdp_mask(!(b->mantissa[i] > 0.0));
-        }
+        kernels->mark(b->mantissa, b->padded, b->lost_copy);
+    } else {
+        memset(b->lost_copy, 0, b->count * sizeof *b->lost_copy);
+        memset(b->lost_copy + b->count, 255, (b->padded - b->count) * sizeof *b->lost_copy);
     }
     b->lost = b->lost_copy;
 }
@@ -169,7 +189,7 @@ void fdp_block_open(fdp_block_t *b, const fdp_selection_kernels_t *kernels,
         set_weights(b, kernels, from, row * from->weight_stride + first);
     }
     if (b->mantissa != NULL || (from->type == FDP_I64 && count < b->padded)) {
-        mark_lost(b);
+        mark_lost(b, kernels);
     }
 }
 

@@ -5,11 +5,7 @@
  * the law of the words requires. docs/proofs/selection.md, section 4.
  */
 
-/* c + floor(a b / 2^24) and c + a b, a < 2^24, b < 2^28. */
-#if defined(FDP_MADD52)
-#define FDP_LAST(c, a, b) FDP_MADD52(lo, none + c, a, b)
-#define FDP_STEP(c, a, b) FDP_MADD52(hi, none + c, a << 28, b)
-#else
+/* a b of numbers below 2^32. */
 #if FDP_X86_64 && FDP_WIDTH == 8
 #define FDP_PRODUCT(a, b) (FDP_K(units))_mm512_mul_epu32((__m512i)(a), (__m512i)(b))
 #elif FDP_X86_64 && FDP_WIDTH == 4
@@ -19,44 +15,85 @@
 #else
 #define FDP_PRODUCT(a, b) ((a) * (b))
 #endif
+
+/* c + floor(a b / 2^24) and c + a b, a < 2^24, b < 2^28. */
+#if defined(FDP_MADD52)
+#define FDP_LAST(c, a, b) FDP_MADD52(lo, none + c, a, b)
+#define FDP_STEP(c, a, b) FDP_MADD52(hi, none + c, a << 28, b)
+#else
 #define FDP_STEP(c, a, b) (c + (FDP_PRODUCT(a, b) >> 24))
 #define FDP_LAST(c, a, b) (c + FDP_PRODUCT(a, b))
 #endif
 
-/* Bounds, less 1, of weights with gap * rate = z: z + 2^28 has the multiples of 2^-24 of
- * z for its last bits. */
-static inline FDP_K(units) FDP_K(bound)(FDP_K(doubles) gap, const fdp_proposal_t *law)
+/* 2^51 2^-z from above, to be shifted down: z + 2^28 has the multiples of 2^-24 of z for
+ * its last bits. */
+static inline FDP_K(units) FDP_K(power)(FDP_K(doubles) z, FDP_K(units) *down)
 {
     const FDP_K(units) none = {0};
-    const FDP_K(doubles) z =
-        FDP_LEAST(gap * FDP_K(all_of)(law->rate), FDP_K(all_of)(law->most));
     const FDP_K(units) bits = (FDP_K(units))(z + 0x1p28);
     const FDP_K(units) f = ~bits & ((UINT64_C(1) << 24) - 1);
     FDP_K(units) t = FDP_STEP(FDP_PROPOSAL_C4, f, (none + FDP_PROPOSAL_C5));
     t = FDP_STEP(FDP_PROPOSAL_C3, f, t);
     t = FDP_STEP(FDP_PROPOSAL_C2, f, t);
     t = FDP_STEP(FDP_PROPOSAL_C1, f, t);
-    return FDP_LAST(FDP_PROPOSAL_C0, f, t) >> ((bits & ((UINT64_C(1) << 30) - 1)) >> 24);
+    *down = (bits & ((UINT64_C(1) << 30) - 1)) >> 24;
+    return FDP_LAST(FDP_PROPOSAL_C0, f, t);
 }
 
-static inline FDP_K(units) FDP_K(bound_f64)(const void *score, const fdp_proposal_t *law)
+/* ---- candidates ------------------------------------------------------------------- */
+
+/* Distances from the largest score; none of what is no number. */
+static inline FDP_K(doubles) FDP_K(gap_f64)(const fdp_row_t *from, size_t i,
+                                            const fdp_proposal_t *law)
 {
     FDP_K(doubles) s;
-    memcpy(&s, score, sizeof s);
+    memcpy(&s, (const double *)from->score + i, sizeof s);
     s = FDP_LEAST(FDP_K(all_of)(FDP_DOUBLE_MOST), s);
-    return FDP_K(bound)(FDP_K(all_of)(law->top.f64) - s, law);
+    return FDP_K(all_of)(law->top.f64) - s;
 }
 
-static inline FDP_K(units) FDP_K(bound_i64)(const void *score, const fdp_proposal_t *law)
+static inline FDP_K(doubles) FDP_K(gap_i64)(const fdp_row_t *from, size_t i,
+                                            const fdp_proposal_t *law)
 {
     FDP_K(units) s;
-    memcpy(&s, score, sizeof s);
+    memcpy(&s, (const uint64_t *)from->score + i, sizeof s);
     const FDP_K(units) gap = (uint64_t)law->top.i64 - s;
     const FDP_K(units) low = (gap & 0xffffffffu) | 0x4330000000000000u;
     const FDP_K(units) high = (gap >> 32) | 0x4530000000000000u;
-    return FDP_K(bound)(((FDP_K(doubles))high - 0x1p84) + ((FDP_K(doubles))low - 0x1p52),
-                        law);
+    return ((FDP_K(doubles))high - 0x1p84) + ((FDP_K(doubles))low - 0x1p52);
 }
+
+/* The bits of base weights, of subnormal ones those of as many units of 2^-1074, and their
+ * exponents, that of a 0 below those of all others. */
+static inline FDP_K(units) FDP_K(take_apart)(const fdp_row_t *from, size_t i,
+                                             FDP_K(doubles) *exponent)
+{
+    const uint64_t one = UINT64_C(1) << 52, at_one = 0x4330000000000000u;
+    FDP_K(units) bits;
+    memcpy(&bits, from->weight + i, sizeof bits);
+    bits &= ~UINT64_C(0) >> 1; /* -0 */
+    const FDP_K(units) small = (FDP_K(units))((FDP_K(masks))(bits - one) >> 63);
+    const FDP_K(doubles) scaled = (FDP_K(doubles))((bits & small) | at_one) - 0x1p52;
+    bits = (bits & ~small) | ((FDP_K(units))scaled & small);
+    const FDP_K(doubles) place = (FDP_K(doubles))((bits >> 52) | at_one);
+    const FDP_K(units) lower = (FDP_K(units))FDP_K(all_of)(1074.0) & small;
+    *exponent = (place - (0x1p52 + 1022.0)) - (FDP_K(doubles))lower;
+    if (from->exponent != NULL) {
+        FDP_K(doubles) more;
+        memcpy(&more, from->exponent + i, sizeof more);
+        *exponent += more;
+    }
+    return bits;
+}
+
+/* ---- bounds ----------------------------------------------------------------------- */
+
+/* Bounds, less 1, of 2^51 2^-(gap rate): for all weights 1, and for weights of
+ * mantissa 2^exponent, of 2^51 mantissa 2^-(place - exponent + gap rate). */
+#define FDP_BOUNDS(type)                                                                    static inline FDP_K(units) FDP_K(bound_##type)(const fdp_row_t *from, size_t i,                                                        const fdp_proposal_t *law)               {                                                                                           FDP_K(units) down;                                                                      const FDP_K(doubles) gap = FDP_K(gap_##type)(from, i, law);                             const FDP_K(units) power = FDP_K(power)(                                                    FDP_LEAST(gap * FDP_K(all_of)(law->rate), FDP_K(all_of)(law->most)),                    &down);                                                                             return power >> down;                                                               }                                                                                       static inline FDP_K(doubles) FDP_K(depth_##type)(const fdp_row_t *from, size_t i,                                                        const fdp_proposal_t *law)             {                                                                                           const FDP_K(doubles) gap = FDP_K(gap_##type)(from, i, law);                             return FDP_LEAST(gap * FDP_K(all_of)(law->rate),                                                         FDP_K(all_of)(FDP_PROPOSAL_FAR));                                  }                                                                                       static inline FDP_K(units) FDP_K(bound_based_##type)(                                       const fdp_row_t *from, size_t i, const fdp_proposal_t *law)                         {                                                                                           FDP_K(units) down;                                                                      FDP_K(doubles) exponent;                                                                const FDP_K(units) bits = FDP_K(take_apart)(from, i, &exponent);                        const FDP_K(doubles) z =                                                                    (law->place - exponent) + FDP_K(depth_##type)(from, i, law);                        const FDP_K(units) power =                                                                  FDP_K(power)(FDP_LEAST(z, FDP_K(all_of)(law->most)), &down);                        const FDP_K(units) mantissa = ((bits & law->mantissa) >> 25) + ((1 << 27) + 2);         return FDP_PRODUCT((power >> 28) + 1, mantissa) >> down;                            }                                                                                       static double FDP_K(place_##type)(const fdp_row_t *from, size_t n,                                                        const fdp_proposal_t *law)                            {                                                                                           FDP_K(doubles) most = FDP_K(all_of)(-INFINITY), exponent;                               for (size_t i = 0; i < n; i += FDP_WIDTH) {                                                 FDP_K(take_apart)(from, i, &exponent);                                                  const FDP_K(doubles) at = exponent - FDP_K(depth_##type)(from, i, law);                 most = FDP_MOST(at, most);                                                          }                                                                                       double best = -INFINITY;                                                                for (size_t j = 0; j < FDP_WIDTH; j++) {                                                    best = FDP_K(choose)(FDP_MASK(most[j] > best), most[j], best);                      }                                                                                       return best;                                                                        }
+
+FDP_BOUNDS(f64)
+FDP_BOUNDS(i64)
 
 static const uint64_t FDP_K(number)[FDP_LANES] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                   8, 9, 10, 11, 12, 13, 14, 15};
@@ -73,17 +110,17 @@ static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
     return until;
 }
 
-/* Both kinds of scores by one text. */
-#define FDP_PROPOSALS(type)                                                             \
-    static void FDP_K(totals_##type)(const void *score, size_t nodes,                   \
+/* Both kinds of scores, with weights and without, by one text. */
+#define FDP_PROPOSALS(kind)                                                             \
+    static void FDP_K(totals_##kind)(const fdp_row_t *from, size_t nodes,               \
                                      const fdp_proposal_t *law, uint64_t *total)        \
     {                                                                                   \
         for (size_t b = 0; b < nodes; b++) {                                            \
-            const uint8_t *at = (const uint8_t *)score + b * FDP_NODE * 8;              \
+            const size_t at = b * FDP_NODE;                                             \
             FDP_K(units) sum[2] = {{0}, {0}};                                           \
             for (size_t i = 0; i < FDP_NODE; i += 2 * FDP_WIDTH) {                      \
-                sum[0] += FDP_K(bound_##type)(at + 8 * i, law);                         \
-                sum[1] += FDP_K(bound_##type)(at + 8 * (i + FDP_WIDTH), law);           \
+                sum[0] += FDP_K(bound_##kind)(from, at + i, law);                       \
+                sum[1] += FDP_K(bound_##kind)(from, at + i + FDP_WIDTH, law);           \
             }                                                                           \
             sum[0] += sum[1];                                                           \
             uint64_t all = FDP_NODE;                                                    \
@@ -93,7 +130,7 @@ static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
             total[b] = all;                                                             \
         }                                                                               \
     }                                                                                   \
-    static uint64_t FDP_K(bounds_##type)(const void *score, size_t n, size_t count,     \
+    static uint64_t FDP_K(bounds_##kind)(const fdp_row_t *from, size_t n, size_t count, \
                                          const fdp_proposal_t *law, uint64_t *weight,   \
                                          uint64_t *start)                               \
     {                                                                                   \
@@ -103,9 +140,8 @@ static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
         for (size_t i = 0; i < n; i += FDP_LANES) {                                     \
             for (size_t p = 0; p < FDP_PARTS; p++, left += FDP_WIDTH) {                 \
                 const size_t at = i + p * FDP_WIDTH;                                    \
-                const FDP_K(units) w =                                                  \
-                    (FDP_K(bound_##type)((const uint8_t *)score + 8 * at, law) + 1) &   \
-                    (0 - (left >> 63));                                                 \
+                const FDP_K(units) w = (FDP_K(bound_##kind)(from, at, law) + 1) &       \
+                                       (0 - (left >> 63));                              \
                 memcpy(weight + at, &w, sizeof w);                                      \
                 sum[p] += w;                                                            \
             }                                                                           \
@@ -115,6 +151,48 @@ static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
 
 FDP_PROPOSALS(f64)
 FDP_PROPOSALS(i64)
+FDP_PROPOSALS(based_f64)
+FDP_PROPOSALS(based_i64)
+
+static inline FDP_K(masks) FDP_K(lesser)(FDP_K(masks) a, FDP_K(masks) b)
+{
+    const FDP_K(masks) less = a < b;
+    return (less & a) | (~less & b);
+}
+
+static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
+{
+    FDP_K(masks) most = {0}, above = most + INT64_MAX;
+    FDP_K(units) below = {0}; /* the sign is set where a weight is below 0 */
+    FDP_K(units) bits, last = {0};
+    memcpy(&last, weight + n - n % FDP_WIDTH, n % FDP_WIDTH * sizeof *weight);
+    for (size_t i = 0; i < n; i += FDP_WIDTH) {
+        memcpy(&bits, n - i < FDP_WIDTH ? (const double *)&last : weight + i, sizeof bits);
+        const FDP_K(units) size = bits << 1;
+        below |= bits & (size | (0 - size));
+        bits = size >> 1;
+        most = -FDP_K(lesser)(-most, -(FDP_K(masks))bits);
+        above = FDP_K(lesser)(above, (FDP_K(masks))((bits - 1) << 1 >> 1));
+    }
+    found[0] = found[2] = 0;
+    found[1] = INT64_MAX;
+    for (size_t j = 0; j < FDP_WIDTH; j++) {
+        found[0] = most[j] > found[0] ? most[j] : found[0];
+        found[1] = above[j] < found[1] ? above[j] : found[1];
+        found[2] |= (int64_t)below[j];
+    }
+}
+
+/* Marks what is lost by its weight. */
+static void FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
+{
+    for (size_t i = 0; i < n; i += FDP_WIDTH) {
+        FDP_K(units) bits;
+        memcpy(&bits, weight + i, sizeof bits);
+        bits = 0 - (((bits & (~UINT64_C(0) >> 1)) - 1) >> 63);
+        memcpy(lost + i, &bits, sizeof bits);
+    }
+}
 
 /* All ones where a <= b, both below 2^63. */
 #if FDP_X86_64 && FDP_WIDTH == 2 /* SSE2 cannot compare them */
@@ -191,6 +269,7 @@ static void FDP_K(fetch_two)(const uint64_t *from, size_t nodes, const uint64_t 
 #undef FDP_TILE
 #undef FDP_SLICE
 #undef FDP_PROPOSALS
+#undef FDP_BOUNDS
 #undef FDP_PRODUCT
 #undef FDP_STEP
 #undef FDP_LAST

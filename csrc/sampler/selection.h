@@ -44,6 +44,7 @@ static inline uint64_t fdp_mask(bool c)
 #define FDP_PROPOSAL_C4 UINT64_C(0x93480)
 #define FDP_PROPOSAL_C5 UINT64_C(0x1ec32)
 #define FDP_PROPOSAL_MOST 53.0 /* a bound so far below is 1 */
+#define FDP_PROPOSAL_FAR 0x1p16 /* no base weight makes up for a gap of so many bits */
 
 /* A score as a kernel takes it: the double or the int64. */
 typedef union {
@@ -56,7 +57,17 @@ typedef struct {
     fdp_score_t top; /* the largest score                                       */
     double rate;     /* c log2 e, rounded twice                                 */
     double most;     /* FDP_PROPOSAL_MOST; 0 if all scores are lost: all equal  */
+    double place;    /* with base weights: the least integer that is not below any
+                      * exponent - gap rate, or 1 more                          */
+    uint64_t mantissa; /* bits of base weights that count: none if all are lost  */
 } fdp_proposal_t;
+
+/* Candidates: scores, and base weights if they are not all 1 (NULL), as doubles, times
+ * 2^exponent if that is not NULL. */
+typedef struct {
+    const void *score;
+    const double *weight, *exponent;
+} fdp_row_t;
 
 /* A candidate of a node, and how far into its weight the point is. */
 typedef struct {
@@ -114,17 +125,23 @@ typedef struct {
                            const double *exponent, size_t n, double *factor,
                            double *weight, double *lane);
 
-    /* Integers >= 2^51 2^-(rate (top - score)), a lost score's being 1: their sums over
-     * so many nodes; those of n candidates, 0 from number `count` on, where each lane
-     * starts when the lanes are laid end to end, and the total. */
-    void (*totals_f64)(const void *score, size_t nodes, const fdp_proposal_t *law,
-                       uint64_t *total);
-    void (*totals_i64)(const void *score, size_t nodes, const fdp_proposal_t *law,
-                       uint64_t *total);
-    uint64_t (*bounds_f64)(const void *score, size_t n, size_t count,
-                           const fdp_proposal_t *law, uint64_t *weight, uint64_t *start);
-    uint64_t (*bounds_i64)(const void *score, size_t n, size_t count,
-                           const fdp_proposal_t *law, uint64_t *weight, uint64_t *start);
+    /* Integers >= 2^51 2^-(rate (top - score)), with base weights (the second index)
+     * 2^51 2^-(rate (top - score) + place) weight, of doubles or integers (the first),
+     * a lost candidate's being 1: their sums over so many nodes; those of n candidates,
+     * 0 from number `count` on, where each lane starts when the lanes are laid end to
+     * end, and the total. */
+    void (*totals[2][2])(const fdp_row_t *from, size_t nodes, const fdp_proposal_t *law,
+                         uint64_t *total);
+    uint64_t (*bounds[2][2])(const fdp_row_t *from, size_t n, size_t count,
+                             const fdp_proposal_t *law, uint64_t *weight,
+                             uint64_t *start);
+    /* The largest exponent - rate (top - score). */
+    double (*place[2])(const fdp_row_t *from, size_t n, const fdp_proposal_t *law);
+    /* Of n weights' bits without signs: the largest; the least above 0, less 1, or
+     * INT64_MAX; a number below 0 if a weight is. */
+    void (*range)(const double *weight, size_t n, int64_t found[3]);
+    /* All ones where a weight is 0. */
+    void (*mark)(const double *weight, size_t n, uint64_t *lost);
     /* The one of n weights, in the order of the lanes, that a point below the total
      * falls on. */
     void (*find)(const uint64_t *score, const uint64_t *weight, size_t n,

@@ -63,6 +63,8 @@ class _Race(Selection):
         check_stream(stream)
         workers = _validate.integer("workers", workers, 1)
         choice, shape = choice_of(self._rate, scores, None, axis)
+        if self._noise == "gumbel":  # the exponential mechanism
+            return _selection.propose(choice, stream, workers).reshape(shape)[()]
         return _selection.race(choice, self._noise, stream, workers).reshape(shape)[()]
 
 

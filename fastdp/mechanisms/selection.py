@@ -185,7 +185,8 @@ class ExponentialMechanism(Selection):
     ) -> None:
         self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
         rate, fine = _selection.nearest(self._rate), _selection.fine(self._rate)
-        self._freeze(_law=_core.Selection(rate, 0.0, None, None, fine))
+        close = _core.propose_tolerance(0.0)
+        self._freeze(_law=_core.Selection(rate, close, None, None, fine))
 
     def _single(self, relation: NeighboringRelation) -> Event:
         return ExponentialMechanismEvent(self._epsilon, neighboring_relation=relation)
@@ -282,10 +283,10 @@ class ExponentialMechanism(Selection):
         axis : int
             Axis of the candidates.
         method : {"auto", "inverse", "gumbel"}
-            Two ways to the same law. "inverse" sums the weights (k <= 4096): one choice
-            without `weights` by integer upper bounds of them and exact acceptance;
-            "gumbel" adds noise to every score and takes the largest, also for a whole
-            order.
+            How several are chosen, two ways to the same law: "inverse" sums the weights
+            (k <= 4096), "gumbel" adds noise to every score and takes the largest, also
+            for a whole order. One is always chosen by integer upper bounds of the
+            weights and exact acceptance.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -309,29 +310,34 @@ class ExponentialMechanism(Selection):
         Privacy
         -------
         That of `event(k=k, rows=...)`. Exact. Timing class T2: independent of scores,
-        weights and choices, but for words near a boundary, and for one choice without
-        weights both tries rejected (at most 2**-43.5 for 10**6 candidates, whatever the
-        scores), which an exact step settles (docs/proofs/selection.md bounds their
+        weights and choices, but for words near a boundary, and for one choice both
+        tries rejected (at most 2**-41.4 for 10**6 candidates, whatever the scores and
+        weights), which an exact step settles (docs/proofs/selection.md bounds their
         probability); the memory that is read follows the choices. `weights` as Python
         objects: their conversion is the interpreter's.
         """
         check_stream(stream)
         if (
-            weights is None
-            and type(k) is int
+            type(k) is int
             and k == 1
             and axis == -1
             and type(workers) is int
             and workers >= 1
-            and method in ("auto", "inverse")
+            and method in ("auto", "inverse", "gumbel")
         ):
-            chosen = _core.select_one(self._law, scores, self._settle_one, stream)
+            chosen = _core.select_one(
+                self._law, scores, weights, self._settle_one, stream
+            )
             if chosen is not None:
                 return chosen
         return self._select(scores, weights, k, axis, method, stream, workers)
 
-    def _settle_one(self, scores: _Array, words: tuple[int, ...], block: Any) -> int:
-        choice = Choice(self._rate, scores.reshape(1, -1))
+    def _settle_one(
+        self, scores: _Array, weights: Any, words: tuple[int, ...], block: Any
+    ) -> int:
+        if weights is not None:
+            weights = _selection.Weights.numbers(weights)
+        choice = Choice(self._rate, scores.reshape(1, -1), weights)
         return _selection.propose_row(choice, words, block)
 
     def _select(
@@ -354,19 +360,16 @@ class ExponentialMechanism(Selection):
             )
         if method == "auto":
             method = "inverse" if k <= _core.SELECT_MOST else "gumbel"
-        if method == "inverse":
-            if k > _core.SELECT_MOST:
-                raise ParameterError(
-                    f'k must be <= {_core.SELECT_MOST} with method="inverse", got {k}'
-                )
-            if k == 1 and choice.weights is None:
-                chosen = _selection.propose(choice, stream, workers)
-            else:
-                chosen = _selection.inverse(choice, k, stream, workers)
-        elif k > 1:
-            chosen = _ranking.ranking(choice, k, stream)
+        if method == "inverse" and k > _core.SELECT_MOST:
+            raise ParameterError(
+                f'k must be <= {_core.SELECT_MOST} with method="inverse", got {k}'
+            )
+        if k == 1:
+            chosen = _selection.propose(choice, stream, workers)
+        elif method == "inverse":
+            chosen = _selection.inverse(choice, k, stream, workers)
         else:
-            chosen = _selection.race(choice, "gumbel", stream, workers)
+            chosen = _ranking.ranking(choice, k, stream)
         return chosen.reshape(shape)[()] if k == 1 else chosen.reshape(*shape, k)
 
     def select_stream(
@@ -375,7 +378,7 @@ class ExponentialMechanism(Selection):
         """Return the index of one candidate whose scores come in pieces.
 
         One pass with the memory of a piece: of all candidates seen, the one ahead in
-        the race (`method="gumbel"`) is kept.
+        the race of noisy scores (`method="gumbel"`) is kept.
 
         Parameters
         ----------

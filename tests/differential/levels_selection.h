@@ -39,7 +39,7 @@ static void some_scores(fdp_dtype_t type, double *real, int64_t *whole, double *
                               : (double)(r >> 40) * 0x1p-20 - 3.0;
         whole[i] = r % 1000 == 0 ? INT64_MIN + 5 : (int64_t)((r >> 32) % 40);
         mantissa[i] = r % 9 == 0 ? 0.0 : 0.5 + (double)(r % 1024) * 0x1p-11;
-        exponent[i] = -(double)(r % 20);
+        exponent[i] = r % 9 == 0 ? -0x1p17 : -(double)(r % 20);
     }
     if (type == FDP_F64) {
         real[17] = 9.5;
@@ -56,7 +56,7 @@ static void check_choices(uint32_t cipher)
         const size_t *shape = shapes[j % COUNT(shapes)];
         const size_t kind = j / COUNT(shapes);
         const size_t method = kind / 4;
-        const bool weighted = kind % 2 != 0 && method != 7;
+        const bool weighted = kind % 2 != 0;
         const fdp_dtype_t type = kind / 2 % 2 != 0 ? FDP_I64 : FDP_F64;
         state = j + 1;
         some_scores(type, real, whole, mantissa, exponent);

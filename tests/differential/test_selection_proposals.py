@@ -12,7 +12,7 @@ import pytest
 
 import fastdp
 from fastdp import _core, _exact_selection, _selection
-from fastdp._selection import Choice
+from fastdp._selection import Choice, Weights
 from fastdp._stream import Stream
 from tests.differential.layout import Keyed
 from tests.differential.test_selection import (
@@ -37,10 +37,6 @@ def restored() -> Any:
     _core.limit_cpu(None)
 
 
-def plain(choices: list[Choice]) -> list[Choice]:
-    return [choice for choice in choices if choice.weights is None]
-
-
 def sizes() -> list[Choice]:
     """Rows about the ends of vectors, nodes and tiles of nodes."""
     rng = np.random.default_rng(9)
@@ -49,6 +45,22 @@ def sizes() -> list[Choice]:
     for n in counts:
         chosen.append(Choice(Fraction(1, 2), rng.normal(0, 9, (1, n))))
         chosen.append(Choice(Fraction(1, 2), rng.integers(-30, 9, (1, n))))
+        few = Weights.numbers(rng.uniform(0, 1, n) * (rng.uniform(size=n) < 0.8))
+        chosen.append(Choice(Fraction(1, 2), rng.normal(0, 9, (2, n)), few))
+        chosen.append(Choice(Fraction(1, 2), rng.integers(-30, 9, (2, n)), few))
+    rationals = [Fraction(k % 5, 3 + k % 7) * 2 ** (k % 9 * 100) for k in range(140)]
+    each = Weights.of("weights", [rationals] * 2, (2, 140), 1)
+    chosen.append(Choice(Fraction(50), rng.normal(0, 9, (2, 140)), each))
+    for n in (7, 300):
+        for weights in (np.zeros(n), np.arange(n) * 5e-324):
+            chosen.append(Choice(Fraction(1), np.zeros((2, n), np.int64)))
+            chosen[-1] = Choice(
+                Fraction(1), chosen[-1].scores, Weights.numbers(weights)
+            )
+            half = np.where(np.arange(n) % 2, np.nan, 1.0) * np.ones((2, 1))
+            chosen.append(Choice(Fraction(1), half, Weights.numbers(weights)))
+            ends = np.where(weights, np.nan, 1e300) * np.ones((2, 1))
+            chosen.append(Choice(Fraction(1), ends, Weights.numbers(weights)))
     chosen.append(Choice(Fraction(1), np.full((5, 7), np.nan)))
     chosen.append(Choice(Fraction(1), np.full((2, 300), -np.inf)))
     return chosen
@@ -65,8 +77,9 @@ def at_all_levels(choice: Choice, stream: Callable[[], Stream]) -> list[int]:
     answers = []
     for row in range(choice.scores.shape[0]):
         words, more = words_of_row(call, row), more_of(call, 2 * TRIES * row)
-        scores, _ = exact_row(choice, row)
-        answer = reference.propose(scores, choice.rate, words, more, real=real)
+        scores, weights = exact_row(choice, row)
+        base = None if choice.weights is None else weights
+        answer = reference.propose(scores, choice.rate, words, more, base, real=real)
         if row < 8:
             assert _selection.propose_row(choice, (row, *words), more) == answer
         answers.append(answer)
@@ -77,9 +90,9 @@ def at_all_levels(choice: Choice, stream: Callable[[], Stream]) -> list[int]:
     return answers
 
 
-@pytest.mark.parametrize("index", range(len(plain(SETS[::2]))))
+@pytest.mark.parametrize("index", range(len(SETS[::2])))
 def test_small_sets_give_the_choices_of_the_reference(index: int) -> None:
-    at_all_levels(plain(SETS[::2])[index], lambda: Keyed(KEY))
+    at_all_levels(SETS[::2][index], lambda: Keyed(KEY))
 
 
 @pytest.mark.parametrize("index", range(len(sizes())))
@@ -113,21 +126,34 @@ def test_the_header_and_the_resolver_have_the_same_coefficients() -> None:
     assert tuple(int(c, 16) for c in found) == _exact_selection._POWER
 
 
-def test_every_bound_is_above_its_weight_and_close() -> None:
-    """W > w, and W <= (1 + 2**-21.75) w + 1."""
+@pytest.mark.parametrize("based", [False, True])
+def test_every_bound_is_above_its_weight_and_close(based: bool) -> None:
+    """W > w, and W <= (1 + 2**-21.75) w + 1, or 1 + 2**-20.8 with base weights."""
     rng = np.random.default_rng(3)
     gaps = np.concatenate([rng.uniform(0, 40, 300), 10.0 ** rng.uniform(-30, 3, 200)])
+    base = 10.0 ** rng.uniform(-300, 300, 501) if based else np.ones(501)
+    excess = mpmath.mpf(2) ** (-20.8 if based else -21.75)
     for rate in (Fraction(1), Fraction(3, 7), Fraction(10**6, 3)):
         scores = np.concatenate([[0.0], -gaps / float(rate)])
-        choice = Choice(rate, scores.reshape(1, -1))
-        order, bounds = _selection.bounds_of(choice, 0)
-        exact = reference.bounds(tuple(exact_row(choice, 0)[0]), rate, real=True)
+        if based:  # weights and scores that make up for each other
+            scores = scores - np.log(base) / float(rate)
+        weights = Weights.numbers(base) if based else None
+        choice = Choice(rate, scores.reshape(1, -1), weights)
+        order, bounds, place = _selection.bounds_of(choice, 0)
+        exact, parts = exact_row(choice, 0)
+        known, at = reference.bounds(
+            tuple(exact), rate, tuple(parts) if based else None, real=True
+        )
+        assert place == at
         with mpmath.workdps(60):
             for i, bound in zip(order, bounds, strict=True):
-                assert bound == exact[i]
-                x = rate * -Fraction(scores[i])
-                w = 2**51 * mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator)
-                assert w < bound <= w * (1 + mpmath.mpf(2) ** -21.75) + 1
+                assert bound == known[i]
+                x = rate * (max(exact) - exact[i])
+                w = mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator)
+                w *= mpmath.mpf(2) ** (51 - place) * mpmath.mpf(base[i])
+                assert w < bound <= w * (1 + excess) + 1
+            # Nearly the whole range is used.
+            assert max(bounds) > 2**49 - 2
 
 
 # --- words at the boundaries -------------------------------------------------------
@@ -135,10 +161,11 @@ def test_every_bound_is_above_its_weight_and_close() -> None:
 
 def edge_words(choice: Choice) -> list[int]:
     """Points about every boundary, acceptances about every w / W, tries that fail."""
-    scores, _ = exact_row(choice, 0)
+    scores, base = exact_row(choice, 0)
     real = choice.scores.dtype.kind == "f"
-    weights = reference.bounds(tuple(scores), choice.rate, real=real)
-    known = [s for s in scores if s is not None]
+    based = tuple(base) if choice.weights is not None else None
+    weights, place = reference.bounds(tuple(scores), choice.rate, based, real=real)
+    known = [s for s, w in zip(scores, base, strict=True) if s is not None and w]
     total, below, rows = sum(weights), 0, []
     order = _exact_selection.node_order(len(scores))
     for i in order[:: max(len(order) // 3, 1)]:
@@ -151,6 +178,8 @@ def edge_words(choice: Choice) -> list[int]:
             gap = choice.rate * (max(known) - scores[i]) if known else Fraction(0)
             with mpmath.workdps(60):
                 w = mpmath.exp(-mpmath.mpf(gap.numerator) / gap.denominator)
+                part = base[i] / Fraction(2) ** place
+                w *= mpmath.mpf(part.numerator) / part.denominator
                 edge = int(min(2**51 * w / weights[i], 1) * 2**64)
             for d in (0, 1, 2, 2**10, 2**18, 2**19, 2**20, 2**21, 2**22, 2**30):
                 for reach in (edge - d, edge + d):
@@ -159,12 +188,12 @@ def edge_words(choice: Choice) -> list[int]:
     return [word for row in rows for word in row]
 
 
-@pytest.mark.parametrize("index", range(len(plain(BOUNDARY))))
+@pytest.mark.parametrize("index", range(len(BOUNDARY)))
 def test_words_at_every_boundary(index: int) -> None:
-    one = plain(BOUNDARY)[index]
+    one = BOUNDARY[index]
     words = edge_words(one)
     scores = np.repeat(one.scores, len(words) // 4, 0)
-    at_all_levels(Choice(one.rate, scores), lambda: Words(words))
+    at_all_levels(Choice(one.rate, scores, one.weights), lambda: Words(words))
 
 
 def test_rejected_twice_is_settled_by_inversion() -> None:
@@ -180,17 +209,29 @@ def test_rejected_twice_is_settled_by_inversion() -> None:
 
 
 @pytest.mark.parametrize(
-    "scores", [[0.0, 1.0, 2.0], [3.0, -20.0, 2.9999999, 0.0], [7, 7, 5, 6]], ids=str
+    ("scores", "base"),
+    [
+        ([0.0, 1.0, 2.0], None),
+        ([3.0, -20.0, 2.9999999, 0.0], None),
+        ([7, 7, 5, 6], None),
+        ([7, 7, 5, 6], [0.3, 5.0, 1e3, 0.1]),
+        ([0.0, 700.0, 2.0], [1e300, 0.7, 3e299]),
+    ],
+    ids=str,
 )
-def test_words_are_shared_out_by_the_law(scores: list[float]) -> None:
+def test_words_are_shared_out_by_the_law(
+    scores: list[float], base: list[float] | None
+) -> None:
     """Of 2**128 pairs of words, those whose first try is accepted at i are shared out
     by the weights: binary searches find where the kernels' answers change."""
     rate = Fraction(1)
     array = np.array([scores])
+    weights = None if base is None else Weights.numbers(np.array(base))
 
     def answer(point: int, reach: int, second: int = 0) -> int:
         words = [point, reach, second, 0]
-        return int(_selection.propose(Choice(rate, array), Words(words), 1)[0])
+        choice = Choice(rate, array, weights)
+        return int(_selection.propose(choice, Words(words), 1)[0])
 
     def last(passes: Callable[[int], bool]) -> int:
         """The last word that passes, of those from 0 on."""
@@ -212,10 +253,10 @@ def test_words_are_shared_out_by_the_law(scores: list[float]) -> None:
         start = end
     most = max(scores)
     with mpmath.workdps(60):
-        weights = [mpmath.exp(scores[i] - most) for i in order]
+        ws = [mpmath.exp(scores[i] - most) * (base[i] if base else 1) for i in order]
         parts = [mpmath.mpf(a) * b for a, b in shares]
-        for w, part, (a, b) in zip(weights, parts, shares, strict=True):
-            off = abs(part / sum(parts) - w / sum(weights)) * sum(weights) / w
+        for w, part, (a, b) in zip(ws, parts, shares, strict=True):
+            off = abs(part / sum(parts) - w / sum(ws)) * sum(ws) / w
             assert off <= 2 / mpmath.mpf(a) + 4 / mpmath.mpf(b) + mpmath.mpf(2) ** -58
 
 

@@ -1,9 +1,10 @@
 """Selections whose words tell nothing: the resolver must stay quick."""
 
+from fractions import Fraction
+
 import numpy as np
 
-import fastdp
-from fastdp import _exact_selection
+from fastdp import _exact_selection, _selection
 from fastdp._exact_selection import Runner
 from fastdp.testing import TapeStream
 
@@ -20,7 +21,8 @@ def test_a_leader_is_not_refined_with_every_rival() -> None:
     _exact_selection.first_of = kept  # type: ignore[assignment]
     try:
         tape = TapeStream(np.zeros((1, 8 * 4096), np.uint8))
-        fastdp.random.gumbel_argmax(np.zeros(8), stream=tape)
+        choice = _selection.Choice(Fraction(1), np.zeros((1, 8)))
+        _selection.race(choice, "gumbel", tape, 1)
     finally:
         _exact_selection.first_of = first_of
     assert len(runners) == 8

@@ -118,28 +118,67 @@ def double(x: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=8)
-def bounds(scores: tuple[Exact, ...], c: Fraction, *, real: bool) -> list[int]:
-    """The integer upper bounds of 2**51 e^(-c gap), from their definition.
+def bounds(
+    scores: tuple[Exact, ...],
+    c: Fraction,
+    weights: tuple[Fraction, ...] | None = None,
+    *,
+    real: bool,
+) -> tuple[list[int], int]:
+    """The integer upper bounds of 2^51 w e^(-c gap) 2^-place, from their definition,
+    and the place, 0 without base weights.
 
-    `real`: the scores are doubles, whose differences are rounded.
+    `real`: the scores are doubles, whose differences are rounded. Every weight is a
+    double times a power of 2.
     """
-    there = [s for s in scores if s is not None]
+    kept = [w > 0 for w in weights] if weights else [True] * len(scores)
+    there = [s for s, k in zip(scores, kept, strict=True) if s is not None and k]
     rate = double(double(c) * Fraction(float.fromhex("0x1.71547652b82fep+0")))
+    depths = []
+    for s, k in zip(scores, kept, strict=True):
+        lost = s is None or not k
+        depths.append(
+            None if lost else double(double(max(there) - s) * rate) if there else 0
+        )
+    parts, place = [(None, 0)] * len(scores), 0
+    if weights:
+        parts = [(2**27, 0)] * len(scores)
+    if weights and there:
+        parts = [mantissa_of(w) for w in weights]
+        depths = [d if d is None else min(d, Fraction(2**16)) for d in depths]
+        known = zip(parts, depths, strict=True)
+        most = max(signed(p[1] - d) for p, d in known if d is not None)
+        place = nearest_even(signed(most + Fraction(1, 2)))
+        depths = [
+            d if d is None else double(place - p[1] + d)
+            for p, d in zip(parts, depths, strict=True)
+        ]
     result = []
-    for s in scores:
-        z = Fraction(53)
-        if not there:
-            z = Fraction(0)
-        elif s is not None:
-            z = min(double(double(max(there) - s) * rate), Fraction(53))
-        units = nearest_even(z * 2**24)
+    for (m, _), d in zip(parts, depths, strict=True):
+        z = Fraction(0) if not there else Fraction(53) if d is None else min(d, 53)
+        units = nearest_even(Fraction(z) * 2**24)
         f = 2**24 - 1 - units % 2**24
         t = 0x1EC32
         for coefficient in (0x93480, 0x392A89, 0xF5EAD6, 0x2C5C9F1):
             t = coefficient + f * t // 2**24
-        result.append((0x4000009F6EA98 + f * t) // 2 ** (units // 2**24) + 1)
-    assert real or there
-    return result
+        power = 0x4000009F6EA98 + f * t
+        if m is not None:
+            power = (power // 2**28 + 1) * (m + 2)
+        result.append(power // 2 ** (units // 2**24) + 1)
+    return result, place
+
+
+def signed(x: Fraction) -> Fraction:
+    return double(x) if x >= 0 else -double(-x)
+
+
+def mantissa_of(w: Fraction) -> tuple[int, int]:
+    """The first 28 bits of w = m 2^e, m in [1/2, 1), and e; those of 0 are lost."""
+    if w == 0:
+        return 2**27, -(2**17)
+    e = w.numerator.bit_length() - w.denominator.bit_length()
+    e += w >= Fraction(2) ** e
+    return w / Fraction(2) ** (e - 28) // 1, e
 
 
 def propose(
@@ -147,6 +186,7 @@ def propose(
     c: Fraction,
     words: Sequence[int],
     more: More,
+    weights: Sequence[Fraction] | None = None,
     *,
     real: bool = True,
 ) -> int:
@@ -156,25 +196,30 @@ def propose(
     number * 2**20 on; the one of the inversion lies in blocks from 2**22 on.
     """
     n = len(scores)
-    weights = bounds(tuple(scores), c, real=real)
+    based = tuple(weights) if weights is not None else None
+    masses, place = bounds(tuple(scores), c, based, real=real)
     passed = [
         i
         for node in range(0, n, 128)
         for lane in range(16)
         for i in range(node + lane, min(node + 128, n), 16)
     ]
-    known = [s for s in scores if s is not None]
+    ones = [Fraction(1)] * n
+    base = ones if weights is None else weights
+    known = [s for s, w in zip(scores, base, strict=True) if s is not None and w]
     for j in (0, 1):
-        i = _point(weights, passed, words[2 * j], _later(more, 2 * j << 20))
-        if known and scores[i] is None:
+        i = _point(masses, passed, words[2 * j], _later(more, 2 * j << 20))
+        if known and (scores[i] is None or not base[i]):
             continue
         gap = c * (max(known) - scores[i]) if known else Fraction(0)
+        part = base[i] / Fraction(2) ** place if known else Fraction(1, 2)
+        if weights is None:
+            part = Fraction(1)
         later = _later(more, (2 * j + 1) << 20)
-        if _accepted(gap, weights[i], words[2 * j + 1], later):
+        if _accepted(gap, masses[i] / part, words[2 * j + 1], later):
             return i
     word = int.from_bytes(more(1 << 22)[:8], "little")
-    ones = [Fraction(1)] * n
-    return inverse(scores, ones, c, word, _later(more, (1 << 22) + 1))
+    return inverse(scores, base, c, word, _later(more, (1 << 22) + 1))
 
 
 def _later(more: More, first: int) -> More:
@@ -196,14 +241,16 @@ def _point(weights: Sequence[int], passed: list[int], word: int, more: More) -> 
         count = 2 * count + 1
 
 
-def _accepted(gap: Fraction, weight: int, word: int, more: More) -> bool:
+def _accepted(gap: Fraction, weight: Fraction, word: int, more: More) -> bool:
+    """Whether V < 2^51 e^-gap / weight."""
     count = 0
     while True:
         bits, got = _read(more, count)
         nbits = 64 + got
-        lo, hi = exp_minus(gap, nbits + 64)
-        v = (word << got | bits) * weight << 13  # 64 - 51
-        if v + (weight << 13) <= lo:
+        digits = nbits + 64 + max(0, weight.denominator.bit_length())
+        lo, hi = exp_minus(gap, digits)
+        v = (word << got | bits) * weight * Fraction(2) ** (digits - nbits - 51)
+        if v + weight * Fraction(2) ** (digits - nbits - 51) <= lo:
             return True
         if v >= hi:
             return False

@@ -107,9 +107,9 @@ RACES = {
         ),
         weighted,
     ),
-    "weights, gumbel": (
+    "weights as doubles": (
         lambda rows: fastdp.ExponentialMechanism(EPSILON, sensitivity=1).select(
-            rows, weights=WEIGHTS, method="gumbel"
+            rows, weights=np.array(WEIGHTS)
         ),
         weighted,
     ),

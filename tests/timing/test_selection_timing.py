@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fastdp import _core
 from fastdp._selection import inverse_tolerance, race_tolerance
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,6 +47,9 @@ METHODS = {
     "proposals, 100": Method(k=0, n=100),
     "proposals, 5000": Method(k=0, n=5000),
     "proposals, integers": Method(k=0, integers=True),
+    "proposals, weights": Method(k=0, weighted=True),
+    "proposals, 5000, weights": Method(k=0, n=5000, weighted=True),
+    "proposals, integers, weights": Method(k=0, integers=True, weighted=True),
     "inverse": Method(),
     "inverse, k = 3": Method(k=3),
     "inverse, weights": Method(weighted=True),
@@ -103,7 +107,11 @@ def choices(harness: CDLL, method: Method, classes: str) -> Run:
     data = tc.aligned(pool.shape[2])
     law = tc.Selection(
         rate=0.5,
-        tolerance=race_tolerance() if method.noise else inverse_tolerance(n),
+        tolerance=race_tolerance()
+        if method.noise
+        else inverse_tolerance(n)
+        if method.k
+        else _core.propose_tolerance(11.0),
         noise=NOISES.index(method.noise) if method.noise else 0,
     )
     weights: dict[str, Any] = {}

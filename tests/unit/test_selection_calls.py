@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp import _core
 from fastdp.accounting import NeighboringRelation
 from fastdp.accounting.events import (
     ExponentialMechanismEvent,
@@ -162,6 +163,32 @@ def test_weights_and_scores_make_up_for_each_other(method: Any) -> None:
     assert abs(counts[1] / 4000 - share) < 0.05
 
 
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 33])
+def test_the_range_of_weights_is_found_and_bad_ones_are_seen(n: int) -> None:
+    rng = np.random.default_rng(n)
+    weights = np.ldexp(rng.uniform(0.5, 1, n), rng.integers(-1080, 1024, n))
+    weights[rng.uniform(size=n) < 0.3] = 0.0
+    weights[rng.uniform(size=n) < 0.1] = -0.0
+    places = [math.frexp(w)[1] for w in weights.tolist() if w]
+    top = max(places, default=0)
+    spread = 1.0 + top - min(places, default=0)
+    assert _core.weights_range(weights) == (top, spread)
+    for bad in (-5e-324, -1.0, math.nan, -math.nan, math.inf, -math.inf):
+        for place in {0, n // 2, n - 1}:
+            wrong = weights.copy()
+            wrong[place] = bad
+            assert _core.weights_range(wrong) is None
+
+
+def test_one_choice_goes_the_short_way_with_weights_as_well() -> None:
+    rule = fastdp.ExponentialMechanism(2, sensitivity=1)
+    rng = np.random.default_rng(4)
+    scores, weights = rng.normal(0, 3, 700), rng.uniform(0, 1, 700)
+    rows = rule.select(scores.reshape(1, -1), weights=weights, stream=FixedStream("w"))
+    one = rule.select(scores, weights=weights, stream=FixedStream("w"))
+    assert one == rows[0]
+
+
 def test_weights_of_a_matrix_and_along_an_axis() -> None:
     rule = fastdp.ExponentialMechanism(1, sensitivity=1)
     weights = np.array([[1, 0, 0], [0, 0, 1]])
@@ -243,6 +270,8 @@ def test_scores_that_are_no_scores(rule: Any, scores: Any, error: type) -> None:
         ({"weights": [1, "a", 1]}, DTypeError, "weights"),
         ({"weights": [1, 2]}, ParameterError, "weights"),
         ({"weights": np.array([1, 2, 3], bool)}, DTypeError, "weights"),
+        ({"weights": np.ma.array([1, 2, 3], mask=[0, 1, 0])}, DTypeError, "weights"),
+        ({"weights": np.ma.array([0.5, 2, 3])}, DTypeError, "weights"),
     ],
     ids=repr,
 )

@@ -302,11 +302,38 @@ def expm1_units(units: int = 16, function: int = 4) -> Iterator[bool]:
 
 @lemma(
     "selection.md",
+    "**Lemma 10 (with base weights).**",
+    "csrc/sampler/proposal_body.inc.h: "
+    "((bits & law->mantissa) >> 25) + ((1 << 27) + 2);",
+    "csrc/sampler/proposal_body.inc.h: "
+    "FDP_PRODUCT((power >> 28) + 1, mantissa) >> down;",
+    wrong=[{"more": 1}, {"power": 50}, {"excess": Fraction(-21)}],
+)
+def based_bounds(
+    more: int = 2, power: int = 51, excess: Fraction = Fraction(-208, 10)
+) -> Iterator[bool]:
+    # The places' errors and a mantissa to nearest, against a unit of the mantissa's.
+    places = arb(2) ** -33
+    yield bool(
+        (arb(2) ** places) * (1 + arb(2) ** -53) < 1 + (more - 1) * arb(2) ** -28
+    )
+    # At most, for powers from 2^(power - 1) on and mantissas from 2^27 on.
+    bound = 1 + arb(2) ** ball(Fraction(-2175, 100))
+    bound *= 1 + arb(2) ** (28 - (power - 1))
+    bound *= (1 + more * arb(2) ** -27) * arb(2) ** places
+    yield bool(bound <= 1 + arb(2) ** ball(excess))
+    yield bool(
+        arb(2) ** (power - 28) * (1 + arb(2) ** -21) * (arb(2) ** 28 + more)
+        < arb(2) ** 52
+    )
+
+
+@lemma(
+    "selection.md",
     "**Lemma 8 (bounds).**",
     "csrc/sampler/proposal_body.inc.h: "
     "FDP_K(units) t = FDP_STEP(FDP_PROPOSAL_C4, f, (none + FDP_PROPOSAL_C5));",
-    "csrc/sampler/proposal_body.inc.h: "
-    "FDP_LAST(FDP_PROPOSAL_C0, f, t) >> ((bits & ((UINT64_C(1) << 30) - 1)) >> 24);",
+    "csrc/sampler/proposal_body.inc.h: return FDP_LAST(FDP_PROPOSAL_C0, f, t);",
     wrong=[{"first": -(2**16)}, {"second": -1}, {"unit": Fraction(1, 2**24)}],
 )
 def weight_bounds(
