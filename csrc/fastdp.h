@@ -125,13 +125,6 @@ FDP_API int fdp_cipher_available(uint32_t cipher); /* at the level in force */
 
 /* ---- samplers ---------------------------------------------------------- */
 
-typedef enum {
-    FDP_DIGITS = 1,          /* discrete Laplace; Gaussian of sigma <= 8.7 */
-    FDP_GAUSSIAN_NARROW = 3, /* sigma < 1024: a 16-bit and a 32-bit word   */
-    FDP_GAUSSIAN_WIDE = 4    /* larger: and a 64-bit word                  */
-} fdp_kind_t;
-
-
 /* A table of integers: column c and a byte u give alias[c] if u <= cut[c], else c, or
  * "special", 128. The second digit's has 32 columns. */
 typedef struct {
@@ -147,6 +140,19 @@ typedef struct {
     double error;          /* derived: bound on |y - true y|, constant */
     double error_relative; /*   and per unit of y                    */
 } fdp_geometric_t;
+
+/* Discrete Gaussian of sigma > 8.7: a second digit of eight bits that leans to zero, and
+ * tries for special lanes. docs/proofs/discrete_gaussian.md */
+typedef struct {
+    uint32_t slope;      /* floor(2^14 (2^shift / sigma)^2); 0: not such a law */
+    uint64_t block[128]; /* of a block: units of the digit << 32 | of a try   */
+    double height;       /* hat of a try's unit                               */
+    double weight;       /* f(x) times this is 2^(23 + shift) P(X = x)        */
+    double inverse_2var; /* 1 / (2 sigma^2), nearest                          */
+    double edge;         /* a try of a tail with V height >= edge is rejected */
+    double acceptance;   /* of a try                                          */
+    uint32_t tries[3];   /* derived: worked for 64 lanes, 1024, and a pass    */
+} fdp_tilt_t;
 
 /* A law of alias digits, kept to |x| <= bound when bound > 0. The caller fills all but
  * what is derived from exact arithmetic. docs/proofs/discrete_laplace.md */
@@ -165,40 +171,17 @@ typedef struct {
     uint64_t tree[2][64]; /* derived: `top` and `copy` for a search: node i has below it
                              2 i, smaller thresholds, and 2 i + 1 */
     fdp_geometric_t tail;
+    fdp_tilt_t tilt;
     uint32_t slots[4]; /* derived: ranks of 64 lanes and of a pass, then of
                              the second digit's */
     uint32_t unsettled;   /* tests: all special lanes go to the resolver        */
 } fdp_digits_t;
 
-/* Discrete Gaussian, P(X = x) proportional to exp(-x^2 / (2 sigma^2)), by a
- * dyadic step hat. docs/proofs/discrete_gaussian.md */
 typedef struct {
-    uint32_t shift;          /* j: blocks of 2^j values                       */
-    uint8_t cut[32];         /* integer alias tables: P(alias) = cut / 256    */
-    uint8_t alias[32];
-    uint8_t height_low[32];  /* n_B, the integer heights of the hat           */
-    uint8_t height_high[32];
-    double unit;             /* c: the hat is n_B * c                         */
-    double inverse_2var;     /* 1 / (2 sigma^2), nearest                      */
-    double tail;             /* a block-31 trial with V n c >= tail is rejected */
-    /* derived */
-    double error;            /* second stage: relative to f                   */
-    float narrow_error;
-} fdp_gaussian_t;
-
-typedef union {
-    fdp_digits_t digits;
-    fdp_gaussian_t gaussian;
-} fdp_law_t;
-
-typedef struct {
-    fdp_kind_t kind;
-    double acceptance;        /* probability that a trial gives an output     */
-    uint32_t chunk_outputs;   /* derived: outputs of one chunk                */
-    uint32_t slots[3];        /* derived: second-stage lanes of a batch of at */
-                              /*   most 128, 1024 and 4096 trials             */
-    fdp_law_t law;
-    void *owner;              /* handed to the resolver                       */
+    double acceptance;      /* probability that a trial is within the bound */
+    uint32_t chunk_outputs; /* derived: outputs of one chunk                */
+    fdp_digits_t law;
+    void *owner;            /* handed to the resolver                       */
 } fdp_sampler_t;
 
 /* Completes the derived fields of a sampler whose exact fields are filled. */

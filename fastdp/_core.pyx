@@ -403,12 +403,6 @@ def run(list tasks):
 
 # ---- samplers --------------------------------------------------------------
 
-cdef dict _KINDS = {
-    "narrow": FDP_GAUSSIAN_NARROW,
-    "wide": FDP_GAUSSIAN_WIDE,
-}
-
-
 cdef int _integer_columns(fdp_columns_t *c, table) except -1:
     cut, alias = table
     for i in range(len(cut)):
@@ -438,8 +432,7 @@ cdef class Sampler:
         """A law of alias digits, kept to |x| <= bound (probability `within`) if
         bound > 0."""
         cdef Sampler self = Sampler.__new__(Sampler, resolver)
-        cdef fdp_digits_t *c = &self.c.law.digits
-        self.c.kind = FDP_DIGITS
+        cdef fdp_digits_t *c = &self.c.law
         self.c.acceptance = within
         c.bound = bound
         c.shift, c.low = law.shift, law.low
@@ -467,21 +460,21 @@ cdef class Sampler:
         return self
 
     @staticmethod
-    def gaussian(table, resolver):
-        """Discrete Gaussian."""
+    def tilted(law, resolver):
+        """Discrete Gaussian noise by tilted digits."""
         cdef Sampler self = Sampler.__new__(Sampler, resolver)
-        cdef fdp_gaussian_t *law = &self.c.law.gaussian
-        self.c.kind = _KINDS[table.kind]
-        self.c.acceptance = table.acceptance
-        law.shift = table.j
-        for i in range(32):
-            law.cut[i] = table.ap[i]
-            law.alias[i] = table.alias[i]
-            law.height_low[i] = table.n_lo[i]
-            law.height_high[i] = table.n_hi[i]
-        law.unit = table.c
-        law.inverse_2var = table.i2
-        law.tail = table.tail
+        cdef fdp_digits_t *c = &self.c.law
+        self.c.acceptance = 1.0
+        c.shift, c.low = law.shift, law.low
+        c.special[0] = law.chance()
+        _integer_columns(&c.first, law.first)
+        for i, entry in enumerate(law.entries):
+            c.first_rest[i] = entry
+        for i, (units, choice) in enumerate(zip(law.counts, law.choices)):
+            c.tilt.block[i] = units << 32 | choice
+        c.tilt.slope = law.slope
+        c.tilt.height, c.tilt.weight, c.tilt.inverse_2var, c.tilt.edge = law.doubles()
+        c.tilt.acceptance = law.acceptance()
         _check(fdp_sampler_prepare(&self.c), NULL)
         return self
 
@@ -495,28 +488,28 @@ cdef class Sampler:
         """Probability that a trial gives an output."""
         return self.c.acceptance
 
+    @property
+    def tries(self):
+        """Tries of tilted digits that are worked for 64 lanes, 1024, and a pass."""
+        return tuple(self.c.law.tilt.tries)
+
     def structure(self):
         """The prepared fdp_sampler_t, for tests that call the core themselves."""
         return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_sampler_t))
 
     def widen(self, *, double narrow=0.0, double wide=0.0):
-        """Return a copy that sends more lanes onward, for tests. Gaussian: relative
-        error bounds raised to these. Digits: `narrow` leaves the lists 16 ranks,
-        `wide` sends every special lane to the resolver. The law is the same.
+        """Return a copy that sends more lanes onward, for tests: `narrow` leaves the
+        lists 16 ranks and small calls no tries, `wide` sends every special lane, or
+        every try, to the resolver. The law is the same.
         """
         cdef Sampler other = Sampler.__new__(Sampler, self.resolver)
         other.c = self.c
-        if self.c.kind == FDP_DIGITS:
-            if narrow > 0:
-                for i in range(4):
-                    other.c.law.digits.slots[i] = 16
-            if wide > 0:
-                other.c.law.digits.unsettled = 1
-        else:
-            if narrow > 0:
-                other.c.law.gaussian.narrow_error = <float> narrow
-            if wide > 0:
-                other.c.law.gaussian.error = wide
+        if narrow > 0:
+            for i in range(4):
+                other.c.law.slots[i] = 16
+            other.c.law.tilt.tries[0] = other.c.law.tilt.tries[1] = 0
+        if wide > 0:
+            other.c.law.unsettled = 1
         return other
 
 

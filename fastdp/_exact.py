@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 #: Extension block `k` of the trial at hand: 16 bytes.
 Block: TypeAlias = Callable[[int], bytes]
@@ -34,9 +33,6 @@ SECOND = 1 << 20
 
 #: Bits of precision of a threshold beyond the bits of the uniform.
 _SLACK = 64
-
-#: Number of blocks of the Gaussian hat before the tail block.
-TAIL = 31
 
 
 def exp_neg(num: int, den: int, bits: int) -> tuple[int, int]:
@@ -167,17 +163,12 @@ class Uniform:
             self.extend()
 
 
-def _minus_log(x: int, bits: int) -> float:
+def minus_log(x: int, bits: int) -> float:
     """About -ln(x * 2**-bits), for 0 < x < 2**bits of any size."""
     ratio = x / (1 << bits)
     if ratio > 1e-300:
         return -math.log(ratio)
     return bits * math.log(2.0) - math.log(x)
-
-
-def _quotient(lo: int, hi: int, num: int, den: int) -> tuple[int, int]:
-    """Enclose [lo, hi] * num / den, rounded outwards (all >= 0, den > 0)."""
-    return lo * num // den, -(-hi * num // den)
 
 
 # --- Discrete Laplace ---------------------------------------------------------
@@ -189,105 +180,3 @@ def flip(num: int, den: int, bits: int) -> tuple[int, int]:
     lo, hi = exp_neg(den, num, bits)
     one = 1 << bits
     return (lo << bits) // (one + lo), -(-(hi << bits) // (one + hi))
-
-
-def _geometric(num: int, den: int, u: Uniform) -> int:
-    """Return floor(-ln(u) * den / num): geometric with ratio exp(-num/den)."""
-    scale = den / num
-    return u.level(
-        lambda k, bits: exp_neg(k * num, den, bits),
-        lambda x, bits: scale * _minus_log(x, bits),
-    )
-
-
-# --- Discrete Gaussian --------------------------------------------------------
-
-
-class Hat(Protocol):
-    """What the resolver needs of a Gaussian table."""
-
-    @property
-    def sigma(self) -> Fraction: ...
-    @property
-    def j(self) -> int: ...
-    @property
-    def n(self) -> tuple[int, ...]: ...
-    @property
-    def c(self) -> float: ...
-
-
-def gaussian_shift(sigma: Fraction) -> int:
-    """Return the least j >= 0 with sigma / 2**j < 4."""
-    return max((sigma.numerator // sigma.denominator).bit_length() - 2, 0)
-
-
-def gaussian_tail(sigma: Fraction, j: int, g: int, bits: int) -> tuple[int, int]:
-    """Enclose f(M) exp(-g**2 / (2 sigma**2)) / (2**j (1 - exp(-M/sigma**2))).
-
-    This is the weight of the value M + g, M = 31 * 2**j, over the probability
-    of g under the geometric law of the tail block, per 2**j values.
-    """
-    num, den = sigma.numerator**2, sigma.denominator**2
-    first = TAIL << j
-    lo, hi = exp_neg((first * first + g * g) * den, 2 * num, bits)
-    # 1 - exp(-M/sigma**2) > 2**-(j + 1): it keeps about `bits` significant bits.
-    wide = bits + j
-    ratio_lo, ratio_hi = exp_neg(first * den, num, wide)
-    lo = (lo << wide) // (((1 << wide) - ratio_lo) << j)
-    return lo, -(-(hi << wide) // (((1 << wide) - ratio_hi) << j))
-
-
-def gaussian(
-    hat: Hat, h: int, low: int, sign: int, v: int, vbits: int, block: Block
-) -> int | None:
-    """Return the exact discrete Gaussian value of one trial of the step hat.
-
-    Parameters
-    ----------
-    hat : Hat
-        The table: sigma, j, block heights n (in units of c) and c.
-    h, low, sign : int
-        Block 0 to 31, the j low bits, the sign bit.
-    v, vbits : int
-        Known prefix of the acceptance uniform V.
-    block : callable
-        Further bits of V from block 0 on; the uniform behind the geometric
-        part of the tail block from block `SECOND` on.
-
-    Returns
-    -------
-    int or None
-        The value, of any size; None if the trial is rejected.
-    """
-    num, den = hat.sigma.numerator**2, hat.sigma.denominator**2
-    unit_num, unit_den = hat.c.as_integer_ratio()
-    height = hat.n[h] * unit_num
-    u = Uniform(v, vbits, block)
-
-    def body(bits: int) -> tuple[int, int]:
-        if m == 0:
-            lo = hi = 1 << (bits - 1)  # f(0) is halved: both signs give 0
-        else:
-            lo, hi = exp_neg(m * m * den, 2 * num, bits)
-        return _quotient(lo, hi, unit_den, height)
-
-    def tail(g: int) -> Enclosure:
-        def bound(bits: int) -> tuple[int, int]:
-            lo, hi = gaussian_tail(hat.sigma, hat.j, g, bits)
-            return _quotient(lo, hi, unit_den, height)
-
-        return bound
-
-    if h < TAIL:
-        m = h << hat.j | low
-        accepted = u.below(body)
-    else:
-        m = TAIL << hat.j
-        accepted = u.below(tail(0))
-        if accepted:
-            g = _geometric(m * den, num, Uniform(0, 0, block, SECOND))
-            accepted = u.below(tail(g))
-            m += g
-    if not accepted:
-        return None
-    return -m if sign else m

@@ -60,11 +60,6 @@ cdef extern from "fastdp.h" nogil:
     uint32_t fdp_cipher_default()
     int fdp_cipher_available(uint32_t cipher)
 
-    ctypedef enum fdp_kind_t:
-        FDP_DIGITS
-        FDP_GAUSSIAN_NARROW
-        FDP_GAUSSIAN_WIDE
-
     ctypedef struct fdp_columns_t:
         uint8_t cut[128]
         uint8_t alias[128]
@@ -76,6 +71,16 @@ cdef extern from "fastdp.h" nogil:
         double inverse_w1
         double error
         double error_relative
+
+    ctypedef struct fdp_tilt_t:
+        uint32_t slope
+        uint64_t block[128]
+        double height
+        double weight
+        double inverse_2var
+        double edge
+        double acceptance
+        uint32_t tries[3]
 
     ctypedef struct fdp_digits_t:
         uint32_t shift
@@ -94,31 +99,14 @@ cdef extern from "fastdp.h" nogil:
         uint64_t mask[48]
         uint64_t tree[2][64]
         fdp_geometric_t tail
+        fdp_tilt_t tilt
         uint32_t slots[4]
         uint32_t unsettled
 
-    ctypedef struct fdp_gaussian_t:
-        uint32_t shift
-        uint8_t cut[32]
-        uint8_t alias[32]
-        uint8_t height_low[32]
-        uint8_t height_high[32]
-        double unit
-        double inverse_2var
-        double tail
-        double error
-        float narrow_error
-
-    ctypedef union fdp_law_t:
-        fdp_digits_t digits
-        fdp_gaussian_t gaussian
-
     ctypedef struct fdp_sampler_t:
-        fdp_kind_t kind
         double acceptance
         uint32_t chunk_outputs
-        uint32_t slots[3]
-        fdp_law_t law
+        fdp_digits_t law
         void *owner
 
     fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)

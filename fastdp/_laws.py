@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from fastdp import _core, _digits, _exact, _exact_bits, _tables
+from fastdp import _core, _digits, _exact_bits, _tilt
 
 
 @lru_cache(maxsize=512)
@@ -27,14 +27,10 @@ def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
 @lru_cache(maxsize=512)
 def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
     """Return the prepared discrete Gaussian law."""
-    table = _tables.gaussian_law(sigma)
-    if isinstance(table, _digits.Digits):
-        return _core.Sampler.digits(table, table.settle)
-
-    def resolve(words: tuple[int, ...], block: _exact.Block) -> int | None:
-        return _exact.gaussian(table, *table.split(*words), block)
-
-    return _core.Sampler.gaussian(table, resolve)
+    law = _tilt.gaussian(sigma)
+    if isinstance(law, _digits.Digits):
+        return _core.Sampler.digits(law, law.settle)
+    return _core.Sampler.tilted(law, law.settle)
 
 
 @lru_cache(maxsize=512)

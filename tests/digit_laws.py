@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from fastdp import _digits
+from fastdp import _digits, _tilt
 
 
 def _braces(items: Iterable[int], suffix: str = "u") -> str:
@@ -40,16 +40,30 @@ def fields(law: _digits.Digits) -> str:
     return ",\n   ".join(parts)
 
 
-def sampler(law: _digits.Digits) -> str:
+def tilted_fields(law: _tilt.Tilted) -> str:
+    """Return the same of a law of tilted digits."""
+    block = (n << 32 | c for n, c in zip(law.counts, law.choices, strict=True))
+    height, weight, inverse, edge = (x.hex() for x in law.doubles())
+    parts = [
+        f".shift = {law.shift}, .low = {law.low}",
+        f".special = {{{law.chance().hex()}}}",
+        f".first = {{{_braces(law.first[0])}, {_braces(law.first[1])}}}",
+        f".first_rest = {_braces(law.entries, 'ull')}",
+        f".tilt = {{.slope = {law.slope}, .block = {_braces(block, 'ull')}",
+        f".height = {height}, .weight = {weight}, .inverse_2var = {inverse}",
+        f".edge = {edge}, .acceptance = {law.acceptance().hex()}}}",
+    ]
+    return ",\n   ".join(parts)
+
+
+def sampler(law: _digits.Digits | _tilt.Tilted) -> str:
     """Return the initializer of an fdp_sampler_t."""
-    return (
-        "{.kind = FDP_DIGITS, .acceptance = 1.0,\n"
-        f"  .law = {{.digits = {{{fields(law)}}}}}}}"
-    )
+    shown = tilted_fields(law) if isinstance(law, _tilt.Tilted) else fields(law)
+    return f"{{.acceptance = 1.0,\n  .law = {{{shown}}}}}"
 
 
-def of(family: str, parameter: Fraction) -> _digits.Digits:
-    """Return the digits of a law that has them."""
+def of(family: str, parameter: Fraction) -> _digits.Digits | _tilt.Tilted:
+    """Return the digits of a law."""
     if family == "laplace":
         return _digits.laplace(parameter)
-    return _digits.Gaussian(parameter)
+    return _tilt.gaussian(parameter)

@@ -28,6 +28,11 @@ HEADER = Path(__file__).resolve().parent.parent / "csrc" / "sampler" / "constant
 DIGITS = 70  # decimal digits of the search
 GRID = 8  # half of the search grid points per free coefficient
 BITS = 220  # bits after the point of every outward rounding in the proof
+PRECISION = 53  # of doubles
+UNIT = Fraction(1, 1 << PRECISION)  # unit roundoff u
+#: What an operation loses by underflow, or by flushing to zero: twice the least normal
+#: number. An operand below it may count as 0, the other one is at most 2 everywhere.
+TINY = Fraction(1, 1 << 1021)
 
 Coefficients = dict[int, Fraction]  # power of the argument -> coefficient
 
@@ -86,7 +91,7 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 @dataclass(frozen=True)
 class Spec:
-    """One polynomial: the function, its domain, its type and the rule for its degree.
+    """One polynomial: the function, its domain and the rule for its degree.
 
     ``kind`` is "log" (log1p(x) = x + x^2 P, absolute errors) or "exp" (exp(x) =
     1 + x Q, relative ones).
@@ -94,7 +99,6 @@ class Spec:
 
     name: str
     kind: str
-    precision: int
     low: Fraction
     high: Fraction
     degrees: tuple[int, ...]
@@ -109,24 +113,6 @@ class Spec:
     def variable(self) -> str:
         return "f" if self.kind == "log" else "r"
 
-    @property
-    def suffix(self) -> str:
-        return "f" if self.precision == 24 else ""
-
-    @property
-    def unit(self) -> Fraction:
-        """Unit roundoff u of the type."""
-        return Fraction(1, 1 << self.precision)
-
-    @property
-    def tiny(self) -> Fraction:
-        """Bound what an operation loses by underflow, or by flushing to zero.
-
-        Twice the least normal number: an operand below it may count as 0, the other
-        one is at most 2 everywhere in these expressions.
-        """
-        return Fraction(1, 1 << (125 if self.precision == 24 else 1021))
-
     def fixed(self) -> Coefficients:
         """Terms of the expression that are not searched for."""
         return {1 if self.kind == "log" else 0: Fraction(1)}
@@ -137,7 +123,7 @@ class Spec:
 
 
 def grid_out(x: Fraction) -> Fraction:
-    """Round away from zero to a multiple of 2^-24, exact in both types."""
+    """Round away from zero to a multiple of 2^-24."""
     steps = -((-abs(x.numerator) << 24) // x.denominator)
     return Fraction(steps if x > 0 else -steps, 1 << 24)
 
@@ -151,9 +137,8 @@ def specs() -> list[Spec]:
     log_high = grid_out(sqrt2 - 1 + wide)
     half = grid_out(log_bounds(Fraction(2))[1] / 2 + Fraction(1, 1 << 10))
     return [
-        Spec("LOG", "log", 53, log_low, log_high, (18, 19, 20, 21), -52.0),
-        Spec("EXPF", "exp", 24, -half, half, (4, 5, 6), -22.0),
-        Spec("EXP", "exp", 53, -half, half, (10, 11, 12), -57.0),
+        Spec("LOG", "log", log_low, log_high, (18, 19, 20, 21), -52.0),
+        Spec("EXP", "exp", -half, half, (10, 11, 12), -57.0),
     ]
 
 
@@ -311,7 +296,7 @@ def search(spec: Spec, degree: int) -> Coefficients:
     free, _ = remez(grid, powers, rest)
     result: Coefficients = {}
     for k in powers:
-        result[k] = rounded(free[0], spec.precision)
+        result[k] = rounded(free[0], PRECISION)
         c = to_mpf(result[k])
         rest = [r - c * x**k for x, r in zip(grid.points, rest, strict=True)]
         if k < degree:
@@ -424,14 +409,14 @@ def fit_error(spec: Spec, polynomial: list[Fraction], cell: Cell) -> Error:
     return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
 
 
-def half_ulp(spec: Spec, largest: Fraction) -> Fraction:
+def half_ulp(largest: Fraction) -> Fraction:
     """Largest rounding error of a result of magnitude at most ``largest``."""
     exponent = 0
     while Fraction(2) ** (exponent + 1) <= largest:
         exponent += 1
     while Fraction(2) ** exponent > largest:
         exponent -= 1
-    return spec.unit * Fraction(2) ** exponent
+    return UNIT * Fraction(2) ** exponent
 
 
 Interval = tuple[Fraction, Fraction]
@@ -447,9 +432,7 @@ def magnitude(x: Interval) -> Fraction:
     return max(abs(x[0]), abs(x[1]))
 
 
-def horner_error(
-    spec: Spec, coefficients: list[Fraction], cell: Cell
-) -> tuple[Interval, Fraction]:
+def horner_error(coefficients: list[Fraction], cell: Cell) -> tuple[Interval, Fraction]:
     """Enclose the polynomial on a cell and bound the error of Horner's rule.
 
     A step is c + fl(x p) rounded, or c + x p rounded when the compiler contracts;
@@ -460,16 +443,16 @@ def horner_error(
     error = Fraction(0)
     for c in reversed(coefficients[:-1]):
         product = x * (magnitude(p) + error)
-        error = up(x * error + spec.unit * product + spec.tiny)
+        error = up(x * error + UNIT * product + TINY)
         p = multiply_add(c, cell.ends, p)
-        error = up(error + half_ulp(spec, magnitude(p) + error) + spec.tiny)
+        error = up(error + half_ulp(magnitude(p) + error) + TINY)
     return p, error
 
 
 def eval_error(spec: Spec, coefficients: list[Fraction], cell: Cell) -> Error:
     """Bound |computed - exact value of the whole expression| on a cell."""
-    p, error = horner_error(spec, coefficients, cell)
-    u, x = spec.unit, cell.largest
+    p, error = horner_error(coefficients, cell)
+    u, x = UNIT, cell.largest
     size = magnitude(p) + error
     one = Fraction(1)
     if spec.kind == "log":
@@ -478,14 +461,14 @@ def eval_error(spec: Spec, coefficients: list[Fraction], cell: Cell) -> Error:
         inner = up(x * error + x * size * (2 * u + u * u))  # over |x|
         factor = multiply_add(one, cell.ends, p)
         value = multiply_add(Fraction(0), cell.ends, factor)
-        absolute = x * inner + 3 * spec.tiny
-        absolute += half_ulp(spec, magnitude(value) + absolute)
+        absolute = x * inner + 3 * TINY
+        absolute += half_ulp(magnitude(value) + absolute)
         least = Fraction(1, 1 << 60)  # the relative bound asks for |x| >= 2^-60
-        inner += 3 * spec.tiny / least
+        inner += 3 * TINY / least
         return Error(up(absolute), up(inner + u * (magnitude(factor) + inner)))
     value = multiply_add(one, cell.ends, p)
-    absolute = x * error + u * x * size + 2 * spec.tiny
-    absolute = up(absolute + half_ulp(spec, magnitude(value) + absolute))
+    absolute = x * error + u * x * size + 2 * TINY
+    absolute = up(absolute + half_ulp(magnitude(value) + absolute))
     return Error(absolute, up(absolute / exp_bounds(cell.ends[0])[0]))
 
 
@@ -546,22 +529,22 @@ def choose(spec: Spec) -> Result:
     raise ArithmeticError(f"{spec.name}: no degree meets 2^{spec.target}")
 
 
-def literal(x: Fraction, suffix: str = "") -> str:
+def literal(x: Fraction) -> str:
     """C11 hexadecimal literal of a number that is a double exactly."""
     number = float(x)
     assert Fraction(number) == x
     mantissa, exponent = number.hex().split("p")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
-    text = f"{mantissa}p{exponent}{suffix}"
+    text = f"{mantissa}p{exponent}"
     return f"({text})" if number < 0 else text
 
 
-def bound_literal(x: Fraction, suffix: str) -> str:
+def bound_literal(x: Fraction) -> str:
     """Round a bound up to nine significant bits."""
     exponent = math.floor(math.log2(x)) - 8
     steps = math.ceil(x / Fraction(2) ** exponent)
-    return literal(steps * Fraction(2) ** exponent, suffix)
+    return literal(steps * Fraction(2) ** exponent)
 
 
 def define(name: str, value: str) -> str:
@@ -570,7 +553,7 @@ def define(name: str, value: str) -> str:
 
 EXPRESSIONS = {
     "log": ("log1p(f)", "(({v}) + ({v}) * ({v}) * {p})"),
-    "exp": ("exp(r)", "({one} + ({v}) * {p})"),
+    "exp": ("exp(r)", "(1.0 + ({v}) * {p})"),
 }
 
 
@@ -580,7 +563,7 @@ def power_of_two(x: Fraction) -> str:
 
 def render(result: Result) -> str:
     """Return the part of the header for one polynomial."""
-    spec, name, s = result.spec, result.spec.name, result.spec.suffix
+    spec, name = result.spec, result.spec.name
     v = spec.variable
     function, shape = EXPRESSIONS[spec.kind]
     fit, total = result.bounds.fit, result.bounds.total
@@ -592,25 +575,25 @@ def render(result: Result) -> str:
     figures = f"fit {power_of_two(first)}, computed {power_of_two(second)} ({sense})"
     lines = [
         f"/* {function}, total degree {result.degree}: {figures}. */",
-        define(f"{name}_MIN", literal(spec.low, s)),
-        define(f"{name}_MAX", literal(spec.high, s)),
+        define(f"{name}_MIN", literal(spec.low)),
+        define(f"{name}_MAX", literal(spec.high)),
         define(f"{name}_TERMS", str(len(result.free))),
     ]
     powers = sorted(result.free)
-    lines += [define(f"{name}_C{k}", literal(result.free[k], s)) for k in powers]
+    lines += [define(f"{name}_C{k}", literal(result.free[k])) for k in powers]
     nest = [f"(FDP_{name}_C{k} + ({v}) *" for k in powers[:-1]]
     nest.append(f"FDP_{name}_C{powers[-1]}" + ")" * (len(powers) - 1))
     lines.append(f"#define FDP_{name}_POLY({v}) \\")
     lines.append(" \\\n".join(f"    {part}" for part in nest))
-    whole = shape.format(v=v, p=f"FDP_{name}_POLY({v})", one=f"1.0{s}")
+    whole = shape.format(v=v, p=f"FDP_{name}_POLY({v})")
     lines.append(f"#define FDP_{name}_EVAL({v}) {whole}")
-    lines.append(define(f"{name}_FIT_ERR", bound_literal(first, s)))
-    lines.append(define(f"{name}_EVAL_ERR", bound_literal(second, s)))
+    lines.append(define(f"{name}_FIT_ERR", bound_literal(first)))
+    lines.append(define(f"{name}_EVAL_ERR", bound_literal(second)))
     if not relative:
         over = "/* times |f| */"
-        value = bound_literal(fit.relative, s)
+        value = bound_literal(fit.relative)
         lines.append(define(f"{name}_FIT_ERR_REL", f"{value} {over}"))
-        value = bound_literal(total.relative, s)
+        value = bound_literal(total.relative)
         lines.append(define(f"{name}_EVAL_ERR_REL", f"{value} {over}"))
     return "\n".join(lines) + "\n"
 
@@ -629,10 +612,10 @@ def render_ln2() -> str:
     def distance(x: Fraction) -> Fraction:
         return max(abs(x - low), abs(x - high))
 
-    single, double = near(ln2, 24), near(ln2, 53)
-    # k * HI is exact: 11 bits of k (|k| < 2048) and 42 (13) bits of HI.
-    hi, hi_single = near(ln2, 42), near(ln2, 13)
-    lo, lo_single = near(ln2 - hi, 53), near(ln2 - hi_single, 24)
+    double = near(ln2, PRECISION)
+    # k * HI is exact: 11 bits of k (|k| < 2048) and 42 bits of HI.
+    hi = near(ln2, 42)
+    lo = near(ln2 - hi, PRECISION)
     fixed = math.floor(low * (1 << 128))
     assert fixed == math.floor(high * (1 << 128))
     word = (1 << 64) - 1
@@ -641,20 +624,12 @@ def render_ln2() -> str:
         [
             "/* ln 2. k * HI is exact for |k| < 2048, contracted or not; *_ERR bounds",
             " * the distance of the constant, or of HI + LO, from ln 2. */",
-            define("LN2F", literal(single, "f")),
-            define("LN2F_ERR", bound_literal(distance(single), "f")),
-            define("LN2F_HI", literal(hi_single, "f")),
-            define("LN2F_LO", literal(lo_single, "f")),
-            define(
-                "LN2F_SPLIT_ERR", bound_literal(distance(hi_single + lo_single), "f")
-            ),
-            define("LOG2EF", literal(near(log2e, 24), "f")),
             define("LN2", literal(double)),
-            define("LN2_ERR", bound_literal(distance(double), "")),
+            define("LN2_ERR", bound_literal(distance(double))),
             define("LN2_HI", literal(hi)),
             define("LN2_LO", literal(lo)),
-            define("LN2_SPLIT_ERR", bound_literal(distance(hi + lo), "")),
-            define("LOG2E", literal(near(log2e, 53))),
+            define("LN2_SPLIT_ERR", bound_literal(distance(hi + lo))),
+            define("LOG2E", literal(near(log2e, PRECISION))),
             "/* floor(ln 2 * 2^128) */",
             define("LN2_128_HI", f"UINT64_C(0x{fixed >> 64:016x})"),
             define("LN2_128_LO", f"UINT64_C(0x{fixed & word:016x})"),
@@ -675,9 +650,8 @@ PREAMBLE = """\
  *   FDP_NAME_EVAL_ERR  bounds |computed expression - function|: fit and roundings
  * Log errors are absolute; *_REL is their bound over |f|. The other errors are
  * relative to the function. EVAL_ERR holds for POLY and EVAL as written, rounded to
- * nearest, contracted or not (or in part), with or without flush to zero, each
- * operation in the type of the literals; for LOG_EVAL_ERR_REL the argument must be 0
- * or at least 2^-60 in magnitude. */
+ * nearest, contracted or not (or in part), with or without flush to zero; for
+ * LOG_EVAL_ERR_REL the argument must be 0 or at least 2^-60 in magnitude. */
 """
 
 

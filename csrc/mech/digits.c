@@ -1,27 +1,30 @@
 /* digits.c: laws of alias digits: what is drawn in passes (digits_pass.c) joins the
  * caller's data.
  *
+ *   fdp_release      a call
  *   store_pass       values into the caller's array
  *   draw_within      truncated laws: passes until there are enough values
  */
-#include "digits.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "../base/rounding.h"
 #include "../base/wipe.h"
 #include "digits_pass.h"
-#include "law.h"
 #include "scratch.h"
 
+#define PIECE 1024 /* values on their way into arrays of other types */
 #define REJECTED INT64_MIN /* no value of a law is */
 
 /* ---- values --------------------------------------------------------------- */
 
 static fdp_parts_t parts_of(const fdp_digits_t *law)
 {
-    return (fdp_parts_t){law->shift, law->low, fdp_low_bytes(law)};
+    const uint32_t r = law->low;
+    if (law->tilt.slope != 0) { /* both digits are in one */
+        return (fdp_parts_t){r, r, fdp_low_bytes(law)};
+    }
+    return (fdp_parts_t){law->shift, r, fdp_low_bytes(law)};
 }
 
 /* x + values from lane `from` on, or the values alone. */
@@ -53,11 +56,10 @@ static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, s
         const int64_t *x = target->x;
         join(p, 0, x == NULL ? NULL : x + done, (int64_t *)target->out + done, need);
     }
-    for (size_t at = 0; at < need && !straight; at += FDP_GROUP) {
-        const size_t n = need - at < FDP_GROUP ? need - at : FDP_GROUP;
+    for (size_t at = 0; at < need && !straight; at += PIECE) {
+        const size_t n = need - at < PIECE ? need - at : PIECE;
         join(p, at, NULL, p->noise, n);
-        fdp_target_store(target, fdp_kernels(), done + at, n, p->noise, 0,
-                         p->noise + n);
+        fdp_target_store(target, fdp_kernels(), done + at, n, p->noise, p->noise + n);
     }
     for (size_t k = 0; k < p->late_count; k++) {
         const fdp_open_t *late = &p->late[k];
@@ -134,10 +136,13 @@ static size_t lay_out(fdp_pass_t *p, uint8_t *base, size_t lanes, bool straight)
     const size_t trials = blocks * FDP_BLOCK_LANES;
     const size_t noise = law->bound != 0 ? 2 * FDP_PASS + 64
                          : straight     ? 0
-                         : lanes < FDP_GROUP ? 2 * lanes
-                                             : 2 * FDP_GROUP;
+                         : lanes < PIECE ? 2 * lanes
+                                             : 2 * PIECE;
     size_t slots[2], at = 0;
     fdp_pass_slots(law, lanes, slots);
+    if (law->tilt.slope != 0) {
+        slots[0] = fdp_pass_tries(law, lanes);
+    }
     /* the stream writes whole pages */
     p->area = take(base, &at, in_pages(fdp_area_bytes(
                                   law, slots[0] > slots[1] ? slots[0] : slots[1])));
@@ -147,19 +152,23 @@ static size_t lay_out(fdp_pass_t *p, uint8_t *base, size_t lanes, bool straight)
     p->second = take(base, &at, law->shift == 0 ? 0 : trials);
     p->mask[0] = take(base, &at, blocks * sizeof(uint64_t));
     p->mask[1] = take(base, &at, blocks * sizeof(uint64_t));
+    p->tries = take(base, &at, law->tilt.slope == 0 ? 0 : fdp_tilt_bytes());
     p->noise = take(base, &at, noise * sizeof *p->noise);
     return at;
 }
 
-fdp_status_t fdp_digits_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
-                                uint64_t first_chunk, size_t n,
-                                const fdp_target_t *target)
+fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
+                         uint64_t first_chunk, size_t n, const fdp_target_t *target)
 {
+    if (sampler->chunk_outputs == 0) { /* fdp_sampler_prepare was not called */
+        fdp_target_zero(target, n);
+        return FDP_ERR_PARAMETER;
+    }
     FDP_ALIGNED(64) uint8_t stack[FDP_SCRATCH_SMALL];
     fdp_pass_t p;
     p.call = call;
     p.sampler = sampler;
-    p.law = &sampler->law.digits;
+    p.law = &sampler->law;
     p.kernels = fdp_digit_kernels();
     p.status = FDP_OK;
     const size_t trials = FDP_PASS, per_chunk = sampler->chunk_outputs;
@@ -181,8 +190,7 @@ fdp_status_t fdp_digits_release(const fdp_call_t *call, const fdp_sampler_t *sam
         fdp_chunk_open(&p.chunk, &call->stream, p.number);
         if (bounded) {
             draw_within(&p, need);
-            fdp_target_store(target, fdp_kernels(), done, need, p.noise, 0,
-                             p.noise + trials);
+            fdp_target_store(target, fdp_kernels(), done, need, p.noise, p.noise + trials);
         } else {
             fdp_pass_draw(&p, need);
             store_pass(&p, target, done, need);
@@ -219,23 +227,89 @@ static void grow_tree(const uint64_t *edge, size_t count, uint64_t tree[64])
     }
 }
 
-bool fdp_digits_prepare(fdp_digits_t *law)
+#define SLOTS_MOST 256
+
+/* A number of lanes that a binomial count of this mean exceeds with probability
+ * below 2^-64, by Chernoff's e^-mean (e mean / c)^c; a multiple of 16. */
+static uint32_t slots_for(double trials, double rate)
+{
+    const double mean = trials * rate;
+    uint32_t slots = 16;
+    while (slots < SLOTS_MOST &&
+           (slots < mean ||
+            slots * log2(slots / (2.7183 * mean)) + 1.4426 * mean < 64.0)) {
+        slots += 16;
+    }
+    return slots;
+}
+
+/* A number of tries of which fewer are accepted than lanes are special with probability
+ * below 2^-64, by the moments of the difference at some points; a multiple of 16. */
+static uint32_t tries_for(double trials, const fdp_digits_t *law)
+{
+    const double rate = law->special[0], acceptance = law->tilt.acceptance;
+    uint32_t tries = 0;
+    bool enough = false;
+    while (!enough && tries < FDP_TRIES) {
+        tries += FDP_RANK_GROUP;
+        for (double s = 0.25; s < 6.0; s += 0.25) {
+            const double special = trials * rate * (exp(s) - 1.0);
+            const double accepted = tries * log(1.0 - acceptance * (1.0 - exp(-s)));
+            enough |= special + accepted < -44.4;
+        }
+    }
+    return tries;
+}
+
+/* What `tilt` and `tries` rest on: no bound, one digit of eight bits or what there is. */
+static bool fits_tilt(const fdp_digits_t *law)
+{
+    const uint32_t j = law->shift;
+    return j >= 1 && j <= 54 && law->low == (j > 8 ? j - 8 : 0) && law->bound == 0 &&
+           law->tops == 0 && law->tails == 0 && law->tilt.slope <= 865;
+}
+
+static bool prepare(fdp_digits_t *law)
 {
     const double trials[2] = {FDP_SMALL_LANES, FDP_PASS};
-    if (law->shift > 57 || law->low > law->shift || law->low > 48 ||
-        law->shift - law->low > 5 || law->tops > 48 || law->tails > 1) {
+    const bool tilted = law->tilt.slope != 0;
+    if (tilted ? !fits_tilt(law)
+               : law->shift > 57 || law->low > law->shift || law->low > 48 ||
+                     law->shift - law->low > 5 || law->tops > 48 || law->tails > 1) {
         return false;
     }
-    for (int digit = 0; digit < 2; digit++) {
-        for (int size = 0; size < 2; size++) {
-            const uint32_t slots = fdp_slots_for(trials[size], law->special[digit]);
+    for (int size = 0; size < 2; size++) {
+        for (int digit = 0; digit < 2; digit++) {
+            const uint32_t slots = slots_for(trials[size], law->special[digit]);
             law->slots[2 * digit + size] = slots < FDP_RANKS ? slots : FDP_RANKS;
         }
     }
+    law->tilt.tries[0] = tilted ? tries_for(FDP_SMALL_LANES, law) : 0;
+    law->tilt.tries[1] = tilted ? tries_for(FDP_MIDDLE_LANES, law) : 0;
+    law->tilt.tries[2] = tilted ? tries_for(FDP_PASS, law) : 0;
     grow_tree(law->top, law->tops, law->tree[0]);
     grow_tree(law->copy, law->tops, law->tree[1]);
     law->tail.error = law->tail.scale * 0x1p-48;
     law->tail.error_relative = 0x1p-49;
     law->unsettled = 0;
     return true;
+}
+
+static uint32_t chunk_outputs(double acceptance)
+{
+    if (acceptance == 1.0) {
+        return FDP_PASS;
+    }
+    /* A full pass nearly always fills the chunk. */
+    const double mean = FDP_PASS * acceptance;
+    const double sure = mean - 6.0 * sqrt(mean * (1.0 - acceptance)) - 4.0;
+    return sure < 16.0 ? 16 : (uint32_t)sure & ~UINT32_C(15);
+}
+
+fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)
+{
+    const bool fits = sampler->acceptance > 0.0 && sampler->acceptance <= 1.0 &&
+                      prepare(&sampler->law);
+    sampler->chunk_outputs = fits ? chunk_outputs(sampler->acceptance) : 0;
+    return fits ? FDP_OK : FDP_ERR_PARAMETER;
 }

@@ -107,7 +107,7 @@ static void insert_lists(fdp_pass_t *p, size_t lanes)
 /* ---- trials --------------------------------------------------------------- */
 
 /* Lanes that nobody uses are not special. */
-static size_t trim(uint64_t *mask, size_t total, size_t need)
+size_t fdp_pass_trim(uint64_t *mask, size_t total, size_t need)
 {
     if (need % 64 != 0) {
         const uint64_t kept = (UINT64_C(1) << need % 64) - 1;
@@ -124,16 +124,16 @@ static void draw_trials(fdp_pass_t *p, size_t need)
     const size_t stride = fdp_block_bytes(law), low_bytes = fdp_low_bytes(law);
     const size_t blocks = (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
     const size_t lanes = blocks * FDP_BLOCK_LANES;
-    fdp_pass_fill(p, fdp_pass_start(p) + fdp_area_bytes(law, FDP_RANKS), p->word,
+    fdp_pass_fill(p, fdp_pass_start(p) + fdp_area_bytes(law, fdp_pass_ranks(law)), p->word,
                   blocks * stride);
-    p->total[0] = trim(p->mask[0], k->first(&law->first, p->word, stride, &p->list[0],
+    p->total[0] = fdp_pass_trim(p->mask[0], k->first(&law->first, p->word, stride, &p->list[0],
                                             p->first, p->mask[0], blocks), need);
     p->total[1] = 0;
     if (law->shift != 0) {
         if (low_bytes != 0) {
             fdp_pass_fill(p, fdp_low_start(p), p->low, lanes * low_bytes);
         }
-        p->total[1] = trim(p->mask[1],
+        p->total[1] = fdp_pass_trim(p->mask[1],
                            k->second(&law->second, p->word + 128, stride, &p->list[1],
                                      p->second, p->low, (uint32_t)low_bytes, p->mask[1],
                                      blocks), need);
@@ -161,6 +161,10 @@ void fdp_pass_draw(fdp_pass_t *p, size_t need)
     fdp_pass_slots(p->law, need, p->slots);
     p->late_count = 0;
     p->late = NULL;
+    if (p->law->tilt.slope != 0) {
+        fdp_tilt_draw(p, need);
+        return;
+    }
     draw_lists(p);
     draw_trials(p, need);
     if (FDP_UNLIKELY(any_open(p) != 0)) {

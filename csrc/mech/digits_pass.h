@@ -11,10 +11,11 @@
 #include "../base/mul128.h"
 #include "../rng/stream.h"
 #include "../sampler/digit_kernels.h"
-#include "digits.h"
 #include "target.h"
 
+#define FDP_PASS 8192 /* trials of a pass, and outputs of a chunk without rejection */
 #define FDP_SMALL_LANES 64 /* outputs of a call that works fewer ranks */
+#define FDP_MIDDLE_LANES 1024 /* and of one that works fewer tries than a pass */
 #define FDP_PAGE 1024 /* bytes: what the main stream is addressed by */
 
 typedef struct {
@@ -39,6 +40,7 @@ typedef struct {
     uint64_t *mask[2];
     fdp_list_t list[2];
     uint8_t open[2][FDP_RANKS];
+    struct fdp_tries *tries; /* of tilted digits */
     fdp_open_t *late; /* lanes that the resolver gave */
     size_t late_count;
     fdp_status_t status;
@@ -56,18 +58,30 @@ static inline size_t fdp_block_bytes(const fdp_digits_t *law)
     return law->shift == 0 ? 128 : 256;
 }
 
+/* Ranks, or tries, that a pass has words for. */
+static inline size_t fdp_pass_ranks(const fdp_digits_t *law)
+{
+    return law->tilt.slope != 0 ? FDP_TRIES : FDP_RANKS;
+}
+
+/* Tries that are worked for so many lanes. */
+static inline size_t fdp_pass_tries(const fdp_digits_t *law, size_t lanes)
+{
+    return law->tilt.tries[(lanes > FDP_SMALL_LANES) + (lanes > FDP_MIDDLE_LANES)];
+}
+
 static inline uint64_t fdp_pass_start(const fdp_pass_t *p)
 {
     const uint64_t blocks = FDP_PASS / FDP_BLOCK_LANES;
     return (uint64_t)p->pass *
-           (fdp_area_bytes(p->law, FDP_RANKS) + blocks * fdp_block_bytes(p->law) +
+           (fdp_area_bytes(p->law, fdp_pass_ranks(p->law)) + blocks * fdp_block_bytes(p->law) +
             (uint64_t)FDP_PASS * fdp_low_bytes(p->law));
 }
 
 /* The low words follow the trials that the pass could have. */
 static inline uint64_t fdp_low_start(const fdp_pass_t *p)
 {
-    return fdp_pass_start(p) + fdp_area_bytes(p->law, FDP_RANKS) +
+    return fdp_pass_start(p) + fdp_area_bytes(p->law, fdp_pass_ranks(p->law)) +
            FDP_PASS / FDP_BLOCK_LANES * fdp_block_bytes(p->law);
 }
 
@@ -80,6 +94,11 @@ static inline void fdp_pass_fill(const fdp_pass_t *p, uint64_t offset, uint8_t *
 
 /* How many ranks are worked for passes of `lanes` outputs, by digit. */
 FDP_INTERNAL void fdp_pass_slots(const fdp_digits_t *law, size_t lanes, size_t slots[2]);
+/* A pass of tilted digits (tilt.c). */
+FDP_INTERNAL void fdp_tilt_draw(fdp_pass_t *p, size_t need);
+FDP_INTERNAL size_t fdp_tilt_bytes(void); /* of `tries` */
+/* Lanes beyond `need` are not special; returns how many are. */
+FDP_INTERNAL size_t fdp_pass_trim(uint64_t *mask, size_t total, size_t need);
 /* Draws a pass whose first `need` lanes are used, need <= FDP_PASS; those that are open
  * are in `late`. */
 FDP_INTERNAL void fdp_pass_draw(fdp_pass_t *p, size_t need);

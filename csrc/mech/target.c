@@ -64,26 +64,14 @@ static void store_integers(void *out, fdp_dtype_t type, size_t at, size_t n,
     }
 }
 
-/* Noise alone, into int64. */
-static void store_noise(int64_t *out, size_t n, const void *noise, int narrow)
-{
-    if (!narrow) {
-        memcpy(out, noise, n * sizeof *out);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        out[i] = ((const int32_t *)noise)[i];
-    }
-}
-
 static void store_integer_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t at,
-                              size_t n, const void *noise, int narrow, int64_t *wide)
+                              size_t n, const int64_t *noise, int64_t *wide)
 {
     const bool in_place = t->out_type == FDP_I64;
     int64_t *const out = in_place ? (int64_t *)t->out + at : wide;
     const int64_t *x = wide;
     if (in_place && t->x_type == FDP_NONE) {
-        store_noise(out, n, noise, narrow);
+        memcpy(out, noise, n * sizeof *out);
         return;
     }
     if (t->x_type == FDP_I64) {
@@ -91,11 +79,7 @@ static void store_integer_sum(const fdp_target_t *t, const fdp_kernels_t *k, siz
     } else {
         load_integers(t->x, t->x_type, at, n, wide);
     }
-    if (narrow) {
-        k->add_narrow(x, noise, out, n);
-    } else {
-        k->add_wide(x, noise, out, n);
-    }
+    k->add_wide(x, noise, out, n);
     if (!in_place) {
         store_integers(t->out, t->out_type, at, n, wide);
     }
@@ -139,17 +123,11 @@ static void store_real_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t
 }
 
 void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
-                      size_t at, size_t n, const void *noise, int narrow, int64_t *wide)
+                      size_t at, size_t n, const int64_t *noise, int64_t *wide)
 {
     if (target->grid == NULL) {
-        store_integer_sum(target, kernels, at, n, noise, narrow, wide);
+        store_integer_sum(target, kernels, at, n, noise, wide);
         return;
-    }
-    if (narrow) {
-        for (size_t i = 0; i < n; i++) {
-            wide[i] = ((const int32_t *)noise)[i];
-        }
-        noise = wide;
     }
     store_real_sum(target, kernels, at, n, noise);
 }

@@ -9,8 +9,7 @@
 /* out[at ... at + n] = x[at ...] + noise; noise is int32 (narrow) or int64;
  * `wide` has room for max(n, 64) values. */
 void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,
-                      size_t at, size_t n, const void *noise, int narrow,
-                      int64_t *wide);
+                      size_t at, size_t n, const int64_t *noise, int64_t *wide);
 
 /* The same for one element and any noise below 2^100, in two steps: x[at], then
  * out[at] = x + noise, exactly, rounded once. */

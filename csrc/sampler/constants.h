@@ -9,9 +9,8 @@
  *   FDP_NAME_EVAL_ERR  bounds |computed expression - function|: fit and roundings
  * Log errors are absolute; *_REL is their bound over |f|. The other errors are
  * relative to the function. EVAL_ERR holds for POLY and EVAL as written, rounded to
- * nearest, contracted or not (or in part), with or without flush to zero, each
- * operation in the type of the literals; for LOG_EVAL_ERR_REL the argument must be 0
- * or at least 2^-60 in magnitude. */
+ * nearest, contracted or not (or in part), with or without flush to zero; for
+ * LOG_EVAL_ERR_REL the argument must be 0 or at least 2^-60 in magnitude. */
 
 #ifndef FDP_SAMPLER_CONSTANTS_H
 #define FDP_SAMPLER_CONSTANTS_H
@@ -20,12 +19,6 @@
 
 /* ln 2. k * HI is exact for |k| < 2048, contracted or not; *_ERR bounds
  * the distance of the constant, or of HI + LO, from ln 2. */
-#define FDP_LN2F 0x1.62e43p-1f
-#define FDP_LN2F_ERR 0x1.06p-29f
-#define FDP_LN2F_HI 0x1.62ep-1f
-#define FDP_LN2F_LO 0x1.0bfbe8p-15f
-#define FDP_LN2F_SPLIT_ERR 0x1.dp-40f
-#define FDP_LOG2EF 0x1.715476p+0f
 #define FDP_LN2 0x1.62e42fefa39efp-1
 #define FDP_LN2_ERR 0x1.acp-56
 #define FDP_LN2_HI 0x1.62e42fefa38p-1
@@ -82,25 +75,6 @@
 #define FDP_LOG_EVAL_ERR 0x1.f3p-54
 #define FDP_LOG_FIT_ERR_REL 0x1.7cp-50 /* times |f| */
 #define FDP_LOG_EVAL_ERR_REL 0x1.9ep-50 /* times |f| */
-
-/* exp(r), total degree 5: fit 2^-23.35, computed 2^-22.38 (relative). */
-#define FDP_EXPF_MIN (-0x1.63e43p-2f)
-#define FDP_EXPF_MAX 0x1.63e43p-2f
-#define FDP_EXPF_TERMS 5
-#define FDP_EXPF_C1 0x1.fffff6p-1f
-#define FDP_EXPF_C2 0x1.fffdcp-2f
-#define FDP_EXPF_C3 0x1.555a7ep-3f
-#define FDP_EXPF_C4 0x1.573cbcp-5f
-#define FDP_EXPF_C5 0x1.0fa3d8p-7f
-#define FDP_EXPF_POLY(r) \
-    (FDP_EXPF_C1 + (r) * \
-    (FDP_EXPF_C2 + (r) * \
-    (FDP_EXPF_C3 + (r) * \
-    (FDP_EXPF_C4 + (r) * \
-    FDP_EXPF_C5))))
-#define FDP_EXPF_EVAL(r) (1.0f + (r) * FDP_EXPF_POLY(r))
-#define FDP_EXPF_FIT_ERR 0x1.93p-24f
-#define FDP_EXPF_EVAL_ERR 0x1.89p-23f
 
 /* exp(r), total degree 11: fit 2^-57.85, computed 2^-52.38 (relative). */
 #define FDP_EXP_MIN (-0x1.63e43p-2)

@@ -21,6 +21,7 @@
 #define FDP_COPIES 4      /* words of a lane for its further corrections          */
 #define FDP_RANK_GROUP 16 /* ranks whose words lie together                      */
 #define FDP_SPECIAL 0x80
+#define FDP_TRIES 384     /* of a pass of tilted digits                          */
 
 /* What special lanes yield, by rank. */
 typedef struct {
@@ -30,19 +31,26 @@ typedef struct {
     FDP_ALIGNED(64) uint64_t clear[FDP_RANKS]; /* bits cleared of a low word */
 } fdp_list_t;
 
+/* What the special lanes of tilted digits yield: both digits, and the low word. */
+typedef struct {
+    FDP_ALIGNED(64) uint16_t high[FDP_RANKS];
+    FDP_ALIGNED(64) uint64_t low[FDP_RANKS];
+} fdp_whole_t;
+
 /* Low bits from four on have words of their own, and further corrections. */
 static inline bool fdp_has_copies(const fdp_digits_t *law) { return law->low > 3; }
 
 static inline uint32_t fdp_low_bytes(const fdp_digits_t *law)
 {
-    return !fdp_has_copies(law) ? 0 : law->low <= 16 ? 2 : law->low <= 32 ? 4 : 8;
+    const bool none = law->tilt.slope != 0 ? law->low == 0 : !fdp_has_copies(law);
+    return none ? 0 : law->low <= 16 ? 2 : law->low <= 32 ? 4 : 8;
 }
 
 /* Words of a rank: of the first digit and its tail; of the second digit and its
  * correction; the copies. */
 static inline size_t fdp_rank_words(const fdp_digits_t *law)
 {
-    return law->shift == 0 ? 2 : fdp_has_copies(law) ? 4 + FDP_COPIES : 4;
+    return law->shift == 0 || law->tilt.slope != 0 ? 2 : fdp_has_copies(law) ? 4 + FDP_COPIES : 4;
 }
 
 /* Where the parts of a value go. */
@@ -71,6 +79,16 @@ typedef struct {
     size_t (*second)(const fdp_columns_t *table, const uint8_t *word, size_t stride,
                      const fdp_list_t *list, uint8_t *value, void *low,
                      uint32_t low_bytes, uint64_t *mask, size_t blocks);
+    /* The second digit of eight bits beside the first's values, in their place: 64 bytes
+     * of it and 64 of its tilt in a block. The k-th lane of `mask` takes entry k of the
+     * list, modulo FDP_RANKS, with its low word. */
+    void (*tilt)(const fdp_digits_t *law, const uint8_t *word, size_t stride,
+                 const fdp_whole_t *list, const uint64_t *mask, int16_t *value,
+                 void *low, uint32_t low_bytes, size_t blocks);
+    /* What tries yield from their words, and 0: rejected, 1: accepted, 2: open. n is a
+     * multiple of 16, at most FDP_TRIES. */
+    void (*tries)(const fdp_digits_t *law, const uint64_t *word, int64_t *value,
+                  uint8_t *state, size_t n);
     /* out = x + value, with saturation; x NULL: the value alone. */
     void (*join)(const fdp_parts_t *parts, const int16_t *first, const uint8_t *second,
                  const void *low, const int64_t *x, int64_t *out, size_t n);

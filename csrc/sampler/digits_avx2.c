@@ -19,7 +19,31 @@
 FDP_TARGET_AVX2
 static inline __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
 
-/* Entries by halves, eight columns of 32 bits a permutation. */
+/* Entries of eight columns by halves, eight columns of 32 bits a permutation. */
+FDP_ALWAYS_INLINE void found8(const uint64_t *entry, size_t columns, __m256i c,
+                              uint64_t *found)
+{
+    const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m256i part = _mm256_srli_epi32(c, 3);
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (size_t k = 0; 8 * k < columns; k++) {
+        /* columns 8 k ... 8 k + 7, their low and their high halves */
+        const __m256i e0 = _mm256_permutevar8x32_epi32(load32(entry + 8 * k), even);
+        const __m256i e1 = _mm256_permutevar8x32_epi32(load32(entry + 8 * k + 4), even);
+        const __m256i here = _mm256_cmpeq_epi32(part, _mm256_set1_epi32((int)k));
+        const __m256i l = _mm256_permute2x128_si256(e0, e1, 0x20);
+        const __m256i h = _mm256_permute2x128_si256(e0, e1, 0x31);
+        low = _mm256_or_si256(low,
+                              _mm256_and_si256(here, _mm256_permutevar8x32_epi32(l, c)));
+        high = _mm256_or_si256(high,
+                               _mm256_and_si256(here, _mm256_permutevar8x32_epi32(h, c)));
+    }
+    const __m256i a = _mm256_unpacklo_epi32(low, high);
+    const __m256i b = _mm256_unpackhi_epi32(low, high);
+    _mm256_storeu_si256((void *)found, _mm256_permute2x128_si256(a, b, 0x20));
+    _mm256_storeu_si256((void *)(found + 4), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
 static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t *word,
                           uint8_t *outcome, uint8_t *open, size_t ranks)
 {
@@ -32,25 +56,7 @@ static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t 
             _mm256_permute2x128_si256(_mm256_permutevar8x32_epi32(w0, even),
                                       _mm256_permutevar8x32_epi32(w1, even), 0x20),
             last);
-        const __m256i part = _mm256_srli_epi32(c, 3);
-        __m256i low = _mm256_setzero_si256(), high = low;
-        for (size_t k = 0; 8 * k < columns; k++) {
-            /* columns 8 k ... 8 k + 7, their low and their high halves */
-            const __m256i e0 = _mm256_permutevar8x32_epi32(load32(entry + 8 * k), even);
-            const __m256i e1 =
-                _mm256_permutevar8x32_epi32(load32(entry + 8 * k + 4), even);
-            const __m256i here = _mm256_cmpeq_epi32(part, _mm256_set1_epi32((int)k));
-            const __m256i l = _mm256_permute2x128_si256(e0, e1, 0x20);
-            const __m256i h = _mm256_permute2x128_si256(e0, e1, 0x31);
-            low = _mm256_or_si256(
-                low, _mm256_and_si256(here, _mm256_permutevar8x32_epi32(l, c)));
-            high = _mm256_or_si256(
-                high, _mm256_and_si256(here, _mm256_permutevar8x32_epi32(h, c)));
-        }
-        const __m256i a = _mm256_unpacklo_epi32(low, high);
-        const __m256i b = _mm256_unpackhi_epi32(low, high);
-        _mm256_store_si256((void *)found, _mm256_permute2x128_si256(a, b, 0x20));
-        _mm256_store_si256((void *)(found + 4), _mm256_permute2x128_si256(a, b, 0x31));
+        found8(entry, columns, c, found);
         for (size_t k = 0; k < 8; k++) {
             const uint64_t u = word[i + k] >> 8, cut = found[k] >> 8;
             const uint64_t below = 0 - ((u - cut) >> 63);
@@ -58,6 +64,204 @@ static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t 
             outcome[i + k] = (uint8_t)((found[k] & below) | (own & ~below));
             open[i + k] = (uint8_t)(((u ^ cut) - 1) >> 63);
         }
+    }
+}
+
+static void fdp_find_avx2(const uint64_t *entry, const uint8_t *column, uint64_t *found,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256i c = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(column + i)));
+        found8(entry, 128, c, found + i);
+    }
+}
+
+/* A table of 16 m bytes is m shuffles by index, index - 16, ...: as long as that is not
+ * negative a shuffle yields the entry of the index's low four bits, so that parts of the
+ * table are kept as differences (exclusive or) from the part before, and their sum is the
+ * entry of the last. */
+
+/* Parts of a table in both halves of a register, as differences. */
+static inline void differences(const uint8_t *table, int parts, __m256i *to)
+{
+    __m256i before = _mm256_setzero_si256();
+    for (int k = 0; k < parts; k++) {
+        const __m256i part = _mm256_broadcastsi128_si256(
+            _mm_loadu_si128((const void *)(table + 16 * k)));
+        to[k] = _mm256_xor_si256(part, before);
+        before = part;
+    }
+}
+
+/* Pieces of 16 bits by rank: lower bytes, upper bytes. */
+typedef struct {
+    __m256i part[2][8];
+} plane_t;
+
+static void open_plane(const uint16_t *by_rank, plane_t *plane)
+{
+    uint8_t byte[2][FDP_RANKS];
+    for (size_t k = 0; k < FDP_RANKS; k++) {
+        byte[0][k] = (uint8_t)by_rank[k];
+        byte[1][k] = (uint8_t)(by_rank[k] >> 8);
+    }
+    differences(byte[0], 8, plane->part[0]);
+    differences(byte[1], 8, plane->part[1]);
+    fdp_wipe(byte, sizeof byte);
+}
+
+/* Of 32 lanes, their ranks minus 0, 16, ..., 112; of the first and the last 16 of them
+ * which are special. */
+typedef struct {
+    __m256i index[8], special[2];
+} ranks_t;
+
+FDP_ALWAYS_INLINE ranks_t ranks_of(uint32_t bits, size_t rank)
+{
+    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
+                                            0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
+    const __m256i all = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte);
+    const __m256i s = _mm256_cmpeq_epi8(_mm256_and_si256(all, bit), bit);
+    /* minus the number of special lanes so far, in each half */
+    __m256i sum = _mm256_add_epi8(s, _mm256_slli_si256(s, 1));
+    sum = _mm256_add_epi8(sum, _mm256_slli_si256(sum, 2));
+    sum = _mm256_add_epi8(sum, _mm256_slli_si256(sum, 4));
+    sum = _mm256_add_epi8(sum, _mm256_slli_si256(sum, 8));
+    const int low = (int)rank - 1, high = low + _mm_popcnt_u32(bits & 0xffff);
+    const __m256i start = _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_set1_epi8((char)low)), _mm_set1_epi8((char)high), 1);
+    ranks_t r;
+    r.index[0] = _mm256_and_si256(_mm256_sub_epi8(start, sum), _mm256_set1_epi8(127));
+    for (int k = 1; k < 8; k++) {
+        r.index[k] = _mm256_sub_epi8(r.index[0], _mm256_set1_epi8((char)(16 * k)));
+    }
+    r.special[0] = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(s));
+    r.special[1] = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(s, 1));
+    return r;
+}
+
+/* Pieces of the first and of the last 16 lanes. */
+FDP_ALWAYS_INLINE void ranked(const plane_t *plane, const ranks_t *r, __m256i piece[2])
+{
+    __m256i byte[2];
+    for (size_t h = 0; h < 2; h++) {
+        byte[h] = _mm256_shuffle_epi8(plane->part[h][0], r->index[0]);
+        for (size_t k = 1; k < 8; k++) {
+            byte[h] = _mm256_xor_si256(
+                byte[h], _mm256_shuffle_epi8(plane->part[h][k], r->index[k]));
+        }
+    }
+    const __m256i a = _mm256_unpacklo_epi8(byte[0], byte[1]);
+    const __m256i b = _mm256_unpackhi_epi8(byte[0], byte[1]);
+    piece[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    piece[1] = _mm256_permute2x128_si256(a, b, 0x31);
+}
+
+static inline void put_at(uint8_t *to, __m256i x, __m256i where)
+{
+    _mm256_storeu_si256((void *)to, _mm256_blendv_epi8(load32(to), x, where));
+}
+
+/* Lower halves of two registers, then upper ones. */
+FDP_ALWAYS_INLINE void put_two(uint8_t *to, size_t apart, __m256i x0, __m256i x1,
+                               __m256i where0, __m256i where1)
+{
+    put_at(to, _mm256_permute2x128_si256(x0, x1, 0x20),
+           _mm256_permute2x128_si256(where0, where1, 0x20));
+    put_at(to + apart, _mm256_permute2x128_si256(x0, x1, 0x31),
+           _mm256_permute2x128_si256(where0, where1, 0x31));
+}
+
+/* The low words of 16 lanes: pieces become words by unpacking, special lanes with them. */
+FDP_ALWAYS_INLINE void put_low(const __m256i *piece, __m256i s, uint8_t *to, uint32_t bytes)
+{
+    if (bytes == 2) {
+        put_at(to, piece[0], s);
+        return;
+    }
+    const __m256i s0 = _mm256_unpacklo_epi16(s, s), s1 = _mm256_unpackhi_epi16(s, s);
+    const __m256i low0 = _mm256_unpacklo_epi16(piece[0], piece[2]);
+    const __m256i low1 = _mm256_unpackhi_epi16(piece[0], piece[2]);
+    if (bytes == 4) {
+        put_two(to, 32, low0, low1, s0, s1);
+        return;
+    }
+    const __m256i high0 = _mm256_unpacklo_epi16(piece[4], piece[6]);
+    const __m256i high1 = _mm256_unpackhi_epi16(piece[4], piece[6]);
+    put_two(to, 64, _mm256_unpacklo_epi32(low0, high0), _mm256_unpackhi_epi32(low0, high0),
+            _mm256_unpacklo_epi32(s0, s0), _mm256_unpackhi_epi32(s0, s0));
+    put_two(to + 32, 64, _mm256_unpacklo_epi32(low1, high1),
+            _mm256_unpackhi_epi32(low1, high1), _mm256_unpacklo_epi32(s1, s1),
+            _mm256_unpackhi_epi32(s1, s1));
+}
+
+/* D is reflected in the block's half that is farther from zero if the byte V is below
+ * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
+FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
+                                      size_t stride, const fdp_whole_t *list,
+                                      const uint64_t *mask, int16_t *value, void *low,
+                                      uint32_t bytes, size_t blocks)
+{
+    const int spare = law->shift < 8 ? 8 - (int)law->shift : 0;
+    const short step = (short)(1 << spare);
+    const __m256i kept = _mm256_set1_epi16((short)(256 - step));
+    const __m256i start = _mm256_set1_epi16((short)(step - 256));
+    const __m256i slope = _mm256_set1_epi16((short)law->tilt.slope);
+    const __m256i one = _mm256_set1_epi16(1), whole = _mm256_set1_epi16(255);
+    plane_t high_of, plane[4];
+    open_plane(list->high, &high_of);
+    for (uint32_t k = 0; k < bytes / 2; k++) {
+        uint16_t piece[FDP_RANKS];
+        for (size_t r = 0; r < FDP_RANKS; r++) {
+            piece[r] = (uint16_t)(list->low[r] >> (16 * k));
+        }
+        open_plane(piece, &plane[k]);
+        fdp_wipe(piece, sizeof piece);
+    }
+    size_t rank = 0;
+    for (size_t b = 0; b < 2 * blocks; b++) {
+        const uint32_t bits = (uint32_t)(mask[b / 2] >> (b % 2 * 32));
+        const ranks_t ranks = ranks_of(bits, rank);
+        rank += (size_t)_mm_popcnt_u32(bits);
+        __m256i own[2], low_of[4][2];
+        ranked(&high_of, &ranks, own);
+        for (uint32_t k = 0; k < bytes / 2; k++) {
+            ranked(&plane[k], &ranks, low_of[k]);
+        }
+        for (size_t h = 0; h < 2; h++) {
+            const size_t lane = 32 * b + 16 * h;
+            const uint8_t *w = word + b / 2 * stride + lane % FDP_BLOCK_LANES;
+            int16_t *to = value + lane;
+            const __m256i v = load32(to);
+            const __m256i d = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)w));
+            const __m256i u = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)(w + 64)));
+            const __m256i sign = _mm256_srai_epi16(v, 15);
+            const __m256i size = _mm256_xor_si256(v, sign);
+            const __m256i odd = _mm256_add_epi16(_mm256_add_epi16(size, size), one);
+            const __m256i high = _mm256_and_si256(d, kept);
+            const __m256i away =
+                _mm256_add_epi16(_mm256_add_epi16(high, high), start);
+            const __m256i t = _mm256_mulhi_epu16(
+                _mm256_mullo_epi16(odd, _mm256_abs_epi16(away)), slope);
+            const __m256i flip =
+                _mm256_and_si256(_mm256_cmpgt_epi16(t, u),
+                                 _mm256_cmpgt_epi16(away, _mm256_setzero_si256()));
+            const __m256i m =
+                _mm256_or_si256(_mm256_slli_epi16(size, 8),
+                                _mm256_xor_si256(d, _mm256_and_si256(flip, whole)));
+            const __m256i x =
+                _mm256_sra_epi16(_mm256_xor_si256(m, sign), _mm_cvtsi32_si128(spare));
+            _mm256_storeu_si256((void *)to,
+                                _mm256_blendv_epi8(x, own[h], ranks.special[h]));
+            if (bytes != 0) {
+                put_low(&low_of[0][h], ranks.special[h], (uint8_t *)low + lane * bytes, bytes);
+            }
+        }
+    }
+    fdp_wipe(&high_of, sizeof high_of);
+    if (bytes != 0) {
+        fdp_wipe(plane, bytes / 2 * sizeof plane[0]);
     }
 }
 
@@ -140,23 +344,6 @@ static void fdp_highest_avx2(const fdp_digits_t *law, int which, const uint64_t 
 }
 
 #include "digits_body.inc.h"
-
-/* A table of 16 m bytes is m shuffles by index, index - 16, ...: as long as that is not
- * negative a shuffle yields the entry of the index's low four bits, so that parts of the
- * table are kept as differences (exclusive or) from the part before, and their sum is the
- * entry of the last. */
-
-/* Parts of a table in both halves of a register, as differences. */
-static inline void differences(const uint8_t *table, int parts, __m256i *to)
-{
-    __m256i before = _mm256_setzero_si256();
-    for (int k = 0; k < parts; k++) {
-        const __m256i part = _mm256_broadcastsi128_si256(
-            _mm_loadu_si128((const void *)(table + 16 * k)));
-        to[k] = _mm256_xor_si256(part, before);
-        before = part;
-    }
-}
 
 /* alias where u <= cut, else the column. */
 static inline __m256i look_up(const __m256i *cuts, const __m256i *aliases,

@@ -17,6 +17,19 @@
 #define FDP_HAVE_HIGHEST
 
 FDP_TARGET_AVX512
+/* How many bits of 32 are set below each that is. */
+static inline __m512i FDP_K(ranks)(uint32_t bits)
+{
+    const __m512i order =
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i more = _mm512_set1_epi32((int)_mm_popcnt_u32(bits & 0xffff));
+    const __m512i low = _mm512_maskz_expand_epi32((__mmask16)bits, order);
+    const __m512i high =
+        _mm512_maskz_expand_epi32((__mmask16)(bits >> 16), _mm512_add_epi32(order, more));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)),
+                              _mm512_cvtepi32_epi16(high), 1);
+}
+
 #include "digits_rest512.inc.h"
 #include "digits_body.inc.h"
 #include "words_avx512.h"

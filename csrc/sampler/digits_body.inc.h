@@ -171,6 +171,82 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
     fdp_wipe(whole, sizeof whole);
 }
 
+/* ---- tilted digits -------------------------------------------------------- */
+
+static void FDP_K(tilt)(const fdp_digits_t *law, const uint8_t *word, size_t stride,
+                        const fdp_whole_t *list, const uint64_t *mask, int16_t *value,
+                        void *low, uint32_t low_bytes, size_t blocks)
+{
+    switch (low_bytes) {
+    case 0: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 0, blocks); break;
+    case 2: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 2, blocks); break;
+    case 4: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 4, blocks); break;
+    default: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 8, blocks); break;
+    }
+}
+
+/* A try: a block, a place in it, and V; kept where V times the block's hat is below what
+ * the digits leave of the value's weight. In double; bounds: docs/proofs/kernels.md. */
+static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
+                         int64_t *restrict value, uint8_t *restrict state, size_t n)
+{
+    FDP_ALIGNED(64) uint64_t word[FDP_TRIES] = {0}, place[FDP_TRIES], block[FDP_TRIES];
+    FDP_ALIGNED(64) uint8_t outcome[FDP_TRIES];
+    FDP_K(gather)(law, area, 0, word, n);
+    FDP_K(gather)(law, area, 1, place, n);
+    FDP_K(rest)(law->first_rest, 128, word, outcome, state, n); /* a tie is above */
+    FDP_K(find)(law->tilt.block, outcome, block, n);
+    const uint32_t j = law->shift, r = law->low, spare = j < 8 ? 8 - j : 0;
+    const int64_t step = INT64_C(1) << spare;
+    const uint64_t slope = law->tilt.slope;
+    const double weight = law->tilt.weight, inverse_2var = law->tilt.inverse_2var;
+    const double unit = law->tilt.height * 0x1p-39, edge = law->tilt.edge * 1.0001;
+    const double error = weight * 0x1p-46;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t id = outcome[i];
+        const uint64_t sign = id < 64 ? ~UINT64_C(0) : 0;
+        const uint64_t size = (id - 64) ^ sign;
+        const uint64_t l = place[i] >> (64 - j);
+        const uint64_t m = size << j | l;
+        const int64_t away = (int64_t)((l >> r) * 2 + 1) * step - 256;
+        const uint64_t far = (uint64_t)(away < 0 ? -away : away);
+        const uint64_t t0 = (uint64_t)(uint32_t)((2 * size + 1) * far) *
+                            (uint64_t)(uint32_t)slope >> 16;
+        const uint64_t t = t0 < 256 ? t0 : 256;
+        const uint64_t share = 256 + (away > 0 ? 0 - t : t);
+        const double taken =
+            fdp_from_small((int64_t)((block[i] >> 32) * (uint64_t)(uint32_t)share));
+        const double x = fdp_from_unsigned(m + (sign & 1));
+        double z = x * x * inverse_2var;
+        z = z < 600.0 ? z : 600.0;
+        const double k = fdp_nearest(z * FDP_LOG2E);
+        const double part = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
+        const double f = FDP_EXP_EVAL(part) *
+                         fdp_bits_double((uint64_t)(1023 - fdp_to_small(k)) << 52);
+        const uint64_t tail = id == 0 || id == 127 ? ~UINT64_C(0) : 0;
+        const double left =
+            fdp_bits_double(fdp_double_bits(weight * f - taken) & ~tail);
+        const double height =
+            unit * fdp_from_small((int64_t)(block[i] & UINT32_MAX));
+        const uint64_t v = (word[i] >> 8) & ((UINT64_C(1) << 39) - 1);
+        const double hat = (fdp_from_small((int64_t)v) + 0.5) * height;
+        const double bound =
+            error + 0.75 * height + fdp_bits_double(fdp_double_bits(edge) & tail);
+        const double margin = left - hat;
+        const double distance = margin < 0.0 ? -margin : margin;
+        const uint64_t kept = margin > 0.0 ? 1 : 0;
+        block[i] = distance < bound ? 2 : kept;
+        value[i] = (int64_t)(m ^ sign);
+    }
+    for (size_t i = 0; i < n; i++) {
+        state[i] = (uint8_t)block[i];
+    }
+    fdp_wipe(word, n * sizeof *word);
+    fdp_wipe(place, n * sizeof *place);
+    fdp_wipe(block, n * sizeof *block);
+    fdp_wipe(outcome, n);
+}
+
 /* ---- values --------------------------------------------------------------- */
 
 #define FDP_JOIN_PIECE 256
@@ -247,6 +323,10 @@ static void FDP_K(join)(const fdp_parts_t *parts, const int16_t *restrict first,
     if (parts->low_bytes == 0) {
         const uint32_t keep = (1u << r) - 1;
         FDP_JOIN_LOOP(FDP_K(short_value)(first[i], second[i], shift, r, keep));
+        return;
+    }
+    if (shift == r) {
+        FDP_K(join_low)(parts, first, low, x, out, n);
         return;
     }
     FDP_ALIGNED(64) int16_t high[FDP_JOIN_PIECE];

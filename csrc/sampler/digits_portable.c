@@ -41,6 +41,78 @@ static void fdp_rest_portable(const uint64_t *entry, size_t columns, const uint6
     }
 }
 
+static void fdp_find_portable(const uint64_t *entry, const uint8_t *column, uint64_t *found,
+                              size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const fdp_halves_t here = (fdp_halves_t){0} + (uint32_t)column[i];
+        fdp_halves_t number = {0, 0, 1, 1}, sum = {0};
+        for (size_t c = 0; c < 128; c += 2) {
+            fdp_halves_t two;
+            memcpy(&two, entry + c, sizeof two);
+            sum |= two & (fdp_halves_t)(number == here);
+            number += 2;
+        }
+        uint64_t both[2];
+        memcpy(both, &sum, sizeof both);
+        found[i] = both[0] | both[1];
+    }
+}
+
+/* One lane after the other: the entry of the next rank is read for each, used or not. */
+FDP_ALWAYS_INLINE void put(const fdp_whole_t *list, const uint64_t *mask, int16_t *value,
+                           uint8_t *low, uint32_t bytes, size_t blocks)
+{
+    size_t rank = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        for (size_t i = 0; i < FDP_BLOCK_LANES; i++) {
+            const size_t lane = FDP_BLOCK_LANES * b + i, k = rank % FDP_RANKS;
+            const uint64_t used = mask[b] >> i & 1;
+            uint64_t all = 0 - used;
+            __asm__("" : "+r"(all)); /* a mask, never a branch */
+            value[lane] = (int16_t)((list->high[k] & all) | ((uint16_t)value[lane] & ~all));
+            if (bytes != 0) {
+                uint64_t word = 0;
+                memcpy(&word, low + lane * bytes, bytes);
+                word = (list->low[k] & all) | (word & ~all);
+                memcpy(low + lane * bytes, &word, bytes);
+            }
+            rank += used;
+        }
+    }
+}
+
+/* D is reflected in the block's half that is farther from zero if the byte V is below
+ * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
+FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law,
+                                      const uint8_t *restrict word, size_t stride,
+                                      const fdp_whole_t *list, const uint64_t *mask,
+                                      int16_t *restrict value, void *low, uint32_t bytes,
+                                      size_t blocks)
+{
+    const uint32_t spare = law->shift < 8 ? 8 - law->shift : 0;
+    const uint16_t step = (uint16_t)(1u << spare), kept = (uint16_t)(256u - step);
+    const uint16_t slope = (uint16_t)law->tilt.slope;
+    for (size_t b = 0; b < blocks; b++) {
+        const uint8_t *restrict w = word + b * stride;
+        int16_t *restrict to = value + b * FDP_BLOCK_LANES;
+        for (size_t i = 0; i < FDP_BLOCK_LANES; i++) {
+            const uint16_t v = (uint16_t)to[i];
+            const uint16_t sign = (uint16_t)(to[i] >> 15);
+            const uint16_t size = v ^ sign;
+            const uint16_t d = w[i], tilt = w[64 + i];
+            const int16_t away = (int16_t)(2 * (d & kept) + step - 256);
+            const uint16_t far = (uint16_t)(away < 0 ? -away : away);
+            const uint16_t odd = (uint16_t)((2 * size + 1) * far);
+            const uint16_t t = (uint16_t)(((uint32_t)odd * slope) >> 16);
+            const uint16_t flip = (uint16_t)((away > 0 ? 0xff : 0) & (tilt < t ? 0xff : 0));
+            const uint16_t m = (uint16_t)(size << 8 | (d ^ flip));
+            to[i] = (int16_t)((int16_t)(m ^ sign) >> spare);
+        }
+    }
+    put(list, mask, value, low, bytes, blocks);
+}
+
 #include "digits_body.inc.h"
 
 static inline fdp_bytes_t load(const uint8_t *p)

@@ -26,6 +26,157 @@ static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *w
     }
 }
 
+/* Entries of 128 columns. */
+static void FDP_K(find)(const uint64_t *entry, const uint8_t *column, uint64_t *found,
+                        size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        const __m512i c = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)(column + i)));
+        const __m512i part = _mm512_srli_epi64(c, 4);
+        __m512i sum = _mm512_setzero_si512();
+        for (size_t k = 0; k < 8; k++) {
+            const __m512i e =
+                _mm512_permutex2var_epi64(_mm512_loadu_si512(entry + 16 * k), c,
+                                          _mm512_loadu_si512(entry + 16 * k + 8));
+            sum = _mm512_mask_mov_epi64(
+                sum, _mm512_cmpeq_epi64_mask(part, _mm512_set1_epi64((long long)k)), e);
+        }
+        _mm512_storeu_si512(found + i, sum);
+    }
+}
+
+/* Pieces of 16 bits of 128 ranks. */
+typedef struct {
+    __m512i part[4];
+} FDP_K(plane_t);
+
+FDP_ALWAYS_INLINE FDP_K(plane_t) FDP_K(plane)(const uint16_t *by_rank)
+{
+    FDP_K(plane_t) p;
+    for (size_t k = 0; k < 4; k++) {
+        p.part[k] = _mm512_loadu_si512(by_rank + 32 * k);
+    }
+    return p;
+}
+
+FDP_ALWAYS_INLINE __m512i FDP_K(ranked)(const FDP_K(plane_t) *p, __m512i rank)
+{
+    const __m512i near = _mm512_permutex2var_epi16(p->part[0], rank, p->part[1]);
+    const __m512i far = _mm512_permutex2var_epi16(p->part[2], rank, p->part[3]);
+    return _mm512_mask_mov_epi16(
+        near, _mm512_test_epi16_mask(rank, _mm512_set1_epi16(64)), far);
+}
+
+/* The low words of 32 lanes take those of their ranks where the bits of `special` say so. */
+FDP_ALWAYS_INLINE void FDP_K(put_low)(const FDP_K(plane_t) *plane, __m512i rank,
+                                      uint32_t special, uint8_t *to, uint32_t bytes)
+{
+    if (bytes == 2) {
+        _mm512_storeu_si512(to, _mm512_mask_mov_epi16(_mm512_loadu_si512(to), special,
+                                                      FDP_K(ranked)(&plane[0], rank)));
+        return;
+    }
+    /* lanes 0 ... 15 of two planes by turns, as pairs; lanes 0 ... 7 of two such */
+    const __m512i near16 = _mm512_mask_add_epi16(
+        _mm512_cvtepu8_epi16(_mm256_set_epi64x(0x0f0f0e0e0d0d0c0c, 0x0b0b0a0a09090808,
+                                               0x0707060605050404, 0x0303020201010000)),
+        0xaaaaaaaa,
+        _mm512_cvtepu8_epi16(_mm256_set_epi64x(0x0f0f0e0e0d0d0c0c, 0x0b0b0a0a09090808,
+                                               0x0707060605050404, 0x0303020201010000)),
+        _mm512_set1_epi16(32));
+    const __m512i far16 = _mm512_add_epi16(near16, _mm512_set1_epi16(16));
+    __m512i pair[2][2];
+    for (uint32_t k = 0; k < bytes / 4; k++) {
+        const __m512i a = FDP_K(ranked)(&plane[2 * k], rank);
+        const __m512i b = FDP_K(ranked)(&plane[2 * k + 1], rank);
+        pair[k][0] = _mm512_permutex2var_epi16(a, near16, b);
+        pair[k][1] = _mm512_permutex2var_epi16(a, far16, b);
+    }
+    const __m512i near32 =
+        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i far32 = _mm512_add_epi32(near32, _mm512_set1_epi32(8));
+    for (uint32_t h = 0; h < 2; h++) {
+        if (bytes == 4) {
+            uint8_t *const at = to + 64 * h;
+            _mm512_storeu_si512(
+                at, _mm512_mask_mov_epi32(_mm512_loadu_si512(at),
+                                          (__mmask16)(special >> 16 * h), pair[0][h]));
+            continue;
+        }
+        for (uint32_t q = 0; q < 2; q++) {
+            uint8_t *const at = to + 128 * h + 64 * q;
+            const __m512i x =
+                _mm512_permutex2var_epi32(pair[0][h], q == 0 ? near32 : far32, pair[1][h]);
+            _mm512_storeu_si512(
+                at, _mm512_mask_mov_epi64(_mm512_loadu_si512(at),
+                                          (__mmask8)(special >> (16 * h + 8 * q)), x));
+        }
+    }
+}
+
+/* D is reflected in the block's half that is farther from zero if the byte V is below
+ * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
+FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
+                                      size_t stride, const fdp_whole_t *list,
+                                      const uint64_t *mask, int16_t *value, void *low,
+                                      uint32_t bytes, size_t blocks)
+{
+    const unsigned spare = law->shift < 8 ? 8 - law->shift : 0;
+    const short step = (short)(1 << spare);
+    const __m512i kept = _mm512_set1_epi16((short)(256 - step));
+    const __m512i start = _mm512_set1_epi16((short)(step - 256));
+    const __m512i slope = _mm512_set1_epi16((short)law->tilt.slope);
+    const __m512i one = _mm512_set1_epi16(1), whole = _mm512_set1_epi16(255);
+    FDP_ALIGNED(64) uint16_t piece[4][FDP_RANKS];
+    FDP_K(plane_t) plane[4];
+    const FDP_K(plane_t) high_of = FDP_K(plane)(list->high);
+    for (uint32_t k = 0; k < bytes / 2; k++) {
+        for (size_t r = 0; r < FDP_RANKS; r++) {
+            piece[k][r] = (uint16_t)(list->low[r] >> (16 * k));
+        }
+        plane[k] = FDP_K(plane)(piece[k]);
+    }
+    uint16_t total = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        for (size_t i = 0; i < FDP_BLOCK_LANES; i += 32) {
+            const uint8_t *w = word + b * stride + i;
+            int16_t *to = value + FDP_BLOCK_LANES * b + i;
+            const uint32_t special = (uint32_t)(mask[b] >> i);
+            const __m512i rank = _mm512_add_epi16(FDP_K(ranks)(special),
+                                                  _mm512_set1_epi16((short)total));
+            const __m512i v = _mm512_loadu_si512(to);
+            const __m512i d = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const void *)w));
+            const __m512i u =
+                _mm512_cvtepu8_epi16(_mm256_loadu_si256((const void *)(w + 64)));
+            const __m512i sign = _mm512_srai_epi16(v, 15);
+            const __m512i size = _mm512_xor_si512(v, sign);
+            const __m512i odd = _mm512_add_epi16(_mm512_add_epi16(size, size), one);
+            const __m512i high = _mm512_and_si512(d, kept);
+            const __m512i away =
+                _mm512_add_epi16(_mm512_add_epi16(high, high), start);
+            const __m512i t = _mm512_mulhi_epu16(
+                _mm512_mullo_epi16(odd, _mm512_abs_epi16(away)), slope);
+            const __mmask32 flip = _mm512_cmpgt_epi16_mask(t, u) &
+                                   _mm512_cmpgt_epi16_mask(away, _mm512_setzero_si512());
+            const __m512i m = _mm512_or_si512(
+                _mm512_slli_epi16(size, 8),
+                _mm512_mask_sub_epi16(d, flip, whole, d));
+            const __m512i x =
+                _mm512_sra_epi16(_mm512_xor_si512(m, sign), _mm_cvtsi32_si128((int)spare));
+            _mm512_storeu_si512(
+                to, _mm512_mask_mov_epi16(x, special, FDP_K(ranked)(&high_of, rank)));
+            if (bytes != 0) {
+                FDP_K(put_low)(plane, rank, special,
+                               (uint8_t *)low + (FDP_BLOCK_LANES * b + i) * bytes, bytes);
+            }
+            total = (uint16_t)(total + (uint16_t)_mm_popcnt_u32(special));
+        }
+    }
+    if (bytes != 0) {
+        fdp_wipe(piece, bytes / 2 * sizeof piece[0]);
+    }
+}
+
 /* Nodes of the search tree at node numbers of one level of it, `width` of them. */
 FDP_ALWAYS_INLINE __m512i FDP_K(nodes_at)(const uint64_t *tree, size_t width, __m512i node)
 {

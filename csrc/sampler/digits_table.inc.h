@@ -7,5 +7,7 @@ const fdp_digit_kernels_t FDP_K(digits) = {
     .list_second = FDP_K(list_second),
     .first = FDP_K(first),
     .second = FDP_K(second),
+    .tilt = FDP_K(tilt),
+    .tries = FDP_K(tries),
     .join = FDP_K(join),
 };

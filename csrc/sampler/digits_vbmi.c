@@ -18,6 +18,15 @@
 #define FDP_HAVE_HIGHEST
 
 FDP_TARGET_AVX512VBMI
+/* How many bits of 32 are set below each that is. */
+static inline __m512i FDP_K(ranks)(uint32_t bits)
+{
+    const __m512i order = _mm512_cvtepu8_epi16(
+        _mm256_set_epi64x(0x1f1e1d1c1b1a1918, 0x1716151413121110, 0x0f0e0d0c0b0a0908,
+                          0x0706050403020100));
+    return _mm512_maskz_expand_epi16(bits, order);
+}
+
 #include "digits_rest512.inc.h"
 #include "digits_body.inc.h"
 

@@ -19,78 +19,12 @@
 #define FDP_VECTOR 64
 #define FDP_LEVEL_NAME "avx512"
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
-#define FDP_HAVE_SELECT
-#define FDP_HAVE_COMPACT
-#define FDP_HAVE_SPECIAL
 #define FDP_HAVE_EXPAND
 #define FDP_HAVE_ADD_GRID
 #define FDP_HAVE_RESPOND
 #define FDP_HAVE_RANKS
 
 FDP_TARGET_AVX512
-#include "gaussian_body.inc.h"
-/* Byte shuffles are a small part of the cost: the AVX2 form is wide enough. */
-#include "select_avx2.inc.h"
-
-/* Packed in a register and stored whole: compressing stores are microcoded on
- * some processors. out has room for the surplus. */
-static size_t FDP_K(compact32)(const int32_t *restrict tagged, int32_t *restrict out,
-                               size_t n)
-{
-    const __m512i one = _mm512_set1_epi32(1);
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i += 16) {
-        const __m512i t = _mm512_loadu_si512(tagged + i);
-        const __mmask16 keep = _mm512_test_epi32_mask(t, one);
-        _mm512_storeu_si512(out + kept,
-                            _mm512_maskz_compress_epi32(keep, _mm512_srai_epi32(t, 1)));
-        kept += (size_t)_mm_popcnt_u32(keep);
-    }
-    return kept;
-}
-
-static size_t FDP_K(compact64)(const int64_t *restrict tagged, int64_t *restrict out,
-                               size_t n)
-{
-    const __m512i one = _mm512_set1_epi64(1);
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i += 8) {
-        const __m512i t = _mm512_loadu_si512(tagged + i);
-        const __mmask8 keep = _mm512_test_epi64_mask(t, one);
-        _mm512_storeu_si512(out + kept,
-                            _mm512_maskz_compress_epi64(keep, _mm512_srai_epi64(t, 1)));
-        kept += (size_t)_mm_popcnt_u32(keep);
-    }
-    return kept;
-}
-
-static void FDP_K(special32)(const int32_t *restrict value, uint64_t *restrict mask,
-                             size_t n)
-{
-    const __m512i limit = _mm512_set1_epi32(FDP_UNDECIDED32);
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = 0;
-        for (size_t k = 0; k < 4; k++) {
-            const __m512i v = _mm512_loadu_si512(value + i + 16 * k);
-            bits |= (uint64_t)_mm512_cmpeq_epi32_mask(v, limit) << (16 * k);
-        }
-        mask[i / 64] = bits;
-    }
-}
-
-static void FDP_K(special64)(const int64_t *restrict value, uint64_t *restrict mask,
-                             size_t n)
-{
-    const __m512i limit = _mm512_set1_epi64(FDP_UNDECIDED64);
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = 0;
-        for (size_t k = 0; k < 8; k++) {
-            const __m512i v = _mm512_loadu_si512(value + i + 8 * k);
-            bits |= (uint64_t)_mm512_cmple_epi64_mask(v, limit) << (8 * k);
-        }
-        mask[i / 64] = bits;
-    }
-}
 
 static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
                                  size_t n)

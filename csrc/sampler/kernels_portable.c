@@ -22,7 +22,6 @@
 #define FDP_LEVEL_NAME "portable"
 #define FDP_LEVEL_MASK 0
 
-#include "gaussian_body.inc.h"
 #include "array_body.inc.h"
 #include "bits_body.inc.h"
 #include "look_portable.inc.h"

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 import fastdp
-from fastdp import _digits, _tables
+from fastdp import _digits, _tilt
 from fastdp.cli._timings import Array, Case
 
 #: Parameters of the lines: narrow and wide kernels of both laws.
@@ -132,15 +132,8 @@ def laplace_bytes(scale: int | float | Fraction) -> float:
 
 
 def gaussian_bytes(sigma: int | float | Fraction) -> float:
-    """Return the random bytes that one discrete Gaussian sample needs on average.
-
-    By a hat a trial takes 16 bits for its block, 32 for the decision, and for wide
-    laws 64 for the place within the block.
-    """
-    table = _tables.gaussian_law(Fraction(sigma))
-    if isinstance(table, _digits.Digits):
-        return table.bytes_per_sample()
-    return {"narrow": 6, "wide": 14}[table.kind] / table.acceptance
+    """Return the random bytes of a discrete Gaussian sample in long arrays."""
+    return _tilt.gaussian(Fraction(sigma)).bytes_per_sample()
 
 
 def _short(value: int | float | Fraction) -> str:

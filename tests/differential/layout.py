@@ -1,33 +1,31 @@
 """The words of a call as the samplers lay them out, and whole arrays of answers.
 
 `expected` gives the outputs of a call from its bits alone. Lanes of alias digits that
-are not special follow their tables of integers; words of the Gaussian hat are compared
-with a screen in doubles. What is special, or comes near a threshold, goes one by one to
-the samplers of ``tests.reference``, which read further bits.
+are not special follow their tables of integers; what is special, and every try of
+tilted digits, goes one by one to the samplers of ``tests.reference``, which read
+further bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fastdp import _core, _digits, _exact, _laws, _tables
+from fastdp import _core, _digits, _laws, _tilt
 from fastdp._stream import CallKey, Stream
-from tests.reference import digits, discrete_gaussian
+from tests.reference import digits, tilted
 from tests.reference.interval import More
 
 #: What settles a pending trial: words and extension blocks to a value or None.
 Resolver: TypeAlias = Callable[[tuple[int, ...], More], int | None]
 
-GROUP = 1024
-
-#: Bytes of the words of one trial of a Gaussian hat.
-PARTS = {"narrow": (2, 4), "wide": (2, 4, 8)}
-
 #: Trials of a pass of alias digits, and ranks that have words.
 PASS, RANKS = 8192, 128
+
+#: Tries of a pass of tilted digits that have words.
+TRIES = 384
 
 
 class Keyed(Stream):
@@ -52,18 +50,14 @@ class Law(NamedTuple):
         return f"{text}-{self.bound}" if self.bound else text
 
     @property
-    def table(self) -> _digits.Digits | _tables.GaussianTable:
+    def table(self) -> _digits.Digits | _tilt.Tilted:
         if self.family == "laplace":
             return _digits.laplace(self.parameter)
-        return _tables.gaussian_law(self.parameter)
+        return _tilt.gaussian(self.parameter)
 
     @property
-    def is_digits(self) -> bool:
-        return isinstance(self.table, _digits.Digits)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return PARTS[self.table.kind]
+    def is_tilted(self) -> bool:
+        return isinstance(self.table, _tilt.Tilted)
 
     def sampler(self, resolver: Resolver | None = None) -> _core.Sampler:
         """Return the product's sampler, or the same law with another resolver."""
@@ -73,24 +67,22 @@ class Law(NamedTuple):
             own = _laws.gaussian_sampler(self.parameter)
         if resolver is None:
             return own
-        if self.is_digits:
-            return _core.Sampler.digits(
-                self.table, resolver, self.bound, own.acceptance
-            )
-        return _core.Sampler.gaussian(self.table, resolver)
+        if self.is_tilted:
+            return _core.Sampler.tilted(self.table, resolver)
+        return _core.Sampler.digits(self.table, resolver, self.bound, own.acceptance)
 
     def resolver(self) -> Resolver:
         """Return the product's resolver."""
-        table = self.table
-        if isinstance(table, _digits.Digits):
-            return table.settle
-        return lambda w, block: _exact.gaussian(table, *table.split(*w), block)
+        return self.table.settle
 
-    def resolve(self, words: tuple[int, ...], more: More) -> int | None:
-        """Return the reference's answer to the words of one trial of a hat."""
-        return discrete_gaussian.sample(
-            self.parameter, self.table, *(*words, 0)[:3], more
-        )
+
+@lru_cache(maxsize=64)
+def tilted_of(law: Law) -> tilted.Law:
+    """Return the reference's law of tilted digits, with the product's tables."""
+    table = law.table
+    return tilted.Law(
+        law.parameter, tilted.Data(*table.first, *table.columns, table.height)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -106,28 +98,6 @@ def reference_of(law: Law) -> digits.Law:
     return digits.Law(law.family, law.parameter, data)
 
 
-# --- words ----------------------------------------------------------------------
-
-
-def words_of(parts: tuple[int, ...], raw: bytes) -> list[np.ndarray]:
-    """Split whole groups of 1024 trials into their parts, in the trials' order."""
-    groups = np.frombuffer(raw, np.uint8).reshape(-1, GROUP * sum(parts))
-    ends = GROUP * np.cumsum((0, *parts))
-    return [
-        np.ascontiguousarray(groups[:, a:b]).reshape(-1).view(f"<u{size}")
-        for a, b, size in zip(ends, ends[1:], parts, strict=False)
-    ]
-
-
-def bytes_of(parts: tuple[int, ...], words: list[np.ndarray]) -> bytes:
-    """Lay whole groups of trials out: the inverse of `words_of`."""
-    each = [
-        w.astype(f"<u{size}").view(np.uint8).reshape(-1, GROUP * size)
-        for w, size in zip(words, parts, strict=True)
-    ]
-    return np.ascontiguousarray(np.concatenate(each, axis=1)).tobytes()
-
-
 def expected(law: Law, call: _core.Call, n: int) -> np.ndarray:
     """Return the first n outputs of a call, from its bits and the reference."""
     per_chunk = law.sampler().chunk_outputs
@@ -140,39 +110,12 @@ def expected(law: Law, call: _core.Call, n: int) -> np.ndarray:
 
 def chunk_values(law: Law, call: _core.Call, chunk: int, need: int) -> np.ndarray:
     """Return the first `need` accepted values of a chunk's trials."""
-    draw = pass_values if law.is_digits else group_values
+    draw = tilted_values if law.is_tilted else pass_values
     got: list[np.ndarray] = []
     while sum(map(len, got)) < need:
         left = need - sum(map(len, got))
         got.append(draw(law, call, chunk, len(got), left))
     return np.concatenate(got)[:need]
-
-
-def group_values(
-    law: Law, call: _core.Call, chunk: int, number: int, need: int
-) -> np.ndarray:
-    """Return the accepted values of two groups of a Gaussian hat's trials."""
-    size = GROUP * sum(law.parts)
-    raw = call.keystream(chunk, 2 * number * size, 2 * size)
-    first = 2 * number * GROUP
-    value, kept = values(
-        law,
-        words_of(law.parts, raw),
-        lambda i: lambda k: call.extension(chunk, first + i, k),
-    )
-    return value[kept]
-
-
-def values(
-    law: Law, words: list[np.ndarray], more: Callable[[int], More]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of a hat's trials and which of them are kept."""
-    value, kept, unsure = _gaussian(law, words)
-    for i in np.flatnonzero(unsure).tolist():
-        answer = law.resolve(tuple(int(w[i]) for w in words), more(i))
-        kept[i] = answer is not None
-        value[i] = answer or 0
-    return value, kept
 
 
 # --- alias digits -------------------------------------------------------------------
@@ -184,10 +127,11 @@ class Pass(NamedTuple):
     rank_words: int
     stride: int
     low_bytes: int
+    ranks: int = RANKS
 
     @property
     def area(self) -> int:
-        return RANKS * 8 * self.rank_words
+        return self.ranks * 8 * self.rank_words
 
     @property
     def trials(self) -> int:
@@ -200,6 +144,10 @@ class Pass(NamedTuple):
 
 def pass_of(law: Law) -> Pass:
     """Return the layout of the words of a law's passes."""
+    if law.is_tilted:
+        low = tilted_of(law).low
+        size = next(b for b in (0, 2, 4, 8) if low <= 8 * b)
+        return Pass(2, 256, size, TRIES)
     reference = reference_of(law)
     if reference.shift == 0:
         return Pass(2, 128, 0)
@@ -278,33 +226,46 @@ def _blocks(call: _core.Call, chunk: int, trial: int) -> More:
     return lambda k: call.extension(chunk, trial, k)
 
 
-# --- discrete Gaussian ------------------------------------------------------------
+# --- tilted digits ------------------------------------------------------------------
 
 
-def _gaussian(
-    law: Law, words: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Doubles are right to 2**-40 here; what is nearer than 2**-30 is unsure."""
-    table = law.table
-    j = table.j
-    selector = words[0].astype(np.int64)
-    column, u = selector >> 8 & 31, selector & 255
-    alias = np.frombuffer(table.alias, np.uint8)[column]
-    h = np.where(u < np.frombuffer(table.ap, np.uint8)[column], alias, column)
-    word = words[1].astype(np.int64)
-    if table.kind == "wide":
-        low = (words[2] >> np.uint64(64 - j)).astype(np.int64)
-        v, vbits = word >> 1, 31
-    else:
-        low = word >> 1 & (1 << j) - 1
-        v, vbits = word >> (j + 1), 31 - j
-    m = h.astype(np.int64) << j | low
-    z = (m / float(law.parameter)) ** 2 / 2
-    weight = np.where(m == 0, 0.5, np.exp(-np.minimum(z, 700.0)))
-    weight = np.where(h == 31, 0.0, weight)
-    unit = np.array(table.n)[h] * table.c * 2.0**-vbits
-    hat = (v + 0.5) * unit
-    near = 2.0**-30 * (weight + hat) + unit
-    near = np.where(h == 31, 2.0**-30 + unit, near)
-    unsure = np.abs(weight - hat) <= near
-    return np.where(word & 1, -m, m), weight > hat, unsure
+def tilted_values(
+    law: Law, call: _core.Call, chunk: int, number: int, need: int
+) -> np.ndarray:
+    """Return the values of a chunk's only pass."""
+    layout, reference = pass_of(law), tilted_of(law)
+    lanes = -(-need // 64) * 64
+    raw = call.keystream(chunk, 0, layout.size)
+    area = np.frombuffer(raw, "<u8", layout.area // 8)
+    area = area.reshape(-1, 2, 16).transpose(0, 2, 1).reshape(TRIES, 2)
+    trials = np.frombuffer(raw, np.uint8, layout.trials, layout.area)
+    column, u, digit, tilt = (
+        trials.reshape(-1, 4, 64).transpose(1, 0, 2).reshape(4, PASS)
+    )
+    low = np.zeros(lanes, np.uint64)
+    if layout.low_bytes:
+        start = layout.area + layout.trials
+        low = np.frombuffer(raw, f"<u{layout.low_bytes}", lanes, start)
+    tried = law.sampler().tries[-1]
+    accepted = _accepted(law, call, chunk, area, tried)
+    value = np.zeros(need, np.int64)
+    for i in range(need):
+        x = reference.lane(
+            int(column[i]), int(u[i]), int(digit[i]), int(tilt[i]), int(low[i])
+        )
+        if x is None:
+            x = next(accepted, None)
+        if x is None:
+            x = reference.fresh(_blocks(call, chunk, i))
+        value[i] = max(min(x, 2**63 - 1), -(2**63))
+    return value
+
+
+def _accepted(
+    law: Law, call: _core.Call, chunk: int, area: np.ndarray, tried: int
+) -> Iterator[int]:
+    reference = tilted_of(law)
+    for i, (word, place) in enumerate(area[:tried].tolist()):
+        x = reference.attempt(word, place, _blocks(call, chunk, PASS + i))
+        if x is not None:
+            yield x

@@ -8,11 +8,9 @@
  * is a set of FDP_CPU_* bits; those that the machine lacks are skipped and said so.
  *
  *   ciphers    main streams and extension blocks of all masks are equal
- *   kernels    all rows on words at random and at edges: lanes that two levels
- *              decide are equal, and a sample equals the law in 113-bit arithmetic
- *   arrays     marking, packing, adding: equal
- *   releases   fdp_release is equal at all masks, as it is and with error bounds
- *              widened so that many lanes take the later stages
+ *   adding     noise and grids: equal
+ *   releases   fdp_release is equal at all masks, as it is, with few ranks, and with
+ *              all special lanes sent to the resolver
  *   the rest   levels_local.h, levels_selection.h
  *
  * Prints a digest a case, equal on all machines but for lines that begin with #.
@@ -27,11 +25,16 @@
 #include "base/config.h"
 #include "base/cpu.h"
 #include "fastdp.h"
-#include "levels_exact.h"
-#include "levels_laws.h"
 #include "rng/stream.h"
 #include "sampler/kernels.h"
 
+typedef struct {
+    const char *name;
+    int64_t numerator, denominator; /* of the scale or sigma */
+    fdp_sampler_t sampler;
+} law_t;
+
+#include "levels_laws.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -64,13 +67,6 @@ static uint64_t edge(void)
     case 5: return r << a;
     default: return r;
     }
-}
-
-/* The same for words of 32 bits: its low or high half. */
-static uint64_t edge32(void)
-{
-    const uint64_t r = edge();
-    return next() % 2 == 0 ? r : r >> 32;
 }
 
 static uint64_t digest(const void *data, size_t bytes)
@@ -249,203 +245,9 @@ static size_t draw_uniform(const void *context, uint8_t *out)
     return 40000 + sizeof value;
 }
 
-/* ---- kernels ---------------------------------------------------------------- */
+/* ---- adding noise ----------------------------------------------------------- */
 
 #define LANES 8192
-#define EXACT_EVERY 41
-
-typedef struct {
-    FDP_ALIGNED(64) uint16_t select[LANES];
-    FDP_ALIGNED(64) uint32_t word[LANES];
-    FDP_ALIGNED(64) uint64_t rest[LANES];
-    FDP_ALIGNED(64) uint64_t uniform[LANES]; /* of the second stage */
-    FDP_ALIGNED(64) uint64_t magnitude[LANES];
-} words_t;
-
-typedef struct {
-    FDP_ALIGNED(64) uint8_t block[LANES];
-    FDP_ALIGNED(64) uint16_t height[LANES];
-    FDP_ALIGNED(64) int32_t narrow[LANES];
-    FDP_ALIGNED(64) int64_t value[LANES]; /* of any kind, widened */
-    FDP_ALIGNED(64) int64_t second[LANES];
-    FDP_ALIGNED(64) uint64_t mask32[LANES / 64];
-    FDP_ALIGNED(64) uint64_t mask64[LANES / 64];
-    FDP_ALIGNED(64) int32_t packed32[LANES + 16];
-    FDP_ALIGNED(64) int64_t packed64[LANES + 16];
-    uint64_t kept[2];
-} values_t;
-
-static words_t words;
-static values_t reference, other;
-
-static void trial_of(const law_t *law, size_t i, uint64_t word[3])
-{
-    (void)law;
-    word[0] = words.select[i];
-    word[1] = words.word[i];
-    word[2] = words.rest[i];
-}
-
-/* Half at random, half at edges. */
-static void make_words(const law_t *law)
-{
-    state = digest(law->name, strlen(law->name));
-    for (size_t i = 0; i < LANES; i++) {
-        const bool rare = i >= LANES / 2;
-        words.select[i] = (uint16_t)next();
-        words.rest[i] = rare ? edge() : next();
-        words.uniform[i] = rare ? edge() : next();
-        words.word[i] = (uint32_t)(rare ? edge32() : next());
-        uint64_t word[3];
-        trial_of(law, i, word);
-        words.magnitude[i] = magnitude_of(law, word);
-        words.uniform[i] >>= below_of(law);
-    }
-}
-
-static void run_row(const fdp_kernels_t *k, const fdp_sampler_t *s, uint32_t bits,
-                    values_t *v)
-{
-    const fdp_gaussian_t *g = &s->law.gaussian;
-    const size_t n = LANES;
-    memset(v, 0, sizeof *v);
-    k->gaussian_select(g, words.select, v->block, v->height, n);
-    k->gaussian_second(g, v->block, v->height, words.magnitude, words.uniform, bits,
-                       v->second, n);
-    if (s->kind == FDP_GAUSSIAN_NARROW) {
-        k->gaussian_narrow(g, v->block, v->height, words.word, v->narrow, n);
-    } else {
-        k->gaussian_wide(g, v->block, v->height, words.word, words.rest, v->value, n);
-    }
-    for (size_t i = 0; i < n && is_narrow(&(law_t){.sampler = *s}); i++) {
-        v->value[i] = v->narrow[i] == FDP_UNDECIDED32 ? FDP_UNDECIDED64 : v->narrow[i];
-    }
-}
-
-/* Marks and packs the reference's values and some undecided ones. */
-static void run_arrays(const fdp_kernels_t *k, bool narrow, values_t *v)
-{
-    static int64_t marked[LANES];
-    for (size_t i = 0; i < LANES; i++) {
-        marked[i] = i % 97 == 0 ? FDP_UNDECIDED64 : reference.value[i];
-    }
-    if (narrow) {
-        k->special32(reference.narrow, v->mask32, LANES);
-        v->kept[0] = k->compact32(reference.narrow, v->packed32, LANES);
-    }
-    k->special64(marked, v->mask64, LANES);
-    v->kept[1] = k->compact64(marked, v->packed64, LANES);
-}
-
-static void inexact(const law_t *law, const char *level, const char *stage, size_t i,
-                    int64_t decided, int64_t value)
-{
-    static const law_t *at;
-    static unsigned shown;
-    differences++;
-    shown = law == at ? shown + 1 : 0;
-    at = law;
-    if (shown < 6) {
-        printf("INEXACT %s %s %s lane %zu words %#x %#x %#" PRIx64 " %#" PRIx64
-               ": %" PRId64 ", exactly %" PRId64 "\n",
-               law->name, level, stage, i, words.select[i], words.word[i], words.rest[i],
-               words.uniform[i], decided, value);
-    }
-}
-
-/* A kernel's decision must hold whatever the unread bits are. */
-static void check_exact(const law_t *law, const char *level, const values_t *v)
-{
-    static const uint64_t ends[2][2] = {{0, 0}, {UINT64_MAX, UINT64_MAX}};
-    const int bits = 64 - (int)below_of(law);
-    uint64_t checked = 0;
-    for (size_t i = 0; i < LANES; i += EXACT_EVERY) {
-        for (size_t end = 0; end < 2; end++) {
-            uint64_t word[3];
-            int64_t x = 0;
-            trial_of(law, i, word);
-            int kept = exact(law, word, ends[end], &x);
-            int64_t value = (int64_t)((uint64_t)x << 1) | kept;
-            /* the value of a trial that is not kept does not matter */
-            int64_t decided = v->value[i];
-            const bool both_out = kept == 0 && (decided & 1) == 0;
-            if (decided != FDP_UNDECIDED64 && kept >= 0 && decided != value &&
-                !both_out) {
-                inexact(law, level, "first", i, decided, value);
-            }
-            checked += decided != FDP_UNDECIDED64;
-            decided = v->second[i];
-            if (decided == FDP_UNDECIDED64) {
-                continue;
-            }
-            const u128 u = joined(words.uniform[i], bits, ends[end]);
-            kept = exact_gaussian_keep(law, v->block[i], words.magnitude[i], u);
-            value = kept;
-            if (kept >= 0 && decided != value) {
-                inexact(law, level, "second", i, decided, value);
-            }
-            checked++;
-        }
-    }
-    printf("# exact %s %s: %" PRIu64 " checked\n", law->name, level, checked);
-}
-
-/* Lanes that both levels decided. */
-static void compare_decided(const law_t *law, const char *level, const char *stage,
-                            const int64_t *a, const int64_t *b)
-{
-    size_t shown = 0, undecided = 0;
-    for (size_t i = 0; i < LANES; i++) {
-        const bool both = a[i] != FDP_UNDECIDED64 && b[i] != FDP_UNDECIDED64;
-        undecided += b[i] == FDP_UNDECIDED64;
-        compared += both;
-        if (both && a[i] != b[i]) {
-            differences++;
-            if (shown++ < 3) {
-                printf("DIFFERENT %s %s %s lane %zu words %#x %#x %#" PRIx64 " %#" PRIx64
-                       ": %" PRId64 ", reference %" PRId64 "\n",
-                       law->name, level, stage, i, words.select[i], words.word[i],
-                       words.rest[i], words.uniform[i], b[i], a[i]);
-            }
-        }
-    }
-    printf("# kernel %s %s %s: %016" PRIx64 ", undecided %zu of %d\n", law->name, level,
-           stage, digest(b, LANES * sizeof *b), undecided, LANES);
-}
-
-static void check_kernels(const law_t *law)
-{
-    const fdp_kernels_t *before = NULL;
-    make_words(law);
-    for (size_t m = 0; m < COUNT(masks); m++) {
-        const uint32_t mask = masks[m];
-        if (!take(mask) || fdp_kernels() == before) {
-            continue;
-        }
-        const fdp_kernels_t *k = before = fdp_kernels();
-        values_t *v = m == 0 ? &reference : &other;
-        run_row(k, &law->sampler, 64 - below_of(law), v);
-        run_arrays(k, is_narrow(law), v);
-        compare_decided(law, k->name, "first", reference.value, v->value);
-        compare_decided(law, k->name, "second", reference.second, v->second);
-        check_exact(law, k->name, v);
-        if (m != 0) {
-            compare("block", law->name, mask, v->block, reference.block, LANES, 1);
-            compare("height", law->name, mask, v->height, reference.height, LANES, 2);
-            compare("mask32", law->name, mask, v->mask32, reference.mask32,
-                    LANES / 64, 8);
-            compare("mask64", law->name, mask, v->mask64, reference.mask64,
-                    LANES / 64, 8);
-            compare("kept", law->name, mask, v->kept, reference.kept, 2, 8);
-            compare("packed", law->name, mask, v->packed32, reference.packed32,
-                    reference.kept[0], 4);
-            compare("packed", law->name, mask, v->packed64, reference.packed64,
-                    reference.kept[1], 8);
-        }
-    }
-}
-
-/* ---- adding noise ----------------------------------------------------------- */
 
 static double some_double(void)
 {
@@ -465,7 +267,6 @@ static double some_double(void)
 static void check_adding(void)
 {
     static FDP_ALIGNED(64) int64_t x[LANES], wide[LANES], out[LANES], sums[LANES];
-    static FDP_ALIGNED(64) int32_t narrow[LANES];
     static FDP_ALIGNED(64) int64_t steps[LANES];
     static double real[LANES], real_out[LANES], real_expected[LANES];
     static const int powers[] = {-1000, -30, 0, 20, 900};
@@ -473,7 +274,6 @@ static void check_adding(void)
     for (size_t i = 0; i < LANES; i++) {
         x[i] = (int64_t)edge();
         wide[i] = (int64_t)edge();
-        narrow[i] = (int32_t)edge();
         steps[i] = (int64_t)edge() >> 13; /* at most 2^50 in size */
         real[i] = some_double();
     }
@@ -485,23 +285,16 @@ static void check_adding(void)
         for (size_t n = m == 0 ? LANES : 0; n <= LANES; n += n < 130 ? 1 : LANES - n) {
             const bool last = n == LANES;
             const size_t from = (n & 7) * !last; /* arrays that are not aligned */
-            for (size_t wide_noise = 0; wide_noise < 2; wide_noise++) {
-                for (size_t i = 0; i < LANES; i++) {
-                    const int64_t b = wide_noise ? wide[i] : narrow[i];
-                    if (__builtin_add_overflow(x[i], b, &sums[i])) {
-                        sums[i] = x[i] < 0 ? INT64_MIN : INT64_MAX;
-                    }
+            for (size_t i = 0; i < LANES; i++) {
+                if (__builtin_add_overflow(x[i], wide[i], &sums[i])) {
+                    sums[i] = x[i] < 0 ? INT64_MIN : INT64_MAX;
                 }
-                memcpy(out, x, sizeof out); /* in place */
-                if (wide_noise) {
-                    k->add_wide(out + from, wide + from, out + from, n);
-                } else {
-                    k->add_narrow(out + from, narrow + from, out + from, n);
-                }
-                memcpy(sums, x, from * 8);
-                memcpy(sums + from + n, x + from + n, (LANES - from - n) * 8);
-                compare("sum", k->name, masks[m], out, sums, LANES, 8);
             }
+            memcpy(out, x, sizeof out); /* in place */
+            k->add_wide(out + from, wide + from, out + from, n);
+            memcpy(sums, x, from * 8);
+            memcpy(sums + from + n, x + from + n, (LANES - from - n) * 8);
+            compare("sum", k->name, masks[m], out, sums, LANES, 8);
             if (last) {
                 break;
             }
@@ -536,17 +329,11 @@ typedef struct {
 static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
 {
     const release_t *r = context;
-    uint64_t more[2];
-    fdp_call_extend(&r->call, pending->chunk, pending->trial, 0, (uint8_t *)more);
+    /* the same lanes with the same words at every level */
     ++*r->resolved;
-    if (is_digits(r->law)) { /* the same lanes with the same words at every level */
-        value[0] = (int64_t)(digest(pending->more, 8 * pending->more_words) % 1000);
-        value[1] = 0;
-        return 1;
-    }
-    const int kept = exact(r->law, pending->word, more, value);
-    value[1] = value[0] < 0 ? -1 : 0;
-    return kept;
+    value[0] = (int64_t)(digest(pending->more, 8 * pending->more_words) % 1000);
+    value[1] = 0;
+    return 1;
 }
 
 static void some_data(fdp_dtype_t type, size_t size, size_t n, uint8_t *out)
@@ -590,20 +377,14 @@ static size_t draw_release(const void *context, uint8_t *out)
     return r.n * sizes[r.type];
 }
 
-/* More lanes sent onward: 1 by the first stage, 2 by all stages. */
+/* More lanes sent onward: 1 for want of ranks, 2 all special ones. */
 static fdp_sampler_t widened(const law_t *law, int widen)
 {
     fdp_sampler_t s = law->sampler;
-    fdp_gaussian_t *g = &s.law.gaussian;
-    if (is_digits(law)) {
-        for (int i = 0; widen >= 1 && i < 4; i++) {
-            s.law.digits.slots[i] = 16;
-        }
-        s.law.digits.unsettled = widen == 2;
-    } else if (widen >= 1) {
-        g->narrow_error = 0.02f;
-        g->error = widen == 2 ? 0.02 : g->error;
+    for (int i = 0; widen >= 1 && i < 4; i++) {
+        s.law.slots[i] = 16;
     }
+    s.law.unsettled = widen == 2;
     return s;
 }
 
@@ -636,10 +417,10 @@ static void check_releases(const law_t *law, uint32_t cipher, uint64_t rounds)
     for (fdp_dtype_t type = FDP_I8; type <= FDP_F64; type++) {
         check_release(law, cipher, 0, type, 3, 300 + 70 * (size_t)type);
     }
-    if (is_digits(law) && law->sampler.law.digits.tails) {
+    if (law->sampler.law.tails) {
         law_t bounded = *law;
         const double scale = (double)law->numerator / (double)law->denominator;
-        bounded.sampler.law.digits.bound = (int64_t)(scale * 1.5) + 1;
+        bounded.sampler.law.bound = (int64_t)(scale * 1.5) + 1;
         bounded.sampler.acceptance *= 0.75;
         differences += fdp_sampler_prepare(&bounded.sampler) != FDP_OK;
         check_release(&bounded, cipher, 0, FDP_NONE, 70, 4500);
@@ -664,9 +445,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT(laws); i++) {
         if (fdp_sampler_prepare(&law[i].sampler) != FDP_OK) {
             return 2;
-        }
-        if (!is_digits(&law[i])) {
-            check_kernels(&law[i]);
         }
     }
     for (size_t c = 0; c < COUNT(ciphers); c++) {

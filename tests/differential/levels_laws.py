@@ -5,10 +5,8 @@ Run as ``python -m tests.differential.levels_laws > levels_laws.h``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 
-from fastdp import _digits, _tables
 from tests import digit_laws
 
 SCALES = (
@@ -33,36 +31,11 @@ SIGMAS = (
 )
 
 
-def _braces(items: Iterable[object]) -> str:
-    return "{" + ", ".join(map(str, items)) + "}"
-
-
 def digits(family: str, parameter: Fraction) -> str:
-    """Return the initializer of a law of alias digits."""
+    """Return the initializer of a law."""
     sampler = digit_laws.sampler(digit_laws.of(family, parameter))
     numbers = f"{parameter.numerator}, {parameter.denominator}"
     return f'{{"{family} {parameter}", {numbers},\n {sampler}}},'
-
-
-def gaussian(sigma: Fraction) -> str:
-    """Return the initializer of a discrete Gaussian law."""
-    table = _tables.gaussian_law(sigma)
-    if isinstance(table, _digits.Digits):
-        return digits("gaussian", sigma)
-    fields = (
-        f".shift = {table.j}, .cut = {_braces(table.ap)},\n"
-        f"   .alias = {_braces(table.alias)},\n"
-        f"   .height_low = {_braces(table.n_lo)},\n"
-        f"   .height_high = {_braces(table.n_hi)},\n"
-        f"   .unit = {table.c.hex()}, .inverse_2var = {table.i2.hex()},\n"
-        f"   .tail = {table.tail.hex()}"
-    )
-    return (
-        f'{{"gaussian {sigma}", {sigma.numerator}, {sigma.denominator},\n'
-        f" {{.kind = FDP_GAUSSIAN_{table.kind.upper()},"
-        f" .acceptance = {table.acceptance.hex()},\n"
-        f"  .law = {{.gaussian = {{{fields}}}}}}}}},"
-    )
 
 
 def main() -> None:
@@ -71,7 +44,7 @@ def main() -> None:
     for scale in SCALES:
         print(digits("laplace", Fraction(scale)))
     for sigma in SIGMAS:
-        print(gaussian(Fraction(sigma)))
+        print(digits("gaussian", Fraction(sigma)))
     print("};")
 
 

@@ -116,11 +116,14 @@ static void fail_closed(int64_t *out)
     fdp_call_t call = fixed_call(&asked);
     fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
     fdp_sampler_t sampler = laws[0].sampler;
-    sampler.kind = (fdp_kind_t)99;
-    expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "unknown kind");
+    sampler.acceptance = 2.0;
+    expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "acceptance");
+    sampler = laws[0].sampler;
+    sampler.law.tilt.slope = 900;
+    expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "slope");
     sampler = laws[0].sampler;
     expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
-    sampler.law.digits.unsettled = 1;
+    sampler.law.unsettled = 1;
     memset(out, 1, COUNT * sizeof *out);
     expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_ERR_RESOLVER,
            "resolver's failure is reported");

@@ -58,7 +58,7 @@ def test_sources_are_those_of_the_tree_and_no_more():
     found = check_package.sources()
     expected = (
         "csrc/fastdp.h",
-        "csrc/mech/draw.c",
+        "csrc/mech/digits.c",
         "fastdp/_core.pyx",
         "fastdp/_core.pyi",
     )

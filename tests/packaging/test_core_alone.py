@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _digits, _tables
 from fastdp.testing import FixedStream
 from tests import digit_laws
 
@@ -35,30 +34,12 @@ def digits_law(family, parameter):
     return f'    {{"{family} {parameter}", {text}}},'
 
 
-def gaussian_law(sigma):
-    t = _tables.gaussian_law(sigma)
-    if isinstance(t, _digits.Digits):
-        return digits_law("gaussian", sigma)
-
-    def numbers(table):
-        return "{" + ", ".join(map(str, table)) + "}"
-
-    return f"""\
-    {{"gaussian {sigma}", {{.kind = FDP_GAUSSIAN_{t.kind.upper()},
-      .acceptance = {t.acceptance.hex()},
-      .law.gaussian = {{.shift = {t.j},
-        .cut = {numbers(t.ap)}, .alias = {numbers(t.alias)},
-        .height_low = {numbers(t.n_lo)}, .height_high = {numbers(t.n_hi)},
-        .unit = {t.c.hex()}, .inverse_2var = {t.i2.hex()},
-        .tail = {t.tail.hex()}}}}}}},"""
-
-
 def write_laws(folder):
     lines = [
         "static const struct { const char *name; fdp_sampler_t sampler; } laws[] = {"
     ]
     lines += [digits_law("laplace", scale) for scale in LAPLACE]
-    lines += [gaussian_law(sigma) for sigma in GAUSSIAN]
+    lines += [digits_law("gaussian", sigma) for sigma in GAUSSIAN]
     (folder / "laws.h").write_text("\n".join([*lines, "};"]) + "\n")
 
 

@@ -91,9 +91,9 @@ MAY_IMPORT = {
     "_exact_selection": {"_exact"},
     "_digits": {*_FLOOR, "_exact"},
     "_factors": {"_validate", "exceptions"},
-    "_tables": {*_FLOOR, "_digits", "_exact"},
+    "_tilt": {*_FLOOR, "_digits", "_exact"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
-    "_laws": {"_core", "_digits", "_exact", "_exact_bits", "_tables"},
+    "_laws": {"_core", "_digits", "_exact", "_exact_bits", "_tilt"},
     "_arrow": {"_core", "exceptions"},
     "_doorway": {"_arrow", "exceptions"},
     "_selection": {
@@ -125,7 +125,7 @@ MAY_IMPORT = {
         *("_doorway", "_stream", "accounting", "calibration", "ledger", "mechanisms"),
         "random",
     },
-    "testing": {*_FLOOR, "_core", "_exact", "_stream", "_tables", "distributions"},
+    "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 
 #: The command line uses what a user of the package has, and public-parameter helpers.

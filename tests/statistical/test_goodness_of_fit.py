@@ -30,7 +30,7 @@ GAUSSIAN = [Fraction(3, 10), 1, Fraction(3999, 1000), 10, 1000, 1030, 10**6, 2**
 LAWS = [("laplace", t) for t in LAPLACE] + [("gaussian", s) for s in GAUSSIAN]
 
 
-#: One of each way to draw: one digit and two, with low bits and without, and the hats.
+#: One of each way to draw: one digit and two, with low bits and without, and tilted.
 KINDS = [("laplace", t) for t in (10, 4096, 10**6)]
 KINDS += [("gaussian", s) for s in (1, 10, 10**6)]
 

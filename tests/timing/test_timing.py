@@ -39,8 +39,13 @@ DIGITS = [
     ("laplace", 2**40, ("none", "all")),
     ("gaussian", 8, ("none", "ties")),
 ]
-# The wide Gaussian: family and parameter.
-LAWS = [("gaussian", 10), ("gaussian", 2**40)]
+# Parameter and classes of words of tilted digits.
+TILTED = [
+    (10, ("none", "special")),
+    (10, ("small", "large")),
+    (10**6, ("none", "special")),
+    (2**40, ("small", "large")),
+]
 ENTRIES = 64
 
 #: t of so many timings in an order given by a seed.
@@ -50,20 +55,12 @@ Run = Callable[[int, int], float]
 # --- |noise| classes of the array kernels ---------------------------------------
 
 
-def noise_classes(harness: CDLL, family: str, parameter: int) -> Run:
-    law = tc.law_of(family, parameter)
-    words = tc.class_words(law, 4096, 1)
-    n = min(4096, harness.sampler_outputs(law.sampler))
-    tape, out = tc.aligned(words.stride), np.zeros(n, np.int64)
-    work = tc.work_of("release", n, law=law.sampler, out=out, out_type=tc.I64)
-    return lambda rounds, seed: tc.measure(harness, work, tape, words, rounds, seed).t
-
-
 def digit_classes(
     harness: CDLL, family: str, parameter: int, classes: tuple[str, str]
 ) -> Run:
     law, n = tc.law_of(family, parameter), 8192
-    pool = tc.digit_pool(law, n, classes)
+    tilted = classes[0] in tc.TILTED_CLASSES and classes[1] in tc.TILTED_CLASSES
+    pool = (tc.tilted_pool if tilted else tc.digit_pool)(law, n, classes)
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.int64)
     work = tc.work_of("release", n, law=law.sampler, out=out, out_type=tc.I64)
 
@@ -75,15 +72,20 @@ def digit_classes(
     return run
 
 
-@pytest.mark.parametrize(("family", "parameter"), LAWS)
-def test_noise_classes_short(harness: CDLL, family: str, parameter: int) -> None:
-    tc.short(noise_classes(harness, family, parameter))
+@pytest.mark.parametrize(("parameter", "classes"), TILTED)
+def test_tilted_classes_short(
+    harness: CDLL, parameter: int, classes: tuple[str, str]
+) -> None:
+    tc.short(digit_classes(harness, "gaussian", parameter, classes))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "parameter"), LAWS)
-def test_noise_classes(harness: CDLL, family: str, parameter: int) -> None:
-    tc.full(f"{family} {parameter}", noise_classes(harness, family, parameter))
+@pytest.mark.parametrize(("parameter", "classes"), TILTED)
+def test_tilted_classes(
+    harness: CDLL, parameter: int, classes: tuple[str, str]
+) -> None:
+    name = f"gaussian {parameter} {classes[0]} {classes[1]}"
+    tc.full(name, digit_classes(harness, "gaussian", parameter, classes))
 
 
 @pytest.mark.parametrize(("family", "parameter", "classes"), DIGITS)
@@ -244,24 +246,19 @@ def test_the_interpreter_is_seen(harness: CDLL) -> None:
     assert abs(run(tc.SHORT, 1)) > tc.ALARM
 
 
-def test_words_are_of_their_class(harness: CDLL) -> None:
-    """The noise from the supplies is small in one class, large in the other."""
-    for family, parameter, draw in (
-        ("gaussian", 10, fastdp.random.discrete_gaussian),
-        ("gaussian", 2**40, fastdp.random.discrete_gaussian),
-    ):
-        law = tc.law_of(family, parameter)
-        words = tc.class_words(law, 4096, 5)
-        for c, (low, high) in enumerate(((0, 0.41), (1.59, np.inf))):
-            parts = [p[:4096, c].copy().reshape(4, 1024) for p in words.supply]
-            flat = np.concatenate([p.view(np.uint8) for p in parts], axis=1)
-            n = min(3000, harness.sampler_outputs(law.sampler))
-            stream = TapeStream(np.ascontiguousarray(flat.reshape(1, -1)))
-            noise = draw(parameter, size=n, stream=stream)
-            size = np.abs(noise.astype(float)) / parameter
-            slack = 2 / parameter
-            inside = (size >= low - slack) & (size <= high + slack)
-            assert inside.mean() > 0.99, (family, parameter, c)
+@pytest.mark.parametrize("name", tc.TILTED_CLASSES)
+def test_tilted_streams_are_of_their_class(name: str) -> None:
+    """Noise is near zero or far from it, that of special lanes too."""
+    pool = tc.tilted_pool(tc.law_of("gaussian", 10**6), 8192, (name, name))
+    far = tc.TILTED_CLASSES[name][1]
+    for stream in pool[:4, 0]:
+        tape = TapeStream(stream.reshape(1, -1))
+        noise = fastdp.random.discrete_gaussian(10**6, size=8192, stream=tape)
+        size = np.abs(noise) / 10**6
+        if far is None:
+            assert size.min() < 0.3 < 1.7 < size.max()
+        else:
+            assert size.min() > 1.5 if far else size.max() < 0.5
 
 
 @pytest.mark.parametrize("name", tc.DIGIT_CLASSES)

@@ -58,8 +58,6 @@ static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
 
 size_t sampler_size(void) { return sizeof(fdp_sampler_t); }
 
-uint32_t sampler_outputs(const fdp_sampler_t *s) { return s->chunk_outputs; }
-
 /* Copies block `which` of the two at `pair`, and reads both, so that the caches
  * are the same whatever the class. */
 static void take_class(uint8_t *buffer, const uint8_t *pair, unsigned which, size_t bytes)
@@ -71,43 +69,6 @@ static void take_class(uint8_t *buffer, const uint8_t *pair, unsigned which, siz
         memcpy(&b, pair + bytes + i, 8);
         a = (a & ~mask) | (b & mask);
         memcpy(buffer + i, &a, 8);
-    }
-}
-
-/* Trials of each class to replace accepted trials by: part p of trial k of class c
- * is the width[p] bytes at part[p] + (2 * k + c) * width[p]. */
-typedef struct {
-    size_t parts, trials;
-    uint64_t count; /* a power of two */
-    size_t width[3];
-    const uint8_t *part[3];
-} supply_t;
-
-/* Makes the honest words of `trials` trials, groups of 1024 with part after part,
- * into words of a class: the marked trials are drawn anew from the supply. */
-static void draw_class(uint8_t *words, const uint8_t *marked, const supply_t *s,
-                       unsigned which, uint64_t *seed)
-{
-    const uint64_t mask = 0 - (uint64_t)which;
-    size_t row = 0;
-    for (size_t p = 0; p < s->parts; p++) {
-        row += s->width[p];
-    }
-    for (size_t i = 0; i < s->trials; i++) {
-        if (!marked[i]) {
-            continue;
-        }
-        const size_t k = (size_t)(next(seed) & (s->count - 1));
-        uint8_t *group = words + (i / 1024) * 1024 * row;
-        for (size_t p = 0; p < s->parts; p++) {
-            const size_t width = s->width[p];
-            uint64_t a = 0, b = 0;
-            memcpy(&a, s->part[p] + 2 * k * width, width);
-            memcpy(&b, s->part[p] + (2 * k + 1) * width, width);
-            a = (a & ~mask) | (b & mask);
-            memcpy(group + (i % 1024) * width, &a, width);
-            group += 1024 * width;
-        }
     }
 }
 
@@ -238,15 +199,13 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
 
 /* ---- the experiment ------------------------------------------------------ */
 
-/* Times the work `rounds` times. With a supply, `buffer` is the main stream of one
- * chunk (the tape), and pool holds `entries` blocks of honest words, each followed by
- * the marks of its trials. Otherwise pool holds entries * 2 blocks of `bytes` (a
+/* Times the work `rounds` times. The pool holds entries * 2 blocks of `bytes` (a
  * multiple of 8), class 0 first, for a `buffer` that is the tape, if `on_tape`, or data;
  * then every call has another key. Fills class_of and taken; returns the number of calls
  * of the resolver, or -1 on an error. */
-int64_t two_class(const work_t *work, uint32_t cipher, int on_tape, const supply_t *supply,
-                  uint8_t *buffer, size_t bytes, const uint8_t *pool, size_t entries,
-                  uint64_t seed, size_t rounds, uint8_t *class_of, uint32_t *taken)
+int64_t two_class(const work_t *work, uint32_t cipher, int on_tape, uint8_t *buffer,
+                  size_t bytes, const uint8_t *pool, size_t entries, uint64_t seed,
+                  size_t rounds, uint8_t *class_of, uint32_t *taken)
 {
     fdp_tape_t tape = {.chunks = 1, .main = buffer, .main_stride = bytes};
     fdp_call_t call = {.resolve = resolve};
@@ -257,13 +216,7 @@ int64_t two_class(const work_t *work, uint32_t cipher, int on_tape, const supply
         const uint64_t r = next(&seed);
         const unsigned which = (unsigned)(r >> 63);
         const size_t entry = (size_t)(r & 0xffffffff) % entries;
-        if (supply != NULL) {
-            const uint8_t *block = pool + entry * (bytes + supply->trials);
-            memcpy(buffer, block, bytes);
-            draw_class(buffer, block + bytes, supply, which, &seed);
-        } else {
-            take_class(buffer, pool + 2 * entry * bytes, which, bytes);
-        }
+        take_class(buffer, pool + 2 * entry * bytes, which, bytes);
         for (size_t k = 0; k < 32; k += 8) {
             const uint64_t word = next(&seed);
             memcpy(call.stream.key + k, &word, 8);

@@ -22,17 +22,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdp import _core, _digits, _laws, _tables
+from fastdp import _core, _digits, _laws, _tilt
 from fastdp._exact_bits import patterns
 
 ROOT = Path(__file__).resolve().parents[2]
 PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
 ENTRIES = 128
-SUPPLY = 2**15
 
 TAPE_CIPHER = _core.CIPHERS["tape"]
 I64, F32, F64 = 4, 8, 9
-PARTS = {"narrow": (2, 4), "wide": (2, 4, 8)}
+TRIES = 384  # of a pass of tilted digits
 
 
 def compiler() -> str | None:
@@ -79,10 +78,6 @@ class Law:
     table: Any
     sampler: Any  # ctypes buffer
 
-    @property
-    def part_bytes(self) -> tuple[int, ...]:
-        return PARTS[self.table.kind]
-
 
 def law_of(family: str, parameter: int) -> Law:
     """Return the extension's own prepared sampler of a law."""
@@ -91,93 +86,12 @@ def law_of(family: str, parameter: int) -> Law:
     if family == "laplace":
         table, sampler = _digits.laplace(exact), _laws.laplace_sampler(exact)
     else:
-        table, sampler = _tables.gaussian_law(exact), _laws.gaussian_sampler(exact)
+        table, sampler = _tilt.gaussian(exact), _laws.gaussian_sampler(exact)
     raw = sampler.structure()
     return Law(family, exact, table, ctypes.create_string_buffer(raw, len(raw)))
 
 
-# --- words whose noise is large or small --------------------------------------
-
-
-def _random_words(rng: np.random.Generator, width: int, n: int) -> np.ndarray:
-    return rng.integers(0, 2 ** (8 * width), n, f"u{width}", endpoint=False)
-
-
-def approximate(law: Law, words: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return |noise| / parameter of each trial, and whether it is accepted.
-
-    In plain doubles: trials next to a threshold may fall on its other side.
-    """
-    table, parameter = law.table, float(law.parameter)
-    column, j = (words[0] >> 8) & 31, table.j
-    cut, alias = (np.frombuffer(bytes(t), np.uint8) for t in (table.ap, table.alias))
-    block = np.where((words[0] & 255) < cut[column], alias[column], column)
-    below, low = j + 1, (words[1] >> np.uint32(1)) & np.uint32(2**j - 1 & 0xFFFFFFFF)
-    if table.kind == "wide":
-        below, low = 1, words[2] >> np.uint64(64 - j)
-    v = (words[1] >> np.uint32(below)) * 2.0 ** (below - 32)
-    m = block.astype(float) * 2.0**j + low
-    f = np.where(m == 0, 0.5, np.exp(-np.minimum(m * m * table.i2, 700)))
-    return m / parameter, v * np.array(table.n)[block] * table.c < f
-
-
-class _Supply(ctypes.Structure):
-    _fields_ = (
-        ("parts", ctypes.c_size_t),
-        ("trials", ctypes.c_size_t),
-        ("count", ctypes.c_uint64),
-        ("width", ctypes.c_size_t * 3),
-        ("part", ctypes.c_void_p * 3),
-    )
-
-
-@dataclass
-class Words:
-    """Honest words with marks of their accepted trials, and trials of each class."""
-
-    blocks: np.ndarray  # (ENTRIES, stride + trials) of uint8
-    trials: int
-    supply: list[np.ndarray]  # for each part, (count, 2)
-
-    @property
-    def stride(self) -> int:
-        return self.blocks.shape[1] - self.trials
-
-    def structure(self) -> _Supply:
-        widths = [part.itemsize for part in self.supply]
-        addresses = [part.ctypes.data for part in self.supply]
-        return _Supply(
-            len(widths), self.trials, len(self.supply[0]),
-            (ctypes.c_size_t * 3)(*widths), (ctypes.c_void_p * 3)(*addresses),
-        )  # fmt: skip
-
-
-def class_words(law: Law, trials: int, seed: int, share: float = 1.0) -> Words:
-    """Return words whose noise the harness makes small (class 0) or large (class 1).
-
-    Rejected trials stay as they are in both classes, for they tell nothing of the
-    values; accepted ones are replaced, with probability `share`, by accepted ones of
-    the class, with the undecided ones it brings.
-    """
-    rng = np.random.default_rng(seed)
-    groups = -(-trials // 1024)
-    trials = 1024 * groups
-    blocks = []
-    for _ in range(ENTRIES):
-        words = [_random_words(rng, w, trials) for w in law.part_bytes]
-        marks = approximate(law, words)[1] & (rng.random(trials) < share)
-        laid = [part.reshape(groups, 1024).view(np.uint8) for part in words]
-        flat = np.concatenate(laid, axis=1).reshape(-1)
-        blocks.append(np.concatenate([flat, marks.astype(np.uint8)]))
-    many = [_random_words(rng, w, 2**20) for w in law.part_bytes]
-    size, kept = approximate(law, many)
-    inside = [
-        rng.choice(np.flatnonzero(kept & chosen), SUPPLY)
-        for chosen in (size < 0.4, size > 1.6)
-    ]
-    supply = [np.stack([part[inside[0]], part[inside[1]]], axis=1) for part in many]
-    return Words(np.stack(blocks), trials, [np.ascontiguousarray(p) for p in supply])
-
+# --- words of digits ------------------------------------------------------------
 
 #: Classes of words of alias digits: of a batch's lanes, those that are special by the
 #: first digit and by the second, and how many of the first are tails.
@@ -238,6 +152,60 @@ def digit_pool(law: Law, lanes: int, classes: tuple[str, str]) -> np.ndarray:
 
     pairs = [[stream(name) for _ in range(ENTRIES)] for name in classes]
     return data_pool(*pairs)
+
+
+#: Classes of words of tilted digits: special lanes, and whether blocks of lanes and of
+#: tries are near zero (below 0.4 sigma) or far from it (above 1.6 sigma).
+TILTED_CLASSES = {"none": (0, None), "special": (40, None),
+                  "small": (20, False), "large": (20, True)}  # fmt: skip
+
+
+def tilted_pool(law: Law, lanes: int, classes: tuple[str, str]) -> np.ndarray:
+    """Return pairs of main streams of a pass of tilted digits, as `digit_pool` does."""
+    rng = np.random.default_rng(9)
+    table = law.table
+    cut, alias = (np.frombuffer(part, np.uint8) for part in table.first)
+    low = next(b for b in (0, 2, 4, 8) if table.low <= 8 * b)
+    size = np.abs(np.arange(-64, 64) + 0.5) * 2.0**table.shift / float(table.sigma)
+
+    def outcomes(columns: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        below = u <= cut[columns]
+        special = below & (alias[columns] == 128)
+        own = np.where(below, (alias[columns].astype(int) + 64) % 256 % 128, columns)
+        return own, special
+
+    def wanted(block: np.ndarray, far: bool | None) -> np.ndarray:
+        if far is None:
+            return np.ones(block.shape, bool)
+        return size[block] > 1.6 if far else size[block] < 0.4
+
+    def choose(count: int, far: bool | None) -> tuple[np.ndarray, np.ndarray]:
+        columns, u = rng.integers(0, 128, 2**16), rng.integers(0, 256, 2**16)
+        block, special = outcomes(columns, u)
+        which = rng.choice(np.flatnonzero(~special & wanted(block, far)), count)
+        return columns[which], u[which]
+
+    def stream(name: str) -> np.ndarray:
+        count, far = TILTED_CLASSES[name]
+        words = rng.integers(0, 2**64, (2**13, 2), np.uint64)
+        column, u = (words[:, 0] % 128).astype(int), words[:, 0] >> np.uint64(47)
+        cuts, aliases = np.array(table.columns[0]), np.array(list(table.columns[1]))
+        block = np.where(u < cuts[column], aliases[column], column)
+        good = wanted(block, far) & (block != 0) & (block != 127)
+        tries = words[np.flatnonzero(good)[:TRIES]]
+        columns, u = choose(8192, far)
+        where = rng.choice(lanes, count, replace=False)
+        marked = int(np.flatnonzero(alias == 128)[0])
+        columns[where], u[where] = marked, cut[marked]
+        rest = rng.integers(0, 256, (2, 8192))
+        trials = np.stack(
+            [part.reshape(-1, 64) for part in (columns, u, *rest)], axis=1
+        )
+        raw = tries.reshape(-1, 16, 2).transpose(0, 2, 1).tobytes()
+        raw += trials.astype(np.uint8).tobytes() + rng.bytes(8192 * low)
+        return np.frombuffer(raw, np.uint8)
+
+    return data_pool(*[[stream(name) for _ in range(ENTRIES)] for name in classes])
 
 
 def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
@@ -448,7 +416,7 @@ def measure(
     harness: ctypes.CDLL,
     work: Work,
     buffer: Any,
-    source: Words | np.ndarray,
+    pool: np.ndarray,
     rounds: int,
     seed: int,
     *,
@@ -456,14 +424,10 @@ def measure(
 ) -> Result:
     """Time `rounds` times work that reads `buffer`, over two classes of its contents.
 
-    `source` makes the contents: words of a tape, or pairs of blocks of both classes,
-    which are the tape too if `on_tape`, and data otherwise.
+    `pool` has the contents: pairs of blocks of both classes, which are the tape if
+    `on_tape`, and data otherwise.
     """
-    if isinstance(source, Words):
-        pool, nbytes = source.blocks, source.stride
-        supply, on_tape = ctypes.byref(source.structure()), True
-    else:
-        pool, nbytes, supply = source, source.shape[2], None
+    nbytes = pool.shape[2]
     pool = np.ascontiguousarray(pool)
     class_of = np.zeros(rounds, np.uint8)
     taken = np.zeros(rounds, np.uint32)
@@ -471,7 +435,7 @@ def measure(
     assert len(memoryview(buffer).cast("B")) >= nbytes
     calls = harness.two_class(
         ctypes.byref(work), _core.CIPHERS[_core.config()["cipher"]], int(on_tape),
-        supply, ctypes.c_void_p(_address(buffer)), ctypes.c_size_t(nbytes),
+        ctypes.c_void_p(_address(buffer)), ctypes.c_size_t(nbytes),
         ctypes.c_void_p(_address(pool)), ctypes.c_size_t(len(pool)),
         ctypes.c_uint64(seed), ctypes.c_size_t(rounds),
         ctypes.c_void_p(_address(class_of)), ctypes.c_void_p(_address(taken)),

@@ -1,7 +1,7 @@
 """The polynomials of the kernels: reproducible, and within the bounds they state.
 
 The macros are read from the header as text and evaluated as they are written there;
-the true values come from mpmath (from numpy's double log1p for single precision).
+the true values come from mpmath.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ SCRIPT = ROOT / "tools" / "make_constants.py"
 HEADER = ROOT / "csrc" / "sampler" / "constants.h"
 PAGE = ROOT / "docs" / "proofs" / "polynomials.md"
 
-NAMES = ["LOG", "EXPF", "EXP"]
+NAMES = ["LOG", "EXP"]
 TRUE: dict[str, Callable[[Any], Any]] = {
     "LOG": mpmath.log1p,
     "EXP": mpmath.exp,
 }
-TRUE_DOUBLE: dict[str, Callable[[Any], Any]] = {"EXPF": np.exp}
 
 
 def read_header() -> tuple[dict[str, float], dict[str, tuple[str, str]], str]:
@@ -40,7 +39,7 @@ def read_header() -> tuple[dict[str, float], dict[str, tuple[str, str]], str]:
     text = HEADER.read_text()
     joined = text.replace("\\\n", " ")
     numbers = {}
-    literal = r"^#define FDP_(\w+) \(?(-?0x[0-9a-f.]+p[+-]\d+)f?\)?(?: |$)"
+    literal = r"^#define FDP_(\w+) \(?(-?0x[0-9a-f.]+p[+-]\d+)\)?(?: |$)"
     for name, value in re.findall(literal, joined, re.M):
         numbers[name] = float.fromhex(value)
     macros = {}
@@ -54,10 +53,6 @@ def read_header() -> tuple[dict[str, float], dict[str, tuple[str, str]], str]:
 NUMBERS, MACROS, TEXT = read_header()
 
 
-def dtype_of(name: str) -> type[np.floating[Any]]:
-    return np.float32 if name.endswith("F") else np.float64
-
-
 def coefficients(name: str) -> list[float]:
     """Coefficients of the polynomial, lowest power first."""
     found = re.findall(rf"^#define FDP_{name}_C(\d+) ", TEXT, re.M)
@@ -68,27 +63,19 @@ def coefficients(name: str) -> list[float]:
 
 def evaluate(name: str, x: Any) -> Any:
     """Evaluate the EVAL macro as written, one rounding per operation."""
-    dtype = dtype_of(name)
     argument, body = MACROS[f"{name}_EVAL"]
     inner_argument, inner = MACROS[f"{name}_POLY"]
     assert argument == inner_argument
-    body = body.replace(f"FDP_{name}_POLY({argument})", inner).replace("1.0f", "1.0")
+    body = body.replace(f"FDP_{name}_POLY({argument})", inner)
     scope: dict[str, Any] = {
-        f"FDP_{key}": dtype(value) for key, value in NUMBERS.items()
+        f"FDP_{key}": np.float64(value) for key, value in NUMBERS.items()
     }
     scope[argument] = x
-    body = re.sub(r"\b1\.0\b", "one", body)
-    scope["one"] = dtype(1)
-    result = eval(body, {"__builtins__": {}}, scope)  # noqa: S307 - our own header
-    assert result.dtype == dtype
-    return result
+    return eval(body, {"__builtins__": {}}, scope)  # noqa: S307 - our own header
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
-    """a b + c with one rounding (single precision: through double)."""
-    if np.asarray(b).dtype == np.float32:
-        wide = np.asarray(a, np.float64) * np.asarray(b, np.float64)
-        return (wide + np.float64(c)).astype(np.float32)
+    """a b + c with one rounding."""
     exact = [
         float(Fraction(p) * Fraction(q) + Fraction(r))
         for p, q, r in np.broadcast(a, b, c)
@@ -98,23 +85,21 @@ def fused(a: Any, b: Any, c: Any) -> Any:
 
 def evaluate_fused(name: str, x: Any) -> Any:
     """Evaluate the expression with every product and sum contracted."""
-    dtype = dtype_of(name)
-    *rest, last = [dtype(c) for c in coefficients(name)]
-    p = np.full(x.shape, last, dtype)
+    *rest, last = coefficients(name)
+    p = np.full(x.shape, last)
     for c in reversed(rest):
         p = fused(x, p, c)
-    if name.startswith("LOG"):
+    if name == "LOG":
         return fused(p, x * x, x)
-    return fused(p, x, dtype(1))
+    return fused(p, x, 1.0)
 
 
 def points(name: str) -> Any:
     """Dense, random, tiny and extreme arguments of the domain."""
     low, high = NUMBERS.get(f"{name}_MIN", 0.0), NUMBERS[f"{name}_MAX"]
     rng = np.random.default_rng(20240229)
-    single = name.endswith("F")
-    count = 400_000 if single else 700
-    tiny = high * 2.0 ** -rng.uniform(0, 30 if single else 55, count // 2)
+    count = 700
+    tiny = high * 2.0 ** -rng.uniform(0, 55, count // 2)
     parts = [
         np.linspace(low, high, count),
         rng.uniform(low, high, count),
@@ -122,15 +107,12 @@ def points(name: str) -> Any:
         -tiny if low < 0 else tiny / 3,
         np.array([low, high, 0.0]),
     ]
-    x = np.concatenate(parts).astype(dtype_of(name))
+    x = np.concatenate(parts)
     return x[(x >= low) & (x <= high)]
 
 
 def errors(name: str, x: Any, computed: Any) -> tuple[Any, Any]:
     """Return the errors, and the true values."""
-    if name in TRUE_DOUBLE:  # double is exact enough by 29 bits
-        true = TRUE_DOUBLE[name](x.astype(np.float64))
-        return np.abs(computed.astype(np.float64) - true), np.abs(true)
     with mpmath.workdps(40):
         exact = [TRUE[name](mpmath.mpf(float(v))) for v in x]
         pairs = zip(computed, exact, strict=True)
@@ -147,7 +129,7 @@ def test_computed_error_is_within_the_bounds_and_near_them(
     error, true = errors(name, x, form(name, x))
     nonzero = x != 0
     bound = NUMBERS[f"{name}_EVAL_ERR"]
-    if name.startswith("LOG"):
+    if name == "LOG":
         assert bound / 4 <= error.max() <= bound
         bound = NUMBERS[f"{name}_EVAL_ERR_REL"]
         worst = (error[nonzero] / np.abs(x[nonzero])).max()
@@ -162,7 +144,6 @@ def test_computed_error_is_within_the_bounds_and_near_them(
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_error_is_within_its_bound_and_near_it(name: str) -> None:
     low, high = NUMBERS.get(f"{name}_MIN", 0.0), NUMBERS[f"{name}_MAX"]
-    kind = name.removesuffix("F")
     worst = worst_relative = mpmath.mpf(0)
     with mpmath.workdps(50):
         powers = [mpmath.mpf(c) for c in coefficients(name)]
@@ -173,17 +154,17 @@ def test_fit_error_is_within_its_bound_and_near_it(name: str) -> None:
             if x == 0:
                 continue
             p = sum(c * x**k for k, c in enumerate(powers))
-            shape = x + x * x * p if kind == "LOG" else 1 + x * p
-            true = TRUE[kind](x)
+            shape = x + x * x * p if name == "LOG" else 1 + x * p
+            true = TRUE[name](x)
             gap = abs(shape - true)
-            if kind == "LOG":
+            if name == "LOG":
                 worst = max(worst, gap)
                 worst_relative = max(worst_relative, gap / abs(x))
             else:
                 worst = max(worst, gap / abs(true))
         bound = NUMBERS[f"{name}_FIT_ERR"]
         assert bound / 1.25 <= worst <= bound
-        if kind == "LOG":
+        if name == "LOG":
             bound = NUMBERS[f"{name}_FIT_ERR_REL"]
             assert bound / 1.25 <= worst_relative <= bound
 
@@ -191,7 +172,6 @@ def test_fit_error_is_within_its_bound_and_near_it(name: str) -> None:
 def test_promised_accuracy() -> None:
     limits = {
         "LOG": -52,
-        "EXPF": -22,
         "EXP": -57,  # a Taylor polynomial of the same degree stays at 2^-47
     }
     for name, limit in limits.items():
@@ -205,42 +185,32 @@ def test_promised_accuracy() -> None:
 def test_domains_cover_the_range_reductions() -> None:
     assert NUMBERS["LOG_MIN"] < math.sqrt(0.5) - 1 - 2.0**-21
     assert NUMBERS["LOG_MAX"] > math.sqrt(2) - 1 + 2.0**-21
-    for name in ("EXPF", "EXP"):
-        assert NUMBERS[f"{name}_MAX"] > math.log(2) / 2 + 2.0**-11
-        assert NUMBERS[f"{name}_MIN"] == -NUMBERS[f"{name}_MAX"]
-    # Single precision constants are single precision numbers.
-    for key, value in NUMBERS.items():
-        if key.startswith(("EXPF_", "LN2F", "LOG2EF")):
-            assert float(np.float32(value)) == value, key
+    assert NUMBERS["EXP_MAX"] > math.log(2) / 2 + 2.0**-11
+    assert NUMBERS["EXP_MIN"] == -NUMBERS["EXP_MAX"]
 
 
-@pytest.mark.parametrize(
-    ("one", "high", "low", "precision"),
-    [("LN2", "LN2_HI", "LN2_LO", 53), ("LN2F", "LN2F_HI", "LN2F_LO", 24)],
-)
-def test_ln2(one: str, high: str, low: str, precision: int) -> None:
+def test_ln2() -> None:
     with mpmath.workdps(80):
         ln2 = mpmath.log(2)
-        split = mpmath.mpf(NUMBERS[high]) + mpmath.mpf(NUMBERS[low])
+        split = mpmath.mpf(NUMBERS["LN2_HI"]) + mpmath.mpf(NUMBERS["LN2_LO"])
         gap = abs(split - ln2)
-        bound = NUMBERS[f"{one}_SPLIT_ERR"]
+        bound = NUMBERS["LN2_SPLIT_ERR"]
         assert bound / 1.02 <= gap <= bound
-        gap = abs(mpmath.mpf(NUMBERS[one]) - ln2)
-        assert NUMBERS[f"{one}_ERR"] / 1.02 <= gap <= NUMBERS[f"{one}_ERR"]
-        assert gap <= mpmath.mpf(2) ** (-1 - precision)
+        gap = abs(mpmath.mpf(NUMBERS["LN2"]) - ln2)
+        assert NUMBERS["LN2_ERR"] / 1.02 <= gap <= NUMBERS["LN2_ERR"]
+        assert gap <= mpmath.mpf(2) ** -54
     # k * HI needs no rounding in the type.
-    mantissa = Fraction(NUMBERS[high]).numerator
+    mantissa = Fraction(NUMBERS["LN2_HI"]).numerator
     for k in range(2048):
         product = k * mantissa
         odd = product // (product & -product) if product else 0
-        assert odd.bit_length() <= precision
+        assert odd.bit_length() <= 53
 
 
 def test_log2e_and_the_fixed_point_ln2() -> None:
     with mpmath.workdps(80):
         log2e = 1 / mpmath.log(2)
         assert NUMBERS["LOG2E"] == float(log2e)
-        assert NUMBERS["LOG2EF"] == float(np.float32(float(log2e)))
         words = [
             re.search(rf"FDP_LN2_128_{part} UINT64_C\((0x[0-9a-f]{{16}})\)", TEXT)
             for part in ("HI", "LO")
@@ -277,7 +247,7 @@ def test_enclosures_of_the_proof(maker: ModuleType) -> None:
             assert high - low < Fraction(1, 1 << 200)
 
 
-@pytest.mark.parametrize("name", ["LOG", "EXPF"])
+@pytest.mark.parametrize("name", NAMES)
 def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
     spec = next(s for s in maker.specs() if s.name == name)
     values = coefficients(name)
@@ -288,7 +258,7 @@ def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
     # The damage moves the expression by shift * x^k at the right end of the domain.
     moved = shift * float(spec.high) ** (spec.first + 1)
     if name != "LOG":
-        moved /= float(TRUE[name.removesuffix("F")](float(spec.high)))
+        moved /= float(TRUE[name](float(spec.high)))
     fit = float(bounds.fit.absolute if name == "LOG" else bounds.fit.relative)
     assert moved - 2.0**-22 <= fit <= 3 * moved + 2.0**-22
     assert fit > NUMBERS[f"{name}_FIT_ERR"]

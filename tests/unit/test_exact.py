@@ -1,6 +1,5 @@
 """The integer resolver against mpmath, the reference and words made at thresholds."""
 
-import math
 import random
 from fractions import Fraction
 
@@ -12,13 +11,8 @@ from fastdp._exact import (
     Uniform,
     exp_neg,
     flip,
-    gaussian,
-    gaussian_shift,
-    gaussian_tail,
 )
-from fastdp._tables import gaussian_table
-from tests.reference import discrete_gaussian
-from tests.reference.boundary import blocks, near, real, spelled
+from tests.reference.boundary import real
 from tests.reference.interval import exp_minus
 
 LONG = Fraction(random.Random(1).getrandbits(2200) | 1, 3**1380)
@@ -32,20 +26,6 @@ DIRECT = [
     Fraction(0.1) * 7777,
     Fraction(4000),
     Fraction(4096),
-]
-SIGMAS = [
-    Fraction(1, 1000),
-    Fraction(3, 10),
-    Fraction(1),
-    Fraction(17, 10),
-    Fraction(3999, 1000),
-    Fraction(4),
-    Fraction(1024) - Fraction(1, 10**20),
-    Fraction(1024),
-    Fraction(10**6),
-    Fraction(2**22),
-    Fraction(2**40),
-    Fraction(2**55),
 ]
 
 
@@ -109,29 +89,6 @@ def test_flip_encloses_the_probability_of_a_negative_value(t: Fraction) -> None:
         assert hi - lo <= 3
 
 
-@pytest.mark.parametrize("sigma", SIGMAS, ids=float)
-def test_gaussian_tail_encloses_the_tail_weight(sigma: Fraction) -> None:
-    j = gaussian_shift(sigma)
-    first = 31 << j
-    for g in (0, 1, 5 << j):
-        for bits in (128, 400):
-            lo, hi = gaussian_tail(sigma, j, g, bits)
-            with mpmath.workprec(1200):
-                s2 = real(sigma) ** 2
-                weight = mpmath.exp(-(mpmath.mpf(first) ** 2 + g * g) / (2 * s2))
-                exact = weight / (-mpmath.expm1(-first / s2) * 2**j)
-                assert lo <= mpmath.ldexp(exact, bits) <= hi
-            assert hi - lo <= 8
-
-
-def test_shifts_are_those_of_the_layouts() -> None:
-    assert gaussian_shift(Fraction(4) - Fraction(1, 10**30)) == 0
-    for j in range(1, 54):
-        assert gaussian_shift(Fraction(2 ** (1 + j))) == j
-        assert gaussian_shift(2 ** (2 + j) - Fraction(1, 9)) == j
-    assert gaussian_shift(Fraction(2**55)) == 54
-
-
 # --- Uniform ------------------------------------------------------------------
 
 
@@ -165,137 +122,3 @@ def test_below_at_a_dyadic_bound_is_strict() -> None:
 
     assert not Uniform(1, 1, no_more).below(half)
     assert Uniform(0, 1, no_more).below(half)
-
-
-# --- Discrete Gaussian --------------------------------------------------------
-
-
-@pytest.mark.parametrize("sigma", SIGMAS, ids=float)
-def test_gaussian_equals_the_reference_on_random_words(sigma: Fraction) -> None:
-    table = gaussian_table(sigma)
-    rng = random.Random(float(sigma))
-    for _ in range(300):
-        word1, word2 = rng.getrandbits(32), rng.getrandbits(64)
-        selector = rng.getrandbits(16)
-        block = blocks(word1)
-        value = gaussian(table, *table.split(selector, word1, word2), block)
-        assert value == discrete_gaussian.sample(
-            sigma, table, selector, word1, word2, block
-        )
-
-
-@pytest.mark.parametrize("sigma", SIGMAS, ids=float)
-def test_gaussian_tail_block_equals_the_reference(sigma: Fraction) -> None:
-    table = gaussian_table(sigma)
-    rng = random.Random(float(sigma))
-    # Every selector of block 31 that draws its own column.
-    selector = 31 << 8 | 255
-    vbits = table.split(selector, 0)[4]
-    with mpmath.workprec(400):
-        edge = mpmath.mpf(table.tail) / (table.n[31] * mpmath.mpf(table.c))
-    accepted = 0
-    for i in range(120):
-        # V log-uniform around the acceptance threshold, all bits known.
-        full = int(mpmath.ldexp(edge * 2 ** rng.uniform(-3, 1), vbits + 256))
-        v, v_block = spelled(full, vbits + 256, vbits)
-        u_block = blocks(i)
-
-        def block(k: int, v_block=v_block, u_block=u_block) -> bytes:
-            return (v_block if k < SECOND else u_block)(k)
-
-        sign = rng.getrandbits(1)
-        word1 = (v << 1 | sign) if table.kind == "wide" else v << (table.j + 1) | sign
-        assert word1 >> 32 == 0
-        value = gaussian(table, 31, 0, sign, v, vbits, block)
-        assert value == discrete_gaussian.sample(
-            sigma, table, selector, word1, 0, block
-        )
-        if value is not None:
-            accepted += 1
-            assert abs(value) >= 31 << table.j
-            assert value < 0 or sign == 0
-    if table.tail > 2.0**-100:
-        assert accepted > 20
-    else:
-        assert accepted == 0 or sigma > 4
-
-
-@pytest.mark.parametrize("sigma", SIGMAS, ids=float)
-def test_gaussian_on_either_side_of_acceptance(sigma: Fraction) -> None:
-    table = gaussian_table(sigma)
-    j = table.j
-    vbits = table.split(0, 0)[4]
-    top = (1 << j) - 1
-    for h, low in ((0, 0), (0, 1 & top), (0, top), (1, 0), (3, top // 2), (7, top)):
-        m = h << j | low
-
-        def edge(h: int = h, m: int = m) -> mpmath.mpf:
-            s2 = real(sigma) ** 2
-            weight = (
-                mpmath.exp(-(mpmath.mpf(m) ** 2) / (2 * s2)) if m else mpmath.mpf(0.5)
-            )
-            return weight / (table.n[h] * mpmath.mpf(table.c))
-
-        for offset, *arguments, _ in near(edge, (vbits, 8)):
-            for sign in (0, 1):
-                value = gaussian(table, h, low, sign, *arguments)
-                if offset < 0:
-                    assert value == (-m if sign else m)
-                elif offset > 0:
-                    assert value is None
-
-
-@pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(17, 10), Fraction(5)])
-def test_gaussian_law_by_enumeration_of_prefixes(sigma: Fraction) -> None:
-    """Accepted masses are proportional to the pmf, within the undecided cells."""
-    table = gaussian_table(sigma)
-    vbits, values = 6, 1 << table.j
-    lower: dict[int, float] = {}
-    upper: dict[int, float] = {}
-    for h in range(31):
-        for low in range(values):
-            for sign in (0, 1):
-                weight = table.n[h] / 8192 / values / 2 / 2**vbits
-                for v in range(1 << vbits):
-                    try:
-                        x = gaussian(table, h, low, sign, v, vbits, no_more)
-                    except UndecidedError:
-                        m = h << table.j | low
-                        x = -m if sign else m
-                        upper[x] = upper.get(x, 0.0) + weight
-                    else:
-                        if x is not None:
-                            lower[x] = lower.get(x, 0.0) + weight
-    # P(trial gives x) = f(x) / (2 * 8192 * 2**j c), the same constant for all x;
-    # both signs give 0, each with half of f(0).
-    constant = 2 * 8192 * values * table.c
-    for x in range(-20, 21):
-        mass = math.exp(-(x**2) / (2 * float(sigma) ** 2)) / constant
-        low_mass = lower.get(x, 0.0)
-        assert low_mass <= mass * (1 + 1e-12)
-        assert mass <= (low_mass + upper.get(x, 0.0)) * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("sigma", [Fraction(3), Fraction(3999, 1000), Fraction(4000)])
-def test_gaussian_tail_law(sigma: Fraction) -> None:
-    """P(G = g) times the acceptance threshold found by bisection is f(M + g)."""
-    table = gaussian_table(sigma)
-    first = 31 << table.j
-    s2 = float(sigma) ** 2
-    ratio = math.exp(-first / s2)
-    for share in (0.9, 0.3, 0.02):
-        full = int(share * 2**128)
-        _, u_block = spelled(full, 128, 0, SECOND)
-        g = math.floor(-math.log(share) * s2 / first)
-        assert g < 5 << table.j
-
-        low, high = 0, 1 << 128
-        while high - low > 1:
-            middle = (low + high) // 2
-            value = gaussian(table, 31, 0, 0, middle, 128, u_block)
-            assert value in (None, first + g)
-            low, high = (low, middle) if value is None else (middle, high)
-        threshold = low / 2**128
-        mass = table.n[31] * threshold * (1 - ratio) * ratio**g
-        expected = math.exp(-((first + g) ** 2) / (2 * s2)) / (table.c * 2**table.j)
-        assert mass == pytest.approx(expected, rel=1e-9)

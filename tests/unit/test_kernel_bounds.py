@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from fastdp import _digits, _tables, random, testing
+from fastdp import _digits, _tilt, testing
 from fastdp._exact import flip
 from fastdp.exceptions import InsecureStreamWarning
 from fastdp.mechanisms import real
@@ -27,7 +27,6 @@ mpmath = pytest.importorskip("mpmath")
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 SAMPLER = {p.name: p.read_text() for p in (CSRC / "sampler").glob("*.[ch]")}
-LAW = (CSRC / "mech" / "law.c").read_text()
 DIGITS = (CSRC / "mech" / "digits.c").read_text()
 CONSTANTS = {
     name: float.fromhex(value)
@@ -54,11 +53,9 @@ def used(text: str, pattern: str) -> list[float]:
 NUMBER = r"([0-9a-fx.p+-]+f?)"
 (ERROR,) = used(DIGITS, rf"tail\.error = law->tail\.scale \* {NUMBER};")
 (RELATIVE,) = used(DIGITS, rf"error_relative = {NUMBER};")
-(GAUSSIAN_ERROR,) = used(LAW, rf"gaussian\.error = {NUMBER};")
-GAUSSIAN_NARROW = used(
-    LAW, rf"narrow_error = narrow \? {NUMBER} : {NUMBER};"
-)  # narrow, wide
-(HAT_ERROR,) = used(SAMPLER["gaussian_body.inc.h"], rf"{NUMBER} \* hat")
+(TRY_ERROR,) = used(
+    SAMPLER["digits_body.inc.h"], rf"const double error = weight \* {NUMBER};"
+)
 
 
 # --- Arithmetic ---------------------------------------------------------------
@@ -184,81 +181,9 @@ def test_the_least_word_needs_its_guard() -> None:
 
 # --- Gaussian -----------------------------------------------------------------
 
-SIGMAS = [8.8, 10.0, 15.9, 17.3, 100.0, 1023.9]
-WIDE_SIGMAS = [1024.0, 5000.0, 2.0**22, 2.0**33 - 1, 2.0**40 + 7, 2.0**55]
-
-
-def gaussian_words(t: _tables.GaussianTable) -> tuple[Array, Array]:
-    """Blocks and low parts: all of them, or a choice with both ends."""
-    if t.kind == "narrow":
-        m = np.arange(32 << t.j)
-        return m >> t.j, (m & (1 << t.j) - 1).astype(np.uint64)
-    rng = np.random.default_rng(6)
-    low = rng.integers(0, 1 << t.j, 400, dtype=np.uint64)
-    small = np.arange(40, dtype=np.uint64)
-    low = np.concatenate([low, small, (np.uint64(1 << t.j) - 1) - small])
-    return np.repeat(np.arange(32), low.size), np.tile(low, 32)
-
-
-def float_density(x: Array, i2: np.float32, mad: Fused) -> Array:
-    """exp(-x^2 i2) as gaussian_decide computes it, x > 0."""
-    z = np.minimum(x * x * i2, np.float32(80))
-    k = mad(z, np.float32(CONSTANTS["LOG2EF"]), np.float32(0.5)).astype(np.int32)
-    r = mad(k.astype(np.float32), np.float32(CONSTANTS["LN2F"]), -z)
-    assert (np.abs(r) <= CONSTANTS["EXPF_MAX"]).all()
-    p = mad(r, horner("EXPF", r, mad), np.float32(1))
-    result: Array = p * np.ldexp(np.float32(1), -k)
-    return result
-
-
-@pytest.mark.parametrize("mad", SINGLE)
-@pytest.mark.parametrize("kind", ["narrow", "wide"])
-def test_gaussian_first_stage_is_within_its_bound(kind: str, mad: Fused) -> None:
-    error = np.float32(GAUSSIAN_NARROW[kind == "wide"])
-    worst = 0.0
-    for sigma in SIGMAS if kind == "narrow" else WIDE_SIGMAS:
-        t = _tables.gaussian_table(Fraction(sigma))
-        assert t.kind == kind
-        block, low = gaussian_words(t)
-        body = (block < 31) & ((block > 0) | (low > 0))
-        block, low = block[body], low[body]
-        bits = 31 - t.j if kind == "narrow" else 31
-        if kind == "narrow":
-            x = ((block << t.j) + low.astype(np.int64)).astype(np.float32)
-            i2 = np.float32(t.i2)
-        else:
-            first = (low << np.uint64(64 - t.j)) >> np.uint64(33)
-            fraction = first.astype(np.float32) * np.float32(2.0**-31)
-            x = block.astype(np.float32) + fraction
-            i2 = np.float32(t.i2 * 2.0 ** (2 * t.j))
-        f = float_density(x, i2, mad).astype(np.float64)
-        ratio = (block + low.astype(np.float64) / 2**t.j) * (2**t.j / sigma)
-        true = np.exp(-ratio * ratio / 2)
-        heights = np.array(t.n)[block]
-        step = heights.astype(np.float32) * np.float32(t.c * 2.0**-bits)
-        true_step = heights * t.c * 2.0**-bits
-        for shift in (-2, -1, 0, 1, 2):
-            v = np.floor(true / true_step) + shift
-            v = np.clip(v, 0, 2**bits - 1)
-            hat = ((v.astype(np.float32) + np.float32(0.5)) * step).astype(np.float64)
-            # true V is anywhere in the cell: half a step is for that
-            off = np.abs((f - hat) - (true - (v + 0.5) * true_step))
-            bound = error * f + 0.75 * step.astype(np.float64)
-            allowed = bound - 0.5 * true_step
-            near = np.abs(true - (v + 0.5) * true_step) <= 2 * bound
-            if near.any():
-                worst = max(worst, float((off / allowed)[near].max()))
-            # decisions hold at both ends of the cell
-            decided = np.abs(f - hat) >= bound
-            keep = f > hat
-            assert (true >= (v + 1) * true_step)[decided & keep].all()
-            assert (true <= v * true_step)[decided & ~keep].all()
-    print(worst)
-    assert 1 / 64 < worst < 1
-
 
 def double_density(m: Array, i2: float, mad: Fused) -> Array:
-    """exp(-m^2 i2) as gaussian_second computes it, m > 0."""
+    """exp(-m^2 i2) as tries computes it, m > 0."""
     z = np.minimum(m * m * i2, 600.0)
     k = np.rint(z * CONSTANTS["LOG2E"])
     r = mad(k, CONSTANTS["LN2_LO"], mad(k, CONSTANTS["LN2_HI"], -z))
@@ -268,55 +193,30 @@ def double_density(m: Array, i2: float, mad: Fused) -> Array:
 
 
 @pytest.mark.parametrize("mad", DOUBLE)
-def test_gaussian_second_stage_is_within_its_bound(mad: Fused) -> None:
-    worst = largest = 0.0
+def test_tries_are_within_their_bound(mad: Fused) -> None:
+    """What the digits leave of a weight, in units of the weight at zero."""
+    worst = 0.0
     rng = np.random.default_rng(8)
-    for sigma in [0.3, 3.9, 700.0, 1e6, 2.0**34 - 1, 2.0**55]:
-        t = _tables.gaussian_table(Fraction(sigma))
-        bits = 63 - t.j if t.kind == "narrow" else 63
+    for sigma in [8.8, 10.0, 700.0, 1e6, 2.0**34 - 1, 2.0**55]:
+        law = _tilt.Tilted(Fraction(sigma))
+        _, weight, inverse_2var, _ = law.doubles()
         count = 4 if mad is fused64 else 24
-        lows = [int(rng.integers(0, 1 << t.j)) for _ in range(count)] + [(1 << t.j) - 1]
-        ms = [(h << t.j) + low for h in range(31) for low in set(lows)]
-        ms = [m for m in ms if m > 0]
-        f = double_density(np.array([float(m) for m in ms]), t.i2, mad)
+        lows = [int(rng.integers(0, 1 << law.shift)) for _ in range(count)]
+        ms = [(h << law.shift) + low for h in range(63) for low in lows if h + low]
+        f = double_density(np.array([float(m) for m in ms]), inverse_2var, mad)
         with mpmath.workprec(160):
-            variance = 2 * mpmath.mpf(t.sigma.numerator) ** 2
-            variance /= mpmath.mpf(t.sigma.denominator) ** 2
+            unit = mpmath.mpf(law.unit(160)[0]) / 2**160
+            variance = 2 * mpmath.mpf(law.sigma.numerator) ** 2
+            variance /= mpmath.mpf(law.sigma.denominator) ** 2
             for m, computed in zip(ms, f, strict=True):
-                z = mpmath.mpf(m) ** 2 / variance
-                if z > 600:
-                    assert computed < 2.0**-800
-                    continue
-                true = mpmath.exp(-z)
-                step = float(t.n[m >> t.j]) * t.c * 2.0**-bits
-                true_step = mpmath.mpf(t.n[m >> t.j]) * mpmath.mpf(t.c) / 2**bits
-                v = min(max(int(true / true_step), 0), 2**bits - 1)
-                hat = (float(v) + 0.5) * step
-                if float(true) > 1e-3 * step:
-                    relative = float(abs(mpmath.mpf(computed) - true) / true)
-                    largest = max(largest, relative)
-                off = abs((computed - hat) - (true - (v + 0.5) * true_step))
-                allowed = GAUSSIAN_ERROR * computed + HAT_ERROR * hat + 0.25 * step
-                worst = max(worst, float(off) / allowed)
-    print(worst, largest / GAUSSIAN_ERROR)
-    assert 1 / 64 < worst < 1
-    assert 1 / 64 < largest / GAUSSIAN_ERROR < 1
-
-
-def test_the_tail_bound_survives_its_rounding_to_float() -> None:
-    (factor,) = used(SAMPLER["gaussian_body.inc.h"], rf"law->tail \* {NUMBER}\)")
-    for sigma in [*SIGMAS, *WIDE_SIGMAS]:
-        t = _tables.gaussian_table(Fraction(sigma))
-        bits = 31 - t.j if t.kind == "narrow" else 31
-        step = np.float32(t.n[31]) * np.float32(t.c * 2.0**-bits)
-        true_step = Fraction(t.n[31]) * Fraction(t.c) / 2**bits
-        reach = np.float32(0.75) * step + np.float32(t.tail * factor)
-        # the first V that is rejected: the lower end of its cell is above the tail
-        v = max(int(float(reach) / float(step) - 2), 0)
-        while (np.float32(v) + np.float32(0.5)) * step < reach:
-            v += 1
-        assert v * true_step >= Fraction(t.tail)
-        assert v <= 2 + t.tail / float(true_step)
+                taken = law.counts[64 + (m >> law.shift)] * law.share(
+                    m >> law.shift, (m & (1 << law.shift) - 1) >> law.low
+                )
+                left = mad(np.float64(weight), computed, np.float64(-taken))
+                true = unit * mpmath.exp(-(mpmath.mpf(m) ** 2) / variance) - taken
+                off = float(abs(mpmath.mpf(float(left)) - true))
+                worst = max(worst, off / (weight * TRY_ERROR))
+    assert 1 / 256 < worst < 1 / 4
 
 
 # --- 128 bits -----------------------------------------------------------------
@@ -346,28 +246,6 @@ def test_fixed_point_exponential() -> None:
 
 
 # --- What the kernels may read, and the sum on the grid -----------------------
-
-
-@pytest.mark.parametrize("sigma", [1030, 2**14 + 3, 2**34])
-def test_wide_gaussian_reads_no_bit_below_its_low_part(sigma: int) -> None:
-    """Bits of the last word after L belong to nothing: no output depends on them."""
-    j = _tables.gaussian_table(Fraction(sigma)).j
-    group, parts = 1024, (2, 4, 8)
-    size = group * sum(parts)
-    words = np.random.default_rng(11).integers(
-        0, 256, size=(16, 4 * size), dtype=np.uint8
-    )
-    cut = words.copy()
-    for start in range(0, words.shape[1], size):
-        rest = cut[:, start + group * 6 : start + size].view(np.uint64)
-        rest &= ~np.uint64((1 << (64 - j)) - 1)
-    drawn = []
-    for tape in (words, cut):
-        with pytest.warns(InsecureStreamWarning):
-            stream = testing.TapeStream(tape)
-        drawn.append(random.discrete_gaussian(sigma, size=50_000, stream=stream))
-    assert (drawn[0] == drawn[1]).all()
-    assert np.unique(drawn[0]).size > 100
 
 
 def on_grid(x: float, step: Fraction, low: float, high: float, nan: float) -> Fraction:

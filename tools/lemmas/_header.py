@@ -28,7 +28,7 @@ def constant(name: str) -> Fraction:
 
 
 def coefficients(name: str) -> dict[int, Fraction]:
-    """Return those of the whole expression of LOG, EXP or EXPF, by power."""
+    """Return those of the whole expression of LOG or EXP, by power."""
     found = re.findall(rf"^#define FDP_{name}_C(\d+) {LITERAL}$", TEXT, re.M)
     free = {int(power): Fraction(float.fromhex(value)) for power, value in found}
     return {1: Fraction(1), **free} if name == "LOG" else {0: Fraction(1), **free}

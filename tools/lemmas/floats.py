@@ -124,28 +124,3 @@ def order_of_bits(mask: int = (1 << 63) - 1) -> Iterator[Any]:
     given = z3.Not(z3.Or(z3.fpIsNaN(x), z3.fpIsNaN(y)))
     yield z3.Implies(z3.And(given, z3.fpLT(x, y)), first < second)
     yield z3.Implies(z3.And(given, first < second), z3.fpLEQ(x, y))
-
-
-@lemma(
-    "kernels.md",
-    "The exponent of z is ordered as an",
-    "csrc/sampler/gaussian_body.inc.h: const uint32_t most = 0x42a00000; /* 80.0f */",
-    "csrc/sampler/gaussian_body.inc.h: (int32_t)(z * FDP_LOG2EF + 0.5f);",
-    wrong=[{"most": 0x42B1_0000}],
-)
-def exponent_of_float(most: int = 0x42A00000) -> Iterator[Any]:
-    # For every float that is not negative nor NaN: the smaller of the bits is that of
-    # the floats, z is at most 80 and k at most 116, with the product contracted or not.
-    sort = z3.Float32()
-    bits, x = bits_of("x", sort)
-    z_bits = z3.If(z3.ULT(bits, most), bits, z3.BitVecVal(most, 32))
-    z = z3.fpBVToFP(z_bits, sort)
-    given = z3.And(bits >= 0, z3.Not(z3.fpIsNaN(x)))
-    eighty = z3.FPVal(80.0, sort)
-    yield z3.Implies(given, z3.fpEQ(z, z3.fpMin(x, eighty)))
-    rate, half = z3.FPVal(float.fromhex("0x1.715476p+0"), sort), z3.FPVal(0.5, sort)
-    for k in (
-        z3.fpAdd(RNE, z3.fpMul(RNE, z, rate), half),
-        z3.fpFMA(RNE, z, rate, half),
-    ):
-        yield z3.Implies(z3.fpLEQ(z, eighty), z3.fpLT(k, z3.FPVal(117.0, sort)))

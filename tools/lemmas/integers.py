@@ -150,23 +150,22 @@ def cut(x: Any, bits: int) -> Any:
 
 @lemma(
     "kernels.md",
-    "**Lemma 11.**",
-    "csrc/sampler/gaussian_body.inc.h: const uint64_t x = (m ^ (0 - sign)) + sign;",
-    "csrc/sampler/gaussian_body.inc.h: (((x << 1) | (d & 1)) & ~undecided)",
-    "csrc/sampler/kernels.h: #define FDP_UNDECIDED64 INT64_MIN",
-    wrong=[{"size": 63}],
+    "**Lemma 6 (tilt).**",
+    "csrc/sampler/digits_portable.c: odd = (uint16_t)((2 * size + 1) * far);",
+    "csrc/sampler/digits_portable.c: t = (uint16_t)(((uint32_t)odd * slope) >> 16);",
+    "csrc/sampler/digits_portable.c: m = (uint16_t)(size << 8 | (d ^ flip));",
+    wrong=[{"blocks": 256}, {"slope": 9000}],
 )
-def tagged_value(size: int = 59) -> Iterator[Any]:
-    # For all m < 2^59 and both signs: 2 (+-m) + keep, and never the mark of a lane
-    # that is left undecided.
-    m, keep = words("m keep")
-    within = z3.And(z3.ULT(m, 1 << size), z3.ULE(keep, 1))
-    for sign in (0, 1):
-        x = (m ^ -z3.BitVecVal(sign, 64)) + sign
-        tagged = (x << 1) | keep
-        exact = z3.SignExt(64, keep) + 2 * (-wide(m) if sign else wide(m))
-        marked = tagged == -(2**63)
-        yield z3.Implies(within, z3.And(z3.SignExt(64, tagged) == exact, ~marked))
+def tilted_words(blocks: int = 64, slope: int = 865) -> Iterator[Any]:
+    # Of all blocks, bytes and slopes in 16 bits: t is that of the integers and fits
+    # comparisons with a sign, and both digits join without a carry.
+    odd = (2 * blocks - 1) * 255
+    yield z3.BoolVal(odd < 2**15 and odd * slope >> 16 < 428)
+    size, digit = z3.BitVec("size", 32), z3.BitVec("digit", 32)
+    within = z3.And(z3.ULT(size, blocks), z3.ULE(digit, 255))
+    joined = z3.Extract(15, 0, (size << 8) | digit)
+    exact = z3.ZeroExt(16, joined) == 256 * size + digit
+    yield z3.Implies(within, z3.And(exact, joined >= 0))
 
 
 # ---- a digit's tail and the resolver's comparisons ---------------------------------

@@ -59,22 +59,20 @@ def horner(name: str, rounding: str, fused: bool) -> str:
 @lemma(
     "polynomials.md",
     "**Theorem 2 (evaluation).**",
-    "csrc/sampler/constants.h: FDP_EXPF_EVAL(r) (1.0f + (r) * FDP_EXPF_POLY(r))",
     "csrc/sampler/constants.h: FDP_EXP_EVAL(r) (1.0 + (r) * FDP_EXP_POLY(r))",
     wrong=[{"share": Fraction(1, 2)}],
 )
 def exp_roundings(share: Fraction = Fraction(1)) -> Iterator[str]:
-    # For every number of the type in the domain, what is computed differs from the
-    # polynomial by at most EVAL_ERR less FIT_ERR, relative to the function: without
-    # any product contracted, and with all.
-    for name, bits in (("EXPF", 32), ("EXP", 64)):
-        fit, whole = constant(f"{name}_FIT_ERR"), constant(f"{name}_EVAL_ERR")
-        most = floor(share * (whole - fit) / (1 + fit))
-        low, high = constant(f"{name}_MIN"), constant(f"{name}_MAX")
-        for fused in (False, True):
-            yield f"""@rnd = float<ieee_{bits}, ne>;
+    # For every double in the domain, what is computed differs from the polynomial by at
+    # most EVAL_ERR less FIT_ERR, relative to the function: without any product
+    # contracted, and with all.
+    fit, whole = constant("EXP_FIT_ERR"), constant("EXP_EVAL_ERR")
+    most = floor(share * (whole - fit) / (1 + fit))
+    low, high = constant("EXP_MIN"), constant("EXP_MAX")
+    for fused in (False, True):
+        yield f"""@rnd = float<ieee_64, ne>;
 x = rnd(X);
-{horner(name, "rnd", fused)}
+{horner("EXP", "rnd", fused)}
 {{ x in [{number(low)}, {number(high)}]
    -> (p0 - exact) / exact in [-{number(most)}, {number(most)}] }}
 $ x in 16;
@@ -95,38 +93,6 @@ a = rnd(x + 3b{offset - 1});
 y = rnd(a - 3b{offset - 1});
 {{ x in [-1b{size}, 1b{size}] -> y - x in [-0.5, 0.5] /\\ @FIX(y, 0) }}
 y - x -> (y - (a - 3b{offset - 1})) + (a - (x + 3b{offset - 1}));
-"""
-
-
-@lemma(
-    "kernels.md",
-    "**Theorem 7 (`gaussian_narrow`).**",
-    "csrc/sampler/gaussian_body.inc.h: k = (int32_t)(z * FDP_LOG2EF + 0.5f);",
-    "csrc/sampler/gaussian_body.inc.h: r = (float)k * FDP_LN2F - z;",
-    wrong=[{"half": Fraction(1)}, {"wide": Fraction(1, 2**22)}],
-)
-def narrow_reduction(
-    half: Fraction = Fraction(1, 2), wide: Fraction = Fraction(1, 2**14)
-) -> Iterator[str]:
-    # For every float z in [0, 80]: |r| <= ln(2)/2 + 2^-14 and k <= 116, contracted or
-    # not. (The polynomial's domain is wider by 2^-10.)
-    log2e, ln2 = constant("LOG2EF"), constant("LN2F")
-    low, high = constant("EXPF_MIN"), constant("EXPF_MAX")
-    low, high = low + Fraction(1, 2**10) - wide, high - Fraction(1, 2**10) + wide
-    for fused in (False, True):
-        place = "z * L" if fused else "rnd(z * L)"
-        term = "k * T" if fused else "rnd(k * T)"
-        yield f"""@rnd = float<ieee_32, ne>;
-z = rnd(Z);
-L = {number(log2e)};
-T = {number(ln2)};
-k = int<dn>(rnd({place} + {number(half)}));
-r = rnd({term} - z);
-{{ z in [0, 80] -> r in [{number(low)}, {number(high)}] /\\ k in [0, 116] }}
-k * T - z -> (k - z * L) * T + z * (L * T - 1);
-k - z * L -> (k - rnd({place} + {number(half)}))
-    + (rnd({place} + {number(half)}) - (z * L + {number(half)})) + {number(half)};
-$ z in 20;
 """
 
 

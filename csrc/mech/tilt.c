@@ -1,0 +1,194 @@
+/* tilt.c: passes of tilted digits: the lanes, and the tries that special lanes take.
+ *
+ *   draw_tries     tries from words of their own; the accepted ones in order
+ *   list_whole     what the k-th special lane takes: the k-th accepted try
+ *   settle         what known bits leave open, by the resolver
+ */
+#include <string.h>
+
+#include "../base/wipe.h"
+#include "digits_pass.h"
+#include "scratch.h"
+
+typedef struct fdp_tries {
+    FDP_ALIGNED(64) int64_t value[FDP_TRIES];
+    int64_t taken[FDP_TRIES + 1];  /* accepted, in order */
+    uint16_t which[FDP_TRIES + 1]; /* number of the try  */
+    uint8_t state[FDP_TRIES];
+    fdp_whole_t list;
+    fdp_i128_t *exact; /* what the resolver gave; NULL: it was not asked */
+    size_t tried, count;
+} fdp_tries_t;
+
+size_t fdp_tilt_bytes(void) { return sizeof(fdp_tries_t); }
+
+/* ---- the resolver --------------------------------------------------------- */
+
+/* Words [1, word, place] of a try, or [0, 0, 0] of a lane; -1 on failure. */
+static int resolve(const fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
+                   fdp_i128_t *value)
+{
+    const fdp_pending_t pending = {
+        .chunk = p->number,
+        .trial = trial,
+        .owner = p->sampler->owner,
+        .more = more,
+        .more_words = 3,
+    };
+    int64_t found[2] = {0, 0};
+    const int kept = p->call->resolve(p->call->context, &pending, found);
+    *value = (fdp_i128_t)((fdp_u128_t)(uint64_t)found[1] << 64 | (uint64_t)found[0]);
+    fdp_wipe(found, sizeof found);
+    return kept;
+}
+
+/* With a probability below 2^-23 a pass there is one. */
+static void settle_tries(fdp_pass_t *p)
+{
+    fdp_tries_t *t = p->tries;
+    t->exact = fdp_memory_take(FDP_TRIES * sizeof *t->exact);
+    if (t->exact == NULL) {
+        p->status = FDP_ERR_MEMORY;
+        return;
+    }
+    for (size_t i = 0; i < t->tried && p->status == FDP_OK; i++) {
+        t->exact[i] = t->value[i];
+        if (t->state[i] != 2 && !p->law->unsettled) {
+            continue;
+        }
+        const size_t at = 2 * (i - i % FDP_RANK_GROUP) + i % FDP_RANK_GROUP;
+        uint64_t more[3] = {1, 0, 0};
+        memcpy(&more[1], p->area + 8 * at, 8);
+        memcpy(&more[2], p->area + 8 * (at + FDP_RANK_GROUP), 8);
+        const int kept = resolve(p, (uint32_t)(FDP_PASS + i), more, &t->exact[i]);
+        fdp_wipe(more, sizeof more);
+        if (kept < 0) {
+            p->status = FDP_ERR_RESOLVER;
+        }
+        t->state[i] = kept > 0;
+    }
+}
+
+/* Lanes without a try, and those whose try the resolver gave: they are `late`. */
+static void settle_lanes(fdp_pass_t *p, size_t need)
+{
+    const fdp_tries_t *t = p->tries;
+    p->late = p->total[0] == 0 ? NULL : fdp_memory_take(p->total[0] * sizeof *p->late);
+    if (p->late == NULL && p->total[0] != 0) {
+        p->status = FDP_ERR_MEMORY;
+        return;
+    }
+    size_t rank = 0;
+    for (size_t i = 0; i < need && p->status == FDP_OK; i++) {
+        if ((p->mask[0][i / 64] >> (i % 64) & 1) == 0) {
+            continue;
+        }
+        const size_t k = rank++;
+        fdp_open_t late = {.lane = i};
+        if (k >= t->count) {
+            const uint64_t more[3] = {0, 0, 0};
+            if (resolve(p, (uint32_t)i, more, &late.value) <= 0) {
+                p->status = FDP_ERR_RESOLVER;
+            }
+        } else if (t->exact != NULL) {
+            late.value = t->exact[t->which[k]];
+        } else if (k >= FDP_RANKS) {
+            late.value = t->taken[k];
+        } else {
+            continue;
+        }
+        p->late[p->late_count++] = late;
+    }
+}
+
+/* ---- tries and lanes ------------------------------------------------------ */
+
+static void drop_exact(fdp_tries_t *t)
+{
+    if (t->exact != NULL) {
+        fdp_memory_give(t->exact, FDP_TRIES * sizeof *t->exact);
+        t->exact = NULL;
+    }
+}
+
+static void draw_tries(fdp_pass_t *p, size_t tried)
+{
+    fdp_tries_t *t = p->tries;
+    t->exact = NULL;
+    t->tried = tried;
+    fdp_pass_fill(p, fdp_pass_start(p), p->area, fdp_area_bytes(p->law, t->tried));
+    p->kernels->tries(p->law, (const uint64_t *)(const void *)p->area, t->value, t->state,
+                      t->tried);
+    uint64_t open = p->law->unsettled;
+    for (size_t i = 0; i < t->tried; i++) {
+        open |= t->state[i] >> 1;
+    }
+    if (FDP_UNLIKELY(open != 0)) {
+        settle_tries(p);
+    }
+    size_t count = 0;
+    memset(t->taken, 0, sizeof t->taken);
+    for (size_t i = 0; i < t->tried; i++) {
+        t->taken[count] = t->value[i];
+        t->which[count] = (uint16_t)i;
+        count += t->state[i] & 1; /* 2: still open, after a failure */
+    }
+    t->count = count;
+}
+
+/* All tries of the pass, where those of a small call were too few. */
+static void draw_more(fdp_pass_t *p)
+{
+    const size_t tried = p->law->tilt.tries[2];
+    const size_t bytes = fdp_area_bytes(p->law, FDP_TRIES);
+    uint8_t *const area = p->area;
+    drop_exact(p->tries);
+    p->area = fdp_memory_take(bytes);
+    if (p->area == NULL) {
+        p->status = FDP_ERR_MEMORY;
+    } else {
+        draw_tries(p, tried);
+        fdp_memory_give(p->area, bytes);
+    }
+    p->area = area;
+}
+
+/* The accepted tries by rank, in two parts. */
+static void list_whole(fdp_tries_t *t, const fdp_digits_t *law)
+{
+    for (size_t k = 0; k < FDP_RANKS; k++) {
+        const int64_t v = t->taken[k];
+        t->list.high[k] = (uint16_t)(v >> law->low);
+        t->list.low[k] = (uint64_t)(v ^ (v < 0 ? -1 : 0));
+    }
+}
+
+void fdp_tilt_draw(fdp_pass_t *p, size_t need)
+{
+    const fdp_digits_t *law = p->law;
+    const size_t stride = fdp_block_bytes(law), low_bytes = fdp_low_bytes(law);
+    const size_t blocks = (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
+    const size_t lanes = blocks * FDP_BLOCK_LANES;
+    draw_tries(p, fdp_pass_tries(law, lanes));
+    fdp_pass_fill(p, fdp_pass_start(p) + fdp_area_bytes(law, FDP_TRIES), p->word,
+                  blocks * stride);
+    memset(&p->list[0], 0, sizeof p->list[0]);
+    p->total[0] = fdp_pass_trim(p->mask[0], p->kernels->first(&law->first, p->word, stride,
+                                &p->list[0], p->first, p->mask[0], blocks), need);
+    p->total[1] = 0;
+    fdp_tries_t *t = p->tries;
+    if (FDP_UNLIKELY(p->total[0] > t->count && t->tried < law->tilt.tries[2])) {
+        draw_more(p);
+    }
+    if (low_bytes != 0) {
+        fdp_pass_fill(p, fdp_low_start(p), p->low, lanes * low_bytes);
+    }
+    list_whole(t, law);
+    p->kernels->tilt(law, p->word + 128, stride, &t->list, p->mask[0], p->first, p->low,
+                     (uint32_t)low_bytes, blocks);
+    if (FDP_UNLIKELY((t->exact != NULL) | (p->total[0] > t->count) |
+                     (p->total[0] > FDP_RANKS))) {
+        settle_lanes(p, need);
+    }
+    drop_exact(t);
+}
