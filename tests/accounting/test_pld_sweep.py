@@ -6,6 +6,7 @@ Fourier transform of its masses.
 
 import math
 import random
+import time
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from fastdp.accounting import (
 
 #: Cells of a step's law, and what the transforms may err by.
 CELLS, ROUNDING = 800, 1e-11
+
+#: Where the slow bracket says something of rare samples.
+MOST_COUNT, LEAST_DELTA = 5000, 1e-9
 
 #: Epsilons at which each composition is read.
 READINGS = 4
@@ -143,6 +147,58 @@ def test_no_violation():
 @pytest.mark.parametrize("seed", range(2, 102))
 def test_no_violation_anywhere(seed):
     assert sweep(seed, 100) >= 95
+
+
+def question(source):
+    """Return rate, noise, count and delta, some of them absurd."""
+    rate, sigma = 10 ** source.uniform(-15, 0), 10 ** source.uniform(-1, 2)
+    count = int(10 ** source.uniform(0, 8))
+    return rate, sigma, count, 10 ** source.uniform(-100, -2)
+
+
+def around_slow(rate, sigma, count, delta, found):
+    """Return whether the slow bracket says something, after holding ours to it."""
+    if count > MOST_COUNT or delta < LEAST_DELTA:
+        return False
+    top = 8 * sigma + 1
+    widest = math.log1p(rate * math.expm1((2 * top - 1) / (2 * sigma**2)))
+    ends = [found.lower, found.upper]
+    low, high = slow_bounds([("sampled", (rate, sigma), count)], ends, widest)
+    beyond = count * 1e-14  # of each step, above `top`
+    assert found.lower == 0 or delta <= high[0] + beyond
+    assert low[1] - beyond <= delta
+    return True
+
+
+@pytest.mark.slow
+def test_absurd_questions_are_answered():
+    """Prints (with -s) widths by decade of delta, times and how many were compared."""
+    source, rows, compared = random.Random(14), [], 0
+    for _ in range(500):
+        rate, sigma, count, delta = question(source)
+        step = PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma))
+        accountant = PLDAccountant().compose(step, count=count)
+        start = time.process_time()
+        found = accountant.epsilon_bounds(delta)
+        spent = time.process_time() - start
+        assert 0 <= found.lower <= found.upper < math.inf
+        width = (found.upper - found.lower) / found.upper if found.upper else 0.0
+        assert width <= 1e-3 or delta < 1e-25, (rate, sigma, count, delta)
+        rows.append((math.log10(delta), width, spent))
+        compared += around_slow(rate, sigma, count, delta, found)
+    level, width, spent = np.array(rows).T
+    for decade in range(-10, 1):
+        here = width[np.floor(level / 10) == decade]
+        if here.size:
+            print(
+                f"1e{10 * decade}: {here.size}, {np.median(here):.0e}, {here.max():.0e}"
+            )
+    print("CPU seconds:", np.percentile(spent, [50, 80, 95, 100]).round(2).tolist())
+    print(
+        f"under .3 s: {np.mean(spent < 0.3):.0%}; beside the slow bracket: {compared}"
+    )
+    assert compared >= 10
+    assert np.percentile(spent, 95) < 1.0
 
 
 def test_a_wrong_answer_is_seen():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,8 +20,10 @@ _NARROW = 1e-14
 _AWAY = 1e-3
 #: Share of an epsilon below which another direction is only shown to be smaller.
 _LESS = 0.95
-#: Relative width of a bracket that calls for another plan.
-_WIDE = 1e-3
+#: Relative width of a bracket that calls for more: for cells of the same plan where it
+#: is up to so many times that wide, else for another plan. Widths fall with the work,
+#: which is a little more than should do.
+_WIDE, _MENDED, _ROOM = 1e-3, 3.0, 1.25
 #: Most sums that are planned twice.
 _FEW = 80
 #: Largest epsilon that is looked at.
@@ -106,12 +109,24 @@ def epsilon_bounds(
                 raise
             continue
         found = one if found is None else found.meet(one)
-        wide = found.upper - found.lower > _WIDE * found.upper
-        if not (wide and enough < found.upper < math.inf and plan.many <= _FEW):
+        width = _width(found, plan.epsilon, wanted)
+        if not (width > _WIDE and enough < found.upper and plan.many <= _FEW):
             break
         sooner = None
+        if width <= _MENDED * _WIDE:  # the plan is good, and cells are too few
+            plan.refine(_ROOM * width / _WIDE)
+            with contextlib.suppress(OverflowError):
+                found = found.meet(_by_plan(plan, log_delta, enough, wanted, None))
+            break
     assert found is not None
     return found
+
+
+def _width(found: Bracket, about: float, wanted: Wanted) -> float:
+    """Return the relative width; about the epsilon stands for a side not wanted."""
+    lower = found.lower if wanted.lower else min(about, found.upper)
+    upper = found.upper if wanted.upper else max(about, found.lower)
+    return (upper - lower) / upper if 0 < upper < math.inf else 0.0
 
 
 def _by_plan(

@@ -176,6 +176,10 @@ class Plan:
         found = float(Reading(roots, False).at(np.array([epsilon]))[0])
         return epsilon, max(math.log(found) if found > 0 else -700.0, -700.0)
 
+    def refine(self, effort: float) -> None:
+        """Take so many times the work for the fine laws."""
+        self._fine = int(self._fine * math.sqrt(effort))
+
     def moved(self, epsilon: float) -> None:
         """Plan anew for another epsilon, with the coarse laws that are known."""
         self.epsilon = epsilon
