@@ -21,13 +21,15 @@ from fastdp.accounting._pld.losses import (
     Indices,
     log_chernoff,
     log_or_lowest,
+    on_grid,
     order,
 )
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.composition import Composition
 
-#: Indices of orders that are looked at, at most, and their distance at first.
+#: Indices of orders beyond which none are looked at (steps there end at twice as much),
+#: and their distance at first.
 _LEAST, _MOST, _COARSE = -240, 240, 6
 
 #: At first where none costs time, and where each does; where the least of few may do.
@@ -59,7 +61,8 @@ class Chernoff:
         self._ask(composition.known_orders)
 
     def _ask(self, indices: Indices) -> None:
-        """Look at more orders, by ascending index."""
+        """Look at more orders, by ascending index, of those that the grid has."""
+        indices = on_grid(indices)
         places = indices + FARTHEST
         new = np.isnan(self._bounds[places])
         if not new.any():
@@ -85,7 +88,8 @@ class Chernoff:
         return t[1:], bound[1:]
 
     def at(self, indices: Indices) -> tuple[Floats, Floats]:
-        """Return ascending orders by index, and the values; 0 first."""
+        """Return ascending orders of the grid by index, and the values; 0 first."""
+        indices = on_grid(indices)
         self._ask(indices)
         t, bound = np.zeros((2, indices.size + 1))
         t[1:], bound[1:] = ORDERS[indices + FARTHEST], self._bounds[indices + FARTHEST]
@@ -176,10 +180,11 @@ class Chernoff:
             if at == 0 and values[0] >= most:
                 return index, float(values[0])
             if at == 0 and index > _LEAST:
-                self._ask(np.array([index - 2 * far, index - far]))
+                farther = np.array([index - 2 * far, index - far])
+                self._ask(np.unique(np.maximum(farther, 2 * _LEAST)))
                 far *= 2
             elif at == last and index < _MOST:
-                self._ask(np.array([index + far]))
+                self._ask(np.array([min(index + far, 2 * _MOST)]))
                 far *= 2
             else:
                 wanted = self._between(self._index[max(0, at - 1) : at + 2].tolist())

@@ -64,6 +64,11 @@ def order(index: int) -> float:
     return float(ORDERS[index + FARTHEST])
 
 
+def on_grid(indices: Indices) -> Indices:
+    """Return those of the indices that have an order on the common grid."""
+    return indices[np.abs(indices) < FARTHEST]
+
+
 def log_chernoff(t: Floats) -> Floats:
     """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
     return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
