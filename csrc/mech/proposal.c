@@ -24,6 +24,7 @@
 #define FEW (FDP_SHORT / FDP_NODE) /* nodes of a short row */
 #define WORDS (2 * TRIES) /* a point and an acceptance for each */
 #define PARTS 3           /* of a candidate: score, base weight, its exponent */
+#define NO_EXPONENT -0x1p17 /* of a weight of 0 */
 
 /* A try: its point, and the candidate that it falls on. */
 typedef struct {
@@ -136,7 +137,8 @@ static void set_top(row_t *t, const fdp_row_t *last)
 /* Copies the shorter node, padded by what is lost. */
 static void copy_last(row_t *t)
 {
-    const uint64_t none[PARTS] = {fdp_score_none(t->from->type), 0, 0};
+    const uint64_t none[PARTS] = {fdp_score_none(t->from->type), 0,
+                                  fdp_double_bits(NO_EXPONENT)};
     for (size_t p = 0; p < PARTS; p++) {
         if (part_of(&t->row, p) != NULL) {
             for (size_t i = t->rest; i < rest_padded(t); i++) {
@@ -309,7 +311,7 @@ static double weight_of(const row_t *t, const try_t *y)
     }
     const double x = t->law->rate * gap;
     double z = fdp_pick_double(fdp_mask(x < FDP_PROPOSAL_FAR), x, FDP_PROPOSAL_FAR);
-    z = fdp_pick_double(none, 0.0, z);
+    z = fdp_pick_double(none | fdp_mask(z < 0.0), 0.0, z); /* above all that count */
     const double k = fdp_nearest(z * FDP_LOG2E);
     const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
     const double far = k + (t->proposal.place - y->power);

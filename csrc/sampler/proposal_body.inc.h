@@ -90,7 +90,54 @@ static inline FDP_K(units) FDP_K(take_apart)(const fdp_row_t *from, size_t i,
 
 /* Bounds, less 1, of 2^51 2^-(gap rate): for all weights 1, and for weights of
  * mantissa 2^exponent, of 2^51 mantissa 2^-(place - exponent + gap rate). */
-#define FDP_BOUNDS(type)                                                                    static inline FDP_K(units) FDP_K(bound_##type)(const fdp_row_t *from, size_t i,                                                        const fdp_proposal_t *law)               {                                                                                           FDP_K(units) down;                                                                      const FDP_K(doubles) gap = FDP_K(gap_##type)(from, i, law);                             const FDP_K(units) power = FDP_K(power)(                                                    FDP_LEAST(gap * FDP_K(all_of)(law->rate), FDP_K(all_of)(law->most)),                    &down);                                                                             return power >> down;                                                               }                                                                                       static inline FDP_K(doubles) FDP_K(depth_##type)(const fdp_row_t *from, size_t i,                                                        const fdp_proposal_t *law)             {                                                                                           const FDP_K(doubles) gap = FDP_K(gap_##type)(from, i, law);                             return FDP_LEAST(gap * FDP_K(all_of)(law->rate),                                                         FDP_K(all_of)(FDP_PROPOSAL_FAR));                                  }                                                                                       static inline FDP_K(units) FDP_K(bound_based_##type)(                                       const fdp_row_t *from, size_t i, const fdp_proposal_t *law)                         {                                                                                           FDP_K(units) down;                                                                      FDP_K(doubles) exponent;                                                                const FDP_K(units) bits = FDP_K(take_apart)(from, i, &exponent);                        const FDP_K(doubles) z =                                                                    (law->place - exponent) + FDP_K(depth_##type)(from, i, law);                        const FDP_K(units) power =                                                                  FDP_K(power)(FDP_LEAST(z, FDP_K(all_of)(law->most)), &down);                        const FDP_K(units) mantissa = ((bits & law->mantissa) >> 25) + ((1 << 27) + 2);         return FDP_PRODUCT((power >> 28) + 1, mantissa) >> down;                            }                                                                                       static double FDP_K(place_##type)(const fdp_row_t *from, size_t n,                                                        const fdp_proposal_t *law)                            {                                                                                           FDP_K(doubles) most = FDP_K(all_of)(-INFINITY), exponent;                               for (size_t i = 0; i < n; i += FDP_WIDTH) {                                                 FDP_K(take_apart)(from, i, &exponent);                                                  const FDP_K(doubles) at = exponent - FDP_K(depth_##type)(from, i, law);                 most = FDP_MOST(at, most);                                                          }                                                                                       double best = -INFINITY;                                                                for (size_t j = 0; j < FDP_WIDTH; j++) {                                                    best = FDP_K(choose)(FDP_MASK(most[j] > best), most[j], best);                      }                                                                                       return best;                                                                        }
+#define FDP_BOUNDS(type)                                                                \
+    static inline FDP_K(units) FDP_K(bound_##type)(const fdp_row_t *from, size_t i,     \
+                                                   const fdp_proposal_t *law)           \
+    {                                                                                   \
+        FDP_K(units) down;                                                              \
+        const FDP_K(doubles) gap = FDP_K(gap_##type)(from, i, law);                     \
+        const FDP_K(units) power = FDP_K(power)(                                        \
+            FDP_LEAST(gap * FDP_K(all_of)(law->rate), FDP_K(all_of)(law->most)),        \
+            &down);                                                                     \
+        return power >> down;                                                           \
+    }                                                                                   \
+    /* A weight of 0 may have a score above the largest one that counts. */             \
+    static inline FDP_K(doubles) FDP_K(depth_##type)(const fdp_row_t *from, size_t i,   \
+                                                     const fdp_proposal_t *law)         \
+    {                                                                                   \
+        const FDP_K(doubles) gap = FDP_K(gap_##type)(from, i, law);                     \
+        return FDP_MOST(FDP_LEAST(gap * FDP_K(all_of)(law->rate),                       \
+                                  FDP_K(all_of)(FDP_PROPOSAL_FAR)),                     \
+                        FDP_K(all_of)(0.0));                                            \
+    }                                                                                   \
+    static inline FDP_K(units) FDP_K(bound_based_##type)(                               \
+        const fdp_row_t *from, size_t i, const fdp_proposal_t *law)                     \
+    {                                                                                   \
+        FDP_K(units) down;                                                              \
+        FDP_K(doubles) exponent;                                                        \
+        const FDP_K(units) bits = FDP_K(take_apart)(from, i, &exponent);                \
+        const FDP_K(doubles) z =                                                        \
+            (law->place - exponent) + FDP_K(depth_##type)(from, i, law);                \
+        const FDP_K(units) power =                                                      \
+            FDP_K(power)(FDP_LEAST(z, FDP_K(all_of)(law->most)), &down);                \
+        const FDP_K(units) mantissa = ((bits & law->mantissa) >> 25) + ((1 << 27) + 2); \
+        return FDP_PRODUCT((power >> 28) + 1, mantissa) >> down;                        \
+    }                                                                                   \
+    static double FDP_K(place_##type)(const fdp_row_t *from, size_t n,                  \
+                                      const fdp_proposal_t *law)                        \
+    {                                                                                   \
+        FDP_K(doubles) most = FDP_K(all_of)(-INFINITY), exponent;                       \
+        for (size_t i = 0; i < n; i += FDP_WIDTH) {                                     \
+            FDP_K(take_apart)(from, i, &exponent);                                      \
+            const FDP_K(doubles) at = exponent - FDP_K(depth_##type)(from, i, law);     \
+            most = FDP_MOST(at, most);                                                  \
+        }                                                                               \
+        double best = -INFINITY;                                                        \
+        for (size_t j = 0; j < FDP_WIDTH; j++) {                                        \
+            best = FDP_K(choose)(FDP_MASK(most[j] > best), most[j], best);              \
+        }                                                                               \
+        return best;                                                                    \
+    }
 
 FDP_BOUNDS(f64)
 FDP_BOUNDS(i64)

@@ -61,8 +61,34 @@ def sizes() -> list[Choice]:
             chosen.append(Choice(Fraction(1), half, Weights.numbers(weights)))
             ends = np.where(weights, np.nan, 1e300) * np.ones((2, 1))
             chosen.append(Choice(Fraction(1), ends, Weights.numbers(weights)))
+    chosen += masked()
     chosen.append(Choice(Fraction(1), np.full((5, 7), np.nan)))
     chosen.append(Choice(Fraction(1), np.full((2, 300), -np.inf)))
+    return chosen
+
+
+def masked() -> list[Choice]:
+    """Weights of 0 whose scores are above all that count, and rows that lie far apart
+    or hold nothing, of lengths that are filled up."""
+    chosen = []
+    above = np.array([1.0, 2090, 2097.9, 2103, 2107, 1e6, 1e300, np.inf]) * np.log(2)
+    for base in ([1.0, 1.0, 0.0], [2.0**-10, 1.0, 0.0]):
+        for weights in (np.array(base), np.array([Fraction(b) for b in base])):
+            scores = np.zeros((8 * above.size, 3))
+            scores[:, 2] = np.tile(above, 8)
+            each = Weights.of("weights", weights, scores.shape, 1)
+            chosen.append(Choice(Fraction(1), scores, each))
+            whole = np.where(np.isfinite(scores), scores, 0).clip(0, 2**62)
+            chosen.append(Choice(Fraction(1), whole.astype(np.int64), each))
+    for n in (2, 15, 17):
+        for apart in (0, 2097, 2146, 2150):
+            near = [Fraction(2) ** (1500 - apart - k % 2) for k in range(n)]
+            rows = [[Fraction(2) ** 1500] * n] + [near] * 20
+            lowest = np.full((len(rows), n), -(2**63))
+            each = Weights.of("weights", rows, lowest.shape, 1)
+            chosen.append(Choice(Fraction(1), lowest, each))
+        nothing = Weights.of("weights", [Fraction(0)] * n, (5, n), 1)
+        chosen.append(Choice(Fraction(1), np.zeros((5, n), np.int64), nothing))
     return chosen
 
 
