@@ -323,6 +323,35 @@ def test_a_small_call_of_special_lanes_alone(sigma: int, n: int) -> None:
     _core.limit_cpu(None)
 
 
+@pytest.mark.parametrize("sigma", [Fraction(174, 10), Fraction(2227)], ids=float)
+def test_tails_beyond_their_start(sigma: Fraction) -> None:
+    law, rng, tries = law_of(sigma), random.Random(6), []
+    bound = float(law.tail_edge(0, 0, 128)[0] / law.height / 2**89)
+    for k in range(TRIES):
+        column, u = choices_of(law)[127 * (k % 2)]
+        v = int(bound * rng.random() ** 3)
+        tries.append((u << 47 | v << 8 | column, 0))
+    call, out = _core.Call(passes(law, tries)), np.zeros(100, np.int64)
+    answers = expected(Law("gaussian", sigma), call, 100)
+    assert (np.abs(answers) > 63 * 2**law.shift + 1).sum() > 40
+    _core.fill(call, _core.Sampler.tilted(law, law.settle), None, out)
+    assert (out == answers).all()
+
+
+def test_a_lane_of_its_own_tries_reads_every_bit_once() -> None:
+    """V at its threshold: what follows in the next block decides."""
+    law = law_of(Fraction(1000))
+    column, u = choices_of(law)[64]
+    left = law.weight(0, 128)[0] - (law.counts[64] * law.share(0, 0) << 128)
+    v = int(left / law.height / law.choices[64] / 2**89)
+    word = (u << 47 | v << 8 | column).to_bytes(8, "little")
+    for further, kept in ((0, True), (255, False)):
+        first = word + bytes(8)
+        blocks = {2**24: first, 2**25: (u << 47 | column).to_bytes(8, "little") * 2}
+        x = law.settle((0, 0, 0), lambda k: blocks.get(k, bytes([further] * 16)))  # noqa: B023
+        assert (x == 0) == kept
+
+
 def test_tails_of_sigmas_of_two_thousand_bits() -> None:
     law = law_of(Fraction(10**600 + 1, 10**597))
     column, u = choices_of(law)[0]
