@@ -440,8 +440,8 @@ def gumbel_argmax(
     Privacy
     -------
     For scores of sensitivity s each, under any neighboring relation: pure epsilon =
-    2 s/scale (`fastdp.ExponentialMechanism`). Exact: the noise is real-valued, its
-    bits are drawn as far as the comparison needs. Timing class T2.
+    2 s/scale (`fastdp.ExponentialMechanism`). Exact: the index alone has the law of
+    the exponential mechanism, by which it is drawn. Timing class T2.
 
     References
     ----------
