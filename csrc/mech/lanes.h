@@ -37,22 +37,20 @@ typedef struct {
     uint64_t next; /* kept[at + 1], loaded before it is known to be needed */
 } fdp_lanes_t;
 
-/* How many bits are set; masks <= FDP_MASKS_MOST. */
-static inline size_t fdp_lanes_open(fdp_lanes_t *l, const uint64_t *mask, size_t masks)
+/* masks <= FDP_MASKS_MOST */
+static inline void fdp_lanes_open(fdp_lanes_t *l, const uint64_t *mask, size_t masks)
 {
-    size_t total = 0, hits = 0;
+    size_t hits = 0;
     for (size_t g = 0; g < masks; g++) {
         l->kept[hits] = mask[g];
         l->where[hits] = (uint16_t)g;
         hits += mask[g] != 0;
-        total += fdp_ones(mask[g]);
     }
     l->kept[hits] = l->kept[hits + 1] = 0;
     l->where[hits] = 0;
     l->at = 0;
     l->left = l->kept[0];
     l->next = l->kept[1];
-    return total;
 }
 
 /* The next lane, or `idle` if there is none. */
@@ -67,15 +65,6 @@ static inline uint16_t fdp_lanes_next(fdp_lanes_t *l, size_t idle)
     l->at += (size_t)(valid & (1 - more));
     l->next = l->kept[l->at + 1];
     return lane;
-}
-
-/* The next `steps` lanes, and regular places among `lanes` when there are no more. */
-static inline void fdp_lanes_take(fdp_lanes_t *l, uint16_t *lane, size_t steps,
-                                  size_t lanes)
-{
-    for (size_t i = 0; i < steps; i++) {
-        lane[i] = fdp_lanes_next(l, fdp_place_of(i, steps, lanes));
-    }
 }
 
 /* Which lanes were taken tells of their values. */

@@ -6,18 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t fdp_float_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float fdp_bits_float(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static inline uint64_t fdp_double_bits(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);

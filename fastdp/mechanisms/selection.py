@@ -313,8 +313,8 @@ class ExponentialMechanism(Selection):
         weights and choices, but for words near a boundary, and for one choice both
         tries rejected (at most 2**-41.4 for 10**6 candidates, whatever the scores and
         weights), which an exact step settles (docs/proofs/selection.md bounds their
-        probability); the memory that is read follows the choices. `weights` as Python
-        objects: their conversion is the interpreter's.
+        probability); of several choices, the memory that is read follows them.
+        `weights` as Python objects: their conversion is the interpreter's.
         """
         check_stream(stream)
         if (

@@ -61,8 +61,7 @@ class Chernoff:
         self._ask(composition.known_orders)
 
     def _ask(self, indices: Indices) -> None:
-        """Look at more orders, by ascending index, of those that the grid has."""
-        indices = on_grid(indices)
+        """Look at more orders of the grid, by ascending index."""
         places = indices + FARTHEST
         new = np.isnan(self._bounds[places])
         if not new.any():
@@ -77,7 +76,7 @@ class Chernoff:
     def about(self, index: int) -> tuple[Indices, Floats, Floats]:
         """Return indices about a best one, their orders, and the values; 0 first."""
         if not self._composition.many:
-            self._ask(np.arange(index - _BELOW, index + _ABOVE))
+            self._ask(on_grid(np.arange(index - _BELOW, index + _ABOVE)))
         ends = index - _NEAR, index + _NEAR + 1
         near = self._index[slice(*self._index.searchsorted(ends))]
         return (near, *self.at(near))

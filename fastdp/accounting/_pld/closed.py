@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -75,22 +76,30 @@ class Profile(ABC):
         return 0.0
 
 
-class ClosedForm(Profile):
+class Pointwise(Profile):
+    """A profile that is read at one epsilon at a time."""
+
+    @abstractmethod
+    def log_delta(self, epsilon: float) -> Bracket:
+        """Bound ln delta(epsilon)."""
+
+    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
+        return [self.log_delta(float(e)) for e in epsilons]
+
+    def excess(self, log_delta: float) -> Callable[[float], float]:
+        """Return by how much the upper bound at an epsilon is above a ln delta."""
+        return lambda e: max(self.log_delta(e).upper, -1e300) - log_delta
+
+
+class ClosedForm(Pointwise):
     """The profile of a composition that has a closed form."""
 
     #: Whether it is that of both directions, and not only a bound for the addition.
     bounds_both = True
 
     @abstractmethod
-    def log_delta(self, epsilon: float) -> Bracket:
-        """Bound ln delta(epsilon)."""
-
-    @abstractmethod
     def most(self, log_delta: float) -> float:
         """Return an upper bound of epsilon, or infinity."""
-
-    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        return [self.log_delta(float(e)) for e in epsilons]
 
     def epsilon(
         self,
@@ -100,10 +109,7 @@ class ClosedForm(Profile):
         wanted: Wanted = BOTH,
     ) -> Bracket:
         target, over = log_delta
-
-        def excess(epsilon: float) -> float:
-            return max(self.log_delta(epsilon).upper, -1e300) - target
-
+        excess = self.excess(target)
         if excess(0.0) <= 0:
             return Bracket(0.0, 0.0, 0.0, "closed form")
         high = self.most(target)

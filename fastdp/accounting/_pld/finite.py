@@ -17,7 +17,7 @@ import numpy as np
 from fastdp.accounting._atoms.bounds import BOTH, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import root_above
-from fastdp.accounting._pld.closed import Profile
+from fastdp.accounting._pld.closed import Pointwise
 from fastdp.accounting._pld.listed_loss import ListedLoss
 from fastdp.accounting._pld.losses import Floats, U, numbers
 
@@ -74,7 +74,7 @@ def _sums_of(loss: ListedLoss) -> Sums:
     return Sums(loss.losses, loss.log_masses, loss.blur + error)
 
 
-class FiniteProfile(Profile):
+class FiniteProfile(Pointwise):
     """delta(epsilon) as the sum of mass (1 - e^(epsilon - loss)) over larger losses.
 
     `sums` is the law of the whole composition, `error` bounds masses' relative errors.
@@ -89,9 +89,6 @@ class FiniteProfile(Profile):
         low = self._at(epsilon + self._blur, -1.0)
         high = self._at(epsilon - self._blur, 1.0)
         return Bracket(low, min(max((low + high) / 2, low), high), high, "sum")
-
-    def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        return [self.log_delta(float(e)) for e in epsilons]
 
     def _at(self, epsilon: float, sign: float) -> float:
         first = int(np.searchsorted(self._losses, epsilon, side="right"))
@@ -115,9 +112,7 @@ class FiniteProfile(Profile):
         wanted: Wanted = BOTH,
     ) -> Bracket:
         target, over = log_delta
-
-        def excess(epsilon: float) -> float:
-            return max(self.log_delta(epsilon).upper, -1e300) - target
+        excess = self.excess(target)
 
         def lack(minus: float) -> float:
             return over - max(self.log_delta(-minus).lower, -1e300)
