@@ -447,10 +447,9 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_vector_sums(const fdp_vectors_t *code, si
 /* ---- selection --------------------------------------------------------- */
 
 typedef enum {
-    FDP_RACE_EXPONENTIAL = 0,
-    FDP_RACE_GUMBEL = 1,
-    FDP_RACE_LAPLACE = 2,
-    FDP_RACE_GAUSSIAN = 3
+    FDP_RACE_GUMBEL = 0,
+    FDP_RACE_LAPLACE = 1,
+    FDP_RACE_GAUSSIAN = 2
 } fdp_race_t;
 
 /* Choose index i with probability proportional to w_i exp(c s_i), or by the largest
@@ -507,6 +506,15 @@ fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *law,
                     const fdp_candidates_t *from, uint64_t first_row, int64_t *out);
+
+/* One choice from each row, all weights 1, by permute-and-flip: candidate i of row r comes
+ * up if the word of draw (first_row + r) (n + 1) + i is below e^(-c gap), and one of those
+ * that came up is taken by the word of the draw after the last one's. Undecided flips go to
+ * call->resolve with word = {its word, first_row + r, i}, which answers 0 or 1; the choice
+ * among `count` with {its word, count, UINT64_MAX}. exact: yes. @timing T2. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *law,
+                   const fdp_candidates_t *from, uint64_t first_row, int64_t *out);
 
 /* The winner of each row's race: candidate i of row r has the word of draw first +
  * r n + i (Gaussian: and the same draw of chunks moved by 2^31). Where it is undecided,

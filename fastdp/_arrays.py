@@ -41,8 +41,13 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
     if _core.plain(x, real):
         return x
     rule = _REALS if real else _INTEGERS
-    if not isinstance(x, np.ndarray) or hasattr(x, "mask"):
+    if not isinstance(x, np.ndarray):
         raise DTypeError(f"{name} must be {rule}, got {type(x).__name__}")
+    if hasattr(x, "mask"):
+        raise DTypeError(
+            f"{name} must be {rule}, got {type(x).__name__}: {name}.filled(...) says "
+            "what masked elements count as"
+        )
     dtype = x.dtype
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
     if native.kind not in ("f" if real else "iu") or not _core.dtype_supported(native):

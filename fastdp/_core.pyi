@@ -247,7 +247,16 @@ def select_one(
     weights: object,
     resolver: Callable[[_Array, Any, tuple[int, ...], Callable[[int], bytes]], int],
     stream: Stream | None = None,
+    flip: bool = False,
 ) -> np.int64 | None: ...
+def select_flipped(
+    call: Call,
+    law: Selection,
+    scores: _Array,
+    out: _Array,
+    resolver: _Settler,
+    first_row: int = 0,
+) -> None: ...
 def weights_range(weights: _Array) -> tuple[int, float] | None: ...
 def propose_tolerance(spread: float) -> float: ...
 def select_proposed(

@@ -3,7 +3,6 @@
 SELECT_CHUNK = FDP_SELECT_CHUNK
 SELECT_MOST = FDP_SELECT_MOST
 RACES = {
-    "exponential": FDP_RACE_EXPONENTIAL,
     "gumbel": FDP_RACE_GUMBEL,
     "laplace": FDP_RACE_LAPLACE,
     "gaussian": FDP_RACE_GAUSSIAN,
@@ -80,13 +79,13 @@ def weights_range(cnp.ndarray weights):
     return None if status != FDP_OK else (top, spread)
 
 
-def select_one(Selection law, scores, weights, resolver, stream=None):
-    """Return one choice by proposals as a numpy int64: the short way.
+def select_one(Selection law, scores, weights, resolver, stream=None, bint flip=False):
+    """Return one choice by proposals, or by flips, as a numpy int64: the short way.
 
     None unless `scores`, and `weights` if not None, are one-dimensional, contiguous
     arrays of float64 of one length, not empty, and the weights are valid.
     `resolver(scores, weights, words, block)` settles the choice as in
-    `select_proposed`.
+    `select_proposed`, or the flip as in `select_flipped`.
     """
     cdef Call call
     cdef Keyed keyed
@@ -119,12 +118,14 @@ def select_one(Selection law, scores, weights, resolver, stream=None):
     if stream is None:
         _open(&keyed)
         with nogil:
-            status = fdp_select_proposed(&keyed.c, &c, &candidates, 0, &chosen)
+            status = (fdp_select_flipped if flip else fdp_select_proposed)(
+                &keyed.c, &c, &candidates, 0, &chosen)
         fdp_call_close(&keyed.c)
         _check(status, &keyed)
     else:
         with Call(stream) as call:
-            status = fdp_select_proposed(call.key(), &c, &candidates, 0, &chosen)
+            status = (fdp_select_flipped if flip else fdp_select_proposed)(
+                call.key(), &c, &candidates, 0, &chosen)
             _check(status, &call.keyed)
     return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
 
@@ -144,6 +145,24 @@ def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray ou
     c.owner = <void *> resolver
     with nogil:
         status = fdp_select_proposed(key, &c, &candidates, first_row, data)
+    _check(status, &call.keyed)
+
+
+def select_flipped(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
+                   resolver, size_t first_row=0):
+    """Fill `out` with a choice from each row of `scores` by permute-and-flip.
+
+    `resolver((word, row, i), block)` settles a flip as 0 or 1, and
+    `resolver((word, count, 2**64 - 1), block)` the choice among so many.
+    """
+    cdef fdp_candidates_t candidates = law._of(scores, first_row)
+    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
+    cdef fdp_selection_t c = law.c
+    cdef const fdp_call_t *key = call.key()
+    cdef fdp_status_t status
+    c.owner = <void *> resolver
+    with nogil:
+        status = fdp_select_flipped(key, &c, &candidates, first_row, data)
     _check(status, &call.keyed)
 
 

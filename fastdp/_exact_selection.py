@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from fastdp._exact import Block, Uniform, exp_neg
 
-Noise: TypeAlias = Literal["exponential", "gumbel", "laplace", "gaussian"]
+Noise: TypeAlias = Literal["gumbel", "laplace", "gaussian"]
 
 #: Ends of an enclosure in units of 2**-bits; None: unbounded on that side.
 Bounds: TypeAlias = tuple[int | None, int | None]

@@ -263,7 +263,6 @@ cdef extern from "fastdp.h" nogil:
                                  const fdp_hashed_t *report, int64_t *sum)
 
     ctypedef enum fdp_race_t:
-        FDP_RACE_EXPONENTIAL
         FDP_RACE_GUMBEL
         FDP_RACE_LAPLACE
         FDP_RACE_GAUSSIAN
@@ -296,6 +295,9 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *law,
                                      const fdp_candidates_t *candidates,
                                      uint64_t first_row, int64_t *out)
+    fdp_status_t fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *law,
+                                    const fdp_candidates_t *candidates,
+                                    uint64_t first_row, int64_t *out)
     fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                                  const fdp_candidates_t *candidates, uint64_t first,
                                  int64_t *out)

@@ -18,7 +18,7 @@ from fastdp import _arrays, _core, _exact_selection, _validate
 from fastdp._exact import Block, Uniform
 from fastdp._exact_selection import Noise, Runner
 from fastdp._stream import Stream
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -110,7 +110,10 @@ class Weights:
             weights if isinstance(weights, np.ndarray) else np.array(weights, object)
         )
         if hasattr(array, "mask"):  # which would be lost on the way
-            _arrays.data(name, array, real=True)
+            raise DTypeError(
+                f"{name} must not be a masked array: {name}.filled(0) leaves out what "
+                "is masked"
+            )
         try:
             whole = np.broadcast_to(array, shape)
         except ValueError:
@@ -364,6 +367,49 @@ def bounds_of(choice: Choice, row: int) -> tuple[list[int], list[int], int]:
         for (m, e), d in zip(parts, depths, strict=True)
     ]
     return order, bounds, int(place) + choice.weights.common
+
+
+# --- flips ------------------------------------------------------------------------
+
+
+def flip(choice: Choice, stream: Stream | None, workers: int) -> _Array:
+    """Return one choice from each row by permute-and-flip, shape (rows,)."""
+    rows, n = choice.scores.shape
+    law = choice.law(0.0)
+    out = np.zeros(rows, np.int64)
+
+    def resolver(words: tuple[int, ...], block: Block) -> int:
+        return settle_flip(choice, words, block)
+
+    def part(first: int, last: int) -> None:
+        _core.select_flipped(
+            call, law, choice.scores[first:last], out[first:last], resolver, first
+        )
+
+    with _core.Call(stream, out) as call:
+        _by_rows(part, rows, n, workers)
+    return out
+
+
+def settle_flip(choice: Choice, words: tuple[int, ...], block: Block) -> int:
+    """Return whether a flip comes up, or the choice among those that did."""
+    word, row, i = words
+    if i == _ASK:
+        return _exact_selection.even(row, word, block)
+    known = choice.scores[row]
+    lost = np.isnan(known) | np.isneginf(known) if known.dtype.kind == "f" else None
+    if lost is not None and lost.all():
+        return 1
+    score = choice.score(row, i)
+    if score is None:
+        return 0
+    best = int(np.argmax(known if lost is None else np.where(lost, -np.inf, known)))
+    most = choice.score(row, best)
+    assert most is not None
+    gap = choice.rate * (most - score)
+    return int(
+        _exact_selection.accepts(gap, Fraction(1, 2**51), Uniform(word, 64, block))
+    )
 
 
 # --- inversion --------------------------------------------------------------------

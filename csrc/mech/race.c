@@ -61,7 +61,6 @@ static void block_noise(race_t *r, size_t done, size_t count, double *noise)
         word_copy, fdp_words_at(&r->words, r->first + done, count, ahead), count, n);
     const uint64_t *angle;
     switch (r->law->noise) {
-    case FDP_RACE_EXPONENTIAL: r->kernels->noise_exponential(word, n, noise); break;
     case FDP_RACE_GUMBEL: r->kernels->noise_gumbel(word, n, noise); break;
     case FDP_RACE_LAPLACE: r->kernels->noise_laplace(word, n, noise); break;
     default:
@@ -135,7 +134,6 @@ static double cell_of(fdp_race_t noise, uint64_t word)
     const uint64_t rest = ~word;
     const bool low = word < FDP_WORD_LEAST, high = rest < FDP_WORD_LEAST;
     switch (noise) {
-    case FDP_RACE_EXPONENTIAL: return low ? INFINITY : inverse_bound(word);
     case FDP_RACE_GUMBEL:
         return low || high ? INFINITY
                            : 2.0 * (inverse_bound(word) + inverse_bound(rest));

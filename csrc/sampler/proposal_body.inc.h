@@ -86,6 +86,66 @@ static inline FDP_K(units) FDP_K(take_apart)(const fdp_row_t *from, size_t i,
     return bits;
 }
 
+/* ---- flips ------------------------------------------------------------------------ */
+
+/* The signs of lanes, as bits. */
+static inline uint64_t FDP_K(signs)(FDP_K(units) lanes)
+{
+#if FDP_X86_64 && FDP_WIDTH == 8
+    return _mm512_movepi64_mask((__m512i)lanes);
+#elif FDP_X86_64 && FDP_WIDTH == 4
+    return (uint64_t)_mm256_movemask_pd((__m256d)lanes);
+#elif FDP_X86_64
+    return (uint64_t)_mm_movemask_pd((__m128d)lanes);
+#else
+    uint64_t bits = 0;
+    for (size_t j = 0; j < FDP_WIDTH; j++) {
+        bits |= lanes[j] >> 63 << j;
+    }
+    return bits;
+#endif
+}
+
+/* e^-gap less a number in [0, 1). */
+#define FDP_FLIPS(type)                                                                 \
+    static inline FDP_K(doubles) FDP_K(beyond_##type)(                                  \
+        const fdp_row_t *from, size_t i, const uint64_t *word, const fdp_proposal_t *law) \
+    {                                                                                   \
+        FDP_K(units) w;                                                                 \
+        memcpy(&w, word + i, sizeof w);                                                 \
+        const FDP_K(doubles) v =                                                        \
+            (FDP_K(doubles))((w >> 12) | 0x3ff0000000000000u) - 1.0;                    \
+        const FDP_K(doubles) x =                                                        \
+            FDP_LEAST(FDP_K(gap_##type)(from, i, law) * FDP_K(all_of)(law->rate),       \
+                      FDP_K(all_of)(law->most));                                        \
+        const FDP_K(doubles) moved = x * FDP_LOG2E + 0x1.8p52;                          \
+        const FDP_K(doubles) k = moved - 0x1.8p52;                                      \
+        const FDP_K(doubles) r = (k * FDP_LN2_HI - x) + k * FDP_LN2_LO;                 \
+        const FDP_K(units) power = (1023 - (FDP_K(units))moved) << 52;                  \
+        return FDP_EXP_EVAL(r) * (FDP_K(doubles))power - v;                             \
+    }                                                                                   \
+    static void FDP_K(flips_##type)(const fdp_row_t *from, const uint64_t *word,        \
+                                    size_t n, const fdp_proposal_t *law,                \
+                                    uint64_t *kept, uint64_t *open)                     \
+    {                                                                                   \
+        for (size_t i = 0; i < n; i += 64) {                                            \
+            uint64_t down = 0, near = 0;                                                \
+            for (size_t p = 0; p < 64 && p < n - i; p += FDP_WIDTH) {                   \
+                const FDP_K(doubles) beyond =                                           \
+                    FDP_K(beyond_##type)(from, i + p, word, law);                       \
+                down |= FDP_K(signs)((FDP_K(units))beyond) << p;                        \
+                near |= FDP_K(signs)((FDP_K(units))(                                    \
+                            beyond * beyond < FDP_FLIP_CLOSE * FDP_FLIP_CLOSE))         \
+                        << p;                                                           \
+            }                                                                           \
+            kept[i / 64] = ~down;                                                       \
+            open[i / 64] = near;                                                        \
+        }                                                                               \
+    }
+
+FDP_FLIPS(f64)
+FDP_FLIPS(i64)
+
 /* ---- bounds ----------------------------------------------------------------------- */
 
 /* Bounds, less 1, of 2^51 2^-(gap rate): for all weights 1, and for weights of
@@ -317,6 +377,7 @@ static void FDP_K(fetch_two)(const uint64_t *from, size_t nodes, const uint64_t 
 #undef FDP_SLICE
 #undef FDP_PROPOSALS
 #undef FDP_BOUNDS
+#undef FDP_FLIPS
 #undef FDP_PRODUCT
 #undef FDP_STEP
 #undef FDP_LAST

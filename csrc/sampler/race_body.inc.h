@@ -34,16 +34,6 @@ static inline double FDP_K(minus_log_rest)(uint64_t v)
     return -(k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
 }
 
-static void FDP_K(noise_exponential)(const uint64_t *restrict word, size_t n,
-                                     double *restrict noise)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t w = word[i];
-        const double e = -FDP_K(log)(fdp_from_unsigned(w) * 0x1p-64);
-        noise[i] = FDP_K(choose)(FDP_MASK(w >= FDP_WORD_LEAST), e, INFINITY);
-    }
-}
-
 static void FDP_K(noise_gumbel)(const uint64_t *restrict word, size_t n,
                                 double *restrict noise)
 {
@@ -174,9 +164,9 @@ const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
     .mark = FDP_K(mark),
     .find = FDP_K(find),
     .fetch_two = FDP_K(fetch_two),
+    .flips = {FDP_K(flips_f64), FDP_K(flips_i64)},
     .blend = FDP_K(blend),
     .column = FDP_K(column),
-    .noise_exponential = FDP_K(noise_exponential),
     .noise_gumbel = FDP_K(noise_gumbel),
     .noise_laplace = FDP_K(noise_laplace),
     .noise_gaussian = FDP_K(noise_gaussian),

@@ -74,6 +74,9 @@ typedef struct {
     uint64_t place, bound, rest, score;
 } fdp_found_t;
 
+/* A flip is decided if its word is this far from its probability. */
+#define FDP_FLIP_CLOSE 0x1p-49
+
 /* Words below this (and, where the far end is wide too, above its complement) are
  * marked by infinite noise: their cell is too wide. */
 #define FDP_WORD_LEAST UINT64_C(16)
@@ -150,14 +153,18 @@ typedef struct {
     void (*fetch_two)(const uint64_t *from, size_t nodes, const uint64_t index[2],
                       uint64_t (*to)[FDP_NODE]);
 
+    /* Bits of whether word 2^-64 < e^-(rate gap), gaps beyond `most` as `most`, and of
+     * whether doubles leave it open; bits beyond the n-th are anything. */
+    void (*flips[2])(const fdp_row_t *from, const uint64_t *word, size_t n,
+                     const fdp_proposal_t *law, uint64_t *kept, uint64_t *open);
+
     /* to[i] |= from[i] & mask */
     void (*blend)(const uint64_t *from, size_t n, uint64_t mask, uint64_t *to);
     /* Entry `lane` of each of so many rows of FDP_LANES entries, all of them read. */
     void (*column)(const void *from, size_t rows, size_t lane, void *to);
 
-    /* Upper ends of the noise of each word's cell: -ln U, -ln(-ln(1 - U)), Laplace of
+    /* Upper ends of the noise of each word's cell: -ln(-ln(1 - U)), Laplace of
      * scale 1, Gaussian of deviation 1. */
-    void (*noise_exponential)(const uint64_t *word, size_t n, double *noise);
     void (*noise_gumbel)(const uint64_t *word, size_t n, double *noise);
     void (*noise_laplace)(const uint64_t *word, size_t n, double *noise);
     void (*noise_gaussian)(const uint64_t *word, const uint64_t *angle, size_t n,

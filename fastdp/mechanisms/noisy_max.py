@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Literal
 
-from fastdp import _selection, _validate
+from fastdp import _core, _selection, _validate
 from fastdp._exact_selection import Noise
+from fastdp._selection import Choice
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -24,11 +25,18 @@ from fastdp.mechanisms.selection import ADD, Selection, choice_of
 class _Race(Selection):
     """A selection as the largest of c score + noise."""
 
-    __slots__ = ()
+    __slots__ = ("_law",)
+
+    _law: _core.Selection
+
+    def _freeze_selection(self, *arguments: Any, **more: Any) -> None:
+        super()._freeze_selection(*arguments, **more)
+        rate, close = _selection.nearest(self._rate), _core.propose_tolerance(0.0)
+        self._freeze(_law=_core.Selection(rate, close))
 
     @property
     @abstractmethod
-    def _noise(self) -> Noise: ...
+    def _noise(self) -> Literal["exponential", "laplace", "gumbel"]: ...
 
     def select(
         self,
@@ -61,11 +69,30 @@ class _Race(Selection):
         `ExponentialMechanism.select`.
         """
         check_stream(stream)
+        noise = self._noise
+        settle, plain = self._settle_one, type(workers) is int and workers >= 1
+        if noise != "laplace" and axis == -1 and plain:
+            flip = noise == "exponential"
+            one = _core.select_one(self._law, scores, None, settle, stream, flip)
+            if one is not None:
+                return one
         workers = _validate.integer("workers", workers, 1)
         choice, shape = choice_of(self._rate, scores, None, axis)
-        if self._noise == "gumbel":  # the exponential mechanism
-            return _selection.propose(choice, stream, workers).reshape(shape)[()]
-        return _selection.race(choice, self._noise, stream, workers).reshape(shape)[()]
+        if noise == "exponential":  # permute-and-flip
+            chosen = _selection.flip(choice, stream, workers)
+        elif noise == "gumbel":  # the exponential mechanism
+            chosen = _selection.propose(choice, stream, workers)
+        else:
+            chosen = _selection.race(choice, noise, stream, workers)
+        return chosen.reshape(shape)[()]
+
+    def _settle_one(
+        self, scores: Any, weights: Any, words: tuple[int, ...], block: Any
+    ) -> int:
+        if self._noise == "gumbel":
+            return super()._settle_one(scores, weights, words, block)
+        choice = Choice(self._rate, scores.reshape(1, -1))
+        return _selection.settle_flip(choice, words, block)
 
 
 class PermuteAndFlip(_Race):
@@ -73,8 +100,8 @@ class PermuteAndFlip(_Race):
 
     Candidates are visited in a random order and each is taken with probability exp(c
     (score - largest score)) until one is. The same law as the largest of c score +
-    exponential noise of mean 1, which is how it is drawn. Never worse in expectation
-    than the exponential mechanism of the same epsilon.
+    exponential noise of mean 1. Never worse in expectation than the exponential
+    mechanism of the same epsilon.
 
     Parameters
     ----------
@@ -120,7 +147,7 @@ class PermuteAndFlip(_Race):
         self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
 
     @property
-    def _noise(self) -> Noise:
+    def _noise(self) -> Literal["exponential", "laplace", "gumbel"]:
         return "exponential"
 
     def _single(self, relation: NeighboringRelation) -> Event:
@@ -185,7 +212,7 @@ class ReportNoisyMax(_Race):
         self._freeze(_kind=noise)
 
     @property
-    def _noise(self) -> Noise:
+    def _noise(self) -> Literal["exponential", "laplace", "gumbel"]:
         return self._kind
 
     def _single(self, relation: NeighboringRelation) -> Event:

@@ -109,6 +109,15 @@ class Selection(Mechanism):
         event = self._single(self._relation)
         return event if count == 1 else SelfComposedEvent(event, count)
 
+    def _settle_one(
+        self, scores: _Array, weights: Any, words: tuple[int, ...], block: Any
+    ) -> int:
+        """Return one choice by proposals, exactly: `select_one` left it open."""
+        if weights is not None:
+            weights = _selection.Weights.numbers(weights)
+        choice = Choice(self._rate, scores.reshape(1, -1), weights)
+        return _selection.propose_row(choice, words, block)
+
 
 def require_monotonic_relation(
     monotonic: bool, neighboring_relation: Relation
@@ -331,14 +340,6 @@ class ExponentialMechanism(Selection):
             if chosen is not None:
                 return chosen
         return self._select(scores, weights, k, axis, method, stream, workers)
-
-    def _settle_one(
-        self, scores: _Array, weights: Any, words: tuple[int, ...], block: Any
-    ) -> int:
-        if weights is not None:
-            weights = _selection.Weights.numbers(weights)
-        choice = Choice(self._rate, scores.reshape(1, -1), weights)
-        return _selection.propose_row(choice, words, block)
 
     def _select(
         self,

@@ -11,7 +11,7 @@ typedef struct {
     fdp_call_t call;
     fdp_selection_t law;
     fdp_candidates_t from;
-    size_t k; /* choices by inversion; 0: a race; SIZE_MAX: proposals */
+    size_t k; /* choices by inversion; 0: a race; SIZE_MAX: proposals, less 1: flips */
 } choice_t;
 
 static size_t draw_choice(const void *context, uint8_t *out)
@@ -20,6 +20,10 @@ static size_t draw_choice(const void *context, uint8_t *out)
     int64_t *index = (int64_t *)(void *)out;
     if (c->k == SIZE_MAX) {
         differences += fdp_select_proposed(&c->call, &c->law, &c->from, 77, index) != FDP_OK;
+        return c->from.rows * sizeof *index;
+    }
+    if (c->k == SIZE_MAX - 1) {
+        differences += fdp_select_flipped(&c->call, &c->law, &c->from, 77, index) != FDP_OK;
         return c->from.rows * sizeof *index;
     }
     const fdp_status_t status =
@@ -56,7 +60,7 @@ static void check_choices(uint32_t cipher)
         const size_t *shape = shapes[j % COUNT(shapes)];
         const size_t kind = j / COUNT(shapes);
         const size_t method = kind / 4;
-        const bool weighted = kind % 2 != 0;
+        const bool weighted = kind % 2 != 0 && method != 5;
         const fdp_dtype_t type = kind / 2 % 2 != 0 ? FDP_I64 : FDP_F64;
         state = j + 1;
         some_scores(type, real, whole, mantissa, exponent);
@@ -64,8 +68,8 @@ static void check_choices(uint32_t cipher)
             .call = {.stream = stream_of(cipher), .resolve = answer},
             .law = {.rate = 0.7,
                     .tolerance = method == 6 ? 1.0 : 0x1p-40,
-                    .noise = method < 2 ? FDP_RACE_EXPONENTIAL
-                                        : (fdp_race_t)((method - 2) % 4),
+                    .noise = method < 2 ? FDP_RACE_GUMBEL
+                                        : (fdp_race_t)((method - 2) % 3),
                     .fine_rate = {UINT64_C(0xb333333333333000), 0}},
             .from = {.rows = shape[0],
                      .n = shape[1],
@@ -74,7 +78,7 @@ static void check_choices(uint32_t cipher)
                      .mantissa = weighted ? mantissa : NULL,
                      .exponent = weighted ? exponent : NULL,
                      .weight_stride = shape[1]},
-            .k = method == 7 ? SIZE_MAX : method == 0 || method == 6 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
+            .k = method == 7 ? SIZE_MAX : method == 5 ? SIZE_MAX - 1 : method == 0 || method == 6 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
         char name[100];
         snprintf(name, sizeof name, "method %zu rows %zu n %zu type %d weights %d", method,
                  shape[0], shape[1], (int)type, (int)weighted);

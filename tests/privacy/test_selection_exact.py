@@ -183,7 +183,7 @@ def test_a_candidate_far_behind_can_be_chosen(gap: int) -> None:
     assert invert(gaps[::-1], weights, 2**64 - 1, ones) == 1
 
 
-@pytest.mark.parametrize("noise", ["exponential", "gumbel", "laplace"])
+@pytest.mark.parametrize("noise", ["gumbel", "laplace"])
 def test_a_candidate_far_behind_can_win_a_race(noise: Any) -> None:
     behind = Runner.of(0, Fraction(1000), Fraction(1), noise, (0, 0), (zeros, zeros))
     ahead = Runner.of(1, Fraction(0), Fraction(1), noise, (2**63, 0), (zeros, zeros))

@@ -257,6 +257,35 @@ def _accepted(gap: Fraction, weight: Fraction, word: int, more: More) -> bool:
         count = 2 * count + 1
 
 
+# --- permute-and-flip by its flips -------------------------------------------------
+
+
+def flips(
+    scores: Sequence[Exact],
+    c: Fraction,
+    words: Sequence[int],
+    more: Callable[[int], More],
+) -> int:
+    """Return one of those whose flip came up: U_i < e^(-c gap), each alike by U_n."""
+    known = [s for s in scores if s is not None]
+    up = []
+    for i, s in enumerate(scores):
+        if known and s is None:
+            continue
+        gap = c * (max(known) - s) if known else Fraction(0)
+        # V < 2^51 e^-gap / 2^51
+        if gap == 0 or _accepted(gap, Fraction(2**51), words[i], more(i)):
+            up.append(i)
+    count = 0
+    while True:
+        bits, got = _read(more(len(scores)), count)
+        u = words[-1] << got | bits
+        low, high = u * len(up), (u + 1) * len(up) - 1
+        if low >> (64 + got) == high >> (64 + got):
+            return up[low >> (64 + got)]
+        count = 2 * count + 1
+
+
 # --- races -----------------------------------------------------------------------
 
 
@@ -265,7 +294,7 @@ def _ends(noise: str, cells: list[tuple[int, int]], sign: int) -> list[object]:
     mp = mpmath.mp
     (a, n) = cells[0]
     us = [mpmath.mpf(a) / 2**n, mpmath.mpf(a + 1) / 2**n]
-    if noise in ("exponential", "laplace"):
+    if noise == "laplace":
         values = [mp.inf if u == 0 else -mp.log(u) for u in us]
     elif noise == "gumbel":
         es = [mp.inf if u == 1 else -mp.log1p(-u) for u in us]

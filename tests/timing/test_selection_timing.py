@@ -26,7 +26,7 @@ import two_class as tc
 #: Candidates: two blocks, the second of them shorter.
 N = 1000
 ENTRIES = 8
-NOISES = ("exponential", "gumbel", "laplace", "gaussian")
+NOISES = ("gumbel", "laplace", "gaussian")
 
 Run = Callable[[int, int], float]
 
@@ -40,6 +40,7 @@ class Method:
     n: int = N
     weighted: bool = False
     integers: bool = False
+    flips: bool = False
 
 
 METHODS = {
@@ -50,6 +51,10 @@ METHODS = {
     "proposals, weights": Method(k=0, weighted=True),
     "proposals, 5000, weights": Method(k=0, n=5000, weighted=True),
     "proposals, integers, weights": Method(k=0, integers=True, weighted=True),
+    "flips": Method(flips=True),
+    "flips, 100": Method(n=100, flips=True),
+    "flips, 5000": Method(n=5000, flips=True),
+    "flips, integers": Method(integers=True, flips=True),
     "inverse": Method(),
     "inverse, k = 3": Method(k=3),
     "inverse, weights": Method(weighted=True),
@@ -119,7 +124,8 @@ def choices(harness: CDLL, method: Method, classes: str) -> Run:
         weights = {"mantissa": (1.0 + np.arange(n)) * 2.0 ** -n.bit_length()}
     kind = "select_inverse" if method.k else "select_proposed"
     work = tc.work_of(
-        "select_race" if method.noise else kind, n, law=law,
+        "select_flipped" if method.flips else "select_race" if method.noise else kind,
+        n, law=law,
         size=method.k, x=data, x_type=tc.I64 if method.integers else tc.F64, other=n,
         out=np.zeros(max(method.k, 1), np.int64), **weights,
     )  # fmt: skip
@@ -137,7 +143,14 @@ CASES: dict[str, Callable[[CDLL], Run]] = {
 }
 
 
-SHORT = ("proposals: ", "inverse: ", "inverse, k = 3: ", "gumbel: ", "gaussian: ")
+SHORT = (
+    "proposals: ",
+    "flips: ",
+    "inverse: ",
+    "inverse, k = 3: ",
+    "gumbel: ",
+    "gaussian: ",
+)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith(SHORT)])

@@ -76,7 +76,7 @@ static void take_class(uint8_t *buffer, const uint8_t *pair, unsigned which, siz
 
 typedef enum {
     RELEASE, FLIP_BITS, FLIP_BYTES, RESPOND, INSERT_BITS, HASH_CLIENTS, HADAMARD,
-    SELECT_PROPOSED, SELECT_INVERSE, SELECT_RACE, NUMBERS, PYTHON
+    SELECT_PROPOSED, SELECT_FLIPPED, SELECT_INVERSE, SELECT_RACE, NUMBERS, PYTHON
 } kind_t;
 
 /* One of the core's functions with all its arguments, or a Python callable `law` with
@@ -151,7 +151,7 @@ static fdp_candidates_t candidates(const work_t *w)
 static fdp_status_t choose(const work_t *w, const fdp_call_t *call)
 {
     const fdp_candidates_t from = candidates(w);
-    if (w->kind == SELECT_PROPOSED) {
+    if (w->kind == SELECT_PROPOSED || w->kind == SELECT_FLIPPED) {
         return w->function.select_proposed(call, w->law, &from, 0, w->out);
     }
     return w->kind == SELECT_RACE
@@ -184,6 +184,7 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
                                     (fdp_dtype_t)w->x_type, w->other, w->out,
                                     (fdp_dtype_t)w->out_type);
     case SELECT_PROPOSED:
+    case SELECT_FLIPPED:
     case SELECT_INVERSE:
     case SELECT_RACE:
         return choose(w, call);

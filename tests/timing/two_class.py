@@ -225,8 +225,8 @@ def data_pool(small: list[np.ndarray], large: list[np.ndarray]) -> np.ndarray:
 
 KINDS = (
     "release", "flip_bits", "flip_bytes", "respond", "insert_bits", "hash_clients",
-    "hadamard_clients", "select_proposed", "select_inverse", "select_race",
-    "number_clients", "python",
+    "hadamard_clients", "select_proposed", "select_flipped", "select_inverse",
+    "select_race", "number_clients", "python",
 )  # fmt: skip
 
 

@@ -270,7 +270,7 @@ def test_scores_that_are_no_scores(rule: Any, scores: Any, error: type) -> None:
         ({"weights": [1, "a", 1]}, DTypeError, "weights"),
         ({"weights": [1, 2]}, ParameterError, "weights"),
         ({"weights": np.array([1, 2, 3], bool)}, DTypeError, "weights"),
-        ({"weights": np.ma.array([1, 2, 3], mask=[0, 1, 0])}, DTypeError, "weights"),
+        ({"weights": np.ma.array([1, 2, 3], mask=[0, 1, 0])}, DTypeError, "filled"),
         ({"weights": np.ma.array([0.5, 2, 3])}, DTypeError, "weights"),
     ],
     ids=repr,

@@ -185,7 +185,6 @@ def noise_errors(plain: int = 48, gumbel: int = 58) -> Iterator[bool]:
 
 #: Noise of the races: largest magnitude, range, and error in units of u (lemma 4).
 RACES = (
-    ("44.4", "44.4", 48),
     ("44.4", "88.8", 48),
     ("41.6", "45.4", 58),
     ("9.5", "19", 160),

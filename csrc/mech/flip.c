@@ -1,0 +1,206 @@
+/* flip.c: fdp_select_flipped, permute-and-flip by its flips.
+ *
+ *   row_flip       one flip a candidate, with probability e^-gap; those that came up
+ *   row_settle     the flips that doubles leave open, by all their bits
+ *   row_pick       one of those that came up, each with the same probability
+ *
+ * The first in a random order whose flip comes up is any of them alike: the flips do not
+ * depend on the order. So no order is drawn, and the noise of no candidate.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "../base/mul128.h"
+#include "../base/rounding.h"
+#include "../base/wipe.h"
+#include "lanes.h"
+#include "scratch.h"
+#include "select.h"
+
+#define FEW 64 /* masks of a short row */
+
+typedef struct {
+    const fdp_call_t *call;
+    const fdp_selection_t *law;
+    const fdp_candidates_t *from;
+    const fdp_selection_kernels_t *kernels;
+    fdp_proposal_t gap;
+    size_t masks; /* of 64 candidates each */
+    uint64_t *kept, *open; /* bits of flips that came up, and that are undecided */
+    uint64_t word[FDP_BLOCK];
+    fdp_block_t block;
+    fdp_words_t words;
+} flips_t;
+
+static void set_top(flips_t *t, size_t row)
+{
+    const bool integer = t->from->type == FDP_I64;
+    fdp_score_t most = {.f64 = -INFINITY};
+    most.i64 = integer ? INT64_MIN : most.i64;
+    for (size_t at = 0; at < t->from->n; at += FDP_BLOCK) {
+        const size_t left = t->from->n - at;
+        fdp_block_open(&t->block, t->kernels, t->from, row, at,
+                       left < FDP_BLOCK ? left : FDP_BLOCK);
+        const fdp_score_t here = fdp_block_largest(t->kernels, t->from->type, &t->block);
+        const uint64_t more =
+            integer ? fdp_mask(here.i64 > most.i64) : fdp_mask(here.f64 > most.f64);
+        most.i64 = (int64_t)fdp_pick(more, (uint64_t)here.i64, (uint64_t)most.i64);
+    }
+    t->gap.top = most;
+    const uint64_t none = integer ? 0 : fdp_mask(!(most.f64 > -INFINITY));
+    t->gap.most = fdp_pick_double(none, 0.0, FDP_GAP_MOST);
+}
+
+/* The words of a block's draws, padded to whole vectors; chunks end anywhere. */
+static const uint64_t *words_of(flips_t *t, uint64_t draw, size_t count, size_t ahead)
+{
+    const size_t chunk = FDP_SELECT_CHUNK - (size_t)(draw % FDP_SELECT_CHUNK);
+    if (count <= chunk && count == FDP_BLOCK) {
+        return fdp_words_at(&t->words, draw, count, ahead);
+    }
+    const size_t first = count < chunk ? count : chunk;
+    memcpy(t->word, fdp_words_at(&t->words, draw, first, ahead), first * 8);
+    if (first < count) {
+        memcpy(t->word + first,
+               fdp_words_at(&t->words, draw + first, count - first, ahead - first),
+               (count - first) * 8);
+    }
+    memset(t->word + count, 0, (FDP_BLOCK - count) * 8);
+    return t->word;
+}
+
+/* Flips of all candidates; whether some are undecided. */
+static uint64_t row_flip(flips_t *t, size_t row, uint64_t draw)
+{
+    const size_t n = t->from->n;
+    uint64_t open = 0;
+    for (size_t at = 0; at < n; at += FDP_BLOCK) {
+        const size_t count = n - at < FDP_BLOCK ? n - at : FDP_BLOCK;
+        const size_t ahead = (t->from->rows - row) * (n + 1) - at;
+        fdp_block_open(&t->block, t->kernels, t->from, row, at, count);
+        const fdp_row_t from = {.score = t->block.score};
+        t->kernels->flips[t->from->type == FDP_I64](
+            &from, words_of(t, draw + at, count, ahead), t->block.padded, &t->gap,
+            t->kept + at / 64, t->open + at / 64);
+    }
+    const uint64_t there = ~UINT64_C(0) >> (64 * t->masks - n);
+    t->kept[t->masks - 1] &= there;
+    t->open[t->masks - 1] &= there;
+    for (size_t g = 0; g < t->masks; g++) {
+        open |= t->open[g];
+    }
+    return open;
+}
+
+static bool row_settle(flips_t *t, uint64_t row, uint64_t draw)
+{
+    bool kept = true;
+    for (size_t g = 0; g < t->masks && kept; g++) {
+        for (uint64_t left = t->open[g]; left != 0 && kept; left &= left - 1) {
+            const unsigned bit = (unsigned)__builtin_ctzll(left);
+            const uint64_t i = 64 * g + bit;
+            int64_t up;
+            kept = fdp_ask(t->call, t->law, draw + i, fdp_words_peek(&t->words, draw + i),
+                           row, i, &up);
+            t->kept[g] = (t->kept[g] & ~(UINT64_C(1) << bit)) | ((uint64_t)up & 1) << bit;
+        }
+    }
+    return kept;
+}
+
+/* Place of the set bit of a rank. */
+static uint64_t place_of(const flips_t *t, uint64_t rank)
+{
+    uint64_t mask = 0, place = 0, before = 0, until = 0;
+    for (size_t g = 0; g < t->masks; g++) {
+        const uint64_t here = fdp_mask(until <= rank);
+        mask = fdp_pick(here, t->kept[g], mask);
+        place = fdp_pick(here, 64 * g, place);
+        before = fdp_pick(here, until, before);
+        until += fdp_ones(t->kept[g]);
+    }
+    for (unsigned half = 32; half > 0; half /= 2) {
+        const uint64_t low = mask & ((UINT64_C(1) << half) - 1);
+        const uint64_t ones = fdp_ones(low), beyond = fdp_mask(before + ones <= rank);
+        before += ones & beyond;
+        place += half & beyond;
+        mask = fdp_pick(beyond, mask >> half, low);
+    }
+    return place;
+}
+
+static fdp_status_t row_pick(flips_t *t, uint64_t draw, uint64_t word, int64_t *out)
+{
+    uint64_t count = 0, rank;
+    for (size_t g = 0; g < t->masks; g++) {
+        count += fdp_ones(t->kept[g]);
+    }
+    const uint64_t low = fdp_mul_u64(word, count, &rank);
+    int64_t exact = (int64_t)rank;
+    if (FDP_UNLIKELY(low > 0 - count) &&
+        !fdp_ask(t->call, t->law, draw, word, count, UINT64_MAX, &exact)) {
+        return FDP_ERR_RESOLVER;
+    }
+    *out = (int64_t)place_of(t, (uint64_t)exact);
+    return FDP_OK;
+}
+
+static fdp_status_t row_select(flips_t *t, size_t r, uint64_t row, int64_t *out)
+{
+    const size_t n = t->from->n;
+    const uint64_t draw = row * (n + 1);
+    set_top(t, r);
+    const uint64_t open = row_flip(t, r, draw);
+    if (FDP_UNLIKELY(open != 0) && !row_settle(t, row, draw)) {
+        return FDP_ERR_RESOLVER;
+    }
+    const size_t ahead = (t->from->rows - r - 1) * (n + 1) + 1;
+    return row_pick(t, draw + n, *fdp_words_at(&t->words, draw + n, 1, ahead), out);
+}
+
+static fdp_status_t select_rows(flips_t *t, uint64_t first_row, int64_t *out)
+{
+    const fdp_rounding_t rounding = fdp_rounding_enter_flushed();
+    fdp_status_t status = FDP_OK;
+    for (size_t r = 0; r < t->from->rows && status == FDP_OK; r++) {
+        status = row_select(t, r, first_row + r, out + r);
+    }
+    fdp_rounding_leave(rounding);
+    return status;
+}
+
+fdp_status_t fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *law,
+                                const fdp_candidates_t *from, uint64_t first_row,
+                                int64_t *out)
+{
+    flips_t t; /* its arrays are written before they are read */
+    uint64_t few[2 * FEW];
+    t.call = call;
+    t.law = law;
+    t.from = from;
+    t.kernels = fdp_selection_kernels();
+    t.gap.rate = law->rate;
+    t.masks = (from->n + 63) / 64;
+    const size_t size = 2 * t.masks * sizeof *t.kept;
+    t.kept = t.masks <= FEW ? few : fdp_memory_take(size);
+    if (from->n == 0 || from->mantissa != NULL || t.kept == NULL) {
+        memset(out, 0, from->rows * sizeof *out);
+        return t.kept == NULL ? FDP_ERR_MEMORY : FDP_ERR_PARAMETER;
+    }
+    t.open = t.kept + t.masks;
+    fdp_words_open(&t.words, call, 0);
+    const fdp_status_t status = select_rows(&t, first_row, out);
+    if (status != FDP_OK) {
+        memset(out, 0, from->rows * sizeof *out);
+    }
+    if (t.kept == few) {
+        fdp_wipe(few, size);
+    } else {
+        fdp_memory_give(t.kept, size);
+    }
+    fdp_wipe(&t.gap, sizeof t.gap);
+    fdp_wipe(t.word, fdp_block_padded(from->n) * 8);
+    fdp_block_close(&t.block, from->n);
+    fdp_words_close(&t.words);
+    return status;
+}
