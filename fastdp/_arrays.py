@@ -23,6 +23,9 @@ Grid: TypeAlias = "tuple[float, float, float, float]"
 #: Where a call's key comes from: an open call, or a stream (None: fresh) for one.
 Source: TypeAlias = "_core.Call | Stream | None"
 
+#: What `workers` is by default: CPython has one object for it.
+_ONE = 1
+
 #: Most elements of an array: its size in bytes is within numpy's reach.
 MOST = 2**59
 
@@ -123,7 +126,8 @@ def fill(
     grid: Grid | None = None,
 ) -> None:
     """Write x + noise into the checked array `out`."""
-    workers = _validate.integer("workers", workers, 1)
+    if workers is not _ONE:
+        workers = _validate.integer("workers", workers, 1)
     if x is not None and x is not out and _core.share(x, out):
         # Chunks are written before later ones are read: the same memory or none.
         same = _address(x) == _address(out) and x.dtype == out.dtype

@@ -42,17 +42,14 @@ cnp.import_array()
 # Chunks drawn between two looks at pending signals: a few milliseconds.
 DEF SLAB = 1024
 
-cdef dict _DTYPES = {
-    np.dtype(np.int8): FDP_I8,
-    np.dtype(np.int16): FDP_I16,
-    np.dtype(np.int32): FDP_I32,
-    np.dtype(np.int64): FDP_I64,
-    np.dtype(np.uint8): FDP_U8,
-    np.dtype(np.uint16): FDP_U16,
-    np.dtype(np.uint32): FDP_U32,
-    np.dtype(np.float32): FDP_F32,
-    np.dtype(np.float64): FDP_F64,
-}
+# Element types that have a kernel, by numpy's number, which differs between systems:
+# on each two of the numbers are integers of the same size.
+cdef fdp_dtype_t[13] _CODES
+for _number, _code in enumerate("?bBhHiIlLqQfd"):
+    _CODES[_number] = {
+        "b1": FDP_BOOL, "i1": FDP_I8, "i2": FDP_I16, "i4": FDP_I32, "i8": FDP_I64,
+        "u1": FDP_U8, "u2": FDP_U16, "u4": FDP_U32, "f4": FDP_F32, "f8": FDP_F64,
+    }.get(np.dtype(_code).str[1:], FDP_NONE)
 
 
 # ---- failure ---------------------------------------------------------------
@@ -516,12 +513,15 @@ cdef class Sampler:
 # ---- drawing ---------------------------------------------------------------
 
 cdef fdp_dtype_t _dtype_code(cnp.ndarray array) except *:
-    return <fdp_dtype_t> <int> _DTYPES[array.dtype]
+    cdef int kind = cnp.PyArray_TYPE(array)
+    if not 0 <= kind < 13 or _CODES[kind] == FDP_NONE:
+        raise KeyError(kind)
+    return _CODES[kind]
 
 
 def dtype_supported(dtype):
     """Whether a native dtype has a kernel."""
-    return dtype in _DTYPES
+    return dtype.isnative and dtype.num < 13 and _CODES[<int> dtype.num] != FDP_NONE
 
 
 def plain(x, bint real, bint writeable=False):
@@ -728,8 +728,6 @@ def derive_key(bytes key, uint64_t index):
 BITS_CHUNK = FDP_BITS_CHUNK
 BYTES_CHUNK = FDP_BYTES_CHUNK
 CLIENTS = FDP_CLIENTS
-
-_DTYPES[np.dtype(np.bool_)] = FDP_BOOL
 
 
 @cython.final

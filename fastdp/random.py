@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ MAX_DISTINCT = 65536
 _Law = TypeVar("_Law", _core.Sampler, _core.Bernoulli)
 
 _builtin_bytes = bytes
+_ndarray = np.ndarray
 
 
 # --- noise ----------------------------------------------------------------------
@@ -110,7 +111,7 @@ def discrete_laplace(
     >>> fastdp.random.discrete_laplace(10, size=(2, 3)).shape
     (2, 3)
     """
-    return _noise("scale", scale, _laplace, size, out, stream, workers)
+    return _noise(_LAPLACE, scale, size, out, stream, workers)
 
 
 @_core.zero_on_failure
@@ -159,29 +160,37 @@ def discrete_gaussian(
     >>> fastdp.random.discrete_gaussian(3, size=4).dtype
     dtype('int64')
     """
-    return _noise("sigma", sigma, _gaussian, size, out, stream, workers)
+    return _noise(_GAUSSIAN, sigma, size, out, stream, workers)
 
-
-#: Laws of ints and floats that were asked for: before any exact rational is made.
-_LAWS: dict[tuple[Any, type, int | float], Any] = {}
 
 #: What `workers` is by default: CPython has one object for it.
 _ONE = 1
 
 
-def _law(name: str, parameter: Any, make: Callable[[str, Any], _Law]) -> _Law:
-    """Return what `make` gives for a parameter's name and value."""
-    kind = type(parameter)
-    if kind is not int and kind is not float:
-        return make(name, parameter)
-    key = (make, kind, parameter)
-    law = _LAWS.get(key)
-    if law is None:
-        law = make(name, parameter)
-        if len(_LAWS) >= 512:
-            _LAWS.clear()
-        _LAWS[key] = law
-    return cast(_Law, law)
+class _Family(Generic[_Law]):
+    """The laws of one parameter. Those of ints and floats are kept by value, and found
+    before any exact rational is made: equal numbers have one law.
+    """
+
+    __slots__ = ("_kept", "_make", "name")
+
+    def __init__(self, name: str, make: Callable[[str, Any], _Law]) -> None:
+        self.name = name
+        self._make: Callable[[str, Any], _Law] = make
+        self._kept: dict[int | float, _Law] = {}
+
+    def law(self, parameter: Any) -> _Law:
+        """Return the law of a parameter's value, or refuse it."""
+        kind = type(parameter)
+        if kind is not int and kind is not float:
+            return self._make(self.name, parameter)
+        law = self._kept.get(parameter)
+        if law is None:
+            law = self._make(self.name, parameter)
+            if len(self._kept) >= 512:
+                self._kept.clear()
+            self._kept[parameter] = law
+        return law
 
 
 def _laplace(name: str, scale: Any) -> _core.Sampler:
@@ -196,19 +205,23 @@ def _bits(name: str, p: Any) -> _core.Bernoulli:
     return _laws.bernoulli_law(_validate.between(name, p, Fraction(0), Fraction(1)))
 
 
+_LAPLACE, _GAUSSIAN = _Family("scale", _laplace), _Family("sigma", _gaussian)
+_BITS = _Family("p", _bits)
+
+
 def _noise(
-    name: str,
+    family: _Family[_core.Sampler],
     parameter: Any,
-    make: Callable[[str, Any], _core.Sampler],
     size: _Size,
     out: _Array | None,
     stream: Stream | None,
     workers: int,
 ) -> Any:
-    check_stream(stream)
-    if isinstance(parameter, np.ndarray):
-        return _noise_each(name, parameter, make, size, out, stream, workers)
-    law = _law(name, parameter, make)
+    if stream is not None:
+        check_stream(stream)
+    if isinstance(parameter, _ndarray):
+        return _noise_each(family, parameter, size, out, stream, workers)
+    law = family.law(parameter)
     if size is None and out is None:
         if workers is not _ONE:
             _validate.integer("workers", workers, 1)
@@ -233,15 +246,15 @@ def _result(size: _Size, out: _Array | None) -> _Array:
 
 
 def _noise_each(
-    name: str,
+    family: _Family[_core.Sampler],
     parameters: _Array,
-    make: Callable[[str, Any], _core.Sampler],
     size: _Size,
     out: _Array | None,
     stream: Stream | None,
     workers: int,
 ) -> _Array:
     """Give each element its own law: one call for each distinct parameter."""
+    name = family.name
     if parameters.dtype.kind not in "fiu" or hasattr(parameters, "mask"):
         raise DTypeError(
             f"{name} must be a real number or an array of float or integer dtype, "
@@ -261,18 +274,17 @@ def _noise_each(
             f"got {len(values)}"
         )
     # refuses what is out of range before anything is drawn
-    exact = [_validate.positive(name, value) for value in values]
-    for value in exact:
-        make(name, value)
+    for value in values:
+        family.law(value)
     out = _result(shape, out)
     order = np.argsort(index, kind="stable")
-    counts = np.bincount(index, minlength=len(exact))
+    counts = np.bincount(index, minlength=len(values))
     noise = np.zeros(each.size, out.dtype)
     try:
         start = 0
-        for value, count in zip(exact, counts, strict=True):
+        for value, count in zip(values, counts, strict=True):
             part = noise[start : start + count]
-            _arrays.fill(make(name, value), None, part, stream, workers)
+            _arrays.fill(family.law(value), None, part, stream, workers)
             start += count
         out.reshape(-1)[order] = noise
     finally:
@@ -340,7 +352,7 @@ def bernoulli(
     (3, 3)
     """
     check_stream(stream)
-    law = _law("p", p, _bits)
+    law = _BITS.law(p)
     workers = _validate.integer("workers", workers, 1)
     if not isinstance(packed, bool):
         raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")

@@ -2,7 +2,7 @@
  * caller's data.
  *
  *   fdp_release      a call
- *   store_pass       values into the caller's array
+ *   store_piece      values into the caller's array
  *   draw_within      truncated laws: passes until there are enough values
  */
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "digits_pass.h"
 #include "scratch.h"
 
-#define PIECE 1024 /* values on their way into arrays of other types */
+#define PART 1024 /* values on their way into arrays of other types */
 #define REJECTED INT64_MIN /* no value of a law is */
 
 /* ---- values --------------------------------------------------------------- */
@@ -42,8 +42,8 @@ static bool is_straight(const fdp_target_t *target)
            (target->x_type == FDP_I64 || target->x_type == FDP_NONE);
 }
 
-/* Adds a pass to the data: straight into int64, through pieces of `noise` else. */
-static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, size_t need)
+/* Adds a piece to the data: straight into int64, through parts of `noise` else. */
+static void store_piece(fdp_pass_t *p, const fdp_target_t *target, size_t done, size_t need)
 {
     const bool straight = is_straight(target);
     for (size_t k = 0; k < p->late_count; k++) {
@@ -56,8 +56,8 @@ static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, s
         const int64_t *x = target->x;
         join(p, 0, x == NULL ? NULL : x + done, (int64_t *)target->out + done, need);
     }
-    for (size_t at = 0; at < need && !straight; at += PIECE) {
-        const size_t n = need - at < PIECE ? need - at : PIECE;
+    for (size_t at = 0; at < need && !straight; at += PART) {
+        const size_t n = need - at < PART ? need - at : PART;
         join(p, at, NULL, p->noise, n);
         fdp_target_store(target, fdp_kernels(), done + at, n, p->noise, p->noise + n);
     }
@@ -68,6 +68,20 @@ static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, s
                              late->value);
         }
     }
+}
+
+/* A pass into the caller's array. */
+static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, size_t need)
+{
+    const size_t piece = fdp_pass_piece(p->law, p->kernels);
+    fdp_pass_open(p, need);
+    for (size_t at = 0; at < need && p->status == FDP_OK; at += piece) {
+        const size_t n = need - at < piece ? need - at : piece;
+        fdp_pass_draw(p, at, n);
+        store_piece(p, target, done + at, n);
+        fdp_pass_drop(p);
+    }
+    fdp_pass_close(p);
 }
 
 /* ---- truncated laws ------------------------------------------------------- */
@@ -96,6 +110,25 @@ static size_t pack(int64_t *value, size_t n, int64_t bound)
     return kept;
 }
 
+/* Values of a pass, REJECTED where the resolver gave one beyond the bound. */
+static void draw_pass(fdp_pass_t *p, size_t lanes, int64_t *noise)
+{
+    const size_t piece = fdp_pass_piece(p->law, p->kernels);
+    fdp_pass_open(p, lanes);
+    for (size_t at = 0; at < lanes && p->status == FDP_OK; at += piece) {
+        const size_t n = lanes - at < piece ? lanes - at : piece;
+        fdp_pass_draw(p, at, n);
+        join(p, 0, NULL, noise + at, n);
+        for (size_t k = 0; k < p->late_count; k++) {
+            const fdp_open_t *late = &p->late[k];
+            const bool fits = late->value <= p->law->bound && late->value >= -p->law->bound;
+            noise[at + late->lane] = fits ? (int64_t)late->value : REJECTED;
+        }
+        fdp_pass_drop(p);
+    }
+    fdp_pass_close(p);
+}
+
 /* `need` values within the bound at p->noise: passes until there are enough. */
 static void draw_within(fdp_pass_t *p, size_t need)
 {
@@ -105,14 +138,7 @@ static void draw_within(fdp_pass_t *p, size_t need)
         const double n = (double)(need - got);
         const double wanted = n / a + 4.0 * sqrt(n * (1.0 - a)) / a + 1.0;
         const size_t lanes = wanted >= (double)most ? most : ((size_t)wanted + 63) & ~(size_t)63;
-        fdp_pass_draw(p, lanes);
-        join(p, 0, NULL, p->noise + got, lanes);
-        for (size_t k = 0; k < p->late_count; k++) {
-            const fdp_open_t *late = &p->late[k];
-            const bool fits = late->value <= p->law->bound && late->value >= -p->law->bound;
-            p->noise[got + late->lane] = fits ? (int64_t)late->value : REJECTED;
-        }
-        fdp_pass_drop(p);
+        draw_pass(p, lanes, p->noise + got);
         got += pack(p->noise + got, lanes, p->law->bound);
     }
 }
@@ -132,12 +158,13 @@ static size_t in_pages(size_t bytes) { return (bytes + FDP_PAGE - 1) & ~(size_t)
 static size_t lay_out(fdp_pass_t *p, uint8_t *base, size_t lanes, bool straight)
 {
     const fdp_digits_t *law = p->law;
-    const size_t blocks = (lanes + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
+    const size_t most = fdp_pass_piece(law, p->kernels), piece = lanes < most ? lanes : most;
+    const size_t blocks = (piece + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
     const size_t trials = blocks * FDP_BLOCK_LANES;
     const size_t noise = law->bound != 0 ? 2 * FDP_PASS + 64
                          : straight     ? 0
-                         : lanes < PIECE ? 2 * lanes
-                                             : 2 * PIECE;
+                         : lanes < PART ? 2 * lanes
+                                        : 2 * PART;
     size_t slots[2], at = 0;
     fdp_pass_slots(law, lanes, slots);
     if (law->tilt.slope != 0) {
@@ -192,9 +219,7 @@ fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
             draw_within(&p, need);
             fdp_target_store(target, fdp_kernels(), done, need, p.noise, p.noise + trials);
         } else {
-            fdp_pass_draw(&p, need);
             store_pass(&p, target, done, need);
-            fdp_pass_drop(&p);
         }
         fdp_chunk_close(&p.chunk);
     }

@@ -1,7 +1,7 @@
 /* digits_pass.c: the lanes of a pass.
  *
  *   draw_lists     what special lanes will yield, for a fixed number of ranks
- *   draw_trials    the digits, the lists put in by rank
+ *   draw_trials    the digits of a piece, the lists put in by rank
  */
 #include "digits_pass.h"
 
@@ -9,6 +9,7 @@
 
 #include "../base/wipe.h"
 #include "lanes.h"
+#include "scratch.h"
 
 #define FEW_LANES 8 /* a kernel's least number of ranks */
 
@@ -106,8 +107,8 @@ static void insert_lists(fdp_pass_t *p, size_t lanes)
 
 /* ---- trials --------------------------------------------------------------- */
 
-/* Lanes that nobody uses are not special. */
-size_t fdp_pass_trim(uint64_t *mask, size_t total, size_t need)
+/* Special lanes of a mask's `total` that are used: lanes from `need` on are not. */
+static size_t trim(uint64_t *mask, size_t total, size_t need)
 {
     if (need % 64 != 0) {
         const uint64_t kept = (UINT64_C(1) << need % 64) - 1;
@@ -117,57 +118,122 @@ size_t fdp_pass_trim(uint64_t *mask, size_t total, size_t need)
     return total;
 }
 
+static size_t blocks_of(size_t need)
+{
+    return (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
+}
+
+void fdp_pass_first(fdp_pass_t *p, size_t need)
+{
+    const fdp_digits_t *law = p->law;
+    const size_t stride = fdp_block_bytes(law), blocks = blocks_of(need);
+    fdp_pass_fill(p, fdp_word_start(p), p->word, blocks * stride);
+    p->total[0] += trim(p->mask[0],
+                        p->kernels->first(&law->first, p->word, stride, &p->list[0],
+                                          p->before[0], p->first, p->mask[0], blocks),
+                        need);
+}
+
 static void draw_trials(fdp_pass_t *p, size_t need)
 {
     const fdp_digits_t *law = p->law;
-    const fdp_digit_kernels_t *k = p->kernels;
     const size_t stride = fdp_block_bytes(law), low_bytes = fdp_low_bytes(law);
-    const size_t blocks = (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
-    const size_t lanes = blocks * FDP_BLOCK_LANES;
-    fdp_pass_fill(p, fdp_pass_start(p) + fdp_area_bytes(law, fdp_pass_ranks(law)), p->word,
-                  blocks * stride);
-    p->total[0] = fdp_pass_trim(p->mask[0], k->first(&law->first, p->word, stride, &p->list[0],
-                                            p->first, p->mask[0], blocks), need);
-    p->total[1] = 0;
+    const size_t blocks = blocks_of(need), lanes = blocks * FDP_BLOCK_LANES;
+    fdp_pass_first(p, need);
     if (law->shift != 0) {
         if (low_bytes != 0) {
             fdp_pass_fill(p, fdp_low_start(p), p->low, lanes * low_bytes);
         }
-        p->total[1] = fdp_pass_trim(p->mask[1],
-                           k->second(&law->second, p->word + 128, stride, &p->list[1],
-                                     p->second, p->low, (uint32_t)low_bytes, p->mask[1],
-                                     blocks), need);
+        p->total[1] += trim(p->mask[1],
+                            p->kernels->second(&law->second, p->word + 128, stride,
+                                               &p->list[1], p->before[1], p->second, p->low,
+                                               (uint32_t)low_bytes, p->mask[1], blocks),
+                            need);
     }
-    if (!k->inserts) {
+    if (!p->kernels->inserts) {
         insert_lists(p, lanes);
     }
 }
 
-/* 1 if some special lane is not decided. */
-static uint64_t any_open(const fdp_pass_t *p)
+/* Ranks before the first that is open; but in one of 2^36 passes all of them. */
+static size_t sure_of(const uint8_t *open, size_t ranks)
 {
-    uint64_t any = p->law->unsettled;
-    for (size_t digit = 0; digit < 2; digit++) {
-        any |= p->total[digit] > p->slots[digit];
-        for (size_t k = 0; k < p->slots[digit]; k++) {
-            any |= p->open[digit][k] & (uint64_t)(k < p->total[digit]);
-        }
+    uint64_t any = 0;
+    for (size_t k = 0; k < ranks; k++) {
+        any |= open[k];
     }
-    return any;
+    size_t k = any == 0 ? ranks : 0;
+    while (FDP_UNLIKELY(k < ranks) && open[k] == 0) {
+        k++;
+    }
+    return k;
 }
 
-void fdp_pass_draw(fdp_pass_t *p, size_t need)
+/* ---- a pass --------------------------------------------------------------- */
+
+/* Steps that put lists in are of a pass. */
+size_t fdp_pass_piece(const fdp_digits_t *law, const fdp_digit_kernels_t *kernels)
+{
+    return kernels->inserts || law->tilt.slope != 0 ? FDP_PIECE : FDP_PASS;
+}
+
+void fdp_pass_open(fdp_pass_t *p, size_t need)
 {
     fdp_pass_slots(p->law, need, p->slots);
     p->late_count = 0;
     p->late = NULL;
+    p->total[0] = p->total[1] = 0;
+    if (p->law->tilt.slope != 0) {
+        fdp_tilt_open(p, need);
+        return;
+    }
+    draw_lists(p);
+    for (size_t digit = 0; digit < 2; digit++) {
+        p->sure[digit] = p->law->unsettled ? 0 : sure_of(p->open[digit], p->slots[digit]);
+    }
+}
+
+void fdp_pass_draw(fdp_pass_t *p, size_t at, size_t need)
+{
+    p->at = at;
+    p->before[0] = p->total[0];
+    p->before[1] = p->total[1];
     if (p->law->tilt.slope != 0) {
         fdp_tilt_draw(p, need);
         return;
     }
-    draw_lists(p);
     draw_trials(p, need);
-    if (FDP_UNLIKELY(any_open(p) != 0)) {
+    if (FDP_UNLIKELY((p->total[0] > p->sure[0]) | (p->total[1] > p->sure[1]))) {
         fdp_pass_settle(p, need);
     }
+}
+
+void fdp_pass_close(fdp_pass_t *p)
+{
+    if (p->law->tilt.slope != 0) {
+        fdp_tilt_close(p);
+    }
+}
+
+/* ---- open lanes ----------------------------------------------------------- */
+
+static size_t late_bytes(const fdp_pass_t *p)
+{
+    const size_t first = p->total[0] - p->before[0], second = p->total[1] - p->before[1];
+    return (first + second) * sizeof *p->late;
+}
+
+bool fdp_pass_keep(fdp_pass_t *p)
+{
+    p->late = late_bytes(p) == 0 ? NULL : fdp_memory_take(late_bytes(p));
+    return p->late != NULL || late_bytes(p) == 0;
+}
+
+void fdp_pass_drop(fdp_pass_t *p)
+{
+    if (p->late != NULL) {
+        fdp_memory_give(p->late, late_bytes(p));
+        p->late = NULL;
+    }
+    p->late_count = 0;
 }

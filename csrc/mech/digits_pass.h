@@ -2,7 +2,8 @@
  *
  * Words of a pass (docs/proofs/discrete_laplace.md, section 4): those of 128 ranks, 16
  * together, then the trials in blocks of 64, then a low word a trial. A pass begins where the one
- * before it ends; all but truncated laws need one pass a chunk.
+ * before it ends; all but truncated laws need one pass a chunk. Lanes are drawn, and
+ * stored, a piece at a time: what a piece needs stays in the nearest cache.
  */
 #ifndef FDP_MECH_DIGITS_PASS_H
 #define FDP_MECH_DIGITS_PASS_H
@@ -14,12 +15,13 @@
 #include "target.h"
 
 #define FDP_PASS 8192 /* trials of a pass, and outputs of a chunk without rejection */
+#define FDP_PIECE 2048 /* lanes that are drawn at once; pages of every stream */
 #define FDP_SMALL_LANES 64 /* outputs of a call that works fewer ranks */
 #define FDP_MIDDLE_LANES 1024 /* and of one that works fewer tries than a pass */
 #define FDP_PAGE 1024 /* bytes: what the main stream is addressed by */
 
 typedef struct {
-    size_t lane;
+    size_t lane; /* of the piece */
     fdp_datum_t x;
     fdp_i128_t value;
 } fdp_open_t;
@@ -33,8 +35,11 @@ typedef struct {
     uint64_t number; /* of the chunk */
     uint32_t pass;   /* of the chunk */
     size_t slots[2]; /* ranks that are worked, by digit */
-    size_t total[2]; /* special lanes, by digit */
-    uint8_t *area, *word, *low, *second;
+    size_t sure[2];  /* of these that are before the first which is open */
+    size_t total[2]; /* special lanes so far, by digit */
+    size_t before[2]; /* of them before the piece */
+    size_t at;        /* where the piece begins in the pass */
+    uint8_t *area, *word, *low, *second; /* the last three of a piece */
     int16_t *first;
     int64_t *noise;
     uint64_t *mask[2];
@@ -78,11 +83,19 @@ static inline uint64_t fdp_pass_start(const fdp_pass_t *p)
             (uint64_t)FDP_PASS * fdp_low_bytes(p->law));
 }
 
-/* The low words follow the trials that the pass could have. */
+/* The piece's trials, and its low words: these follow all trials that the pass could
+ * have. */
+static inline uint64_t fdp_word_start(const fdp_pass_t *p)
+{
+    return fdp_pass_start(p) + fdp_area_bytes(p->law, fdp_pass_ranks(p->law)) +
+           p->at / FDP_BLOCK_LANES * fdp_block_bytes(p->law);
+}
+
 static inline uint64_t fdp_low_start(const fdp_pass_t *p)
 {
     return fdp_pass_start(p) + fdp_area_bytes(p->law, fdp_pass_ranks(p->law)) +
-           FDP_PASS / FDP_BLOCK_LANES * fdp_block_bytes(p->law);
+           FDP_PASS / FDP_BLOCK_LANES * fdp_block_bytes(p->law) +
+           p->at * fdp_low_bytes(p->law);
 }
 
 /* Reads the main stream, in pieces that every level gives at once. */
@@ -94,16 +107,26 @@ static inline void fdp_pass_fill(const fdp_pass_t *p, uint64_t offset, uint8_t *
 
 /* How many ranks are worked for passes of `lanes` outputs, by digit. */
 FDP_INTERNAL void fdp_pass_slots(const fdp_digits_t *law, size_t lanes, size_t slots[2]);
-/* A pass of tilted digits (tilt.c). */
+/* Tilted digits (tilt.c): the start of a pass, a piece, and the end of the pass. */
+FDP_INTERNAL void fdp_tilt_open(fdp_pass_t *p, size_t need);
 FDP_INTERNAL void fdp_tilt_draw(fdp_pass_t *p, size_t need);
+FDP_INTERNAL void fdp_tilt_close(fdp_pass_t *p);
 FDP_INTERNAL size_t fdp_tilt_bytes(void); /* of `tries` */
-/* Lanes beyond `need` are not special; returns how many are. */
-FDP_INTERNAL size_t fdp_pass_trim(uint64_t *mask, size_t total, size_t need);
-/* Draws a pass whose first `need` lanes are used, need <= FDP_PASS; those that are open
- * are in `late`. */
-FDP_INTERNAL void fdp_pass_draw(fdp_pass_t *p, size_t need);
+/* The piece's first digits; lanes beyond `need` are not special. */
+FDP_INTERNAL void fdp_pass_first(fdp_pass_t *p, size_t need);
+/* Lanes of a piece. */
+FDP_INTERNAL size_t fdp_pass_piece(const fdp_digits_t *law,
+                                   const fdp_digit_kernels_t *kernels);
+/* Begins a pass whose first `need` lanes are used, need <= FDP_PASS. */
+FDP_INTERNAL void fdp_pass_open(fdp_pass_t *p, size_t need);
+/* Draws the piece from lane `at` on, of which `need` are used; those that are open are
+ * in `late`, until fdp_pass_drop. */
+FDP_INTERNAL void fdp_pass_draw(fdp_pass_t *p, size_t at, size_t need);
+FDP_INTERNAL void fdp_pass_close(fdp_pass_t *p);
 /* Hands the lanes that are open to the resolver (digits_settle.c). */
 FDP_INTERNAL void fdp_pass_settle(fdp_pass_t *p, size_t need);
-FDP_INTERNAL void fdp_pass_drop(fdp_pass_t *p); /* the memory of `late` */
+/* Memory of `late` for all special lanes of the piece: false if there is none. */
+FDP_INTERNAL bool fdp_pass_keep(fdp_pass_t *p);
+FDP_INTERNAL void fdp_pass_drop(fdp_pass_t *p);
 
 #endif

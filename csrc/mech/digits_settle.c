@@ -66,7 +66,7 @@ static void resolve(fdp_pass_t *p, const uint8_t *area, size_t i, const size_t r
     }
     const fdp_pending_t pending = {
         .chunk = p->number,
-        .trial = (uint32_t)(p->pass * FDP_PASS + i),
+        .trial = (uint32_t)(p->pass * FDP_PASS + p->at + i),
         .owner = p->sampler->owner,
         .more = more,
         .more_words = WORDS,
@@ -87,22 +87,20 @@ static bool is_open(const fdp_pass_t *p, size_t digit, size_t rank)
     return p->law->unsettled || rank >= p->slots[digit] || p->open[digit][rank];
 }
 
-/* With a probability below 2^-40 a pass there is one. The words of ranks are read again,
+/* With a probability below 2^-36 a pass there is one. The words of ranks are read again,
  * for all of them. */
 void fdp_pass_settle(fdp_pass_t *p, size_t need)
 {
     const fdp_digits_t *law = p->law;
     const size_t bytes = fdp_area_bytes(law, FDP_RANKS);
-    const size_t most = p->total[0] + p->total[1];
     uint8_t *const area = fdp_memory_take(bytes);
-    p->late = most == 0 ? NULL : fdp_memory_take(most * sizeof *p->late);
-    if (area == NULL || (p->late == NULL && most != 0)) {
+    if (area == NULL || !fdp_pass_keep(p)) {
         p->status = FDP_ERR_MEMORY;
         fdp_memory_give(area, bytes);
         return;
     }
     fdp_pass_fill(p, fdp_pass_start(p), area, bytes);
-    size_t rank[2] = {0, 0};
+    size_t rank[2] = {p->before[0], p->before[1]};
     for (size_t i = 0; i < need && p->status == FDP_OK; i++) {
         bool special[2] = {false, false}, open = false;
         for (size_t digit = 0; digit < (law->shift == 0 ? 1u : 2u); digit++) {
@@ -116,12 +114,4 @@ void fdp_pass_settle(fdp_pass_t *p, size_t need)
         rank[1] += special[1];
     }
     fdp_memory_give(area, bytes);
-}
-
-void fdp_pass_drop(fdp_pass_t *p)
-{
-    if (p->late != NULL) {
-        fdp_memory_give(p->late, (p->total[0] + p->total[1]) * sizeof *p->late);
-        p->late = NULL;
-    }
 }

@@ -73,12 +73,11 @@ static void settle_tries(fdp_pass_t *p)
 static void settle_lanes(fdp_pass_t *p, size_t need)
 {
     const fdp_tries_t *t = p->tries;
-    p->late = p->total[0] == 0 ? NULL : fdp_memory_take(p->total[0] * sizeof *p->late);
-    if (p->late == NULL && p->total[0] != 0) {
+    if (!fdp_pass_keep(p)) {
         p->status = FDP_ERR_MEMORY;
         return;
     }
-    size_t rank = 0;
+    size_t rank = p->before[0];
     for (size_t i = 0; i < need && p->status == FDP_OK; i++) {
         if ((p->mask[0][i / 64] >> (i % 64) & 1) == 0) {
             continue;
@@ -127,7 +126,7 @@ static void draw_tries(fdp_pass_t *p, size_t tried)
         settle_tries(p);
     }
     size_t count = 0;
-    memset(t->taken, 0, sizeof t->taken);
+    memset(t->taken, 0, FDP_RANKS * sizeof *t->taken);
     for (size_t i = 0; i < t->tried; i++) {
         t->taken[count] = t->value[i];
         t->which[count] = (uint16_t)i;
@@ -163,32 +162,33 @@ static void list_whole(fdp_tries_t *t, const fdp_digits_t *law)
     }
 }
 
+void fdp_tilt_open(fdp_pass_t *p, size_t need)
+{
+    draw_tries(p, fdp_pass_tries(p->law, need));
+    list_whole(p->tries, p->law);
+    memset(&p->list[0], 0, sizeof p->list[0]); /* the first digit's are put in later */
+}
+
 void fdp_tilt_draw(fdp_pass_t *p, size_t need)
 {
     const fdp_digits_t *law = p->law;
     const size_t stride = fdp_block_bytes(law), low_bytes = fdp_low_bytes(law);
     const size_t blocks = (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
-    const size_t lanes = blocks * FDP_BLOCK_LANES;
-    draw_tries(p, fdp_pass_tries(law, lanes));
-    fdp_pass_fill(p, fdp_pass_start(p) + fdp_area_bytes(law, FDP_TRIES), p->word,
-                  blocks * stride);
-    memset(&p->list[0], 0, sizeof p->list[0]);
-    p->total[0] = fdp_pass_trim(p->mask[0], p->kernels->first(&law->first, p->word, stride,
-                                &p->list[0], p->first, p->mask[0], blocks), need);
-    p->total[1] = 0;
     fdp_tries_t *t = p->tries;
+    fdp_pass_first(p, need);
     if (FDP_UNLIKELY(p->total[0] > t->count && t->tried < law->tilt.tries[2])) {
         draw_more(p);
+        list_whole(t, law);
     }
     if (low_bytes != 0) {
-        fdp_pass_fill(p, fdp_low_start(p), p->low, lanes * low_bytes);
+        fdp_pass_fill(p, fdp_low_start(p), p->low, blocks * FDP_BLOCK_LANES * low_bytes);
     }
-    list_whole(t, law);
-    p->kernels->tilt(law, p->word + 128, stride, &t->list, p->mask[0], p->first, p->low,
-                     (uint32_t)low_bytes, blocks);
+    p->kernels->tilt(law, p->word + 128, stride, &t->list, p->before[0], p->mask[0],
+                     p->first, p->low, (uint32_t)low_bytes, blocks);
     if (FDP_UNLIKELY((t->exact != NULL) | (p->total[0] > t->count) |
                      (p->total[0] > FDP_RANKS))) {
         settle_lanes(p, need);
     }
-    drop_exact(t);
 }
+
+void fdp_tilt_close(fdp_pass_t *p) { drop_exact(p->tries); }

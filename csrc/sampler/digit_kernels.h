@@ -70,20 +70,21 @@ typedef struct {
     void (*list_second)(const fdp_digits_t *law, const uint64_t *word, fdp_list_t *list,
                         uint8_t *open, size_t ranks);
     /* Values of the first digit for blocks of 64 lanes, `stride` bytes of words each:
-     * 64 columns, 64 times u. mask: a bit a lane that is special. Returns how many. */
+     * 64 columns, 64 times u. mask: a bit a lane that is special, `rank` of which came
+     * before. Returns how many. */
     size_t (*first)(const fdp_columns_t *table, const uint8_t *word, size_t stride,
-                    const fdp_list_t *list, int16_t *value, uint64_t *mask,
+                    const fdp_list_t *list, size_t rank, int16_t *value, uint64_t *mask,
                     size_t blocks);
     /* The same for the second digit, below the spare bits of the column's byte; bits
      * of low words are cleared as the list says. */
     size_t (*second)(const fdp_columns_t *table, const uint8_t *word, size_t stride,
-                     const fdp_list_t *list, uint8_t *value, void *low,
+                     const fdp_list_t *list, size_t rank, uint8_t *value, void *low,
                      uint32_t low_bytes, uint64_t *mask, size_t blocks);
     /* The second digit of eight bits beside the first's values, in their place: 64 bytes
-     * of it and 64 of its tilt in a block. The k-th lane of `mask` takes entry k of the
-     * list, modulo FDP_RANKS, with its low word. */
+     * of it and 64 of its tilt in a block. The k-th lane of `mask` takes entry `rank` + k
+     * of the list, modulo FDP_RANKS, with its low word. */
     void (*tilt)(const fdp_digits_t *law, const uint8_t *word, size_t stride,
-                 const fdp_whole_t *list, const uint64_t *mask, int16_t *value,
+                 const fdp_whole_t *list, size_t rank, const uint64_t *mask, int16_t *value,
                  void *low, uint32_t low_bytes, size_t blocks);
     /* What tries yield from their words, and 0: rejected, 1: accepted, 2: open. n is a
      * multiple of 16, at most FDP_TRIES. */

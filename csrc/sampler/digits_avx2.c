@@ -199,7 +199,7 @@ FDP_ALWAYS_INLINE void put_low(const __m256i *piece, __m256i s, uint8_t *to, uin
 /* D is reflected in the block's half that is farther from zero if the byte V is below
  * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
-                                      size_t stride, const fdp_whole_t *list,
+                                      size_t stride, const fdp_whole_t *list, size_t rank,
                                       const uint64_t *mask, int16_t *value, void *low,
                                       uint32_t bytes, size_t blocks)
 {
@@ -219,7 +219,6 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
         open_plane(piece, &plane[k]);
         fdp_wipe(piece, sizeof piece);
     }
-    size_t rank = 0;
     for (size_t b = 0; b < 2 * blocks; b++) {
         const uint32_t bits = (uint32_t)(mask[b / 2] >> (b % 2 * 32));
         const ranks_t ranks = ranks_of(bits, rank);
@@ -369,14 +368,14 @@ static inline uint32_t special(__m256i v)
 }
 
 static size_t FDP_K(first)(const fdp_columns_t *table, const uint8_t *word,
-                           size_t stride, const fdp_list_t *list, int16_t *value,
-                           uint64_t *mask, size_t blocks)
+                           size_t stride, const fdp_list_t *list, size_t rank,
+                           int16_t *value, uint64_t *mask, size_t blocks)
 {
     const __m256i k127 = _mm256_set1_epi8(127), k64 = _mm256_set1_epi8(64);
     __m256i cuts[8], aliases[8];
     differences(table->cut, 8, cuts);
     differences(table->alias, 8, aliases);
-    (void)list;
+    (void)list, (void)rank;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         uint64_t bits = 0;
@@ -399,14 +398,15 @@ static size_t FDP_K(first)(const fdp_columns_t *table, const uint8_t *word,
 }
 
 static size_t FDP_K(second)(const fdp_columns_t *table, const uint8_t *word,
-                            size_t stride, const fdp_list_t *list, uint8_t *value,
-                            void *low, uint32_t low_bytes, uint64_t *mask, size_t blocks)
+                            size_t stride, const fdp_list_t *list, size_t rank,
+                            uint8_t *value, void *low, uint32_t low_bytes, uint64_t *mask,
+                            size_t blocks)
 {
     const __m256i k31 = _mm256_set1_epi8(31);
     __m256i cuts[2], aliases[2];
     differences(table->cut, 2, cuts);
     differences(table->alias, 2, aliases);
-    (void)list, (void)low, (void)low_bytes;
+    (void)list, (void)rank, (void)low, (void)low_bytes;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         uint64_t bits = 0;

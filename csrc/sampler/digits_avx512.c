@@ -46,8 +46,8 @@ FDP_ALWAYS_INLINE __m512i draw(const __m512i *words, size_t columns, __m512i col
 }
 
 static size_t fdp_first_avx512(const fdp_columns_t *table, const uint8_t *word,
-                               size_t stride, const fdp_list_t *list, int16_t *value,
-                               uint64_t *mask, size_t blocks)
+                               size_t stride, const fdp_list_t *list, size_t rank,
+                               int16_t *value, uint64_t *mask, size_t blocks)
 {
     const __m512i k127 = _mm512_set1_epi8(127), k64 = _mm512_set1_epi8(64);
     const __m512i mark = _mm512_set1_epi8((char)FDP_SPECIAL);
@@ -55,7 +55,7 @@ static size_t fdp_first_avx512(const fdp_columns_t *table, const uint8_t *word,
     for (size_t k = 0; k < 4; k++) {
         words[k] = fdp_words_load(table->cut, table->alias, 32 * k);
     }
-    (void)list;
+    (void)list, (void)rank;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
@@ -73,14 +73,14 @@ static size_t fdp_first_avx512(const fdp_columns_t *table, const uint8_t *word,
 }
 
 static size_t fdp_second_avx512(const fdp_columns_t *table, const uint8_t *word,
-                                size_t stride, const fdp_list_t *list, uint8_t *value,
-                                void *low, uint32_t low_bytes, uint64_t *mask,
-                                size_t blocks)
+                                size_t stride, const fdp_list_t *list, size_t rank,
+                                uint8_t *value, void *low, uint32_t low_bytes,
+                                uint64_t *mask, size_t blocks)
 {
     const __m512i k31 = _mm512_set1_epi8(31);
     const __m512i mark = _mm512_set1_epi8((char)FDP_SPECIAL);
     const __m512i words = fdp_words_load(table->cut, table->alias, 0);
-    (void)list, (void)low, (void)low_bytes;
+    (void)list, (void)rank, (void)low, (void)low_bytes;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;

@@ -74,41 +74,63 @@ static void FDP_K(highest)(const fdp_digits_t *law, int which,
 
 /* ---- lists ---------------------------------------------------------------- */
 
-/* Word `which` of every rank: those of 16 ranks lie together. */
+/* Ranks whose words are read: those of 16 lie together. */
+static inline size_t FDP_K(whole)(size_t ranks)
+{
+    return (ranks + FDP_RANK_GROUP - 1) / FDP_RANK_GROUP * FDP_RANK_GROUP;
+}
+
+/* Word `which` of every rank. */
 static void FDP_K(gather)(const fdp_digits_t *law, const uint64_t *word, size_t which,
                           uint64_t *to, size_t ranks)
 {
-    for (size_t k = 0; k < ranks; k += FDP_RANK_GROUP) {
+    size_t k = 0;
+    do { /* there is a rank */
         memcpy(to + k, word + k * fdp_rank_words(law) + which * FDP_RANK_GROUP,
                FDP_RANK_GROUP * sizeof *to);
+        k += FDP_RANK_GROUP;
+    } while (k < ranks);
+}
+
+/* Outcomes as wide as what is computed of them: a loop over both widths would take as
+ * many values at once as a vector has bytes, far more than there are registers. */
+static void FDP_K(widen)(const uint8_t *restrict outcome, uint64_t *restrict id, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        id[i] = outcome[i];
     }
 }
 
 static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
                               fdp_list_t *list, uint8_t *open, size_t ranks)
 {
-    uint64_t word[FDP_RANKS] = {0};
-    uint8_t outcome[FDP_RANKS];
-    int64_t tail[FDP_RANKS];
+    FDP_ALIGNED(64) uint64_t word[FDP_RANKS], id[FDP_RANKS];
+    FDP_ALIGNED(64) uint8_t outcome[FDP_RANKS];
+    FDP_ALIGNED(64) int64_t tail[FDP_RANKS];
     FDP_K(gather)(law, area, 0, word, ranks);
     FDP_K(rest)(law->first_rest, 128, word, outcome, open, ranks);
     FDP_K(gather)(law, area, 1, word, ranks);
     FDP_K(signed_geometric)(&law->tail, word, tail, ranks);
-    const uint64_t no_tails = law->tails == 0;
+    FDP_K(widen)(outcome, id, ranks);
+    const uint64_t tails = law->tails == 0 ? 0 : ~UINT64_C(0);
     for (size_t i = 0; i < ranks; i++) {
-        const uint64_t id = outcome[i];
-        const uint64_t is_tail =
-            (id == 0) | ((id == 127) & (no_tails ^ 1)) ? ~UINT64_C(0) : 0;
-        const uint64_t unknown = (tail[i] == FDP_UNKNOWN) | no_tails;
+        const uint64_t last = id[i] == 127 ? tails : 0;
+        const uint64_t is_tail = (id[i] == 0 ? ~UINT64_C(0) : 0) | last;
+        const uint64_t unknown = (tail[i] == FDP_UNKNOWN ? ~UINT64_C(0) : 0) | ~tails;
         const uint64_t far = (uint64_t)tail[i] + (uint64_t)(tail[i] < 0 ? INT64_C(-63) : INT64_C(63));
-        const uint64_t v = (far & is_tail) | ((id - 64) & ~is_tail);
-        list->low[i] = (uint8_t)v;
-        list->high[i] = (uint8_t)(v >> 8);
-        open[i] |= (uint8_t)(is_tail & unknown);
+        word[i] = (far & is_tail) | ((id[i] - 64) & ~is_tail);
+        id[i] = is_tail & unknown;
     }
-    fdp_wipe(word, sizeof word);
-    fdp_wipe(outcome, sizeof outcome);
-    fdp_wipe(tail, sizeof tail);
+    for (size_t i = 0; i < ranks; i++) {
+        list->low[i] = (uint8_t)word[i];
+        list->high[i] = (uint8_t)(word[i] >> 8);
+        open[i] |= (uint8_t)(id[i] & 1);
+    }
+    const size_t whole = FDP_K(whole)(ranks);
+    fdp_wipe(word, whole * sizeof *word);
+    fdp_wipe(id, ranks * sizeof *id);
+    fdp_wipe(outcome, ranks);
+    fdp_wipe(tail, ranks * sizeof *tail);
 }
 
 /* Bits below the highest: each copy's highest, as long as it is lower. */
@@ -116,7 +138,7 @@ static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
                            uint64_t *restrict clear, uint64_t *restrict open,
                            size_t ranks)
 {
-    uint64_t word[FDP_RANKS] = {0}, bit[FDP_RANKS], limit[FDP_RANKS];
+    uint64_t word[FDP_RANKS], bit[FDP_RANKS], limit[FDP_RANKS];
     memcpy(limit, clear, ranks * sizeof *limit); /* the bit itself; 0: nothing below */
     for (size_t copy = 0; copy < FDP_COPIES; copy++) {
         FDP_K(gather)(law, area, 4 + copy, word, ranks);
@@ -131,9 +153,9 @@ static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
     for (size_t i = 0; i < ranks; i++) {
         open[i] |= limit[i] != 0 ? 1 : 0;
     }
-    fdp_wipe(word, sizeof word);
-    fdp_wipe(bit, sizeof bit);
-    fdp_wipe(limit, sizeof limit);
+    fdp_wipe(word, FDP_K(whole)(ranks) * sizeof *word);
+    fdp_wipe(bit, ranks * sizeof *bit);
+    fdp_wipe(limit, ranks * sizeof *limit);
 }
 
 /* Second digits, and what is cleared of the low bits below them. */
@@ -141,8 +163,12 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
                                fdp_list_t *list, uint8_t *open, size_t ranks)
 {
     const size_t columns = (size_t)1 << (law->shift - law->low);
-    uint64_t word[FDP_RANKS] = {0}, clear[FDP_RANKS] = {0}, late[FDP_RANKS] = {0};
-    uint8_t rest[FDP_RANKS], whole[FDP_RANKS] = {0}, tie[FDP_RANKS] = {0};
+    uint64_t word[FDP_RANKS], clear[FDP_RANKS], late[FDP_RANKS];
+    uint8_t rest[FDP_RANKS], whole[FDP_RANKS], tie[FDP_RANKS];
+    memset(clear, 0, ranks * sizeof *clear);
+    memset(late, 0, ranks * sizeof *late);
+    memset(whole, 0, ranks);
+    memset(tie, 0, ranks);
     FDP_K(gather)(law, area, 2, word, ranks);
     FDP_K(rest)(law->second_rest, columns, word, rest, open, ranks);
     if (law->low != 0) {
@@ -164,24 +190,24 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
         open[i] |= tie[i] | (uint8_t)late[i];
     }
     memcpy(list->clear, clear, ranks * sizeof *clear);
-    fdp_wipe(word, sizeof word);
-    fdp_wipe(clear, sizeof clear);
-    fdp_wipe(late, sizeof late);
-    fdp_wipe(rest, sizeof rest);
-    fdp_wipe(whole, sizeof whole);
+    fdp_wipe(word, FDP_K(whole)(ranks) * sizeof *word);
+    fdp_wipe(clear, ranks * sizeof *clear);
+    fdp_wipe(late, ranks * sizeof *late);
+    fdp_wipe(rest, ranks);
+    fdp_wipe(whole, ranks);
 }
 
 /* ---- tilted digits -------------------------------------------------------- */
 
 static void FDP_K(tilt)(const fdp_digits_t *law, const uint8_t *word, size_t stride,
-                        const fdp_whole_t *list, const uint64_t *mask, int16_t *value,
-                        void *low, uint32_t low_bytes, size_t blocks)
+                        const fdp_whole_t *list, size_t rank, const uint64_t *mask,
+                        int16_t *value, void *low, uint32_t low_bytes, size_t blocks)
 {
     switch (low_bytes) {
-    case 0: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 0, blocks); break;
-    case 2: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 2, blocks); break;
-    case 4: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 4, blocks); break;
-    default: FDP_K(tilt_by)(law, word, stride, list, mask, value, low, 8, blocks); break;
+    case 0: FDP_K(tilt_by)(law, word, stride, list, rank, mask, value, low, 0, blocks); break;
+    case 2: FDP_K(tilt_by)(law, word, stride, list, rank, mask, value, low, 2, blocks); break;
+    case 4: FDP_K(tilt_by)(law, word, stride, list, rank, mask, value, low, 4, blocks); break;
+    default: FDP_K(tilt_by)(law, word, stride, list, rank, mask, value, low, 8, blocks); break;
     }
 }
 
@@ -190,12 +216,14 @@ static void FDP_K(tilt)(const fdp_digits_t *law, const uint8_t *word, size_t str
 static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
                          int64_t *restrict value, uint8_t *restrict state, size_t n)
 {
-    FDP_ALIGNED(64) uint64_t word[FDP_TRIES] = {0}, place[FDP_TRIES], block[FDP_TRIES];
+    FDP_ALIGNED(64) uint64_t word[FDP_TRIES], place[FDP_TRIES], block[FDP_TRIES];
+    FDP_ALIGNED(64) uint64_t number[FDP_TRIES];
     FDP_ALIGNED(64) uint8_t outcome[FDP_TRIES];
     FDP_K(gather)(law, area, 0, word, n);
     FDP_K(gather)(law, area, 1, place, n);
     FDP_K(rest)(law->first_rest, 128, word, outcome, state, n); /* a tie is above */
     FDP_K(find)(law->tilt.block, outcome, block, n);
+    FDP_K(widen)(outcome, number, n);
     const uint32_t j = law->shift, r = law->low, spare = j < 8 ? 8 - j : 0;
     const int64_t step = INT64_C(1) << spare;
     const uint64_t slope = law->tilt.slope;
@@ -203,7 +231,7 @@ static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
     const double unit = law->tilt.height * 0x1p-39, edge = law->tilt.edge * 1.0001;
     const double error = weight * 0x1p-46;
     for (size_t i = 0; i < n; i++) {
-        const uint64_t id = outcome[i];
+        const uint64_t id = number[i];
         const uint64_t sign = id < 64 ? ~UINT64_C(0) : 0;
         const uint64_t size = (id - 64) ^ sign;
         const uint64_t l = place[i] >> (64 - j);
@@ -244,6 +272,7 @@ static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
     fdp_wipe(word, n * sizeof *word);
     fdp_wipe(place, n * sizeof *place);
     fdp_wipe(block, n * sizeof *block);
+    fdp_wipe(number, n * sizeof *number);
     fdp_wipe(outcome, n);
 }
 
@@ -268,6 +297,12 @@ static inline int64_t FDP_K(value)(int16_t high, uint64_t low, uint32_t r, uint6
 {
     const uint64_t v = (uint64_t)(int64_t)high;
     return (int64_t)((v << r) | ((low ^ (0 - (v >> 63))) & keep));
+}
+
+static inline int64_t FDP_K(narrow)(int16_t high, uint32_t low, uint32_t r, uint32_t keep)
+{
+    const uint32_t v = (uint32_t)(int32_t)high;
+    return (int32_t)((v << r) | ((low ^ (0 - (v >> 31))) & keep));
 }
 
 /* v 2^shift and all that is below it in one byte, D and spare bits: shift <= 8. */
@@ -305,7 +340,9 @@ static void FDP_K(join_low)(const fdp_parts_t *parts, const int16_t *restrict hi
     const uint32_t r = parts->low;
     const uint64_t keep = (UINT64_C(1) << r) - 1;
     switch (parts->low_bytes) {
-    case 2: FDP_WITH_LOW(uint16_t); break;
+    case 2: /* of 32 bits in all */
+        FDP_JOIN_LOOP(FDP_K(narrow)(high[i], ((const uint16_t *)low)[i], r, (uint32_t)keep));
+        break;
     case 4: FDP_WITH_LOW(uint32_t); break;
     default: FDP_WITH_LOW(uint64_t); break;
     }

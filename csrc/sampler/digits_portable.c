@@ -60,10 +60,9 @@ static void fdp_find_portable(const uint64_t *entry, const uint8_t *column, uint
 }
 
 /* One lane after the other: the entry of the next rank is read for each, used or not. */
-FDP_ALWAYS_INLINE void put(const fdp_whole_t *list, const uint64_t *mask, int16_t *value,
-                           uint8_t *low, uint32_t bytes, size_t blocks)
+FDP_ALWAYS_INLINE void put(const fdp_whole_t *list, size_t rank, const uint64_t *mask,
+                           int16_t *value, uint8_t *low, uint32_t bytes, size_t blocks)
 {
-    size_t rank = 0;
     for (size_t b = 0; b < blocks; b++) {
         for (size_t i = 0; i < FDP_BLOCK_LANES; i++) {
             const size_t lane = FDP_BLOCK_LANES * b + i, k = rank % FDP_RANKS;
@@ -86,9 +85,9 @@ FDP_ALWAYS_INLINE void put(const fdp_whole_t *list, const uint64_t *mask, int16_
  * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law,
                                       const uint8_t *restrict word, size_t stride,
-                                      const fdp_whole_t *list, const uint64_t *mask,
-                                      int16_t *restrict value, void *low, uint32_t bytes,
-                                      size_t blocks)
+                                      const fdp_whole_t *list, size_t rank,
+                                      const uint64_t *mask, int16_t *restrict value,
+                                      void *low, uint32_t bytes, size_t blocks)
 {
     const uint32_t spare = law->shift < 8 ? 8 - law->shift : 0;
     const uint16_t step = (uint16_t)(1u << spare), kept = (uint16_t)(256u - step);
@@ -110,7 +109,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law,
             to[i] = (int16_t)((int16_t)(m ^ sign) >> spare);
         }
     }
-    put(list, mask, value, low, bytes, blocks);
+    put(list, rank, mask, value, low, bytes, blocks);
 }
 
 #include "digits_body.inc.h"
@@ -155,13 +154,13 @@ FDP_ALWAYS_INLINE void look_up(const fdp_forms_t *forms, size_t columns,
 }
 
 static size_t fdp_first_portable(const fdp_columns_t *table, const uint8_t *word,
-                                 size_t stride, const fdp_list_t *list, int16_t *value,
-                                 uint64_t *mask, size_t blocks)
+                                 size_t stride, const fdp_list_t *list, size_t rank,
+                                 int16_t *value, uint64_t *mask, size_t blocks)
 {
     uint8_t cut[FDP_PLANE_LANES], alias[FDP_PLANE_LANES];
     fdp_forms_t forms;
     fdp_forms_load(table->cut, table->alias, 128, &forms);
-    (void)list;
+    (void)list, (void)rank;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
@@ -189,14 +188,14 @@ static size_t fdp_first_portable(const fdp_columns_t *table, const uint8_t *word
 }
 
 static size_t fdp_second_portable(const fdp_columns_t *table, const uint8_t *word,
-                                  size_t stride, const fdp_list_t *list, uint8_t *value,
-                                  void *low, uint32_t low_bytes, uint64_t *mask,
-                                  size_t blocks)
+                                  size_t stride, const fdp_list_t *list, size_t rank,
+                                  uint8_t *value, void *low, uint32_t low_bytes,
+                                  uint64_t *mask, size_t blocks)
 {
     uint8_t cut[FDP_PLANE_LANES], alias[FDP_PLANE_LANES];
     fdp_forms_t forms;
     fdp_forms_load(table->cut, table->alias, 32, &forms);
-    (void)list, (void)low, (void)low_bytes;
+    (void)list, (void)rank, (void)low, (void)low_bytes;
     size_t total = 0;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;

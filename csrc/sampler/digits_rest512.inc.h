@@ -1,22 +1,55 @@
 /* digits_rest512.inc.h: ranks with AVX-512, for both rows that have it: outcomes by real
  * cuts, sixteen columns a permutation, and the highest bit that a correction clears. */
 
-static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *word,
-                        uint8_t *outcome, uint8_t *open, size_t ranks)
+/* Entries of 32 or 128 columns in registers, which two loads a permutation would keep
+ * waiting. */
+typedef struct {
+    __m512i part[16];
+} FDP_K(entries_t);
+
+FDP_ALWAYS_INLINE FDP_K(entries_t) FDP_K(entries)(const uint64_t *entry, size_t columns)
 {
-    const __m512i last = _mm512_set1_epi64((long long)columns - 1);
+    FDP_K(entries_t) e;
+    for (size_t k = 0; 8 * k < columns; k++) {
+        e.part[k] = _mm512_loadu_si512(entry + 8 * k);
+    }
+    return e;
+}
+
+/* Of sixteen columns by the index's low four bits, `k` and the next sixteen by bit 4. */
+FDP_ALWAYS_INLINE __m512i FDP_K(found32)(const FDP_K(entries_t) *e, size_t k, __m512i c,
+                                         __mmask8 odd)
+{
+    return _mm512_mask_mov_epi64(
+        _mm512_permutex2var_epi64(e->part[4 * k], c, e->part[4 * k + 1]), odd,
+        _mm512_permutex2var_epi64(e->part[4 * k + 2], c, e->part[4 * k + 3]));
+}
+
+FDP_ALWAYS_INLINE __m512i FDP_K(found)(const FDP_K(entries_t) *e, size_t columns, __m512i c)
+{
+    const __mmask8 odd = _mm512_test_epi64_mask(c, _mm512_set1_epi64(16));
+    if (columns == 32) {
+        return FDP_K(found32)(e, 0, c, odd);
+    }
+    const __mmask8 second = _mm512_test_epi64_mask(c, _mm512_set1_epi64(32));
+    const __mmask8 upper = _mm512_test_epi64_mask(c, _mm512_set1_epi64(64));
+    const __m512i low = _mm512_mask_mov_epi64(FDP_K(found32)(e, 0, c, odd), second,
+                                              FDP_K(found32)(e, 1, c, odd));
+    const __m512i high = _mm512_mask_mov_epi64(FDP_K(found32)(e, 2, c, odd), second,
+                                               FDP_K(found32)(e, 3, c, odd));
+    return _mm512_mask_mov_epi64(low, upper, high);
+}
+
+FDP_ALWAYS_INLINE void FDP_K(rest_of)(const uint64_t *entry, size_t columns, uint64_t mask,
+                                      const uint64_t *word, uint8_t *outcome, uint8_t *open,
+                                      size_t ranks)
+{
+    const FDP_K(entries_t) entries = FDP_K(entries)(entry, columns);
+    const __m512i last = _mm512_set1_epi64((long long)mask);
     for (size_t i = 0; i < ranks; i += 8) {
         const __m512i w = _mm512_loadu_si512(word + i);
         const __m512i c = _mm512_and_si512(w, last);
-        const __m512i part = _mm512_srli_epi64(c, 4);
-        __m512i found = _mm512_setzero_si512();
-        for (size_t k = 0; 16 * k < columns; k++) {
-            const __m512i e =
-                _mm512_permutex2var_epi64(_mm512_loadu_si512(entry + 16 * k), c,
-                                          _mm512_loadu_si512(entry + 16 * k + 8));
-            found = _mm512_mask_mov_epi64(
-                found, _mm512_cmpeq_epi64_mask(part, _mm512_set1_epi64((long long)k)), e);
-        }
+        const __m512i found = FDP_K(found)(&entries, columns, c);
         const __m512i u = _mm512_srli_epi64(w, 8), cut = _mm512_srli_epi64(found, 8);
         const __m512i v = _mm512_mask_mov_epi64(c, _mm512_cmplt_epu64_mask(u, cut), found);
         const __m512i tie =
@@ -26,22 +59,25 @@ static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *w
     }
 }
 
+/* Up to 32 columns, or 128. */
+static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *word,
+                        uint8_t *outcome, uint8_t *open, size_t ranks)
+{
+    if (columns <= 32) {
+        FDP_K(rest_of)(entry, 32, columns - 1, word, outcome, open, ranks);
+    } else {
+        FDP_K(rest_of)(entry, 128, 127, word, outcome, open, ranks);
+    }
+}
+
 /* Entries of 128 columns. */
 static void FDP_K(find)(const uint64_t *entry, const uint8_t *column, uint64_t *found,
                         size_t n)
 {
+    const FDP_K(entries_t) entries = FDP_K(entries)(entry, 128);
     for (size_t i = 0; i < n; i += 8) {
         const __m512i c = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)(column + i)));
-        const __m512i part = _mm512_srli_epi64(c, 4);
-        __m512i sum = _mm512_setzero_si512();
-        for (size_t k = 0; k < 8; k++) {
-            const __m512i e =
-                _mm512_permutex2var_epi64(_mm512_loadu_si512(entry + 16 * k), c,
-                                          _mm512_loadu_si512(entry + 16 * k + 8));
-            sum = _mm512_mask_mov_epi64(
-                sum, _mm512_cmpeq_epi64_mask(part, _mm512_set1_epi64((long long)k)), e);
-        }
-        _mm512_storeu_si512(found + i, sum);
+        _mm512_storeu_si512(found + i, FDP_K(found)(&entries, 128, c));
     }
 }
 
@@ -117,7 +153,7 @@ FDP_ALWAYS_INLINE void FDP_K(put_low)(const FDP_K(plane_t) *plane, __m512i rank,
 /* D is reflected in the block's half that is farther from zero if the byte V is below
  * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
-                                      size_t stride, const fdp_whole_t *list,
+                                      size_t stride, const fdp_whole_t *list, size_t rank,
                                       const uint64_t *mask, int16_t *value, void *low,
                                       uint32_t bytes, size_t blocks)
 {
@@ -136,14 +172,14 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
         }
         plane[k] = FDP_K(plane)(piece[k]);
     }
-    uint16_t total = 0;
+    uint16_t total = (uint16_t)rank;
     for (size_t b = 0; b < blocks; b++) {
         for (size_t i = 0; i < FDP_BLOCK_LANES; i += 32) {
             const uint8_t *w = word + b * stride + i;
             int16_t *to = value + FDP_BLOCK_LANES * b + i;
             const uint32_t special = (uint32_t)(mask[b] >> i);
-            const __m512i rank = _mm512_add_epi16(FDP_K(ranks)(special),
-                                                  _mm512_set1_epi16((short)total));
+            const __m512i at = _mm512_add_epi16(FDP_K(ranks)(special),
+                                                _mm512_set1_epi16((short)total));
             const __m512i v = _mm512_loadu_si512(to);
             const __m512i d = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const void *)w));
             const __m512i u =
@@ -164,9 +200,9 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
             const __m512i x =
                 _mm512_sra_epi16(_mm512_xor_si512(m, sign), _mm_cvtsi32_si128((int)spare));
             _mm512_storeu_si512(
-                to, _mm512_mask_mov_epi16(x, special, FDP_K(ranked)(&high_of, rank)));
+                to, _mm512_mask_mov_epi16(x, special, FDP_K(ranked)(&high_of, at)));
             if (bytes != 0) {
-                FDP_K(put_low)(plane, rank, special,
+                FDP_K(put_low)(plane, at, special,
                                (uint8_t *)low + (FDP_BLOCK_LANES * b + i) * bytes, bytes);
             }
             total = (uint16_t)(total + (uint16_t)_mm_popcnt_u32(special));

@@ -49,8 +49,8 @@ static inline __m512i listed(const uint8_t *byte, __m512i rank)
 }
 
 static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *word,
-                                   size_t stride, const fdp_list_t *list, int16_t *value,
-                                   uint64_t *mask, size_t blocks)
+                                   size_t stride, const fdp_list_t *list, size_t rank,
+                                   int16_t *value, uint64_t *mask, size_t blocks)
 {
     const __m512i cut0 = load64(table->cut), cut1 = load64(table->cut + 64);
     const __m512i alias0 = load64(table->alias), alias1 = load64(table->alias + 64);
@@ -64,7 +64,7 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
                                  _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0),
                                  _mm512_add_epi8(order, k64)));
     const __m512i pair2 = _mm512_add_epi8(pair, _mm512_set1_epi8(32));
-    size_t total = 0;
+    size_t total = rank;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
         const __m512i c = load64(w), u = load64(w + 64);
@@ -73,19 +73,19 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
         const __m512i own = _mm512_sub_epi8(_mm512_and_si512(c, k127), k64);
         const __m512i v = _mm512_mask_mov_epi8(own, _mm512_cmple_epu8_mask(u, cut), alias);
         const __mmask64 special = _mm512_cmpeq_epi8_mask(v, mark);
-        const __m512i rank = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
-                                             _mm512_set1_epi8((char)total));
-        const __m512i low = _mm512_mask_mov_epi8(v, special, listed(list->low, rank));
+        const __m512i at = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
+                                           _mm512_set1_epi8((char)total));
+        const __m512i low = _mm512_mask_mov_epi8(v, special, listed(list->low, at));
         const __m512i high =
             _mm512_mask_mov_epi8(_mm512_movm_epi8(_mm512_movepi8_mask(v)), special,
-                                 listed(list->high, rank));
+                                 listed(list->high, at));
         int16_t *to = value + FDP_BLOCK_LANES * b;
         _mm512_storeu_si512(to, _mm512_permutex2var_epi8(low, pair, high));
         _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi8(low, pair2, high));
         mask[b] = special;
         total += (size_t)_mm_popcnt_u64(special);
     }
-    return total;
+    return total - rank;
 }
 
 /* ---- low words ------------------------------------------------------------ */
@@ -162,9 +162,9 @@ FDP_ALWAYS_INLINE void clear_low(const clear_t *c, __m512i rank, __mmask64 speci
 /* ---- the second digit ----------------------------------------------------- */
 
 FDP_ALWAYS_INLINE size_t second(const fdp_columns_t *table, const uint8_t *word,
-                                size_t stride, const fdp_list_t *list, uint8_t *value,
-                                void *low, uint32_t low_bytes, uint64_t *mask,
-                                size_t blocks)
+                                size_t stride, const fdp_list_t *list, size_t rank,
+                                uint8_t *value, void *low, uint32_t low_bytes,
+                                uint64_t *mask, size_t blocks)
 {
     const __m512i cuts = _mm512_castsi256_si512(_mm256_loadu_si256((const void *)table->cut));
     const __m512i aliases =
@@ -175,7 +175,7 @@ FDP_ALWAYS_INLINE size_t second(const fdp_columns_t *table, const uint8_t *word,
     if (low_bytes != 0) {
         open_clear(&clear, list, low_bytes);
     }
-    size_t total = 0;
+    size_t total = rank;
     for (size_t b = 0; b < blocks; b++) {
         const uint8_t *w = word + b * stride;
         const __m512i byte = load64(w), u = load64(w + 64);
@@ -184,34 +184,34 @@ FDP_ALWAYS_INLINE size_t second(const fdp_columns_t *table, const uint8_t *word,
         const __m512i alias = _mm512_permutexvar_epi8(c, aliases);
         const __m512i v = _mm512_mask_mov_epi8(c, _mm512_cmple_epu8_mask(u, cut), alias);
         const __mmask64 special = _mm512_cmpeq_epi8_mask(v, mark);
-        const __m512i rank = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
-                                             _mm512_set1_epi8((char)total));
+        const __m512i at = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
+                                           _mm512_set1_epi8((char)total));
         const __m512i digit = _mm512_mask_mov_epi8(_mm512_or_si512(v, spare), special,
-                                                   listed(list->low, rank));
+                                                   listed(list->low, at));
         _mm512_storeu_si512(value + FDP_BLOCK_LANES * b,
                             _mm512_and_si512(digit, _mm512_or_si512(byte, k31)));
         if (low_bytes != 0) {
-            clear_low(&clear, rank, special, low, low_bytes, b);
+            clear_low(&clear, at, special, low, low_bytes, b);
         }
         mask[b] = special;
         total += (size_t)_mm_popcnt_u64(special);
     }
     if (low_bytes != 0) {
-        fdp_wipe(clear.plane, sizeof clear.plane);
+        fdp_wipe(clear.plane, low_bytes * sizeof clear.plane[0]);
     }
-    return total;
+    return total - rank;
 }
 
 static size_t fdp_second_avx512vbmi(const fdp_columns_t *table, const uint8_t *word,
-                                    size_t stride, const fdp_list_t *list,
+                                    size_t stride, const fdp_list_t *list, size_t rank,
                                     uint8_t *value, void *low, uint32_t low_bytes,
                                     uint64_t *mask, size_t blocks)
 {
     switch (low_bytes) {
-    case 0: return second(table, word, stride, list, value, low, 0, mask, blocks);
-    case 2: return second(table, word, stride, list, value, low, 2, mask, blocks);
-    case 4: return second(table, word, stride, list, value, low, 4, mask, blocks);
-    default: return second(table, word, stride, list, value, low, 8, mask, blocks);
+    case 0: return second(table, word, stride, list, rank, value, low, 0, mask, blocks);
+    case 2: return second(table, word, stride, list, rank, value, low, 2, mask, blocks);
+    case 4: return second(table, word, stride, list, rank, value, low, 4, mask, blocks);
+    default: return second(table, word, stride, list, rank, value, low, 8, mask, blocks);
     }
 }
 
