@@ -1,88 +1,80 @@
-/* aes_body.inc.h - the one body of AES-256 counter mode, for any vector width.
- *
- * The including twin defines
- *   FDP_LEVEL       suffix of the function names
- *   FDP_AES_V       vector type of FDP_AES_WIDTH blocks
- *   FDP_AES_SPREAD  a 128-bit vector in every block of a vector
- *   FDP_AES_LOAD, FDP_AES_STORE, FDP_AES_ADD64, FDP_AES_XOR, FDP_AES_ROUND,
- *   FDP_AES_LAST    the obvious instructions
- * and includes config.h, aes.h, wipe.h and <immintrin.h> before its
- * target region.
- *
- *   fdp_aes_rounds       FDP_AES_DEEP vectors at once: enough independent work
- *                        to fill two AES pipes of latency four
- *   fdp_aes256_fill_*    consecutive counters
- *   fdp_aes256_gather_*  scattered counters
+/* aes_body.inc.h - the one body of AES-256 counter mode: FDP_WIDTH blocks in a vector
+ * FDP_V, FDP_SPREAD puts a 128-bit vector in every block of one, FDP_ROUND and FDP_LAST
+ * are the rounds; FDP_LEVEL is the suffix of the function names.
  *
  * Straight-line code on public counters: T2.
- * Reference: FIPS 197; the counter block is ours (aes.h).
+ * Reference: FIPS 197; the counter block is ours (cipher.h).
  */
 
-#define FDP_AES_DEEP 8
-#define FDP_AES_PIECE (16u * FDP_AES_WIDTH * FDP_AES_DEEP)
-
-#define FDP_AES_KEY(p) \
-    FDP_AES_SPREAD(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-
-/* Explicit names, not an array: the state must stay in registers. */
+/* Vectors at once: enough independent work to fill two AES pipes of latency four. By
+ * explicit names, not an array: the state must stay in registers. */
+#define FDP_DEEP 8
 #define FDP_EACH(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
 
-FDP_ALWAYS_INLINE void fdp_aes_rounds(const uint8_t *schedule,
-                                      const FDP_AES_V in[FDP_AES_DEEP],
-                                      uint8_t *out)
+FDP_ALWAYS_INLINE void FDP_JOIN(fdp_aes_rounds, FDP_LEVEL)(const uint8_t *schedule,
+                                                           const FDP_V in[FDP_DEEP],
+                                                           uint8_t *out)
 {
-    FDP_AES_V k = FDP_AES_KEY(schedule);
-#define FDP_STEP(i) FDP_AES_V s##i = FDP_AES_XOR(in[i], k);
+    FDP_V k = FDP_SPREAD(load(schedule));
+#define FDP_STEP(i) FDP_V s##i = in[i] ^ k;
     FDP_EACH(FDP_STEP)
 #undef FDP_STEP
-#define FDP_STEP(i) s##i = FDP_AES_ROUND(s##i, k);
+#define FDP_STEP(i) s##i = FDP_ROUND(s##i, k);
     for (int round = 1; round < 14; round++) {
-        k = FDP_AES_KEY(schedule + 16 * round);
+        k = FDP_SPREAD(load(schedule + 16 * round));
         FDP_EACH(FDP_STEP)
     }
 #undef FDP_STEP
-    k = FDP_AES_KEY(schedule + 16 * 14);
-#define FDP_STEP(i) FDP_AES_STORE(out + 16 * FDP_AES_WIDTH * i, FDP_AES_LAST(s##i, k));
+    k = FDP_SPREAD(load(schedule + 16 * 14));
+#define FDP_STEP(i)                                        \
+    s##i = FDP_LAST(s##i, k);                              \
+    memcpy(out + 16 * FDP_WIDTH * i, &s##i, sizeof s##i);
     FDP_EACH(FDP_STEP)
 #undef FDP_STEP
 }
 
-void FDP_JOIN(fdp_aes256_fill, FDP_LEVEL)(const uint8_t *schedule, uint64_t counter,
-                                          uint64_t nonce, uint8_t *out, size_t nbytes)
+void FDP_JOIN(fdp_aes_fill, FDP_LEVEL)(const uint32_t *key, uint64_t counter,
+                                       uint64_t nonce, uint8_t *out, size_t nbytes)
 {
     static const uint64_t lane[8] = {0, 0, 1, 0, 2, 0, 3, 0};
-    const FDP_AES_V step = FDP_AES_SPREAD(_mm_set_epi64x(0, FDP_AES_WIDTH));
-    FDP_AES_V in[FDP_AES_DEEP];
-    FDP_AES_V next = FDP_AES_ADD64(
-        FDP_AES_SPREAD(_mm_set_epi64x((long long)nonce, (long long)counter)),
-        FDP_AES_LOAD(lane));
+    const FDP_V step = FDP_SPREAD(_mm_set_epi64x(0, FDP_WIDTH));
+    FDP_V in[FDP_DEEP], next;
+    memcpy(&next, lane, sizeof next);
+    next += FDP_SPREAD(_mm_set_epi64x((long long)nonce, (long long)counter));
 
-    for (size_t done = 0; done < nbytes; done += FDP_AES_PIECE) {
-#define FDP_STEP(i) in[i] = next, next = FDP_AES_ADD64(next, step);
+    for (size_t done = 0; done < nbytes; done += sizeof in) {
+#define FDP_STEP(i) in[i] = next, next += step;
         FDP_EACH(FDP_STEP)
 #undef FDP_STEP
-        fdp_aes_rounds(schedule, in, out + done);
+        FDP_JOIN(fdp_aes_rounds, FDP_LEVEL)((const uint8_t *)key, in, out + done);
     }
 }
 
-void FDP_JOIN(fdp_aes256_gather, FDP_LEVEL)(const uint8_t *schedule,
-                                            const uint32_t *counter, size_t n,
-                                            uint64_t nonce, uint8_t *out16)
+void FDP_JOIN(fdp_aes_extend, FDP_LEVEL)(const uint32_t *key, const uint32_t *trial,
+                                         size_t n, uint32_t block, uint8_t *out16)
 {
-    enum { BLOCKS = FDP_AES_WIDTH * FDP_AES_DEEP };
-    uint64_t block[2 * BLOCKS];
-    FDP_AES_V in[FDP_AES_DEEP];
+    enum { BLOCKS = FDP_WIDTH * FDP_DEEP };
+    uint64_t pair[2 * BLOCKS];
+    FDP_V in[FDP_DEEP];
 
     for (size_t done = 0; done < n; done += BLOCKS) {
         const size_t take = n - done < BLOCKS ? n - done : BLOCKS;
         for (size_t i = 0; i < BLOCKS; i++) {
-            block[2 * i] = counter[done + (i < take ? i : 0)];
-            block[2 * i + 1] = nonce;
+            pair[2 * i] = trial[done + (i < take ? i : 0)];
+            pair[2 * i + 1] = block;
         }
-        for (size_t i = 0; i < FDP_AES_DEEP; i++)
-            in[i] = FDP_AES_LOAD(block + 2 * FDP_AES_WIDTH * i);
-        fdp_aes_rounds(schedule, in, (uint8_t *)block);
-        memcpy(out16 + 16 * done, block, 16 * take);
+        memcpy(in, pair, sizeof in);
+        FDP_JOIN(fdp_aes_rounds, FDP_LEVEL)((const uint8_t *)key, in, (uint8_t *)pair);
+        memcpy(out16 + 16 * done, pair, 16 * take);
     }
-    fdp_wipe(block, sizeof block);
+    fdp_wipe(pair, sizeof pair);
 }
+
+#undef FDP_DEEP
+#undef FDP_EACH
+#undef FDP_V
+#undef FDP_WIDTH
+#undef FDP_SPREAD
+#undef FDP_ROUND
+#undef FDP_LAST
+#undef FDP_LEVEL

@@ -1,9 +1,7 @@
 /* stream.c - keys of a chunk, and the choice of cipher body.
  *
- *   ChaCha20 rows, AES rows   the same four operations by each cipher's body
- *   fdp_rows                  the table: best first, with the CPU bits required
- *   fdp_chunk_*               the interface (stream.h); a chunk keeps the row it
- *                             was opened with
+ *   fdp_rows      the table: best first, with the CPU bits required
+ *   fdp_chunk_*   the interface (stream.h); a chunk keeps the row it was opened with
  *
  * tests: RFC 8439 2.3.2, FIPS 197 C.3, SP 800-38A F.1.5; every row against the
  * definition in stream.h over 1 MB.
@@ -14,8 +12,7 @@
 
 #include "../base/cpu.h"
 #include "../base/wipe.h"
-#include "aes.h"
-#include "chacha.h"
+#include "cipher.h"
 
 #define UNIT FDP_CHACHA_UNIT
 
@@ -25,89 +22,52 @@
 
 typedef struct fdp_cipher_row {
     uint32_t cipher;
-    uint32_t need; /* FDP_CPU_* bits, all of them */
+    uint32_t need;  /* FDP_CPU_* bits, all of them */
+    uint32_t block; /* log2 of a counter's bytes */
     void (*open)(fdp_chunk_t *chunk, const uint8_t key[32], uint64_t index);
-    void (*main)(const uint32_t *key, uint64_t offset, uint8_t *out, size_t nbytes);
-    void (*extend)(const uint32_t *key, const uint32_t *trial, size_t n,
-                   uint32_t block, uint8_t *out16);
+    fdp_fill_fn *fill;
+    fdp_extend_fn *extend;
 } fdp_cipher_row_t;
-
-/* ---- ChaCha20 --------------------------------------------------------- */
 
 static void chacha_open(fdp_chunk_t *chunk, const uint8_t key[32], uint64_t index)
 {
     uint32_t call_key[8], both[16];
 
     memcpy(call_key, key, sizeof call_key);
-    fdp_chacha20_block(call_key, index, NONCE_CHUNK, both);
+    fdp_chacha_block(call_key, index, NONCE_CHUNK, both);
     memcpy(chunk->main_key, both, 32);
     memcpy(chunk->ext_key, both + 8, 32);
     fdp_wipe(call_key, sizeof call_key);
     fdp_wipe(both, sizeof both);
 }
 
-#define CHACHA_LEVEL(level)                                                        \
-    static void chacha_main_##level(const uint32_t *key, uint64_t offset,          \
-                                    uint8_t *out, size_t nbytes)                   \
-    {                                                                              \
-        fdp_chacha20_fill_##level(key, offset / 64, 0, out,                        \
-                                  (nbytes + UNIT - 1) / UNIT);                     \
-    }                                                                              \
-    static void chacha_extend_##level(const uint32_t *key, const uint32_t *trial,  \
-                                      size_t n, uint32_t block, uint8_t *out16)    \
-    {                                                                              \
-        fdp_chacha20_gather_##level(key, trial, n, block >> 2, block & 3, out16);  \
-    }
-
-CHACHA_LEVEL(portable)
-
-/* ---- AES-256 ---------------------------------------------------------- */
-
 #if FDP_X86_64
-
-CHACHA_LEVEL(avx2)
-CHACHA_LEVEL(avx512)
 
 static void aes_open(fdp_chunk_t *chunk, const uint8_t key[32], uint64_t index)
 {
-    fdp_aes256_chunk((uint8_t *)chunk->main_key, (uint8_t *)chunk->ext_key, key, index);
+    fdp_aes_chunk((uint8_t *)chunk->main_key, (uint8_t *)chunk->ext_key, key, index);
 }
-
-#define AES_LEVEL(level)                                                           \
-    static void aes_main_##level(const uint32_t *key, uint64_t offset,             \
-                                 uint8_t *out, size_t nbytes)                      \
-    {                                                                              \
-        fdp_aes256_fill_##level((const uint8_t *)key, offset / 16, 0, out, nbytes); \
-    }                                                                              \
-    static void aes_extend_##level(const uint32_t *key, const uint32_t *trial,     \
-                                   size_t n, uint32_t block, uint8_t *out16)       \
-    {                                                                              \
-        fdp_aes256_gather_##level((const uint8_t *)key, trial, n, block, out16);   \
-    }
-
-AES_LEVEL(aesni)
-AES_LEVEL(vaes256)
-AES_LEVEL(vaes512)
 
 _Static_assert(sizeof(((fdp_chunk_t *)0)->main_key) == FDP_AES_SCHEDULE,
                "a chunk key has room for an AES-256 schedule");
 
 #endif
 
-/* ---- the table -------------------------------------------------------- */
-
-#define ROW(cipher, need, family, level) \
-    {cipher, need, family##_open, family##_main_##level, family##_extend_##level}
+#define CHACHA(need, level)                            \
+    {FDP_CIPHER_CHACHA20, need, 6, chacha_open, fdp_chacha_fill_##level, \
+     fdp_chacha_extend_##level}
+#define AES(need, level)                               \
+    {FDP_CIPHER_AES256, need, 4, aes_open, fdp_aes_fill_##level, fdp_aes_extend_##level}
 
 static const fdp_cipher_row_t fdp_rows[] = {
 #if FDP_X86_64
-    ROW(FDP_CIPHER_AES256, FDP_CPU_VAES | FDP_CPU_AVX512, aes, vaes512),
-    ROW(FDP_CIPHER_AES256, FDP_CPU_VAES, aes, vaes256),
-    ROW(FDP_CIPHER_AES256, FDP_CPU_AES, aes, aesni),
-    ROW(FDP_CIPHER_CHACHA20, FDP_CPU_AVX512, chacha, avx512),
-    ROW(FDP_CIPHER_CHACHA20, FDP_CPU_AVX2, chacha, avx2),
+    AES(FDP_CPU_VAES | FDP_CPU_AVX512, vaes512),
+    AES(FDP_CPU_VAES, vaes256),
+    AES(FDP_CPU_AES, aesni),
+    CHACHA(FDP_CPU_AVX512, avx512),
+    CHACHA(FDP_CPU_AVX2, avx2),
 #endif
-    ROW(FDP_CIPHER_CHACHA20, 0, chacha, portable),
+    CHACHA(0, portable),
 };
 
 /* The best row at the level in force, or NULL. The tape's own extensions and
@@ -147,8 +107,8 @@ static void fdp_tape_main(const fdp_chunk_t *chunk, uint64_t offset, uint8_t *ou
         if (chunk->index < tape->chunks && at < tape->main_stride)
             memcpy(out + done, tape->main + chunk->index * tape->main_stride + at, UNIT);
         else
-            fdp_chacha20_fill_portable(zero_key, (chunk->index << 32) + at / 64,
-                                       NONCE_TAPE, out + done, 1);
+            fdp_chacha_fill_portable(zero_key, (chunk->index << 32) + at / 64, NONCE_TAPE,
+                                     out + done, UNIT);
     }
 }
 
@@ -183,7 +143,7 @@ void fdp_chunk_main(const fdp_chunk_t *chunk, uint64_t offset, void *buf, size_t
     if (FDP_UNLIKELY(chunk->tape != NULL))
         fdp_tape_main(chunk, offset, buf, nbytes);
     else
-        chunk->row->main(chunk->main_key, offset, buf, nbytes);
+        chunk->row->fill(chunk->main_key, offset >> chunk->row->block, 0, buf, nbytes);
 }
 
 void fdp_chunk_extend(const fdp_chunk_t *chunk, const uint32_t *trial, size_t n,
@@ -201,7 +161,7 @@ void fdp_stream_derive(uint8_t out[32], const uint8_t key[32], uint64_t index)
     uint32_t words[8], block[16];
 
     memcpy(words, key, sizeof words);
-    fdp_chacha20_block(words, index, NONCE_DERIVE, block);
+    fdp_chacha_block(words, index, NONCE_DERIVE, block);
     memcpy(out, block, 32);
     fdp_wipe(words, sizeof words);
     fdp_wipe(block, sizeof block);

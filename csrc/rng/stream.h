@@ -10,7 +10,7 @@
  *               blocks {4c .. 4c+3, nonce 0} (AES), under the call key: main key
  *               first.
  *   main        AES: blocks {i, nonce 0}. ChaCha20: units of 16 blocks from
- *               counter 0, nonce 0, interleaved by word (chacha.h).
+ *               counter 0, nonce 0, interleaved by word (cipher.h).
  *   extension   block b of trial i. AES: {i, nonce b}. ChaCha20: bytes
  *               16 (b & 3) .. + 15 of the block at counter i, nonce b >> 2.
  *   tape        main: the caller's units, then ChaCha20 units of the zero key,
