@@ -1,7 +1,7 @@
 /* cpu.c - our own CPUID and XGETBV reader.
  *
  *   fdp_cpu_read      processor and operating system -> mask
- *   fdp_cpu_env       FASTDP_CPU -> bits that may stay
+ *   fdp_cpu_env       FASTDP_CPU -> the bits that may stay
  *   fdp_cpu_state     the one global of the core: an atomic word, bits 0-7 the
  *                     mask in force, bits 8-15 what may be restored, bit 31
  *                     "filled". Filling is idempotent: racing threads compute
@@ -110,36 +110,40 @@ static uint32_t fdp_cpu_read(void) { return 0; }
 
 #endif
 
-static const char *const fdp_cpu_names[] = {"", "portable", "avx2", "avx512", "avx512vbmi"};
+/* The levels by rank, and what FASTDP_CPU leaves that names one. */
+static const struct level {
+    const char *name;
+    uint32_t kept;
+} levels[] = {{"portable", 0},
+              {"avx2", STATE_BITS & ~(uint32_t)FDP_CPU_AVX512},
+              {"avx512", STATE_BITS & ~(uint32_t)FDP_CPU_VBMI},
+              {"avx512vbmi", STATE_BITS}};
 
-bool fdp_cpu_named(void)
+#define LEVELS (sizeof levels / sizeof levels[0])
+
+/* The level that FASTDP_CPU names, the last if none; NULL if it is not one. */
+static const struct level *fdp_cpu_env(void)
 {
-    const char *level = getenv("FASTDP_CPU");
-    for (size_t i = 0; i < sizeof fdp_cpu_names / sizeof fdp_cpu_names[0]; i++) {
-        if (level == NULL || strcmp(level, fdp_cpu_names[i]) == 0)
-            return true;
+    const char *name = getenv("FASTDP_CPU");
+    if (name == NULL || *name == 0)
+        return &levels[LEVELS - 1];
+    for (size_t i = 0; i < LEVELS; i++) {
+        if (strcmp(name, levels[i].name) == 0)
+            return &levels[i];
     }
-    return false;
+    return NULL;
 }
 
-static uint32_t fdp_cpu_env(void)
-{
-    const char *level = getenv("FASTDP_CPU");
-    if (level != NULL && strcmp(level, "portable") == 0)
-        return 0;
-    if (level != NULL && strcmp(level, "avx2") == 0)
-        return STATE_BITS & ~(uint32_t)FDP_CPU_AVX512;
-    if (level != NULL && strcmp(level, "avx512") == 0)
-        return STATE_BITS & ~(uint32_t)FDP_CPU_VBMI;
-    return STATE_BITS;
-}
+bool fdp_cpu_named(void) { return fdp_cpu_env() != NULL; }
 
 static uint32_t fdp_cpu_load(void)
 {
     uint32_t state = atomic_load_explicit(&fdp_cpu_state, memory_order_relaxed);
     if (FDP_LIKELY(state != 0))
         return state;
-    const uint32_t mask = fdp_cpu_close(fdp_cpu_read() & fdp_cpu_env());
+    const struct level *asked = fdp_cpu_env();
+    const uint32_t kept = asked == NULL ? STATE_BITS : asked->kept;
+    const uint32_t mask = fdp_cpu_close(fdp_cpu_read() & kept);
     const uint32_t fresh = STATE_FILLED | mask << STATE_SHIFT | mask;
     if (atomic_compare_exchange_strong(&fdp_cpu_state, &state, fresh))
         return fresh;
@@ -148,13 +152,13 @@ static uint32_t fdp_cpu_load(void)
 
 uint32_t fdp_cpu_mask(void) { return fdp_cpu_load() & STATE_BITS; }
 
-const char *fdp_cpu_level(void)
+size_t fdp_cpu_rank(void)
 {
     const uint32_t mask = fdp_cpu_mask();
-    if (mask & FDP_CPU_VBMI)
-        return "avx512vbmi";
-    return mask & FDP_CPU_AVX512 ? "avx512" : mask & FDP_CPU_AVX2 ? "avx2" : "portable";
+    return mask & FDP_CPU_VBMI ? 3 : mask & FDP_CPU_AVX512 ? 2 : mask & FDP_CPU_AVX2 ? 1 : 0;
 }
+
+const char *fdp_cpu_level(void) { return levels[fdp_cpu_rank()].name; }
 
 void fdp_cpu_limit(uint32_t mask)
 {

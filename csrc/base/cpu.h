@@ -32,5 +32,7 @@ enum {
 
 /* Whether FASTDP_CPU, if set, names a level. */
 FDP_INTERNAL bool fdp_cpu_named(void);
+/* The level in force: 0 portable, 1 AVX2, 2 AVX-512, 3 with VBMI. */
+FDP_INTERNAL size_t fdp_cpu_rank(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include "../fastdp.h"
 #include "../sampler/kernels.h"
 #include "scratch.h"
+#include "target.h"
 
 #define PIECE 1024 /* values of a column taken together, a multiple of 8 */
 
@@ -19,23 +20,6 @@ typedef struct {
     double x[PIECE];
     int64_t present[PIECE], u[PIECE], square[PIECE];
 } piece_t;
-
-static void load_piece(piece_t *piece, const void *x, fdp_dtype_t type, size_t at,
-                       size_t n)
-{
-    switch (type) {
-    case FDP_F64: memcpy(piece->x, (const double *)x + at, n * sizeof(double)); break;
-    case FDP_F32:
-        for (size_t i = 0; i < n; i++) {
-            piece->x[i] = (double)((const float *)x)[at + i];
-        }
-        break;
-    default:
-        for (size_t i = 0; i < n; i++) {
-            piece->x[i] = (double)((const int64_t *)x)[at + i];
-        }
-    }
-}
 
 static void add_by_group(const piece_t *piece, size_t n, size_t groups,
                          const int64_t *group, int64_t *count, int64_t *sum,
@@ -72,7 +56,7 @@ fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void
             kernels->column_total(column, (const double *)x + at, total, PIECE);
             continue;
         }
-        load_piece(piece, x, type, at, part);
+        fdp_load_doubles(x, type, at, part, piece->x);
         for (size_t i = part; i < PIECE; i++) {
             piece->x[i] = NAN; /* is not there */
         }

@@ -10,74 +10,13 @@
 #include <string.h>
 
 #include "../base/config.h"
-#include "../base/cpu.h"
 #include "../base/rounding.h"
 #include "../fastdp.h"
+#include "../sampler/kernels.h"
 
 #define BLOCK 256 /* sums that are worked on at once: they stay in the nearest cache */
 #define LANES 2   /* of fdp_cell_t */
 #define ROWS 8    /* rows that are added up apart, so that few roundings follow each other */
-
-/* out[j] = mass[j] (e^x[j] - 1), x <= 0. As 2^k (e^r - 1) + (2^k - 1) with |r| <= ln(2)/2
- * and k <= 0, Taylor's series of 14 terms for e^r - 1: within 3 units of 2^-52 relatively,
- * also next to 0, where k = 0 and r = x (theorem 18 of
- * docs/proofs/numerical_accounting.md). Below -700 it is -1 to all digits. */
-FDP_ALWAYS_INLINE void fall(size_t n, const double *x, const double *mass, double *out)
-{
-    FDP_INDEPENDENT
-    for (size_t j = 0; j < n; j++) {
-        const double y = x[j] < -700.0 ? -700.0 : x[j];
-        const double shifted = y * 0x1.71547652b82fep+0 + 0x1.8p52;
-        const double k = shifted - 0x1.8p52;
-        const double r = (y - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
-        double s = 1.0 / 87178291200.0;
-        s = s * r + 1.0 / 6227020800.0;
-        s = s * r + 1.0 / 479001600.0;
-        s = s * r + 1.0 / 39916800.0;
-        s = s * r + 1.0 / 3628800.0;
-        s = s * r + 1.0 / 362880.0;
-        s = s * r + 1.0 / 40320.0;
-        s = s * r + 1.0 / 5040.0;
-        s = s * r + 1.0 / 720.0;
-        s = s * r + 1.0 / 120.0;
-        s = s * r + 1.0 / 24.0;
-        s = s * r + 1.0 / 6.0;
-        s = s * r + 0.5;
-        s = s * r + 1.0;
-        int64_t bits;
-        memcpy(&bits, &shifted, sizeof bits);
-        bits = (int64_t)((uint64_t)bits << 52) + 0x3ff0000000000000;
-        double power;
-        memcpy(&power, &bits, sizeof power);
-        out[j] = mass[j] * (power * (s * r) + (power - 1.0));
-    }
-}
-
-typedef void fall_t(size_t n, const double *x, const double *mass, double *out);
-
-static void fall_portable(size_t n, const double *x, const double *mass, double *out)
-{
-    fall(n, x, mass, out);
-}
-
-#if FDP_X86_64
-FDP_TARGET_AVX2
-static void fall_avx2(size_t n, const double *x, const double *mass, double *out)
-{
-    fall(n, x, mass, out);
-}
-FDP_TARGET_END
-#endif
-
-static fall_t *fall_here(void)
-{
-#if FDP_X86_64
-    if (fdp_cpu_mask() & FDP_CPU_AVX2) {
-        return fall_avx2;
-    }
-#endif
-    return fall_portable;
-}
 
 /* The sum of two losses: beyond all doubles it is the largest, in the last cell. */
 FDP_ALWAYS_INLINE double sum_of(double a, double b)
@@ -140,7 +79,7 @@ size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_ma
                        double *d)
 {
     const fdp_rounding_t saved = fdp_rounding_enter();
-    fall_t *const falls = fall_here();
+    const fdp_kernels_t *kernels = fdp_kernels();
     double gap[BLOCK], part[BLOCK];
     uint32_t most = 0;
     size_t folds = 0, lowest = 0;
@@ -149,7 +88,7 @@ size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_ma
         for (size_t first = square ? i : 0, n; first < columns; first += n) {
             n = columns - first < BLOCK ? columns - first : BLOCK;
             place(n, row_loss[i], loss + first, edge, cell + first, gap);
-            falls(n, gap, mass + first, part);
+            kernels->fall(gap, mass + first, part, n);
             if (i % ROWS == 0 && first == (square ? i : 0)) {
                 lowest = cell[first];
             }

@@ -10,6 +10,7 @@
 #include "../fastdp.h"
 #include "../rng/stream.h"
 #include "../sampler/kernels.h"
+#include "target.h"
 
 #define LANES FDP_NUMBERS_CHUNK
 
@@ -20,24 +21,6 @@ typedef struct {
     FDP_ALIGNED(64) uint8_t code[LANES];
     fdp_chunk_t chunk;
 } numbers_t;
-
-static void load(numbers_t *w, const void *x, fdp_dtype_t type, size_t at, size_t n,
-                 size_t lanes)
-{
-    switch (type) {
-    case FDP_F64: memcpy(w->x, (const double *)x + at, n * sizeof(double)); break;
-    case FDP_F32:
-        for (size_t i = 0; i < n; i++) {
-            w->x[i] = (double)((const float *)x)[at + i];
-        }
-        break;
-    default:
-        for (size_t i = 0; i < n; i++) {
-            w->x[i] = (double)((const int64_t *)x)[at + i];
-        }
-    }
-    memset(w->x + n, 0, (lanes - n) * sizeof(double));
-}
 
 /* The last words, fewer than 2^9 of 2^64, have codes that no number enters: of pairs the
  * ends, whose values cancel; what has no partner is in the middle. */
@@ -71,7 +54,8 @@ fdp_status_t fdp_number_clients(const fdp_call_t *call, const fdp_number_t *law,
         fdp_chunk_main(&w.chunk, 0, w.u, lanes * sizeof *w.u);
         fdp_chunk_main(&w.chunk, sizeof w.u, w.r, lanes * sizeof *w.r);
         fdp_chunk_close(&w.chunk);
-        load(&w, x, type, at, part, lanes);
+        fdp_load_doubles(x, type, at, part, w.x);
+        memset(w.x + part, 0, (lanes - part) * sizeof *w.x);
         if (FDP_UNLIKELY(kernels->numbers(law, w.x, w.u, w.r, w.code, lanes))) {
             put_last(law, &w, part);
         }

@@ -18,45 +18,66 @@
 #include "../fastdp.h"
 #include "../sampler/kernels.h"
 #include "scratch.h"
+#include "target.h"
 
 #define TRIES 3    /* truncations of a row that rounding put outside */
 #define BATCH 2048 /* coordinates of the rows that are worked on together */
+#define SHORT 32   /* entries below which rows are short */
 
 /* Rows on their way to integers. All go through one pass before any goes through the
- * next: the passes of one row would wait for each other's stores. */
+ * next: the passes of one row would wait for each other's stores. Short rows lie by entry,
+ * so that a vector holds one entry of many rows: of theirs most would be left empty, and a
+ * row's three passes cost more than its entries. */
 typedef struct {
     const fdp_kernels_t *kernels;
     const fdp_clip_t *clip;
-    int squares;    /* the norm is of squares */
-    size_t padded;  /* coordinates of a row, rounded up to a multiple of 16 */
-    size_t rows;    /* room, in rows */
-    double *y;      /* a row of which a copy is needed */
-    double *factor; /* first what a row measures, then what takes it to steps */
-    int32_t *z;     /* the rows in steps */
+    bool brief;            /* rows are short */
+    int squares;           /* the norm is of squares */
+    double surely, perhaps; /* sums below, or up to which, integers are within the bound */
+    size_t item;           /* bytes of an entry */
+    size_t padded;         /* coordinates of a row, rounded up to a multiple of 16 */
+    size_t rows;           /* room, in rows */
+    double *y;             /* short rows as doubles: entry i of row r is y[i rows + r] */
+    double *one;           /* a row of which a copy is needed */
+    double *factor;        /* first what a row measures, then what takes it to steps */
+    double *sum;           /* of squares (or magnitudes) of a short row's integers */
+    int32_t *z;            /* the rows in steps: z[i rows + r], or z[r padded + i] */
+    int32_t *alone;        /* a short row that goes the way of the others */
     void *memory;
     size_t size;
 } batch_t;
 
-static bool batch_open(batch_t *b, const fdp_clip_t *clip)
+static bool batch_open(batch_t *b, const fdp_clip_t *clip, fdp_dtype_t type)
 {
+    const size_t d = clip->dimension;
     b->kernels = fdp_kernels();
     b->clip = clip;
+    b->brief = d < SHORT && (clip->norm != FDP_NORM_MAX || clip->changed >= d);
     b->squares = clip->norm == FDP_NORM_L2;
-    b->padded = (clip->dimension + 15) & ~(size_t)15;
-    b->rows = 1 + (BATCH - 1) / b->padded;
-    const size_t n = b->rows * b->padded;
-    b->size = (clip->dimension + b->rows) * sizeof(double) + n * sizeof(int32_t);
+    b->item = type == FDP_F64 ? sizeof(double) : sizeof(float);
+    b->padded = (d + 15) & ~(size_t)15;
+    b->rows = b->brief ? (BATCH / d) & ~(size_t)7 : 1 + (BATCH - 1) / b->padded;
+    const double limit = (double)clip->limit;
+    b->surely = limit - limit * (double)b->padded * 0x1p-51;
+    b->perhaps = limit + limit * (double)b->padded * 0x1p-51;
+    const size_t shorts = b->brief ? b->rows : 0, width = b->brief ? d : b->padded;
+    b->size = (shorts * (d + 1) + d + b->rows) * sizeof(double) +
+              (b->rows * width + b->padded) * sizeof(int32_t);
     b->memory = fdp_memory_take(b->size);
     if (b->memory == NULL) {
         return false;
     }
     b->y = b->memory;
-    b->factor = b->y + clip->dimension;
-    b->z = (int32_t *)(void *)(b->factor + b->rows);
+    b->factor = b->y + shorts * d;
+    b->sum = b->factor + b->rows;
+    b->one = b->sum + shorts;
+    b->z = (int32_t *)(void *)(b->one + d);
+    b->alone = b->z + b->rows * width;
+    if (b->brief) { /* what lies behind the rows is read, too */
+        memset(b->memory, 0, b->size);
+    }
     return true;
 }
-
-static void batch_close(batch_t *b) { fdp_memory_give(b->memory, b->size); }
 
 /* 2^e, 0 below the normal doubles and infinity above them. */
 static double power(int e)
@@ -72,14 +93,8 @@ static double power(int e)
 /* A row of floats or doubles, as doubles. */
 static const double *copied(const batch_t *b, const void *row, int single)
 {
-    if (single) {
-        for (size_t i = 0; i < b->clip->dimension; i++) {
-            b->y[i] = (double)((const float *)row)[i];
-        }
-    } else {
-        memcpy(b->y, row, b->clip->dimension * sizeof(double));
-    }
-    return b->y;
+    fdp_load_doubles(row, single ? FDP_F32 : FDP_F64, 0, b->clip->dimension, b->one);
+    return b->one;
 }
 
 /* For a copied row that overflows, vanishes, or holds what is no number: NaN becomes 0,
@@ -88,7 +103,7 @@ static const double *copied(const batch_t *b, const void *row, int single)
 static double tame(const batch_t *b)
 {
     const fdp_clip_t *clip = b->clip;
-    double *y = b->y, largest = 0, sum = 0;
+    double *y = b->one, largest = 0, sum = 0;
     int e;
     for (size_t i = 0; i < clip->dimension; i++) {
         const double number = y[i] == y[i] ? y[i] : 0;
@@ -122,9 +137,13 @@ static void find_factors(const fdp_clip_t *clip, double *factor, size_t n)
     }
 }
 
-/* The bound, in integers, of a row whose entries are `apart`. */
-static bool inside(const batch_t *b, const int32_t *row, size_t apart)
+/* Whether a row whose entries are `apart` is within the bound, in integers. The sum of
+ * them in doubles settles what is not within its error of the bound. */
+static bool inside(const batch_t *b, const int32_t *row, size_t apart, double rounded)
 {
+    if (rounded < b->surely || !(rounded <= b->perhaps)) {
+        return rounded < b->surely;
+    }
     const int64_t most = (int64_t)b->clip->most;
     uint64_t sum = 0;
     for (size_t i = 0; i < b->clip->dimension; i++) {
@@ -137,16 +156,13 @@ static bool inside(const batch_t *b, const int32_t *row, size_t apart)
     return sum <= b->clip->limit;
 }
 
-/* Rounds a row to integers z; false if they are outside the bound. A sum in doubles
- * settles what is not within its error of the bound. */
+/* Rounds a row to integers z; false if they are outside the bound. */
 static bool put(const batch_t *b, int32_t *z, const void *row, int single, double factor,
                 int nearest)
 {
-    const double limit = (double)b->clip->limit;
-    const double doubt = limit * (double)b->padded * 0x1p-51;
-    const double sum = b->kernels->rows_round(row, single, factor, nearest, b->squares, z,
-                                              b->clip->dimension);
-    return sum < limit - doubt || (sum <= limit + doubt && inside(b, z, 1));
+    return inside(b, z, 1,
+                  b->kernels->rows_round(row, single, factor, nearest, b->squares, z,
+                                         b->clip->dimension));
 }
 
 /* A row within the ball goes to the nearest integers; one that was scaled down lies on
@@ -183,14 +199,14 @@ static void clip_to_cube(const batch_t *b, int32_t *z, const double *y)
     }
 }
 
-static void clip_long(const batch_t *b, size_t n, const void *x, fdp_dtype_t type)
+/* Long rows, and those that the passes over short ones cannot settle. */
+static void clip_long(const batch_t *b, int32_t *z, size_t n, const uint8_t *rows)
 {
-    const int single = type == FDP_F32;
-    const size_t d = b->clip->dimension, apart = d * (single ? sizeof(float) : sizeof(double));
-    const uint8_t *rows = x;
+    const int single = b->item == sizeof(float);
+    const size_t d = b->clip->dimension, apart = d * b->item;
     if (b->clip->norm == FDP_NORM_MAX) {
         for (size_t r = 0; r < n; r++) {
-            clip_to_cube(b, b->z + r * b->padded, copied(b, rows + r * apart, single));
+            clip_to_cube(b, z + r * b->padded, copied(b, rows + r * apart, single));
         }
         return;
     }
@@ -200,150 +216,86 @@ static void clip_long(const batch_t *b, size_t n, const void *x, fdp_dtype_t typ
     }
     find_factors(b->clip, b->factor, n);
     for (size_t r = 0; r < n; r++) {
-        clip_to_ball(b, b->z + r * b->padded, rows + r * apart, single, b->factor[r]);
+        clip_to_ball(b, z + r * b->padded, rows + r * apart, single, b->factor[r]);
     }
 }
 
-/* Adds the rows of a batch to their blocks, or writes them out. */
-static void add_long(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
-                     int64_t *rows, int64_t *total)
+static void clip_short(const batch_t *b, size_t n, const uint8_t *rows)
 {
-    const size_t d = b->clip->dimension;
-    if (block == NULL && blocks > 0) {
-        b->kernels->rows_add(b->z, b->padded, n, total, d);
-        rows[0] += (int64_t)n;
+    const fdp_clip_t *clip = b->clip;
+    const fdp_kernels_t *kernels = b->kernels;
+    const int single = b->item == sizeof(float);
+    const size_t d = clip->dimension, all = (n + 7) & ~(size_t)7;
+    const double scale = power(-clip->step);
+    /* What lies behind the rows up to a multiple of 8 are rows of before. */
+    kernels->rows_apart(rows, single, d, b->y, b->rows, n);
+    if (clip->norm == FDP_NORM_MAX) {
+        kernels->rows_cube(b->y, scale, clip->most, b->z, b->rows * d);
         return;
     }
-    for (size_t r = 0; r < n && block != NULL; r++) {
-        const uint64_t at = (uint64_t)block[r];
-        if (at < blocks) {
-            b->kernels->rows_add(b->z + r * b->padded, b->padded, 1, total + at * d, d);
-            rows[at]++;
+    kernels->rows_measure_many(b->y, b->squares, single, d, b->rows, b->factor, all);
+    find_factors(clip, b->factor, all);
+    kernels->rows_round_many(b->y, b->factor, scale, b->squares, d, b->rows, b->z, b->sum,
+                             all);
+    for (size_t r = 0; r < n; r++) {
+        if (!(b->factor[r] > 0 && inside(b, b->z + r, b->rows, b->sum[r]))) {
+            clip_long(b, b->alone, 1, rows + r * d * b->item); /* uses factor[0] again */
+            for (size_t i = 0; i < d; i++) {
+                b->z[i * b->rows + r] = b->alone[i];
+            }
         }
     }
 }
 
-static void write_long(const batch_t *b, size_t n, int64_t *out)
+/* ---- the calls -------------------------------------------------------------- */
+
+/* Adds all rows of a batch to one block. */
+static void add_all(const batch_t *b, size_t n, int64_t *rows, int64_t *total)
+{
+    const size_t d = b->clip->dimension;
+    if (!b->brief) {
+        b->kernels->rows_add(b->z, b->padded, n, total, d);
+    }
+    for (size_t i = 0; i < d && b->brief; i++) {
+        total[i] += b->kernels->column_sum(b->z + i * b->rows, n);
+    }
+    rows[0] += (int64_t)n;
+}
+
+static void add_by_block(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
+                         int64_t *rows, int64_t *total)
 {
     const size_t d = b->clip->dimension;
     for (size_t r = 0; r < n; r++) {
+        const uint64_t at = (uint64_t)block[r];
+        if (at >= blocks) {
+            continue;
+        }
+        if (!b->brief) {
+            b->kernels->rows_add(b->z + r * b->padded, b->padded, 1, total + at * d, d);
+        } else {
+            for (size_t i = 0; i < d; i++) {
+                total[at * d + i] += b->z[i * b->rows + r];
+            }
+        }
+        rows[at]++;
+    }
+}
+
+static void write_out(const batch_t *b, size_t n, int64_t *out)
+{
+    const size_t d = b->clip->dimension;
+    for (size_t r = 0; r < n && b->brief; r++) {
+        for (size_t i = 0; i < d; i++) {
+            out[r * d + i] = b->z[i * b->rows + r];
+        }
+    }
+    for (size_t r = 0; r < n && !b->brief; r++) {
         for (size_t i = 0; i < d; i++) {
             out[r * d + i] = b->z[r * b->padded + i];
         }
     }
 }
-
-/* ---- short rows -------------------------------------------------------------
- * Rows of few entries leave most of a vector empty, and a row's three passes cost more
- * than its entries. They lie by entry instead, and a vector holds one entry of many rows.
- * A row that these passes cannot settle goes the way of the long ones. */
-
-#define SHORT 32 /* entries below which rows are short */
-
-typedef struct {
-    batch_t one;    /* a row that goes the long way */
-    size_t rows;    /* room, a multiple of 8: entry i of row r is y[i rows + r] */
-    double *y;      /* the rows as doubles */
-    double *factor; /* what takes a row to steps; 0 if the long way must find out */
-    double *sum;    /* of squares (or magnitudes) of its integers */
-    int32_t *z;     /* the rows in steps */
-    void *memory;
-    size_t size;
-} short_t;
-
-static bool short_open(short_t *s, const fdp_clip_t *clip)
-{
-    const size_t d = clip->dimension;
-    s->rows = (BATCH / d) & ~(size_t)7;
-    s->size = s->rows * ((d + 2) * sizeof(double) + d * sizeof(int32_t));
-    s->memory = fdp_memory_take(s->size);
-    if (s->memory == NULL) {
-        return false;
-    }
-    memset(s->memory, 0, s->size);
-    s->y = s->memory;
-    s->factor = s->y + s->rows * d;
-    s->sum = s->factor + s->rows;
-    s->z = (int32_t *)(void *)(s->sum + s->rows);
-    if (!batch_open(&s->one, clip)) {
-        fdp_memory_give(s->memory, s->size);
-        return false;
-    }
-    return true;
-}
-
-static void short_close(short_t *s)
-{
-    batch_close(&s->one);
-    fdp_memory_give(s->memory, s->size);
-}
-
-static void clip_short(const short_t *s, size_t n, const void *x, fdp_dtype_t type)
-{
-    const batch_t *one = &s->one;
-    const fdp_clip_t *clip = one->clip;
-    const fdp_kernels_t *kernels = one->kernels;
-    const size_t d = clip->dimension, all = (n + 7) & ~(size_t)7;
-    const double scale = power(-clip->step), limit = (double)clip->limit;
-    const double doubt = limit * (double)one->padded * 0x1p-51;
-    /* What lies behind the rows up to a multiple of 8 are rows of before. */
-    kernels->rows_apart(x, type == FDP_F32, d, s->y, s->rows, n);
-    if (clip->norm == FDP_NORM_MAX) {
-        kernels->rows_cube(s->y, scale, clip->most, s->z, s->rows * d);
-        return;
-    }
-    kernels->rows_measure_many(s->y, one->squares, type == FDP_F32, d, s->rows, s->factor,
-                               all);
-    find_factors(clip, s->factor, all);
-    kernels->rows_round_many(s->y, s->factor, scale, one->squares, d, s->rows, s->z,
-                             s->sum, all);
-    for (size_t r = 0; r < n; r++) {
-        const bool good = s->factor[r] > 0 && (s->sum[r] < limit - doubt ||
-                                               (s->sum[r] <= limit + doubt &&
-                                                inside(one, s->z + r, s->rows)));
-        if (!good) {
-            const size_t item = type == FDP_F64 ? 8 : 4;
-            clip_long(one, 1, (const uint8_t *)x + r * d * item, type);
-            for (size_t i = 0; i < d; i++) {
-                s->z[i * s->rows + r] = one->z[i];
-            }
-        }
-    }
-}
-
-static void add_short(const short_t *s, size_t n, size_t blocks, const int64_t *block,
-                      int64_t *rows, int64_t *total)
-{
-    const size_t d = s->one.clip->dimension;
-    if (block == NULL) {
-        for (size_t i = 0; i < d && blocks > 0; i++) {
-            total[i] += s->one.kernels->column_sum(s->z + i * s->rows, n);
-        }
-        rows[0] += blocks > 0 ? (int64_t)n : 0;
-        return;
-    }
-    for (size_t r = 0; r < n; r++) {
-        const uint64_t at = (uint64_t)block[r];
-        if (at < blocks) {
-            for (size_t i = 0; i < d; i++) {
-                total[at * d + i] += s->z[i * s->rows + r];
-            }
-            rows[at]++;
-        }
-    }
-}
-
-static void write_short(const short_t *s, size_t n, int64_t *out)
-{
-    const size_t d = s->one.clip->dimension;
-    for (size_t r = 0; r < n; r++) {
-        for (size_t i = 0; i < d; i++) {
-            out[r * d + i] = s->z[i * s->rows + r];
-        }
-    }
-}
-
-/* ---- both -------------------------------------------------------------------- */
 
 static bool sound(const fdp_clip_t *clip, fdp_dtype_t type)
 {
@@ -360,44 +312,33 @@ static fdp_status_t run(const fdp_clip_t *law, size_t n, const void *x, fdp_dtyp
                         size_t blocks, const int64_t *block, int64_t *rows,
                         int64_t *total, int64_t *out)
 {
-    const size_t d = law->dimension, item = type == FDP_F64 ? 8 : 4;
+    batch_t b;
     if (!sound(law, type) || n > UINT32_MAX) {
         return FDP_ERR_PARAMETER;
     }
-    const bool brief =
-        d < SHORT && (law->norm != FDP_NORM_MAX || law->changed >= law->dimension);
-    short_t s;
-    batch_t b;
-    if (brief ? !short_open(&s, law) : !batch_open(&b, law)) {
+    if (!batch_open(&b, law, type)) {
         return FDP_ERR_MEMORY;
     }
-    const size_t room = brief ? s.rows : b.rows;
+    const size_t d = law->dimension;
     const fdp_rounding_t rounding = fdp_rounding_enter();
-    for (size_t i = 0; i < n; i += room) {
-        const size_t part = n - i < room ? n - i : room;
-        const uint8_t *rows_of = (const uint8_t *)x + i * d * item;
-        const int64_t *own = block == NULL ? NULL : block + i;
-        if (brief) {
-            clip_short(&s, part, rows_of, type);
+    for (size_t i = 0; i < n; i += b.rows) {
+        const size_t part = n - i < b.rows ? n - i : b.rows;
+        const uint8_t *from = (const uint8_t *)x + i * d * b.item;
+        if (b.brief) {
+            clip_short(&b, part, from);
         } else {
-            clip_long(&b, part, rows_of, type);
+            clip_long(&b, b.z, part, from);
         }
-        if (out != NULL && brief) {
-            write_short(&s, part, out + i * d);
-        } else if (out != NULL) {
-            write_long(&b, part, out + i * d);
-        } else if (brief) {
-            add_short(&s, part, blocks, own, rows, total);
-        } else {
-            add_long(&b, part, blocks, own, rows, total);
+        if (out != NULL) {
+            write_out(&b, part, out + i * d);
+        } else if (block != NULL) {
+            add_by_block(&b, part, blocks, block + i, rows, total);
+        } else if (blocks > 0) {
+            add_all(&b, part, rows, total);
         }
     }
     fdp_rounding_leave(rounding);
-    if (brief) {
-        short_close(&s);
-    } else {
-        batch_close(&b);
-    }
+    fdp_memory_give(b.memory, b.size);
     return FDP_OK;
 }
 

@@ -119,13 +119,8 @@ static fdp_status_t check(void)
     }
     const fdp_rounding_t rounding = fdp_rounding_enter();
     bool good = rounds();
-    const fdp_kernels_t *kernels;
-    for (size_t i = 0; (kernels = fdp_kernels_at(i)) != NULL; i++) {
-        good = good && snaps(kernels);
-    }
-    const fdp_digit_kernels_t *digits;
-    for (size_t i = 0; (digits = fdp_digit_kernels_at(i)) != NULL; i++) {
-        good = good && draws(digits);
+    for (size_t rank = 0; rank <= fdp_cpu_rank(); rank++) {
+        good = good && snaps(fdp_kernels_at(rank)) && draws(fdp_digit_kernels_at(rank));
     }
     fdp_rounding_leave(rounding);
     return good ? FDP_OK : FDP_ERR_BUILD;

@@ -16,25 +16,34 @@ static size_t size_of(fdp_dtype_t type)
     return sizes[type];
 }
 
-#define LOAD(type)                                    \
+#define LOAD(type, to_type, to)                       \
     do {                                              \
         const type *from = (const type *)x + at;      \
         for (size_t i = 0; i < n; i++) {              \
-            wide[i] = from[i];                        \
+            to[i] = (to_type)from[i];                 \
         }                                             \
     } while (0)
+
+void fdp_load_doubles(const void *x, fdp_dtype_t type, size_t at, size_t n, double *to)
+{
+    switch (type) {
+    case FDP_F64: memcpy(to, (const double *)x + at, n * sizeof *to); break;
+    case FDP_F32: LOAD(float, double, to); break;
+    default: LOAD(int64_t, double, to); break;
+    }
+}
 
 static void load_integers(const void *x, fdp_dtype_t type, size_t at, size_t n,
                           int64_t *wide)
 {
     switch (type) {
-    case FDP_I8: LOAD(int8_t); break;
-    case FDP_I16: LOAD(int16_t); break;
-    case FDP_I32: LOAD(int32_t); break;
-    case FDP_U8: LOAD(uint8_t); break;
-    case FDP_U16: LOAD(uint16_t); break;
-    case FDP_U32: LOAD(uint32_t); break;
-    case FDP_I64: LOAD(int64_t); break;
+    case FDP_I8: LOAD(int8_t, int64_t, wide); break;
+    case FDP_I16: LOAD(int16_t, int64_t, wide); break;
+    case FDP_I32: LOAD(int32_t, int64_t, wide); break;
+    case FDP_U8: LOAD(uint8_t, int64_t, wide); break;
+    case FDP_U16: LOAD(uint16_t, int64_t, wide); break;
+    case FDP_U32: LOAD(uint32_t, int64_t, wide); break;
+    case FDP_I64: LOAD(int64_t, int64_t, wide); break;
     default: memset(wide, 0, n * sizeof *wide); break; /* FDP_NONE */
     }
 }
@@ -109,11 +118,8 @@ static void store_real_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t
     double piece[PIECE];
     for (size_t done = 0; done < n; done += PIECE) {
         const size_t m = n - done < PIECE ? n - done : PIECE;
-        const float *x = (const float *)t->x + at + done;
         float *out = (float *)t->out + at + done;
-        for (size_t i = 0; i < m; i++) {
-            piece[i] = (double)x[i];
-        }
+        fdp_load_doubles(t->x, FDP_F32, at + done, m, piece);
         k->add_grid(t->grid, piece, noise + done, piece, m);
         for (size_t i = 0; i < m; i++) {
             out[i] = (float)clamp(piece[i], (double)FLT_MAX);
@@ -137,10 +143,8 @@ fdp_datum_t fdp_target_read(const fdp_target_t *target, size_t at)
     fdp_datum_t x;
     if (target->grid == NULL) {
         load_integers(target->x, target->x_type, at, 1, &x.integer);
-    } else if (target->x_type == FDP_F64) {
-        x.real = ((const double *)target->x)[at];
     } else {
-        x.real = (double)((const float *)target->x)[at];
+        fdp_load_doubles(target->x, target->x_type, at, 1, &x.real);
     }
     return x;
 }

@@ -6,6 +6,9 @@
 #include "../fastdp.h"
 #include "../sampler/kernels.h"
 
+/* x[at ... at + n], FDP_F64, FDP_F32 or else FDP_I64, as doubles. */
+void fdp_load_doubles(const void *x, fdp_dtype_t type, size_t at, size_t n, double *to);
+
 /* out[at ... at + n] = x[at ...] + noise; noise is int32 (narrow) or int64;
  * `wide` has room for max(n, 64) values. */
 void fdp_target_store(const fdp_target_t *target, const fdp_kernels_t *kernels,

@@ -14,12 +14,12 @@
 #include "../rng/stream.h"
 
 #define UNIT 1024
-#define WORDS (UNIT / 8)
-#define SUBSET_UNIT 4096
+#define HALVES (UNIT / 4)
 
-/* The 64-bit words of a chunk's main stream, in order, a unit at a time. */
+/* The words of a chunk's main stream, in order, a unit at a time: of 64 bits, or halves of
+ * them, the low one first. */
 typedef struct {
-    FDP_ALIGNED(64) uint64_t word[WORDS];
+    FDP_ALIGNED(64) uint32_t half[HALVES];
     fdp_chunk_t chunk;
     uint64_t offset;
     size_t next;
@@ -29,17 +29,33 @@ static void words_open(words_t *w, const fdp_call_t *call, uint64_t chunk)
 {
     fdp_chunk_open(&w->chunk, &call->stream, chunk);
     w->offset = 0;
-    w->next = WORDS;
+    w->next = HALVES;
+}
+
+static void refill(words_t *w)
+{
+    fdp_chunk_main(&w->chunk, w->offset, w->half, UNIT);
+    w->offset += UNIT;
+    w->next = 0;
+}
+
+static uint32_t half_take(words_t *w)
+{
+    if (FDP_UNLIKELY(w->next == HALVES)) {
+        refill(w);
+    }
+    return w->half[w->next++];
 }
 
 static uint64_t words_take(words_t *w)
 {
-    if (w->next == WORDS) {
-        fdp_chunk_main(&w->chunk, w->offset, w->word, UNIT);
-        w->offset += UNIT;
-        w->next = 0;
+    if (w->next == HALVES) {
+        refill(w);
     }
-    return w->word[w->next++];
+    uint64_t word;
+    memcpy(&word, w->half + w->next, sizeof word);
+    w->next += 2;
+    return word;
 }
 
 static void words_close(words_t *w) { fdp_wipe(w, sizeof *w); }
@@ -91,7 +107,7 @@ fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out
     words_open(&words, call, 0);
     uint64_t chunk = 0;
     for (size_t i = 0; i < n; i++) {
-        if (words.offset >= FDP_BYTES_CHUNK && words.next == WORDS) {
+        if (words.offset >= FDP_BYTES_CHUNK && words.next == HALVES) {
             words_open(&words, call, ++chunk);
         }
         const uint64_t range = i + 1;
@@ -105,31 +121,13 @@ fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out
 
 /* ---- subsets --------------------------------------------------------------- */
 
-/* The words as halves, the low one first. */
-typedef struct {
-    FDP_ALIGNED(64) uint32_t half[SUBSET_UNIT / 4];
-    fdp_chunk_t chunk;
-    uint64_t offset;
-    size_t next;
-} halves_t;
-
-static uint32_t halves_take(halves_t *h)
+static uint32_t below_half(words_t *w, uint32_t range)
 {
-    if (FDP_UNLIKELY(h->next == SUBSET_UNIT / 4)) {
-        fdp_chunk_main(&h->chunk, h->offset, h->half, SUBSET_UNIT);
-        h->offset += SUBSET_UNIT;
-        h->next = 0;
-    }
-    return h->half[h->next++];
-}
-
-static uint32_t below_half(halves_t *h, uint32_t range)
-{
-    uint64_t product = (uint64_t)halves_take(h) * range;
+    uint64_t product = (uint64_t)half_take(w) * range;
     if (FDP_UNLIKELY((uint32_t)product < range)) { /* else it is no surplus */
         const uint32_t surplus = (0 - range) % range;
         while ((uint32_t)product < surplus) {
-            product = (uint64_t)halves_take(h) * range;
+            product = (uint64_t)half_take(w) * range;
         }
     }
     return (uint32_t)(product >> 32);
@@ -137,10 +135,10 @@ static uint32_t below_half(halves_t *h, uint32_t range)
 
 /* A subset of the other d - 1 categories by Floyd's algorithm, on their numbers 0 ...
  * d - 2: that of the own category stands for the last one. */
-static void choose(halves_t *h, uint32_t d, uint32_t size, uint32_t own, uint8_t *row)
+static void choose(words_t *w, uint32_t d, uint32_t size, uint32_t own, uint8_t *row)
 {
     for (uint32_t last = d - 1 - size; last < d - 1; last++) {
-        const uint32_t t = below_half(h, last + 1);
+        const uint32_t t = below_half(w, last + 1);
         const uint32_t at = t == own ? d - 1 : t, end = last == own ? d - 1 : last;
         const uint32_t taken = 0u - (row[at / 8] >> (7 - at % 8) & 1u);
         const uint32_t set = (end & taken) | (at & ~taken);
@@ -153,20 +151,19 @@ fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
                               uint8_t *rows)
 {
     const size_t width = ((size_t)law->categories + 7) / 8;
-    halves_t h;
+    words_t words;
     memset(rows, 0, n * width);
     for (size_t i = 0; i < n; i++) {
         if (i % FDP_SUBSETS_CHUNK == 0) {
-            fdp_chunk_open(&h.chunk, &call->stream, first_chunk++);
-            h.offset = 0;
-            h.next = SUBSET_UNIT / 4;
+            words_open(&words, call, first_chunk++);
         }
         uint8_t *row = rows + i * width;
-        const uint64_t low = halves_take(&h), word = (uint64_t)halves_take(&h) << 32 | low;
+        const uint64_t low = half_take(&words);
+        const uint64_t word = (uint64_t)half_take(&words) << 32 | low;
         const uint32_t own = word < law->truth;
-        choose(&h, law->categories, law->size - own, label[i], row);
+        choose(&words, law->categories, law->size - own, label[i], row);
         row[label[i] / 8] |= (uint8_t)((own << 7) >> label[i] % 8);
     }
-    fdp_wipe(&h, sizeof h);
+    words_close(&words);
     return FDP_OK;
 }

@@ -100,9 +100,8 @@ extern const fdp_digit_kernels_t fdp_digits_avx2;
 extern const fdp_digit_kernels_t fdp_digits_avx512;
 extern const fdp_digit_kernels_t fdp_digits_avx512vbmi;
 
-/* Those that this CPU (and FASTDP_CPU) allows, the best first; NULL after the last. */
-const fdp_digit_kernels_t *fdp_digit_kernels_at(size_t place);
-/* The best of them. */
+/* The row of the level in force; that of a rank up to it (fdp_cpu_rank). */
 const fdp_digit_kernels_t *fdp_digit_kernels(void);
+const fdp_digit_kernels_t *fdp_digit_kernels_at(size_t rank);
 
 #endif

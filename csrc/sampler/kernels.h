@@ -12,7 +12,6 @@
 #include "../fastdp.h"
 
 #define FDP_RANK_MASKS 128 /* of 64 lanes each, in which ranks are found */
-#define FDP_GRID_MOST ((INT64_C(1) << 51) - 1) /* |noise| on a grid */
 
 /* A report of local hashing, ready to be held against categories v: it supports those
  * with slope v + offset < limit, as signed numbers modulo 2^32. */
@@ -43,12 +42,9 @@ typedef struct {
 } fdp_step_t;
 
 typedef struct {
-    const char *name;
-    uint32_t required; /* CPU mask */
-
     /* out = x + noise with saturation; x may equal out. */
     void (*add_wide)(const int64_t *x, const int64_t *noise, int64_t *out, size_t n);
-    /* out = round(x to grid) + noise * step, |noise| <= FDP_GRID_MOST */
+    /* out = round(x to grid) + noise * step, |noise| < 2^51 */
     void (*add_grid)(const fdp_grid_t *grid, const double *x, const int64_t *noise,
                      double *out, size_t n);
 
@@ -115,6 +111,9 @@ typedef struct {
     void (*seeded4)(const fdp_seeded_t user[4], const uint64_t *x, int64_t *count,
                     size_t n);
 
+    /* out = mass (e^x - 1), x <= 0: gather.c. */
+    void (*fall)(const double *x, const double *mass, double *out, size_t n);
+
     /* Rows of a clipped sum, and a column's values: see rows_body.inc.h. */
     double (*rows_measure)(const void *x, int single, int squares, size_t n);
     double (*rows_round)(const void *x, int single, double r, int nearest, int squares,
@@ -141,9 +140,8 @@ extern const fdp_kernels_t fdp_kernels_avx2;
 extern const fdp_kernels_t fdp_kernels_avx512;
 extern const fdp_kernels_t fdp_kernels_avx512vbmi;
 
-/* The best row that this CPU (and FASTDP_CPU) allows. */
+/* The row of the level in force; that of a rank up to it (fdp_cpu_rank). */
 const fdp_kernels_t *fdp_kernels(void);
-/* Those that it allows, the best first; NULL after the last. */
-const fdp_kernels_t *fdp_kernels_at(size_t place);
+const fdp_kernels_t *fdp_kernels_at(size_t rank);
 
 #endif

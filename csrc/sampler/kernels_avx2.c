@@ -4,7 +4,6 @@
 #if FDP_X86_64
 #include <immintrin.h>
 
-#include "../base/cpu.h"
 #include "../base/choose.h"
 #include "../base/wipe.h"
 #include "bits.h"
@@ -15,8 +14,6 @@
 #define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
 #define FDP_LEVEL avx2
 #define FDP_VECTOR 32
-#define FDP_LEVEL_NAME "avx2"
-#define FDP_LEVEL_MASK FDP_CPU_AVX2
 #define FDP_HAVE_EXPAND
 #define FDP_HAVE_RESPOND64
 

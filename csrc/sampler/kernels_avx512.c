@@ -6,7 +6,6 @@
 #if FDP_X86_64
 #include <immintrin.h>
 
-#include "../base/cpu.h"
 #include "../base/choose.h"
 #include "../base/wipe.h"
 #include "bits.h"
@@ -17,8 +16,6 @@
 #define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
 #define FDP_LEVEL avx512
 #define FDP_VECTOR 64
-#define FDP_LEVEL_NAME "avx512"
-#define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
 #define FDP_HAVE_EXPAND
 #define FDP_HAVE_ADD_GRID
 #define FDP_HAVE_RESPOND
@@ -90,11 +87,7 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
 FDP_TARGET_END
 
 #undef FDP_LEVEL
-#undef FDP_LEVEL_NAME
-#undef FDP_LEVEL_MASK
 #define FDP_LEVEL avx512vbmi
-#define FDP_LEVEL_NAME "avx512vbmi"
-#define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
 
 FDP_TARGET_AVX512VBMI
 #include "look_vbmi.inc.h"

@@ -19,8 +19,6 @@
 #define FDP_BYTE(name) FDP_JOIN(fdp_##name, FDP_LEVEL)
 #define FDP_LEVEL portable
 #define FDP_VECTOR 16
-#define FDP_LEVEL_NAME "portable"
-#define FDP_LEVEL_MASK 0
 
 #include "array_body.inc.h"
 #include "bits_body.inc.h"

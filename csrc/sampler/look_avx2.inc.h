@@ -32,10 +32,10 @@ static inline __m256i FDP_BYTE(part)(const uint8_t table[16][32], size_t h, __m2
 }
 
 static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
-                                   const uint8_t *index, uint8_t *one, uint8_t *two,
-                                   size_t n)
+                                   const uint8_t *index, const uint8_t *next,
+                                   uint8_t *one, uint8_t *two)
 {
-    (void)n; /* whole blocks cost no more */
+    (void)next;
     const __m256i step = _mm256_set1_epi8(16), low = _mm256_set1_epi8(127);
     for (size_t v = 0; v < 64; v += 32) {
         const __m256i i = _mm256_loadu_si256((const __m256i *)(const void *)(index + v));
@@ -61,7 +61,7 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
 }
 
 /* Bit i: byte i of 64 is 0. */
-static inline uint64_t FDP_BYTE(zeros64)(const uint8_t *byte)
+static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     uint64_t mask = 0;
     for (unsigned k = 0; k < 64; k += 32) {

@@ -13,10 +13,10 @@ static inline void FDP_BYTE(load2)(const uint8_t *one, const uint8_t *two,
 }
 
 static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
-                                   const uint8_t *index, uint8_t *one, uint8_t *two,
-                                   size_t n)
+                                   const uint8_t *index, const uint8_t *next,
+                                   uint8_t *one, uint8_t *two)
 {
-    (void)n; /* whole blocks cost no more */
+    (void)next;
     __m512i x, y;
     fdp_words_look(tables->words, 256, _mm512_loadu_si512(index), &x, &y);
     _mm512_storeu_si512(one, x);
@@ -24,7 +24,7 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
 }
 
 /* Bit i: byte i of 64 is 0. */
-static inline uint64_t FDP_BYTE(zeros64)(const uint8_t *byte)
+static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     const __m512i x = _mm512_loadu_si512(byte);
     return _mm512_testn_epi8_mask(x, x);

@@ -1,40 +1,25 @@
-/* look_portable.inc.h: tables of 256 bytes, of columns by planes of bits, and for the few
- * ties by comparing every index with every entry. */
+/* look_portable.inc.h: tables of 256 bytes by planes of bits, two blocks at a time, and for
+ * the few ties by comparing every index with every entry. */
 
-#define FDP_HAVE_LOOK_COLUMNS
 #define FDP_LOOK_BLOCKS 2
-typedef fdp_forms_t FDP_BYTE(columns_t);
+#define FDP_HAVE_LOOK_FEW
+typedef fdp_forms_t FDP_BYTE(tables_t);
 
-static void FDP_BYTE(load_columns)(const uint8_t *cut, const uint8_t *alias,
-                                   FDP_BYTE(columns_t) *forms)
+static void FDP_BYTE(load2)(const uint8_t *one, const uint8_t *two,
+                            FDP_BYTE(tables_t) *forms)
 {
-    fdp_forms_load(cut, alias, 256, forms);
+    fdp_forms_load(one, two, 256, forms);
 }
 
-static void FDP_BYTE(look_columns)(const FDP_BYTE(columns_t) *forms,
-                                   const uint8_t *column, const uint8_t *next,
-                                   uint8_t *cut, uint8_t *alias)
+static void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *forms, const uint8_t *index,
+                            const uint8_t *next, uint8_t *one, uint8_t *two)
 {
-    fdp_planes_look(forms, 256, column, next, cut, alias);
+    fdp_planes_look(forms, 256, index, next, one, two);
 }
 
 typedef uint8_t FDP_BYTE(byte16_t) __attribute__((vector_size(16)));
 
-/* Each entry 16 times over: to spread it anew for every block took a third of the time. */
-typedef struct {
-    FDP_BYTE(byte16_t) entry[256][2];
-} FDP_BYTE(tables_t);
-
-static void FDP_BYTE(load2)(const uint8_t *one, const uint8_t *two,
-                            FDP_BYTE(tables_t) *tables)
-{
-    for (size_t c = 0; c < 256; c++) {
-        tables->entry[c][0] = one[c] - (FDP_BYTE(byte16_t)){0};
-        tables->entry[c][1] = two[c] - (FDP_BYTE(byte16_t)){0};
-    }
-}
-
-FDP_ALWAYS_INLINE void FDP_BYTE(scan)(const FDP_BYTE(tables_t) *tables,
+FDP_ALWAYS_INLINE void FDP_BYTE(scan)(const uint8_t *a, const uint8_t *b,
                                       const uint8_t *index, uint8_t *one, uint8_t *two,
                                       size_t vectors)
 {
@@ -43,8 +28,8 @@ FDP_ALWAYS_INLINE void FDP_BYTE(scan)(const FDP_BYTE(tables_t) *tables,
     for (size_t k = 0; k < 256; k++, c += 1) {
         for (size_t v = 0; v < vectors; v++) {
             const FDP_BYTE(byte16_t) hit = (FDP_BYTE(byte16_t))(at[v] == c);
-            x[v] |= hit & tables->entry[k][0];
-            y[v] |= hit & tables->entry[k][1];
+            x[v] |= hit & a[k];
+            y[v] |= hit & b[k];
         }
     }
     memcpy(one, x, 16 * vectors);
@@ -52,19 +37,18 @@ FDP_ALWAYS_INLINE void FDP_BYTE(scan)(const FDP_BYTE(tables_t) *tables,
 }
 
 /* n: 16 or 64 */
-static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
-                                   const uint8_t *index, uint8_t *one, uint8_t *two,
-                                   size_t n)
+static void FDP_BYTE(look_few)(const uint8_t *a, const uint8_t *b, const uint8_t *index,
+                               uint8_t *one, uint8_t *two, size_t n)
 {
     if (n == 16) {
-        FDP_BYTE(scan)(tables, index, one, two, 1);
+        FDP_BYTE(scan)(a, b, index, one, two, 1);
     } else {
-        FDP_BYTE(scan)(tables, index, one, two, 4);
+        FDP_BYTE(scan)(a, b, index, one, two, 4);
     }
 }
 
 /* Bit i: byte i of 64 is 0. */
-static inline uint64_t FDP_BYTE(zeros64)(const uint8_t *byte)
+static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
     uint64_t mask = 0;

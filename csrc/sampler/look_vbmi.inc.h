@@ -21,17 +21,12 @@ static inline __m512i FDP_BYTE(look)(const __m512i *t, __m512i index, __mmask64 
 }
 
 static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
-                                   const uint8_t *index, uint8_t *one, uint8_t *two,
-                                   size_t n)
+                                   const uint8_t *index, const uint8_t *next,
+                                   uint8_t *one, uint8_t *two)
 {
-    (void)n; /* whole blocks cost no more */
+    (void)next;
     const __m512i at = _mm512_loadu_si512(index);
     const __mmask64 high = _mm512_movepi8_mask(at);
     _mm512_storeu_si512(one, FDP_BYTE(look)(tables->one, at, high));
     _mm512_storeu_si512(two, FDP_BYTE(look)(tables->two, at, high));
-}
-
-static inline uint64_t FDP_BYTE(zeros64)(const uint8_t *byte)
-{
-    return FDP_K(zeros64)(byte);
 }

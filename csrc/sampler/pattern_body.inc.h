@@ -1,27 +1,22 @@
 /* pattern_body.inc.h: patterns of eight Bernoulli bits by an alias table of 256 columns,
  * compiled once per level. docs/proofs/bernoulli.md
  *
- * A level brings look2: bytes of two tables of 256 at 64 indices, and zeros64, the mask of
- * the bytes that are 0. Neither reads an address that depends on an index.
+ * A level brings load2 and look2, the bytes of two tables of 256 at the 64 indices of one
+ * block, or also of the next one where FDP_LOOK_BLOCKS is 2; and zeros64, the mask of the
+ * bytes that are 0. None reads an address that depends on an index.
  */
-
-#ifndef FDP_HAVE_LOOK_COLUMNS
-#undef FDP_LOOK_BLOCKS
-#define FDP_LOOK_BLOCKS 1 /* of columns that are looked up at once */
-typedef FDP_BYTE(tables_t) FDP_BYTE(columns_t);
-
-static inline void FDP_BYTE(load_columns)(const uint8_t *cut, const uint8_t *alias,
-                                          FDP_BYTE(columns_t) *tables)
+#ifndef FDP_LOOK_BLOCKS
+#define FDP_LOOK_BLOCKS 1
+#endif
+#ifndef FDP_HAVE_LOOK_FEW
+static inline void FDP_BYTE(look_few)(const uint8_t *a, const uint8_t *b,
+                                      const uint8_t *index, uint8_t *one, uint8_t *two,
+                                      size_t n)
 {
-    FDP_BYTE(load2)(cut, alias, tables);
-}
-
-static inline void FDP_BYTE(look_columns)(const FDP_BYTE(columns_t) *tables,
-                                          const uint8_t *column, const uint8_t *next,
-                                          uint8_t *cut, uint8_t *alias)
-{
-    (void)next;
-    FDP_BYTE(look2)(tables, column, cut, alias, 64);
+    FDP_BYTE(tables_t) tables;
+    (void)n; /* whole blocks cost no more */
+    FDP_BYTE(load2)(a, b, &tables);
+    FDP_BYTE(look2)(&tables, index, index, one, two);
 }
 #endif
 
@@ -32,15 +27,15 @@ static void FDP_BYTE(flip_patterns)(const fdp_bernoulli_t *law,
                                     uint8_t *restrict pattern, uint64_t *restrict tie,
                                     size_t blocks)
 {
-    FDP_BYTE(columns_t) tables;
+    FDP_BYTE(tables_t) tables;
     FDP_ALIGNED(64) uint8_t cuts[64 * FDP_LOOK_BLOCKS], aliases[64 * FDP_LOOK_BLOCKS];
-    FDP_BYTE(load_columns)(law->plane[0], law->alias, &tables);
+    FDP_BYTE(load2)(law->plane[0], law->alias, &tables);
     for (size_t g = 0; g < blocks; g++) {
         const uint8_t *column = word + 128 * g, *u = column + 64;
         const size_t place = g % FDP_LOOK_BLOCKS;
         if (place == 0) {
-            FDP_BYTE(look_columns)(&tables, column, column + (g + 1 < blocks ? 128 : 0),
-                                   cuts, aliases);
+            FDP_BYTE(look2)(&tables, column, column + (g + 1 < blocks ? 128 : 0), cuts,
+                            aliases);
         }
         const uint8_t *cut = cuts + 64 * place, *alias = aliases + 64 * place;
         uint8_t *out = pattern + 64 * g;
@@ -51,7 +46,7 @@ static void FDP_BYTE(flip_patterns)(const fdp_bernoulli_t *law,
             out[i] = (uint8_t)(((alias[i] & less) | (column[i] & ~less)) & ~equal);
             differ[i] = u[i] ^ cut[i];
         }
-        tie[g] = FDP_BYTE(zeros64)(differ);
+        tie[g] = FDP_K(zeros64)(differ);
     }
 }
 
@@ -64,9 +59,8 @@ static uint64_t FDP_BYTE(flip_settle)(const fdp_bernoulli_t *law,
 {
     FDP_ALIGNED(64) uint8_t cut[8][64], below[64] = {0}, differ[64] = {0};
     for (size_t b = 1; b < 8; b += 2) {
-        FDP_BYTE(tables_t) tables;
-        FDP_BYTE(load2)(law->plane[b], b < 7 ? law->plane[b + 1] : law->alias, &tables);
-        FDP_BYTE(look2)(&tables, column, cut[b - 1], cut[b], n);
+        FDP_BYTE(look_few)(law->plane[b], b < 7 ? law->plane[b + 1] : law->alias, column,
+                           cut[b - 1], cut[b], n);
     }
     for (size_t b = 0; b < 7; b++) {
         const uint8_t *u = more + 64 * b;
@@ -80,5 +74,5 @@ static uint64_t FDP_BYTE(flip_settle)(const fdp_bernoulli_t *law,
     for (size_t i = 0; i < 64; i++) {
         pattern[i] = (uint8_t)((cut[7][i] & below[i]) | (column[i] & ~below[i]));
     }
-    return FDP_BYTE(zeros64)(differ);
+    return FDP_K(zeros64)(differ);
 }

@@ -21,90 +21,59 @@ typedef int64_t FDP_K(longs) __attribute__((vector_size(FDP_VECTOR)));
 typedef int32_t FDP_K(ints) __attribute__((vector_size(FDP_VECTOR / 2)));
 typedef float FDP_K(floats) __attribute__((vector_size(FDP_VECTOR / 2)));
 
-/* Doubles to the nearest integers (ties to even), or to those towards 0. Beyond 31 bits
- * the result is some integer of more than 30. */
+/* Of vectors: doubles as the nearest integers (ties to even) or as those towards 0, beyond
+ * 31 bits as some integer of more than 30; wider lanes (gcc 12 takes vectors of 8 apart to
+ * convert them); v where it is above (below) the bound, else the bound, for NaN, too; and
+ * squares of lanes of 32 bits. */
+#if FDP_VECTOR == 64
+#define FDP_NEAREST(v) (FDP_K(ints))_mm512_cvtpd_epi32((__m512d)(v))
+#define FDP_TOWARDS_0(v) (FDP_K(ints))_mm512_cvttpd_epi32((__m512d)(v))
+#define FDP_FROM_INTS(v) (FDP_K(reals))_mm512_cvtepi32_pd((__m256i)(v))
+#define FDP_FROM_FLOATS(v) (FDP_K(reals))_mm512_cvtps_pd((__m256)(v))
+#define FDP_TO_LONGS(v) (FDP_K(longs))_mm512_cvtepi32_epi64((__m256i)(v))
+#define FDP_ABOVE(v, bound) (FDP_K(reals))_mm512_max_pd((__m512d)(v), (__m512d)(bound))
+#define FDP_BELOW(v, bound) (FDP_K(reals))_mm512_min_pd((__m512d)(v), (__m512d)(bound))
+#define FDP_SQUARED(u) (FDP_K(longs))_mm512_mul_epi32((__m512i)(u), (__m512i)(u))
+#elif FDP_VECTOR == 32
+#define FDP_NEAREST(v) (FDP_K(ints))_mm256_cvtpd_epi32((__m256d)(v))
+#define FDP_TOWARDS_0(v) (FDP_K(ints))_mm256_cvttpd_epi32((__m256d)(v))
+#define FDP_FROM_INTS(v) (FDP_K(reals))_mm256_cvtepi32_pd((__m128i)(v))
+#define FDP_FROM_FLOATS(v) (FDP_K(reals))_mm256_cvtps_pd((__m128)(v))
+#define FDP_TO_LONGS(v) (FDP_K(longs))_mm256_cvtepi32_epi64((__m128i)(v))
+#define FDP_ABOVE(v, bound) (FDP_K(reals))_mm256_max_pd((__m256d)(v), (__m256d)(bound))
+#define FDP_BELOW(v, bound) (FDP_K(reals))_mm256_min_pd((__m256d)(v), (__m256d)(bound))
+#define FDP_SQUARED(u) (FDP_K(longs))_mm256_mul_epi32((__m256i)(u), (__m256i)(u))
+#else
+#define FDP_NEAREST(v) FDP_K(to_ints)(v, 1)
+#define FDP_TOWARDS_0(v) FDP_K(to_ints)(v, 0)
+#define FDP_FROM_INTS(v) __builtin_convertvector(v, FDP_K(reals))
+#define FDP_FROM_FLOATS(v) __builtin_convertvector(v, FDP_K(reals))
+#define FDP_TO_LONGS(v) __builtin_convertvector(v, FDP_K(longs))
+#define FDP_ABOVE(v, bound) FDP_K(either)((FDP_K(longs))((v) > (bound)), v, bound)
+#define FDP_BELOW(v, bound) FDP_K(either)((FDP_K(longs))((v) < (bound)), v, bound)
+#define FDP_SQUARED(u) ((u) * (u))
+
 static inline FDP_K(ints) FDP_K(to_ints)(FDP_K(reals) v, int nearest)
 {
-#if FDP_VECTOR == 64
-    return (FDP_K(ints))(nearest ? _mm512_cvtpd_epi32((__m512d)v)
-                                 : _mm512_cvttpd_epi32((__m512d)v));
-#elif FDP_VECTOR == 32
-    return (FDP_K(ints))(nearest ? _mm256_cvtpd_epi32((__m256d)v)
-                                 : _mm256_cvttpd_epi32((__m256d)v));
-#elif FDP_X86_64
+    FDP_K(ints) result;
+#if FDP_X86_64
     const __m128i whole =
         nearest ? _mm_cvtpd_epi32((__m128d)v) : _mm_cvttpd_epi32((__m128d)v);
-    FDP_K(ints) result;
     memcpy(&result, &whole, sizeof result);
-    return result;
 #else
-    FDP_K(ints) result;
     for (int l = 0; l < FDP_LANES; l++) {
         const double held = v[l] < -0x1p31 ? -0x1p31 : v[l] > 0x1p30 ? 0x1p30 : v[l];
         result[l] = (int32_t)(nearest ? rint(held) : held);
     }
+#endif
     return result;
-#endif
 }
 
-/* Wider lanes: gcc 12 takes vectors of 8 apart to convert them. */
-static inline FDP_K(reals) FDP_K(from_ints)(FDP_K(ints) v)
+static inline FDP_K(reals) FDP_K(either)(FDP_K(longs) mask, FDP_K(reals) a, FDP_K(reals) b)
 {
-#if FDP_VECTOR == 64
-    return (FDP_K(reals))_mm512_cvtepi32_pd((__m256i)v);
-#elif FDP_VECTOR == 32
-    return (FDP_K(reals))_mm256_cvtepi32_pd((__m128i)v);
-#else
-    return __builtin_convertvector(v, FDP_K(reals));
-#endif
+    return (FDP_K(reals))(((FDP_K(longs))a & mask) | ((FDP_K(longs))b & ~mask));
 }
-
-static inline FDP_K(longs) FDP_K(to_longs)(FDP_K(ints) v)
-{
-#if FDP_VECTOR == 64
-    return (FDP_K(longs))_mm512_cvtepi32_epi64((__m256i)v);
-#elif FDP_VECTOR == 32
-    return (FDP_K(longs))_mm256_cvtepi32_epi64((__m128i)v);
-#else
-    return __builtin_convertvector(v, FDP_K(longs));
 #endif
-}
-
-static inline FDP_K(reals) FDP_K(from_floats)(FDP_K(floats) v)
-{
-#if FDP_VECTOR == 64
-    return (FDP_K(reals))_mm512_cvtps_pd((__m256)v);
-#elif FDP_VECTOR == 32
-    return (FDP_K(reals))_mm256_cvtps_pd((__m128)v);
-#else
-    return __builtin_convertvector(v, FDP_K(reals));
-#endif
-}
-
-/* v where it is above (below) the bound, else the bound: for NaN, too. */
-static inline FDP_K(reals) FDP_K(above)(FDP_K(reals) v, FDP_K(reals) bound)
-{
-#if FDP_VECTOR == 64
-    return (FDP_K(reals))_mm512_max_pd((__m512d)v, (__m512d)bound);
-#elif FDP_VECTOR == 32
-    return (FDP_K(reals))_mm256_max_pd((__m256d)v, (__m256d)bound);
-#else
-    const FDP_K(longs) mask = (FDP_K(longs))(v > bound);
-    return (FDP_K(reals))(((FDP_K(longs))v & mask) | ((FDP_K(longs))bound & ~mask));
-#endif
-}
-
-static inline FDP_K(reals) FDP_K(below)(FDP_K(reals) v, FDP_K(reals) bound)
-{
-#if FDP_VECTOR == 64
-    return (FDP_K(reals))_mm512_min_pd((__m512d)v, (__m512d)bound);
-#elif FDP_VECTOR == 32
-    return (FDP_K(reals))_mm256_min_pd((__m256d)v, (__m256d)bound);
-#else
-    const FDP_K(longs) mask = (FDP_K(longs))(v < bound);
-    return (FDP_K(reals))(((FDP_K(longs))v & mask) | ((FDP_K(longs))bound & ~mask));
-#endif
-}
 
 /* Entries i, i + 1, ... of a row of doubles, or of floats if it is `single`. */
 static inline FDP_K(reals) FDP_K(entries)(const void *x, int single, size_t i)
@@ -113,7 +82,7 @@ static inline FDP_K(reals) FDP_K(entries)(const void *x, int single, size_t i)
     if (single) {
         FDP_K(floats) f;
         memcpy(&f, (const float *)x + i, sizeof f);
-        return FDP_K(from_floats)(f);
+        return FDP_FROM_FLOATS(f);
     }
     memcpy(&v, (const double *)x + i, sizeof v);
     return v;
@@ -237,9 +206,9 @@ static double FDP_K(rows_measure)(const void *x, int single, int squares, size_t
 static inline void FDP_K(round)(FDP_K(reals) v, int nearest, int squares, int32_t *z,
                                 FDP_K(reals) *sum)
 {
-    const FDP_K(ints) whole = FDP_K(to_ints)(v, nearest);
+    const FDP_K(ints) whole = nearest ? FDP_NEAREST(v) : FDP_TOWARDS_0(v);
     memcpy(z, &whole, sizeof whole);
-    v = FDP_K(from_ints)(whole);
+    v = FDP_FROM_INTS(whole);
     *sum += squares ? v * v : FDP_K(magnitude)(v);
 }
 
@@ -296,7 +265,7 @@ static void FDP_K(rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t
         for (size_t r = 0; r < rows; r++) {
             FDP_K(ints) part;
             memcpy(&part, z + r * apart + i, sizeof part);
-            sum += FDP_K(to_longs)(part);
+            sum += FDP_TO_LONGS(part);
         }
         memcpy(total + i, &sum, sizeof sum);
     }
@@ -380,10 +349,9 @@ static void FDP_K(rows_round_many)(const double *y, const double *factor, double
             FDP_K(reals) v;
             memcpy(&v, y + i * stride + r, sizeof v);
             v = (FDP_K(reals))((FDP_K(longs))(v * f) & good);
-            const FDP_K(ints) whole = (FDP_K(to_ints)(v, 1) & near) |
-                                      (FDP_K(to_ints)(v, 0) & ~near);
+            const FDP_K(ints) whole = (FDP_NEAREST(v) & near) | (FDP_TOWARDS_0(v) & ~near);
             memcpy(z + i * stride + r, &whole, sizeof whole);
-            v = FDP_K(from_ints)(whole);
+            v = FDP_FROM_INTS(whole);
             all += squares ? v * v : FDP_K(magnitude)(v);
         }
         memcpy(sum + r, &all, sizeof all);
@@ -400,23 +368,11 @@ static void FDP_K(rows_cube)(const double *y, double scale, double most, int32_t
         const FDP_K(longs) there = (FDP_K(longs))(v == v);
         top += most;
         v *= scale;
-        v = FDP_K(below)(FDP_K(above)(v, -top), top);
+        v = FDP_BELOW(FDP_ABOVE(v, -top), top);
         v = (FDP_K(reals))((FDP_K(longs))v & there);
-        const FDP_K(ints) whole = FDP_K(to_ints)(v, 1);
+        const FDP_K(ints) whole = FDP_NEAREST(v);
         memcpy(z + r, &whole, sizeof whole);
     }
-}
-
-/* Squares of lanes of 32 bits. */
-static inline FDP_K(longs) FDP_K(squared)(FDP_K(longs) u)
-{
-#if FDP_VECTOR == 64
-    return (FDP_K(longs))_mm512_mul_epi32((__m512i)u, (__m512i)u);
-#elif FDP_VECTOR == 32
-    return (FDP_K(longs))_mm256_mul_epi32((__m256i)u, (__m256i)u);
-#else
-    return u * u;
-#endif
 }
 
 /* Of t in [-1, 1] and `twice` = 2^(bits + 1): floor(t twice/2 + 1/2), exactly. Added to
@@ -458,12 +414,12 @@ FDP_ALWAYS_INLINE FDP_K(longs) FDP_K(units)(const fdp_column_t *c, int clamp,
     const int64_t one = INT64_C(1) << c->bits;
     *there = (FDP_K(longs))(v == v);
     if (clamp) {
-        v = FDP_K(below)(FDP_K(above)(v, zero + c->low), zero + c->high);
+        v = FDP_BELOW(FDP_ABOVE(v, zero + c->low), zero + c->high);
     }
     v = (v - c->center) * c->inverse;
-    v = FDP_K(below)(FDP_K(above)(v, zero - 1), zero + 1);
+    v = FDP_BELOW(FDP_ABOVE(v, zero - 1), zero + 1);
     const FDP_K(longs) u = FDP_K(placed)(v, zero + (double)(2 * one)) & *there;
-    *square = (FDP_K(squared)(u) + one / 2) >> c->bits;
+    *square = (FDP_SQUARED(u) + one / 2) >> c->bits;
     return u;
 }
 
@@ -527,8 +483,3 @@ static int64_t FDP_K(column_sum)(const int32_t *z, size_t n)
     }
     return sum;
 }
-
-#undef FDP_SUMS
-#undef FDP_UNROLL
-#undef FDP_LANES
-#undef FDP_ACROSS

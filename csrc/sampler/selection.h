@@ -179,11 +179,9 @@ typedef struct {
 } fdp_selection_kernels_t;
 
 extern const fdp_selection_kernels_t fdp_selection_portable;
-#if defined(__x86_64__)
 extern const fdp_selection_kernels_t fdp_selection_avx2;
 extern const fdp_selection_kernels_t fdp_selection_avx512;
 extern const fdp_selection_kernels_t fdp_selection_avx512vbmi;
-#endif
 
 /* The row for the CPU level in force. */
 const fdp_selection_kernels_t *fdp_selection_kernels(void);

@@ -2,8 +2,6 @@
  * the kernels that look bytes up: a level above may have its own. */
 
 const fdp_kernels_t FDP_BYTE(kernels) = {
-    .name = FDP_LEVEL_NAME,
-    .required = FDP_LEVEL_MASK,
     .add_wide = FDP_K(add_wide),
     .add_grid = FDP_K(add_grid),
     .flip_patterns = FDP_BYTE(flip_patterns),
@@ -28,6 +26,7 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .butterfly = FDP_K(butterfly),
     .sketch_row = FDP_K(sketch_row),
     .seeded4 = FDP_K(seeded4),
+    .fall = FDP_K(fall),
     .rows_measure = FDP_K(rows_measure),
     .rows_round = FDP_K(rows_round),
     .rows_add = FDP_K(rows_add),
