@@ -1,4 +1,4 @@
-"""Private selection beside numpy's way: scores with Gumbel noise, and the largest.
+"""Private selection beside numpy's ways: the largest of noisy scores, or inversion.
 
 numpy's noise is rounded and its generator not secure, so that its choice follows
 another law than the stated one and can be foreseen.
@@ -6,7 +6,7 @@ another law than the stated one and can be foreseen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,10 @@ from fastdp.cli._timings import Array, Call, Case
 
 #: Of all lines: at sensitivity 1, a score counts by half of it.
 EPSILON = 1
+_MECHANISM = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
+_FLIP = fastdp.PermuteAndFlip(EPSILON, sensitivity=1)
+_GUMBEL = fastdp.ReportNoisyMax(EPSILON, sensitivity=1, noise="gumbel")
+_LAPLACE = fastdp.ReportNoisyMax(EPSILON, sensitivity=1, noise="laplace")
 
 #: Choices of the top-k line.
 _TOP = 10
@@ -28,35 +32,64 @@ _LONG = 10**6
 def cases(size: int) -> Iterator[Case]:
     """Yield the lines of the table, with at most `size` candidates in all."""
     generator = np.random.Generator(np.random.PCG64())
-    mechanism = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
-    flip = fastdp.PermuteAndFlip(EPSILON, sensitivity=1)
     for n in (min(size, 10**4), min(size, 10**6)):
-        scores = _scores((n,), generator)
-        noisy = _noisy(scores, generator)
         name = f"n={n:.0e}".replace("e+0", "e")
-        ways: dict[str, Call] = {
-            f"ExponentialMechanism, {name}": partial(mechanism.select, scores),
-            f"ExponentialMechanism, gumbel, {name}": partial(
-                mechanism.select, scores, method="gumbel"
-            ),
-            f"PermuteAndFlip, {name}": partial(flip.select, scores),
-        }
         loops = max(1, min(size, _LONG) // n)
-        for title, ours in ways.items():
-            yield Case(title, n, _again(ours, loops), _again(noisy, loops), loops=loops)
+        for title, (ours, theirs) in _ways(_scores((n,), generator), generator).items():
+            yield Case(
+                f"{title}, {name}",
+                n,
+                _again(ours, loops),
+                _again(theirs, loops),
+                loops=loops,
+            )
     rows = _scores((max(1, size // 100), 100), generator)
     yield Case(
         f"ExponentialMechanism, {len(rows)} rows of 100",
         rows.size,
-        lambda: mechanism.select(rows),
-        _noisy(rows, generator),
+        partial(_MECHANISM.select, rows),
+        _noisy(rows, generator.gumbel),
+    )
+    yield Case(
+        f"PermuteAndFlip, {len(rows)} rows of 100",
+        rows.size,
+        partial(_FLIP.select, rows),
+        _noisy(rows, generator.standard_exponential),
     )
     yield top_case(_scores((min(size, 10**6),), generator), generator)
 
 
+def _ways(
+    scores: Array, generator: np.random.Generator
+) -> dict[str, tuple[Call, Call]]:
+    """Return ways to choose one, ours and numpy's of the same law."""
+    weights = generator.random(scores.size)
+    weighted = partial(_MECHANISM.select, scores, weights=weights)
+    by_gumbel = _noisy(scores, generator.gumbel)
+    return {
+        "ExponentialMechanism": (partial(_MECHANISM.select, scores), by_gumbel),
+        "base weights beside sums": (
+            weighted,
+            _summed(scores, weights, generator),
+        ),
+        "base weights beside Gumbel noise": (
+            weighted,
+            _noisy(scores, generator.gumbel, weights),
+        ),
+        "ReportNoisyMax, gumbel": (partial(_GUMBEL.select, scores), by_gumbel),
+        "ReportNoisyMax, laplace": (
+            partial(_LAPLACE.select, scores),
+            _noisy(scores, generator.laplace),
+        ),
+        "PermuteAndFlip": (
+            partial(_FLIP.select, scores),
+            _noisy(scores, generator.standard_exponential),
+        ),
+    }
+
+
 def top_case(scores: Array, generator: np.random.Generator) -> Case:
     """Return the choice of several candidates, none of them twice."""
-    mechanism = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
     k = min(_TOP, scores.size)
 
     def rounded() -> Array:
@@ -67,7 +100,7 @@ def top_case(scores: Array, generator: np.random.Generator) -> Case:
     return Case(
         f"ExponentialMechanism, top {k}",
         scores.size,
-        lambda: mechanism.select(scores, k=k),
+        partial(_MECHANISM.select, scores, k=k),
         rounded,
     )
 
@@ -85,11 +118,25 @@ def _scores(shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     return generator.random(shape) * 20
 
 
-def _noisy(scores: Array, generator: np.random.Generator) -> Call:
-    """Return numpy's selection from each row."""
+def _noisy(
+    scores: Array, noise: Callable[..., Array], weights: Array | None = None
+) -> Call:
+    """Return numpy's selection from each row by the largest noisy score."""
 
     def rounded() -> object:
-        noise = generator.gumbel(size=scores.shape)
-        return np.argmax(scores * (EPSILON / 2) + noise, axis=-1)
+        keys = scores * (EPSILON / 2) + noise(size=scores.shape)
+        if weights is not None:
+            keys += np.log(weights)
+        return np.argmax(keys, axis=-1)
+
+    return rounded
+
+
+def _summed(scores: Array, weights: Array, generator: np.random.Generator) -> Call:
+    """Return numpy's selection by sums of the weights."""
+
+    def rounded() -> object:
+        sums = np.cumsum(weights * np.exp((scores - scores.max()) * (EPSILON / 2)))
+        return np.searchsorted(sums, generator.random() * sums[-1], side="right")
 
     return rounded
