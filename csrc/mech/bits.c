@@ -100,6 +100,7 @@ static void settle_ties(draw_t *d, size_t blocks)
         for (size_t i = slots; i-- > 0;) {
             d->flip[place[i]] = now[i];
         }
+        fdp_wipe(idle, sizeof idle);
         fdp_wipe(place, sizeof place);
         fdp_wipe(now, sizeof now);
         fdp_wipe(used, sizeof used);

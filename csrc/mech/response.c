@@ -225,6 +225,7 @@ FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const pace_t pace[2], bool
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the reports are soon read */
     fdp_wipe(lane, slots * sizeof lane[0]);
+    fdp_wipe(idle, slots * sizeof idle[0]);
     fdp_wipe(place, slots * sizeof place[0]);
     fdp_wipe(used, slots * sizeof used[0]);
     return left;

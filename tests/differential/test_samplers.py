@@ -1,5 +1,6 @@
 """Every sampler, level and cipher against the integer reference on the same bits."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -12,11 +13,13 @@ import fastdp
 from fastdp import _core
 from fastdp.testing import TapeStream
 from tests.differential.layout import (
+    PASS,
     Keyed,
     Law,
     chunk_values,
     expected,
     pass_of,
+    pass_values,
 )
 from tests.reference.interval import More
 
@@ -144,6 +147,32 @@ def test_outputs_are_those_of_the_reference(law: Law) -> None:
 def test_truncated_outputs_are_the_reference_kept_within_the_bound(law: Law) -> None:
     check_every_level(law, 9_000)
     assert np.abs(reference(law, "chacha20", 9_000)).max() <= law.bound
+
+
+def test_passes_go_on_until_there_are_enough(level: str) -> None:
+    """A law that claims to keep all of its values is short of them in every pass."""
+    law = Law("laplace", Fraction(10), 5)
+    sampler = _core.Sampler.digits(law.table, law.resolver(), law.bound, 1.0)
+    assert sampler.chunk_outputs == PASS
+    call = _core.Call(Keyed(KEY))
+    got, passes = np.zeros(0, np.int64), 0
+    while len(got) < PASS:
+        lanes = min(-(-(PASS - len(got) + 1) // 64) * 64, PASS)
+        values = pass_values(law._replace(bound=0), call, 0, passes, lanes)
+        got = np.concatenate([got, values[np.abs(values) <= law.bound]])
+        passes += 1
+    out = np.zeros(PASS, np.int64)
+    _core.fill(call, sampler, None, out)
+    assert (out == got[:PASS]).all()
+    assert passes > 3
+
+
+@pytest.mark.parametrize("law", TRUNCATED, ids=str)
+def test_chunks_hold_what_a_pass_nearly_always_fills(law: Law) -> None:
+    """Six deviations below the mean: which words a value has depends on it."""
+    a = law.sampler().acceptance
+    most = int(PASS * a - 6 * math.sqrt(PASS * a * (1 - a)) - 4)
+    assert law.sampler().chunk_outputs == (PASS if a == 1 else max(most, 16) // 16 * 16)
 
 
 @pytest.mark.slow

@@ -142,6 +142,34 @@ def test_workers_change_nothing(workers: int) -> None:
     assert (_selection.propose(choice, Keyed(KEY), workers) == one).all()
 
 
+#: Of scores 0, -0.3, -0.7: the middle of one, and a little beyond what is accepted there.
+REJECTED = (11298625927393920879, 18446740907496151804 + 2**32)
+
+
+def test_honest_words_need_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A try is rejected less than once in 2**20: the exact step, which would hide what
+    is wrong in the fast one, has nothing to do."""
+    asked: list[int] = []
+    monkeypatch.setattr(_selection, "propose_row", lambda *_: asked.append(1) or 0)
+    rng, choices = np.random.default_rng(8), []
+    for n in (2, 17, 129, 300):
+        far = [Fraction(3 + k % 5, 7) * 2 ** (k % 9 * 150) for k in range(n)]
+        known = (
+            None,
+            Weights.numbers(rng.uniform(0.1, 1, n)),
+            Weights.of("weights", [far] * 15, (15, n), 1),
+        )
+        for scores in (rng.normal(0, 9, (15, n)), rng.integers(-30, 9, (15, n))):
+            choices += [Choice(Fraction(1, 2), scores, weights) for weights in known]
+    for level in LEVELS:
+        if _core.limit_cpu(level) == level:
+            for choice in choices:
+                _selection.propose(choice, Keyed(KEY), 1)
+            one_try = Choice(Fraction(1), np.array([[0.0, -0.3, -0.7]] * 2))
+            _selection.propose(one_try, Words([0, 0, *REJECTED, *REJECTED, 0, 0]), 1)
+    assert not asked
+
+
 # --- bounds ------------------------------------------------------------------------
 
 
@@ -194,7 +222,8 @@ def edge_words(choice: Choice) -> list[int]:
     known = [s for s, w in zip(scores, base, strict=True) if s is not None and w]
     total, below, rows = sum(weights), 0, []
     order = _exact_selection.node_order(len(scores))
-    for i in order[:: max(len(order) // 3, 1)]:
+    each = max(len(order) // 3, 1)
+    for i in order[each > 1 :: each]:  # of several nodes one within the first
         below = sum(weights[j] for j in order[: order.index(i)])
         first = (below << 64) // total
         middle = ((2 * below + weights[i]) << 63) // total

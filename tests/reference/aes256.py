@@ -35,7 +35,7 @@ _SBOX = _substitution()
 _SHIFT_ROWS = np.array([4 * ((c + r) % 4) + r for c in range(4) for r in range(4)])
 
 
-def _round_keys(key: bytes) -> np.ndarray:
+def round_keys(key: bytes) -> np.ndarray:
     words = [np.frombuffer(key[4 * i : 4 * i + 4], np.uint8) for i in range(8)]
     constant = 1
     for i in range(8, 60):
@@ -52,7 +52,7 @@ def _round_keys(key: bytes) -> np.ndarray:
 
 def encrypt(key: bytes, plain: np.ndarray) -> np.ndarray:
     """Encrypt the rows of an array of shape (n, 16)."""
-    keys = _round_keys(key)
+    keys = round_keys(key)
     state = np.asarray(plain, np.uint8) ^ keys[0]
     for number in range(1, 15):
         state = _SBOX[state][:, _SHIFT_ROWS]
