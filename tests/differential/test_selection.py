@@ -249,6 +249,14 @@ def check_race(noise: str, rows: int) -> None:
         assert (got == expected).all(), level
 
 
+@pytest.mark.parametrize("noise", NOISES)
+def test_rows_that_need_no_filling_up_race(noise: str) -> None:
+    """Of whole vectors, none of whose candidates is marked as lost."""
+    scores = np.random.default_rng(6).integers(-9, 9, (3, 16))
+    for some in (scores, scores * 0.5):
+        races_at_all_levels(Choice(Fraction(1), some), noise, lambda: Keyed(KEY))
+
+
 # --- the resolver at work all the time -----------------------------------------------
 
 
