@@ -65,7 +65,7 @@ static const uint64_t *words_of(flips_t *t, uint64_t draw, size_t count, size_t 
                fdp_words_at(&t->words, draw + first, count - first, ahead - first),
                (count - first) * 8);
     }
-    memset(t->word + count, 0, (FDP_BLOCK - count) * 8);
+    memset(t->word + count, 0, (t->block.padded - count) * 8);
     return t->word;
 }
 
@@ -141,7 +141,9 @@ static fdp_status_t row_pick(flips_t *t, uint64_t draw, uint64_t word, int64_t *
         !fdp_ask(t->call, t->law, draw, word, count, UINT64_MAX, &exact)) {
         return FDP_ERR_RESOLVER;
     }
-    *out = (int64_t)place_of(t, (uint64_t)exact);
+    const uint64_t place = place_of(t, (uint64_t)exact), last = t->from->n - 1;
+    /* None came up only where another thread wrote the scores between two readings. */
+    *out = (int64_t)fdp_pick(fdp_mask(place > last), last, place);
     return FDP_OK;
 }
 
@@ -173,6 +175,10 @@ fdp_status_t fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *l
                                 const fdp_candidates_t *from, uint64_t first_row,
                                 int64_t *out)
 {
+    if (from->n == 0 || from->mantissa != NULL) {
+        memset(out, 0, from->rows * sizeof *out);
+        return FDP_ERR_PARAMETER;
+    }
     flips_t t; /* its arrays are written before they are read */
     uint64_t few[2 * FEW];
     t.call = call;
@@ -183,9 +189,9 @@ fdp_status_t fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *l
     t.masks = (from->n + 63) / 64;
     const size_t size = 2 * t.masks * sizeof *t.kept;
     t.kept = t.masks <= FEW ? few : fdp_memory_take(size);
-    if (from->n == 0 || from->mantissa != NULL || t.kept == NULL) {
+    if (t.kept == NULL) {
         memset(out, 0, from->rows * sizeof *out);
-        return t.kept == NULL ? FDP_ERR_MEMORY : FDP_ERR_PARAMETER;
+        return FDP_ERR_MEMORY;
     }
     t.open = t.kept + t.masks;
     fdp_words_open(&t.words, call, 0);

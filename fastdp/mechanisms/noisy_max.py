@@ -66,12 +66,14 @@ class _Race(Selection):
         Privacy
         -------
         That of `event(rows=...)`. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`.
+        `ExponentialMechanism.select`; what is left to an exact step has a probability
+        of at most 2**-48 a candidate, for permute-and-flip with any scores
+        (docs/proofs/selection.md bounds the races').
         """
         check_stream(stream)
         noise = self._noise
         settle, plain = self._settle_one, type(workers) is int and workers >= 1
-        if noise != "laplace" and axis == -1 and plain:
+        if noise != "laplace" and type(axis) is int and axis == -1 and plain:
             flip = noise == "exponential"
             one = _core.select_one(self._law, scores, None, settle, stream, flip)
             if one is not None:

@@ -329,6 +329,7 @@ class ExponentialMechanism(Selection):
         if (
             type(k) is int
             and k == 1
+            and type(axis) is int
             and axis == -1
             and type(workers) is int
             and workers >= 1
