@@ -86,19 +86,22 @@ def arrow_chunks(stream):
         chunks.append(chunk)
 
 
+cdef fdp_arrow_array *_array_of(object owner) except NULL:
+    """The array of a chunk, or of a capsule."""
+    if type(owner) is ArrowChunk:
+        return &(<ArrowChunk> owner).c
+    return <fdp_arrow_array *> PyCapsule_GetPointer(owner, "arrow_array")
+
+
 def arrow_view(owner, cnp.dtype dtype=None):
     """Return (values, validity, skipped, length) of an array's capsule or a chunk.
 
     Values and validity are views; without a dtype the values are bits. Bits come as
     bytes, `skipped` bits before the first. Without a bitmap the validity is None.
     """
-    cdef fdp_arrow_array *c
+    cdef fdp_arrow_array *c = _array_of(owner)
     cdef cnp.npy_intp length, packed
     cdef uint8_t *data
-    if type(owner) is ArrowChunk:
-        c = &(<ArrowChunk> owner).c
-    else:
-        c = <fdp_arrow_array *> PyCapsule_GetPointer(owner, "arrow_array")
     length = c.length
     packed = (c.offset % 8 + length + 7) // 8 if length > 0 else 0
     validity = None
@@ -117,12 +120,8 @@ def arrow_view(owner, cnp.dtype dtype=None):
 def arrow_strings(owner, int width):
     """Return (offsets from 0, bytes, validity, skipped) of a column of strings, whose
     offsets have so many bytes."""
-    cdef fdp_arrow_array *c
+    cdef fdp_arrow_array *c = _array_of(owner)
     cdef cnp.npy_intp length, packed
-    if type(owner) is ArrowChunk:
-        c = &(<ArrowChunk> owner).c
-    else:
-        c = <fdp_arrow_array *> PyCapsule_GetPointer(owner, "arrow_array")
     length = c.length
     packed = (c.offset % 8 + length + 7) // 8
     kind = np.dtype(np.int32 if width == 4 else np.int64)

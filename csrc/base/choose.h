@@ -1,14 +1,22 @@
-/* choose.h: a choice that is never a branch. */
+/* choose.h: choices that are never branches. */
 #ifndef FDP_BASE_CHOOSE_H
 #define FDP_BASE_CHOOSE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* a if c is 1, b if it is 0: the compiler is not told that the mask has only two values. */
-static inline uint64_t fdp_choose(uint64_t c, uint64_t a, uint64_t b)
+/* All ones if c, else zero: the compiler is not told that it has only two values, and
+ * cannot turn a choice by it into a branch. */
+static inline uint64_t fdp_mask(bool c)
 {
-    uint64_t mask = 0 - c;
+    uint64_t mask = 0 - (uint64_t)c;
     __asm__("" : "+r"(mask));
+    return mask;
+}
+
+/* a where the mask is set, else b. */
+static inline uint64_t fdp_pick(uint64_t mask, uint64_t a, uint64_t b)
+{
     return (a & mask) | (b & ~mask);
 }
 

@@ -42,13 +42,13 @@ static void insert_first(fdp_pass_t *p, size_t k, size_t i)
 {
     const fdp_list_t *list = &p->list[0];
     const uint64_t used = k < p->total[0], v = list->low[k] | (uint64_t)list->high[k] << 8;
-    p->first[i] = (int16_t)fdp_choose(used, v, (uint16_t)p->first[i]);
+    p->first[i] = (int16_t)fdp_pick(fdp_mask(used), v, (uint16_t)p->first[i]);
 }
 
 static void insert_second(fdp_pass_t *p, size_t k, size_t i)
 {
     const uint64_t used = k < p->total[1], v = p->list[1].low[k] & (p->second[i] | 31u);
-    p->second[i] = (uint8_t)fdp_choose(used, v, p->second[i]);
+    p->second[i] = (uint8_t)fdp_pick(fdp_mask(used), v, p->second[i]);
 }
 
 #define CLEAR(type)                                                         \
@@ -56,7 +56,7 @@ static void insert_second(fdp_pass_t *p, size_t k, size_t i)
         type *const low = (type *)(void *)p->low;                           \
         for (size_t k = 0; k < p->slots[1]; k++) {                          \
             const uint64_t used = k < p->total[1];                          \
-            low[lane[k]] &= (type)~fdp_choose(used, p->list[1].clear[k], 0); \
+            low[lane[k]] &= (type)~fdp_pick(fdp_mask(used), p->list[1].clear[k], 0); \
         }                                                                   \
     } while (0)
 

@@ -9,6 +9,7 @@
 #include "../base/choose.h"
 #include "../base/config.h"
 #include "../base/wipe.h"
+#include "../sampler/bits.h"
 
 #define FDP_MASKS_MOST 512
 
@@ -17,15 +18,6 @@
 static inline size_t fdp_place_of(size_t i, size_t steps, size_t n)
 {
     return (2 * i + 1) * (n / steps) / 2;
-}
-
-/* How many bits are set, without a library's table of counts. */
-static inline size_t fdp_ones(uint64_t x)
-{
-    x -= (x >> 1) & UINT64_C(0x5555555555555555);
-    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
-    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    return (size_t)((x * UINT64_C(0x0101010101010101)) >> 56);
 }
 
 /* The next set bits of the masks as lane numbers. */
@@ -58,10 +50,11 @@ static inline uint16_t fdp_lanes_next(fdp_lanes_t *l, size_t idle)
 {
     const unsigned bit = (unsigned)__builtin_ctzll(l->left | (UINT64_C(1) << 63));
     const uint64_t valid = l->left != 0;
-    const uint16_t lane = (uint16_t)fdp_choose(valid, l->where[l->at] * 64u + bit, idle);
+    const uint16_t lane =
+        (uint16_t)fdp_pick(fdp_mask(valid), l->where[l->at] * 64u + bit, idle);
     l->left &= l->left - 1;
     const uint64_t more = l->left != 0;
-    l->left = fdp_choose(more, l->left, l->next);
+    l->left = fdp_pick(fdp_mask(more), l->left, l->next);
     l->at += (size_t)(valid & (1 - more));
     l->next = l->kept[l->at + 1];
     return lane;

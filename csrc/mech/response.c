@@ -199,17 +199,18 @@ FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const pace_t pace[2], bool
         lane[i].word = word_at(r, width, at);
         memcpy(&lane[i].more, r->more + 8 * i + 2 * (i & ~(size_t)(GROUP - 1)), 8);
         lane[i].fair = apart & drawn;
-        lane[i].base = fdp_choose(apart, instead, label) + 1;
+        lane[i].base = fdp_pick(fdp_mask(apart), instead, label) + 1;
         lane[i].now = report_at(r, width, at);
     }
     for (size_t i = 0; i < slots; i++) {
         lane_t *const l = &lane[i];
-        const pace_t own = {fdp_choose(l->fair, pace[1].high, pace[0].high),
-                            small ? 0 : fdp_choose(l->fair, pace[1].low, pace[0].low),
-                            fdp_choose(l->fair, pace[1].shift, pace[0].shift)};
+        const uint64_t fair = fdp_mask(l->fair);
+        const pace_t own = {fdp_pick(fair, pace[1].high, pace[0].high),
+                            small ? 0 : fdp_pick(fair, pace[1].low, pace[0].low),
+                            fdp_pick(fair, pace[1].shift, pace[0].shift)};
         step_at(&own, small, width, l->word, l->more, l->step);
         for (size_t e = 0; e < 2; e++) {
-            l->step[e] = fdp_choose(l->step[e] < k - 1, l->step[e], k - 1);
+            l->step[e] = fdp_pick(fdp_mask(l->step[e] < k - 1), l->step[e], k - 1);
         }
         open |= (l->step[0] ^ l->step[1]) & used[i];
     }
@@ -220,7 +221,7 @@ FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const pace_t pace[2], bool
     }
     for (size_t i = slots; i-- > 0;) {
         const uint64_t sum = lane[i].base + lane[i].step[0];
-        const uint64_t report = fdp_choose(sum >= k, sum - k, sum), now = lane[i].now;
+        const uint64_t report = fdp_pick(fdp_mask(sum >= k), sum - k, sum), now = lane[i].now;
         put_at(r, width, place[i], (uint32_t)(now ^ ((report ^ now) & used[i])));
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the reports are soon read */
@@ -272,10 +273,12 @@ static void redraw(fdp_respond_t *r, size_t lanes)
             } while (low < least);
             if (r->bits == 16) {
                 uint16_t *to = &AT(r->to, uint16_t, at);
-                *to = (uint16_t)fdp_choose(AT(r->label, const uint16_t, at) >= k, drawn, *to);
+                const uint64_t apart = fdp_mask(AT(r->label, const uint16_t, at) >= k);
+                *to = (uint16_t)fdp_pick(apart, drawn, *to);
             } else {
                 uint32_t *to = &AT(r->to, uint32_t, at);
-                *to = (uint32_t)fdp_choose(AT(r->label, const uint32_t, at) >= k, drawn, *to);
+                const uint64_t apart = fdp_mask(AT(r->label, const uint32_t, at) >= k);
+                *to = (uint32_t)fdp_pick(apart, drawn, *to);
             }
         }
     }

@@ -7,11 +7,6 @@
 #include "../sampler/bits.h"
 #include "../sampler/selection.h"
 
-static inline uint64_t fdp_pick(uint64_t mask, uint64_t a, uint64_t b)
-{
-    return (a & mask) | (b & ~mask);
-}
-
 static inline double fdp_pick_double(uint64_t mask, double a, double b)
 {
     return fdp_bits_double(fdp_pick(mask, fdp_double_bits(a), fdp_double_bits(b)));

@@ -3,6 +3,7 @@
 #ifndef FDP_SAMPLER_BITS_H
 #define FDP_SAMPLER_BITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -47,6 +48,15 @@ static inline int64_t fdp_add_saturate(int64_t a, int64_t b)
     const uint64_t limit = (uint64_t)INT64_MAX + ((uint64_t)a >> 63);
     const uint64_t gone = 0 - ((uint64_t)overflow >> 63);
     return (int64_t)(sum ^ ((sum ^ limit) & gone));
+}
+
+/* How many bits are set, without a library's table of counts. */
+static inline size_t fdp_ones(uint64_t x)
+{
+    x -= (x >> 1) & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (size_t)((x * UINT64_C(0x0101010101010101)) >> 56);
 }
 
 #endif

@@ -135,14 +135,6 @@ static inline uint64_t bits_of(fdp_bytes_t lanes)
     return ((half[0] & pick) * add) >> 56 | (((half[1] & pick) * add) >> 56) << 8;
 }
 
-static inline size_t ones(uint64_t x)
-{
-    x -= (x >> 1) & UINT64_C(0x5555555555555555);
-    x = (x & UINT64_C(0x3333333333333333)) + ((x >> 2) & UINT64_C(0x3333333333333333));
-    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    return (size_t)((x * UINT64_C(0x0101010101010101)) >> 56);
-}
-
 /* What two tables give for the columns of block b and of the next, if there is one. */
 FDP_ALWAYS_INLINE void look_up(const fdp_forms_t *forms, size_t columns,
                                const uint8_t *word, size_t stride, size_t b,
@@ -180,7 +172,7 @@ static size_t fdp_first_portable(const fdp_columns_t *table, const uint8_t *word
                 value[FDP_BLOCK_LANES * b + i + k] = bytes[k];
             }
         }
-        total += ones(mask[b]);
+        total += fdp_ones(mask[b]);
     }
     fdp_wipe(cut, sizeof cut);
     fdp_wipe(alias, sizeof alias);
@@ -212,7 +204,7 @@ static size_t fdp_second_portable(const fdp_columns_t *table, const uint8_t *wor
             const fdp_bytes_t out = (v & 31) | (c & 0xe0);
             memcpy(value + FDP_BLOCK_LANES * b + i, &out, sizeof out);
         }
-        total += ones(mask[b]);
+        total += fdp_ones(mask[b]);
     }
     fdp_wipe(cut, sizeof cut);
     fdp_wipe(alias, sizeof alias);

@@ -146,8 +146,6 @@ static void FDP_K(lead)(const double *restrict noise, const double *restrict gap
 #undef FDP_PARTS
 
 const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
-    .name = FDP_LEVEL_NAME,
-    .required = FDP_LEVEL_MASK,
     .largest_f64 = FDP_K(largest_f64),
     .largest_i64 = FDP_K(largest_i64),
     .gaps_f64 = FDP_K(gaps_f64),

@@ -96,12 +96,12 @@ static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t fir
         const size_t to = i < first ? 0 : i - first;
         const uint64_t valid = FDP_K(any)(left);
         const unsigned bit = (unsigned)__builtin_ctzll(left | (UINT64_C(1) << 63));
-        place[to] = (uint16_t)fdp_choose(valid, where[at] * 64u + bit,
-                                         (idle[to] * 64 * masks) >> 16);
+        place[to] = (uint16_t)fdp_pick(fdp_mask(valid), where[at] * 64u + bit,
+                                       (idle[to] * 64 * masks) >> 16);
         used[to] = 0 - valid;
         left &= left - 1;
         const uint64_t more = FDP_K(any)(left);
-        left = fdp_choose(more, left, next);
+        left = fdp_pick(fdp_mask(more), left, next);
         at += (size_t)(valid & (1 - more));
         next = kept[at + 1];
     }

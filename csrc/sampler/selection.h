@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../base/choose.h"
 #include "../fastdp.h"
 
 #define FDP_BLOCK 512 /* candidates of a block, children of a node */
@@ -22,15 +23,6 @@
 /* What a larger gap, perhaps beyond the doubles, is stored as: only lost candidates
  * have an infinite one. */
 #define FDP_GAP_FAR 1e300
-
-/* All ones if c, else zero: the compiler is not told that it has only two values, and
- * cannot turn a choice by it into a branch. */
-static inline uint64_t fdp_mask(bool c)
-{
-    uint64_t mask = 0 - (uint64_t)c;
-    __asm__("" : "+r"(mask));
-    return mask;
-}
 
 #define FDP_NODE 128 /* candidates whose integer bounds are summed together */
 
@@ -101,9 +93,6 @@ typedef struct {
 } fdp_leaders_t;
 
 typedef struct {
-    const char *name;
-    uint32_t required; /* CPU mask */
-
     /* The largest score but for those lost, -infinity or INT64_MIN if there is none.
      * Lost are those set in `lost` (all bits; NULL: none), NaN and -infinity;
      * +infinity is the largest double. */

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "../base/cpu.h"
 #include "bits.h"
 #include "constants.h"
 #include "selection.h"
@@ -14,8 +13,6 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
 #define FDP_LEVEL avx2
 #define FDP_WIDTH 4 /* doubles of a vector */
-#define FDP_LEVEL_NAME "avx2"
-#define FDP_LEVEL_MASK FDP_CPU_AVX2
 
 FDP_TARGET_AVX2
 #include "selection_body.inc.h"

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "../base/cpu.h"
 #include "bits.h"
 #include "constants.h"
 #include "selection.h"
@@ -14,8 +13,6 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512)
 #define FDP_LEVEL avx512
 #define FDP_WIDTH 8 /* doubles of a vector */
-#define FDP_LEVEL_NAME "avx512"
-#define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
 
 FDP_TARGET_AVX512
 #include "selection_body.inc.h"

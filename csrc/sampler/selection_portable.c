@@ -17,8 +17,6 @@
 #define FDP_MASK(c) fdp_mask(c)
 #endif
 #define FDP_WIDTH 2 /* doubles of a vector */
-#define FDP_LEVEL_NAME "portable"
-#define FDP_LEVEL_MASK 0
 
 #include "selection_body.inc.h"
 #include "proposal_body.inc.h"

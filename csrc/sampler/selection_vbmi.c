@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "../base/cpu.h"
 #include "bits.h"
 #include "constants.h"
 #include "selection.h"
@@ -15,8 +14,6 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512vbmi)
 #define FDP_LEVEL avx512vbmi
 #define FDP_WIDTH 8 /* doubles of a vector */
-#define FDP_LEVEL_NAME "avx512vbmi"
-#define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
 
 #define FDP_MADD52(half, c, a, b)                                                       \
     (FDP_K(units))_mm512_madd52##half##_epu64((__m512i)(c), (__m512i)(a), (__m512i)(b))
