@@ -267,12 +267,12 @@ def flips(
     more: Callable[[int], More],
 ) -> int:
     """Return one of those whose flip came up: U_i < e^(-c gap), each alike by U_n."""
-    known = [s for s in scores if s is not None]
+    best = max((s for s in scores if s is not None), default=None)
     up = []
     for i, s in enumerate(scores):
-        if known and s is None:
+        if best is not None and s is None:
             continue
-        gap = c * (max(known) - s) if known else Fraction(0)
+        gap = Fraction(0) if best is None else c * (best - s)
         # V < 2^51 e^-gap / 2^51
         if gap == 0 or _accepted(gap, Fraction(2**51), words[i], more(i)):
             up.append(i)
