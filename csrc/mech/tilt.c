@@ -11,9 +11,7 @@
 #include "scratch.h"
 
 typedef struct fdp_tries {
-    FDP_ALIGNED(64) int64_t value[FDP_TRIES];
-    int64_t taken[FDP_TRIES + 1];  /* accepted, in order */
-    uint16_t which[FDP_TRIES + 1]; /* number of the try  */
+    FDP_ALIGNED(64) int64_t value[FDP_TRIES]; /* then the accepted ones, in order */
     uint8_t state[FDP_TRIES];
     fdp_whole_t list;
     fdp_i128_t *exact; /* what the resolver gave; NULL: it was not asked */
@@ -69,6 +67,16 @@ static void settle_tries(fdp_pass_t *p)
     }
 }
 
+/* The number of the k-th try that is accepted. */
+static size_t kept_try(const fdp_tries_t *t, size_t k)
+{
+    size_t i = 0;
+    for (size_t kept = t->state[0]; kept <= k; kept += t->state[i]) {
+        i++;
+    }
+    return i;
+}
+
 /* Lanes without a try, and those whose try the resolver gave: they are `late`. */
 static void settle_lanes(fdp_pass_t *p, size_t need)
 {
@@ -90,9 +98,9 @@ static void settle_lanes(fdp_pass_t *p, size_t need)
                 p->status = FDP_ERR_RESOLVER;
             }
         } else if (t->exact != NULL) {
-            late.value = t->exact[t->which[k]];
+            late.value = t->exact[kept_try(t, k)];
         } else if (k >= FDP_RANKS) {
-            late.value = t->taken[k];
+            late.value = t->value[k];
         } else {
             continue;
         }
@@ -126,10 +134,8 @@ static void draw_tries(fdp_pass_t *p, size_t tried)
         settle_tries(p);
     }
     size_t count = 0;
-    memset(t->taken, 0, FDP_RANKS * sizeof *t->taken);
     for (size_t i = 0; i < t->tried; i++) {
-        t->taken[count] = t->value[i];
-        t->which[count] = (uint16_t)i;
+        t->value[count] = t->value[i];
         count += t->state[i] & 1; /* 2: still open, after a failure */
     }
     t->count = count;
@@ -152,11 +158,14 @@ static void draw_more(fdp_pass_t *p)
     p->area = area;
 }
 
-/* The accepted tries by rank, in two parts. */
+/* The accepted tries by rank, in two parts; no lane has a rank beyond them. */
 static void list_whole(fdp_tries_t *t, const fdp_digits_t *law)
 {
+    if (t->tried < FDP_RANKS) {
+        memset(t->value + t->tried, 0, (FDP_RANKS - t->tried) * sizeof *t->value);
+    }
     for (size_t k = 0; k < FDP_RANKS; k++) {
-        const int64_t v = t->taken[k];
+        const int64_t v = t->value[k];
         t->list.high[k] = (uint16_t)(v >> law->low);
         t->list.low[k] = (uint64_t)(v ^ (v < 0 ? -1 : 0));
     }

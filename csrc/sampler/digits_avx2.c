@@ -209,6 +209,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
     const __m256i start = _mm256_set1_epi16((short)(step - 256));
     const __m256i slope = _mm256_set1_epi16((short)law->tilt.slope);
     const __m256i one = _mm256_set1_epi16(1), whole = _mm256_set1_epi16(255);
+    const __m256i zero = _mm256_setzero_si256();
     plane_t high_of, plane[4];
     open_plane(list->high, &high_of);
     for (uint32_t k = 0; k < bytes / 2; k++) {
@@ -239,13 +240,11 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
             const __m256i size = _mm256_xor_si256(v, sign);
             const __m256i odd = _mm256_add_epi16(_mm256_add_epi16(size, size), one);
             const __m256i high = _mm256_and_si256(d, kept);
-            const __m256i away =
-                _mm256_add_epi16(_mm256_add_epi16(high, high), start);
-            const __m256i t = _mm256_mulhi_epu16(
-                _mm256_mullo_epi16(odd, _mm256_abs_epi16(away)), slope);
-            const __m256i flip =
-                _mm256_and_si256(_mm256_cmpgt_epi16(t, u),
-                                 _mm256_cmpgt_epi16(away, _mm256_setzero_si256()));
+            /* 0, and so t, in the nearer half */
+            const __m256i away = _mm256_max_epi16(
+                _mm256_add_epi16(_mm256_add_epi16(high, high), start), zero);
+            const __m256i t = _mm256_mulhi_epu16(_mm256_mullo_epi16(odd, away), slope);
+            const __m256i flip = _mm256_cmpgt_epi16(t, u);
             const __m256i m =
                 _mm256_or_si256(_mm256_slli_epi16(size, 8),
                                 _mm256_xor_si256(d, _mm256_and_si256(flip, whole)));

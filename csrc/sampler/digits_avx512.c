@@ -15,10 +15,11 @@
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512)
 #define FDP_INSERTS false
 #define FDP_HAVE_HIGHEST
+#define FDP_PRODUCT(a, b) ((a) * (b))
 
 FDP_TARGET_AVX512
 /* How many bits of 32 are set below each that is. */
-static inline __m512i FDP_K(ranks)(uint32_t bits)
+static inline __m512i ranks32(uint32_t bits)
 {
     const __m512i order =
         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -28,6 +29,50 @@ static inline __m512i FDP_K(ranks)(uint32_t bits)
         _mm512_maskz_expand_epi32((__mmask16)(bits >> 16), _mm512_add_epi32(order, more));
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)),
                               _mm512_cvtepi32_epi16(high), 1);
+}
+
+/* Pieces of 16 bits of 128 ranks. */
+typedef struct {
+    __m512i part[4];
+} FDP_K(plane_t);
+
+FDP_ALWAYS_INLINE FDP_K(plane_t) FDP_K(plane)(const uint16_t *by_rank)
+{
+    FDP_K(plane_t) p;
+    for (size_t k = 0; k < 4; k++) {
+        p.part[k] = _mm512_loadu_si512(by_rank + 32 * k);
+    }
+    return p;
+}
+
+typedef struct {
+    __m512i half[2];
+} FDP_K(places_t);
+
+FDP_ALWAYS_INLINE FDP_K(places_t) FDP_K(places)(uint64_t special, size_t total)
+{
+    const size_t first = (size_t)_mm_popcnt_u32((uint32_t)special);
+    FDP_K(places_t) p;
+    p.half[0] = _mm512_add_epi16(ranks32((uint32_t)special),
+                                 _mm512_set1_epi16((short)total));
+    p.half[1] = _mm512_add_epi16(ranks32((uint32_t)(special >> 32)),
+                                 _mm512_set1_epi16((short)(total + first)));
+    return p;
+}
+
+FDP_ALWAYS_INLINE __m512i ranked32(const FDP_K(plane_t) *p, __m512i rank)
+{
+    const __m512i near = _mm512_permutex2var_epi16(p->part[0], rank, p->part[1]);
+    const __m512i far = _mm512_permutex2var_epi16(p->part[2], rank, p->part[3]);
+    return _mm512_mask_mov_epi16(
+        near, _mm512_test_epi16_mask(rank, _mm512_set1_epi16(64)), far);
+}
+
+FDP_ALWAYS_INLINE void FDP_K(ranked)(const FDP_K(plane_t) *plane, const FDP_K(places_t) *at,
+                                     __m512i piece[2])
+{
+    piece[0] = ranked32(plane, at->half[0]);
+    piece[1] = ranked32(plane, at->half[1]);
 }
 
 #include "digits_rest512.inc.h"

@@ -211,6 +211,12 @@ static void FDP_K(tilt)(const fdp_digits_t *law, const uint8_t *word, size_t str
     }
 }
 
+/* Of factors below 2^32, which is all that vectors multiply where a level does not say
+ * otherwise. */
+#ifndef FDP_PRODUCT
+#define FDP_PRODUCT(a, b) ((uint64_t)(uint32_t)(a) * (uint64_t)(uint32_t)(b))
+#endif
+
 /* A try: a block, a place in it, and V; kept where V times the block's hat is below what
  * the digits leave of the value's weight. In double; bounds: docs/proofs/kernels.md. */
 static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
@@ -238,12 +244,11 @@ static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
         const uint64_t m = size << j | l;
         const int64_t away = (int64_t)((l >> r) * 2 + 1) * step - 256;
         const uint64_t far = (uint64_t)(away < 0 ? -away : away);
-        const uint64_t t0 = (uint64_t)(uint32_t)((2 * size + 1) * far) *
-                            (uint64_t)(uint32_t)slope >> 16;
+        const uint64_t t0 = FDP_PRODUCT(FDP_PRODUCT(2 * size + 1, far), slope) >> 16;
         const uint64_t t = t0 < 256 ? t0 : 256;
         const uint64_t share = 256 + (away > 0 ? 0 - t : t);
         const double taken =
-            fdp_from_small((int64_t)((block[i] >> 32) * (uint64_t)(uint32_t)share));
+            fdp_from_small((int64_t)FDP_PRODUCT(block[i] >> 32, share));
         const double x = fdp_from_unsigned(m + (sign & 1));
         double z = x * x * inverse_2var;
         z = z < 600.0 ? z : 600.0;

@@ -1,5 +1,7 @@
 /* digits_rest512.inc.h: ranks with AVX-512, for both rows that have it: outcomes by real
- * cuts, sixteen columns a permutation, and the highest bit that a correction clears. */
+ * cuts, sixteen columns a permutation, and the highest bit that a correction clears. A row
+ * defines pieces of 16 bits by rank before: `plane`, of all ranks; `places`, the ranks of 64
+ * lanes; `ranked`, the pieces of these, 32 and 32. */
 
 /* Entries of 32 or 128 columns in registers, which two loads a permutation would keep
  * waiting. */
@@ -81,35 +83,13 @@ static void FDP_K(find)(const uint64_t *entry, const uint8_t *column, uint64_t *
     }
 }
 
-/* Pieces of 16 bits of 128 ranks. */
-typedef struct {
-    __m512i part[4];
-} FDP_K(plane_t);
-
-FDP_ALWAYS_INLINE FDP_K(plane_t) FDP_K(plane)(const uint16_t *by_rank)
-{
-    FDP_K(plane_t) p;
-    for (size_t k = 0; k < 4; k++) {
-        p.part[k] = _mm512_loadu_si512(by_rank + 32 * k);
-    }
-    return p;
-}
-
-FDP_ALWAYS_INLINE __m512i FDP_K(ranked)(const FDP_K(plane_t) *p, __m512i rank)
-{
-    const __m512i near = _mm512_permutex2var_epi16(p->part[0], rank, p->part[1]);
-    const __m512i far = _mm512_permutex2var_epi16(p->part[2], rank, p->part[3]);
-    return _mm512_mask_mov_epi16(
-        near, _mm512_test_epi16_mask(rank, _mm512_set1_epi16(64)), far);
-}
-
-/* The low words of 32 lanes take those of their ranks where the bits of `special` say so. */
-FDP_ALWAYS_INLINE void FDP_K(put_low)(const FDP_K(plane_t) *plane, __m512i rank,
-                                      uint32_t special, uint8_t *to, uint32_t bytes)
+/* The low words of 32 lanes take their pieces where the bits of `special` say so. */
+FDP_ALWAYS_INLINE void FDP_K(put_low)(const __m512i *piece, uint32_t special, uint8_t *to,
+                                      uint32_t bytes)
 {
     if (bytes == 2) {
-        _mm512_storeu_si512(to, _mm512_mask_mov_epi16(_mm512_loadu_si512(to), special,
-                                                      FDP_K(ranked)(&plane[0], rank)));
+        _mm512_storeu_si512(
+            to, _mm512_mask_mov_epi16(_mm512_loadu_si512(to), special, piece[0]));
         return;
     }
     /* lanes 0 ... 15 of two planes by turns, as pairs; lanes 0 ... 7 of two such */
@@ -123,8 +103,7 @@ FDP_ALWAYS_INLINE void FDP_K(put_low)(const FDP_K(plane_t) *plane, __m512i rank,
     const __m512i far16 = _mm512_add_epi16(near16, _mm512_set1_epi16(16));
     __m512i pair[2][2];
     for (uint32_t k = 0; k < bytes / 4; k++) {
-        const __m512i a = FDP_K(ranked)(&plane[2 * k], rank);
-        const __m512i b = FDP_K(ranked)(&plane[2 * k + 1], rank);
+        const __m512i a = piece[4 * k], b = piece[4 * k + 2];
         pair[k][0] = _mm512_permutex2var_epi16(a, near16, b);
         pair[k][1] = _mm512_permutex2var_epi16(a, far16, b);
     }
@@ -163,6 +142,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
     const __m512i start = _mm512_set1_epi16((short)(step - 256));
     const __m512i slope = _mm512_set1_epi16((short)law->tilt.slope);
     const __m512i one = _mm512_set1_epi16(1), whole = _mm512_set1_epi16(255);
+    const __m512i zero = _mm512_setzero_si512();
     FDP_ALIGNED(64) uint16_t piece[4][FDP_RANKS];
     FDP_K(plane_t) plane[4];
     const FDP_K(plane_t) high_of = FDP_K(plane)(list->high);
@@ -172,14 +152,19 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
         }
         plane[k] = FDP_K(plane)(piece[k]);
     }
-    uint16_t total = (uint16_t)rank;
+    size_t total = rank;
     for (size_t b = 0; b < blocks; b++) {
+        const FDP_K(places_t) places = FDP_K(places)(mask[b], total);
+        __m512i own[2], low_of[4][2]; /* of the first and of the last 32 lanes */
+        FDP_K(ranked)(&high_of, &places, own);
+        for (uint32_t k = 0; k < bytes / 2; k++) {
+            FDP_K(ranked)(&plane[k], &places, low_of[k]);
+        }
+        total += (size_t)_mm_popcnt_u64(mask[b]);
         for (size_t i = 0; i < FDP_BLOCK_LANES; i += 32) {
             const uint8_t *w = word + b * stride + i;
             int16_t *to = value + FDP_BLOCK_LANES * b + i;
             const uint32_t special = (uint32_t)(mask[b] >> i);
-            const __m512i at = _mm512_add_epi16(FDP_K(ranks)(special),
-                                                _mm512_set1_epi16((short)total));
             const __m512i v = _mm512_loadu_si512(to);
             const __m512i d = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const void *)w));
             const __m512i u =
@@ -188,24 +173,21 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
             const __m512i size = _mm512_xor_si512(v, sign);
             const __m512i odd = _mm512_add_epi16(_mm512_add_epi16(size, size), one);
             const __m512i high = _mm512_and_si512(d, kept);
-            const __m512i away =
-                _mm512_add_epi16(_mm512_add_epi16(high, high), start);
-            const __m512i t = _mm512_mulhi_epu16(
-                _mm512_mullo_epi16(odd, _mm512_abs_epi16(away)), slope);
-            const __mmask32 flip = _mm512_cmpgt_epi16_mask(t, u) &
-                                   _mm512_cmpgt_epi16_mask(away, _mm512_setzero_si512());
+            /* 0, and so t, in the nearer half */
+            const __m512i away = _mm512_max_epi16(
+                _mm512_add_epi16(_mm512_add_epi16(high, high), start), zero);
+            const __m512i t = _mm512_mulhi_epu16(_mm512_mullo_epi16(odd, away), slope);
+            const __mmask32 flip = _mm512_cmpgt_epi16_mask(t, u);
             const __m512i m = _mm512_or_si512(
                 _mm512_slli_epi16(size, 8),
                 _mm512_mask_sub_epi16(d, flip, whole, d));
             const __m512i x =
                 _mm512_sra_epi16(_mm512_xor_si512(m, sign), _mm_cvtsi32_si128((int)spare));
-            _mm512_storeu_si512(
-                to, _mm512_mask_mov_epi16(x, special, FDP_K(ranked)(&high_of, at)));
+            _mm512_storeu_si512(to, _mm512_mask_mov_epi16(x, special, own[i / 32]));
             if (bytes != 0) {
-                FDP_K(put_low)(plane, at, special,
+                FDP_K(put_low)(&low_of[0][i / 32], special,
                                (uint8_t *)low + (FDP_BLOCK_LANES * b + i) * bytes, bytes);
             }
-            total = (uint16_t)(total + (uint16_t)_mm_popcnt_u32(special));
         }
     }
     if (bytes != 0) {

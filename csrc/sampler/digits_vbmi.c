@@ -16,20 +16,9 @@
 #define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
 #define FDP_INSERTS true
 #define FDP_HAVE_HIGHEST
+#define FDP_PRODUCT(a, b) ((a) * (b))
 
 FDP_TARGET_AVX512VBMI
-/* How many bits of 32 are set below each that is. */
-static inline __m512i FDP_K(ranks)(uint32_t bits)
-{
-    const __m512i order = _mm512_cvtepu8_epi16(
-        _mm256_set_epi64x(0x1f1e1d1c1b1a1918, 0x1716151413121110, 0x0f0e0d0c0b0a0908,
-                          0x0706050403020100));
-    return _mm512_maskz_expand_epi16(bits, order);
-}
-
-#include "digits_rest512.inc.h"
-#include "digits_body.inc.h"
-
 static inline __m512i load64(const void *p) { return _mm512_loadu_si512(p); }
 
 /* 0, 1, ..., 63 */
@@ -48,6 +37,65 @@ static inline __m512i listed(const uint8_t *byte, __m512i rank)
     return _mm512_permutex2var_epi8(load64(byte), rank, load64(byte + 64));
 }
 
+/* Ranks of 64 lanes of which `total` special ones came before. */
+static inline __m512i ranks64(__mmask64 special, __m512i order, size_t total)
+{
+    return _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
+                           _mm512_set1_epi8((char)total));
+}
+
+/* Where the bytes of two registers are in turn, the first 32 of each. */
+static inline __m512i pairs(__m512i order)
+{
+    const __m512i part = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
+    return _mm512_unpacklo_epi8(
+        _mm512_permutexvar_epi64(part, order),
+        _mm512_permutexvar_epi64(part, _mm512_add_epi8(order, _mm512_set1_epi8(64))));
+}
+
+/* Pieces of 16 bits by rank: lower bytes, upper bytes. */
+typedef struct {
+    __m512i byte[2][2], pair[2];
+} FDP_K(plane_t);
+
+static inline FDP_K(plane_t) FDP_K(plane)(const uint16_t *by_rank)
+{
+    const __m512i order = counting(), even = _mm512_add_epi8(order, order);
+    FDP_K(plane_t) p;
+    for (size_t half = 0; half < 2; half++) {
+        const __m512i a = load64(by_rank + 64 * half), b = load64(by_rank + 64 * half + 32);
+        p.byte[0][half] = _mm512_permutex2var_epi8(a, even, b);
+        p.byte[1][half] = _mm512_permutex2var_epi8(
+            a, _mm512_add_epi8(even, _mm512_set1_epi8(1)), b);
+    }
+    p.pair[0] = pairs(order);
+    p.pair[1] = _mm512_add_epi8(p.pair[0], _mm512_set1_epi8(32));
+    return p;
+}
+
+typedef struct {
+    __m512i rank;
+} FDP_K(places_t);
+
+static inline FDP_K(places_t) FDP_K(places)(uint64_t special, size_t total)
+{
+    return (FDP_K(places_t)){ranks64(special, counting(), total)};
+}
+
+FDP_ALWAYS_INLINE void FDP_K(ranked)(const FDP_K(plane_t) *plane, const FDP_K(places_t) *at,
+                                     __m512i piece[2])
+{
+    __m512i byte[2];
+    for (size_t k = 0; k < 2; k++) {
+        byte[k] = _mm512_permutex2var_epi8(plane->byte[k][0], at->rank, plane->byte[k][1]);
+    }
+    piece[0] = _mm512_permutex2var_epi8(byte[0], plane->pair[0], byte[1]);
+    piece[1] = _mm512_permutex2var_epi8(byte[0], plane->pair[1], byte[1]);
+}
+
+#include "digits_rest512.inc.h"
+#include "digits_body.inc.h"
+
 static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *word,
                                    size_t stride, const fdp_list_t *list, size_t rank,
                                    int16_t *value, uint64_t *mask, size_t blocks)
@@ -56,13 +104,7 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
     const __m512i alias0 = load64(table->alias), alias1 = load64(table->alias + 64);
     const __m512i k127 = _mm512_set1_epi8(127), k64 = _mm512_set1_epi8(64);
     const __m512i mark = _mm512_set1_epi8((char)FDP_SPECIAL), order = counting();
-    /* bytes of two registers in turn, 32 of each */
-    const __m512i pair =
-        _mm512_unpacklo_epi8(_mm512_permutexvar_epi64(
-                                 _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0), order),
-                             _mm512_permutexvar_epi64(
-                                 _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0),
-                                 _mm512_add_epi8(order, k64)));
+    const __m512i pair = pairs(order);
     const __m512i pair2 = _mm512_add_epi8(pair, _mm512_set1_epi8(32));
     size_t total = rank;
     for (size_t b = 0; b < blocks; b++) {
@@ -73,8 +115,7 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
         const __m512i own = _mm512_sub_epi8(_mm512_and_si512(c, k127), k64);
         const __m512i v = _mm512_mask_mov_epi8(own, _mm512_cmple_epu8_mask(u, cut), alias);
         const __mmask64 special = _mm512_cmpeq_epi8_mask(v, mark);
-        const __m512i at = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
-                                           _mm512_set1_epi8((char)total));
+        const __m512i at = ranks64(special, order, total);
         const __m512i low = _mm512_mask_mov_epi8(v, special, listed(list->low, at));
         const __m512i high =
             _mm512_mask_mov_epi8(_mm512_movm_epi8(_mm512_movepi8_mask(v)), special,
@@ -184,8 +225,7 @@ FDP_ALWAYS_INLINE size_t second(const fdp_columns_t *table, const uint8_t *word,
         const __m512i alias = _mm512_permutexvar_epi8(c, aliases);
         const __m512i v = _mm512_mask_mov_epi8(c, _mm512_cmple_epu8_mask(u, cut), alias);
         const __mmask64 special = _mm512_cmpeq_epi8_mask(v, mark);
-        const __m512i at = _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
-                                           _mm512_set1_epi8((char)total));
+        const __m512i at = ranks64(special, order, total);
         const __m512i digit = _mm512_mask_mov_epi8(_mm512_or_si512(v, spare), special,
                                                    listed(list->low, at));
         _mm512_storeu_si512(value + FDP_BLOCK_LANES * b,
