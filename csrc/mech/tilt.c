@@ -94,7 +94,7 @@ static void settle_lanes(fdp_pass_t *p, size_t need)
         fdp_open_t late = {.lane = i};
         if (k >= t->count) {
             const uint64_t more[3] = {0, 0, 0};
-            if (resolve(p, (uint32_t)i, more, &late.value) <= 0) {
+            if (resolve(p, (uint32_t)(p->at + i), more, &late.value) <= 0) {
                 p->status = FDP_ERR_RESOLVER;
             }
         } else if (t->exact != NULL) {
