@@ -15,6 +15,7 @@ import numpy as np
 
 from fastdp import _core, _threads, _validate
 from fastdp._stream import Stream
+from fastdp._validate import ONE
 from fastdp.exceptions import DTypeError, ParameterError
 
 #: Step, lower and upper clamping bound, and what NaN counts as.
@@ -23,8 +24,8 @@ Grid: TypeAlias = "tuple[float, float, float, float]"
 #: Where a call's key comes from: an open call, or a stream (None: fresh) for one.
 Source: TypeAlias = "_core.Call | Stream | None"
 
-#: What `workers` is by default: CPython has one object for it.
-_ONE = 1
+#: Draws (under a key, for inputs or None, outputs, from a chunk on).
+Kernel: TypeAlias = "Callable[[Source, Any, np.ndarray[Any, Any], int], None]"
 
 #: Most elements of an array: its size in bytes is within numpy's reach.
 MOST = 2**59
@@ -61,18 +62,6 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
     return np.array(x, dtype=native, order="C", copy=True, subok=False)
 
 
-def flat(x: np.ndarray[Any, Any], *row: int) -> np.ndarray[Any, Any]:
-    """Return a contiguous array as one axis of elements, or of rows, without a copy.
-
-    Of numpy's own class: a slice of a matrix, which stays two-dimensional, is not a
-    part of its elements, and one read twice would be released twice.
-    """
-    if type(x) is np.ndarray and x.ndim == 1 + len(row) and x.shape[1:] == row:
-        return x  # a short array's release is half as long
-    found: np.ndarray[Any, Any] = np.asarray(x).reshape(-1, *row)
-    return found
-
-
 def output(
     out: object, shape: tuple[int, ...], dtype: np.dtype[Any] | None, name: str = "out"
 ) -> np.ndarray[Any, Any]:
@@ -85,11 +74,10 @@ def output(
     ParameterError
         Of a wrong shape.
     """
-    if (
-        _core.plain(out, dtype is not None and dtype.kind == "f", True)
-        and (dtype is None or out.dtype == dtype)
-        and out.shape == shape
-    ):
+    if dtype is None:
+        if _core.plain(out, False, True) and out.shape == shape:
+            return out
+    elif _core.fits(out, dtype, shape):
         return out
     if not isinstance(out, np.ndarray) or hasattr(out, "mask"):
         raise DTypeError(f"{name} must be an ndarray, got {type(out).__name__}")
@@ -126,42 +114,54 @@ def fill(
     grid: Grid | None = None,
 ) -> None:
     """Write x + noise into the checked array `out`."""
-    if workers is not _ONE:
+    if workers is not ONE:
         workers = _validate.integer("workers", workers, 1)
     if x is not None and x is not out and _core.share(x, out):
         # Chunks are written before later ones are read: the same memory or none.
-        same = _address(x) == _address(out) and x.dtype == out.dtype
-        x = x if same else x.copy()
+        x = x if same(x, out) else x.copy()
     if workers == 1:
         _core.fill(stream, sampler, x, out, 0, grid)
         return
-    flat_x, flat_out = None if x is None else flat(x), flat(out)
 
-    def part(source: Source, start: int, stop: int, chunk: int) -> None:
-        piece = None if flat_x is None else flat_x[start:stop]
-        _core.fill(source, sampler, piece, flat_out[start:stop], chunk, grid)
+    def kernel(source: Source, x: Any, out: Any, chunk: int) -> None:
+        _core.fill(source, sampler, x, out, chunk, grid)
 
-    draw(part, stream, out, out.size, sampler.chunk_outputs, workers)
+    of = None if x is None else _core.flat(x)
+    draw(kernel, of, _core.flat(out), stream, sampler.chunk_outputs, workers)
 
 
-def _address(x: np.ndarray[Any, Any]) -> int:
-    return int(x.__array_interface__["data"][0])
+def same(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:
+    """Tell whether two arrays begin at one place, with elements of one dtype."""
+    start, first = (a.__array_interface__["data"][0] for a in (x, out))
+    return bool(start == first and x.dtype == out.dtype)
 
 
 def draw(
-    part: Callable[[Source, int, int, int], None],
-    stream: Stream | None,
+    kernel: Kernel,
+    x: np.ndarray[Any, Any] | None,
     out: np.ndarray[Any, Any],
-    n: int,
+    stream: Stream | None,
     chunk: int,
     workers: int,
 ) -> None:
-    """Run part(source, start, stop, first_chunk) over n outputs under one key."""
+    """Run a kernel over flat outputs, and inputs if there are any, under one key."""
     if workers == 1:
-        part(stream, 0, n, 0)
+        kernel(stream, x, out, 0)
         return
     with _core.Call(stream, out) as call:
-        in_parallel(partial(part, call), n, chunk, workers)
+        in_parallel(partial(_part, kernel, call, x, out), len(out), chunk, workers)
+
+
+def _part(
+    kernel: Kernel,
+    call: _core.Call,
+    x: Any,
+    out: Any,
+    start: int,
+    stop: int,
+    first: int,
+) -> None:
+    kernel(call, None if x is None else x[start:stop], out[start:stop], first)
 
 
 def in_parallel(

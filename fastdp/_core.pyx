@@ -332,10 +332,10 @@ cdef Job _job(cnp.ndarray x, cnp.ndarray out) except *:
     memset(&job, 0, sizeof(job))
     if x is not None:
         job.x = <const uint8_t *> cnp.PyArray_DATA(x)
-        job.x_item = x.itemsize
+        job.x_item = cnp.PyArray_ITEMSIZE(x)
         job.x_type = _dtype_code(x)
     job.out = <uint8_t *> cnp.PyArray_DATA(out)
-    job.out_item = out.itemsize
+    job.out_item = cnp.PyArray_ITEMSIZE(out)
     job.out_bytes = cnp.PyArray_NBYTES(out)
     job.out_type = _dtype_code(out)
     return job
@@ -535,6 +535,33 @@ def plain(x, bint real, bint writeable=False):
     else:
         known = kind == cnp.NPY_LONG or (cnp.NPY_BYTE <= kind <= cnp.NPY_UINT)
     return known and (not writeable or cnp.PyArray_ISWRITEABLE(x))
+
+
+def flat(cnp.ndarray x, int axes=0):
+    """Return a contiguous array as one axis of elements, without a copy.
+
+    Elements are numbers, or rows: what the last `axes` axes hold. The array is of
+    numpy's own class: a slice of a matrix, which stays two-dimensional, is not a part
+    of its elements, and one read twice would be released twice.
+    """
+    if cnp.PyArray_CheckExact(x) and cnp.PyArray_NDIM(x) == 1 + axes:
+        return x
+    row = np.shape(x)[cnp.PyArray_NDIM(x) - axes:]
+    return np.asarray(x).reshape(-1, *row)
+
+
+def fits(out, dtype, tuple shape):
+    """Whether the kernels can write into `out`, as an array of that dtype and shape."""
+    cdef int axis
+    if not cnp.PyArray_CheckExact(out) or not cnp.PyArray_ISCARRAY(out):
+        return False
+    if cnp.PyArray_NDIM(out) != len(shape):
+        return False
+    for axis in range(cnp.PyArray_NDIM(out)):
+        if cnp.PyArray_DIM(out, axis) != <Py_ssize_t> shape[axis]:
+            return False
+    given = <object> <PyObject *> cnp.PyArray_DESCR(out)
+    return given is dtype or given == dtype
 
 
 def share(cnp.ndarray x, cnp.ndarray y):
@@ -747,6 +774,11 @@ cdef class Bernoulli:
         self.resolver = resolver
         self.c.owner = <void *> resolver
 
+    @property
+    def chunk(self):
+        """Bits of one chunk."""
+        return FDP_BITS_CHUNK
+
 
 @cython.final
 cdef class Response:
@@ -855,7 +887,7 @@ def hash_clients(Call call, Call public, Response labeling, Response law,
     cdef Job job
     memset(&job, 0, sizeof(job))
     job.x = <const uint8_t *> cnp.PyArray_DATA(x)
-    job.x_item, job.x_type = x.itemsize, _dtype_code(x)
+    job.x_item, job.x_type = cnp.PyArray_ITEMSIZE(x), _dtype_code(x)
     job.out = <uint8_t *> cnp.PyArray_DATA(out)
     job.open, job.labeling, job.law = public.key(), &labeling.c, &law.c
     job.width, job.other = _hash_bits(categories), other

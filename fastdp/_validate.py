@@ -136,6 +136,10 @@ def open_unit(name: str, value: object) -> Fraction:
     return result
 
 
+#: What `workers` is by default: CPython has one object for it.
+ONE = 1
+
+
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int in [low, high]; bools and floats are refused."""
     if type(value) is int:

@@ -21,7 +21,7 @@ from fastdp import (
     _validate,
 )
 from fastdp._stream import Stream, check_stream
-from fastdp._validate import Real
+from fastdp._validate import ONE, Real
 from fastdp.exceptions import DTypeError, ParameterError
 
 __all__ = [
@@ -163,8 +163,6 @@ def discrete_gaussian(
     return _noise(_GAUSSIAN, sigma, size, out, stream, workers)
 
 
-#: What `workers` is by default: CPython has one object for it.
-_ONE = 1
 
 
 class _Family(Generic[_Law]):
@@ -223,7 +221,7 @@ def _noise(
         return _noise_each(family, parameter, size, out, stream, workers)
     law = family.law(parameter)
     if size is None and out is None:
-        if workers is not _ONE:
+        if workers is not ONE:
             _validate.integer("workers", workers, 1)
         return _core.fill_one(law, 0, stream)
     out = _result(size, out)
@@ -367,7 +365,7 @@ def bernoulli(
     else:
         shape = getattr(out, "shape", ()) if size is None else shape
         out = _arrays.output(out, shape, np.dtype(np.bool_))
-    flat = _arrays.flat(out)
+    flat = _core.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
         _core.flip_bytes(call, law, None, flat[start:stop], -1, chunk)
@@ -401,7 +399,7 @@ def _packed_bits(
         out = np.zeros(packed_shape, np.uint8)
     else:
         out = _arrays.output(out, packed_shape, np.dtype(np.uint8))
-    flat = _arrays.flat(out)
+    flat = _core.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
         piece = flat[start:stop]
@@ -585,7 +583,7 @@ def integers(
         out = _arrays.output(out, shape, np.dtype(np.int64))
     else:
         out = np.zeros(() if size is None else _arrays.shape_of(size), np.int64)
-    flat = _arrays.flat(out)
+    flat = _core.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
         _core.fill_integers(call, low, span, flat[start:stop], chunk)

@@ -10,7 +10,7 @@ import numpy as np
 from fastdp import _arrays, _core, _laws, _validate, calibration, distributions
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
-from fastdp._validate import Real
+from fastdp._validate import ONE, Real
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -22,9 +22,6 @@ from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
 
 _INT64 = np.int64
-
-#: What `workers` is by default: CPython has one object for it.
-_ONE = 1
 
 
 class _Integer(Additive[Noise]):
@@ -82,7 +79,7 @@ class _Integer(Additive[Noise]):
         """
         if unknown:
             refuse(unknown)
-        if type(x) is _INT64 and out is None and stream is None and workers is _ONE:
+        if type(x) is _INT64 and out is None and stream is None and workers is ONE:
             return _core.fill_one(self._sampler, x)  # the usual scalar: no more checks
         if stream is not None:
             check_stream(stream)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _exact, _validate, calibration, distributions
+from fastdp import _arrays, _core, _exact, _validate, calibration, distributions
 from fastdp import random as fdp_random
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
@@ -210,7 +210,7 @@ class KeySelection(Mechanism):
             column, leave = enter("users_per_key", users_per_key)
             return leave(self.select(column, stream=stream))
         users = _arrays.data("users_per_key", users_per_key, real=False)
-        flat = _arrays.flat(users)
+        flat = _core.flat(users)
         shown = np.zeros(flat.size, bool)
         for start in range(0, flat.size, _BLOCK):
             part = flat[start : start + _BLOCK]

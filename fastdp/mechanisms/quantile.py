@@ -427,7 +427,7 @@ def _target(q: Any) -> Fraction:
 
 def _by_group(values: _Array, by: Any, groups: int | None) -> tuple[_Array, list[int]]:
     """Return the records in the order of their groups, and how many each has."""
-    values = _arrays.flat(values)
+    values = _core.flat(values)
     code = group_codes("by", by, len(values), groups, "groups")
     if code is None or groups is None:
         return values, [len(values)]

@@ -17,7 +17,7 @@ import numpy as np
 from fastdp import _arrays, _core, _laws, _validate, calibration, distributions
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
-from fastdp._validate import Real
+from fastdp._validate import ONE, Real
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -40,9 +40,6 @@ _MOST_STEPS = 2**40
 
 
 _FLOAT64 = np.float64
-
-#: What `workers` is by default: CPython has one object for it.
-_ONE = 1
 
 
 class _Grid(Additive[Noise]):
@@ -162,7 +159,7 @@ class _Grid(Additive[Noise]):
         """
         if unknown:
             refuse(unknown)
-        if type(x) is _FLOAT64 and out is None and stream is None and workers is _ONE:
+        if type(x) is _FLOAT64 and out is None and stream is None and workers is ONE:
             return _core.fill_one_real(self._sampler, x, self._grid)
         if stream is not None:
             check_stream(stream)

@@ -432,7 +432,7 @@ def smooth_median(
     if is_data(values):
         values, _ = enter("values", values, real=None, null=float(low))
     real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
-    values = _arrays.flat(_arrays.data("values", values, real=real))
+    values = _core.flat(_arrays.data("values", values, real=real))
     first, last = points_within((low, high), step if real else None)
     if not (len(values) and first < last):
         raise ParameterError(

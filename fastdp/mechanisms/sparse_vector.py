@@ -281,7 +281,7 @@ class SparseVector(Remembering):
         check_stream(stream)
         queries = _queries(values)
         with self._usable():
-            above = self._compare(_arrays.flat(queries), stream)
+            above = self._compare(_core.flat(queries), stream)
         return above if queries.ndim else above[0]
 
     def answer(self, values: Any, *, stream: Stream | None = None) -> Any:
@@ -312,10 +312,10 @@ class SparseVector(Remembering):
             raise ParameterError("numeric_epsilon must be given for noisy values")
         queries = _queries(values)
         with self._usable():
-            above = self._compare(_arrays.flat(queries), stream)
+            above = self._compare(_core.flat(queries), stream)
             answered = np.full(above.shape, np.nan)
             shown = _clamped(
-                _arrays.flat(queries)[: above.size][above], float(self._step)
+                _core.flat(queries)[: above.size][above], float(self._step)
             )
             answered[above] = self._numeric.release(shown, stream=stream)
         return answered if queries.ndim else answered[0]

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
     """Base of the mechanisms that privatize one category of each user."""
 
     __slots__ = ("_domain", "_labeling", "_support")
+
+    #: Whether with two categories values may be bools.
+    _truth: ClassVar[bool] = False
 
     _domain: Categories
     _labeling: _core.Response  # keeps labels, replaces values that are none
@@ -127,15 +130,21 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
         independent of values and randomness (Python ints apart, whose conversion is
         the interpreter's). With names T0: they are looked up.
         """
-        if self.names is not None:
+        return self._release(values, out, stream, workers)
+
+    def _release(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
+    ) -> Any:
+        if self._domain.names is not None:
             places, leave = self._domain.places_of("values", values)
             try:
                 reports = self._release_places(places, out, stream, workers)
             finally:
                 _core.zero(places)
-        elif is_data(values):
-            column, leave = enter("values", values, labels=True)
-            reports = self.release(column, out=out, stream=stream, workers=workers)
+        elif not isinstance(values, np.ndarray) and is_data(values):
+            truth = self._truth and self.categories == 2
+            column, leave = enter("values", values, truth=truth, labels=True)
+            reports = self._release_places(column, out, stream, workers)
         else:
             return self._release_places(values, out, stream, workers)
         return leave(reports) if out is None else reports
@@ -143,12 +152,14 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
     def _release_places(
         self, values: Any, out: _Array | None, stream: Stream | None, workers: int
     ) -> Any:
-        if isinstance(values, np.ndarray):
-            labels = _arrays.data("values", values, real=False)
-        else:
-            labels = int64_scalar("values", values).__array__()
-        dtype = self._report_dtype
+        labels, dtype = self._labels(values), self._report_dtype
         return self._run(values, labels, dtype, self._draw, out, stream, workers)
+
+    @staticmethod
+    def _labels(values: Any) -> _Array:
+        if isinstance(values, np.ndarray):
+            return _arrays.data("values", values, real=False)
+        return int64_scalar("values", values).__array__()
 
     @abstractmethod
     def _draw(
@@ -162,16 +173,11 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
         The first is that of user `first`, with whom a chunk begins.
         """
         at = LABELS + first // self._labeling.chunk
-        _core.respond(call, self._labeling, x, labels, self._stand_in, at)
+        _core.respond(call, self._labeling, x, labels, self._domain.stand_in, at)
 
     @staticmethod
     def _labeling_of(categories: int) -> _core.Response:
         return _laws.response_law(Fraction(1), categories)
-
-    @property
-    def _stand_in(self) -> int:
-        """The kernels' word for `other`."""
-        return -1 if self._domain.other is None else self._domain.other
 
     # --- estimate -----------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 from fastdp import _arrays, _core, _validate
 from fastdp._doorway import is_data
 from fastdp._stream import Stream, check_stream
+from fastdp._validate import ONE
 from fastdp.accounting.events._base import unwrapped, wrapped
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
@@ -87,28 +88,26 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         """Release the values, `checked` being them or a copy that is cleared."""
         copied = checked is not values
         try:
-            check_stream(stream)
-            workers = _validate.integer("workers", workers, 1)
-            own = checked.ndim - self._value
-            shape = (*checked.shape[:own], *self._row)
+            if stream is not None:
+                check_stream(stream)
+            if workers is not ONE:
+                workers = _validate.integer("workers", workers, 1)
+            shape = checked.shape[: checked.ndim - self._value] + self._row
             check_size(shape, dtype)
-            reports = np.zeros(shape, dtype) if out is None else out
-            _arrays.output(reports, shape, dtype)
-            if out is not None and self._shares(checked, reports):
-                checked, copied = checked.copy(), True
-            x = _arrays.flat(checked, *checked.shape[own:])
-            draw(x, _arrays.flat(reports, *self._row), stream, workers)
+            if out is None:
+                reports = np.zeros(shape, dtype)
+            else:
+                reports = _arrays.output(out, shape, dtype)
+                if _core.share(checked, out) and not (
+                    self._in_place and _arrays.same(checked, out)
+                ):
+                    checked, copied = checked.copy(), True
+            x = _core.flat(checked, self._value)
+            draw(x, _core.flat(reports, len(self._row)), stream, workers)
         finally:
             if copied:
                 _core.zero(checked)
         return reports[()] if out is None and reports.ndim == 0 else reports
-
-    def _shares(self, x: _Array, out: _Array) -> bool:
-        """Tell whether writing `out` would spoil what has yet to be read of `x`."""
-        if not _core.share(x, out):
-            return False
-        start, first = (a.__array_interface__["data"][0] for a in (x, out))
-        return not (self._in_place and start == first and x.dtype == out.dtype)
 
     # --- reports as JSON ----------------------------------------------------------
 
@@ -229,7 +228,7 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
 
 def check_size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse more reports than one release has keystream for."""
-    size = math.prod((dtype.itemsize, *shape))
+    size = dtype.itemsize * math.prod(shape)
     if size > _MOST_BYTES:
         raise ParameterError(
             f"values must be released in parts of at most {_MOST_BYTES} bytes of "

@@ -46,11 +46,12 @@ class Categories:
         Fewer than 2 or too many, names of mixed types, one that comes twice.
     """
 
-    __slots__ = ("count", "names", "other", "places")
+    __slots__ = ("count", "names", "other", "places", "stand_in")
 
     count: int
     names: Names | None
     other: int | None  # its place
+    stand_in: int  # the kernels' word for it: -1 for None
     places: dict[Any, int]  # of names
 
     def __init__(self, categories: Any, most: int, other: Any = None) -> None:
@@ -59,15 +60,17 @@ class Categories:
         if not isinstance(categories, (int, np.integer)):
             self.names = _checked_names(categories)
             self.places = {name: place for place, name in enumerate(self.names)}
-        if other is None or self.names is None:
-            high = self.count - 1
-            self.other = (
-                None if other is None else _validate.integer("other", other, 0, high)
-            )
-            return
+        self.other = self._place_of(other)
+        self.stand_in = -1 if self.other is None else self.other
+
+    def _place_of(self, other: Any) -> int | None:
+        if other is None:
+            return None
+        if self.names is None:
+            return _validate.integer("other", other, 0, self.count - 1)
         if type(other) is not type(self.names[0]) or other not in self.places:
             raise ParameterError("other must be one of categories, or None")
-        self.other = self.places[other]
+        return self.places[other]
 
     @property
     def arguments(self) -> tuple[tuple[str, Any], ...]:

@@ -126,16 +126,14 @@ class HadamardResponse(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        label, other = self._labeling, self._stand_in
-        bits = self._order.bit_length() - 1
+        _arrays.draw(self._encode, x, reports, stream, self._law.chunk, workers)
 
-        def part(source: _arrays.Source, start: int, stop: int, first: int) -> None:
-            values, codes = x[start:stop], reports[start:stop]
-            _core.hadamard_clients(
-                source, label, self._law, values, codes, bits, other, first
-            )
-
-        _arrays.draw(part, stream, reports, len(x), _core.BITS_CHUNK, workers)
+    def _encode(
+        self, source: _arrays.Source, x: _Array, reports: _Array, first: int
+    ) -> None:
+        label, law, bits = self._labeling, self._law, self._order.bit_length() - 1
+        other = self._domain.stand_in
+        _core.hadamard_clients(source, label, law, x, reports, bits, other, first)
 
     @property
     def _tally_size(self) -> int:

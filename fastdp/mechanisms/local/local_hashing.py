@@ -196,7 +196,7 @@ class LocalHashing(FrequencyOracle):
 
             def part(start: int, stop: int, chunk: int) -> None:
                 values, drawn = x[start:stop], reports[start:stop]
-                d, other, label = self.categories, self._stand_in, self._labeling
+                d, other, label = self.categories, self._domain.stand_in, self._labeling
                 _core.hash_clients(
                     secret, public, label, self._law, values, drawn, d, other, chunk
                 )

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastdp import _arrays, _core, _laws, _validate
-from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
@@ -34,8 +33,6 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BOOL = np.dtype(bool)
 _BYTE = np.dtype(np.uint8)
-
-_BITS = _core.BITS_CHUNK
 
 #: Bytes of packed bits that are counted as one row.
 _ROW = 1024
@@ -93,6 +90,7 @@ class RandomizedResponse(FrequencyOracle):
     __slots__ = ("_law", "_p")
 
     _in_place = True
+    _truth = True
     _law: _core.Bernoulli | _core.Response  # of flips, or of labels
     _p: Fraction
 
@@ -263,27 +261,21 @@ class RandomizedResponse(FrequencyOracle):
         >>> m.estimate(reports, packed=True, count=16).users
         16
         """
-        self._check_packed(packed)
-        if packed:
+        if packed is not False:
+            self._check_packed(packed)
             bits = _packed_bits("values", values)
             draw = self._draw_packed
             return self._run(values, bits, _BYTE, draw, out, stream, workers)
-        if self.names is None and is_data(values):
-            truth = self.categories == 2
-            column, leave = enter("values", values, truth=truth, labels=True)
-            reports = self._release_places(column, out, stream, workers)
-            return leave(reports) if out is None else reports
-        if self.names is None:
-            return self._release_places(values, out, stream, workers)
-        return super().release(values, out=out, stream=stream, workers=workers)
+        return self._release(values, out, stream, workers)
 
     def _release_places(
         self, values: Any, out: _Array | None, stream: Stream | None, workers: int
     ) -> Any:
-        if self.categories == 2 and _is_bool(values):
-            bits, draw = _bools(values), self._draw
-            return self._run(values, bits, _BOOL, draw, out, stream, workers)
-        return super()._release_places(values, out, stream, workers)
+        if self._domain.count == 2 and _is_bool(values):
+            checked, dtype = _bools(values), _BOOL
+        else:
+            checked, dtype = self._labels(values), self._report_dtype
+        return self._run(values, checked, dtype, self._draw, out, stream, workers)
 
     def estimate(
         self,
@@ -339,28 +331,29 @@ class RandomizedResponse(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        law, other = self._law, self._stand_in
-        draw: Any = (
-            _core.flip_bytes if isinstance(law, _core.Bernoulli) else _core.respond
-        )
+        _arrays.draw(self._answer, x, reports, stream, self._law.chunk, workers)
 
-        def part(source: _arrays.Source, start: int, stop: int, first: int) -> None:
-            draw(source, law, x[start:stop], reports[start:stop], other, first)
-
-        chunk = _BITS if isinstance(law, _core.Bernoulli) else law.chunk
-        _arrays.draw(part, stream, reports, len(x), chunk, workers)
+    def _answer(
+        self, source: _arrays.Source, x: _Array, reports: _Array, first: int
+    ) -> None:
+        law, other = self._law, self._domain.stand_in
+        if type(law) is _core.Response:
+            _core.respond(source, law, x, reports, other, first)
+        else:
+            _core.flip_bytes(source, law, x, reports, other, first)
 
     def _draw_packed(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
+        chunk = self._law.chunk // 8
+        _arrays.draw(self._answer_packed, x, reports, stream, chunk, workers)
+
+    def _answer_packed(
+        self, source: _arrays.Source, x: _Array, reports: _Array, first: int
+    ) -> None:
         law = self._law
         assert isinstance(law, _core.Bernoulli)
-
-        def part(source: _arrays.Source, start: int, stop: int, first: int) -> None:
-            y = reports[start:stop]
-            _core.flip_bits(source, law, x[start:stop], y, 8 * len(y), first)
-
-        _arrays.draw(part, stream, reports, len(x), _BITS // 8, workers)
+        _core.flip_bits(source, law, x, reports, 8 * len(x), first)
 
     def _tally(
         self, reports: Any, workers: int, packed: bool, count: int | None
