@@ -108,26 +108,28 @@ def shape_of(size: object) -> tuple[int, ...]:
 def fill(
     sampler: _core.Sampler,
     x: np.ndarray[Any, Any] | None,
-    out: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any] | tuple[int, ...],
     stream: Stream | None,
     workers: int,
     grid: Grid | None = None,
-) -> None:
-    """Write x + noise into the checked array `out`."""
+) -> np.ndarray[Any, Any]:
+    """Write x + noise into the checked array `out`, or a new one of that shape."""
     if workers is not ONE:
         workers = _validate.integer("workers", workers, 1)
-    if x is not None and x is not out and _core.share(x, out):
+    if x is not None and not isinstance(out, tuple) and _core.share(x, out):
         # Chunks are written before later ones are read: the same memory or none.
-        x = x if same(x, out) else x.copy()
+        x = x if x is out or same(x, out) else x.copy()
     if workers == 1:
-        _core.fill(stream, sampler, x, out, 0, grid)
-        return
+        return _core.fill(stream, sampler, x, out, 0, grid)
+    if isinstance(out, tuple):
+        out = np.zeros(out, np.int64 if grid is None or x is None else x.dtype)
 
     def kernel(source: Source, x: Any, out: Any, chunk: int) -> None:
         _core.fill(source, sampler, x, out, chunk, grid)
 
     of = None if x is None else _core.flat(x)
     draw(kernel, of, _core.flat(out), stream, sampler.chunk_outputs, workers)
+    return out
 
 
 def same(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:

@@ -143,10 +143,10 @@ def fill(
     source: Call | Stream | None,
     sampler: Sampler,
     x: _Array | None,
-    out: _Array,
+    out: _Array | tuple[int, ...],
     first_chunk: int = 0,
     grid: _Grid | None = None,
-) -> None: ...
+) -> _Array: ...
 def fill_one(
     sampler: Sampler, x: int | np.int64, stream: Stream | None = None
 ) -> np.int64: ...

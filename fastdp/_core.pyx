@@ -581,14 +581,21 @@ cdef fdp_status_t _release(const Job *job, uint64_t chunk, size_t at,
     return fdp_release(job.call, <const fdp_sampler_t *> job.law, chunk, n, &target)
 
 
-def fill(source, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
-         uint64_t first_chunk=0, grid=None):
+cdef object _empty = np.empty
+
+
+def fill(source, Sampler sampler, cnp.ndarray x, out, uint64_t first_chunk=0, grid=None):
     """Write x + noise (noise alone when x is None) into `out`, under a call, or for a
-    stream or None under one of its own.
+    stream or None under one of its own; return `out`.
 
     Both are C-contiguous, native and of one size. `grid` is (step, low, high,
-    nan) for float data.
+    nan) for float data. `out` may be the shape of a new array, of x's dtype if that is
+    float, else of int64. It begins as what its memory held before: until every element
+    is written only this function, which is C, knows it, and one that fails lets it go.
+    So neither signals nor tracebacks find it.
     """
+    if isinstance(out, tuple):
+        out = _empty(out, _INT64_DTYPE if grid is None else x.dtype)
     cdef Job job = _job(x, out)
     cdef fdp_grid_t c_grid
     if grid is not None:
@@ -597,6 +604,7 @@ def fill(source, Sampler sampler, cnp.ndarray x, cnp.ndarray out,
     job.law = &sampler.c
     _draw(_release, &job, cnp.PyArray_SIZE(out), sampler.c.chunk_outputs, source,
           first_chunk)
+    return out
 
 
 cdef object _INT64 = np.int64

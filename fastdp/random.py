@@ -224,18 +224,15 @@ def _noise(
         if workers is not ONE:
             _validate.integer("workers", workers, 1)
         return _core.fill_one(law, 0, stream)
-    out = _result(size, out)
-    _arrays.fill(law, None, out, stream, workers)
-    return out
+    return _arrays.fill(law, None, _result(size, out), stream, workers)
 
 
-def _result(size: _Size, out: _Array | None) -> _Array:
-    """Return `out`, checked against `size`, or a new array of that shape."""
+def _result(size: _Size, out: _Array | None) -> _Array | tuple[int, ...]:
+    """Return `out`, checked against `size`, or the shape of a new array."""
     if size is None and _core.plain(out, False, True):
         return out  # the short way
     if out is None:
-        assert size is not None
-        return np.zeros(_arrays.shape_of(size), np.int64)
+        return _arrays.shape_of(size)
     if not isinstance(out, np.ndarray):
         raise DTypeError(f"out must be an ndarray, got {type(out).__name__}")
     return _arrays.output(
@@ -274,20 +271,21 @@ def _noise_each(
     # refuses what is out of range before anything is drawn
     for value in values:
         family.law(value)
-    out = _result(shape, out)
+    result = np.zeros(shape, np.int64) if out is None else _result(shape, out)
+    assert isinstance(result, np.ndarray)
     order = np.argsort(index, kind="stable")
     counts = np.bincount(index, minlength=len(values))
-    noise = np.zeros(each.size, out.dtype)
+    noise = np.zeros(each.size, result.dtype)
     try:
         start = 0
         for value, count in zip(values, counts, strict=True):
             part = noise[start : start + count]
             _arrays.fill(family.law(value), None, part, stream, workers)
             start += count
-        out.reshape(-1)[order] = noise
+        result.reshape(-1)[order] = noise
     finally:
         _core.zero(noise)
-    return out
+    return result
 
 
 # --- bits -------------------------------------------------------------------------

@@ -95,12 +95,8 @@ class _Integer(Additive[Noise]):
         if scalar:
             x = int64_scalar("x", x).__array__()
         x = _arrays.data("x", x, real=False)
-        if out is None:
-            out = np.zeros(x.shape, np.int64)
-        else:
-            out = _arrays.output(out, x.shape, None)
-        _arrays.fill(self._sampler, x, out, stream, workers)
-        return out
+        y = x.shape if out is None else _arrays.output(out, x.shape, None)
+        return _arrays.fill(self._sampler, x, y, stream, workers)
 
 
 class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):

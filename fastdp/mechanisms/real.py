@@ -182,12 +182,8 @@ class _Grid(Additive[Noise]):
                 f"x must have at most {self._most} entries where coordinates is not "
                 f"given, got {x.size}: state how many of them one individual can change"
             )
-        if out is None:
-            out = np.zeros(x.shape, x.dtype)
-        else:
-            out = _arrays.output(out, x.shape, x.dtype)
-        _arrays.fill(self._sampler, x, out, stream, workers, self._grid)
-        return out
+        y = x.shape if out is None else _arrays.output(out, x.shape, x.dtype)
+        return _arrays.fill(self._sampler, x, y, stream, workers, self._grid)
 
 
 def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
