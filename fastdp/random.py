@@ -163,8 +163,6 @@ def discrete_gaussian(
     return _noise(_GAUSSIAN, sigma, size, out, stream, workers)
 
 
-
-
 class _Family(Generic[_Law]):
     """The laws of one parameter. Those of ints and floats are kept by value, and found
     before any exact rational is made: equal numbers have one law.

@@ -81,6 +81,7 @@ void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,
     r->bits = bits_of(law);
     r->width = r->bits > 16 ? 4 : law->always ? 2 : 1;
     r->step = step_of(law, other, r->bits);
+    r->apart = 0;
     r->failed = false;
 }
 
@@ -91,7 +92,7 @@ void fdp_respond_close(fdp_respond_t *r, size_t n)
     const size_t words = most * r->bits / 8, other = most * r->width;
     fdp_wipe(r->word, words < LEAST_UNIT ? LEAST_UNIT : words);
     fdp_wipe(r->label, other);
-    fdp_wipe(r->report, other);
+    fdp_wipe(r->report, r->apart);
     fdp_wipe(r->more, sizeof r->more);
     fdp_wipe(r->special, most / 8);
 }
@@ -314,6 +315,9 @@ void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *
     const size_t width = fdp_width_of(out_type);
     const bool straight = lanes == n && width == r->width;
     r->to = straight ? (uint8_t *)out + to * width : r->report;
+    if (!straight && r->apart < lanes * r->width) {
+        r->apart = lanes * r->width;
+    }
     if (r->law->always && r->step.other >= 0) { /* nothing is drawn */
         memset(r->word, 0, bytes);
         respond(r, n, x, x_type, at);

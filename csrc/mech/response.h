@@ -20,6 +20,7 @@ typedef struct {
     const fdp_kernels_t *kernels;
     uint8_t *to;     /* reports of the chunk, as the lanes have them: `report`, or the
                         caller's memory */
+    size_t apart;    /* bytes of `report` that chunks have used */
     uint64_t number; /* of the chunk */
     uint32_t bits;   /* of a word: 16, 32 or 64 */
     uint32_t width;  /* bytes of a label: 1, 2 or 4 */
