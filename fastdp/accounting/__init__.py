@@ -11,12 +11,6 @@ from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._calibrate import calibrate, calibrate_count
 from fastdp.accounting._record import Statement
-from fastdp.accounting.approx import (
-    ApproximateAccountant,
-    advanced_composition,
-    basic_composition,
-    kairouz_composition,
-)
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     ComposedEvent,
@@ -55,7 +49,6 @@ from fastdp.accounting.zcdp import ZCDPAccountant
 
 __all__: list[str] = [
     "Accountant",
-    "ApproximateAccountant",
     "ApproximateDPEvent",
     "ComposedEvent",
     "DiscreteGaussianEvent",
@@ -87,8 +80,6 @@ __all__: list[str] = [
     "ZCDPAccountant",
     "ZCDPEvent",
     "ZCDPOdometer",
-    "advanced_composition",
-    "basic_composition",
     "calibrate",
     "calibrate_count",
     "conversions",
@@ -98,7 +89,6 @@ __all__: list[str] = [
     "group_delta",
     "group_epsilon",
     "group_rho",
-    "kairouz_composition",
     "l2_sensitivity",
     "privacy_loss_from_pmf",
 ]
@@ -108,18 +98,26 @@ _public.show(globals())
 # What computes most is loaded on first use; checkers see it here, and no
 # `__getattr__`: a name that does not exist is an error to them.
 if TYPE_CHECKING:
-    from fastdp.accounting import fdp, filters, rdp
-    from fastdp.accounting.fdp import *  # noqa: F403 - its __all__ lists the names
+    from fastdp.accounting import approx, fdp, filters, rdp
+    from fastdp.accounting.approx import *  # noqa: F403 - its __all__ lists the names
+    from fastdp.accounting.fdp import *  # noqa: F403
     from fastdp.accounting.filters import *  # noqa: F403
     from fastdp.accounting.pld import PLDAccountant, PrivacyLossDistribution
     from fastdp.accounting.rdp import *  # noqa: F403
 
+    __all__ += approx.__all__
     __all__ += fdp.__all__
     __all__ += filters.__all__
     __all__ += rdp.__all__
     __all__ += ["PLDAccountant", "PrivacyLossDistribution"]
 else:
     _LATER = {
+        "approx": (
+            "ApproximateAccountant",
+            "advanced_composition",
+            "basic_composition",
+            "kairouz_composition",
+        ),
         "fdp": (
             "ApproximateTradeOff",
             "FDPAccountant",
