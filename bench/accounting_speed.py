@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from turns import least
 
 from fastdp.accounting import GaussianEvent, PoissonSampledEvent, RDPAccountant
 from fastdp.accounting.fdp import GDPAccountant, gdp_delta
@@ -50,16 +51,6 @@ class Line:
 def shown(seconds: float) -> str:
     """Return a time with three digits."""
     return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"
-
-
-def least(call: Callable[[], object], repetitions: int) -> float:
-    """Return the least CPU time of a call."""
-    times = []
-    for _ in range(repetitions):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 #: Sampling rate (None: unsampled) and noise of one event.
@@ -153,9 +144,8 @@ def training() -> Iterator[Line]:
         return float(RdpAccountant().compose(steps).get_epsilon(DELTA))
 
     remark = f"epsilon {ours():.6f}, theirs {theirs():.6f}"
-    yield Line(
-        "DP-SGD, 10,000 steps: RDP", least(ours, 5), "RDP", least(theirs, 3), remark
-    )
+    own, other = least(ours, theirs, rounds=5, clock=time.process_time)
+    yield Line("DP-SGD, 10,000 steps: RDP", own, "RDP", other, remark)
 
 
 def profiles() -> Iterator[Line]:
@@ -168,9 +158,12 @@ def profiles() -> Iterator[Line]:
         near = norm.cdf(-epsilon / mu + mu / 2)
         return near - np.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
 
-    ours = least(lambda: gdp_delta(epsilon=epsilon, mu=mu), 7)
+    def ours() -> object:
+        return gdp_delta(epsilon=epsilon, mu=mu)
+
+    own, other = least(ours, formula, rounds=7, clock=time.process_time)
     remark = "ours is rounded up and holds for tiny deltas"
-    yield Line("a million GDP deltas", ours, "riskcal", least(formula, 7), remark)
+    yield Line("a million GDP deltas", own, "riskcal", other, remark)
 
 
 def imported() -> Iterator[Line]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from turns import least
 
 import fastdp
 from fastdp import accounting, frames
@@ -27,21 +27,6 @@ from fastdp import accounting, frames
 Call = Callable[[], object]
 
 _GENERATOR = np.random.default_rng(19)
-
-
-def least(*calls: Call, seconds: float = 3.0) -> list[float]:
-    """Return the least times of calls that alternate, after one of each."""
-    best = [float("inf")] * len(calls)
-    for call in calls:
-        call()
-    start, runs = time.perf_counter(), 0
-    while runs < 3 or time.perf_counter() - start < seconds:
-        for i, call in enumerate(calls):
-            begin = time.perf_counter()
-            call()
-            best[i] = min(best[i], time.perf_counter() - begin)
-        runs += 1
-    return best
 
 
 def randomized(rows: int) -> None:
@@ -68,7 +53,7 @@ def randomized(rows: int) -> None:
     }
     print(f"randomize, {rows:,} rows, ns a row: identity, kernel, ours, of the limit")
     for name, (identity, ours) in lines.items():
-        a, k, b = least(identity, lambda: m.release(values, out=out), ours)
+        a, k, b = least(identity, lambda: m.release(values, out=out), ours, seconds=3)
         a, k, b = (1e9 * t / rows for t in (a, k, b))
         print(f"  {name:8} {a:6.2f} {k:6.2f} {b:6.2f} {b / (a + 2 * k):6.2f}")
 
@@ -97,6 +82,7 @@ def released(rows: int, groups: int = 100_000) -> None:
                 aggregate(), {"n": m}, keys="k", ledger=ledger, **options()
             ),
             lambda: frames.release(aggregate(), {"n": m}, keys="k", ledger=None),
+            seconds=3,
         )
     print(f"release, {rows:,} rows to {groups:,} groups, ms")
     print(f"  aggregate {1e3 * a:.1f}, two commits {1e3 * c:.1f}, ours {1e3 * b:.1f}: ")

@@ -11,25 +11,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from turns import least
 
 import fastdp
 
 EPSILON, ROWS, BUCKETS = 2, 1024, 1024
-
-
-def seconds(call: Callable[[], Any], times: int = 3) -> float:
-    """Return the least time of several calls."""
-    found = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return min(found)
 
 
 def column(texts: list[str]) -> Any:
@@ -48,11 +37,12 @@ def sketch(users: int) -> tuple[float, float, float]:
     reports = m.release(values)
     made = m.aggregator().add(reports).estimate()
     asked = values[: min(users, 100_000)]
-    return (
-        seconds(lambda: m.release(values, out=reports)) / users,
-        seconds(lambda: m.aggregator().add(reports)) / users,
-        seconds(lambda: made.of(asked)) / len(asked),
+    release, add, query = least(
+        lambda: m.release(values, out=reports),
+        lambda: m.aggregator().add(reports),
+        lambda: made.of(asked),
     )
+    return release / users, add / users, query / len(asked)
 
 
 def rival_sketch(users: int) -> tuple[float, float, float]:
@@ -62,15 +52,14 @@ def rival_sketch(users: int) -> tuple[float, float, float]:
     server = CMSServer(EPSILON, ROWS, BUCKETS, is_hadamard=True)
     client = CMSClient(EPSILON, server.hash_funcs, BUCKETS, is_hadamard=True)
     values = [f"{n % 5000}.example" for n in range(users)]
-    reports: list[Any] = []
-    release = seconds(
-        lambda: reports.extend(client.privatize(value) for value in values), 1
-    )
-    add = seconds(lambda: [server.aggregate(report) for report in reports], 1)
-    server.estimate("0.example", suppress_warnings=True)
     asked = values[:100]
-    query = seconds(
-        lambda: [server.estimate(value, suppress_warnings=True) for value in asked], 1
+    reports: list[Any] = []
+    release, add, _, query = least(
+        lambda: reports.extend(client.privatize(value) for value in values),
+        lambda: [server.aggregate(report) for report in reports],
+        lambda: server.estimate("0.example", suppress_warnings=True),
+        lambda: [server.estimate(value, suppress_warnings=True) for value in asked],
+        rounds=1,
     )
     return release / users, add / users, query / len(asked)
 
@@ -87,9 +76,8 @@ def hunt(users: int) -> tuple[float, float]:
     m = fastdp.PrefixHunt.from_epsilon(EPSILON, bits=16, groups=2, most=8)
     values = np.array(held(users), ">u2").view("S2")
     reports = m.release(values)
-    return seconds(lambda: m.release(values, out=reports)), seconds(
-        lambda: m.find(reports)
-    )
+    made, found = least(lambda: m.release(values, out=reports), lambda: m.find(reports))
+    return made, found
 
 
 def rival_hunt(users: int) -> tuple[float, float]:
@@ -105,14 +93,17 @@ def rival_hunt(users: int) -> tuple[float, float]:
     client, server = PEMClient(EPSILON, **options), PEMServer(EPSILON, **options)
     values = [f"{value:016b}" for value in held(users)]
     reports: list[Any] = []
-    made = seconds(lambda: reports.extend(client.privatize(v) for v in values), 1)
+
+    def make() -> None:
+        reports.extend(client.privatize(value) for value in values)
 
     def find() -> None:
         for report in reports:
             server.aggregate(report)
         server.find_heavy_hitters(k=8)
 
-    return made, seconds(find, 1)
+    made, found = least(make, find, rounds=1)
+    return made, found
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -13,11 +13,11 @@ Errors stand under the peer's own neighboring relation.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from turns import least
 
 import fastdp
 from fastdp.accounting import NeighboringRelation
@@ -26,20 +26,6 @@ Call = Callable[[], object]
 Line = tuple[str, Call, str, Call]
 
 _GENERATOR = np.random.default_rng(17)
-
-
-def least(ours: Call, theirs: Call, seconds: float = 1.5) -> tuple[float, float]:
-    """Return the least times of two calls that alternate, after one of each."""
-    best = [float("inf"), float("inf")]
-    ours(), theirs()
-    start, runs = time.perf_counter(), 0
-    while runs < 3 or time.perf_counter() - start < seconds:
-        for i, call in enumerate((ours, theirs)):
-            begin = time.perf_counter()
-            call()
-            best[i] = min(best[i], time.perf_counter() - begin)
-        runs += 1
-    return best[0], best[1]
 
 
 def sums() -> Iterator[Line]:
@@ -227,7 +213,7 @@ def main() -> int:
     print(f"{'least time':36} {'ours':>9} {'rival':>9} {'ratio':>8}")
     for lines in (sums, columns, keys, contributions):
         for name, ours, rival, theirs in lines():
-            own, other = least(ours, theirs)
+            own, other = least(ours, theirs, seconds=1.5)
             figures = f"{own * 1e3:7.2f}ms {other * 1e3:7.2f}ms"
             print(f"{name:36} {figures} {other / own:8.2f}  {rival}", flush=True)
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000

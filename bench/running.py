@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from turns import least
 
 import fastdp
 from fastdp import _factors
@@ -97,13 +98,7 @@ def main() -> int:
     print(f"{'least time':36} {'ours':>10} {'rival':>10} {'ratio':>8}")
     for lines in (steps, ranges, bands):
         for name, ours, rival, theirs in lines():
-            best = [float("inf"), float("inf")]
-            for _ in range(12):
-                for i, call in enumerate((ours, theirs)):
-                    begin = time.process_time()
-                    call()
-                    best[i] = min(best[i], time.process_time() - begin)
-            own, other = best
+            own, other = least(ours, theirs, rounds=12, clock=time.process_time)
             figures = f"{own * 1e3:8.2f}ms {other * 1e3:8.2f}ms"
             print(f"{name:36} {figures} {other / own:8.2f}  {rival}", flush=True)
     return 0

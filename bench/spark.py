@@ -14,13 +14,13 @@ import itertools
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from turns import least
 
 import fastdp
 from fastdp import frames
@@ -39,18 +39,6 @@ def reported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Draw reports, in the type that the rows have."""
     for batch in frames.batches(RESPONSE, "x")(batches):
         yield batch.set_column(0, "x", batch.column(0).cast(pa.int64()))
-
-
-def least(*calls: Call, runs: int = 5) -> list[float]:
-    """Return the least times of calls that alternate, after one of each."""
-    best = [float("inf")] * len(calls)
-    for run in range(runs + 1):
-        for i, call in enumerate(calls):
-            begin = time.perf_counter()
-            call()
-            if run:
-                best[i] = min(best[i], time.perf_counter() - begin)
-    return best
 
 
 def session(master: str) -> Any:
@@ -80,6 +68,7 @@ def mapped(spark: Any, rows: int) -> None:
                 str(next(names)), compression="none"
             ),
             lambda: frames.randomize(frame, {"x": RESPONSE}, path=next(names)),
+            rounds=5,
         )
     a, b, t, w, r = times
     print(f"rows, {rows:,}: identity {a:.2f} s, of which")
@@ -101,7 +90,7 @@ def grouped(spark: Any, rows: int, runs: int = 3) -> None:
         lambda: frame.groupBy("g").agg({"x": "sum", "*": "count"}).toArrow(),
         lambda: frames.aggregate(frame, **ask),
         lambda: frames.aggregate(frame, user="u", groups_per_user=3, **ask),
-        runs=runs,
+        rounds=runs,
     )
     print(f"aggregate, {rows:,} rows, {rows // 100:,} users, 10,000 groups")
     print(

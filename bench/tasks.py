@@ -10,35 +10,23 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from turns import least
 
 import fastdp
 from fastdp import frames
 
 RESPONSE = fastdp.RandomizedResponse.from_epsilon(2, categories=16)
-ROUNDS = 5
 
 
-def in_turn(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the least seconds of each call, which take turns."""
-    least = dict.fromkeys(calls, float("inf"))
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            least[name] = min(least[name], time.perf_counter() - start)
-    return least
-
-
-def show(engine: str, rows: int, found: dict[str, float]) -> None:
-    base = next(iter(found.values()))
-    for name, seconds in found.items():
+def show(engine: str, rows: int, calls: dict[str, Callable[[], Any]]) -> None:
+    base, *_ = times = least(*calls.values(), rounds=5)
+    for name, seconds in zip(calls, times, strict=True):
         print(
             f"{engine:5} {name:34} {seconds / rows * 1e9:8.1f} ns a row "
             f"{seconds / base:6.2f}x {(seconds - base) / rows * 1e9:+7.1f} ns"
@@ -90,22 +78,18 @@ def dask(folder: Path, rows: int = 10_000_000) -> None:
         show(
             "Dask",
             rows,
-            in_turn(
-                {
-                    "identity, sum": lambda: (
-                        people.map_partitions(identity).sum().compute()
-                    ),
-                    "randomized, sum": lambda: (
-                        people.map_partitions(drawn).sum().compute()
-                    ),
-                    "randomized and tallied": merged,
-                    "tally of reports": lambda: frames.tally(
-                        people, RESPONSE, column="browser"
-                    ),
-                }
-            ),
+            {
+                "identity, sum": lambda: (
+                    people.map_partitions(identity).sum().compute()
+                ),
+                "randomized, sum": lambda: people.map_partitions(drawn).sum().compute(),
+                "randomized and tallied": merged,
+                "tally of reports": lambda: frames.tally(
+                    people, RESPONSE, column="browser"
+                ),
+            },
         )
-        show("Dask", rows, in_turn({"to_parquet": files, "randomize, path=": reports}))
+        show("Dask", rows, {"to_parquet": files, "randomize, path=": reports})
 
 
 def ray(folder: Path, rows: int = 5_000_000) -> None:
@@ -155,18 +139,16 @@ def ray(folder: Path, rows: int = 5_000_000) -> None:
     show(
         "Ray",
         rows,
-        in_turn(
-            {
-                "identity": map_of(identity),
-                "randomized": map_of(drawn),
-                "randomized and tallied": map_of(tally_row),
-                "tally of reports": lambda: frames.tally(
-                    people, RESPONSE, column="browser"
-                ),
-            }
-        ),
+        {
+            "identity": map_of(identity),
+            "randomized": map_of(drawn),
+            "randomized and tallied": map_of(tally_row),
+            "tally of reports": lambda: frames.tally(
+                people, RESPONSE, column="browser"
+            ),
+        },
     )
-    show("Ray", rows, in_turn({"write_parquet": files, "randomize, path=": reports}))
+    show("Ray", rows, {"write_parquet": files, "randomize, path=": reports})
     ray.shutdown()
 
 

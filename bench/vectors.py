@@ -13,25 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from turns import least
 
 import fastdp
 
 EPSILON, USERS = 4, 2000
-
-
-def seconds(calls: list[Callable[[], Any]], times: int = 5) -> list[float]:
-    """Return the least processor time of each call, which take turns."""
-    best = [float("inf")] * len(calls)
-    for _ in range(times):
-        for i, call in enumerate(calls):
-            begin = time.process_time()
-            call()
-            best[i] = min(best[i], time.process_time() - begin)
-    return best
 
 
 def main() -> int:
@@ -67,8 +56,14 @@ def main() -> int:
     def product() -> Any:
         return [kept @ row for row in x[:few]]
 
-    own, added, drawn, again, multiplied = seconds(
-        [lambda: m.release(x), lambda: m.estimate(reports), client, server, product]
+    own, added, drawn, again, multiplied = least(
+        lambda: m.release(x),
+        lambda: m.estimate(reports),
+        client,
+        server,
+        product,
+        rounds=5,
+        clock=time.process_time,
     )
     print(f"{words} words of {d} numbers, epsilon {EPSILON}: microseconds a user")
     print(f"{'':10} {'ours':>9} {'numpy':>9} {'ratio':>7}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -35,36 +36,35 @@ def laplace_case(
     scale: int | float | Fraction, out: Array, generator: np.random.Generator
 ) -> Case:
     """Return discrete Laplace noise beside numpy's rounded Laplace, into `out`."""
-
-    def ours() -> object:
-        return fastdp.random.discrete_laplace(scale, out=out)
-
-    def rounded() -> object:
-        noise = generator.laplace(0.0, float(scale), out.size)
-        np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
-        return out
-
-    need = laplace_bytes(scale)
-    return Case(
-        f"discrete_laplace scale={_short(scale)}", out.size, ours, rounded, need
-    )
+    name, need = f"discrete_laplace scale={_short(scale)}", laplace_bytes(scale)
+    draw, rival = fastdp.random.discrete_laplace, generator.laplace
+    return _drawn_case(name, draw, rival, scale, out, need)
 
 
 def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> Case:
     """Return discrete Gaussian noise beside numpy's rounded normal, into `out`."""
+    name, need = f"discrete_gaussian sigma={_short(sigma)}", gaussian_bytes(sigma)
+    draw, rival = fastdp.random.discrete_gaussian, generator.normal
+    return _drawn_case(name, draw, rival, sigma, out, need)
 
+
+def _drawn_case(
+    name: str,
+    draw: Callable[..., object],
+    rival: Callable[..., Any],
+    parameter: int | float | Fraction,
+    out: Array,
+    need: float,
+) -> Case:
     def ours() -> object:
-        return fastdp.random.discrete_gaussian(sigma, out=out)
+        return draw(parameter, out=out)
 
     def rounded() -> object:
-        noise = generator.normal(0.0, float(sigma), out.size)
+        noise = rival(0.0, float(parameter), out.size)
         np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
         return out
 
-    need = gaussian_bytes(sigma)
-    return Case(
-        f"discrete_gaussian sigma={_short(sigma)}", out.size, ours, rounded, need
-    )
+    return Case(name, out.size, ours, rounded, need)
 
 
 def _release_cases(
