@@ -213,4 +213,5 @@ def plain(value: Fraction) -> int | float | Fraction:
     if value.denominator == 1:
         return value.numerator
     nearest = float_up(value)
-    return nearest if Fraction(nearest) == value else value
+    # Beyond doubles: inf, which is no fraction.
+    return nearest if math.isfinite(nearest) and Fraction(nearest) == value else value

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastdp
 from fastdp import _validate
 from fastdp.exceptions import DTypeError, ParameterError
 
@@ -192,6 +193,13 @@ def test_plain_keeps_the_value(value: Fraction) -> None:
     plain = _validate.plain(value)
     assert Fraction(plain) == value
     assert isinstance(plain, int) == (value.denominator == 1)
+
+
+def test_a_fraction_beyond_the_doubles_is_refused_as_any_other() -> None:
+    huge = Fraction(10**600 + 1, 10**5)
+    assert _validate.plain(huge) == huge
+    with pytest.raises(ParameterError, match="scale must be in"):
+        fastdp.DiscreteLaplace(scale=huge)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
