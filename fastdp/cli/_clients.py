@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp.cli import _cells, _check, _files, _reports, release
+from fastdp.cli import _cells, _check, _files, _numbers, _reports
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--epsilon",
         metavar="E",
-        type=release.number,
+        type=_numbers.number,
         required=True,
         help="budget of each report",
     )
@@ -111,7 +111,7 @@ def _bounds(text: str) -> tuple[Any, Any]:
     low, comma, high = text.partition(",")
     if not comma:
         raise argparse.ArgumentTypeError(f"must be LOW,HIGH, got {text!r}")
-    return release.number(low), release.number(high)
+    return _numbers.number(low), _numbers.number(high)
 
 
 def clients_of(arguments: argparse.Namespace) -> Clients:
@@ -299,7 +299,7 @@ class _Numbers(Clients):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"bounds": [release.as_text(end) for end in self.mechanism.bounds]}
+        return {"bounds": [_numbers.as_text(end) for end in self.mechanism.bounds]}
 
     def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
         _cells.require_numeric(name, kind, integers=False, declared=declared)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import fastdp
 from fastdp.cli import _cells, _common, _files, _ledgered, _places, _tables
-from fastdp.cli.release import as_text, number
+from fastdp.cli._numbers import as_text, number, written
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ class _Asked:
             return "all that --keys lists"
         return (
             "selected by their number of users, for half of the budget: "
-            f"{found.mechanisms['keys']!r}"
+            f"{written(found.mechanisms['keys'])}"
         )
 
     def _guarantee(self, budget: dict[str, str]) -> str:

@@ -23,10 +23,10 @@ from fastdp.cli import (
     _common,
     _files,
     _ledgered,
+    _numbers,
     _places,
     _reports,
     _tables,
-    release,
 )
 from fastdp.exceptions import ParameterError
 
@@ -248,9 +248,9 @@ def _statement(
     cell = "cell" if len(names) == 1 else "vector"
     width = mechanism.report_width
     size = "1 byte" if width == 1 else f"{width} bytes"
-    epsilon = release.as_text(arguments.epsilon)
+    epsilon = _numbers.as_text(arguments.epsilon)
     lines = {
-        "mechanism": f"{kind}, exact, timing class T0: {mechanism!r}",
+        "mechanism": f"{kind}, exact, timing class T0: {_numbers.written(mechanism)}",
         "parameter": f"epsilon = {epsilon}, {clients.parameter}",
         "guarantee": (
             f"{mechanism.epsilon()!r}-local differential privacy (epsilon) "

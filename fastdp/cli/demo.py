@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp.cli import _common, _noise_cases, _timings, release
+from fastdp.cli import _common, _noise_cases, _numbers, _timings
 from fastdp.exceptions import FastDPError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--epsilon",
         metavar="E",
-        type=release.number,
+        type=_numbers.number,
         default=1,
         help="total budget of the table, per person-year (default: 1)",
     )
@@ -174,12 +174,12 @@ def make(
 
 def describe(demo: Demo) -> str:
     """Return the text of the demo: setting, table and guarantee."""
-    epsilon = release.as_text(demo.epsilon)
-    group = release.as_text(demo.epsilon * _YEARS)
+    epsilon = _numbers.as_text(demo.epsilon)
+    group = _numbers.as_text(demo.epsilon * _YEARS)
     years = f"for groups of {_YEARS} rows epsilon is {_YEARS} times as large: {group}."
     lines = [
         "RAND Health Insurance Experiment: visits to a doctor in a year, by health",
-        f"released once by {demo.mechanism!r}: exact discrete noise",
+        f"released once by {_numbers.written(demo.mechanism)}: exact discrete noise",
         "",
         "health     visits   private     95 % interval    true *",
     ]
@@ -263,7 +263,7 @@ def draw(demo: Demo, path: Path) -> None:
     panels[0].set_ylabel("person-years")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    epsilon = release.as_text(demo.epsilon)
+    epsilon = _numbers.as_text(demo.epsilon)
     figure.suptitle(f"RAND HIE, epsilon = {epsilon} per person-year")
     _common.save_picture(figure, path)
 

@@ -10,7 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fastdp.cli import _common, _files, _ledgered, _places, release
+from fastdp.cli import _common, _files, _ledgered, _places
+from fastdp.cli._numbers import number
 from fastdp.exceptions import ParameterError
 
 _DESCRIPTION = """\
@@ -45,14 +46,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
     add = verb("budget", _budget, "Make a budget; it is never refilled.")
     add("name", metavar="NAME", help="name of the budget")
-    add("--epsilon", metavar="E", type=release.number, help="pure, or with --delta")
-    add("--delta", metavar="D", type=release.number, help="approximate, with --epsilon")
-    add("--zcdp-rho", metavar="R", type=release.number, help="zero-concentrated")
-    add("--gdp-mu", metavar="M", type=release.number, help="Gaussian")
+    add("--epsilon", metavar="E", type=number, help="pure, or with --delta")
+    add("--delta", metavar="D", type=number, help="approximate, with --epsilon")
+    add("--zcdp-rho", metavar="R", type=number, help="zero-concentrated")
+    add("--gdp-mu", metavar="M", type=number, help="Gaussian")
     add(
         "--rdp-order",
         metavar="A",
-        type=release.number,
+        type=number,
         help="Renyi, with --epsilon for the divergence",
     )
     add("--unit", metavar="NAME", required=True, help="whom it is about: person, ...")
@@ -67,9 +68,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--label", metavar="LABEL", required=True, help="name of this use")
     add("--budget", metavar="NAME", action="append", required=True, dest="budgets")
     add("--event", metavar="FILE", type=Path, help="JSON of an event (to_json)")
-    add("--epsilon", metavar="E", type=release.number, help="pure, or with --delta")
-    add("--delta", metavar="D", type=release.number, help="with --epsilon")
-    add("--rho", metavar="R", type=release.number, help="zero-concentrated")
+    add("--epsilon", metavar="E", type=number, help="pure, or with --delta")
+    add("--delta", metavar="D", type=number, help="with --epsilon")
+    add("--rho", metavar="R", type=number, help="zero-concentrated")
     add("--neighbors", choices=_RELATIONS, help="relation of a stated epsilon or rho")
     add("--count", metavar="N", type=int, default=1, help="how often")
     add("--dry-run", action="store_true", help="say what would be left; write nothing")

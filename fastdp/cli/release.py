@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import decimal
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ import numpy as np
 import fastdp
 from fastdp import _validate, calibration
 from fastdp.cli import _cells, _check, _common, _files, _ledgered, _tables
+from fastdp.cli._numbers import as_text, number, written
 from fastdp.exceptions import FastDPError, ParameterError
 
 if TYPE_CHECKING:
@@ -140,23 +139,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     _tables.add_escape(parser)
     _ledgered.add_options(parser)
     parser.set_defaults(run=run)
-
-
-def number(text: str) -> int | Fraction:
-    """Read a parameter at its exact decimal value, or as a quotient "1/3"."""
-    value = _fraction(text)
-    return value.numerator if value.denominator == 1 else value
-
-
-def _fraction(text: str) -> Fraction:
-    try:
-        if "/" in text and len(text) < 1000:
-            return Fraction(text)
-        return _validate.exact("the number", decimal.Decimal(text))
-    except (ArithmeticError, ValueError):
-        raise argparse.ArgumentTypeError(
-            f"must be a finite number, got {text!r}"
-        ) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -416,7 +398,7 @@ def _statement(
         count = mechanism.coordinates
         cells = f", in at most {count} cell{'s' if count > 1 else ''}"
     lines = {
-        "mechanism": f"{mechanism!r}, exact noise, timing class T0",
+        "mechanism": f"{written(mechanism)}, exact noise, timing class T0",
         "parameter": f"{parameters}, sensitivity = {sensitivity} ({kind.norm})",
         "guarantee": f"{guarantee}, for this one release",
         "neighbors": (
@@ -459,11 +441,3 @@ def _unreadable(kind: _Kind) -> str:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
-
-
-def as_text(value: int | Fraction) -> str:
-    """Write a parameter so that it reads as it was given where that is short."""
-    if value.denominator == 1:
-        return str(value.numerator)
-    short = f"{float(value):.12g}"
-    return short if Fraction(short) == value else f"{value}"

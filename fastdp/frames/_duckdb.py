@@ -214,6 +214,6 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError:
         raise FastDPError(
-            'frames.aggregate needs DuckDB: pip install "fastdp[cli]"'
+            'fastdp.frames.aggregate needs DuckDB: pip install "fastdp[cli]"'
         ) from None
     return duckdb

@@ -307,7 +307,7 @@ class TestReports:
         assert list(inside) == [b"fastdp.reports", b"fastdp.release"]
         assert inside[b"fastdp.reports"].decode() == beside.rstrip("\n")
         mechanism = fastdp.UnaryEncoding.from_epsilon(
-            fastdp.cli.release.number("1/3"), categories=3, other=1
+            fastdp.cli._numbers.number("1/3"), categories=3, other=1
         )
         assert json.loads(beside) == {
             "format": "fastdp reports",
@@ -378,7 +378,7 @@ def test_the_statement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert lines[0] == "fastdp: private reports"
     said = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines[1:]}
     mechanism = fastdp.HadamardResponse.from_epsilon(0.5, categories=3, other=1)
-    assert repr(mechanism) in said["mechanism"]
+    assert fastdp.cli._numbers.written(mechanism) in said["mechanism"]
     assert "exact, timing class T0" in said["mechanism"]
     assert said["parameter"] == "epsilon = 0.5, 3 categories"
     assert said["guarantee"].startswith(f"{mechanism.epsilon()!r}-local differential")

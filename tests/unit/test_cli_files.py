@@ -565,7 +565,7 @@ class TestStatements:
         assert (printed.pop("rows"), printed.pop("replayed")) == (5, False)
         assert printed.pop("output") == str(tmp_path / "out.csv")
         m = fastdp.DiscreteLaplace.from_epsilon(
-            fastdp.cli.release.number("1/3"), sensitivity=2
+            fastdp.cli._numbers.number("1/3"), sensitivity=2
         )
         for facts in (*found, printed):
             assert facts["format"] == "fastdp release"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fastdp
 from fastdp.cli import _cells, _text_files
-from fastdp.cli.release import number
+from fastdp.cli._numbers import number
 from tests.tables import (
     EXACT,
     REAL,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import fastdp
 from fastdp.cli import _places, _text_files, main
-from fastdp.cli.release import as_text, number
+from fastdp.cli._numbers import as_text, number, written
 from tests.tables import (
     EXACT,
     SECRET,
@@ -386,3 +387,13 @@ class TestUsage:
     @pytest.mark.parametrize("text", ["0.1", "1e-06", "3", "1/3", "123456789.5"])
     def test_parameters_are_exact_and_print_as_given(self, text: str) -> None:
         assert as_text(number(text)) == text
+
+    def test_mechanisms_are_shown_with_decimals(self) -> None:
+        third = Fraction(1, 3)
+        shown = written(fastdp.DiscreteLaplace(scale=third, sensitivity=2))
+        assert shown == "DiscreteLaplace(scale=0.333333333333, sensitivity=2)"
+        mean = fastdp.LocalMean.from_epsilon(1, bounds=(0, third))
+        assert "bounds=(0, 0.333333333333)" in written(mean)
+        far = Fraction(10**600 + 1, 10**5)
+        large = fastdp.DiscreteLaplace(scale=2, sensitivity=far)
+        assert written(large) == f"DiscreteLaplace(scale=2, sensitivity={far})"
