@@ -181,12 +181,12 @@ class Tilted:
         choice[0] += CHOICES - sum(choice.values())
         return count, choice, height
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Units of 2**-15 of the first digit's outcomes, v + 64."""
         return (0, *self._made[0].values(), 0)
 
-    @property
+    @cached_property
     def choices(self) -> tuple[int, ...]:
         """Units of 2**-24 of a try's blocks, v + 64; -64 and 63 are the tails."""
         choice = self._made[1]

@@ -7,6 +7,7 @@ the digits' mass is nowhere above the law's and the hats nowhere below what they
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from mpmath import mp, mpf
@@ -31,6 +32,16 @@ def units(cut: Sequence[int], alias: Sequence[int], column: int, own: int) -> in
     """Units of an outcome: its column less the cut, and the cuts that lead to it."""
     taken = sum(c for c, a in zip(cut, alias, strict=True) if a == own)
     return column - cut[own] + taken
+
+
+@lru_cache(maxsize=1 << 10)
+def _inverse_z(sigma: Fraction, bits: int, work: int) -> Interval:
+    """Enclose 2**bits / Z in `work` bits, Z by Poisson summation."""
+    with mp.workprec(work):
+        s = mpf(sigma.numerator) / sigma.denominator
+        z = s * mp.sqrt(2 * mp.pi) * mp.jtheta(3, 0, mp.exp(-2 * (mp.pi * s) ** 2))
+        value = int(mp.floor(mp.ldexp(1, bits) / z))
+    return value - 1, value + 2
 
 
 class Law:
@@ -76,12 +87,8 @@ class Law:
         return m if h >= 0 else -1 - m
 
     def unit(self, bits: int) -> Interval:
-        """Enclose 2**(23 + j) / Z, Z by Poisson summation."""
-        with mp.workprec(2 * bits + 200):
-            s = mpf(self.sigma.numerator) / self.sigma.denominator
-            z = s * mp.sqrt(2 * mp.pi) * mp.jtheta(3, 0, mp.exp(-2 * (mp.pi * s) ** 2))
-            value = int(mp.floor(mp.ldexp(1, 23 + self.j + bits) / z))
-        return value - 1, value + 2
+        """Enclose 2**(23 + j) / Z."""
+        return _inverse_z(self.sigma, 23 + self.j + bits, 2 * bits + 200)
 
     def weight(self, x: int, bits: int) -> Interval:
         """Enclose 2**(23 + j) P(X = x)."""
