@@ -9,7 +9,7 @@ import fastdp
 import fastdp.testing
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms import hierarchy
+from fastdp.mechanisms import _count_tree
 
 SHAPES = [(2, 2), (8, 2), (5, 2), (9, 3), (10, 3), (7, 4), (17, 4), (13, 2), (30, 5)]
 R = NeighboringRelation.REPLACE_ONE
@@ -35,7 +35,7 @@ def ranges(leaves):
 @pytest.mark.parametrize(("leaves", "branching"), [*SHAPES, (3, 7), (100, 3)])
 @pytest.mark.parametrize("known", [False, True])
 def test_least_squares_and_all_variances(leaves, branching, known):
-    tree = hierarchy._Tree(leaves, branching)
+    tree = _count_tree.Tree(leaves, branching)
     a = nodes_of(tree)
     noisy = np.random.default_rng(1).normal(size=len(a))
     one = np.ones((leaves, 1))
@@ -46,18 +46,18 @@ def test_least_squares_and_all_variances(leaves, branching, known):
     total = 2.5 if known else None
     inverse = np.linalg.inv(normal)
     expected = (inverse @ right)[:leaves]
-    got = hierarchy._least_squares(tree, noisy.copy(), total)
+    got = _count_tree.least_squares(tree, noisy.copy(), total)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
     starts, stops = ranges(leaves)
     covariance = inverse[:leaves, :leaves]
     dense = [covariance[i:j, i:j].sum() for i, j in zip(starts, stops, strict=True)]
-    found = hierarchy._range_variance(tree, known, starts, stops)
+    found = _count_tree.range_variance(tree, known, starts, stops)
     np.testing.assert_allclose(found, dense, rtol=0, atol=1e-12)
 
 
 def node_counts(m, counts):
     sums = np.zeros(sum(m._tree.nodes), np.int64)
-    hierarchy._sum_up(m._tree, np.array(counts), sums)
+    _count_tree.sum_up(m._tree, np.array(counts), sums)
     return sums[1:]
 
 
@@ -136,10 +136,10 @@ def test_shares_of_totals_add_up_and_stay_near():
     rng = np.random.default_rng(2)
     values = rng.normal(3, 5, 1001)
     totals = rng.integers(0, 100, 251)
-    got = hierarchy._shared(totals, values, 4)
-    assert (hierarchy._by_parent(got, 4) == totals).all()
+    got = _count_tree.share_out(totals, values, 4)
+    assert (_count_tree.by_parent(got, 4) == totals).all()
     assert got.min() >= 0
-    sums = np.maximum(hierarchy._by_parent(np.maximum(values, 0), 4), 1e-9)
+    sums = np.maximum(_count_tree.by_parent(np.maximum(values, 0), 4), 1e-9)
     near = np.maximum(values, 0) * np.repeat(totals / sums, 4)[:1001]
     positive = np.repeat(sums > 1e-9, 4)[:1001]
     assert np.abs(got - near)[positive].max() < 1
@@ -232,10 +232,10 @@ def test_a_public_total_is_that_of_the_cells_as_given():
     for first, second in ((most + 1, 0), (most, 1)):
         counts = np.zeros(2**16, np.int64)
         counts[:2] = first, second
-        assert hierarchy._exact_sum(counts) == most + 1
+        assert _count_tree.exact_sum(counts) == most + 1
     ends = np.full(2**16, np.iinfo(np.int64).min)
-    assert hierarchy._exact_sum(ends) == -(2.0**79)
-    assert hierarchy._exact_sum(np.full(9, 255, np.uint8)) == 9 * 255
+    assert _count_tree.exact_sum(ends) == -(2.0**79)
+    assert _count_tree.exact_sum(np.full(9, 255, np.uint8)) == 9 * 255
     m = fastdp.HierarchicalHistogram(
         sigma=1, leaves=100, neighboring_relation="replace_one"
     )
