@@ -17,8 +17,10 @@ from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import HASHES, MOST, Recipe
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._groups import Budget, Groups, Question, Users
+from fastdp.mechanisms._moments_release import MomentsRelease
+from fastdp.mechanisms._moments_shape import grid_bits
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.moments import Moments, MomentsRelease, check_bounds, grid_bits
+from fastdp.mechanisms.moments import Moments, check_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -22,23 +19,21 @@ from fastdp.accounting.events import (
     Event,
     NeighboringRelation,
     Relation,
-    as_relation,
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import distinct, key_column
-from fastdp.mechanisms._thresholds import least_threshold, tail
+from fastdp.mechanisms._moments_release import MomentsRelease
+from fastdp.mechanisms._moments_shape import Shape, grid_bits
+from fastdp.mechanisms._thresholds import tail
 from fastdp.mechanisms._totals import Accumulator, group_codes
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
-_R = NeighboringRelation.REPLACE_ONE
 
 #: Values that one worker takes at least.
 _VALUES = 65536
-
-_LARGEST = float(np.finfo(np.float64).max)
 
 _Array = np.ndarray[Any, Any]
 
@@ -111,7 +106,7 @@ class Moments(Mechanism):
     _half: float  # of the width of the bounds
     _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
     _parameter: Fraction
-    _shape: _Shape
+    _shape: Shape
 
     def __init__(
         self,
@@ -129,7 +124,7 @@ class Moments(Mechanism):
         name, given = _validate.one_of(sigma=sigma, scale=scale)
         parameter = _validate.positive(name, given)
         low, high = check_bounds(bounds)
-        shape = _Shape.of(
+        shape = Shape.of(
             moments,
             groups,
             threshold,
@@ -172,7 +167,7 @@ class Moments(Mechanism):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
-        shape = _Shape.calibrated(delta, **options)
+        shape = Shape.calibrated(delta, **options)
         scale = shape.l1() / _validate.positive("epsilon", epsilon)
         if delta is not None:
             options["threshold"] = shape.least_threshold(DiscreteLaplace, scale, delta)
@@ -191,7 +186,7 @@ class Moments(Mechanism):
 
         With `delta` but for that. Options and errors are those of `from_epsilon`.
         """
-        shape = _Shape.calibrated(delta, **options)
+        shape = Shape.calibrated(delta, **options)
         sigma = calibration.gaussian_sigma_from_rho(
             rho=rho, sensitivity=l2_sensitivity(shape.l2_square())
         )
@@ -208,7 +203,7 @@ class Moments(Mechanism):
         From a proved bound on the discrete law on the grid; without a threshold.
         Options and errors are those of `from_epsilon`.
         """
-        shape = _Shape.of(**options)
+        shape = Shape.of(**options)
         sigma = calibration.grid_gaussian_sigma(
             epsilon=epsilon,
             delta=delta,
@@ -417,300 +412,7 @@ class MomentsAccumulator(Accumulator[Moments]):
         return rows
 
 
-class MomentsRelease:
-    """What `Moments.release` found: private no longer, intervals included.
-
-    Attributes are floats, or float64 arrays of one entry a group; `keys` are the groups
-    that a threshold showed, sorted by bytes, and None for others. Everything here
-    follows from the noisy sums; nothing costs more.
-    """
-
-    __slots__ = ("_keys", "_mechanism", "_sums")
-
-    def __init__(
-        self, mechanism: Moments, sums: _Array, keys: list[Any] | None = None
-    ) -> None:
-        self._mechanism = mechanism
-        self._sums = sums  # of 1, u, and u**2 - 1/2, with noise
-        self._keys = keys
-
-    def __repr__(self) -> str:
-        names = ("count", "sum", "mean", "variance")[
-            : 2 + self._mechanism._shape.moments
-        ]
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"MomentsRelease({shown})"
-
-    @property
-    def mechanism(self) -> Moments:
-        """The mechanism, with its event."""
-        return self._mechanism
-
-    @property
-    def keys(self) -> list[Any] | None:
-        """The groups that a threshold showed, sorted by bytes (or value)."""
-        return None if self._keys is None else list(self._keys)
-
-    @property
-    def count(self) -> Any:
-        """Number of records that had a number; exact where it is public."""
-        return self._plain(self._sums[0])
-
-    @property
-    def sum(self) -> Any:
-        """Sum of the clamped records."""
-        return self._plain(self._total())
-
-    @property
-    def mean(self) -> Any:
-        """Mean of the clamped records, within the bounds."""
-        center, half = self._mechanism._column[2], self._mechanism._half
-        unit = self._sums[1] / np.maximum(self._sums[0], 1)
-        return self._plain(center + half * np.clip(unit, -1, 1))
-
-    @property
-    def variance(self) -> Any:
-        """Variance of the clamped records (divisor n), at most the square of half.
-
-        Raises
-        ------
-        ParameterError
-            The mechanism has `moments=1`.
-        """
-        self._need_squares()
-        count = np.maximum(self._sums[0], 1)
-        unit = self._sums[2] / count + 0.5 - (self._sums[1] / count) ** 2
-        return self._plain(self._square_of_half * np.clip(unit, 0, 1))
-
-    def count_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the true count with probability `level`."""
-        reach = 0.0 if self._exact_count else self._reach(level, 1)
-        low = np.maximum(self._sums[0] - reach, 0)
-        return self._pair(low, self._sums[0] + reach)
-
-    def sum_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the sum of the clamped records."""
-        center, half = self._mechanism._column[2], self._mechanism._half
-        weights = (0.0 if self._exact_count else abs(center), half)
-        reach = self._reach(level, *weights)
-        total = self._total()
-        with np.errstate(over="ignore"):  # an infinite reach says nothing, rightly
-            grain = half * (np.maximum(self._sums[0] + reach, 0) * self._grain)
-            return self._pair(total - reach - grain, total + reach + grain)
-
-    def _total(self) -> _Array:
-        """Return the sums of the records; of huge ones at most the largest double."""
-        low, high, center, _, _ = self._mechanism._column
-        half = self._mechanism._half
-        small = (
-            2.0**-64 if max(-low, high) > 2.0**900 else 1.0
-        )  # counts are below 2**63
-        total = self._sums[0] * (center * small) + self._sums[1] * (half * small)
-        with np.errstate(over="ignore"):
-            held: _Array = np.clip(total / small, -_LARGEST, _LARGEST)
-        return held
-
-    @property
-    def _square_of_half(self) -> float:
-        half = self._mechanism._half
-        return min(half * half, _LARGEST)
-
-    def mean_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the mean of the clamped records.
-
-        The set of means m for which sum - m count is a likely noise (Fieller 1954):
-        right for any number of records, and the bounds where they are few.
-        """
-        center, half = self._mechanism._column[2], self._mechanism._half
-        low, high = self._ratio(self._sums[1], 1.0, level)
-        return self._pair(center + half * low, center + half * high)
-
-    def variance_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the variance of the clamped records.
-
-        From the sets of likely means of u and of its square, each at the level 1 - (1
-        - level)/2. Raises as `variance`.
-        """
-        self._need_squares()
-        each = 1 - (1 - _level(level)) / 2
-        low, high = self._ratio(self._sums[1], 1.0, each)
-        square_low, square_high = self._ratio(self._sums[2], 0.5, each)
-        least = np.where(low * high <= 0, 0, np.minimum(low**2, high**2))
-        most = np.maximum(low**2, high**2)
-        scale = self._square_of_half
-        return self._pair(
-            scale * np.clip(square_low + 0.5 - most, 0, 1),
-            scale * np.clip(square_high + 0.5 - least, 0, 1),
-        )
-
-    def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
-        """Return the least and largest r in [-edge, edge] with a likely sums - r count.
-
-        Gaussian: (sums - r count)**2 <= reach**2 (1 + r**2); Laplace: |sums - r count|
-        <= reach (1 + |r|), each noise within reach.
-        """
-        count, m = self._sums[0], self._mechanism
-        with np.errstate(all="ignore"):
-            if self._exact_count:
-                reach = self._reach(level, 1.0)
-                known = count > 0
-                low, high = (sums - reach) / count, (sums + reach) / count
-            elif isinstance(m._noise, DiscreteGaussian):
-                reach = self._reach(level, 1.0)
-                known = count > reach
-                rest = count**2 - reach**2
-                wide = reach * np.sqrt(np.maximum(sums**2 + rest, 0))
-                low, high = (sums * count - wide) / rest, (sums * count + wide) / rest
-            else:
-                reach = self._reach(level, 1.0, 1.0) / 2
-                known = count > reach
-                low = (sums - reach) / (count + reach * np.sign(sums - reach))
-                high = (sums + reach) / (count - reach * np.sign(sums + reach))
-        low = np.where(known, np.clip(low - self._grain, -edge, edge), -edge)
-        high = np.where(known, np.clip(high + self._grain, -edge, edge), edge)
-        return low, high
-
-    def _reach(self, level: float, *weights: float) -> float:
-        """Return what the weighted sum of independent noises stays below."""
-        outside = 1 - _level(level)
-        m = self._mechanism
-        used = [w for w in weights if w]
-        step = 2.0**-m._bits  # of the lattice: more than a tail gains by it
-        if isinstance(m._noise, DiscreteGaussian):
-            z = -NormalDist().inv_cdf(outside / 2)
-            return z * float(m._parameter) * math.hypot(*used) + step * sum(used)
-        each = float(m._parameter) * math.log(max(len(used), 1) / outside) + step
-        return each * sum(used)
-
-    @property
-    def _grain(self) -> float:
-        """More than rounding moves u or its square."""
-        return 2.0 ** (1 - self._mechanism._bits)
-
-    @property
-    def _exact_count(self) -> bool:
-        return self._mechanism._shape.fixed_size
-
-    def _need_squares(self) -> None:
-        if self._mechanism._shape.moments == 1:
-            raise ParameterError("moments must be 2 for a variance, got 1")
-
-    def _plain(self, values: _Array) -> Any:
-        return values if self._mechanism._shape.grouped else float(values[0])
-
-    def _pair(self, low: _Array, high: _Array) -> tuple[Any, Any]:
-        return self._plain(low), self._plain(high)
-
-
 # ---- parameters --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What the sensitivity depends on beside the bounds, which scale out of it."""
-
-    moments: int
-    groups: int | None
-    threshold: int | None
-    groups_per_unit: int
-    records_per_group: int
-    neighboring_relation: NeighboringRelation
-
-    @classmethod
-    def of(
-        cls,
-        moments: int = 2,
-        groups: int | None = None,
-        threshold: int | None = None,
-        groups_per_unit: int = 1,
-        records_per_group: int = 1,
-        neighboring_relation: Relation = _A,
-    ) -> _Shape:
-        # Python's ints: numpy's wrap around in the products below.
-        moments = _validate.integer("moments", moments, 1, 2)
-        if groups is not None:
-            groups = _validate.integer("groups", groups, 1, 2**32)
-        most = (groups or 1) if threshold is None else 2**31
-        moved = _validate.integer("groups_per_unit", groups_per_unit, 1, most)
-        records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
-        if threshold is not None:
-            if groups is not None:
-                raise ParameterError("threshold goes without groups: those are listed")
-            threshold = _validate.integer("threshold", threshold, records + 1, 2**32)
-        relation = as_relation(neighboring_relation)
-        return cls(moments, groups, threshold, moved, records, relation)
-
-    @classmethod
-    def calibrated(cls, delta: Real | None, **options: Any) -> _Shape:
-        """Return the shape that calibration is for; with `delta` a threshold's."""
-        if delta is None:
-            return cls.of(**options)
-        if options.get("threshold") is not None:
-            raise ParameterError("threshold comes from delta: give one of them")
-        return cls.of(**{**options, "threshold": 2**32})
-
-    def least_threshold(
-        self, law: type[DiscreteLaplace | DiscreteGaussian], of: Any, delta: Real
-    ) -> int:
-        """Return the least threshold for noise of this parameter."""
-        exact = _validate.exact("parameter", of)
-        bits = grid_bits(exact)
-        each = _validate.open_unit("delta", delta) / self.moved_groups
-        return least_threshold(
-            law(exact * 2**bits), each, self.records_per_group, 2**bits
-        )
-
-    @property
-    def grouped(self) -> bool:
-        """Whether a release has an array for each statistic."""
-        return self.groups is not None or self.threshold is not None
-
-    @property
-    def moved_groups(self) -> int:
-        """The number of groups in which neighbors differ."""
-        return self.groups_per_unit * self._twice
-
-    @property
-    def fixed_size(self) -> bool:
-        """Whether the number of records is the same in both datasets."""
-        return (
-            self.neighboring_relation is _R
-            and not self.grouped
-            and self.records_per_group == 1
-        )
-
-    def l1(self) -> Fraction:
-        """Return the L1 sensitivity, in the row's unit."""
-        if self.fixed_size:
-            return Fraction(9, 4) if self.moments == 2 else Fraction(2)
-        row = Fraction(5, 2) if self.moments == 2 else Fraction(2)
-        return row * self.groups_per_unit * self.records_per_group * self._twice
-
-    def l2_square(self) -> Fraction:
-        """Return the square of the L2 sensitivity, in the row's unit."""
-        if self.fixed_size:
-            return Fraction(4)
-        row = Fraction(9, 4) if self.moments == 2 else Fraction(2)
-        return row * self.groups_per_unit * (self.records_per_group * self._twice) ** 2
-
-    def coordinates(self) -> int:
-        """Return the number of entries of the release that one individual can move."""
-        if self.fixed_size:
-            return self.moments
-        return (1 + self.moments) * self.moved_groups
-
-    @property
-    def _twice(self) -> int:
-        """2 for a replaced individual, by the triangle inequality."""
-        return 2 if self.neighboring_relation is _R else 1
-
-
-def grid_bits(parameter: Fraction) -> int:
-    """Return the binary places of u: as many as the noise in steps has room for."""
-    bits = 30
-    while bits > 1 and parameter * 2**bits >= 2**50:
-        bits -= 1
-    return bits
 
 
 def check_bounds(bounds: object) -> tuple[float, float]:
@@ -724,10 +426,6 @@ def check_bounds(bounds: object) -> tuple[float, float]:
             f"bounds must have low < high, 2**-999 apart at least, got {(low, high)!r}"
         )
     return low, high
-
-
-def _level(level: object) -> float:
-    return float(_validate.open_unit("level", level))
 
 
 # ---- data --------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._groups import Budget, Groups, Question, Records, Users
 from fastdp.mechanisms._keys import presence
+from fastdp.mechanisms._moments_release import MomentsRelease
 from fastdp.mechanisms.clipped_sum import ClippedSum
-from fastdp.mechanisms.moments import Moments, MomentsRelease, check_bounds
+from fastdp.mechanisms.moments import Moments, check_bounds
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE

@@ -16,11 +16,10 @@ import fastdp
 from fastdp import calibration
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.accounting.guarantees import event_delta
-from fastdp.mechanisms import _groups, contributions
-from fastdp.mechanisms import moments as moments_module
+from fastdp.mechanisms import _groups, _moments_shape, contributions
+from fastdp.mechanisms._moments_shape import Shape
 from fastdp.mechanisms.integer import DiscreteLaplace, _Integer
 from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
-from fastdp.mechanisms.moments import _Shape
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
 R = NeighboringRelation.REPLACE_ONE
@@ -329,7 +328,7 @@ def as_they_come(listed, present, public):
 
 
 BOUND = calibration.truncated_laplace_bound
-LEAST = moments_module.least_threshold
+LEAST = _moments_shape.least_threshold
 
 
 def one_less(function):
@@ -373,7 +372,7 @@ FAULTS = {
     ),
     "a mean's threshold is lower by one": (
         mean,
-        lambda patch: patch.setattr(moments_module, "least_threshold", one_less(LEAST)),
+        lambda patch: patch.setattr(_moments_shape, "least_threshold", one_less(LEAST)),
     ),
     "users are not bounded": (
         count,
@@ -392,7 +391,7 @@ FAULTS = {
     "noise of a count for one group": (lambda: count(groups=2), one_group),
     "a replaced row moves once": (
         lambda: mean(delta=0.001, neighboring_relation=R),
-        lambda patch: patch.setattr(_Shape, "_twice", 1),
+        lambda patch: patch.setattr(Shape, "_twice", 1),
     ),
 }
 

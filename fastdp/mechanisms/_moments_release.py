@@ -1,0 +1,209 @@
+"""What a release of moments says: statistics and their intervals."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms.integer import DiscreteGaussian
+
+if TYPE_CHECKING:
+    from fastdp.mechanisms.moments import Moments
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+_Array = np.ndarray[Any, Any]
+
+
+class MomentsRelease:
+    """What `Moments.release` found: private no longer, intervals included.
+
+    Attributes are floats, or float64 arrays of one entry a group; `keys` are the groups
+    that a threshold showed, sorted by bytes, and None for others. Everything here
+    follows from the noisy sums; nothing costs more.
+    """
+
+    __slots__ = ("_keys", "_mechanism", "_sums")
+
+    def __init__(
+        self, mechanism: Moments, sums: _Array, keys: list[Any] | None = None
+    ) -> None:
+        self._mechanism = mechanism
+        self._sums = sums  # of 1, u, and u**2 - 1/2, with noise
+        self._keys = keys
+
+    def __repr__(self) -> str:
+        names = ("count", "sum", "mean", "variance")[
+            : 2 + self._mechanism._shape.moments
+        ]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"MomentsRelease({shown})"
+
+    @property
+    def mechanism(self) -> Moments:
+        """The mechanism, with its event."""
+        return self._mechanism
+
+    @property
+    def keys(self) -> list[Any] | None:
+        """The groups that a threshold showed, sorted by bytes (or value)."""
+        return None if self._keys is None else list(self._keys)
+
+    @property
+    def count(self) -> Any:
+        """Number of records that had a number; exact where it is public."""
+        return self._plain(self._sums[0])
+
+    @property
+    def sum(self) -> Any:
+        """Sum of the clamped records."""
+        return self._plain(self._total())
+
+    @property
+    def mean(self) -> Any:
+        """Mean of the clamped records, within the bounds."""
+        center, half = self._mechanism._column[2], self._mechanism._half
+        unit = self._sums[1] / np.maximum(self._sums[0], 1)
+        return self._plain(center + half * np.clip(unit, -1, 1))
+
+    @property
+    def variance(self) -> Any:
+        """Variance of the clamped records (divisor n), at most the square of half.
+
+        Raises
+        ------
+        ParameterError
+            The mechanism has `moments=1`.
+        """
+        self._need_squares()
+        count = np.maximum(self._sums[0], 1)
+        unit = self._sums[2] / count + 0.5 - (self._sums[1] / count) ** 2
+        return self._plain(self._square_of_half * np.clip(unit, 0, 1))
+
+    def count_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the true count with probability `level`."""
+        reach = 0.0 if self._exact_count else self._reach(level, 1)
+        low = np.maximum(self._sums[0] - reach, 0)
+        return self._pair(low, self._sums[0] + reach)
+
+    def sum_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the sum of the clamped records."""
+        center, half = self._mechanism._column[2], self._mechanism._half
+        weights = (0.0 if self._exact_count else abs(center), half)
+        reach = self._reach(level, *weights)
+        total = self._total()
+        with np.errstate(over="ignore"):  # an infinite reach says nothing, rightly
+            grain = half * (np.maximum(self._sums[0] + reach, 0) * self._grain)
+            return self._pair(total - reach - grain, total + reach + grain)
+
+    def _total(self) -> _Array:
+        """Return the sums of the records; of huge ones at most the largest double."""
+        low, high, center, _, _ = self._mechanism._column
+        half = self._mechanism._half
+        small = (
+            2.0**-64 if max(-low, high) > 2.0**900 else 1.0
+        )  # counts are below 2**63
+        total = self._sums[0] * (center * small) + self._sums[1] * (half * small)
+        with np.errstate(over="ignore"):
+            held: _Array = np.clip(total / small, -_LARGEST, _LARGEST)
+        return held
+
+    @property
+    def _square_of_half(self) -> float:
+        half = self._mechanism._half
+        return min(half * half, _LARGEST)
+
+    def mean_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the mean of the clamped records.
+
+        The set of means m for which sum - m count is a likely noise (Fieller 1954):
+        right for any number of records, and the bounds where they are few.
+        """
+        center, half = self._mechanism._column[2], self._mechanism._half
+        low, high = self._ratio(self._sums[1], 1.0, level)
+        return self._pair(center + half * low, center + half * high)
+
+    def variance_interval(self, level: float) -> Any:
+        """Return (low, high) that holds the variance of the clamped records.
+
+        From the sets of likely means of u and of its square, each at the level 1 - (1
+        - level)/2. Raises as `variance`.
+        """
+        self._need_squares()
+        each = 1 - (1 - _level(level)) / 2
+        low, high = self._ratio(self._sums[1], 1.0, each)
+        square_low, square_high = self._ratio(self._sums[2], 0.5, each)
+        least = np.where(low * high <= 0, 0, np.minimum(low**2, high**2))
+        most = np.maximum(low**2, high**2)
+        scale = self._square_of_half
+        return self._pair(
+            scale * np.clip(square_low + 0.5 - most, 0, 1),
+            scale * np.clip(square_high + 0.5 - least, 0, 1),
+        )
+
+    def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
+        """Return the least and largest r in [-edge, edge] with a likely sums - r count.
+
+        Gaussian: (sums - r count)**2 <= reach**2 (1 + r**2); Laplace: |sums - r count|
+        <= reach (1 + |r|), each noise within reach.
+        """
+        count, m = self._sums[0], self._mechanism
+        with np.errstate(all="ignore"):
+            if self._exact_count:
+                reach = self._reach(level, 1.0)
+                known = count > 0
+                low, high = (sums - reach) / count, (sums + reach) / count
+            elif isinstance(m._noise, DiscreteGaussian):
+                reach = self._reach(level, 1.0)
+                known = count > reach
+                rest = count**2 - reach**2
+                wide = reach * np.sqrt(np.maximum(sums**2 + rest, 0))
+                low, high = (sums * count - wide) / rest, (sums * count + wide) / rest
+            else:
+                reach = self._reach(level, 1.0, 1.0) / 2
+                known = count > reach
+                low = (sums - reach) / (count + reach * np.sign(sums - reach))
+                high = (sums + reach) / (count - reach * np.sign(sums + reach))
+        low = np.where(known, np.clip(low - self._grain, -edge, edge), -edge)
+        high = np.where(known, np.clip(high + self._grain, -edge, edge), edge)
+        return low, high
+
+    def _reach(self, level: float, *weights: float) -> float:
+        """Return what the weighted sum of independent noises stays below."""
+        outside = 1 - _level(level)
+        m = self._mechanism
+        used = [w for w in weights if w]
+        step = 2.0**-m._bits  # of the lattice: more than a tail gains by it
+        if isinstance(m._noise, DiscreteGaussian):
+            z = -NormalDist().inv_cdf(outside / 2)
+            return z * float(m._parameter) * math.hypot(*used) + step * sum(used)
+        each = float(m._parameter) * math.log(max(len(used), 1) / outside) + step
+        return each * sum(used)
+
+    @property
+    def _grain(self) -> float:
+        """More than rounding moves u or its square."""
+        return 2.0 ** (1 - self._mechanism._bits)
+
+    @property
+    def _exact_count(self) -> bool:
+        return self._mechanism._shape.fixed_size
+
+    def _need_squares(self) -> None:
+        if self._mechanism._shape.moments == 1:
+            raise ParameterError("moments must be 2 for a variance, got 1")
+
+    def _plain(self, values: _Array) -> Any:
+        return values if self._mechanism._shape.grouped else float(values[0])
+
+    def _pair(self, low: _Array, high: _Array) -> tuple[Any, Any]:
+        return self._plain(low), self._plain(high)
+
+
+def _level(level: object) -> float:
+    return float(_validate.open_unit("level", level))

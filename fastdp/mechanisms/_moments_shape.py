@@ -1,0 +1,125 @@
+"""How far one individual moves the sums of a release of moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fastdp import _validate
+from fastdp._validate import Real
+from fastdp.accounting.events import NeighboringRelation, Relation, as_relation
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms._thresholds import least_threshold
+from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+
+_A = NeighboringRelation.ADD_OR_REMOVE_ONE
+_R = NeighboringRelation.REPLACE_ONE
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the sensitivity depends on beside the bounds, which scale out of it."""
+
+    moments: int
+    groups: int | None
+    threshold: int | None
+    groups_per_unit: int
+    records_per_group: int
+    neighboring_relation: NeighboringRelation
+
+    @classmethod
+    def of(
+        cls,
+        moments: int = 2,
+        groups: int | None = None,
+        threshold: int | None = None,
+        groups_per_unit: int = 1,
+        records_per_group: int = 1,
+        neighboring_relation: Relation = _A,
+    ) -> Shape:
+        # Python's ints: numpy's wrap around in the products below.
+        moments = _validate.integer("moments", moments, 1, 2)
+        if groups is not None:
+            groups = _validate.integer("groups", groups, 1, 2**32)
+        most = (groups or 1) if threshold is None else 2**31
+        moved = _validate.integer("groups_per_unit", groups_per_unit, 1, most)
+        records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
+        if threshold is not None:
+            if groups is not None:
+                raise ParameterError("threshold goes without groups: those are listed")
+            threshold = _validate.integer("threshold", threshold, records + 1, 2**32)
+        relation = as_relation(neighboring_relation)
+        return cls(moments, groups, threshold, moved, records, relation)
+
+    @classmethod
+    def calibrated(cls, delta: Real | None, **options: Any) -> Shape:
+        """Return the shape that calibration is for; with `delta` a threshold's."""
+        if delta is None:
+            return cls.of(**options)
+        if options.get("threshold") is not None:
+            raise ParameterError("threshold comes from delta: give one of them")
+        return cls.of(**{**options, "threshold": 2**32})
+
+    def least_threshold(
+        self, law: type[DiscreteLaplace | DiscreteGaussian], of: Any, delta: Real
+    ) -> int:
+        """Return the least threshold for noise of this parameter."""
+        exact = _validate.exact("parameter", of)
+        bits = grid_bits(exact)
+        each = _validate.open_unit("delta", delta) / self.moved_groups
+        return least_threshold(
+            law(exact * 2**bits), each, self.records_per_group, 2**bits
+        )
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a release has an array for each statistic."""
+        return self.groups is not None or self.threshold is not None
+
+    @property
+    def moved_groups(self) -> int:
+        """The number of groups in which neighbors differ."""
+        return self.groups_per_unit * self._twice
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether the number of records is the same in both datasets."""
+        return (
+            self.neighboring_relation is _R
+            and not self.grouped
+            and self.records_per_group == 1
+        )
+
+    def l1(self) -> Fraction:
+        """Return the L1 sensitivity, in the row's unit."""
+        if self.fixed_size:
+            return Fraction(9, 4) if self.moments == 2 else Fraction(2)
+        row = Fraction(5, 2) if self.moments == 2 else Fraction(2)
+        return row * self.groups_per_unit * self.records_per_group * self._twice
+
+    def l2_square(self) -> Fraction:
+        """Return the square of the L2 sensitivity, in the row's unit."""
+        if self.fixed_size:
+            return Fraction(4)
+        row = Fraction(9, 4) if self.moments == 2 else Fraction(2)
+        return row * self.groups_per_unit * (self.records_per_group * self._twice) ** 2
+
+    def coordinates(self) -> int:
+        """Return the number of entries of the release that one individual can move."""
+        if self.fixed_size:
+            return self.moments
+        return (1 + self.moments) * self.moved_groups
+
+    @property
+    def _twice(self) -> int:
+        """2 for a replaced individual, by the triangle inequality."""
+        return 2 if self.neighboring_relation is _R else 1
+
+
+def grid_bits(parameter: Fraction) -> int:
+    """Return the binary places of u: as many as the noise in steps has room for."""
+    bits = 30
+    while bits > 1 and parameter * 2**bits >= 2**50:
+        bits -= 1
+    return bits
