@@ -19,19 +19,13 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import ParameterError
+from fastdp.mechanisms import _clipping
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._totals import MOST, Accumulator, group_codes
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.real import power_of_two
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE
-
-#: Radii whose kernels' doubles neither overflow nor vanish.
-_RADII = (Fraction(1, 2**900), Fraction(2**900))
-
-#: A coordinate has fewer steps than this, so that squares fit in 60 bits.
-_MOST_STEPS = 2**30
 
 #: What the kernels call a norm.
 _NORMS = {1: "l1", 2: "l2", "inf": "max"}
@@ -143,7 +137,7 @@ class ClippedSum(Mechanism):
     ) -> None:
         name, given = _validate.one_of(sigma=sigma, scale=scale)
         parameter = _validate.positive(name, given)
-        shape = _check_shape(
+        shape = _clipping.check_shape(
             dimension,
             norm,
             changed,
@@ -156,9 +150,9 @@ class ClippedSum(Mechanism):
             raise ParameterError('norm must be 2 or "inf" for sigma, got 1: use scale=')
         if norm == 2 and name == "scale":
             raise ParameterError('norm must be 1 or "inf" for scale, got 2: use sigma=')
-        length = _validate.between("radius", radius, *_RADII)
-        step = _step_of(parameter, length, granularity, constant)
-        lead = _steps_of_constant(constant, step)
+        length = _validate.between("radius", radius, *_clipping.RADII)
+        step = _clipping.step_of(parameter, length, granularity, constant)
+        lead = _clipping.steps_of_constant(constant, step)
         reach = length / step
         most = reach.numerator // reach.denominator
         limit = int(reach * reach) if norm == 2 else most
@@ -184,7 +178,7 @@ class ClippedSum(Mechanism):
                 # In one dimension all norms are one, and a clamp needs no length.
                 "max" if shape["dimension"] == 1 else _NORMS[norm],
                 float(length),
-                _exponent(step),
+                _clipping.exponent(step),
                 float(most),
                 limit,
                 shape["changed"] or shape["dimension"],
@@ -216,7 +210,7 @@ class ClippedSum(Mechanism):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
-        moved = _moved(radius, dimension, norm, squared=False, **options)
+        moved = _clipping.moved(radius, dimension, norm, squared=False, **options)
         exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
         return cls(
             scale=moved / exact,
@@ -240,7 +234,7 @@ class ClippedSum(Mechanism):
 
         Options and errors are those of `from_epsilon`.
         """
-        square = _moved(radius, dimension, norm, squared=True, **options)
+        square = _clipping.moved(radius, dimension, norm, squared=True, **options)
         sigma = calibration.gaussian_sigma_from_rho(
             rho=rho, sensitivity=l2_sensitivity(square)
         )
@@ -264,12 +258,12 @@ class ClippedSum(Mechanism):
         From a proved bound on the discrete law on the grid. Options and errors are
         those of `from_epsilon`.
         """
-        square = _moved(radius, dimension, norm, squared=True, **options)
+        square = _clipping.moved(radius, dimension, norm, squared=True, **options)
         sigma = calibration.grid_gaussian_sigma(
             epsilon=epsilon,
             delta=delta,
             sensitivity=l2_sensitivity(square),
-            coordinates=_coordinates(dimension, **options),
+            coordinates=_clipping.coordinates(dimension, **options),
             granularity=options.get("granularity"),
         )
         return cls(
@@ -315,7 +309,7 @@ class ClippedSum(Mechanism):
         entry = self._limit**2 if gaussian and said["norm"] != 2 else self._limit
         kept = said.get("changed", said["dimension"]) if said["norm"] == "inf" else 1
         lead = self._constant**2 if gaussian else self._constant
-        moved = _distance(
+        moved = _clipping.distance(
             Fraction(entry * kept),
             Fraction(lead),
             squared=gaussian,
@@ -333,7 +327,7 @@ class ClippedSum(Mechanism):
         return DiscreteGaussianEvent(
             sensitivity=l2_sensitivity(moved),
             sigma=steps,
-            coordinates=_coordinates(
+            coordinates=_clipping.coordinates(
                 **{key: options[key] for key in _COUNTED if key in options},
                 neighboring_relation=relation,
             ),
@@ -468,165 +462,3 @@ class SumAccumulator(Accumulator[ClippedSum]):
         sums = self._totals[1].clamped(most)
         self._clear()
         return sums.reshape(-1)
-
-
-# ---- parameters --------------------------------------------------------------------
-
-
-def _check_shape(
-    dimension: object,
-    norm: object,
-    changed: object = None,
-    blocks: object = None,
-    rows_per_unit: object = 1,
-    blocks_per_unit: object = None,
-    neighboring_relation: object = _A,
-) -> dict[str, Any]:
-    """Return the checked numbers as Python's ints, whose products never wrap."""
-    most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
-    if isinstance(norm, bool) or norm not in (1, 2, "inf"):
-        raise ParameterError(f'norm must be 1, 2 or "inf", got {norm!r}')
-    if changed is not None:
-        changed = _validate.integer("changed", changed, 1, most)
-        if norm != "inf":
-            raise ParameterError('changed goes with norm="inf" only')
-    if blocks is not None:
-        blocks = _validate.integer("blocks", blocks, 1, 2**32)
-    rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
-    if blocks_per_unit is not None:
-        if blocks is None:
-            raise ParameterError("blocks_per_unit goes with blocks")
-        blocks_per_unit = _validate.integer("blocks_per_unit", blocks_per_unit, 1)
-        blocks_per_unit = min(blocks_per_unit, blocks)
-    return {
-        "dimension": most,
-        "changed": changed,
-        "blocks": blocks,
-        "rows_per_unit": rows,
-        "blocks_per_unit": blocks_per_unit,
-        "neighboring_relation": as_relation(neighboring_relation),
-    }
-
-
-def _step_of(
-    parameter: Fraction,
-    radius: Fraction,
-    granularity: Real | None,
-    constant: Real | None,
-) -> Fraction:
-    if granularity is not None:
-        step = power_of_two(granularity)
-        if radius / step >= _MOST_STEPS:
-            raise ParameterError(
-                f"granularity must be above radius/2**30, got {float(step)!r}"
-            )
-        return step
-    largest = radius
-    if constant is not None:
-        largest = max(radius, _validate.positive("constant", constant))
-    step = calibration.grid_granularity(parameter)
-    while largest / step >= _MOST_STEPS:
-        step *= 2
-    return step
-
-
-def _exponent(step: Fraction) -> int:
-    return step.numerator.bit_length() - step.denominator.bit_length()
-
-
-def _steps_of_constant(constant: Real | None, step: Fraction) -> int:
-    if constant is None:
-        return 0
-    steps = _validate.positive("constant", constant) / step
-    if steps.denominator != 1 or steps >= _MOST_STEPS:
-        raise ParameterError(
-            "constant must be a multiple of the granularity, below 2**30 times it, "
-            f"got {constant!r} at granularity {float(step)!r}"
-        )
-    return steps.numerator
-
-
-def _moved(
-    radius: Real,
-    dimension: int,
-    norm: int | str,
-    *,
-    squared: bool,
-    granularity: Real | None = None,
-    changed: int | None = None,
-    blocks: int | None = None,
-    constant: Real | None = None,
-    rows_per_unit: int = 1,
-    blocks_per_unit: int | None = None,
-    neighboring_relation: Relation = _A,
-) -> Fraction:
-    """Return the (squared) sensitivity in the data's unit; integers have no more."""
-    shape = _check_shape(
-        dimension,
-        norm,
-        changed,
-        blocks,
-        rows_per_unit,
-        blocks_per_unit,
-        neighboring_relation,
-    )
-    if norm == (1 if squared else 2):
-        raise ParameterError(f'norm must be {3 - norm} or "inf" for this noise')
-    entry = _validate.between("radius", radius, *_RADII)
-    lead = Fraction(0)
-    if constant is not None:
-        lead = _validate.positive("constant", constant)
-    if squared:
-        entry, lead = entry**2, lead**2
-    kept = (shape["changed"] or shape["dimension"]) if norm == "inf" else 1
-    return _distance(
-        entry * kept,
-        lead,
-        squared=squared,
-        blocks=blocks is not None,
-        rows=shape["rows_per_unit"],
-        each=shape["blocks_per_unit"],
-        relation=shape["neighboring_relation"],
-    )
-
-
-def _distance(
-    row: Fraction,
-    lead: Fraction,
-    *,
-    squared: bool,
-    blocks: bool,
-    rows: int,
-    each: int | None,
-    relation: NeighboringRelation,
-) -> Fraction:
-    """Return how far one individual moves the sums: an L1 norm or a squared L2 norm.
-
-    `row` bounds what is clipped and `lead` is the constant's part, in the same norm. A
-    replaced row moves by two rows within a block, and two whole rows, orthogonal to
-    each other, where the block changes as well. Several rows may become fewer. With
-    `each` the rows are of one of so many blocks, whose parts add up in either norm.
-    """
-    many = (each or 1) * (rows**2 if squared else rows)
-    if relation is not _R:
-        return many * (row + lead)
-    within = (4 if squared else 2) * row
-    if rows > 1:
-        return many * max(within, (4 if squared else 2) * (row + lead))
-    return many * max(within, 2 * (row + lead)) if blocks else within
-
-
-def _coordinates(
-    dimension: int,
-    *,
-    blocks: int | None = None,
-    constant: Real | None = None,
-    rows_per_unit: int = 1,
-    blocks_per_unit: int | None = None,
-    neighboring_relation: Relation = _A,
-    **_: Any,
-) -> int:
-    """Return the number of entries of the release that one individual can move."""
-    moved = int(blocks_per_unit or rows_per_unit)
-    moved *= 2 if as_relation(neighboring_relation) is _R else 1
-    return (int(dimension) + (constant is not None)) * min(moved, int(blocks or 1))

@@ -1,0 +1,183 @@
+"""How far one individual moves a sum of clipped rows, and the grid that they lie on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from fastdp import _validate, calibration
+from fastdp._validate import Real
+from fastdp.accounting.events import NeighboringRelation, Relation, as_relation
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms.real import power_of_two
+
+_A = NeighboringRelation.ADD_OR_REMOVE_ONE
+_R = NeighboringRelation.REPLACE_ONE
+
+#: Radii whose kernels' doubles neither overflow nor vanish.
+RADII = (Fraction(1, 2**900), Fraction(2**900))
+
+#: A coordinate has fewer steps than this, so that squares fit in 60 bits.
+_MOST_STEPS = 2**30
+
+
+def check_shape(
+    dimension: object,
+    norm: object,
+    changed: object = None,
+    blocks: object = None,
+    rows_per_unit: object = 1,
+    blocks_per_unit: object = None,
+    neighboring_relation: object = _A,
+) -> dict[str, Any]:
+    """Return the checked numbers as Python's ints, whose products never wrap."""
+    most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
+    if isinstance(norm, bool) or norm not in (1, 2, "inf"):
+        raise ParameterError(f'norm must be 1, 2 or "inf", got {norm!r}')
+    if changed is not None:
+        changed = _validate.integer("changed", changed, 1, most)
+        if norm != "inf":
+            raise ParameterError('changed goes with norm="inf" only')
+    if blocks is not None:
+        blocks = _validate.integer("blocks", blocks, 1, 2**32)
+    rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
+    if blocks_per_unit is not None:
+        if blocks is None:
+            raise ParameterError("blocks_per_unit goes with blocks")
+        blocks_per_unit = _validate.integer("blocks_per_unit", blocks_per_unit, 1)
+        blocks_per_unit = min(blocks_per_unit, blocks)
+    return {
+        "dimension": most,
+        "changed": changed,
+        "blocks": blocks,
+        "rows_per_unit": rows,
+        "blocks_per_unit": blocks_per_unit,
+        "neighboring_relation": as_relation(neighboring_relation),
+    }
+
+
+def step_of(
+    parameter: Fraction,
+    radius: Fraction,
+    granularity: Real | None,
+    constant: Real | None,
+) -> Fraction:
+    """Return the grid's step: the one given, or what suits noise and numbers."""
+    if granularity is not None:
+        step = power_of_two(granularity)
+        if radius / step >= _MOST_STEPS:
+            raise ParameterError(
+                f"granularity must be above radius/2**30, got {float(step)!r}"
+            )
+        return step
+    largest = radius
+    if constant is not None:
+        largest = max(radius, _validate.positive("constant", constant))
+    step = calibration.grid_granularity(parameter)
+    while largest / step >= _MOST_STEPS:
+        step *= 2
+    return step
+
+
+def exponent(step: Fraction) -> int:
+    """Return the k of a step 2**k."""
+    return step.numerator.bit_length() - step.denominator.bit_length()
+
+
+def steps_of_constant(constant: Real | None, step: Fraction) -> int:
+    """Return the constant in steps of the grid, 0 for none."""
+    if constant is None:
+        return 0
+    steps = _validate.positive("constant", constant) / step
+    if steps.denominator != 1 or steps >= _MOST_STEPS:
+        raise ParameterError(
+            "constant must be a multiple of the granularity, below 2**30 times it, "
+            f"got {constant!r} at granularity {float(step)!r}"
+        )
+    return steps.numerator
+
+
+def moved(
+    radius: Real,
+    dimension: int,
+    norm: int | str,
+    *,
+    squared: bool,
+    granularity: Real | None = None,
+    changed: int | None = None,
+    blocks: int | None = None,
+    constant: Real | None = None,
+    rows_per_unit: int = 1,
+    blocks_per_unit: int | None = None,
+    neighboring_relation: Relation = _A,
+) -> Fraction:
+    """Return the (squared) sensitivity in the data's unit; integers have no more."""
+    shape = check_shape(
+        dimension,
+        norm,
+        changed,
+        blocks,
+        rows_per_unit,
+        blocks_per_unit,
+        neighboring_relation,
+    )
+    if norm == (1 if squared else 2):
+        raise ParameterError(f'norm must be {3 - norm} or "inf" for this noise')
+    entry = _validate.between("radius", radius, *RADII)
+    lead = Fraction(0)
+    if constant is not None:
+        lead = _validate.positive("constant", constant)
+    if squared:
+        entry, lead = entry**2, lead**2
+    kept = (shape["changed"] or shape["dimension"]) if norm == "inf" else 1
+    return distance(
+        entry * kept,
+        lead,
+        squared=squared,
+        blocks=blocks is not None,
+        rows=shape["rows_per_unit"],
+        each=shape["blocks_per_unit"],
+        relation=shape["neighboring_relation"],
+    )
+
+
+def distance(
+    row: Fraction,
+    lead: Fraction,
+    *,
+    squared: bool,
+    blocks: bool,
+    rows: int,
+    each: int | None,
+    relation: NeighboringRelation,
+) -> Fraction:
+    """Return how far one individual moves the sums: an L1 norm or a squared L2 norm.
+
+    `row` bounds what is clipped and `lead` is the constant's part, in the same norm. A
+    replaced row moves by two rows within a block, and two whole rows, orthogonal to
+    each other, where the block changes as well. Several rows may become fewer. With
+    `each` the rows are of one of so many blocks, whose parts add up in either norm.
+    """
+    many = (each or 1) * (rows**2 if squared else rows)
+    if relation is not _R:
+        return many * (row + lead)
+    within = (4 if squared else 2) * row
+    if rows > 1:
+        return many * max(within, (4 if squared else 2) * (row + lead))
+    return many * max(within, 2 * (row + lead)) if blocks else within
+
+
+def coordinates(
+    dimension: int,
+    *,
+    blocks: int | None = None,
+    constant: Real | None = None,
+    rows_per_unit: int = 1,
+    blocks_per_unit: int | None = None,
+    neighboring_relation: Relation = _A,
+    **_: Any,
+) -> int:
+    """Return the number of entries of the release that one individual can move."""
+    many = int(blocks_per_unit or rows_per_unit)
+    many *= 2 if as_relation(neighboring_relation) is _R else 1
+    return (int(dimension) + (constant is not None)) * min(many, int(blocks or 1))
