@@ -11,7 +11,7 @@ from fastdp.mechanisms.integer import (
     DiscreteLaplace,
     TruncatedLaplace,
 )
-from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
+from fastdp.mechanisms.key_selection import KeySelection
 from fastdp.mechanisms.local import (
     CountMeanSketch,
     HadamardResponse,
@@ -43,6 +43,7 @@ from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity, smooth_media
 from fastdp.mechanisms.sparse_vector import SparseVector
 from fastdp.mechanisms.stability import ProposeTestRelease, StableMode
 from fastdp.mechanisms.subsample_aggregate import SubsampleAggregate
+from fastdp.mechanisms.unknown_histogram import UnknownHistogram
 
 __all__ = [
     "ClippedSum",

@@ -24,7 +24,8 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._keys import distinct, key_column
 from fastdp.mechanisms.contributions import bound_contributions
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
+from fastdp.mechanisms.key_selection import KeySelection
+from fastdp.mechanisms.unknown_histogram import UnknownHistogram
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 

@@ -1,4 +1,4 @@
-"""Which keys may be shown, and with which counts, when the list of keys is data."""
+"""Which keys may be shown when the list of keys is data."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _core, _exact, _validate, calibration, distributions
+from fastdp import _arrays, _core, _exact, _validate, calibration
 from fastdp import random as fdp_random
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
     ApproximateDPEvent,
-    ComposedEvent,
-    DiscreteGaussianEvent,
     Event,
     NeighboringRelation,
     Relation,
     SelfComposedEvent,
-    TruncatedDiscreteLaplaceEvent,
     as_relation,
-    l2_sensitivity,
 )
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._keys import counted
-from fastdp.mechanisms._thresholds import least_threshold, tail
-from fastdp.mechanisms.integer import DiscreteGaussian, TruncatedLaplace
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE
@@ -113,7 +106,7 @@ class KeySelection(Mechanism):
     ) -> None:
         e = _validate.positive("epsilon", epsilon)
         d = _validate.open_unit("delta", delta)
-        keys, relation = _users(keys_per_user, neighboring_relation)
+        keys, relation = keys_of_user(keys_per_user, neighboring_relation)
         table = selection_table(e, d)
         self._freeze(
             _arguments=(
@@ -148,8 +141,8 @@ class KeySelection(Mechanism):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the table that it needs, is out of range.
         """
-        keys, relation = _users(keys_per_user, neighboring_relation)
-        moved = _moved(keys, relation)
+        keys, relation = keys_of_user(keys_per_user, neighboring_relation)
+        moved = moved_keys(keys, relation)
         e = _validate.positive("epsilon", epsilon) / moved
         return cls(
             epsilon=e,
@@ -165,7 +158,7 @@ class KeySelection(Mechanism):
         one = ApproximateDPEvent(
             epsilon=self._epsilon, delta=self._delta, neighboring_relation=relation
         )
-        return _times(one, _moved(said["keys_per_user"], relation))
+        return times(one, moved_keys(said["keys_per_user"], relation))
 
     def probability(self, users: int) -> float:
         """Return the probability that a key of so many users is shown."""
@@ -236,269 +229,6 @@ class KeySelection(Mechanism):
         return shown
 
 
-class UnknownHistogram(Mechanism):
-    """Noisy counts of keys that nobody listed: small ones stay unseen.
-
-    Parameters
-    ----------
-    scale, bound : int, float, Fraction or Decimal; int
-        Truncated discrete Laplace noise; what is not above the bound is not shown.
-    sigma, threshold : int, float, Fraction or Decimal; int
-        Discrete Gaussian noise instead, and what a shown count must be above.
-    keys_per_user : int
-        Number of keys that one user has at most.
-    records_per_key : int
-        How far one user moves the count of each.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type, out of its range, or does not go with another.
-
-    Privacy
-    -------
-    For users added or removed (the neighboring relation), k keys of sensitivity r each.
-    Laplace: every key of the universe, present or not, gets noise; one that nobody has
-    stays at or below the bound, so that only present ones need to be looked at.
-    Gaussian: the keys that both datasets have are a Gaussian mechanism of L2
-    sensitivity sqrt(k) r, a key that only one has is shown with probability at most
-    delta. Approximate, and exact in its own terms. Timing class T0.
-
-    References
-    ----------
-    Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
-    privately", WWW 2009 (thresholds). docs/proofs/keys.md.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fastdp
-    >>> h = fastdp.UnknownHistogram.from_epsilon_delta(
-    ...     epsilon=1, delta=1e-12, keys_per_user=1
-    ... )
-    >>> keys, counts = h.release(["oslo", "rome", "bonn"], np.array([1, 900, 700]))
-    >>> keys
-    ['bonn', 'rome']
-    """
-
-    __slots__ = ("_least", "_noise")
-
-    _least: int  # a shown count is above it
-    _noise: TruncatedLaplace | DiscreteGaussian
-
-    def __init__(
-        self,
-        *,
-        scale: Real | None = None,
-        bound: int | None = None,
-        sigma: Real | None = None,
-        threshold: int | None = None,
-        keys_per_user: int,
-        records_per_key: int = 1,
-        neighboring_relation: Relation = _A,
-    ) -> None:
-        keys, relation = _users(keys_per_user, neighboring_relation)
-        records = _validate.integer("records_per_key", records_per_key, 1, 2**40)
-        noise: TruncatedLaplace | DiscreteGaussian
-        if (
-            scale is not None
-            and bound is not None
-            and (sigma, threshold) == (None, None)
-        ):
-            noise = TruncatedLaplace(scale=scale, bound=bound)
-            least = noise.bound
-            if least < records:
-                raise ParameterError(
-                    f"bound must be at least records_per_key, got {bound}"
-                )
-        elif sigma is not None and threshold is not None and scale is bound is None:
-            noise = DiscreteGaussian(sigma=sigma)
-            least = _validate.integer("threshold", threshold, records + 1, 2**62)
-        else:
-            raise ParameterError(
-                "scale and bound, or sigma and threshold, must be given together"
-            )
-        law = [(n, v) for n, v in noise._arguments if n in ("scale", "bound", "sigma")]
-        if sigma is not None:
-            law.append(("threshold", least))
-        self._freeze(
-            _arguments=(
-                *law,
-                ("keys_per_user", keys),
-                ("records_per_key", records),
-                *self._not_default(neighboring_relation=relation),
-            ),
-            _noise=noise,
-            _least=least,
-        )
-
-    @classmethod
-    def from_epsilon_delta(
-        cls,
-        *,
-        epsilon: Real,
-        delta: Real,
-        keys_per_user: int,
-        records_per_key: int = 1,
-        neighboring_relation: Relation = _A,
-    ) -> UnknownHistogram:
-        """Return the mechanism with truncated Laplace noise for (epsilon, delta).
-
-        Raises
-        ------
-        DTypeError, ParameterError, CalibrationError
-            A parameter, or what it needs, is out of range.
-        """
-        keys, relation = _users(keys_per_user, neighboring_relation)
-        r = _validate.integer("records_per_key", records_per_key, 1, 2**40)
-        moved = _moved(keys, relation)
-        e = _validate.positive("epsilon", epsilon) / moved
-        d = _validate.open_unit("delta", delta) / moved
-        return cls(
-            scale=r / e,
-            bound=calibration.truncated_laplace_bound(
-                epsilon=e, delta=d, sensitivity=r
-            ),
-            keys_per_user=keys,
-            records_per_key=r,
-            neighboring_relation=relation,
-        )
-
-    @classmethod
-    def from_rho_delta(
-        cls,
-        *,
-        rho: Real,
-        delta: Real,
-        keys_per_user: int,
-        records_per_key: int = 1,
-        neighboring_relation: Relation = _A,
-    ) -> UnknownHistogram:
-        """Return the mechanism with Gaussian noise: rho-zCDP but for delta.
-
-        Errors are those of `from_epsilon_delta`.
-        """
-        keys, relation = _users(keys_per_user, neighboring_relation)
-        r = _validate.integer("records_per_key", records_per_key, 1, 2**40)
-        d = _validate.open_unit("delta", delta)
-        moved = _moved(keys, relation)
-        sigma = calibration.gaussian_sigma_from_rho(
-            rho=rho, sensitivity=l2_sensitivity(moved * r**2)
-        )
-        return cls(
-            sigma=sigma,
-            threshold=least_threshold(DiscreteGaussian(sigma), d / moved, r),
-            keys_per_user=keys,
-            records_per_key=r,
-            neighboring_relation=relation,
-        )
-
-    def event(self) -> Event:
-        """Return the event of one release, over all keys."""
-        said = dict(self._arguments)
-        relation = said.get("neighboring_relation", _A)
-        moved, r = _moved(said["keys_per_user"], relation), said["records_per_key"]
-        if isinstance(self._noise, TruncatedLaplace):
-            one = TruncatedDiscreteLaplaceEvent(
-                sensitivity=r,
-                scale=_validate.exact("scale", self._noise.scale),
-                bound=self._noise.bound,
-                neighboring_relation=relation,
-            )
-            return _times(one, moved)
-        sigma = _validate.exact("sigma", self._noise.sigma)
-        shown = min(moved * tail(self._noise, self._least - r), Fraction(1))
-        return ComposedEvent(
-            (
-                DiscreteGaussianEvent(
-                    sensitivity=l2_sensitivity(moved * r**2),
-                    sigma=sigma,
-                    coordinates=moved,
-                    neighboring_relation=relation,
-                ),
-                ApproximateDPEvent(
-                    epsilon=Fraction(0), delta=shown, neighboring_relation=relation
-                ),
-            )
-        )
-
-    def confidence_interval(self, level: float) -> tuple[float, float]:
-        """Return (low, high) that holds the noise on one count at this level."""
-        return self._noise.confidence_interval(level)
-
-    def probability(self, count: int) -> float:
-        """Return the probability that a key of so many records is shown."""
-        n = _validate.integer("count", count, 0)
-        if n == 0:
-            return 0.0
-        if isinstance(self._noise, TruncatedLaplace):
-            law: Any = distributions.TruncatedDiscreteLaplace(
-                scale=self._noise.scale, bound=self._noise.bound
-            )
-        else:
-            law = distributions.DiscreteGaussian(sigma=self._noise.sigma)
-        return float(law.sf(float(self._least - min(n, 2**62))))
-
-    def select(self, users_per_key: Any, *, stream: Stream | None = None) -> _Array:
-        """Return which keys may be shown, and none of their counts.
-
-        Parameters and results are those of `KeySelection.select`; each key comes once.
-
-        Raises
-        ------
-        DTypeError, ParameterError, EntropyError
-            As there: a wrong dtype, never a value; no randomness.
-
-        Privacy
-        -------
-        That of `event()`. Timing class T0.
-        """
-        check_stream(stream)
-        users = _arrays.data("users_per_key", users_per_key, real=False)
-        noisy = self._noise.release(users.astype(np.int64), stream=stream)
-        shown: _Array = (noisy > self._least) & (users > 0)
-        return shown
-
-    def release(
-        self, keys: Any, counts: Any, *, stream: Stream | None = None
-    ) -> tuple[Any, _Array]:
-        """Return the keys that may be shown, sorted, and their noisy counts.
-
-        Parameters
-        ----------
-        keys : list of str, bytes or int, or ndarray of strings or integers
-            A key that comes twice has the sum of its counts.
-        counts : column of integers, shape (len(keys),)
-            Below 1 and null count as absent.
-        stream : Stream, optional
-            As in `KeySelection.select`.
-
-        Returns
-        -------
-        keys : list, or ndarray of the dtype of `keys`
-            Sorted by bytes (strings) or value, never in the data's order.
-        counts : ndarray of int64
-            Each above the bound or threshold.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
-        EntropyError
-            The operating system gave no randomness.
-
-        Privacy
-        -------
-        That of `event()`. Timing class T0.
-        """
-        check_stream(stream)
-        listed, exact = counted(keys, counts)
-        noisy = self._noise.release(exact, stream=stream)
-        shown = noisy > self._least
-        found = listed[shown]
-        return (found if isinstance(keys, np.ndarray) else found.tolist()), noisy[shown]
-
-
 # ---- tables ------------------------------------------------------------------------
 
 
@@ -528,18 +258,20 @@ def selection_table(epsilon: Fraction, delta: Fraction) -> list[int]:
     return table
 
 
-# ---- parameters and data -----------------------------------------------------------
+# ---- parameters --------------------------------------------------------------------
 
 
-def _users(keys: object, relation: object) -> tuple[int, NeighboringRelation]:
+def keys_of_user(keys: object, relation: object) -> tuple[int, NeighboringRelation]:
+    """Return the number of keys and the relation, checked."""
     relation = as_relation(relation)
     return _validate.integer("keys_per_user", keys, 1, 2**40), relation
 
 
-def _moved(keys: int, relation: NeighboringRelation) -> int:
+def moved_keys(keys: int, relation: NeighboringRelation) -> int:
     """Return the number of keys in which neighbors differ."""
     return 2 * keys if relation is _R else keys
 
 
-def _times(event: Event, count: int) -> Event:
+def times(event: Event, count: int) -> Event:
+    """Return the event of so many at once."""
     return event if count == 1 else SelfComposedEvent(event, count)

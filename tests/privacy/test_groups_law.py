@@ -19,7 +19,8 @@ from fastdp.accounting.guarantees import event_delta
 from fastdp.mechanisms import _groups, _moments_shape, contributions
 from fastdp.mechanisms._moments_shape import Shape
 from fastdp.mechanisms.integer import DiscreteLaplace, _Integer
-from fastdp.mechanisms.key_selection import KeySelection, UnknownHistogram
+from fastdp.mechanisms.key_selection import KeySelection
+from fastdp.mechanisms.unknown_histogram import UnknownHistogram
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
 R = NeighboringRelation.REPLACE_ONE
