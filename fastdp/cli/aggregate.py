@@ -194,7 +194,7 @@ def _write(
 
 def _picture(asked: _Asked, found: Aggregate) -> Any:
     from fastdp import plot
-    from fastdp.mechanisms.quick import Estimate
+    from fastdp.mechanisms._estimate import Estimate
 
     rest = [name for name in found.frame.column_names if name not in asked.by]
     name = next((name for name in rest if name != "count"), "count")

@@ -26,6 +26,7 @@ from fastdp.mechanisms.local import (
     VectorResponse,
     best_frequency_oracle,
 )
+from fastdp.mechanisms.median import smooth_median
 from fastdp.mechanisms.moments import Moments
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
 from fastdp.mechanisms.prefix_sums import Counter, PrefixSums
@@ -39,7 +40,7 @@ from fastdp.mechanisms.quick import (
 )
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
-from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity, smooth_median
+from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity
 from fastdp.mechanisms.sparse_vector import SparseVector
 from fastdp.mechanisms.stability import ProposeTestRelease, StableMode
 from fastdp.mechanisms.subsample_aggregate import SubsampleAggregate

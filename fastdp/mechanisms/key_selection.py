@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _core, _exact, _validate, calibration
+from fastdp import _arrays, _core, _exact, _validate
 from fastdp import random as fdp_random
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream

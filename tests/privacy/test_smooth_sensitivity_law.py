@@ -14,7 +14,7 @@ import pytest
 
 import fastdp
 from fastdp.mechanisms._student import _OUTSIDE, decided, rounded_student
-from fastdp.mechanisms.smooth_sensitivity import _around_median, _smooth
+from fastdp.mechanisms.median import _around_median, _smooth
 
 Records = tuple[int, ...]
 DIGITS = 30
