@@ -24,13 +24,8 @@ from fastdp.accounting._atoms.plan import sums_of
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.closed import Profile
-from fastdp.accounting._pld.contour import (
-    Contour,
-    Search,
-    TooCostlyError,
-    epsilon_by_contour,
-)
-from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, Loss, order
+from fastdp.accounting._pld.contour import Contour, LogDelta, TooCostlyError
+from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, Loss, U, order
 from fastdp.accounting._pld.precise import PreciseContour
 
 if TYPE_CHECKING:
@@ -66,6 +61,12 @@ _STRETCH = 12.0
 
 #: Fewest points of a profile that are not read one by one.
 _FEW = 8
+
+#: How far from its plan a contour is read, in units of 1/theta.
+_REACH = 1.5
+
+#: Widenings of a first guess at the width that are tried.
+_WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 
 #: What is known of ln delta before anything is done.
 _NOTHING = Bracket(-math.inf, 0.0, 0.0, "chernoff")
@@ -106,7 +107,7 @@ class Direction(Profile):
         best = Bracket(0.0, guess, upper, "chernoff")
         try:
             best = best.meet(
-                epsilon_by_contour(
+                _by_contour(
                     self.composition,
                     self._chernoff,
                     best,
@@ -158,7 +159,7 @@ class Direction(Profile):
         effort: float,
     ) -> Bracket:
         """Return what the integral in more digits proves, or `best` where it cannot."""
-        search = Search(log_delta, best.upper)
+        search = _Search(log_delta, best.upper)
         search.lower = best.lower
         try:
             for _ in range(2):
@@ -303,3 +304,144 @@ def _width(found: Bracket) -> float:
 def _raised(bound: npt.NDArray[np.float64]) -> Floats:
     """Return Chernoff bounds with what rounding may take off them, at most 0."""
     return np.asarray(np.minimum(0.0, bound + 1e-12 + 1e-15 * np.abs(bound)))
+
+
+# ---- epsilon at a delta --------------------------------------------------------------
+
+
+def _by_contour(
+    composition: Composition,
+    chernoff: Chernoff,
+    known: Bracket,
+    log_delta: tuple[float, float],
+    enough: float = 0.0,
+    blurred: bool = False,
+) -> Bracket:
+    """Bound the least epsilon >= 0 with delta(epsilon) <= delta, about as `known`.
+
+    `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
+    epsilon is found not to be above `enough`, nothing more is. Losses may be `blurred`
+    where that takes fewer nodes.
+
+    Raises
+    ------
+    TooCostlyError
+        The contour would need too many nodes.
+    """
+    epsilon, upper = known.estimate, known.upper
+    search = _Search(log_delta, upper)
+    make = functools.partial(Contour, composition, chernoff, blurred=blurred)
+    contour = _kept(composition, chernoff, blurred)
+    if 0 < enough < upper:
+        one = contour or make(enough, log_delta[0])
+        (found,) = one.log_deltas(np.array([enough]))
+        if found.upper <= log_delta[0]:
+            return Bracket(0.0, enough, enough, "contour")
+    if contour is not None:
+        epsilon, width = search.root(contour, epsilon)
+        if contour.fits(epsilon):
+            search.widen(contour, epsilon, width)
+            return Bracket(search.lower, epsilon, search.upper, "contour")
+    for _ in range(8):
+        contour = make(epsilon, log_delta[0])
+        start = epsilon
+        epsilon, width = search.root(contour, epsilon)
+        if abs(epsilon - start) * contour.theta < _REACH or epsilon == 0:
+            break
+    assert contour is not None
+    search.widen(contour, epsilon, width)
+    return Bracket(search.lower, epsilon, search.upper, "contour")
+
+
+def _kept(
+    composition: Composition, chernoff: Chernoff, blurred: bool
+) -> Contour | None:
+    """Return the contour of the plan that an earlier reading left, if any."""
+    plan = composition.plan
+    if plan is None or (plan.blur and not blurred):
+        return None
+    try:
+        return Contour(composition, chernoff, 0.0, 0.0, plan)
+    except TooCostlyError:
+        return None
+
+
+class _Search:
+    """What is proved of epsilon so far, and the looking for more."""
+
+    def __init__(self, log_delta: tuple[float, float], upper: float) -> None:
+        self._low, self._high = log_delta
+        self.lower, self.upper = 0.0, upper
+
+    def note(self, epsilon: float, found: LogDelta) -> None:
+        """Take over what the bounds of ln delta at epsilon say."""
+        if found.upper <= self._low:
+            self.upper = min(self.upper, epsilon)
+        if found.lower >= self._high:
+            self.lower = max(self.lower, epsilon)
+
+    def root(self, contour: Contour, epsilon: float) -> tuple[float, float]:
+        """Return the estimate's root near epsilon, >= 0, by Newton's steps.
+
+        And at most about how far apart the bounds of it will be.
+        """
+        most, slope = 3 / contour.theta, -contour.theta
+        for _ in range(12):
+            value, slope = contour.estimate(epsilon)
+            slope = min(slope, -1e-3 * contour.theta)
+            if not math.isfinite(value):
+                break
+            step = max(-most, min(most, (self._low - value) / slope))
+            moved = min(max(epsilon + step, self.lower), self.upper)
+            last, epsilon = epsilon, moved
+            # Steps shrink by squares: what is left is far below the bounds' width.
+            if abs(moved - last) <= 1e-8 * max(moved, 1e-3 / contour.theta):
+                break
+        return epsilon, contour.spread(epsilon, self._low) / -slope
+
+    def root_anywhere(self, contour: Contour, epsilon: float) -> float:
+        """Return the estimate's root, however far from epsilon, >= 0."""
+        low, high = self.lower, self.upper
+        for _ in range(60):
+            found = contour.log_deltas(np.array([epsilon]))[0]
+            self.note(epsilon, found)
+            if found.estimate > self._low:
+                low = epsilon
+            else:
+                high = epsilon
+            moved = epsilon
+            if math.isfinite(found.estimate):
+                slope = min(contour.slope(epsilon, found.estimate), -1e-300)
+                moved += (self._low - found.estimate) / slope
+            if abs(moved - epsilon) <= 1e-15 * epsilon or high - low <= 1e-15 * high:
+                break
+            if not low < moved < high:
+                moved = math.sqrt(low * high) if low > 0 else high / 8
+            epsilon = moved
+        return min(max(epsilon, self.lower), self.upper)
+
+    def widen(self, contour: Contour, epsilon: float, width: float = 0.0) -> None:
+        """Widen about the root until both sides are proved, first by a guess."""
+        least = max(4 * U * epsilon, 1e-300)
+        guess = _WIDER[0] * max(width, least)
+        if 0 < width < math.inf and self._look(contour, epsilon, guess):
+            return
+        (found,) = contour.log_deltas(np.array([epsilon]))
+        self.note(epsilon, found)
+        slope = contour.slope(epsilon, found.estimate)
+        slope = min(slope, -1e-3 * contour.theta)
+        width = (found.upper - found.lower) / -slope
+        if not math.isfinite(width):
+            width = 1 / contour.theta
+        width = max(width, least)
+        for factor in _WIDER:
+            if self._look(contour, epsilon, factor * width):
+                break
+
+    def _look(self, contour: Contour, epsilon: float, reach: float) -> bool:
+        """Look so far to both sides of the root; return whether both are proved."""
+        below, above = epsilon - reach, epsilon + reach
+        ends = np.array([max(0.0, below), above])
+        for end, found in zip(ends.tolist(), contour.log_deltas(ends), strict=True):
+            self.note(end, found)
+        return self.upper <= above and self.lower >= below
