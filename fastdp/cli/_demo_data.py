@@ -6,6 +6,8 @@ records are real: the RAND Health Insurance Experiment, as statsmodels carries i
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ def write(folder: Path) -> list[Path]:
     Raises
     ------
     FastDPError
-        pyarrow is missing, a file is there already or cannot be written.
+        pyarrow is missing, another file is there already or one cannot be written.
     """
     _common.require_pyarrow("demo --data")
     import pyarrow as pa
@@ -64,23 +66,34 @@ def write(folder: Path) -> list[Path]:
             "patient": patients,
         }
     )
+    files = {
+        "visits.csv": _bytes_of(csv.write_csv, table),
+        "visits.parquet": _bytes_of(parquet.write_table, table),
+        "training.toml": _EVENTS.encode(),
+    }
     health = _health()
-    names = ["visits.csv", "visits.parquet", "training.toml"]
-    paths = [folder / name for name in (*names, *["health.parquet"] * bool(health))]
-    for path in paths:
-        if path.exists():
-            raise FastDPError(f"{path} is there already: --data must not replace it")
+    if health is not None:
+        files["health.parquet"] = _bytes_of(parquet.write_table, pa.table(health))
+    paths = {folder / name: content for name, content in files.items()}
     try:
+        for path, content in paths.items():
+            if path.exists() and not (path.is_file() and path.read_bytes() == content):
+                raise FastDPError(
+                    f"{path} is there already: --data must not replace another file"
+                )
         folder.mkdir(parents=True, exist_ok=True)
-        csv.write_csv(table, paths[0])
-        parquet.write_table(table, paths[1])
-        paths[2].write_text(_EVENTS, encoding="utf-8")
-        if health is not None:
-            parquet.write_table(pa.table(health), paths[3])
+        for path, content in paths.items():
+            path.write_bytes(content)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise FastDPError(f"cannot write into {folder}: {reason}") from None
-    return paths
+    return list(paths)
+
+
+def _bytes_of(write_table: Callable[[Any, Any], object], table: Any) -> bytes:
+    buffer = io.BytesIO()
+    write_table(table, buffer)
+    return buffer.getvalue()
 
 
 def _health() -> dict[str, Any] | None:

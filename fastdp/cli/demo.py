@@ -9,6 +9,7 @@ seen, so that the shape of the release says nothing about the records.
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -75,7 +76,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--data",
         metavar="DIR",
         type=Path,
-        help="only write the small made-up files that the documentation's examples use",
+        help="only write the small files that the documentation's examples use",
     )
     parser.add_argument(
         "--plot", metavar="FILE", type=Path, help="draw the table: .png, .pdf or .svg"
@@ -97,6 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
 
         written = _demo_data.write(arguments.data)
         print("\n".join(str(path) for path in written))
+        if not any(path.name == "health.parquet" for path in written):
+            print(
+                "fastdp: health.parquet, of real records, needs statsmodels: "
+                'pip install "fastdp[demo]"',
+                file=sys.stderr,
+            )
         return 0
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "demo", "demo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,22 @@ def test_the_health_records_are_whole(folder: Path) -> None:
     assert pyarrow.compute.sum(table["visits"]).as_py() == 57_752
 
 
-def test_data_is_not_overwritten(folder: Path, capsys: Any) -> None:
+def test_data_can_be_asked_for_again_and_overwrite_nothing(
+    folder: Path, capsys: Any
+) -> None:
+    assert main(["demo", "--data", str(folder)]) == 0
+    capsys.readouterr()
+    (folder / "visits.csv").write_text("another\n")
     assert main(["demo", "--data", str(folder)]) != 0
     assert "there already" in capsys.readouterr().err
+    assert (folder / "visits.csv").read_text() == "another\n"
+
+
+def test_records_that_are_left_out_are_named(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels.datasets", None)
+    assert main(["demo", "--data", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert "health.parquet" not in said.out
+    assert "health.parquet, of real records, needs statsmodels" in said.err
