@@ -121,7 +121,9 @@ def main() -> int:
         shutil.copytree(ROOT, tree, ignore=skip)
         found = [fault for path in arguments.files for fault in faults(tree / path)]
         chosen = random.Random(arguments.seed).sample(found, arguments.count)
-        objects = sorted((tree / "build").glob("temp*/**/*.o"))
+        kept = {"_core", *(path.stem for path in tree.glob("csrc/*/*.c"))}
+        made = sorted((tree / "build").glob("temp*/**/*.o"))
+        objects = [path for path in made if path.stem in kept]  # not of files renamed
         reached = {p: dependents(tree, p) for p in {fault[0] for fault in chosen}}
         ends: Counter[str] = Counter()
         for path, at, token, other in chosen:

@@ -257,6 +257,29 @@ def test_rows_that_need_no_filling_up_race(noise: str) -> None:
         races_at_all_levels(Choice(Fraction(1), some), noise, lambda: Keyed(KEY))
 
 
+def test_honest_words_need_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exact step, which would hide what is wrong in the fast one, is idle."""
+    asked: list[int] = []
+
+    def ask(*_: Any) -> int:
+        asked.append(1)
+        return 0
+
+    monkeypatch.setattr(_selection, "race_resolver", lambda *_: ask)
+    monkeypatch.setattr(_selection, "invert_row", ask)
+    rng = np.random.default_rng(9)
+    for n in (3, 16, 17, 300):
+        for weights in (None, Weights.numbers(rng.uniform(0.1, 1, n))):
+            for scores in (rng.normal(0, 9, (15, n)), rng.integers(-30, 9, (15, n))):
+                choice = Choice(Fraction(1, 2), scores, weights)
+                for level in levels():
+                    _core.limit_cpu(level)
+                    _selection.inverse(choice, 2, Keyed(KEY), 1)
+                    for noise in NOISES:
+                        _selection.race(choice, noise, Keyed(KEY), 1)
+    assert not asked
+
+
 # --- the resolver at work all the time -----------------------------------------------
 
 
