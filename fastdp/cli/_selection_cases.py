@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -16,10 +17,6 @@ from fastdp.cli._timings import Array, Call, Case
 
 #: Of all lines: at sensitivity 1, a score counts by half of it.
 EPSILON = 1
-_MECHANISM = fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
-_FLIP = fastdp.PermuteAndFlip(EPSILON, sensitivity=1)
-_GUMBEL = fastdp.ReportNoisyMax(EPSILON, sensitivity=1, noise="gumbel")
-_LAPLACE = fastdp.ReportNoisyMax(EPSILON, sensitivity=1, noise="laplace")
 
 #: Choices of the top-k line.
 _TOP = 10
@@ -47,13 +44,13 @@ def cases(size: int) -> Iterator[Case]:
     yield Case(
         f"ExponentialMechanism, {len(rows)} rows of 100",
         rows.size,
-        partial(_MECHANISM.select, rows),
+        partial(_exponential().select, rows),
         _noisy(rows, generator.gumbel),
     )
     yield Case(
         f"PermuteAndFlip, {len(rows)} rows of 100",
         rows.size,
-        partial(_FLIP.select, rows),
+        partial(_flip().select, rows),
         _noisy(rows, generator.standard_exponential),
     )
     yield top_case(_scores((min(size, 10**6),), generator), generator)
@@ -64,10 +61,10 @@ def _ways(
 ) -> dict[str, tuple[Call, Call]]:
     """Return ways to choose one, ours and numpy's of the same law."""
     weights = generator.random(scores.size)
-    weighted = partial(_MECHANISM.select, scores, weights=weights)
+    weighted = partial(_exponential().select, scores, weights=weights)
     by_gumbel = _noisy(scores, generator.gumbel)
     return {
-        "ExponentialMechanism": (partial(_MECHANISM.select, scores), by_gumbel),
+        "ExponentialMechanism": (partial(_exponential().select, scores), by_gumbel),
         "base weights beside sums": (
             weighted,
             _summed(scores, weights, generator),
@@ -76,13 +73,16 @@ def _ways(
             weighted,
             _noisy(scores, generator.gumbel, weights),
         ),
-        "ReportNoisyMax, gumbel": (partial(_GUMBEL.select, scores), by_gumbel),
+        "ReportNoisyMax, gumbel": (
+            partial(_noisy_max("gumbel").select, scores),
+            by_gumbel,
+        ),
         "ReportNoisyMax, laplace": (
-            partial(_LAPLACE.select, scores),
+            partial(_noisy_max("laplace").select, scores),
             _noisy(scores, generator.laplace),
         ),
         "PermuteAndFlip": (
-            partial(_FLIP.select, scores),
+            partial(_flip().select, scores),
             _noisy(scores, generator.standard_exponential),
         ),
     }
@@ -100,7 +100,7 @@ def top_case(scores: Array, generator: np.random.Generator) -> Case:
     return Case(
         f"ExponentialMechanism, top {k}",
         scores.size,
-        partial(_MECHANISM.select, scores, k=k),
+        partial(_exponential().select, scores, k=k),
         rounded,
     )
 
@@ -140,3 +140,18 @@ def _summed(scores: Array, weights: Array, generator: np.random.Generator) -> Ca
         return np.searchsorted(sums, generator.random() * sums[-1], side="right")
 
     return rounded
+
+
+# Made when they are timed: `fastdp --help` must not load the kernels.
+
+
+def _exponential() -> fastdp.ExponentialMechanism:
+    return fastdp.ExponentialMechanism(EPSILON, sensitivity=1)
+
+
+def _flip() -> fastdp.PermuteAndFlip:
+    return fastdp.PermuteAndFlip(EPSILON, sensitivity=1)
+
+
+def _noisy_max(noise: Literal["gumbel", "laplace"]) -> fastdp.ReportNoisyMax:
+    return fastdp.ReportNoisyMax(EPSILON, sensitivity=1, noise=noise)
