@@ -47,6 +47,7 @@ def shapes() -> list[Choice]:
         for n in (1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 1030)
         for scores in (rng.normal(0, 9, (5, n)), rng.integers(-30, 9, (5, n)))
     ]
+    chosen += [Choice(Fraction(1), np.zeros((5, n))) for n in (64, 512)]  # all up
     chosen.append(Choice(Fraction(1), np.full((5, 7), np.nan)))
     chosen.append(Choice(Fraction(1), np.full((2, 300), -np.inf)))
     return chosen
@@ -91,26 +92,29 @@ def test_workers_change_nothing(workers: int) -> None:
 def edge_words(choice: Choice) -> list[int]:
     """Flips about each probability, choices about each boundary among those up."""
     scores, _ = exact_row(choice, 0)
-    known = [s for s in scores if s is not None]
+    best = max((s for s in scores if s is not None), default=None)
     rows = []
-    for i in range(0, len(scores), max(len(scores) // 5, 1)):
+    for i in {*range(0, len(scores), max(len(scores) // 5, 1)), len(scores) - 2}:
         gap = Fraction(0)
-        if known and scores[i] is not None:
-            gap = choice.rate * (max(known) - scores[i])
+        if best is not None and scores[i] is not None:
+            gap = choice.rate * (best - scores[i])
         with mpmath.workdps(60):
             p = mpmath.exp(-mpmath.mpf(gap.numerator) / gap.denominator)
             edge = int(min(p, 1) * 2**64)
-        for d in (0, 1, 2, 2**10, 2**13, 2**14, 2**15, 2**16, 2**30):
+        for d in (0, 1, 2, 3, 2**10, 2**13, 2**14, 2**15, 2**16, 2**30):
             for flip in (edge - d, edge + d):
-                row = [2**64 - 1] * (len(scores) + 1)
+                # With all others up, or the best, this one is taken if it is up; with
+                # all, no other flip is open.
+                row = [0 if d % 4 else 2**64 - 1] * len(scores)
                 row[i] = min(max(flip, 0), 2**64 - 1)
-                rows.append(row)
+                ups = [j != i and (d % 4 or s == best) for j, s in enumerate(scores)]
+                rows.append([*row, (2 * sum(ups[:i]) + 1 << 63) // (sum(ups) + 1)])
     # All that can: floor(U m) at every boundary.
     m = len(scores)
     for j in {1, m // 2, m - 1, m}:
         for d in (-2, -1, 0, 1):
             u = min(max((j << 64) // m + d, 0), 2**64 - 1)
-            rows.append([0] * m + [u])
+            rows += [[0] * m + [u]] * (1 + 60 // m)  # of other further bits each
     return [word for row in rows for word in row]
 
 
