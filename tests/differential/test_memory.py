@@ -7,6 +7,7 @@ stack of a kernel are exempt there.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -35,9 +36,14 @@ SPILLED_BY_CHACHA = {**SPILLED, "keystream": 64}
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/mem").exists(), reason="reads the memory of a process in Linux"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not Path("/proc/self/mem").exists(), reason="reads a process's memory in Linux"
+    ),
+    pytest.mark.skipif(
+        "FASTDP_SANITIZED" in os.environ, reason="sanitizers map terabytes of their own"
+    ),
+]
 
 
 def words_of(value: object) -> Words:
