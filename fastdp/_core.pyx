@@ -649,8 +649,16 @@ def fill_one(Sampler sampler, x, stream=None):
     return PyArray_Scalar(&value, _INT64_DTYPE, None)
 
 
-def fill_one_real(Sampler sampler, double x, grid, stream=None):
-    """The same on the grid (step, low, high, nan), as a numpy float64."""
+cdef extern from "Python.h":
+    # Without a look whether it is -1, which stands for a failure: data may be -1, or NaN.
+    double float_of "PyFloat_AsDouble"(object x) noexcept
+
+
+def fill_one_real(Sampler sampler, number, grid, stream=None):
+    """The same of a float on the grid (step, low, high, nan), as a numpy float64."""
+    if not isinstance(number, float):
+        raise TypeError(f"a float is needed, got {type(number).__name__}")
+    cdef double x = float_of(number)
     cdef fdp_target_t target
     cdef fdp_grid_t c_grid
     c_grid.step, c_grid.low, c_grid.high, c_grid.nan = grid

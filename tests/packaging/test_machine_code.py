@@ -3,7 +3,8 @@
 gcc 12.2 at -O3 widened a mask of 8 lanes by storing one byte of it on the stack and
 reading back eight, so that seven were what lay there before. It made a branch on the
 sign of the data out of the choice of a limit, in the loop over what fills no vector.
-Both depend on the pressure on registers and come and go with changes elsewhere.
+Both depend on the pressure on registers and come and go with changes elsewhere. Cython
+compares a double that it takes of an argument with -1, and branches where it is NaN.
 """
 
 import platform
@@ -118,3 +119,18 @@ def test_sums_do_not_branch_on_the_sign_of_the_data(code: str) -> None:
     found = branches_on_a_sign(code)
     assert len(found) >= 9  # three functions at three levels or more
     assert not any(found.values()), found
+
+
+def comparisons_of_doubles(code: str, name: str) -> int:
+    """Return how many are in functions whose names end so."""
+    inside, found = False, 0
+    for line in code.splitlines():
+        if line.endswith(">:"):
+            inside = line.endswith(f"{name}>:")
+        found += inside and bool(re.search(r"\bv?u?comisd\s", line))
+    return found
+
+
+def test_a_scalar_is_not_compared(code: str) -> None:
+    assert "fill_one_real>:" in code
+    assert comparisons_of_doubles(code, "fill_one_real") <= 4  # of its grid
