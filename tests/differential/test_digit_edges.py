@@ -240,3 +240,25 @@ def test_more_special_lanes_than_slots_or_ranks(law: Law) -> None:
     chunk = lay_out(law, ranks, list(parts), low)
     resolved = compare(law, [chunk], extension_of(1, rng))
     assert resolved >= len(levels()) * (300 - RANKS)
+
+
+@pytest.mark.parametrize("last", [2047, 2048, 8191])
+@pytest.mark.parametrize(
+    ("law", "digit"),
+    [(law, d) for law in LAWS[4::4] for d in range(1 + (law.table.shift > 0))],
+    ids=str,
+)
+def test_the_last_special_lane_alone_is_open(law: Law, digit: int, last: int) -> None:
+    """It is the last of a piece, or the first: no lane before it goes to the resolver,
+    and none comes after it."""
+    rng = np.random.default_rng(8)
+    rest = law.table.first_rest if digit == 0 else law.table.second_rest
+    column = next(c for c, floor in enumerate(rest.floor) if 0 < floor < (1 << 56) - 1)
+    ranks, parts, low = random_chunk(law, rng)
+    for other in range(len(parts) // 2):
+        parts[2 * other], parts[2 * other + 1] = no_special(law, other)
+    where = np.arange(last - 13, last + 1)
+    parts[2 * digit][where], parts[2 * digit + 1][where] = special(law, digit)
+    ranks[13, 2 * digit] = rest.floor[column] << 8 | column
+    chunk = lay_out(law, ranks, list(parts), low)
+    assert compare(law, [chunk], extension_of(1, rng)) == len(levels())

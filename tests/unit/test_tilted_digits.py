@@ -212,14 +212,19 @@ def choices_of(law: _tilt.Tilted) -> dict[int, tuple[int, int]]:
     return picks | {c: (c, cut[c]) for c in range(128) if cut[c] < 2**17}
 
 
-def passes(law: _tilt.Tilted, tries: Any, special: float = 1) -> TapeStream:
-    """A pass of these tries in which such a share of the lanes is special besides."""
+def passes(law: _tilt.Tilted, tries: Any, special: Any = 1) -> TapeStream:
+    """A pass of these tries in which such a share of the lanes is special besides, or
+    these lanes alone."""
     area = np.zeros((TRIES, 2), np.uint64)
     area[: len(tries)] = tries
     raw = area.reshape(-1, 16, 2).transpose(0, 2, 1).tobytes()
     rng, column = np.random.default_rng(7), law.first[1].index(128)
     trials = rng.integers(0, 256, (128, 4, 64), np.uint8)
-    chosen = rng.random((128, 64)) < special
+    if isinstance(special, np.ndarray):
+        trials[:, 0], trials[:, 1] = selectors(law)[0]
+        chosen = np.isin(np.arange(8192), special).reshape(128, 64)
+    else:
+        chosen = rng.random((128, 64)) < special
     trials[:, 0][chosen], trials[:, 1][chosen] = column, law.first[0][column]
     low_bytes = next(b for b in (0, 2, 4, 8) if law.low <= 8 * b)
     main = raw + trials.tobytes() + rng.bytes(8192 * low_bytes)
@@ -302,6 +307,31 @@ def test_more_special_lanes_than_ranks_and_tries(sigma: int, special: float) -> 
             continue
         _core.fill(call, sampler, None, out)
         assert (out == answers).all(), level
+    _core.limit_cpu(None)
+
+
+@pytest.mark.parametrize("last", [2047, 2048, 8191])
+@pytest.mark.parametrize("sigma", [10, 10**4, 2**50])
+def test_as_many_special_lanes_as_ranks_or_tries(sigma: int, last: int) -> None:
+    """And one more, which is the last lane of a piece, or the first."""
+    same = Law("gaussian", Fraction(sigma))
+    law, reference = law_of(same.parameter), tilted_of(same)
+    sampler, out = _core.Sampler.tilted(law, law.settle), np.zeros(8192, np.int64)
+    tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
+    blocks = _core.Call(passes(law, tries)).extension
+    accepted = sum(
+        reference.attempt(*words, lambda k, i=i: blocks(0, 8192 + i, k)) is not None
+        for i, words in enumerate(tries[: sampler.tries[-1]].tolist())
+    )
+    for special in (128, 129, accepted, accepted + 1):
+        lanes = np.arange(last + 1 - special, last + 1)
+        call = _core.Call(passes(law, tries, lanes))
+        answers = expected(same, call, 8192)
+        for level in LEVELS:
+            if _core.limit_cpu(level) != level:
+                continue
+            _core.fill(call, sampler, None, out)
+            assert (out == answers).all(), (level, special)
     _core.limit_cpu(None)
 
 
