@@ -151,7 +151,7 @@ typedef struct {
     double inverse_2var; /* 1 / (2 sigma^2), nearest                          */
     double edge;         /* a try of a tail with V height >= edge is rejected */
     double acceptance;   /* of a try                                          */
-    uint32_t tries[3];   /* derived: worked for 64 lanes, 1024, and a pass    */
+    uint32_t tries[4];   /* derived: worked for 8 lanes, 64, 1024, and a pass */
 } fdp_tilt_t;
 
 /* A law of alias digits, kept to |x| <= bound when bound > 0. The caller fills all but

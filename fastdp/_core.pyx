@@ -487,7 +487,7 @@ cdef class Sampler:
 
     @property
     def tries(self):
-        """Tries of tilted digits that are worked for 64 lanes, 1024, and a pass."""
+        """Tries of tilted digits that are worked for 8 lanes, 64, 1024, and a pass."""
         return tuple(self.c.law.tilt.tries)
 
     def structure(self):
@@ -504,7 +504,8 @@ cdef class Sampler:
         if narrow > 0:
             for i in range(4):
                 other.c.law.slots[i] = 16
-            other.c.law.tilt.tries[0] = other.c.law.tilt.tries[1] = 0
+            for i in range(3):
+                other.c.law.tilt.tries[i] = 0
         if wide > 0:
             other.c.law.unsettled = 1
         return other

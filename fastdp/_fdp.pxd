@@ -80,7 +80,7 @@ cdef extern from "fastdp.h" nogil:
         double inverse_2var
         double edge
         double acceptance
-        uint32_t tries[3]
+        uint32_t tries[4]
 
     ctypedef struct fdp_digits_t:
         uint32_t shift

@@ -253,6 +253,10 @@ static void grow_tree(const uint64_t *edge, size_t count, uint64_t tree[64])
 }
 
 #define SLOTS_MOST 256
+/* Minus the logarithm of the probability of too few tries: 2^-64, and 2^-44 in a call of
+ * FDP_FEW_LANES or less, which is as rare as more than FDP_RANKS special lanes. */
+#define RARE 44.4
+#define FEW_RARE 30.5
 
 /* A number of lanes that a binomial count of this mean exceeds with probability
  * below 2^-64, by Chernoff's e^-mean (e mean / c)^c; a multiple of 16. */
@@ -269,8 +273,9 @@ static uint32_t slots_for(double trials, double rate)
 }
 
 /* A number of tries of which fewer are accepted than lanes are special with probability
- * below 2^-64, by the moments of the difference at some points; a multiple of 16. */
-static uint32_t tries_for(double trials, const fdp_digits_t *law)
+ * below e^-rare, by the moments of the difference, which is at least one then, at some
+ * points; a multiple of 16. */
+static uint32_t tries_for(double trials, const fdp_digits_t *law, double rare)
 {
     const double rate = law->special[0], acceptance = law->tilt.acceptance;
     uint32_t tries = 0;
@@ -280,7 +285,7 @@ static uint32_t tries_for(double trials, const fdp_digits_t *law)
         for (double s = 0.25; s < 6.0; s += 0.25) {
             const double special = trials * rate * (exp(s) - 1.0);
             const double accepted = tries * log(1.0 - acceptance * (1.0 - exp(-s)));
-            enough |= special + accepted < -44.4;
+            enough |= special + accepted - s < -rare;
         }
     }
     return tries;
@@ -309,9 +314,10 @@ static bool prepare(fdp_digits_t *law)
             law->slots[2 * digit + size] = slots < FDP_RANKS ? slots : FDP_RANKS;
         }
     }
-    law->tilt.tries[0] = tilted ? tries_for(FDP_SMALL_LANES, law) : 0;
-    law->tilt.tries[1] = tilted ? tries_for(FDP_MIDDLE_LANES, law) : 0;
-    law->tilt.tries[2] = tilted ? tries_for(FDP_PASS, law) : 0;
+    law->tilt.tries[0] = tilted ? tries_for(FDP_FEW_LANES, law, FEW_RARE) : 0;
+    law->tilt.tries[1] = tilted ? tries_for(FDP_SMALL_LANES, law, RARE) : 0;
+    law->tilt.tries[2] = tilted ? tries_for(FDP_MIDDLE_LANES, law, RARE) : 0;
+    law->tilt.tries[3] = tilted ? tries_for(FDP_PASS, law, RARE) : 0;
     grow_tree(law->top, law->tops, law->tree[0]);
     grow_tree(law->copy, law->tops, law->tree[1]);
     law->tail.error = law->tail.scale * 0x1p-48;

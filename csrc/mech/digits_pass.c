@@ -11,15 +11,13 @@
 #include "lanes.h"
 #include "scratch.h"
 
-#define FEW_LANES 8 /* a kernel's least number of ranks */
-
 void fdp_pass_slots(const fdp_digits_t *law, size_t lanes, size_t slots[2])
 {
     const size_t size = lanes > FDP_SMALL_LANES;
     for (size_t digit = 0; digit < 2; digit++) {
         /* few lanes have as few ranks */
         const size_t most = law->slots[2 * digit + size];
-        slots[digit] = lanes <= FEW_LANES ? FEW_LANES : most;
+        slots[digit] = lanes <= FDP_FEW_LANES ? FDP_FEW_LANES : most;
     }
     slots[1] = law->shift == 0 ? 0 : slots[1];
 }

@@ -16,6 +16,7 @@
 
 #define FDP_PASS 8192 /* trials of a pass, and outputs of a chunk without rejection */
 #define FDP_PIECE 2048 /* lanes that are drawn at once; pages of every stream */
+#define FDP_FEW_LANES 8 /* a kernel's least number of ranks: outputs of the smallest calls */
 #define FDP_SMALL_LANES 64 /* outputs of a call that works fewer ranks */
 #define FDP_MIDDLE_LANES 1024 /* and of one that works fewer tries than a pass */
 #define FDP_PAGE 1024 /* bytes: what the main stream is addressed by */
@@ -72,7 +73,8 @@ static inline size_t fdp_pass_ranks(const fdp_digits_t *law)
 /* Tries that are worked for so many lanes. */
 static inline size_t fdp_pass_tries(const fdp_digits_t *law, size_t lanes)
 {
-    return law->tilt.tries[(lanes > FDP_SMALL_LANES) + (lanes > FDP_MIDDLE_LANES)];
+    return law->tilt.tries[(lanes > FDP_FEW_LANES) + (lanes > FDP_SMALL_LANES) +
+                           (lanes > FDP_MIDDLE_LANES)];
 }
 
 static inline uint64_t fdp_pass_start(const fdp_pass_t *p)

@@ -144,7 +144,7 @@ static void draw_tries(fdp_pass_t *p, size_t tried)
 /* All tries of the pass, where those of a small call were too few. */
 static void draw_more(fdp_pass_t *p)
 {
-    const size_t tried = p->law->tilt.tries[2];
+    const size_t tried = p->law->tilt.tries[3];
     const size_t bytes = fdp_area_bytes(p->law, FDP_TRIES);
     uint8_t *const area = p->area;
     drop_exact(p->tries);
@@ -158,13 +158,14 @@ static void draw_more(fdp_pass_t *p)
     p->area = area;
 }
 
-/* The accepted tries by rank, in two parts; no lane has a rank beyond them. */
-static void list_whole(fdp_tries_t *t, const fdp_digits_t *law)
+/* The accepted tries by rank, in two parts; no lane of `need` has a rank beyond them. */
+static void list_whole(fdp_tries_t *t, const fdp_digits_t *law, size_t need)
 {
-    if (t->tried < FDP_RANKS) {
-        memset(t->value + t->tried, 0, (FDP_RANKS - t->tried) * sizeof *t->value);
+    const size_t ranks = need <= FDP_FEW_LANES ? FDP_FEW_LANES : FDP_RANKS;
+    if (t->tried < ranks) {
+        memset(t->value + t->tried, 0, (ranks - t->tried) * sizeof *t->value);
     }
-    for (size_t k = 0; k < FDP_RANKS; k++) {
+    for (size_t k = 0; k < ranks; k++) {
         const int64_t v = t->value[k];
         t->list.high[k] = (uint16_t)(v >> law->low);
         t->list.low[k] = (uint64_t)(v ^ (v < 0 ? -1 : 0));
@@ -174,8 +175,11 @@ static void list_whole(fdp_tries_t *t, const fdp_digits_t *law)
 void fdp_tilt_open(fdp_pass_t *p, size_t need)
 {
     draw_tries(p, fdp_pass_tries(p->law, need));
-    list_whole(p->tries, p->law);
-    memset(&p->list[0], 0, sizeof p->list[0]); /* the first digit's are put in later */
+    list_whole(p->tries, p->law, need);
+    if (p->kernels->inserts) { /* nothing yet: the tilt puts both digits in */
+        memset(p->list[0].low, 0, sizeof p->list[0].low);
+        memset(p->list[0].high, 0, sizeof p->list[0].high);
+    }
 }
 
 void fdp_tilt_draw(fdp_pass_t *p, size_t need)
@@ -185,9 +189,9 @@ void fdp_tilt_draw(fdp_pass_t *p, size_t need)
     const size_t blocks = (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
     fdp_tries_t *t = p->tries;
     fdp_pass_first(p, need);
-    if (FDP_UNLIKELY(p->total[0] > t->count && t->tried < law->tilt.tries[2])) {
+    if (FDP_UNLIKELY(p->total[0] > t->count && t->tried < law->tilt.tries[3])) {
         draw_more(p);
-        list_whole(t, law);
+        list_whole(t, law, FDP_PASS);
     }
     if (low_bytes != 0) {
         fdp_pass_fill(p, fdp_low_start(p), p->low, blocks * FDP_BLOCK_LANES * low_bytes);

@@ -19,29 +19,48 @@
 FDP_TARGET_AVX2
 static inline __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
 
-/* Entries of eight columns by halves, eight columns of 32 bits a permutation. */
+/* Entries of eight columns by halves: eight columns of 32 bits a permutation. In the
+ * halves' registers columns 4 and 5 come before 2 and 3, and so do bits 1 and 2 of the
+ * index by turns. */
 FDP_ALWAYS_INLINE void found8(const uint64_t *entry, size_t columns, __m256i c,
-                              uint64_t *found)
+                              __m256i *found)
 {
-    const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m256i two = _mm256_set1_epi32(2), four = _mm256_set1_epi32(4);
     const __m256i part = _mm256_srli_epi32(c, 3);
+    const __m256i at = _mm256_or_si256(
+        _mm256_or_si256(_mm256_and_si256(c, _mm256_set1_epi32(1)),
+                        _mm256_and_si256(_mm256_slli_epi32(c, 1), four)),
+        _mm256_and_si256(_mm256_srli_epi32(c, 1), two));
     __m256i low = _mm256_setzero_si256(), high = low;
     for (size_t k = 0; 8 * k < columns; k++) {
         /* columns 8 k ... 8 k + 7, their low and their high halves */
-        const __m256i e0 = _mm256_permutevar8x32_epi32(load32(entry + 8 * k), even);
-        const __m256i e1 = _mm256_permutevar8x32_epi32(load32(entry + 8 * k + 4), even);
+        const __m256 e0 = _mm256_castsi256_ps(load32(entry + 8 * k));
+        const __m256 e1 = _mm256_castsi256_ps(load32(entry + 8 * k + 4));
+        const __m256i l = _mm256_castps_si256(_mm256_shuffle_ps(e0, e1, 0x88));
+        const __m256i h = _mm256_castps_si256(_mm256_shuffle_ps(e0, e1, 0xdd));
         const __m256i here = _mm256_cmpeq_epi32(part, _mm256_set1_epi32((int)k));
-        const __m256i l = _mm256_permute2x128_si256(e0, e1, 0x20);
-        const __m256i h = _mm256_permute2x128_si256(e0, e1, 0x31);
         low = _mm256_or_si256(low,
-                              _mm256_and_si256(here, _mm256_permutevar8x32_epi32(l, c)));
-        high = _mm256_or_si256(high,
-                               _mm256_and_si256(here, _mm256_permutevar8x32_epi32(h, c)));
+                              _mm256_and_si256(here, _mm256_permutevar8x32_epi32(l, at)));
+        high = _mm256_or_si256(
+            high, _mm256_and_si256(here, _mm256_permutevar8x32_epi32(h, at)));
     }
     const __m256i a = _mm256_unpacklo_epi32(low, high);
     const __m256i b = _mm256_unpackhi_epi32(low, high);
-    _mm256_storeu_si256((void *)found, _mm256_permute2x128_si256(a, b, 0x20));
-    _mm256_storeu_si256((void *)(found + 4), _mm256_permute2x128_si256(a, b, 0x31));
+    found[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    found[1] = _mm256_permute2x128_si256(a, b, 0x31);
+}
+
+/* The lowest bytes of eight words. */
+FDP_ALWAYS_INLINE void put8(uint8_t *to, __m256i w0, __m256i w1)
+{
+    const __m256i bytes = _mm256_shuffle_epi8(
+        _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(w0),
+                                              _mm256_castsi256_ps(w1), 0x88)),
+        _mm256_set1_epi32(0x0c080400));
+    /* of words 0, 1, 4, 5 and of 2, 3, 6, 7 */
+    const __m128i pairs = _mm_unpacklo_epi16(_mm256_castsi256_si128(bytes),
+                                             _mm256_extracti128_si256(bytes, 1));
+    _mm_storel_epi64((void *)to, pairs);
 }
 
 static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t *word,
@@ -49,21 +68,24 @@ static void fdp_rest_avx2(const uint64_t *entry, size_t columns, const uint64_t 
 {
     const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const __m256i last = _mm256_set1_epi32((int)columns - 1);
-    FDP_ALIGNED(32) uint64_t found[8];
+    const __m256i one = _mm256_set1_epi64x(1);
     for (size_t i = 0; i < ranks; i += 8) {
-        const __m256i w0 = load32(word + i), w1 = load32(word + i + 4);
+        const __m256i w[2] = {load32(word + i), load32(word + i + 4)};
         const __m256i c = _mm256_and_si256(
-            _mm256_permute2x128_si256(_mm256_permutevar8x32_epi32(w0, even),
-                                      _mm256_permutevar8x32_epi32(w1, even), 0x20),
+            _mm256_permute2x128_si256(_mm256_permutevar8x32_epi32(w[0], even),
+                                      _mm256_permutevar8x32_epi32(w[1], even), 0x20),
             last);
+        __m256i found[2], chosen[2], tie[2];
         found8(entry, columns, c, found);
-        for (size_t k = 0; k < 8; k++) {
-            const uint64_t u = word[i + k] >> 8, cut = found[k] >> 8;
-            const uint64_t below = 0 - ((u - cut) >> 63);
-            const uint64_t own = word[i + k] & (columns - 1);
-            outcome[i + k] = (uint8_t)((found[k] & below) | (own & ~below));
-            open[i + k] = (uint8_t)(((u ^ cut) - 1) >> 63);
+        for (size_t k = 0; k < 2; k++) {
+            const __m256i u = _mm256_srli_epi64(w[k], 8), cut = _mm256_srli_epi64(found[k], 8);
+            const __m256i own = _mm256_and_si256(w[k], last);
+            const __m256i below = _mm256_cmpgt_epi64(cut, u);
+            chosen[k] = _mm256_blendv_epi8(own, found[k], below);
+            tie[k] = _mm256_and_si256(_mm256_cmpeq_epi64(u, cut), one);
         }
+        put8(outcome + i, chosen[0], chosen[1]);
+        put8(open + i, tie[0], tie[1]);
     }
 }
 
@@ -72,7 +94,10 @@ static void fdp_find_avx2(const uint64_t *entry, const uint8_t *column, uint64_t
 {
     for (size_t i = 0; i < n; i += 8) {
         const __m256i c = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(column + i)));
-        found8(entry, 128, c, found + i);
+        __m256i two[2];
+        found8(entry, 128, c, two);
+        _mm256_storeu_si256((void *)(found + i), two[0]);
+        _mm256_storeu_si256((void *)(found + i + 4), two[1]);
     }
 }
 
