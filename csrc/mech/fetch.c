@@ -66,6 +66,9 @@ void fdp_store(void *to, size_t n, size_t index, uint64_t value, bool whole)
 
 void fdp_expect(const fdp_nodes_t *nodes, size_t index)
 {
+    if (nodes->from == NULL) {
+        return;
+    }
     const size_t start = (index + 1) * nodes->node < nodes->entries
                              ? index * nodes->node
                              : nodes->entries - nodes->node;

@@ -29,7 +29,7 @@ FDP_INTERNAL void fdp_fetch(const fdp_selection_kernels_t *kernels,
 FDP_INTERNAL void fdp_store(void *to, size_t n, size_t index, uint64_t value,
                             bool whole);
 
-/* Asks for a node's lines. */
+/* Asks for a node's lines, if there is an array. */
 FDP_INTERNAL void fdp_expect(const fdp_nodes_t *nodes, size_t index);
 
 /* Lets pass what memory takes to answer, that of arrays of n entries: some 500 or 2000

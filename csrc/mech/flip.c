@@ -32,43 +32,6 @@ typedef struct {
     fdp_words_t words;
 } flips_t;
 
-static void set_top(flips_t *t, size_t row)
-{
-    const bool integer = t->from->type == FDP_I64;
-    fdp_score_t most = {.f64 = -INFINITY};
-    most.i64 = integer ? INT64_MIN : most.i64;
-    for (size_t at = 0; at < t->from->n; at += FDP_BLOCK) {
-        const size_t left = t->from->n - at;
-        fdp_block_open(&t->block, t->kernels, t->from, row, at,
-                       left < FDP_BLOCK ? left : FDP_BLOCK);
-        const fdp_score_t here = fdp_block_largest(t->kernels, t->from->type, &t->block);
-        const uint64_t more =
-            integer ? fdp_mask(here.i64 > most.i64) : fdp_mask(here.f64 > most.f64);
-        most.i64 = (int64_t)fdp_pick(more, (uint64_t)here.i64, (uint64_t)most.i64);
-    }
-    t->gap.top = most;
-    const uint64_t none = integer ? 0 : fdp_mask(!(most.f64 > -INFINITY));
-    t->gap.most = fdp_pick_double(none, 0.0, FDP_GAP_MOST);
-}
-
-/* The words of a block's draws, padded to whole vectors; chunks end anywhere. */
-static const uint64_t *words_of(flips_t *t, uint64_t draw, size_t count, size_t ahead)
-{
-    const size_t chunk = FDP_SELECT_CHUNK - (size_t)(draw % FDP_SELECT_CHUNK);
-    if (count <= chunk && count == FDP_BLOCK) {
-        return fdp_words_at(&t->words, draw, count, ahead);
-    }
-    const size_t first = count < chunk ? count : chunk;
-    memcpy(t->word, fdp_words_at(&t->words, draw, first, ahead), first * 8);
-    if (first < count) {
-        memcpy(t->word + first,
-               fdp_words_at(&t->words, draw + first, count - first, ahead - first),
-               (count - first) * 8);
-    }
-    memset(t->word + count, 0, (t->block.padded - count) * 8);
-    return t->word;
-}
-
 /* Flips of all candidates; whether some are undecided. */
 static uint64_t row_flip(flips_t *t, size_t row, uint64_t draw)
 {
@@ -79,9 +42,10 @@ static uint64_t row_flip(flips_t *t, size_t row, uint64_t draw)
         const size_t ahead = (t->from->rows - row) * (n + 1) - at;
         fdp_block_open(&t->block, t->kernels, t->from, row, at, count);
         const fdp_row_t from = {.score = t->block.score};
-        t->kernels->flips[t->from->type == FDP_I64](
-            &from, words_of(t, draw + at, count, ahead), t->block.padded, &t->gap,
-            t->kept + at / 64, t->open + at / 64);
+        const uint64_t *word = fdp_words_block(&t->words, draw + at, count, ahead,
+                                               t->block.padded, t->word);
+        t->kernels->flips[t->from->type == FDP_I64](&from, word, t->block.padded, &t->gap,
+                                                    t->kept + at / 64, t->open + at / 64);
     }
     const uint64_t there = ~UINT64_C(0) >> (64 * t->masks - n);
     t->kept[t->masks - 1] &= there;
@@ -151,7 +115,9 @@ static fdp_status_t row_select(flips_t *t, size_t r, uint64_t row, int64_t *out)
 {
     const size_t n = t->from->n;
     const uint64_t draw = row * (n + 1);
-    set_top(t, r);
+    uint64_t none;
+    t->gap.top = fdp_row_largest(t->kernels, t->from, r, &none);
+    t->gap.most = fdp_pick_double(none, 0.0, FDP_GAP_MOST);
     const uint64_t open = row_flip(t, r, draw);
     if (FDP_UNLIKELY(open != 0) && !row_settle(t, row, draw)) {
         return FDP_ERR_RESOLVER;

@@ -79,8 +79,10 @@ static void weigh_block(tree_t *t)
     const fdp_selection_kernels_t *k = t->kernels;
     const fdp_block_t *b = &t->block;
     node->padded = b->padded;
-    node->reference = fdp_block_largest(k, t->from->type, b);
-    fdp_block_gaps(k, t->from->type, b, node->reference, t->law->rate, 0, node->gap);
+    const bool integer = t->from->type == FDP_I64;
+    node->reference = k->largest[integer](b->score, b->lost, b->padded);
+    k->gaps[integer](b->score, b->lost, b->padded, node->reference, t->law->rate, 0,
+                     node->gap);
     if (b->mantissa == NULL) {
         k->weigh(node->gap, b->padded, node->weight, node->lane);
         node->place = 0.0;
@@ -173,15 +175,9 @@ static void expect_node(const tree_t *t, const family_t *f, size_t index)
         return;
     }
     fdp_expect(&f->score, index);
-    if (f->mantissa.from != NULL) {
-        fdp_expect(&f->mantissa, index);
-    }
-    if (f->exponent.from != NULL) {
-        fdp_expect(&f->exponent, index);
-    }
-    if (f->removed.from != NULL) {
-        fdp_expect(&f->removed, index);
-    }
+    fdp_expect(&f->mantissa, index);
+    fdp_expect(&f->exponent, index);
+    fdp_expect(&f->removed, index);
     fdp_wait(t->from->n);
 }
 

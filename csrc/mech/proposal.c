@@ -43,6 +43,7 @@ typedef struct {
     fdp_row_t row;      /* its candidates; the shorter node's are copied */
     fdp_proposal_t proposal;
     size_t full, rest; /* nodes; candidates of one more, shorter one */
+    size_t padded;     /* entries of that, lost ones included */
     uint64_t *sum;     /* of each node, the shorter one included     */
     size_t size;       /* bytes of it                                */
     fdp_u128_t total;
@@ -50,7 +51,7 @@ typedef struct {
     try_t tries[TRIES];
     FDP_ALIGNED(64) uint64_t near[PARTS][TRIES][FDP_NODE]; /* of the tries' nodes */
     FDP_ALIGNED(64) uint64_t last[PARTS][FDP_NODE], weight[FDP_NODE];
-    FDP_ALIGNED(64) uint64_t start[FDP_LANES], lost[FDP_BLOCK];
+    FDP_ALIGNED(64) uint64_t start[FDP_LANES];
     fdp_words_t words;
 } row_t;
 
@@ -74,61 +75,23 @@ static fdp_row_t row_of(const row_t *t, uint64_t *score, uint64_t *weight,
 
 static fdp_row_t last_of(row_t *t) { return row_of(t, t->last[0], t->last[1], t->last[2]); }
 
-/* Entries of the shorter node, lost ones included. */
-static size_t rest_padded(const row_t *t)
-{
-    return (t->rest + FDP_LANES - 1) & ~(size_t)(FDP_LANES - 1);
-}
-
 /* ---- bounds and sums ------------------------------------------------------------ */
-
-/* The largest score of n candidates that have any weight. */
-static fdp_score_t largest_of(row_t *t, const fdp_row_t *from, size_t n)
-{
-    const fdp_selection_kernels_t *k = t->kernels;
-    fdp_score_t most = {.f64 = -INFINITY};
-    most.i64 = t->type ? INT64_MIN : most.i64;
-    const size_t size = t->based ? FDP_BLOCK : n;
-    const uint64_t *lost = t->based ? t->lost : NULL;
-    for (size_t at = 0, count; at < n; at += count) {
-        count = n - at < size ? n - at : size;
-        if (t->based) {
-            k->mark(from->weight + at, count, t->lost);
-        }
-        if (t->type) {
-            const int64_t here = k->largest_i64((const int64_t *)from->score + at, lost, count);
-            most.i64 = (int64_t)fdp_pick(fdp_mask(here > most.i64), (uint64_t)here,
-                                         (uint64_t)most.i64);
-        } else {
-            const double here = k->largest_f64((const double *)from->score + at, lost, count);
-            most.f64 = fdp_larger(here, most.f64);
-        }
-    }
-    return most;
-}
 
 /* Sets what bounds are relative to; `none`: no candidate has any weight. */
 static void set_place(row_t *t, const fdp_row_t *last, uint64_t none)
 {
     fdp_proposal_t *p = &t->proposal;
     double place = t->kernels->place[t->type](&t->row, t->full * FDP_NODE, p);
-    place = fdp_larger(t->kernels->place[t->type](last, rest_padded(t), p), place);
-    /* Whoever has the top score has a larger place, unless it is a weight of 0. */
-    none |= fdp_mask(place < (t->row.exponent == NULL ? -2000.0 : -0x1p16));
-    p->most = fdp_pick_double(none, 0.0, FDP_PROPOSAL_MOST);
+    place = fdp_larger(t->kernels->place[t->type](last, t->padded, p), place);
     p->place = fdp_pick_double(none, 0.0, fdp_nearest(fdp_pick_double(none, 0.0, place) + 0.5));
     p->mantissa = ((UINT64_C(1) << 52) - 1) & ~none;
 }
 
-static void set_top(row_t *t, const fdp_row_t *last)
+static void set_top(row_t *t, size_t row, const fdp_row_t *last)
 {
-    fdp_proposal_t *p = &t->proposal;
-    const fdp_score_t a = largest_of(t, &t->row, t->full * FDP_NODE);
-    const fdp_score_t b = largest_of(t, last, rest_padded(t));
-    const uint64_t more = t->type ? fdp_mask(a.i64 > b.i64) : fdp_mask(a.f64 > b.f64);
-    p->top.i64 = (int64_t)fdp_pick(more, (uint64_t)a.i64, (uint64_t)b.i64);
-    const uint64_t none = t->type ? 0 : fdp_mask(!(p->top.f64 > -INFINITY));
-    p->most = fdp_pick_double(none, 0.0, FDP_PROPOSAL_MOST);
+    uint64_t none;
+    t->proposal.top = fdp_row_largest(t->kernels, t->from, row, &none);
+    t->proposal.most = fdp_pick_double(none, 0.0, FDP_PROPOSAL_MOST);
     if (t->based) {
         set_place(t, last, none);
     }
@@ -141,7 +104,7 @@ static void copy_last(row_t *t)
                                   fdp_double_bits(NO_EXPONENT)};
     for (size_t p = 0; p < PARTS; p++) {
         if (part_of(&t->row, p) != NULL) {
-            for (size_t i = t->rest; i < rest_padded(t); i++) {
+            for (size_t i = t->rest; i < t->padded; i++) {
                 t->last[p][i] = none[p];
             }
             memcpy(t->last[p], part_of(&t->row, p) + t->full * FDP_NODE, t->rest * 8);
@@ -158,12 +121,12 @@ static void row_open(row_t *t, size_t row)
     t->row.exponent = c->exponent == NULL ? NULL : c->exponent + at;
     copy_last(t);
     const fdp_row_t last = last_of(t);
-    set_top(t, &last);
+    set_top(t, row, &last);
     t->kernels->totals[t->type][t->based](&t->row, t->full, &t->proposal, t->sum);
     t->total = 0;
     if (t->rest > 0) {
         t->sum[t->full] = t->kernels->bounds[t->type][t->based](
-            &last, rest_padded(t), t->rest, &t->proposal, t->weight, t->start);
+            &last, t->padded, t->rest, &t->proposal, t->weight, t->start);
     }
     for (size_t b = 0; b < nodes_of(t); b++) {
         t->total += t->sum[b];
@@ -171,18 +134,6 @@ static void row_open(row_t *t, size_t row)
 }
 
 /* ---- candidates of the points --------------------------------------------------- */
-
-/* Entry number `at` of a node, all of which is read. */
-static uint64_t entry_of(const row_t *t, const uint64_t *node, size_t padded, size_t at)
-{
-    uint64_t column[FDP_NODE / FDP_LANES], found = 0;
-    t->kernels->column(node, padded / FDP_LANES, at % FDP_LANES, column);
-    for (size_t r = 0; r < padded / FDP_LANES; r++) {
-        found |= column[r] & fdp_mask(r == at / FDP_LANES);
-    }
-    fdp_wipe(column, sizeof column);
-    return found;
-}
 
 /* The candidate of a try among those of a node, weighed last, whose first is number
  * `first`; `point` counts from there. */
@@ -200,10 +151,12 @@ static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t pad
     y->mantissa = 1.0;
     y->power = 0.0;
     if (from->weight != NULL) {
-        y->mantissa = fdp_bits_double(entry_of(t, part_of(from, 1), padded, f.place));
+        y->mantissa = fdp_bits_double(
+            fdp_entry(t->kernels, part_of(from, 1), padded / FDP_LANES, f.place));
     }
     if (from->exponent != NULL) {
-        y->power = fdp_bits_double(entry_of(t, part_of(from, 2), padded, f.place));
+        y->power = fdp_bits_double(
+            fdp_entry(t->kernels, part_of(from, 2), padded / FDP_LANES, f.place));
     }
     fdp_wipe(&f, sizeof f);
 }
@@ -244,7 +197,7 @@ static void fetch_nodes(row_t *t, const uint64_t node[TRIES])
         if (part_of(&t->row, p) != NULL) {
             t->kernels->fetch_two(part_of(&t->row, p), t->full, node, t->near[p]);
             for (size_t j = 0; j < TRIES && t->rest > 0; j++) {
-                t->kernels->blend(t->last[p], rest_padded(t), fdp_mask(node[j] == t->full),
+                t->kernels->blend(t->last[p], t->padded, fdp_mask(node[j] == t->full),
                                   t->near[p][j]);
             }
         }
@@ -260,7 +213,7 @@ static void row_find(row_t *t, const uint64_t *word)
     if (t->full == 0) {
         const fdp_row_t last = last_of(t);
         for (size_t j = 0; j < TRIES; j++) {
-            find_candidate(t, &t->tries[j], &last, rest_padded(t), 0,
+            find_candidate(t, &t->tries[j], &last, t->padded, 0,
                            (uint64_t)t->tries[j].point);
         }
         return;
@@ -336,18 +289,8 @@ static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
 static bool row_settle(const row_t *t, uint64_t row, const uint64_t *word, int64_t *choice)
 {
     const uint64_t more[1 + WORDS] = {row, word[0], word[1], word[2], word[3]};
-    const uint64_t draw = WORDS * row;
-    const fdp_pending_t pending = {.chunk = draw / FDP_SELECT_CHUNK,
-                                   .trial = (uint32_t)(draw % FDP_SELECT_CHUNK),
-                                   .owner = t->law->owner,
-                                   .more = more,
-                                   .more_words = 1 + WORDS};
-    int64_t value[2] = {0, 0};
-    const fdp_rounding_t mode = fdp_rounding_enter();
-    const int kept = t->call->resolve(t->call->context, &pending, value);
-    fdp_rounding_leave(mode);
-    *choice = value[0];
-    return kept == 1;
+    return fdp_ask_more(t->call, t->law, WORDS * row,
+                        (fdp_pending_t){.more = more, .more_words = 1 + WORDS}, choice);
 }
 
 static fdp_status_t row_select(row_t *t, size_t r, uint64_t row, int64_t *out)
@@ -387,7 +330,7 @@ static fdp_status_t select_rows(row_t *t, uint64_t first_row, int64_t *out)
 /* A small call uses, and wipes, the beginning of each array only. */
 static void wipe_row(row_t *t)
 {
-    const size_t used = t->full > 0 ? FDP_NODE * 8 : rest_padded(t) * 8;
+    const size_t used = t->full > 0 ? FDP_NODE * 8 : t->padded * 8;
     fdp_wipe(&t->proposal, sizeof t->proposal);
     fdp_wipe(&t->total, sizeof t->total);
     fdp_wipe(t->tries, sizeof t->tries);
@@ -398,7 +341,6 @@ static void wipe_row(row_t *t)
         }
     }
     fdp_wipe(t->weight, used);
-    fdp_wipe(t->lost, t->based ? fdp_block_padded(t->from->n) * 8 : 0);
     fdp_wipe(t->start, sizeof t->start);
     fdp_words_close(&t->words);
 }
@@ -418,6 +360,7 @@ fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *
     t.row = (fdp_row_t){NULL, NULL, NULL};
     t.full = from->n / FDP_NODE;
     t.rest = from->n % FDP_NODE;
+    t.padded = fdp_block_padded(t.rest);
     t.size = nodes_of(&t) * sizeof *t.sum;
     t.sum = nodes_of(&t) <= FEW ? few : fdp_memory_take(t.size);
     if (from->n == 0 || t.sum == NULL) {

@@ -42,38 +42,24 @@ static size_t block_size(const race_t *r, size_t done)
     return left < most ? left : most;
 }
 
-static const uint64_t *pad_words(uint64_t *copy, const uint64_t *word, size_t n, size_t to)
-{
-    if (n == to) {
-        return word;
-    }
-    memcpy(copy, word, n * sizeof *copy);
-    memset(copy + n, 0, (to - n) * sizeof *copy);
-    return copy;
-}
-
 static void block_noise(race_t *r, size_t done, size_t count, double *noise)
 {
     uint64_t word_copy[FDP_BLOCK], angle_copy[FDP_BLOCK];
     const size_t n = r->block.padded;
     const size_t ahead = (r->from->rows - r->row) * r->from->n - done;
-    const uint64_t *word = pad_words(
-        word_copy, fdp_words_at(&r->words, r->first + done, count, ahead), count, n);
+    const uint64_t *word =
+        fdp_words_block(&r->words, r->first + done, count, ahead, n, word_copy);
     const uint64_t *angle;
     switch (r->law->noise) {
     case FDP_RACE_GUMBEL: r->kernels->noise_gumbel(word, n, noise); break;
     case FDP_RACE_LAPLACE: r->kernels->noise_laplace(word, n, noise); break;
     default:
-        angle = pad_words(angle_copy,
-                          fdp_words_at(&r->angles, r->first + done, count, ahead), count,
-                          n);
+        angle = fdp_words_block(&r->angles, r->first + done, count, ahead, n, angle_copy);
         r->kernels->noise_gaussian(word, angle, n, noise);
+        fdp_wipe(angle_copy, angle == angle_copy ? n * sizeof *angle_copy : 0);
         break;
     }
-    if (count < n) {
-        fdp_wipe(word_copy, count * sizeof *word_copy);
-        fdp_wipe(angle_copy, count * sizeof *angle_copy);
-    }
+    fdp_wipe(word_copy, word == word_copy ? n * sizeof *word_copy : 0);
 }
 
 /* r->noise and r->gap of candidates done ... of the row; ln weight is in the noise,
@@ -83,8 +69,11 @@ static void block_keys(race_t *r, size_t done, size_t count)
     const fdp_block_t *b = &r->block;
     fdp_block_open(&r->block, r->kernels, r->from, r->row, done, count);
     block_noise(r, done, count, r->noise);
-    fdp_block_gaps(r->kernels, r->from->type, b, r->reference, r->law->rate, r->all,
-                   r->gap);
+    r->kernels->gaps[r->from->type == FDP_I64](b->score, b->lost, b->padded, r->reference,
+                                               r->law->rate, r->all, r->gap);
+    for (size_t i = count; i < b->padded; i++) {
+        r->gap[i] = INFINITY; /* also if all gaps are 0 */
+    }
     if (b->mantissa != NULL) {
         memcpy(r->plain, r->noise, b->padded * sizeof *r->plain);
         r->kernels->add_log(b->mantissa, b->exponent, b->padded, r->noise);
@@ -100,26 +89,7 @@ static void row_reference(race_t *r, size_t row, uint64_t first)
 {
     r->row = row;
     r->first = first + (uint64_t)row * r->from->n;
-    const bool integer = r->from->type == FDP_I64;
-    uint64_t present = 0;
-    fdp_score_t most;
-    most.f64 = -INFINITY;
-    most.i64 = integer ? INT64_MIN : most.i64;
-    for (size_t done = 0, count; done < r->from->n; done += count) {
-        const fdp_block_t *b = &r->block;
-        count = block_size(r, done);
-        fdp_block_open(&r->block, r->kernels, r->from, row, done, count);
-        const fdp_score_t here = fdp_block_largest(r->kernels, r->from->type, b);
-        const bool more = integer ? here.i64 > most.i64 : here.f64 > most.f64;
-        most.i64 = (int64_t)fdp_pick(fdp_mask(more), (uint64_t)here.i64,
-                                     (uint64_t)most.i64);
-        for (size_t i = 0; i < count && b->lost != NULL; i++) {
-            present |= ~b->lost[i];
-        }
-        present |= b->lost == NULL ? ~UINT64_C(0) : 0;
-    }
-    r->reference = most;
-    r->all = integer ? ~present : fdp_mask(!(most.f64 > -INFINITY));
+    r->reference = fdp_row_largest(r->kernels, r->from, row, &r->all);
 }
 
 /* 2^-floor(log2 w), at least 1 / w; w > 0. */

@@ -10,19 +10,24 @@
 #define UNIT 128    /* words of a unit of the main stream */
 #define WINDOW 1024 /* of words kept */
 
-bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
-             uint64_t a, uint64_t b, uint64_t c, int64_t *answer)
+bool fdp_ask_more(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
+                  fdp_pending_t pending, int64_t *answer)
 {
-    const fdp_pending_t pending = {.chunk = draw / FDP_SELECT_CHUNK,
-                                   .trial = (uint32_t)(draw % FDP_SELECT_CHUNK),
-                                   .word = {a, b, c},
-                                   .owner = law->owner};
+    pending.chunk = draw / FDP_SELECT_CHUNK;
+    pending.trial = (uint32_t)(draw % FDP_SELECT_CHUNK);
+    pending.owner = law->owner;
     int64_t value[2] = {0, 0};
     const fdp_rounding_t mode = fdp_rounding_enter();
     const int kept = call->resolve(call->context, &pending, value);
     fdp_rounding_leave(mode);
     *answer = value[0];
     return kept == 1;
+}
+
+bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
+             uint64_t a, uint64_t b, uint64_t c, int64_t *answer)
+{
+    return fdp_ask_more(call, law, draw, (fdp_pending_t){.word = {a, b, c}}, answer);
 }
 
 void fdp_words_open(fdp_words_t *words, const fdp_call_t *call, uint64_t shift)
@@ -56,6 +61,24 @@ const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw, size_t count,
     return words->word + (at - words->from);
 }
 
+const uint64_t *fdp_words_block(fdp_words_t *words, uint64_t draw, size_t count,
+                                size_t ahead, size_t padded, uint64_t *copy)
+{
+    const size_t chunk = FDP_SELECT_CHUNK - (size_t)(draw % FDP_SELECT_CHUNK);
+    if (count == padded && count <= chunk) {
+        return fdp_words_at(words, draw, count, ahead);
+    }
+    const size_t first = count < chunk ? count : chunk;
+    memcpy(copy, fdp_words_at(words, draw, first, ahead), first * sizeof *copy);
+    if (first < count) {
+        memcpy(copy + first,
+               fdp_words_at(words, draw + first, count - first, ahead - first),
+               (count - first) * sizeof *copy);
+    }
+    memset(copy + count, 0, (padded - count) * sizeof *copy);
+    return copy;
+}
+
 /* Whether the words of n draws are here. */
 static bool words_here(const fdp_words_t *words, uint64_t draw, size_t n)
 {
@@ -84,23 +107,28 @@ uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw)
                                       : word_anew(words, draw);
 }
 
+uint64_t fdp_entry(const fdp_selection_kernels_t *kernels, const uint64_t *from,
+                   size_t rows, size_t at)
+{
+    uint64_t column[WINDOW / FDP_LANES], found = 0;
+    kernels->column(from, rows, at % FDP_LANES, column);
+    for (size_t r = 0; r < rows; r++) {
+        found |= column[r] & fdp_mask(r == at / FDP_LANES);
+    }
+    fdp_wipe(column, rows * sizeof *column);
+    return found;
+}
+
 uint64_t fdp_words_find(const fdp_words_t *words, const fdp_selection_kernels_t *kernels,
                         uint64_t draw, uint64_t first, size_t n)
 {
     if (!words_here(words, first, n)) {
         return word_anew(words, draw);
     }
-    uint64_t column[WINDOW / FDP_LANES];
     const size_t start = (size_t)(first % FDP_SELECT_CHUNK) - words->from;
     const size_t at = start + (size_t)(draw - first);
     const size_t top = start / FDP_LANES, rows = (start + n - 1) / FDP_LANES + 1 - top;
-    kernels->column(words->word + top * FDP_LANES, rows, at % FDP_LANES, column);
-    uint64_t word = 0;
-    for (size_t r = 0; r < rows; r++) {
-        word |= column[r] & fdp_mask(top + r == at / FDP_LANES);
-    }
-    fdp_wipe(column, rows * sizeof *column);
-    return word;
+    return fdp_entry(kernels, words->word + top * FDP_LANES, rows, at - top * FDP_LANES);
 }
 
 void fdp_words_close(fdp_words_t *words)
@@ -202,28 +230,39 @@ void fdp_block_close(fdp_block_t *b, size_t n)
     fdp_wipe(b->exponent_copy, used);
 }
 
-fdp_score_t fdp_block_largest(const fdp_selection_kernels_t *kernels, fdp_dtype_t type,
-                              const fdp_block_t *b)
-{
-    fdp_score_t largest;
-    if (type == FDP_I64) {
-        largest.i64 = kernels->largest_i64(b->score, b->lost, b->padded);
-    } else {
-        largest.f64 = kernels->largest_f64(b->score, b->lost, b->padded);
-    }
-    return largest;
-}
+/* ---- rows ------------------------------------------------------------------- */
 
-void fdp_block_gaps(const fdp_selection_kernels_t *kernels, fdp_dtype_t type,
-                    const fdp_block_t *b, fdp_score_t largest, double rate, uint64_t all,
-                    double *gap)
+fdp_score_t fdp_row_largest(const fdp_selection_kernels_t *kernels,
+                            const fdp_candidates_t *from, size_t row, uint64_t *none)
 {
-    if (type == FDP_I64) {
-        kernels->gaps_i64(b->score, b->lost, b->padded, largest.i64, rate, all, gap);
-    } else {
-        kernels->gaps_f64(b->score, b->lost, b->padded, largest.f64, rate, all, gap);
+    const bool integer = from->type == FDP_I64, based = from->mantissa != NULL;
+    const size_t n = from->n < FDP_LANES ? FDP_LANES : from->n;
+    const size_t size = based && n > FDP_BLOCK ? FDP_BLOCK : n;
+    FDP_ALIGNED(64) uint64_t lost[FDP_BLOCK], few[2][FDP_LANES];
+    const uint64_t *score = padded(few[0], (const uint64_t *)from->score + row * from->n,
+                                   from->n, n, fdp_score_none(from->type));
+    const double *weight = based ? from->mantissa + row * from->weight_stride : NULL;
+    weight = based ? padded(few[1], weight, from->n, n, 0) : NULL;
+    fdp_score_t most = {.f64 = -INFINITY};
+    most.i64 = integer ? INT64_MIN : most.i64;
+    *none = integer && !based ? 0 : ~UINT64_C(0);
+    for (size_t at = 0, count; at < n; at += count) {
+        count = (n - at < size ? n - at : size) & ~(size_t)(FDP_LANES - 1);
+        if (count == 0) { /* the last ones, some of those before them again */
+            count = FDP_LANES;
+            at = n - count;
+        }
+        if (based) {
+            *none &= kernels->mark(weight + at, count, lost);
+        }
+        const fdp_score_t here =
+            kernels->largest[integer](score + at, based ? lost : NULL, count);
+        const uint64_t more =
+            integer ? fdp_mask(here.i64 > most.i64) : fdp_mask(here.f64 > most.f64);
+        most.i64 = (int64_t)fdp_pick(more, (uint64_t)here.i64, (uint64_t)most.i64);
     }
-    for (size_t i = b->count; i < b->padded; i++) {
-        gap[i] = INFINITY; /* also if all gaps are 0 */
-    }
+    *none = integer ? *none : fdp_mask(!(most.f64 > -INFINITY));
+    fdp_wipe(lost, based ? size * sizeof *lost : 0);
+    fdp_wipe(few, from->n < FDP_LANES ? sizeof few : 0);
+    return most;
 }

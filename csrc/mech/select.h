@@ -21,6 +21,9 @@ static inline double fdp_larger(double a, double b)
 FDP_INTERNAL bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law,
                           uint64_t draw, uint64_t a, uint64_t b, uint64_t c,
                           int64_t *answer);
+/* The same with more words: the fields of `pending` that the draw does not set. */
+FDP_INTERNAL bool fdp_ask_more(const fdp_call_t *call, const fdp_selection_t *law,
+                               uint64_t draw, fdp_pending_t pending, int64_t *answer);
 
 /* Words of consecutive draws, a window of at most 1024 at a time. */
 typedef struct {
@@ -39,6 +42,11 @@ FDP_INTERNAL void fdp_words_open(fdp_words_t *words, const fdp_call_t *call,
  * About `ahead` >= count draws will be asked for. */
 FDP_INTERNAL const uint64_t *fdp_words_at(fdp_words_t *words, uint64_t draw,
                                           size_t count, size_t ahead);
+/* The same, of two chunks perhaps, and zeros up to `padded`: in `copy` where they are not
+ * at hand as they are. */
+FDP_INTERNAL const uint64_t *fdp_words_block(fdp_words_t *words, uint64_t draw,
+                                             size_t count, size_t ahead, size_t padded,
+                                             uint64_t *copy);
 /* The word of one draw, the window left as it is. */
 FDP_INTERNAL uint64_t fdp_words_peek(const fdp_words_t *words, uint64_t draw);
 /* The same of a draw that follows from the scores, one of the n from `first` on whose
@@ -47,6 +55,10 @@ FDP_INTERNAL uint64_t fdp_words_find(const fdp_words_t *words,
                                      const fdp_selection_kernels_t *kernels,
                                      uint64_t draw, uint64_t first, size_t n);
 FDP_INTERNAL void fdp_words_close(fdp_words_t *words);
+
+/* Entry number `at` of so many rows of FDP_LANES entries, all of which are read. */
+FDP_INTERNAL uint64_t fdp_entry(const fdp_selection_kernels_t *kernels,
+                                const uint64_t *from, size_t rows, size_t at);
 
 /* The bits of a score that is lost; integers are lost by a mark only. */
 static inline uint64_t fdp_score_none(fdp_dtype_t type)
@@ -80,11 +92,10 @@ static inline size_t fdp_block_padded(size_t n)
 /* Wipes what blocks of at most n candidates have left. */
 FDP_INTERNAL void fdp_block_close(fdp_block_t *block, size_t n);
 
-FDP_INTERNAL fdp_score_t fdp_block_largest(const fdp_selection_kernels_t *kernels,
-                                           fdp_dtype_t type, const fdp_block_t *block);
-FDP_INTERNAL void fdp_block_gaps(const fdp_selection_kernels_t *kernels,
-                                 fdp_dtype_t type, const fdp_block_t *block,
-                                 fdp_score_t largest, double rate, uint64_t all,
-                                 double *gap);
+/* The largest score of a row's candidates that have any weight; sets the mask of whether
+ * there is none. */
+FDP_INTERNAL fdp_score_t fdp_row_largest(const fdp_selection_kernels_t *kernels,
+                                         const fdp_candidates_t *from, size_t row,
+                                         uint64_t *none);
 
 #endif

@@ -63,21 +63,11 @@ static inline FDP_K(doubles) FDP_K(gap_i64)(const fdp_row_t *from, size_t i,
     return ((FDP_K(doubles))high - 0x1p84) + ((FDP_K(doubles))low - 0x1p52);
 }
 
-/* The bits of base weights, of subnormal ones those of as many units of 2^-1074, and their
- * exponents, that of a 0 below those of all others. */
-static inline FDP_K(units) FDP_K(take_apart)(const fdp_row_t *from, size_t i,
-                                             FDP_K(doubles) *exponent)
+/* As `take_apart`, with the exponents that come with the weights. */
+static inline FDP_K(units) FDP_K(based)(const fdp_row_t *from, size_t i,
+                                        FDP_K(doubles) *exponent)
 {
-    const uint64_t one = UINT64_C(1) << 52, at_one = 0x4330000000000000u;
-    FDP_K(units) bits;
-    memcpy(&bits, from->weight + i, sizeof bits);
-    bits &= ~UINT64_C(0) >> 1; /* -0 */
-    const FDP_K(units) small = (FDP_K(units))((FDP_K(masks))(bits - one) >> 63);
-    const FDP_K(doubles) scaled = (FDP_K(doubles))((bits & small) | at_one) - 0x1p52;
-    bits = (bits & ~small) | ((FDP_K(units))scaled & small);
-    const FDP_K(doubles) place = (FDP_K(doubles))((bits >> 52) | at_one);
-    const FDP_K(units) lower = (FDP_K(units))FDP_K(all_of)(1074.0) & small;
-    *exponent = (place - (0x1p52 + 1022.0)) - (FDP_K(doubles))lower;
+    const FDP_K(units) bits = FDP_K(take_apart)(from->weight + i, exponent);
     if (from->exponent != NULL) {
         FDP_K(doubles) more;
         memcpy(&more, from->exponent + i, sizeof more);
@@ -85,6 +75,32 @@ static inline FDP_K(units) FDP_K(take_apart)(const fdp_row_t *from, size_t i,
     }
     return bits;
 }
+
+/* The largest score's distance from each, infinite for what is lost, 0 under `all`. */
+#define FDP_GAPS(type, away)                                                            \
+    static void FDP_K(gaps_##type)(const void *score, const uint64_t *lost, size_t n,   \
+                                   fdp_score_t largest, double rate, uint64_t all,      \
+                                   double *restrict gap)                                \
+    {                                                                                   \
+        const fdp_row_t from = {.score = score};                                        \
+        const fdp_proposal_t law = {.top = largest};                                    \
+        for (size_t i = 0; i < n; i += FDP_WIDTH) {                                     \
+            FDP_K(doubles) s, x = FDP_K(gap_##type)(&from, i, &law);                    \
+            memcpy(&s, (const double *)score + i, sizeof s);                            \
+            FDP_K(units) none = away, gone;                                             \
+            if (lost != NULL) {                                                         \
+                memcpy(&gone, lost + i, sizeof gone);                                   \
+                none |= gone;                                                           \
+            }                                                                           \
+            x = FDP_LEAST(x * FDP_K(all_of)(rate), FDP_K(all_of)(FDP_GAP_FAR));         \
+            x = FDP_K(either)((FDP_K(masks))none, FDP_K(all_of)(INFINITY), x);          \
+            gone = (FDP_K(units))x & ~all;                                              \
+            memcpy(gap + i, &gone, sizeof gone);                                        \
+        }                                                                               \
+    }
+
+FDP_GAPS(f64, ~(FDP_K(units))(s > FDP_K(all_of)(-INFINITY)))
+FDP_GAPS(i64, {0})
 
 /* ---- flips ------------------------------------------------------------------------ */
 
@@ -175,7 +191,7 @@ FDP_FLIPS(i64)
     {                                                                                   \
         FDP_K(units) down;                                                              \
         FDP_K(doubles) exponent;                                                        \
-        const FDP_K(units) bits = FDP_K(take_apart)(from, i, &exponent);                \
+        const FDP_K(units) bits = FDP_K(based)(from, i, &exponent);                     \
         const FDP_K(doubles) z =                                                        \
             (law->place - exponent) + FDP_K(depth_##type)(from, i, law);                \
         const FDP_K(units) power =                                                      \
@@ -188,7 +204,7 @@ FDP_FLIPS(i64)
     {                                                                                   \
         FDP_K(doubles) most = FDP_K(all_of)(-INFINITY), exponent;                       \
         for (size_t i = 0; i < n; i += FDP_WIDTH) {                                     \
-            FDP_K(take_apart)(from, i, &exponent);                                      \
+            FDP_K(based)(from, i, &exponent);                                           \
             const FDP_K(doubles) at = exponent - FDP_K(depth_##type)(from, i, law);     \
             most = FDP_MOST(at, most);                                                  \
         }                                                                               \
@@ -291,14 +307,21 @@ static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
 }
 
 /* Marks what is lost by its weight. */
-static void FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
+static uint64_t FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
 {
+    FDP_K(units) bits, all = ~(FDP_K(units)){0};
     for (size_t i = 0; i < n; i += FDP_WIDTH) {
-        FDP_K(units) bits;
         memcpy(&bits, weight + i, sizeof bits);
         bits = 0 - (((bits & (~UINT64_C(0) >> 1)) - 1) >> 63);
         memcpy(lost + i, &bits, sizeof bits);
+        all &= bits;
     }
+    uint64_t lane[FDP_WIDTH], none = FDP_ONES; /* gcc keeps `all` in memory if it is indexed */
+    memcpy(lane, &all, sizeof lane);
+    for (size_t j = 0; j < FDP_WIDTH; j++) {
+        none &= lane[j];
+    }
+    return none;
 }
 
 /* All ones where a <= b, both below 2^63. */
@@ -378,6 +401,7 @@ static void FDP_K(fetch_two)(const uint64_t *from, size_t nodes, const uint64_t 
 #undef FDP_PROPOSALS
 #undef FDP_BOUNDS
 #undef FDP_FLIPS
+#undef FDP_GAPS
 #undef FDP_PRODUCT
 #undef FDP_STEP
 #undef FDP_LAST

@@ -6,32 +6,37 @@
  * range, whose cell is wide, by infinity. Bounds: docs/proofs/selection.md.
  */
 
+/* k and f of a positive normal double 2^k (1 + f). */
+static inline double FDP_K(split_log)(double v, double *f)
+{
+    const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
+    *f = fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    return fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
+                           0x4330000000000000u) -
+           (0x1p52 + 1024.0);
+}
+
+static inline double FDP_K(join_log)(double k, double f)
+{
+    return k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f));
+}
+
 /* ln of a positive normal double. */
 static inline double FDP_K(log)(double v)
 {
-    const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
-    const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
-                                     0x4330000000000000u) -
-                     (0x1p52 + 1024.0);
-    const double f =
-        fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-    return k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f));
+    double f;
+    const double k = FDP_K(split_log)(v, &f);
+    return FDP_K(join_log)(k, f);
 }
 
 /* -ln(1 - v 2^-64) for v >= FDP_WORD_LEAST: near v = 0 from the exact v 2^-64, which
  * 1 - v 2^-64 would lose. */
 static inline double FDP_K(minus_log_rest)(uint64_t v)
 {
+    double high;
     const double low = fdp_from_unsigned(v) * -0x1p-64;
-    const double rest = fdp_from_unsigned(0 - v) * 0x1p-64;
-    const uint64_t split = fdp_double_bits(rest) - 0x3fe6a09e667f3bcdu;
-    const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
-                                     0x4330000000000000u) -
-                     (0x1p52 + 1024.0);
-    const double high =
-        fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-    const double f = FDP_K(choose)(FDP_MASK(k < 0.0), high, low);
-    return -(k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
+    const double k = FDP_K(split_log)(fdp_from_unsigned(0 - v) * 0x1p-64, &high);
+    return -FDP_K(join_log)(k, FDP_K(choose)(FDP_MASK(k < 0.0), high, low));
 }
 
 static void FDP_K(noise_gumbel)(const uint64_t *restrict word, size_t n,
@@ -105,12 +110,6 @@ static void FDP_K(add_log)(const double *restrict mantissa,
     }
 }
 
-static inline FDP_K(doubles) FDP_K(either)(FDP_K(masks) mask, FDP_K(doubles) a,
-                                           FDP_K(doubles) b)
-{
-    return (FDP_K(doubles))((mask & (FDP_K(masks))a) | (~mask & (FDP_K(masks))b));
-}
-
 /* Lost candidates have an infinite gap and come last, also when marked. */
 static void FDP_K(lead)(const double *restrict noise, const double *restrict gap,
                         size_t n, int64_t first, fdp_leaders_t *restrict leaders)
@@ -146,10 +145,8 @@ static void FDP_K(lead)(const double *restrict noise, const double *restrict gap
 #undef FDP_PARTS
 
 const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
-    .largest_f64 = FDP_K(largest_f64),
-    .largest_i64 = FDP_K(largest_i64),
-    .gaps_f64 = FDP_K(gaps_f64),
-    .gaps_i64 = FDP_K(gaps_i64),
+    .largest = {FDP_K(largest_f64), FDP_K(largest_i64)},
+    .gaps = {FDP_K(gaps_f64), FDP_K(gaps_i64)},
     .weigh = FDP_K(weigh),
     .split = FDP_K(split),
     .weigh_scaled = FDP_K(weigh_scaled),

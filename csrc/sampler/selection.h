@@ -93,18 +93,15 @@ typedef struct {
 } fdp_leaders_t;
 
 typedef struct {
-    /* The largest score but for those lost, -infinity or INT64_MIN if there is none.
-     * Lost are those set in `lost` (all bits; NULL: none), NaN and -infinity;
-     * +infinity is the largest double. */
-    double (*largest_f64)(const double *score, const uint64_t *lost, size_t n);
-    int64_t (*largest_i64)(const int64_t *score, const uint64_t *lost, size_t n);
+    /* Of doubles or integers (the index): the largest score but for those lost, -infinity
+     * or INT64_MIN if there is none. Lost are those set in `lost` (all bits; NULL: none),
+     * NaN and -infinity; +infinity is the largest double. */
+    fdp_score_t (*largest[2])(const void *score, const uint64_t *lost, size_t n);
 
     /* gap = rate (largest - score), infinite for what is lost; with `all` (a mask)
      * every gap is 0. */
-    void (*gaps_f64)(const double *score, const uint64_t *lost, size_t n,
-                     double largest, double rate, uint64_t all, double *gap);
-    void (*gaps_i64)(const int64_t *score, const uint64_t *lost, size_t n,
-                     int64_t largest, double rate, uint64_t all, double *gap);
+    void (*gaps[2])(const void *score, const uint64_t *lost, size_t n,
+                    fdp_score_t largest, double rate, uint64_t all, double *gap);
 
     /* Doubles >= 0, times 2^-top, as mantissas 0 or in [1/2, 1), which take their place,
      * and exponents. */
@@ -132,8 +129,8 @@ typedef struct {
     /* Of n weights' bits without signs: the largest; the least above 0, less 1, or
      * INT64_MAX; a number below 0 if a weight is. */
     void (*range)(const double *weight, size_t n, int64_t found[3]);
-    /* All ones where a weight is 0. */
-    void (*mark)(const double *weight, size_t n, uint64_t *lost);
+    /* All ones where a weight is 0; whether all are. */
+    uint64_t (*mark)(const double *weight, size_t n, uint64_t *lost);
     /* The one of n weights, in the order of the lanes, that a point below the total
      * falls on. */
     void (*find)(const uint64_t *score, const uint64_t *weight, size_t n,

@@ -42,15 +42,15 @@ typedef uint64_t FDP_K(units) __attribute__((vector_size(8 * FDP_WIDTH)));
 #define FDP_LEAST(a, b) (FDP_K(doubles))_mm_min_pd((__m128d)(a), (__m128d)(b))
 #define FDP_MOST(a, b) (FDP_K(doubles))_mm_max_pd((__m128d)(a), (__m128d)(b))
 #else
-#define FDP_LEAST(a, b) FDP_K(blended)((FDP_K(units))((a) < (b)), a, b)
-#define FDP_MOST(a, b) FDP_K(blended)((FDP_K(units))((a) > (b)), a, b)
-
-static inline FDP_K(doubles) FDP_K(blended)(FDP_K(units) mask, FDP_K(doubles) a,
-                                            FDP_K(doubles) b)
-{
-    return (FDP_K(doubles))(((FDP_K(units))a & mask) | ((FDP_K(units))b & ~mask));
-}
+#define FDP_LEAST(a, b) FDP_K(either)((FDP_K(masks))((a) < (b)), a, b)
+#define FDP_MOST(a, b) FDP_K(either)((FDP_K(masks))((a) > (b)), a, b)
 #endif
+
+static inline FDP_K(doubles) FDP_K(either)(FDP_K(masks) mask, FDP_K(doubles) a,
+                                           FDP_K(doubles) b)
+{
+    return (FDP_K(doubles))((mask & (FDP_K(masks))a) | (~mask & (FDP_K(masks))b));
+}
 
 static inline FDP_K(doubles) FDP_K(all_of)(double x)
 {
@@ -59,15 +59,9 @@ static inline FDP_K(doubles) FDP_K(all_of)(double x)
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* What a score counts as: -infinity is lost. */
-static inline double FDP_K(score_of)(double score)
+static fdp_score_t FDP_K(largest_f64)(const void *from, const uint64_t *lost, size_t n)
 {
-    const double v = FDP_LESSER(FDP_DOUBLE_MOST, score); /* NaN stays */
-    return FDP_K(choose)(FDP_MASK(v >= -FDP_DOUBLE_MOST), v, -INFINITY);
-}
-
-static double FDP_K(largest_f64)(const double *score, const uint64_t *lost, size_t n)
-{
+    const double *score = from;
     FDP_K(doubles) lane[FDP_PARTS], v;
     for (size_t p = 0; p < FDP_PARTS; p++) {
         lane[p] = FDP_K(all_of)(-INFINITY);
@@ -94,11 +88,12 @@ static double FDP_K(largest_f64)(const double *score, const uint64_t *lost, size
             most[l] = FDP_LARGER(most[l + half], most[l]);
         }
     }
-    return FDP_LESSER(FDP_DOUBLE_MOST, most[0]);
+    return (fdp_score_t){.f64 = FDP_LESSER(FDP_DOUBLE_MOST, most[0])};
 }
 
-static int64_t FDP_K(largest_i64)(const int64_t *score, const uint64_t *lost, size_t n)
+static fdp_score_t FDP_K(largest_i64)(const void *from, const uint64_t *lost, size_t n)
 {
+    const int64_t *score = from;
     int64_t lane[FDP_LANES];
     for (size_t l = 0; l < FDP_LANES; l++) {
         lane[l] = INT64_MIN;
@@ -118,42 +113,7 @@ static int64_t FDP_K(largest_i64)(const int64_t *score, const uint64_t *lost, si
         const uint64_t more = FDP_MASK(lane[l] > most);
         most = (int64_t)(((uint64_t)lane[l] & more) | ((uint64_t)most & ~more));
     }
-    return most;
-}
-
-static void FDP_K(gaps_f64)(const double *score, const uint64_t *lost, size_t n,
-                            double largest, double rate, uint64_t all,
-                            double *restrict gap)
-{
-    /* With nothing to compare (all lost) differences are not numbers: any mark. */
-    for (size_t i = 0; i < n; i++) {
-        const double v = FDP_K(score_of)(score[i]);
-        const double x = rate * (largest - v);
-        const double z = FDP_LESSER(x, FDP_GAP_FAR);
-        const uint64_t there = FDP_MASK(v > -INFINITY);
-        gap[i] = fdp_bits_double(
-            fdp_double_bits(FDP_K(choose)(there, z, INFINITY)) & ~all);
-    }
-    if (lost != NULL) {
-        for (size_t i = 0; i < n; i++) {
-            gap[i] = FDP_K(choose)(lost[i] & ~all, INFINITY, gap[i]);
-        }
-    }
-}
-
-static void FDP_K(gaps_i64)(const int64_t *score, const uint64_t *lost, size_t n,
-                            int64_t largest, double rate, uint64_t all,
-                            double *restrict gap)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double x = rate * fdp_from_unsigned((uint64_t)largest - (uint64_t)score[i]);
-        gap[i] = fdp_bits_double(fdp_double_bits(x) & ~all);
-    }
-    if (lost != NULL) {
-        for (size_t i = 0; i < n; i++) {
-            gap[i] = FDP_K(choose)(lost[i] & ~all, INFINITY, gap[i]);
-        }
-    }
+    return (fdp_score_t){.i64 = most};
 }
 
 /* ---- weights ------------------------------------------------------------- */
@@ -185,23 +145,32 @@ static void FDP_K(weigh)(const double *restrict gap, size_t n, double *restrict 
     FDP_K(sum_lanes)(weight, n, lane);
 }
 
-/* Subnormal numbers are taken by their bits, for operations may count them as 0. */
+/* The bits of base weights, of subnormal ones (operations may count them as 0) those of as
+ * many units of 2^-1074, and their exponents, that of a 0 below those of all others. */
+static inline FDP_K(units) FDP_K(take_apart)(const double *weight,
+                                             FDP_K(doubles) *exponent)
+{
+    const uint64_t one = UINT64_C(1) << 52, at_one = 0x4330000000000000u;
+    FDP_K(units) bits;
+    memcpy(&bits, weight, sizeof bits);
+    bits &= ~UINT64_C(0) >> 1; /* -0 */
+    const FDP_K(units) small = (FDP_K(units))((FDP_K(masks))(bits - one) >> 63);
+    const FDP_K(doubles) scaled = (FDP_K(doubles))((bits & small) | at_one) - 0x1p52;
+    bits = (bits & ~small) | ((FDP_K(units))scaled & small);
+    const FDP_K(doubles) place = (FDP_K(doubles))((bits >> 52) | at_one);
+    const FDP_K(units) lower = (FDP_K(units))FDP_K(all_of)(1074.0) & small;
+    *exponent = (place - (0x1p52 + 1022.0)) - (FDP_K(doubles))lower;
+    return bits;
+}
+
 static void FDP_K(split)(double *weight, size_t n, double top, double *exponent)
 {
-    const uint64_t fraction = (UINT64_C(1) << 52) - 1, at_one = 0x4330000000000000u;
+    const uint64_t fraction = (UINT64_C(1) << 52) - 1;
     for (size_t i = 0; i < n; i += FDP_WIDTH) {
-        FDP_K(units) bits;
-        memcpy(&bits, weight + i, sizeof bits);
-        bits &= ~UINT64_C(0) >> 1; /* -0 */
+        FDP_K(doubles) power;
+        FDP_K(units) bits = FDP_K(take_apart)(weight + i, &power);
         const FDP_K(units) there = 0 - ((0 - bits) >> 63);
-        const FDP_K(units) small = 0 - ((bits - fraction - 1) >> 63);
-        const FDP_K(doubles) scaled = (FDP_K(doubles))((bits & small) | at_one) - 0x1p52;
-        bits = (bits & ~small) | ((FDP_K(units))scaled & small);
-        const FDP_K(doubles) place = (FDP_K(doubles))((bits >> 52) | at_one) - 0x1p52;
-        const FDP_K(doubles) lower =
-            (FDP_K(doubles))((FDP_K(units))FDP_K(all_of)(1074.0) & small);
-        const FDP_K(units) power =
-            (FDP_K(units))((place - (1022.0 + top)) - lower) & there;
+        power = (FDP_K(doubles))((FDP_K(units))(power - top) & there);
         bits = ((bits & fraction) | 0x3fe0000000000000u) & there;
         memcpy(weight + i, &bits, sizeof bits);
         memcpy(exponent + i, &power, sizeof power);
