@@ -19,7 +19,6 @@
 #include "../base/wipe.h"
 
 #define GROUP 16 /* ranks whose bits lie together */
-#define SLOTS_MOST 128 /* 112, as whole blocks */
 #define UNIT 2048
 #define LEAST_UNIT 1024 /* of the stream */
 #define SMALL_CATEGORIES 64
@@ -142,94 +141,93 @@ static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_
     return (uint32_t)value[0];
 }
 
-/* What a label goes on with: its rate of 128 bits, and S. */
-typedef struct {
-    uint64_t high, low, shift;
-} pace_t;
-
-/* What is known of a lane: its word, further bits, whether its step is uniform; the label
- * that this moves and one more, the report at hand, and its step by the bits so far, with
- * those beyond all 0 or all 1. */
-typedef struct {
-    uint64_t word, more, fair, base, now, step[2];
-} lane_t;
-
 /* E of one lane from 64 more bits of its U, by the high part of a product, as it is when
  * the bits below those that are looked at are least (0) or greatest (1). */
-FDP_ALWAYS_INLINE void step_at(const pace_t *pace, bool small, uint32_t bits, uint64_t word,
+FDP_ALWAYS_INLINE void step_at(const fdp_pace_t *pace, uint32_t bits, uint64_t word,
                                uint64_t more, uint64_t step[2])
 {
-    if (small) { /* unless P is all but 1, 64 bits in all are enough */
-        uint64_t h;
-        fdp_mul_u64(word << 48 | more >> 16, pace->high, &h);
-        step[0] = h >> (pace->shift - 64);
-        step[1] = (h + 2) >> (pace->shift - 64);
-    } else {
-        const fdp_u128_t u =
-            (fdp_u128_t)word << (128 - bits) | (fdp_u128_t)more << (64 - bits);
-        const fdp_u128_t h =
-            fdp_mul_high_u128(u, (fdp_u128_t)pace->high << 64 | pace->low);
-        const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - bits)) + 1;
-        step[0] = (uint64_t)(h >> pace->shift);
-        step[1] = (uint64_t)((h + unknown) >> pace->shift);
+    const fdp_u128_t u =
+        (fdp_u128_t)word << (128 - bits) | (fdp_u128_t)more << (64 - bits);
+    const fdp_u128_t h = fdp_mul_high_u128(u, (fdp_u128_t)pace->high << 64 | pace->low);
+    const fdp_u128_t unknown = ((fdp_u128_t)1 << (64 - bits)) + 1;
+    step[0] = (uint64_t)(h >> pace->shift);
+    step[1] = (uint64_t)((h + unknown) >> pace->shift);
+}
+
+/* The report `step` + 1 labels on from the label, or from what stands for it. */
+FDP_ALWAYS_INLINE uint64_t moved(const fdp_step_t *law, uint64_t label, uint64_t step)
+{
+    const uint64_t k = law->categories;
+    const uint64_t instead = law->other < 0 ? 0 : (uint64_t)law->other;
+    const uint64_t sum = fdp_pick(fdp_mask(label >= k), instead, label) + 1 + step;
+    return fdp_pick(fdp_mask(sum >= k), sum - k, sum);
+}
+
+/* As fdp_kernels_t.settle16, by all 64 bits and rates of 128. */
+static uint64_t settle_wide(const fdp_step_t *law, uint32_t bits, const fdp_pace_t pace[2],
+                            fdp_unsettled_t *l, size_t n)
+{
+    const uint64_t last = law->categories - 1;
+    uint64_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t fair = fdp_mask((l->label[i] > last) & (law->other < 0));
+        const fdp_pace_t own = {fdp_pick(fair, pace[1].high, pace[0].high),
+                                fdp_pick(fair, pace[1].low, pace[0].low),
+                                fdp_pick(fair, pace[1].shift, pace[0].shift)};
+        uint64_t step[2];
+        step_at(&own, bits, l->word[i], l->more[i], step);
+        for (size_t e = 0; e < 2; e++) {
+            step[e] = fdp_pick(fdp_mask(step[e] < last), step[e], last);
+        }
+        l->report[i] = fdp_pick(l->used[i], moved(law, l->label[i], step[0]), l->report[i]);
+        l->open[i] = (step[0] ^ step[1]) & l->used[i];
+        any |= l->open[i];
     }
+    return any;
 }
 
 /* Settles the ranks from `first` on, whose bits are at r->more, and tells whether there are
  * more. All lanes are read before the first is written, and those that are settled are
  * written last: an idle step may have the place of one, or of another idle step, and a load
- * that meets a store costs cycles. Loops are short, for what a compiler spills by one byte
- * and reads as eight costs more. */
-FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const pace_t pace[2], bool small,
+ * that meets a store costs cycles. */
+FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const fdp_pace_t pace[2], bool small,
                                     size_t lanes, size_t first, size_t slots)
 {
     const uint32_t width = small ? 16 : r->bits;
-    const uint64_t k = r->law->categories, drawn = r->step.other < 0;
-    const uint64_t instead = drawn ? 0 : (uint64_t)r->step.other;
-    lane_t lane[SLOTS_MOST];
-    uint64_t used[SLOTS_MOST], open = 0;
-    uint16_t idle[SLOTS_MOST], place[SLOTS_MOST];
+    uint16_t idle[FDP_OPEN_MOST], place[FDP_OPEN_MOST];
+    fdp_unsettled_t l;
     for (size_t g = 0; g < slots; g += GROUP) {
         memcpy(idle + g, r->more + 10 * g + 8 * GROUP, GROUP * sizeof idle[0]);
+        memcpy(l.more + g, r->more + 10 * g, GROUP * sizeof l.more[0]);
     }
-    const bool left = r->kernels->ranks(r->special, lanes / 64, first, idle, place, used,
-                                        slots);
+    const bool left =
+        r->kernels->ranks(r->special, lanes / 64, first, idle, place, l.used, slots);
     for (size_t i = 0; i < slots; i++) {
-        const size_t at = place[i];
-        const uint64_t label = label_at(r, width, at), apart = label >= k;
-        lane[i].word = word_at(r, width, at);
-        memcpy(&lane[i].more, r->more + 8 * i + 2 * (i & ~(size_t)(GROUP - 1)), 8);
-        lane[i].fair = apart & drawn;
-        lane[i].base = fdp_pick(fdp_mask(apart), instead, label) + 1;
-        lane[i].now = report_at(r, width, at);
+        l.word[i] = word_at(r, width, place[i]);
+        l.label[i] = label_at(r, width, place[i]);
+        l.report[i] = report_at(r, width, place[i]);
     }
-    for (size_t i = 0; i < slots; i++) {
-        lane_t *const l = &lane[i];
-        const uint64_t fair = fdp_mask(l->fair);
-        const pace_t own = {fdp_pick(fair, pace[1].high, pace[0].high),
-                            small ? 0 : fdp_pick(fair, pace[1].low, pace[0].low),
-                            fdp_pick(fair, pace[1].shift, pace[0].shift)};
-        step_at(&own, small, width, l->word, l->more, l->step);
-        for (size_t e = 0; e < 2; e++) {
-            l->step[e] = fdp_pick(fdp_mask(l->step[e] < k - 1), l->step[e], k - 1);
-        }
-        open |= (l->step[0] ^ l->step[1]) & used[i];
-    }
+    const uint64_t open = small ? r->kernels->settle16(&r->step, pace, &l, slots)
+                                : settle_wide(&r->step, width, pace, &l, slots);
     for (size_t i = 0; FDP_UNLIKELY(open != 0) && i < slots; i++) {
-        if ((lane[i].step[0] ^ lane[i].step[1]) & used[i]) {
-            lane[i].step[0] = resolve(r, place[i], lane[i].more, lane[i].fair);
+        if (l.open[i]) {
+            const uint64_t fair = (l.label[i] >= r->step.categories) & (r->step.other < 0);
+            const uint32_t step = resolve(r, place[i], l.more[i], fair);
+            l.report[i] = moved(&r->step, l.label[i], step);
         }
     }
     for (size_t i = slots; i-- > 0;) {
-        const uint64_t sum = lane[i].base + lane[i].step[0];
-        const uint64_t report = fdp_pick(fdp_mask(sum >= k), sum - k, sum), now = lane[i].now;
-        put_at(r, width, place[i], (uint32_t)(now ^ ((report ^ now) & used[i])));
+        put_at(r, width, place[i], (uint32_t)l.report[i]);
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the reports are soon read */
-    fdp_wipe(lane, slots * sizeof lane[0]);
+    fdp_wipe(l.word, slots * sizeof l.word[0]);
+    fdp_wipe(l.more, slots * sizeof l.more[0]);
+    fdp_wipe(l.label, slots * sizeof l.label[0]);
+    fdp_wipe(l.report, slots * sizeof l.report[0]);
+    fdp_wipe(l.used, slots * sizeof l.used[0]);
+    fdp_wipe(l.open, slots * sizeof l.open[0]);
     fdp_wipe(idle, slots * sizeof idle[0]);
     fdp_wipe(place, slots * sizeof place[0]);
-    fdp_wipe(used, slots * sizeof used[0]);
     return left;
 }
 
@@ -238,7 +236,7 @@ static void settle(fdp_respond_t *r, size_t lanes)
     const size_t slots = slots_of(r->law->categories, lanes);
     const uint32_t k = r->law->categories;
     const uint32_t spare = (uint32_t)__builtin_clz(k);
-    const pace_t pace[2] = {{r->law->rate[0], r->law->rate[1], r->law->shift},
+    const fdp_pace_t pace[2] = {{r->law->rate[0], r->law->rate[1], r->law->shift},
                             {(uint64_t)k << (32 + spare), 0, 96 + spare}};
     const bool small = r->bits == 16 && r->law->shift >= 80;
     bool left = true;

@@ -41,6 +41,19 @@ typedef struct {
     fdp_rate_t own, fair;
 } fdp_step_t;
 
+/* Lanes of a response that its words leave open, idle ones among them whose `used` is 0:
+ * words, further bits, labels; the reports at hand, which become those that the bits give;
+ * what is not 0 where even these do not decide. A pace is a rate of 2^shift. */
+#define FDP_OPEN_MOST 128 /* 112, as whole blocks */
+typedef struct {
+    FDP_ALIGNED(64) uint64_t word[FDP_OPEN_MOST];
+    uint64_t more[FDP_OPEN_MOST], label[FDP_OPEN_MOST], report[FDP_OPEN_MOST];
+    uint64_t used[FDP_OPEN_MOST], open[FDP_OPEN_MOST];
+} fdp_unsettled_t;
+typedef struct {
+    uint64_t high, low, shift;
+} fdp_pace_t;
+
 typedef struct {
     /* out = x + noise with saturation; x may equal out. */
     void (*add_wide)(const int64_t *x, const int64_t *noise, int64_t *out, size_t n);
@@ -78,6 +91,10 @@ typedef struct {
     void (*respond64)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
                       size_t n, uint32_t *label, const uint64_t *word, uint32_t *report,
                       uint64_t *special);
+    /* Settles n open lanes of words of 16 bits, a multiple of 16, by 48 bits of each `more`;
+     * pace[0] is that of labels, pace[1] of those that leave uniform. */
+    uint64_t (*settle16)(const fdp_step_t *law, const fdp_pace_t pace[2], fdp_unsettled_t *lanes,
+                         size_t n);
     void (*relabel16)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
                       size_t n, uint16_t *label, const uint16_t *word, uint16_t *report,
                       uint64_t *special);

@@ -18,7 +18,7 @@ static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t fir
                          uint64_t *restrict used, size_t steps)
 {
     FDP_ALIGNED(64) uint16_t before[FDP_RANK_MASKS + 32]; /* lanes in the masks before */
-    FDP_ALIGNED(64) uint16_t block[32], rank[32], live[32];
+    FDP_ALIGNED(64) uint16_t begin[32], rank[32], live[32];
     uint32_t total = 0;
     for (size_t g = 0; g < masks; g++) {
         before[g] = (uint16_t)total;
@@ -28,10 +28,7 @@ static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t fir
     for (size_t g = masks; g < entries; g++) {
         before[g] = UINT16_MAX;
     }
-    __m512i sums[FDP_RANK_MASKS / 32];
-    for (size_t v = 0; v < entries / 32; v++) {
-        sums[v] = _mm512_load_si512(before + 32 * v);
-    }
+    const __m512i *const sums = (const void *)before;
     const __m512i all = _mm512_set1_epi16((int16_t)total);
     const __m512i lanes = _mm512_set1_epi16((int16_t)(64 * masks));
     __m512i wanted = _mm512_add_epi16(
@@ -50,26 +47,23 @@ static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t fir
         const __mmask32 found = _mm512_cmplt_epu16_mask(wanted, all);
         const __m512i sum = entries == 32 ? fdp_words_at(sums, 32, at)
                                           : fdp_words_at(sums, FDP_RANK_MASKS, at);
-        _mm512_store_si512(block, _mm512_mask_mov_epi16(_mm512_srli_epi16(random, 6), found,
-                                                        at));
+        _mm512_store_si512(begin,
+                           _mm512_mask_mov_epi16(random, found, _mm512_slli_epi16(at, 6)));
         _mm512_store_si512(rank, _mm512_sub_epi16(wanted, sum));
         _mm512_store_si512(live, _mm512_movm_epi16(found));
         for (size_t k = 0; k < 32; k++) {
             const uint64_t one = UINT64_C(1) << (rank[k] & 63);
-            rank[k] = (uint16_t)_tzcnt_u64(_pdep_u64(one, mask[block[k]]));
+            const uint64_t bit = _tzcnt_u64(_pdep_u64(one, mask[begin[k] >> 6]));
+            place[i + k] = (uint16_t)(begin[k] + (bit & live[k]));
         }
-        const __m512i bit = _mm512_load_si512(rank);
-        _mm512_storeu_si512(
-            place + i, _mm512_mask_mov_epi16(
-                           random, found,
-                           _mm512_add_epi16(_mm512_slli_epi16(at, 6), bit)));
-        for (size_t k = 0; k < 32; k++) {
-            used[i + k] = (uint64_t)(int64_t)(int16_t)live[k];
+        for (size_t k = 0; k < 32; k += 8) {
+            const __m128i eight = _mm_load_si128((const __m128i *)(const void *)(live + k));
+            _mm512_storeu_si512(used + i + k, _mm512_cvtepi16_epi64(eight));
         }
         wanted = _mm512_add_epi16(wanted, _mm512_set1_epi16(32));
     }
     fdp_wipe(before, sizeof before);
-    fdp_wipe(block, sizeof block);
+    fdp_wipe(begin, sizeof begin);
     fdp_wipe(rank, sizeof rank);
     fdp_wipe(live, sizeof live);
     return total > first + steps;

@@ -34,6 +34,54 @@ FDP_LABELS(labels8, uint8_t, uint16_t)
 FDP_LABELS(labels16, uint16_t, uint16_t)
 FDP_LABELS(labels32, uint32_t, uint32_t)
 
+/* floor(a b / 2^64), by 32-bit products that vectors have. */
+static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
+{
+    const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
+    const uint64_t b0 = b & low, b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
+}
+
+/* Values below 2^63, without a comparison that could become a branch: all ones if a < b,
+ * else 0, and the lesser one. */
+static inline uint64_t FDP_K(below)(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((int64_t)(a - b) >> 63);
+}
+
+static inline uint64_t FDP_K(lesser)(uint64_t a, uint64_t b)
+{
+    return b + ((a - b) & FDP_K(below)(a, b));
+}
+
+static uint64_t FDP_K(settle16)(const fdp_step_t *law, const fdp_pace_t pace[2],
+                                fdp_unsettled_t *lanes, size_t n)
+{
+    const uint64_t k = law->categories, last = k - 1;
+    const uint64_t drawn = law->other < 0 ? ~UINT64_C(0) : 0;
+    const uint64_t instead = law->other < 0 ? 0 : (uint64_t)law->other;
+    const uint64_t rate0 = pace[0].high, rate1 = pace[1].high;
+    const uint64_t shift0 = pace[0].shift - 64, shift1 = pace[1].shift - 64;
+    uint64_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t label = lanes->label[i], inside = FDP_K(below)(label, k);
+        const uint64_t fair = drawn & ~inside;
+        const uint64_t rate = (rate1 & fair) | (rate0 & ~fair);
+        const uint64_t shift = (shift1 & fair) | (shift0 & ~fair);
+        const uint64_t u = lanes->word[i] << 48 | lanes->more[i] >> 16;
+        const uint64_t h = FDP_K(high64)(u, rate);
+        const uint64_t step = FDP_K(lesser)(h >> shift, last);
+        const uint64_t open = (FDP_K(lesser)((h + 2) >> shift, last) ^ step) & lanes->used[i];
+        const uint64_t sum = ((label & inside) | (instead & ~inside)) + step + 1;
+        const uint64_t report = sum - (k & ~FDP_K(below)(sum, k)), now = lanes->report[i];
+        lanes->report[i] = now ^ ((report ^ now) & lanes->used[i]);
+        lanes->open[i] = open;
+        any |= open;
+    }
+    return any;
+}
+
 /* A step is E = min(floor(U c), k - 1), and a report is 1 + E labels on from its own. E and
  * the fraction behind it are h = floor(u C / 2^b) times 2^-s; a lane stays open if the
  * fraction is so near 1 that unread bits may carry. Shifts of small words are products,
@@ -93,15 +141,6 @@ FDP_LABELS(labels32, uint32_t, uint32_t)
 #ifdef FDP_HAVE_RESPOND64
 #include "response_avx2.inc.h"
 #else
-/* floor(a b / 2^64), by 32-bit products that vectors have. */
-static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
-{
-    const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
-    const uint64_t b0 = b & low, b1 = b >> 32;
-    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
-    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
-}
-
 FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
 #endif
 FDP_RESPOND(respond16, uint16_t, uint8_t, labels8, FDP_SMALL(uint16_t, uint32_t, 16))

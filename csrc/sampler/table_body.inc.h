@@ -12,6 +12,7 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .respond16 = FDP_K(respond16),
     .respond32 = FDP_K(respond32),
     .respond64 = FDP_K(respond64),
+    .settle16 = FDP_K(settle16),
     .relabel16 = FDP_K(relabel16),
     .relabel32 = FDP_K(relabel32),
     .reports8 = FDP_K(reports8),

@@ -215,7 +215,7 @@ def tie(most: int = 1) -> Iterator[Any]:
 @lemma(
     "local_randomizers.md",
     "**Second stage.**",
-    "csrc/mech/response.c: step[1] = (h + 2) >> (pace->shift - 64);",
+    "csrc/sampler/response_body.inc.h: FDP_K(lesser)((h + 2) >> shift, last)",
     "csrc/mech/response.c: unknown = ((fdp_u128_t)1 << (64 - bits)) + 1;",
     wrong=[{"two": 1}, {"one": 0}],
 )
