@@ -240,6 +240,19 @@ def test_the_statistic_sees_a_planted_leak() -> None:
     assert tc.largest_t(class_of, quiet + class_of * quiet) < -tc.ALARM
 
 
+def test_blocks_that_differ_are_no_leak_and_one_beside_them_is_seen() -> None:
+    rng = np.random.default_rng(1)
+    n, blocks = 400_000, 512
+    class_of = rng.integers(0, 2, n).astype(np.uint8)
+    entry_of = rng.integers(0, blocks, n)
+    own = rng.normal(0, 20, (2, blocks))
+    own -= own.mean(axis=1, keepdims=True) - 2 * np.array([[1], [0]])
+    taken = rng.gamma(400, 5, n) + own[class_of, entry_of]
+    assert tc.largest_t(class_of, taken) > tc.GATE
+    assert abs(tc.largest_t(class_of, taken, entry_of)) < tc.GATE / 2
+    assert tc.largest_t(class_of, taken + 10 * class_of, entry_of) < -tc.GATE
+
+
 def test_the_interpreter_is_seen(harness: CDLL) -> None:
     """What makes a Python int of a number tells how large it is."""
     run = scalar_values(int, ONE, LARGE, harness, tc.SHORT)

@@ -202,11 +202,11 @@ static fdp_status_t run(const work_t *w, const fdp_call_t *call, void **result)
 
 /* Times the work `rounds` times. The pool holds entries * 2 blocks of `bytes` (a
  * multiple of 8), class 0 first, for a `buffer` that is the tape, if `on_tape`, or data;
- * then every call has another key. Fills class_of and taken; returns the number of calls
- * of the resolver, or -1 on an error. */
+ * then every call has another key. Fills class_of, entry_of and taken; returns the number
+ * of calls of the resolver, or -1 on an error. */
 int64_t two_class(const work_t *work, uint32_t cipher, int on_tape, uint8_t *buffer,
                   size_t bytes, const uint8_t *pool, size_t entries, uint64_t seed,
-                  size_t rounds, uint8_t *class_of, uint32_t *taken)
+                  size_t rounds, uint8_t *class_of, uint32_t *entry_of, uint32_t *taken)
 {
     fdp_tape_t tape = {.chunks = 1, .main = buffer, .main_stride = bytes};
     fdp_call_t call = {.resolve = resolve};
@@ -233,6 +233,7 @@ int64_t two_class(const work_t *work, uint32_t cipher, int on_tape, uint8_t *buf
             work->forget(result);
         }
         class_of[i] = (uint8_t)which;
+        entry_of[i] = (uint32_t)entry;
         taken[i] = (uint32_t)(stop - start);
     }
     return (int64_t)resolver_calls;

@@ -3,7 +3,9 @@
 After Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", DATE 2017:
 timings of two classes of input, in random order and out of one buffer, are compared
 by Welch's t test, on all timings and on those below some percentiles of the pooled
-ones (slow timings are interrupts); the largest |t| counts.
+ones (slow timings are interrupts); the largest |t| counts. Of many blocks a class the
+samples are the blocks' mean timings: blocks that are timed again and again differ by
+chance in what else they cost, which is no matter of the class.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from fastdp._exact_bits import patterns
 ROOT = Path(__file__).resolve().parents[2]
 PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
 ENTRIES = 128
+
+#: Blocks a class, from which on their means are the samples.
+FEWEST_BLOCKS = 32
 
 TAPE_CIPHER = _core.CIPHERS["tape"]
 I64, F32, F64 = 4, 8, 9
@@ -57,12 +62,26 @@ def build(folder: Path) -> ctypes.PyDLL:
     return harness
 
 
-def largest_t(class_of: np.ndarray, taken: np.ndarray) -> float:
-    """Return Welch's t of largest size over the percentiles."""
+def largest_t(
+    class_of: np.ndarray, taken: np.ndarray, entry_of: np.ndarray | None = None
+) -> float:
+    """Return Welch's t of largest size over the percentiles.
+
+    With `entry_of`, numbers of the classes' blocks, the samples are the blocks' means.
+    """
     largest = 0.0
     for percentile in PERCENTILES:
-        most = np.percentile(taken, percentile)
-        a, b = (taken[(class_of == c) & (taken <= most)].astype(float) for c in (0, 1))
+        kept = taken <= np.percentile(taken, percentile)
+        samples = []
+        for c in (0, 1):
+            one = kept & (class_of == c)
+            x = taken[one].astype(float)
+            if entry_of is not None:
+                number = np.bincount(entry_of[one])
+                total = np.bincount(entry_of[one], x)
+                x = total[number > 0] / number[number > 0]
+            samples.append(x)
+        a, b = samples
         spread = a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)
         t = (a.mean() - b.mean()) / np.sqrt(spread) if spread > 0 else 0.0
         largest = t if abs(t) > abs(largest) else largest
@@ -429,7 +448,7 @@ def measure(
     """
     nbytes = pool.shape[2]
     pool = np.ascontiguousarray(pool)
-    class_of = np.zeros(rounds, np.uint8)
+    class_of, entry_of = np.zeros(rounds, np.uint8), np.zeros(rounds, np.uint32)
     taken = np.zeros(rounds, np.uint32)
     assert nbytes % 8 == 0
     assert len(memoryview(buffer).cast("B")) >= nbytes
@@ -438,11 +457,14 @@ def measure(
         ctypes.c_void_p(_address(buffer)), ctypes.c_size_t(nbytes),
         ctypes.c_void_p(_address(pool)), ctypes.c_size_t(len(pool)),
         ctypes.c_uint64(seed), ctypes.c_size_t(rounds),
-        ctypes.c_void_p(_address(class_of)), ctypes.c_void_p(_address(taken)),
+        ctypes.c_void_p(_address(class_of)), ctypes.c_void_p(_address(entry_of)),
+        ctypes.c_void_p(_address(taken)),
     )  # fmt: skip
     assert calls >= 0
     warm = rounds // 20
-    return Result(largest_t(class_of[warm:], taken[warm:]), class_of, taken, int(calls))
+    entries = entry_of[warm:] if len(pool) >= FEWEST_BLOCKS else None
+    t = largest_t(class_of[warm:], taken[warm:], entries)
+    return Result(t, class_of, taken, int(calls))
 
 
 # --- the alarm of short runs -----------------------------------------------------
