@@ -294,7 +294,7 @@ static void check_adding(void)
             k->add_wide(out + from, wide + from, out + from, n);
             memcpy(sums, x, from * 8);
             memcpy(sums + from + n, x + from + n, (LANES - from - n) * 8);
-            compare("sum", k->name, masks[m], out, sums, LANES, 8);
+            compare("sum", fdp_cpu_level(), masks[m], out, sums, LANES, 8);
             if (last) {
                 break;
             }
@@ -305,7 +305,7 @@ static void check_adding(void)
                                      p % 2 == 0 ? DBL_MAX : step * 2e6, 0.0};
             k->add_grid(&grid, real, steps, real_out, LANES);
             fdp_kernels_portable.add_grid(&grid, real, steps, real_expected, LANES);
-            compare("grid", k->name, masks[m], real_out, real_expected, LANES, 8);
+            compare("grid", fdp_cpu_level(), masks[m], real_out, real_expected, LANES, 8);
             if (m == 0) {
                 printf("grid 2^%d: %016" PRIx64 "\n", powers[p],
                        digest(real_out, sizeof real_out));
@@ -414,7 +414,9 @@ static void check_releases(const law_t *law, uint32_t cipher, uint64_t rounds)
     }
     check_release(law, cipher, 1, FDP_NONE, 50, 2500);
     check_release(law, cipher, 2, FDP_NONE, 60, 2500);
-    for (fdp_dtype_t type = FDP_I8; type <= FDP_F64; type++) {
+    /* a grid takes noise of at most 2^50 steps: mechanisms see to it */
+    const bool far = law->numerator / law->denominator > INT64_C(1) << 40;
+    for (fdp_dtype_t type = FDP_I8; type <= (far ? FDP_U32 : FDP_F64); type++) {
         check_release(law, cipher, 0, type, 3, 300 + 70 * (size_t)type);
     }
     if (law->sampler.law.tails) {
