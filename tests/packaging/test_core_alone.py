@@ -7,6 +7,7 @@ addresses, leaks and undefined behavior.
 import os
 import shutil
 import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -104,3 +105,19 @@ def test_the_core_alone_draws_what_the_extension_draws(
     assert run.stdout.splitlines() == expected, run.stderr
     assert run.returncode == 0
     assert run.stderr == ""
+
+
+def test_all_masks_of_the_processor_are_equal_bit_for_bit(tmp_path):
+    """docs/emulation.md: AES without VAES and batches of chunks, which levels lack."""
+    laws = [sys.executable, "-m", "tests.differential.levels_laws"]
+    text = subprocess.run(laws, cwd=ROOT, capture_output=True, check=True).stdout
+    (tmp_path / "levels_laws.h").write_bytes(text)
+    program = tmp_path / "levels"
+    build = ["cc", "-O2", "-std=c11", "-D_DEFAULT_SOURCE", f"-I{ROOT / 'csrc'}"]
+    build += [f"-I{tmp_path}", str(ROOT / "tests" / "differential" / "levels.c")]
+    build += sorted(map(str, (ROOT / "csrc").glob("*/*.c")))
+    subprocess.run([*build, "-lm", "-o", str(program)], check=True)
+    run = subprocess.run([program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-2000:]
+    assert run.stdout.splitlines()[-1].endswith("EQUAL")
+    assert "NOT EQUAL" not in run.stdout
