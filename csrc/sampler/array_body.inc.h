@@ -9,7 +9,6 @@ static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
     }
 }
 
-#ifndef FDP_HAVE_ADD_GRID
 /* a if c, else b, by masks: a choice of doubles may become a branch, on data. */
 static inline double FDP_K(pick)(int c, double a, double b)
 {
@@ -17,6 +16,7 @@ static inline double FDP_K(pick)(int c, double a, double b)
     return fdp_bits_double((fdp_double_bits(a) & mask) | (fdp_double_bits(b) & ~mask));
 }
 
+#ifndef FDP_HAVE_ADD_GRID
 /* Both addends are multiples of the step (or x is so large that it is one), so
  * the sum is the correctly rounded value of an exact sum: post-processing. */
 static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,

@@ -33,8 +33,9 @@ static uint64_t FDP_K(numbers)(const fdp_number_t *law, const double *restrict x
         uint64_t drawn[64];
         for (size_t i = 0; i < 64; i++) {
             const double above = (x[g + i] - w.low) * w.steps;
-            const double known = above > 0 ? above : 0; /* NaN: the lower bound */
-            const double held = known < 0x1p31 ? known : 0x1p31;
+            /* Not a number: the lower bound. */
+            const double known = FDP_K(pick)(above > 0, above, 0);
+            const double held = FDP_K(pick)(known < 0x1p31, known, 0x1p31);
             const uint64_t t = fdp_double_bits(held + 0x1p52), v = u[g + i];
             uint64_t part[4] = {0};
             for (int k = 1; k < 4; k++) {

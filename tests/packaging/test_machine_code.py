@@ -134,3 +134,22 @@ def comparisons_of_doubles(code: str, name: str) -> int:
 def test_a_scalar_is_not_compared(code: str) -> None:
     assert "fill_one_real>:" in code
     assert comparisons_of_doubles(code, "fill_one_real") <= 4  # of its grid
+
+
+def branches_on_a_comparison(code: str, name: str) -> int:
+    """Return how many jumps follow a comparison of doubles in functions so named."""
+    inside, before, found = False, False, 0
+    for line in code.splitlines():
+        if line.endswith(">:"):
+            inside = line.endswith(f"<{name}>:")
+        found += inside and before and bool(re.search(r"\tj(?!mp)\w+\s", line))
+        before = bool(re.search(r"\bv?u?comisd\s", line))
+    return found
+
+
+@pytest.mark.parametrize("level", ["portable", "avx2", "avx512"])
+def test_numbers_are_cut_to_their_bounds_without_a_branch(
+    code: str, level: str
+) -> None:
+    assert f"<fdp_numbers_{level}>:" in code
+    assert branches_on_a_comparison(code, f"fdp_numbers_{level}") == 0
