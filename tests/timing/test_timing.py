@@ -208,6 +208,8 @@ SCALARS: dict[str, Callable[[CDLL, int], Run]] = {
     "int64 array": partial(scalar_values, INTEGERS, np.array(1), np.array(2**62)),
     "int32": partial(scalar_values, INTEGERS, np.int32(1), np.int32(2**31 - 1)),
     "normal / nan": partial(scalar_values, REALS, np.float64(1), np.float64("nan")),
+    # What a conversion by the interpreter returns for errors, too.
+    "normal / -1": partial(scalar_values, REALS, np.float64(1), np.float64(-1)),
     "normal / subnormal": partial(
         scalar_values, REALS, np.float64(1), np.float64(5e-324)
     ),
