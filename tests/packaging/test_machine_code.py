@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 
@@ -121,35 +122,34 @@ def test_sums_do_not_branch_on_the_sign_of_the_data(code: str) -> None:
     assert not any(found.values()), found
 
 
-def comparisons_of_doubles(code: str, name: str) -> int:
-    """Return how many are in functions whose names end so."""
-    inside, found = False, 0
+COMPARISON = re.compile(r"\bv?u?comisd\s")
+ON_A_CONDITION = re.compile(r"\tj(?!mp)\w+\s")
+
+
+def lines_of(code: str, ending: str) -> list[str]:
+    """Return the lines of the functions whose headings end so."""
+    inside, found = False, []
     for line in code.splitlines():
         if line.endswith(">:"):
-            inside = line.endswith(f"{name}>:")
-        found += inside and bool(re.search(r"\bv?u?comisd\s", line))
+            inside = line.endswith(ending)
+        if inside:
+            found.append(line)
     return found
 
 
 def test_a_scalar_is_not_compared(code: str) -> None:
-    assert "fill_one_real>:" in code
-    assert comparisons_of_doubles(code, "fill_one_real") <= 4  # of its grid
-
-
-def branches_on_a_comparison(code: str, name: str) -> int:
-    """Return how many jumps follow a comparison of doubles in functions so named."""
-    inside, before, found = False, False, 0
-    for line in code.splitlines():
-        if line.endswith(">:"):
-            inside = line.endswith(f"<{name}>:")
-        found += inside and before and bool(re.search(r"\tj(?!mp)\w+\s", line))
-        before = bool(re.search(r"\bv?u?comisd\s", line))
-    return found
+    lines = lines_of(code, "fill_one_real>:")
+    assert lines
+    assert sum(bool(COMPARISON.search(line)) for line in lines) <= 4  # of its grid
 
 
 @pytest.mark.parametrize("level", ["portable", "avx2", "avx512"])
 def test_numbers_are_cut_to_their_bounds_without_a_branch(
     code: str, level: str
 ) -> None:
-    assert f"<fdp_numbers_{level}>:" in code
-    assert branches_on_a_comparison(code, f"fdp_numbers_{level}") == 0
+    lines = lines_of(code, f"<fdp_numbers_{level}>:")
+    assert lines
+    assert not any(
+        COMPARISON.search(line) and ON_A_CONDITION.search(after)
+        for line, after in pairwise(lines)
+    )
