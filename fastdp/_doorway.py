@@ -70,6 +70,28 @@ def is_data(x: object) -> bool:
     return type(x) not in _SCALARS and _kind(x) != ""
 
 
+def one_index(**columns: Any) -> None:
+    """Refuse pandas columns of one call whose indexes differ.
+
+    pandas pairs rows by label, arrays pair them by place: only with one index are both
+    the same. Labels are public.
+
+    Raises
+    ------
+    ParameterError
+        Two Series or DataFrames have different indexes.
+    """
+    wanted = ("pandas.Series", "pandas.DataFrame")
+    names = [name for name, x in columns.items() if is_data(x) and _kind(x) in wanted]
+    for name in names[1:]:
+        index, first = columns[name].index, columns[names[0]].index
+        if index is not first and not index.equals(first):
+            raise ParameterError(
+                f"{names[0]} and {name} must have one index: align them first, or give "
+                f"{name}.to_numpy() to pair them by place"
+            )
+
+
 def enter(
     name: str,
     x: Any,

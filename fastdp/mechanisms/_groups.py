@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastdp import _validate
+from fastdp._doorway import one_index
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -128,8 +129,11 @@ class Question:
         level: float,
         stream: Stream | None,
         neighboring_relation: Relation = _A,
+        *,
+        x: Any = None,
     ) -> None:
         by, keys, _, _ = groups
+        one_index(x=x, by=by, user=users.user)
         self.grouped = by is not None
         self.unknown = self.grouped and keys is None
         _check_budget(budget, self.unknown)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastdp import _arrays
-from fastdp._doorway import enter, is_data, records
+from fastdp._doorway import enter, is_data, one_index, records
 from fastdp.exceptions import DTypeError, ParameterError
 
 _Array = np.ndarray[Any, Any]
@@ -120,6 +120,7 @@ def counted(keys: Any, counts: Any) -> tuple[_Array, _Array]:
     DTypeError, ParameterError
         No column of keys, or no integers of its length.
     """
+    one_index(keys=keys, counts=counts)
     listed, known = key_column("keys", keys)
     if is_data(counts):
         counts, _ = enter("counts", counts)

@@ -354,7 +354,8 @@ class ClippedSum(Mechanism):
             infinities as the largest double.
         labels : column of integers, shape (n,)
             For a mechanism with blocks: the block of each row. Rows of no block
-            (outside [0, blocks), null) contribute nothing.
+            (outside [0, blocks), null) contribute nothing. Two pandas objects must have
+            one index.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -432,6 +433,7 @@ class SumAccumulator(Accumulator[ClippedSum]):
     def add(self, rows: Any, *, labels: Any = None, workers: int = 1) -> SumAccumulator:
         """Add rows; parameters and errors are those of `ClippedSum.release`."""
         m = self._mechanism
+        _doorway.one_index(rows=rows, labels=labels)
         x = m._rows(rows)
         blocks = dict(m._arguments).get("blocks")
         block = group_codes("labels", labels, len(x), blocks, "blocks")

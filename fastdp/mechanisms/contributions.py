@@ -8,6 +8,7 @@ import numpy as np
 
 from fastdp import _validate
 from fastdp import random as fdp_random
+from fastdp._doorway import one_index
 from fastdp._stream import Stream, check_stream
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._keys import codes, key_column
@@ -52,7 +53,8 @@ def bound_contributions(
     Raises
     ------
     DTypeError, ParameterError
-        A wrong dtype or shape, or a bound that is missing. Never for a value.
+        A wrong dtype or shape, pandas columns with different indexes, or a bound that
+        is missing. Never for a value.
     EntropyError
         The operating system gave no randomness.
 
@@ -78,6 +80,7 @@ def bound_contributions(
     (1, True)
     """
     check_stream(stream)
+    one_index(users=users, keys=keys)
     owner, known = key_column("users", users)
     if keys is None:
         if keys_per_user is not None or records_per_key is not None:

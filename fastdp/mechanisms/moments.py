@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastdp import _arrays, _core, _validate, calibration
-from fastdp._doorway import is_data, records
+from fastdp._doorway import is_data, one_index, records
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -285,7 +285,8 @@ class Moments(Mechanism):
         by : column, shape (n,)
             The group of each record: for a mechanism with groups an ndarray of
             integers, for one with a threshold integers or strings. Records of no group
-            (outside [0, groups), null) contribute nothing.
+            (outside [0, groups), null) contribute nothing. Two pandas columns must have
+            one index.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -312,6 +313,7 @@ class Moments(Mechanism):
         if self.threshold is None:
             part = self.accumulator().add(x, by=by, workers=workers)
             return part.release(stream=stream)
+        one_index(x=x, by=by)
         listed, known = key_column("by", by)
         keys, place = distinct(listed[known])
         group = np.full(len(listed), -1, np.int64)
@@ -380,6 +382,7 @@ class MomentsAccumulator(Accumulator[Moments]):
     def add(self, x: Any, *, by: Any = None, workers: int = 1) -> MomentsAccumulator:
         """Add values; parameters and errors are those of `Moments.release`."""
         m = self._mechanism
+        one_index(x=x, by=by)
         values = _column("x", x)
         code = group_codes("by", by, len(values), m._shape.groups, "groups")
 

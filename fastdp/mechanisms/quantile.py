@@ -19,7 +19,7 @@ import numpy as np
 
 from fastdp import _arrays, _core, _validate
 from fastdp import random as fdp_random
-from fastdp._doorway import enter, is_data
+from fastdp._doorway import enter, is_data, one_index
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -276,7 +276,8 @@ class Quantiles(Mechanism):
         by : column of integers, of the values' shape
             The group of each record, for a mechanism with groups. Records of no group
             (outside [0, groups), null) and those that are NaN contribute nothing; a
-            null among the values counts as the lower bound here, too.
+            null among the values counts as the lower bound here, too. Two pandas
+            columns must have one index.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -305,6 +306,7 @@ class Quantiles(Mechanism):
         sorted, and the time depends on their order and number.
         """
         check_stream(stream)
+        one_index(values=values, by=by)
         if is_data(values):
             values, _ = enter("values", values, real=None, null=float(self._bounds[0]))
         real = getattr(getattr(values, "dtype", None), "kind", "") == "f"

@@ -51,7 +51,9 @@ def count(
     Parameters
     ----------
     x : column of anything, shape (n,)
-        Records; None, NaN, NA and NaT are none.
+        Records; None, NaN, NA and NaT are none. Two pandas columns of one call (`x`,
+        `by`, `user`) must have the same index; one with a list or array is paired by
+        place.
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
     by : column of integers or strings, shape (n,), optional
@@ -82,7 +84,8 @@ def count(
     Raises
     ------
     DTypeError, ParameterError, CalibrationError
-        A wrong dtype or shape, or a parameter out of its range. Never for a value.
+        A wrong dtype or shape, pandas columns with different indexes, or a parameter
+        out of its range. Never for a value.
     EntropyError
         The operating system gave no randomness.
 
@@ -109,6 +112,7 @@ def count(
         Users(user, records_per_user),
         level,
         stream,
+        x=x,
     )
     if not ask.unknown:
         law = ask.law(ask.budget)
@@ -185,6 +189,7 @@ def sum(
         level,
         stream,
         neighboring_relation,
+        x=x,
     )
     low, high = check_bounds(bounds)
     if ask.relation is _R and not ask.grouped:
@@ -264,6 +269,7 @@ def mean(
         level,
         stream,
         neighboring_relation,
+        x=x,
     )
     return _summary(ask, _moments(ask, x, bounds, 1), "mean")
 
@@ -311,6 +317,7 @@ def variance(
         level,
         stream,
         neighboring_relation,
+        x=x,
     )
     return _summary(ask, _moments(ask, x, bounds, 2), "variance")
 
@@ -373,6 +380,7 @@ def histogram(
         Users(user, records_per_user),
         level,
         stream,
+        x=x,
     )
     public = np.array([float(_validate.exact("edges", edge)) for edge in edges])
     if public.ndim != 1 or len(public) < 2 or not (np.diff(public) > 0).all():

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastdp import _core, _ranking, _selection, _validate
-from fastdp._doorway import enter, is_data
+from fastdp._doorway import enter, is_data, one_index
 from fastdp._selection import Choice, Method
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
@@ -422,6 +422,7 @@ def choice_of(
     rate: Fraction, scores: Any, weights: Any, axis: int, name: str = "scores"
 ) -> tuple[Choice, tuple[int, ...]]:
     """Return checked candidates, and the shape of what is chosen from them."""
+    one_index(**{name: scores, "weights": weights})
     if is_data(scores):
         scores, _ = enter(name, scores, real=None)
     matrix, shape = _selection.scores_of(name, scores, axis)

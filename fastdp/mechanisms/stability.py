@@ -267,7 +267,8 @@ class StableMode(Mechanism):
             the least is the most frequent.
         counts : column of integers, shape (len(keys),), optional
             How many records have the key; below 1 and null count as none. A key that
-            comes twice has the sum of its counts.
+            comes twice has the sum of its counts. Two pandas columns must have one
+            index.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.

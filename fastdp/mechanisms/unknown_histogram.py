@@ -265,7 +265,7 @@ class UnknownHistogram(Mechanism):
         keys : list of str, bytes or int, or ndarray of strings or integers
             A key that comes twice has the sum of its counts.
         counts : column of integers, shape (len(keys),)
-            Below 1 and null count as absent.
+            Below 1 and null count as absent. Two pandas columns must have one index.
         stream : Stream, optional
             As in `KeySelection.select`.
 
