@@ -1,9 +1,10 @@
-"""Steps of bounded range as Gaussian noise: many of them are almost as good as that.
+"""Steps of bounded range as granted Gaussian noise: many are almost as good as that.
 
 A step whose losses lie in an interval of length r, composed with Gaussian noise of the
 square v, is dominated by Gaussian noise of the square v + w, 1/w = 4/r^2 - 1/v
-(theorem 20 of docs/proofs/numerical_accounting.md). So noise that is there, or that is
-granted to begin with, takes up one such step after the other, in any order.
+(theorem 20 of docs/proofs/numerical_accounting.md). The noise that takes steps up is
+granted: it is in no answer, so that no step was chosen with it in view. Noise that was
+released cannot stand in for it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ import math
 from fastdp.accounting._pld.composition import Steps
 from fastdp.accounting._pld.losses import GaussianLoss
 
-#: Largest square of a step, and least square of what takes it up, in units of the
-#: largest step's: the theorem asks for a little less.
-_LARGEST, _LEAST = 4.0, 2.0
+#: Largest square of a step: the theorem allows 6.
+_LARGEST = 4.0
 
-#: Squares to begin with that are tried, in the same units.
-_TRIED = (_LEAST, 2.5, 3.0, 4.0, 6.0)
+#: Squares of granted noise to try, in the same units.
+_TRIED = (2.0, 2.5, 3.0, 4.0, 6.0)
 
-#: Fewest steps that are worth it where there is no Gaussian noise, counted by squares.
+#: Return None for fewer steps than this, counted by squares.
 _FEWEST = 6.0
 
 #: Relative allowance for roundings, which are fewer than a hundred units.
@@ -34,17 +34,11 @@ def as_gaussian(steps: Steps) -> Steps | None:
         return None
     largest = max(half * half for half, _ in ranges) * _MORE
     whole = math.fsum(n * half * half for half, n in ranges) * _MORE
-    own = math.fsum(
-        n * loss.square for loss, n in steps if isinstance(loss, GaussianLoss)
-    )
-    if not 1e-100 < largest <= _LARGEST:
+    if not 1e-100 < largest <= _LARGEST or whole < _FEWEST * largest:
         return None
-    if own < _LEAST * largest and whole < _FEWEST * largest:
-        return None
-    starts = {max(own, times * largest) for times in _TRIED}
-    square = min(_absorbed(start, whole, largest) for start in starts)
+    square = min(_absorbed(times * largest, whole, largest) for times in _TRIED)
     rest = tuple((loss, n) for loss, n in steps if loss.range is None)
-    return (*rest, (GaussianLoss((square - own) * _MORE + 1e-15 * own), 1))
+    return (*rest, (GaussianLoss(square * _MORE), 1))
 
 
 def _absorbed(start: float, whole: float, largest: float) -> float:
