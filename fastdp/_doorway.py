@@ -1,8 +1,9 @@
 """What looks like data becomes an array, and what comes out has the kind that went in.
 
 One-dimensional columns: pandas Series and Index, polars Series, pyarrow Array and
-ChunkedArray, whatever else speaks Arrow's capsule protocol, lists and tuples. Kinds,
-dtypes and the types of a list's elements are public; no element shows in an error.
+ChunkedArray, whatever else speaks Arrow's capsule protocol, lists and tuples. Kinds and
+dtypes are public; of a list of results (`enter`) the types of the elements, too, of one
+of records none: each is read by itself. No element shows in an error.
 Libraries are only looked up where they are loaded: what is no array of theirs is none.
 """
 
@@ -12,6 +13,8 @@ import functools
 import math
 import sys
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -68,6 +71,12 @@ def _kind(x: object) -> str:
 def is_data(x: object) -> bool:
     """Tell whether `x` is a column, not an array and not a scalar."""
     return type(x) not in _SCALARS and _kind(x) != ""
+
+
+def holds_objects(x: Any) -> bool:
+    """Tell whether a column is of numpy's dtype object, in pandas or not."""
+    dtype = getattr(x, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
 def one_index(**columns: Any) -> None:
@@ -156,24 +165,27 @@ def records(name: str, x: Any) -> _Array:
     """Return a column of numbers as float64, NaN where there is none.
 
     Nulls, None and NaN are no numbers. Each entry follows from its own record and the
-    column's type alone: whether another one is null changes none.
+    column's type alone. Python objects, of a list or of dtype object, are read one by
+    one: numbers count, bools and decimals too, and all others, text too, are missing.
 
     Parameters
     ----------
     name : str
         The argument, for messages.
     x : ndarray or column, shape (n,)
-        Integers, floats or bools.
+        Integers, floats, bools or Python objects.
 
     Raises
     ------
     DTypeError, ParameterError
-        Elements of another type; more than one dimension.
+        A column of another type; more than one dimension.
     """
     kind = _kind(x)
     values = x
     if kind in ("list", "tuple"):
-        values = _listed_records(name, x)
+        values = _listed_records(x)
+    elif holds_objects(x) and np.ndim(x) == 1:
+        values = _listed_records(x.tolist())
     elif kind in ("pandas.Series", "pandas.Index"):
         values = _from_pandas(name, x, math.nan)
     elif kind in ("polars.Series", "pyarrow.Array", "pyarrow.ChunkedArray", "arrow"):
@@ -235,7 +247,10 @@ def _to_tuple(results: _Array) -> tuple[Any, ...]:
 
 
 def _listed(name: str, x: Any, real: bool | None, truth: bool) -> _Array:
-    """Return a list of Python's or numpy's numbers as an array, saturated."""
+    """Return a list of Python's or numpy's numbers as an array, saturated.
+
+    These are results of a program, not records: their types are public.
+    """
     items = tuple(x)  # what is checked is what is read
     kinds = set(map(type, items))
     if truth and kinds and kinds <= _TRUTH:
@@ -253,14 +268,31 @@ def _listed(name: str, x: Any, real: bool | None, truth: bool) -> _Array:
         return np.array(held, np.int64)
 
 
-def _listed_records(name: str, x: Any) -> _Array:
+def _listed_records(x: Any) -> _Array:
     items = tuple(x)
     kinds = set(map(type, items))
-    if not kinds <= _REAL | _TRUTH | {type(None)}:
-        raise _wrong_elements(name, "numbers", kinds)
-    if type(None) in kinds:
-        items = tuple(math.nan if item is None else item for item in items)
-    return _doubles(items, kinds)
+    if not kinds <= _REAL | _TRUTH:
+        read = {kind: _reader(kind) for kind in kinds}
+        items = tuple(read[type(item)](item) for item in items)
+    return np.array(_doubles(items, kinds), np.float64)
+
+
+def _reader(kind: type) -> Callable[[Any], float]:
+    """Return what makes a number of an object of a kind: NaN where it is none."""
+    if issubclass(kind, (float, np.floating, bool, np.bool_)):
+        return float
+    if issubclass(kind, (int, np.integer)) and not issubclass(kind, np.timedelta64):
+        return lambda item: float(_as_double(int(item)))
+    if issubclass(kind, Decimal):
+        return lambda item: math.nan if item.is_nan() else float(item)
+    return _of_fraction if issubclass(kind, Fraction) else lambda _: math.nan
+
+
+def _of_fraction(item: Fraction) -> float:
+    try:
+        return float(item)
+    except OverflowError:
+        return math.copysign(math.inf, item)
 
 
 def _doubles(items: tuple[Any, ...], kinds: set[type]) -> _Array:

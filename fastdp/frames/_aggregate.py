@@ -133,8 +133,9 @@ def aggregate(
         Records, text in UTF-8. Frames are those of `release`; a stream is read once. A
         DataFrame of Spark must have the same rows whenever it is evaluated.
     by : str or iterable of str
-        Columns of the groups: integers, text, bools, dates or decimals. Without `keys`
-        a text of more than 1024 bytes of UTF-8 counts as null.
+        Columns of the groups: integers, text, bools, dates or decimals. Python objects
+        of pandas are text. Without `keys` a text of more than 1024 bytes of UTF-8
+        counts as null.
     count : bool
         Whether to release the number of records.
     mean, sum, variance : str or iterable of str
@@ -227,7 +228,7 @@ def aggregate(
         raise ParameterError("most_rows must be an int >= 1")
     salt = _salt(label, stream)
     answer = None
-    with _engine(source, memory_limit, plan.read_columns, progress) as engine:
+    with _engine(source, memory_limit, plan, progress) as engine:
         recipe = plan.recipe(engine)
         asked = _Asked(plan, recipe, label or "", budgets or (), most_rows)
         if ledger is not None and ledger._answers(asked.label):
@@ -296,7 +297,7 @@ def explain(
         budget=Budget(epsilon, rho, delta),
         kept=(groups_per_user, records_per_group),
     )
-    with _engine(source, None, plan.read_columns, None) as engine:
+    with _engine(source, None, plan, None) as engine:
         return plan.recipe(engine).sql()
 
 
@@ -329,17 +330,17 @@ class _Asked:
         }
 
 
-def _engine(source: Any, memory_limit: Any, wanted: Any, progress: Any) -> Engine:
+def _engine(source: Any, memory_limit: Any, plan: Plan, progress: Any) -> Engine:
     """Return the engine that a source is in, or DuckDB for all others."""
     if not _tables.is_spark(source):
         from fastdp.frames._duckdb import DuckDB
 
-        return DuckDB(source, memory_limit, wanted)
+        return DuckDB(source, memory_limit, plan.read_columns, plan.values)
     if memory_limit is not None or progress is not None:
         raise ParameterError("memory_limit and progress go with DuckDB, not with Spark")
     from fastdp.frames._spark import Spark
 
-    return Spark(source, wanted)
+    return Spark(source, plan.read_columns)
 
 
 def _salt(label: str | None, stream: Stream | None) -> str:

@@ -37,6 +37,8 @@ class DuckDB(Engine):
         What DuckDB may use before it spills, such as "4GB".
     wanted : sequence of str, optional
         The columns that are read, for sources whose other columns may have no type.
+    numbers : sequence of str, optional
+        Those of them that are numbers.
     """
 
     dialect = DUCKDB
@@ -46,6 +48,7 @@ class DuckDB(Engine):
         source: Any,
         memory_limit: str | None,
         wanted: Sequence[str] | None = None,
+        numbers: Sequence[str] = (),
     ) -> None:
         self._spill = tempfile.TemporaryDirectory(prefix="fastdp-")
         duckdb = _duckdb()
@@ -60,7 +63,7 @@ class DuckDB(Engine):
         try:
             if memory_limit is not None:
                 self._limit(memory_limit)
-            self.table = self._named(source, wanted)
+            self.table = self._named(source, wanted, numbers)
             with self._constant_messages("source"):
                 rows = self._connection.execute(f"describe select * from {self.table}")
                 self.types = {row[0]: str(row[1]) for row in rows.fetchall()}
@@ -126,7 +129,9 @@ class DuckDB(Engine):
                 f'memory_limit must be a size such as "4GB", got {memory_limit!r}'
             ) from None
 
-    def _named(self, source: Any, wanted: Sequence[str] | None) -> str:
+    def _named(
+        self, source: Any, wanted: Sequence[str] | None, numbers: Sequence[str]
+    ) -> str:
         if isinstance(source, (str, os.PathLike)):
             path = str(Path(source))
             if not path.lower().endswith((".parquet", ".pq")):
@@ -143,7 +148,7 @@ class DuckDB(Engine):
         _tables.check_frame("source", source)
         pa = _tables.arrow()
         if _tables.is_of(source, "pandas", "DataFrame") and wanted is not None:
-            source = _tables.read("source", source, wanted)
+            source = _tables.read("source", source, wanted, numbers)
         with _tables.constant_messages("source"):
             if _tables.is_of(source, "pandas", "DataFrame"):
                 rows: Any = pa.Table.from_pandas(source, preserve_index=False)
@@ -154,7 +159,8 @@ class DuckDB(Engine):
             else:
                 rows = pa.RecordBatchReader.from_stream(source)
         require_distinct(rows.schema.names)
-        self._connection.register("rows", rows)
+        with self._constant_messages("source"):
+            self._connection.register("rows", rows)
         return "rows"
 
     @contextlib.contextmanager

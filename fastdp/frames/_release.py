@@ -48,8 +48,9 @@ def release(
         to 64.
     keys : str or iterable of str
         Columns (or index levels of pandas) that name the rows: integers, text, bools,
-        dates or decimals. They are public, and so is the number of rows: list all
-        keys that there can be, not those that occur. `aggregate` selects keys.
+        dates or decimals; Python objects of pandas are text. They are public, and so is
+        the number of rows: list all keys that there can be, not those that occur.
+        `aggregate` selects keys.
     ledger : Ledger or None
         Where the answer is charged and stored: whoever asks again by the label and
         for the same keys gets the same frame. None must be written out: nothing is then

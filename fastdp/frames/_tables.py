@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from fastdp._doorway import records
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
+from fastdp.mechanisms._keys import texts_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,8 +139,14 @@ def require_columns(name: str, there: Sequence[str], wanted: Iterable[str]) -> N
             )
 
 
-def read(name: str, frame: Any, wanted: Sequence[str]) -> pa.Table:
-    """Return named columns of a frame as a table; its stream is read once."""
+def read(
+    name: str, frame: Any, wanted: Sequence[str], numbers: Iterable[str] = ()
+) -> pa.Table:
+    """Return named columns of a frame as a table; its stream is read once.
+
+    A column of Python objects has no type but what its values are, which would show:
+    it is text, and one of `numbers` is floats. Each object is read by itself.
+    """
     pa = arrow()
     if is_spark(frame):
         from fastdp.frames import _spark
@@ -150,11 +158,32 @@ def read(name: str, frame: Any, wanted: Sequence[str]) -> pa.Table:
             frame = frame.reset_index()
         require_columns(name, list(frame.columns), wanted)
         with constant_messages(name):
-            return pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
+            return pa.table({n: _array(frame[n], n in numbers) for n in wanted})
     with constant_messages(name):
         table = pa.table(frame)
     require_columns(name, table.column_names, wanted)
     return table.select(list(wanted))
+
+
+def _array(column: Any, number: bool) -> Any:
+    """Return a column of pandas as Arrow's."""
+    pa = arrow()
+    if not _has_objects(column.dtype):
+        frame = column.to_frame("only")
+        return pa.Table.from_pandas(frame, preserve_index=False).column(0)
+    items = column.astype(object)
+    if number:
+        return pa.array(records("column", items))
+    return pa.array(texts_of(items.tolist()), pa.large_string())
+
+
+def _has_objects(dtype: Any) -> bool:
+    """Tell whether pandas holds Python objects, whose types Arrow would infer."""
+    categories = getattr(dtype, "categories", None)
+    if categories is not None:
+        return _has_objects(getattr(categories, "dtype", None))
+    objects = isinstance(dtype, np.dtype) and dtype.kind == "O"
+    return objects or getattr(dtype, "storage", "") == "python"
 
 
 def leave(frame: Any, table: pa.Table) -> Any:

@@ -22,7 +22,7 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._keys import distinct, key_column
+from fastdp.mechanisms._keys import distinct, key_column, kind_of_keys
 from fastdp.mechanisms.contributions import bound_contributions
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.key_selection import KeySelection
@@ -153,6 +153,7 @@ class Question:
         self.keys = None if keys is None else _public(keys)
         self.groups, self.records = _bounds(groups, users)
         if self.keys is not None:
+            _check_kind(by, self.keys)
             self.groups = min(self.groups, len(self.keys))
 
     # ---- mechanisms --------------------------------------------------------------
@@ -212,8 +213,6 @@ class Question:
             listed, known = key_column("by", self._by)
             if len(listed) != n:
                 raise ParameterError(f"by must have shape ({n},)")
-            if self.keys is not None:
-                _check_kind(self._by, listed.dtype.kind, self.keys)
             group, keys = _placed(listed, present & known, self.keys)
             present = group >= 0
         owner = np.arange(n)
@@ -329,16 +328,15 @@ def _placed(
     return group, keys
 
 
-def _check_kind(by: Any, held: str, public: list[Any]) -> None:
-    """Refuse public keys that the column cannot hold, by its dtype.
+def _check_kind(by: Any, public: list[Any]) -> None:
+    """Refuse public keys that the column cannot hold, by its type.
 
-    Objects can be keys of any kind, and floats be nulls alone.
+    A null among integers makes floats in pandas: both hold the same keys.
     """
-    kind = {"U": str, "S": bytes, "i": int, "u": int}.get(held)
-    floats = getattr(getattr(by, "dtype", None), "kind", "") == "f"
-    if kind is None or floats or kind in set(map(type, public)):
+    kind = kind_of_keys(by)
+    wanted = {"number": (int, float), "text": (str,), "bytes": (bytes,)}
+    if any(isinstance(key, wanted.get(kind, object)) for key in public):
         return
     raise DTypeError(
-        f"keys must be of the type of by, {kind.__name__}, "
-        f"got {type(public[0]).__name__}"
+        f"keys must be of the type of by, {kind}, got {type(public[0]).__name__}"
     )

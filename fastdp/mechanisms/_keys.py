@@ -1,11 +1,15 @@
-"""Columns of keys and users: integers or text, whatever holds them."""
+"""Columns of keys and users: numbers or text, whatever holds them."""
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -15,16 +19,36 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 _Array = np.ndarray[Any, Any]
 
-#: What stands for no key in a column of Python objects: None, NaN, pandas' NA and NaT.
+#: What stands for nothing in a column of Python objects: None, NaN, pandas' NA and NaT.
 NULLS = frozenset(("NoneType", "float", "NAType", "NaTType"))
 _ABSENT = NULLS - {"float"}
 
 _MAY_BE_NAN = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
 
-#: What a key can be, in the order of keys that are shown.
-_KINDS = (int, bytes, str)
+#: Sort shown keys by kind first: numbers, bytes, text.
+_ORDER = {int: 0, float: 0, bytes: 1, str: 2}
 
-_INTEGERS = re.compile(r"u?int(8|16|32|64)(\[pyarrow\])?")
+#: Objects that are keys by their text.
+_AS_TEXT = (date, time, timedelta, np.datetime64, np.timedelta64, UUID)
+
+#: Treat decimals with more digits than this as missing.
+_MOST_DIGITS = 1000
+
+#: Kinds of keys, and the types of columns that hold them, by name in any library.
+_TYPES = {
+    "number": r"u?int(8|16|32|64|128)|float(16|32|64)?|halffloat|double|bool(ean)?"
+    r"|decimal.*",
+    "text": r"str|string|large_string|string_view|categorical.*|enum.*",
+    "bytes": r"(large_)?binary(_view)?|fixed_size_binary.*",
+    "any": r"object|null",
+}
+
+#: The values' type in the name of an encoded type of Arrow.
+_ENCODED = re.compile(
+    r"(?:dictionary<values=|run_end_encoded<.*values: )(\w+(?:\(.*?\))?).*"
+)
+
+_INTEGERS = re.compile(r"u?int(8|16|32|64)")
 
 #: Significant bits of the narrow floats, by the names that libraries have for them.
 _BITS = {"float16": 11, "halffloat": 11, "float32": 24, "float": 24}
@@ -33,36 +57,59 @@ _BITS = {"float16": 11, "halffloat": 11, "float32": 24, "float": 24}
 def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
     """Return keys as an array that `distinct` can read, and which entries are keys.
 
-    None and NaN are no keys: such rows contribute nothing. Nor do floats that are no
-    integers, or so large that different integers would have become equal. Each entry
-    follows from itself and the column's type alone: no record changes another's key. A
-    column of Python objects may hold keys of several kinds; equal ones are of one kind.
+    Each entry follows from itself and the column's type alone: no record changes
+    another's key, and none raises. `key_of` says what an object is.
 
     Raises
     ------
     DTypeError, ParameterError
-        Not one-dimensional, or with elements that are no str, bytes, int or float.
+        Not one-dimensional, or of a type that holds no keys.
     """
     listed, bits = _listed(name, keys)
-    if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTiuf":
+    if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTbiuf":
         raise _wrong(name)
     if listed.ndim != 1:
         raise ParameterError(f"{name} must have shape (n,), got {listed.shape}")
-    if listed.dtype.kind == "f":  # integers with nulls, as pandas has them
-        return _whole(listed)
-    if listed.dtype.kind == "T":
+    if listed.dtype.kind == "b":
+        listed = listed.view(np.uint8)
+    if listed.dtype.kind == "f":
+        whole, known = _whole(listed)
+        if (known | ~np.isfinite(listed) | (listed == np.floor(listed))).all():
+            return whole, known
+        bits = min(np.finfo(listed.dtype).nmant + 1, 53)
+    if listed.dtype.kind in "Tf":
         listed = listed.astype(object)
     if listed.dtype.kind != "O":
         return listed, np.ones(len(listed), bool)
     kinds = set(map(type, listed))
-    if kinds <= set(_KINDS):
+    if kinds <= {int, bytes, str}:
         return listed, np.ones(len(listed), bool)
-    read = {kind: _reader(name, kind, bits) for kind in kinds}
+    read = {kind: _reader(kind, bits) for kind in kinds}
     found = [read[type(key)](key) for key in listed]
     known = np.array([key is not None for key in found], bool)
     filled = _objects(found)
     filled[~known] = 0
     return filled, known
+
+
+def kind_of_keys(keys: Any) -> str:
+    """Return the kind of key that a column's type holds: a name of `_TYPES`."""
+    type_ = _type(keys)
+    if isinstance(type_, np.dtype) and type_.kind in "UST":
+        return "bytes" if type_.kind == "S" else "text"
+    return "any" if type_ is None else _kind_of(type_)
+
+
+def texts_of(items: list[Any]) -> list[str | None]:
+    """Return objects as keys that are text, each by itself; None where there is none.
+
+    Parameters
+    ----------
+    items : list
+        Python objects. Text that is not UTF-8, as lone surrogates are not, is no key.
+    """
+    read = {kind: _reader(kind, 53) for kind in set(map(type, items))}
+    return [_text(read[type(item)](item)) for item in items]
 
 
 def presence(name: str, x: Any) -> _Array:
@@ -82,6 +129,8 @@ def presence(name: str, x: Any) -> _Array:
         except DTypeError:  # the column's type alone decides
             if not hasattr(x, "to_numpy") or _type(x) is None:
                 raise _no_column(name) from None
+            if _kind_of(_type(x)) != "any":
+                return _there(x)
     listed, _ = _listed(name, x)
     if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTbiufMm":
         raise _no_column(name)
@@ -99,9 +148,9 @@ def distinct(keys: _Array) -> tuple[_Array, _Array]:
     """Return the distinct keys, sorted within each kind, and the place of each key."""
     if keys.dtype.kind != "O":
         return np.unique(keys, return_inverse=True)
-    kinds = np.fromiter((_KINDS.index(type(key)) for key in keys), np.int8, len(keys))
+    kinds = np.fromiter((_ORDER[type(key)] for key in keys), np.int8, len(keys))
     parts, place, count = [keys[:0]], np.zeros(len(keys), np.int64), 0
-    for kind in range(len(_KINDS)):
+    for kind in range(3):
         chosen = np.flatnonzero(kinds == kind)
         found, at = np.unique(keys[chosen], return_inverse=True)
         place[chosen] = at + count
@@ -164,15 +213,67 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
         return keys, 53
     if isinstance(type_, np.dtype):  # of pandas: numpy's own
         return keys.to_numpy(), 53
-    said = str(type_).lower()
-    whole = _INTEGERS.fullmatch(said) and not _has_nulls(keys)
-    # Text of pandas and Arrow goes to objects; polars' would lose zeros at its end.
-    if whole or str(type_) in ("string", "large_string"):
+    if not _kind_of(type_):
+        raise _wrong(name, type_)
+    said = _said(type_)
+    if _INTEGERS.fullmatch(said) and not _has_nulls(keys):
         return np.asarray(keys), 53
+    return _objects(_items(keys)), _BITS.get(said, 53)
+
+
+def _said(type_: Any) -> str:
+    """Return the name of a type, or that of its values where it is encoded."""
+    categories: Any = getattr(type_, "categories", None)
+    if hasattr(categories, "dtype") and str(type_) == "category":
+        return _said(categories.dtype)
+    said = str(type_).lower().removesuffix("[pyarrow]")
+    encoded = _ENCODED.fullmatch(said)
+    return encoded[1] if encoded else said
+
+
+def _kind_of(type_: Any) -> str:
+    """Return the kind of key that a type holds, "" for none."""
+    said = _said(type_)
+    return next((k for k, names in _TYPES.items() if re.fullmatch(names, said)), "")
+
+
+def _items(column: Any) -> list[Any]:
+    """Return the objects of a column; text that is not UTF-8 is None."""
     # Of a column of pandas and polars, of Arrow, of an array of pandas.
     names = ("to_list", "to_pylist", "tolist")
-    items = next(getattr(keys, name)() for name in names if hasattr(keys, name))
-    return _objects(items), _BITS.get(said.removesuffix("[pyarrow]"), 53)
+    try:
+        items = next(getattr(column, n)() for n in names if hasattr(column, n))
+    except UnicodeDecodeError:  # Arrow does not look at what it is given
+        pa: Any = sys.modules["pyarrow"]
+        held = getattr(column, "array", column)
+        held = held.__arrow_array__() if hasattr(held, "__arrow_array__") else held
+        held = _plain(held)
+        return [_decoded(item) for item in held.cast(pa.large_binary()).to_pylist()]
+    return list(items)
+
+
+def _plain(column: Any) -> Any:
+    """Return a column of Arrow without the encoding of its values."""
+    types: Any = sys.modules["pyarrow"].types
+    if types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if types.is_run_end_encoded(column.type):
+        from pyarrow import compute
+
+        return compute.run_end_decode(column)
+    return column
+
+
+def _there(column: Any) -> _Array:
+    """Return which entries of a typed column are not null."""
+    if hasattr(column, "isna"):
+        return ~np.asarray(column.isna(), bool)
+    if hasattr(column, "is_valid"):  # pyarrow
+        return np.asarray(_plain(column).is_valid(), bool)
+    there = np.asarray(column.is_not_null(), bool)
+    if column.dtype.is_float():
+        there &= ~np.asarray(column.is_nan().fill_null(value=True), bool)
+    return there
 
 
 def _has_nulls(keys: Any) -> bool:
@@ -182,22 +283,85 @@ def _has_nulls(keys: Any) -> bool:
     return bool(keys.null_count() if callable(keys.null_count) else keys.null_count)
 
 
-def _reader(name: str, kind: type, bits: int) -> Callable[[Any], Any]:
-    """Return what makes a key of an object of a kind; None where it is no key."""
-    if kind in _KINDS:
+def _reader(kind: type, bits: int) -> Callable[[Any], Any]:
+    """Return what makes a key of an object of a kind; None where it is no key.
+
+    A bool, a whole float and a whole decimal are integers; other decimals, dates and
+    UUIDs are text. Infinities and floats so large that different integers would have
+    become equal are no keys, nor is anything else.
+    """
+    if kind in (int, bytes, str):
         return lambda key: key
     if kind.__name__ in _ABSENT:
         return lambda _: None
     if issubclass(kind, (float, np.floating)):
         narrow = issubclass(kind, (np.float16, np.float32))
         most = 2.0 ** (np.finfo(kind).nmant + 1 if narrow else bits)
-        return lambda key: int(key) if -most < key < most and key % 1 == 0 else None
-    if issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64):
-        return int
-    for text in (str, bytes):
-        if issubclass(kind, (np.str_, np.bytes_)) and issubclass(kind, text):
-            return text
-    raise _wrong(name)
+        return lambda key: _of_float(float(key), most)
+    if issubclass(kind, Decimal):
+        return _of_decimal
+    if issubclass(kind, _AS_TEXT):
+        return _of_date
+    for plain, classes in (
+        (int, (int, np.integer, np.bool_)),
+        (str, (str,)),
+        (bytes, (bytes,)),
+    ):
+        if issubclass(kind, classes):
+            return plain
+    return lambda _: None
+
+
+def _of_date(key: Any) -> str | None:
+    """Return a date, a time or a UUID as text."""
+    text = str(key)
+    return None if text == "NaT" else text
+
+
+def _of_float(key: float, most: float) -> int | float | None:
+    if key % 1 == 0:
+        return int(key) if -most < key < most else None
+    return key if math.isfinite(key) else None
+
+
+def _of_decimal(key: Decimal) -> int | str | None:
+    """Return a decimal as an integer, or as text without zeros at its end."""
+    sign, digits, exponent = key.as_tuple()
+    if not isinstance(exponent, int) or len(digits) + abs(exponent) > _MOST_DIGITS:
+        return None
+    whole = int("".join(map(str, digits))) * (-1 if sign else 1)
+    while whole and exponent < 0 and whole % 10 == 0:
+        whole, exponent = whole // 10, exponent + 1
+    if exponent >= 0 or not whole:
+        return int(whole * 10 ** max(exponent, 0))
+    text = str(abs(whole)).rjust(1 - exponent, "0")
+    return f"{'-' * sign}{text[:exponent]}.{text[exponent:]}"
+
+
+def _text(key: Any) -> str | None:
+    """Return a key as text; None for an integer too long to write, or no UTF-8."""
+    if isinstance(key, str):
+        return key if key.isascii() or _is_utf8(key) else None
+    if isinstance(key, bytes):
+        return _decoded(key)
+    if isinstance(key, int) and key.bit_length() > 3 * _MOST_DIGITS:
+        return None
+    return None if key is None else str(key)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _decoded(key: bytes | None) -> str | None:
+    try:
+        return None if key is None else key.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _nulls(listed: _Array) -> _Array:
@@ -244,8 +408,9 @@ def _no_column(name: str) -> DTypeError:
     return DTypeError(f"{name} must be a list or a one-dimensional column")
 
 
-def _wrong(name: str) -> DTypeError:
+def _wrong(name: str, type_: Any = None) -> DTypeError:
+    got = "" if type_ is None else f", got {type_}: make text or integers of it"
     return DTypeError(
-        f"{name} must be a list of str, bytes or int, or a one-dimensional column of "
-        "strings or integers"
+        f"{name} must be a list of str, bytes or numbers, or a one-dimensional column "
+        f"of strings or numbers{got}"
     )

@@ -163,7 +163,10 @@ def group_codes(
         raise ParameterError(
             f"{name} must be given: the mechanism has {groups} {parameter}"
         )
-    if is_data(codes):
+    if isinstance(codes, (list, tuple)):  # by itself, whatever another record is
+        whole = [int(c) if isinstance(c, (int, np.integer)) else -1 for c in codes]
+        codes = np.array([c if 0 <= c < 2**62 else -1 for c in whole], np.int64)
+    elif is_data(codes):
         codes, _ = enter(name, codes, labels=True)
     found = _arrays.data(name, codes, real=False)
     if found.shape != (n,):

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
+from fastdp import _arrays, _core, _doorway, _validate
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
@@ -100,7 +100,9 @@ def smooth_median(
     check_stream(stream)
     low, high = check_bounds(bounds)
     step = step_of(low, high, granularity)
-    if is_data(values):
+    if isinstance(values, (list, tuple)):
+        values = _doorway.records("values", values)  # floats, whatever one record is
+    elif is_data(values):
         values, _ = enter("values", values, real=None, null=float(low))
     real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
     values = _core.flat(_arrays.data("values", values, real=real))

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
+from fastdp import _arrays, _core, _doorway, _validate
 from fastdp import random as fdp_random
 from fastdp._doorway import enter, is_data, one_index
 from fastdp._stream import Stream, check_stream
@@ -270,9 +270,9 @@ class Quantiles(Mechanism):
         ----------
         values : ndarray of float64, float32 or integers (not uint64), or column
             One entry for each record; arrays may have any shape, columns are those of
-            `DiscreteLaplace.release`. NaN and nulls count as the lower bound,
-            infinities as the bounds; floats count as the nearest point of the grid.
-            No sensitivity changes with that.
+            `DiscreteLaplace.release`, and lists are floats. NaN and nulls count as the
+            lower bound, infinities as the bounds; floats count as the nearest point of
+            the grid. No sensitivity changes with that.
         by : column of integers, of the values' shape
             The group of each record, for a mechanism with groups. Records of no group
             (outside [0, groups), null) and those that are NaN contribute nothing; a
@@ -307,7 +307,11 @@ class Quantiles(Mechanism):
         """
         check_stream(stream)
         one_index(values=values, by=by)
-        if is_data(values):
+        if isinstance(values, (list, tuple)):
+            values = _doorway.records(
+                "values", values
+            )  # floats, whatever one record is
+        elif is_data(values):
             values, _ = enter("values", values, real=None, null=float(self._bounds[0]))
         real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
         values = _arrays.data("values", values, real=real)

@@ -56,16 +56,18 @@ def count(
         place.
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
-    by : column of integers or strings, shape (n,), optional
-        The group of each record; None and NaN are none.
-    keys : column of integers or strings, optional
+    by : column of numbers or strings, shape (n,), optional
+        The group of each record; None and NaN are none. Python objects are read one by
+        one, as docs/records.md says.
+    keys : column of numbers or strings, optional
         With `by`: the groups to show, which are public: chosen without the data.
         Equal keys are of one kind: no record of group 1 is in group "1".
     delta : int, float, Fraction or Decimal, optional
         With `by` without `keys`, and then required: the guarantee is for (epsilon,
         delta), or rho but for delta. Groups of few users stay unseen.
-    user : column of integers or strings, shape (n,), optional
-        Whose record it is. Without it the guarantee is for a row, not for a person.
+    user : column of numbers or strings, shape (n,), optional
+        Whose record it is; large ids must be integers, not floats. Without it the
+        guarantee is for a row, not for a person.
     records_per_user : int, optional
         With `user`: how many records of each are kept, at random; 1 if not given.
     groups_per_user, records_per_group : int, optional
@@ -147,7 +149,8 @@ def sum(
     Parameters
     ----------
     x : column of numbers, shape (n,)
-        Clamped to the bounds. NaN and None contribute nothing.
+        Clamped to the bounds. NaN and None contribute nothing, nor does what is no
+        number in a list or a column of dtype object.
     bounds : tuple of two real numbers
         Public bounds of the records, (low, high).
     neighboring_relation : NeighboringRelation

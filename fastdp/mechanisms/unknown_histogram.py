@@ -272,7 +272,8 @@ class UnknownHistogram(Mechanism):
         Returns
         -------
         keys : list, or ndarray of the dtype of `keys`
-            Sorted by bytes (strings) or value, never in the data's order.
+            Text is as wide as the longest key that is shown. Sorted by bytes (strings)
+            or value, never in the data's order.
         counts : ndarray of int64
             Each above the bound or threshold.
 
@@ -291,5 +292,8 @@ class UnknownHistogram(Mechanism):
         listed, exact = counted(keys, counts)
         noisy = self._noise.release(exact, stream=stream)
         shown = noisy > self._least
-        found = listed[shown]
-        return (found if isinstance(keys, np.ndarray) else found.tolist()), noisy[shown]
+        found = listed[shown].tolist()
+        if isinstance(keys, np.ndarray):
+            kind = keys.dtype.kind  # text is as wide as what is shown
+            found = np.array(found, kind if kind in "US" else keys.dtype)
+        return found, noisy[shown]

@@ -234,7 +234,7 @@ UNCALIBRATED = fastdp.DiscreteLaplace(scale=2)
         (pa.concat_tables([TABLE, TABLE]), {"n": M}, {}, "name each row once"),
         (pa.table({"key": [1.5], "n": [1]}), {"n": M}, {}, "key 'key' must be of"),
         (pa.table({"key": [1], "n": ["a"]}), {"n": M}, {}, "integers, floats or bools"),
-        (pd.DataFrame({"key": [1, 2], "n": [1, "a"]}), {"n": M}, {}, "one Arrow type"),
+        (pd.DataFrame({"key": [1, 2], "n": [1, "a"]}), {"n": M}, {}, "floats or bools"),
     ],
 )
 def test_refusals(frame: Any, columns: Any, options: Any, message: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -13,6 +16,8 @@ import fastdp
 from fastdp import accounting, frames
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 from fastdp.ledger import _shown
+from fastdp.mechanisms import _keys
+from fastdp.testing import FixedStream
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -162,8 +167,9 @@ def test_columns_that_nobody_named_are_not_read() -> None:
         frame, by="k", keys=pd.DataFrame({"k": ["x"]}), **EXACT, ledger=None
     )
     assert found.frame["count"].tolist() == [100]
-    with pytest.raises(DTypeError, match="cannot be read"):
-        frames.aggregate(frame, by="note", **ASK, ledger=None)
+    listed = pd.DataFrame({"note": ["a", "3.5"]})
+    found = frames.aggregate(frame, by="note", keys=listed, **EXACT, ledger=None)
+    assert found.frame["count"].tolist() == [100, 100]
 
 
 @pytest.mark.parametrize(
@@ -232,3 +238,96 @@ def test_a_named_column_of_pandas_is_the_one_that_is_read() -> None:
     for name, key in (("T", "a"), ("t", "b"), ("t_1", "c")):
         found = frames.aggregate(frame, by=name, **ASK, ledger=None)
         assert found.frame[name].tolist() == [key]
+
+
+# ---- Python objects --------------------------------------------------------------
+
+#: What a record among text may hold, and the key that it is.
+OTHERS: list[tuple[Any, str | None]] = [
+    *((None, None), (np.nan, None), (pd.NA, None), (pd.NaT, None), ("\ud800", None)),
+    *((1j, None), ([1], None), (object(), None), (b"\xff", None), (10**5000, None)),
+    *((2**70, str(2**70)), (True, "1"), (2.0, "2"), (0.5, "0.5"), (1e300, None)),
+    *((np.float16(1.5), "1.5"), (np.float32(2**24), None), (np.int8(3), "3")),
+    *((b"b", "b"), (np.str_("x"), "x"), (Decimal("Infinity"), None)),
+    *((Decimal("1.500"), "1.5"), (Decimal("-0.0120"), "-0.012"), (Decimal("7"), "7")),
+    *((Decimal("sNaN"), None), (Decimal("0e99"), "0"), (Decimal("1e-9999"), None)),
+    *((Decimal("9" * 80), "9" * 80), (Decimal("1E+3"), "1000"), (Decimal("-5"), "-5")),
+    *((datetime.date(9999, 12, 31), "9999-12-31"), (datetime.time(1), "01:00:00")),
+    *(
+        (pd.Timestamp("2020-01-01"), "2020-01-01 00:00:00"),
+        (np.datetime64("NaT"), None),
+    ),
+    (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+]
+
+
+def drawn() -> dict[str, Any]:
+    return {"ledger": None, "stream": FixedStream("objects")}
+
+
+@pytest.mark.parametrize(("other", "key"), OTHERS, ids=range(len(OTHERS)))
+def test_an_object_is_a_key_by_itself(other: Any, key: str | None) -> None:
+    """A record changes no type, no error and no other's key."""
+    assert _keys.texts_of(["a", other]) == ["a", key]
+    column = pd.Series(["a"] * 3 + [other], dtype=object)
+    columns = [column]
+    with contextlib.suppress(TypeError, UnicodeEncodeError):  # no category to pandas
+        columns.append(column.astype("category"))
+    for held in columns:
+        rows = pd.DataFrame({"g": held, "one": "a"})
+        listed = pd.DataFrame({"g": ["a", *([] if key is None else [key])]})
+        found = frames.aggregate(rows, by="g", keys=listed, **EXACT, **drawn()).frame
+        assert dict(zip(found["g"], found["count"], strict=True)) == (
+            {"a": 3} if key is None else {"a": 3, key: 1}
+        )
+        one = pd.DataFrame({"one": ["a"]})
+        options = {"by": "one", "keys": one, "user": "g", **EXACT}
+        found = frames.aggregate(rows, **options, **drawn()).frame
+        assert found["count"].tolist() == [1 if key is None else 2]
+
+
+@pytest.mark.parametrize(
+    "other", [other for other, _ in OTHERS], ids=range(len(OTHERS))
+)
+def test_an_object_is_a_number_by_itself(other: Any) -> None:
+    """Between bounds it is one number; what is none contributes nothing."""
+    value = pd.Series([1, 2.5, other], dtype=object)
+    rows = pd.DataFrame({"g": ["a", "a", "b"], "v": value})
+    options: dict[str, Any] = {"by": "g", "sum": "v", "bounds": {"v": (0, 5)}}
+    listed = pd.DataFrame({"g": ["a", "b"]})
+    found = frames.aggregate(rows, keys=listed, **options, **EXACT, **drawn()).frame
+    assert found.dtypes.astype(str).tolist()[1:] == ["int64", "float64"]
+    number = fastdp.sum([other], bounds=(0, 5), epsilon=1e9, stream=FixedStream("n"))
+    assert abs(found["v_sum"][1] - number.value) < 3
+    assert found["count"].tolist() == [2, int(_is_number(other))]
+
+
+def _is_number(other: Any) -> bool:
+    if isinstance(other, Decimal):
+        return not other.is_nan()
+    kinds = (int, float, np.number)
+    return (
+        isinstance(other, kinds)
+        and not isinstance(other, np.datetime64)
+        and other == other
+    )
+
+
+def test_decimals_of_one_record_change_no_key() -> None:
+    def shown(more: list[Decimal]) -> Any:
+        cells = [Decimal("1.5")] * 300 + [Decimal("2.50")] * 300
+        frame = pd.DataFrame({"k": pd.Series(cells + more, dtype=object)})
+        return frames.aggregate(frame, by="k", **ASK, **drawn()).frame["k"]
+
+    one = shown([])
+    assert one.tolist() == ["1.5", "2.5"]
+    for more in ("0.000000001", "1e20", "9" * 80, "NaN"):
+        assert shown([Decimal(more)]).equals(one)
+
+
+def test_types_that_the_engine_has_not_are_refused_in_our_words() -> None:
+    wide = pa.table({"k": pa.array([1, 2], pa.decimal256(60, 0))})
+    for rows in (wide, wide.slice(0, 0)):
+        with pytest.raises(FastDPError, match="source cannot be read") as caught:
+            frames.aggregate(rows, by="k", **ASK, **drawn())
+        assert "60" not in str(caught.value)

@@ -347,8 +347,8 @@ def one_group(patch):
     """Noise for one group, where users are in two."""
     init = _groups.Question.__init__
 
-    def wrong(self, *args):
-        init(self, *args)
+    def wrong(self, *args, **x):
+        init(self, *args, **x)
         self.noised, self.groups = self.groups, 1
 
     bounded = _groups.Question._bounded

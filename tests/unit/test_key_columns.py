@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp.exceptions import DTypeError
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._keys import codes, distinct, key_column, presence
+from fastdp.testing import FixedStream
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore::fastdp.exceptions.InsecureStreamWarning"),
+]
 
 #: Two that a double cannot tell apart, and one null.
 LARGE = [2**60, None, 2**60 + 1, 2**60]
@@ -83,14 +87,31 @@ def test_integers_at_the_edges(dtype: str) -> None:
 
 
 def test_floats_count_where_they_are_one_integer_alone() -> None:
-    doubtful = [2.0**53, -(2.0**53), 1e300, np.inf, -np.inf, np.nan, 0.5, 5e-324]
+    doubtful = [2.0**53, -(2.0**53), 1e300, np.inf, -np.inf, np.nan]
     sound = [2.0**53 - 1, 1 - 2.0**53, -0.0, 0.0]
     for column in (np.array(doubtful + sound), doubtful + sound):
         listed, known = key_column("users", column)
         assert known.tolist() == [False] * len(doubtful) + [True] * len(sound)
         assert listed[known].tolist() == [2**53 - 1, 1 - 2**53, 0, 0]
-    _, known = key_column("users", np.array([2.0**24 - 1, 2.0**24], np.float32))
-    assert known.tolist() == [True, False]
+    for rest, read in (([], []), ([0.5, 1.5], [0.5, 1.5])):
+        narrow = np.array([2.0**24 - 1, 2.0**24, *rest], np.float32)
+        listed, known = key_column("users", narrow)
+        assert known.tolist() == [True, False, *map(bool, rest)]
+        assert listed[known].tolist() == [2**24 - 1, *read]
+
+
+def test_floats_that_are_no_integers_are_keys() -> None:
+    values = [1.5, 2.5, 1.5, 2.0, 5e-324, math.nan]
+    pandas = pytest.importorskip("pandas")
+    for column in (values, np.array(values), pandas.Series(values, dtype="Float64")):
+        listed, known = key_column("users", column)
+        assert known.tolist() == [True] * 5 + [False]
+        assert listed[known].tolist() == values[:5]
+        assert distinct(listed[known])[0].tolist() == [5e-324, 1.5, 2, 2.5]
+    exact: dict[str, Any] = {"epsilon": 1e6, "stream": FixedStream("floats")}
+    assert fastdp.count([1] * 600, user=[1.5, 2.5] * 300, **exact).value == 2
+    shown = fastdp.count([1] * 3, by=[1.5, 1.0, 1], keys=[1, 1.5], **exact)
+    assert (shown.keys, shown.value.tolist()) == ([1, 1.5], [2, 1])
 
 
 def test_keys_that_look_alike_are_different() -> None:
@@ -101,9 +122,11 @@ def test_keys_that_look_alike_are_different() -> None:
     assert len(set(code.tolist())) == 3
 
 
-@pytest.mark.parametrize("other", [[True], [object()], [1, 2j], 7, "ab"])
-def test_other_elements_are_refused(other: Any) -> None:
-    with pytest.raises(DTypeError, match="users must be"):
+@pytest.mark.parametrize(
+    "other", [7, "ab", np.zeros(2, complex), np.zeros((2, 2), "O")]
+)
+def test_what_is_no_column_of_keys_is_refused(other: Any) -> None:
+    with pytest.raises((DTypeError, ParameterError), match="users must"):
         fastdp.bound_contributions(other, records_per_user=1)
 
 
@@ -216,7 +239,7 @@ def test_a_null_changes_no_other_record_of_a_typed_column() -> None:
         assert there.tolist() == [True] * 5 + [False], name
         if isinstance(values[0], float):
             bits = 11 if "16" in name else 53 if "64" in name else 24
-            read = [int(v) if v % 1 == 0 and v < 2**bits else None for v in values]
+            read = [v if v % 1 or v < 2**bits else None for v in values]
         else:
             read = list(values)
         assert [key and key[1] for key in before] == read, name
@@ -263,15 +286,44 @@ def test_nulls_are_of_any_kind() -> None:
     for by in (
         [math.nan] * 3,
         [None] * 3,
-        np.full(3, np.nan),
         pandas.Series([None] * 3, dtype=object),
-        pandas.Series([math.nan] * 3),
     ):
         for keys in (["a", "b"], [1, 2]):
             shown = fastdp.count([1.0] * 3, by=by, keys=keys, epsilon=1e6)
             assert shown.value.tolist() == [0, 0]
-    with pytest.raises(DTypeError, match="keys must be of the type of by"):
-        fastdp.count([1.0] * 3, by=np.arange(3), keys=["a"], epsilon=1)
+
+
+def test_public_keys_are_of_the_kind_of_the_column() -> None:
+    """A null among integers, which pandas makes floats of, decides nothing."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    makers: list[tuple[Any, list[Any]]] = [
+        (lambda v: pandas.Series(v, dtype="Int64"), [1, 2]),
+        (lambda v: pandas.Series(v, dtype="int64[pyarrow]"), [1, 2]),
+        (pandas.Series, [1, 2]),
+        (lambda v: polars.Series(v, dtype=polars.Int64), [1, 2]),
+        (lambda v: pa.array(v, pa.int64()), [1, 2]),
+        (lambda v: pa.array(v, pa.int64()).dictionary_encode(), [1, 2]),
+        (lambda v: pandas.Series(v, dtype="string"), ["x", "y"]),
+        (lambda v: pa.array(v, pa.string()), ["x", "y"]),
+        (lambda v: pa.array(v, pa.binary()), [b"x", b"y"]),
+    ]
+    for make, (first, second) in makers:
+        for by in (make([first, second]), make([first, None])):
+            for keys in ([2j], [(1,)]):
+                with pytest.raises(ParameterError, match="keys must be at least one"):
+                    fastdp.count([1, 1], by=by, keys=keys, epsilon=1)
+            for keys in (["a"], [b"a"], [1]):
+                if isinstance(keys[0], type(first)):
+                    stream = FixedStream("kinds")
+                    found = fastdp.count(
+                        [1, 1], by=by, keys=keys, epsilon=1, stream=stream
+                    )
+                    assert found.keys == keys
+                    continue
+                with pytest.raises(DTypeError, match="keys must be of the type of by"):
+                    fastdp.count([1, 1], by=by, keys=keys, epsilon=1)
 
 
 def test_masks_are_refused() -> None:
@@ -290,3 +342,18 @@ def test_distinct_keys_are_sorted_within_their_kind() -> None:
     found, place = distinct(keys)
     assert found.tolist() == [-1, 2, 2**70, b"b", "a", "b"]
     assert found[place].tolist() == keys.tolist()
+
+
+def test_released_text_is_as_wide_as_what_is_shown() -> None:
+    m = fastdp.UnknownHistogram.from_epsilon_delta(
+        epsilon=1, delta=1e-12, keys_per_user=1
+    )
+    counts = np.array([900, 900, 1])
+    for rare in ("b", "b" * 50):
+        for kind in ("U", "S"):
+            keys = np.array(["a", "c", rare]).astype(kind)
+            found, _ = m.release(keys, counts, stream=FixedStream("width"))
+            assert (found.dtype, found.tolist()) == (
+                np.dtype(f"{kind}1"),
+                np.array(["a", "c"], kind).tolist(),
+            )

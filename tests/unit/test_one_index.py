@@ -10,69 +10,73 @@ import pytest
 
 import fastdp
 from fastdp.exceptions import ParameterError
+from fastdp.testing import FixedStream
 
 pd = pytest.importorskip("pandas")
 
 N = 4
-BOUNDS = {"bounds": (0, 5)}
-OPEN = {"epsilon": 1, "delta": 1e-6}
+DRAWN: dict[str, Any] = {"stream": FixedStream("one index")}
+BOUNDS: dict[str, Any] = {"bounds": (0, 5), **DRAWN}
+OPEN: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, **DRAWN}
 
 
 def moments(x: Any, by: Any) -> object:
     """Release the moments of listed groups."""
     m = fastdp.Moments.from_epsilon(1, bounds=(0, 5), moments=1, groups=9)
-    return m.release(x, by=by)
+    return m.release(x, by=by, **DRAWN)
 
 
 def open_moments(x: Any, by: Any) -> object:
     """Release the moments of groups that nobody listed."""
     m = fastdp.Moments.from_epsilon(1, delta=1e-6, bounds=(0, 5), moments=1)
-    return m.release(x, by=by)
+    return m.release(x, by=by, **DRAWN)
 
 
 def clipped(x: Any, by: Any) -> object:
     """Release sums of a frame's rows by block."""
     m = fastdp.ClippedSum.from_epsilon(1, radius=1, dimension=1, norm="inf", blocks=9)
-    return m.release(x.to_frame(), labels=by)
+    return m.release(x.to_frame(), labels=by, **DRAWN)
 
 
 def quantiles(x: Any, by: Any) -> object:
     """Release the medians of groups."""
     m = fastdp.Quantiles(0.5, bounds=(0, 5), epsilon=1, groups=9)
-    return m.release(x, by=by)
+    return m.release(x, by=by, **DRAWN)
 
 
 def histogram_of_keys(x: Any, by: Any) -> object:
     """Release counts that are given by key."""
     return fastdp.UnknownHistogram.from_epsilon_delta(
         epsilon=1, delta=1e-6, keys_per_user=1
-    ).release(by, x)
+    ).release(by, x, **DRAWN)
 
 
 def stable_mode(x: Any, by: Any) -> object:
     """Release the key of the largest count."""
-    return fastdp.StableMode(epsilon=1, delta=1e-6).release(by, x)
+    return fastdp.StableMode(epsilon=1, delta=1e-6).release(by, x, **DRAWN)
 
 
 def weighted(x: Any, by: Any) -> object:
     """Choose by scores and weights."""
     m = fastdp.ExponentialMechanism(1, sensitivity=1)
-    return m.select(x, weights=by)
+    return m.select(x, weights=by, **DRAWN)
 
 
 def bounded(x: Any, by: Any) -> object:
     """Bound what users contribute by key."""
-    return fastdp.bound_contributions(x, by, keys_per_user=1, records_per_key=1)
+    return fastdp.bound_contributions(
+        x, by, keys_per_user=1, records_per_key=1, **DRAWN
+    )
 
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "count user": lambda x, by: fastdp.count(x, user=by, epsilon=1),
+    "count user": lambda x, by: fastdp.count(x, user=by, epsilon=1, **DRAWN),
     "count by": lambda x, by: fastdp.count(x, by=by, **OPEN),
     "count by and user": lambda x, by: fastdp.count([1] * N, by=x, user=by, **OPEN),
     "sum": lambda x, by: fastdp.sum(x, user=by, epsilon=1, **BOUNDS),
     "mean": lambda x, by: fastdp.mean(x, user=by, epsilon=1, **BOUNDS),
     "variance": lambda x, by: fastdp.variance(x, user=by, epsilon=1, **BOUNDS),
-    "histogram": lambda x, by: fastdp.histogram(x, [0, 5], user=by, epsilon=1),
+    "histogram": lambda x, by: fastdp.histogram(x, [0, 5], user=by, epsilon=1, **DRAWN),
     "contributions": bounded,
     "moments": moments,
     "open moments": open_moments,
@@ -102,5 +106,7 @@ def test_one_index_may_have_labels_that_are_null_or_equal() -> None:
     index = pd.Index([np.nan, "a", "a", None], dtype=object)
     x = pd.Series([1.0] * N, index=index)
     user = pd.Series(list("abcd"), index=index.copy())
-    assert len(fastdp.bound_contributions(user, x, keys_per_user=1, records_per_key=1))
+    assert len(
+        fastdp.bound_contributions(user, x, keys_per_user=1, records_per_key=1, **DRAWN)
+    )
     fastdp.sum(x, user=user, epsilon=1, **BOUNDS)

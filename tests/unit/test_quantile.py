@@ -417,7 +417,7 @@ def test_bad_parameters_are_refused_by_name(
 
 
 CALLS: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda m: m.release([SECRET, "a"]), "values must be"),
+    (lambda m: m.release(np.array([SECRET, "a"])), "values must be"),
     (lambda m: m.release(SECRET), "values must be"),
     (lambda m: m.release(None), "values must be"),
     (lambda m: m.release(np.array([7340193], np.uint64)), "values must be"),

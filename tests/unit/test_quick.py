@@ -308,8 +308,8 @@ def test_bad_groups_are_named(call, message):
         (lambda: fastdp.count([1], epsilon=1, user=[1, 2]), r"user must have shape"),
         (lambda: fastdp.count([1], epsilon=1, level=2), "level must be"),
         (
-            lambda: fastdp.mean(["a"], bounds=(0, 1), epsilon=1),
-            "x must be a list of numbers",
+            lambda: fastdp.mean(np.array(["a"]), bounds=(0, 1), epsilon=1),
+            "x must be a column of numbers",
         ),
         (lambda: fastdp.mean([1], bounds=(1, 0), epsilon=1), "low < high"),
         (lambda: fastdp.mean([1], bounds=(0, math.nan), epsilon=1), "bounds must be"),
