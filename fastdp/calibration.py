@@ -18,7 +18,13 @@ from fractions import Fraction
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting import _laplace
-from fastdp.accounting._numeric import log_down, search, sqrt_float_up, sqrt_up
+from fastdp.accounting._numeric import (
+    integer_l2,
+    log_down,
+    search,
+    sqrt_float_up,
+    sqrt_up,
+)
 from fastdp.accounting.conversions import (
     discrete_gaussian_log_delta,
     discrete_laplace_rho,
@@ -147,7 +153,8 @@ def truncated_laplace_bound(*, epsilon: Real, delta: Real, sensitivity: Real) ->
 def gaussian_sigma_from_rho(*, rho: Real, sensitivity: Real) -> float:
     """Return sensitivity/sqrt(2 rho) rounded up: sigma of rho-zCDP Gaussian noise.
 
-    The root is taken in integers. Holds for the discrete and the continuous law.
+    The root is taken in integers. Holds for the discrete and the continuous law: a
+    squared sensitivity less than 2**-20 below an integer counts as that integer.
 
     Parameters
     ----------
@@ -164,7 +171,7 @@ def gaussian_sigma_from_rho(*, rho: Real, sensitivity: Real) -> float:
         sigma is outside [1e-3, 2^55].
     """
     r = _validate.positive("rho", rho)
-    s = _validate.positive("sensitivity", sensitivity)
+    s = integer_l2(_validate.positive("sensitivity", sensitivity))
     sigma = sqrt_float_up(s * s / (2 * r))
     _within("sigma", Fraction(sigma), SIGMA_RANGE)
     return sigma
@@ -189,7 +196,8 @@ def discrete_gaussian_sigma(
     delta : int, float, Fraction or Decimal
         > 0 and < 1.
     sensitivity : int, float, Fraction or Decimal
-        L2 sensitivity over all coordinates, > 0.
+        L2 sensitivity over all coordinates, > 0; its square counts as in
+        `fastdp.accounting.conversions.discrete_gaussian_log_delta`.
     coordinates : int, optional
         Most coordinates that one individual can move; None when not known.
 

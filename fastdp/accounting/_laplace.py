@@ -16,6 +16,7 @@ from fastdp.accounting._numeric import (
     decimal_up,
     float_up,
     inflate,
+    near_floor,
     precise,
     to_decimal,
 )
@@ -23,7 +24,7 @@ from fastdp.accounting._numeric import (
 
 def whole(sensitivity: Fraction) -> int:
     """Return the largest L1 distance of integer answers; at least 1."""
-    return max(1, int(sensitivity))
+    return max(1, near_floor(sensitivity))
 
 
 def log_delta(epsilon: Fraction, sensitivity: Fraction, scale: Fraction) -> float:

@@ -72,6 +72,29 @@ def sqrt_up(square: Fraction, bits: int = 80) -> Fraction:
     return Fraction(root + (root * root < scaled), 1 << shift)
 
 
+def near_floor(value: Fraction) -> int:
+    """Return the floor, or the next integer if `value` is just below it.
+
+    Answers in integers move by integers, so only the floor of a sensitivity counts.
+    But sensitivities are rounded numbers: math.sqrt(3)**2 is below 3, and noise for 2
+    does not cover 3. Just below means by 2^-20, or 2^-50 of a larger value; from 2^50
+    on the floor itself is as near.
+    """
+    if value < 1 << 50:
+        value += max(Fraction(1, 1 << 20), value / (1 << 50))
+    return math.floor(value)
+
+
+def integer_l2(sensitivity: Fraction) -> Fraction:
+    """Return an L2 sensitivity of integer answers whose square is not just below one.
+
+    The sensitivity itself, or the root of the next integer, rounded up.
+    """
+    square = sensitivity * sensitivity
+    norm = Fraction(near_floor(square))
+    return sqrt_up(norm) if norm > square else sensitivity
+
+
 def sqrt_float_up(square: Fraction) -> float:
     """Return the least double >= sqrt(square), or one unit above it."""
     return float_up(sqrt_up(square))

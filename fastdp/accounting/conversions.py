@@ -27,6 +27,7 @@ from fastdp.accounting._numeric import (
     exp_up,
     float_down,
     float_up,
+    integer_l2,
     log_down,
     precise,
     root_above,
@@ -324,7 +325,7 @@ def discrete_gaussian_log_delta(
     and for squared sensitivities up to 16 with sigma < 8; otherwise the analytic
     profile plus a proved allowance, or the best conversion from zCDP. Integer
     answers move by integer vectors: the squared sensitivity is rounded down, but
-    not below 1.
+    not below 1, and up if it is less than 2**-20 below an integer (`math.sqrt(3)`).
 
     Parameters
     ----------
@@ -343,7 +344,7 @@ def discrete_gaussian_log_delta(
     """
     return _discrete_gaussian.log_delta(
         capped_epsilon(epsilon),
-        _validate.positive("sensitivity", sensitivity),
+        integer_l2(_validate.positive("sensitivity", sensitivity)),
         _validate.positive("sigma", sigma),
         _coordinates(coordinates),
     )
@@ -381,7 +382,7 @@ def discrete_gaussian_epsilon(
         A parameter is out of its domain.
     """
     d = _validate.open_unit("delta", delta)
-    s = _validate.positive("sensitivity", sensitivity)
+    s = integer_l2(_validate.positive("sensitivity", sensitivity))
     width = _validate.positive("sigma", sigma)
     n = _coordinates(coordinates)
     norm = max(Fraction(1), s * s)

@@ -36,7 +36,8 @@ Only the named columns are written, with noise, and those passed with --keep, as
 they are: by --keep you declare a column public. The number of rows is public too.
 The sensitivity S bounds what one individual can change over all named columns
 and all rows together: the sum of the absolute changes (L1) for the Laplace
-mechanisms, the root of the sum of their squares (L2) for the Gaussian ones.
+mechanisms, the root of the sum of their squares (L2) for the Gaussian ones. Round
+a typed root up: 1.7321 covers three counts, 1.732 does not.
 It must hold for the table as it is read: integers for the discrete mechanisms,
 64-bit floats for the others; nulls, empty and unreadable cells are read as 0,
 integers beyond 64 bits saturate. Nothing that a cell holds stops the release.

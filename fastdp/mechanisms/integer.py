@@ -17,8 +17,9 @@ from fastdp.accounting.events import (
     NeighboringRelation,
     Relation,
     TruncatedDiscreteLaplaceEvent,
+    l2_sensitivity,
 )
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
 
 _INT64 = np.int64
@@ -236,7 +237,12 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         has probability proportional to exp(-x**2/(2 sigma**2)).
     sensitivity : int, float, Fraction or Decimal, optional
         L2 sensitivity over all entries together that the noise is for, > 0; without
-        it the mechanism has no cost until `event` is told one.
+        it the mechanism has no cost until `event` is told one. Integers move by a
+        squared distance that is an integer: the floor of the square counts, but a
+        square less than 2**-20 below an integer (`math.sqrt(3)`) as that integer.
+    squared_sensitivity : int, float, Fraction or Decimal, optional
+        The square of the sensitivity instead, exactly: 3 for three counts that one
+        individual changes by 1 each.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
@@ -275,12 +281,17 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         sigma: Real,
         *,
         sensitivity: Real | None = None,
+        squared_sensitivity: Real | None = None,
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> None:
         refuse(unknown)
         exact = _validate.positive("sigma", sigma)
-        made_for = self._calibrated_for(sensitivity, neighboring_relation)
+        moved = _l2(sensitivity, squared_sensitivity)
+        made_for = self._calibrated_for(moved, neighboring_relation)
+        if squared_sensitivity is not None:
+            square = _validate.exact("squared_sensitivity", squared_sensitivity)
+            made_for[0] = ("squared_sensitivity", _validate.plain(square))
         self._freeze(
             _arguments=(("sigma", _validate.plain(exact)), *made_for),
             _sigma=exact,
@@ -294,13 +305,15 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         cls,
         rho: Real,
         *,
-        sensitivity: Real,
+        sensitivity: Real | None = None,
+        squared_sensitivity: Real | None = None,
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
 
-        `sensitivity` is of the L2 norm over all entries.
+        `sensitivity` is of the L2 norm over all entries; give it or its square,
+        `squared_sensitivity`.
 
         Raises
         ------
@@ -308,9 +321,11 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             A parameter, or the sigma that it needs, is out of range.
         """
         refuse(unknown)
+        moved = _required_l2(sensitivity, squared_sensitivity)
         return cls(
-            calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=sensitivity),
+            calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved),
             sensitivity=sensitivity,
+            squared_sensitivity=squared_sensitivity,
             neighboring_relation=neighboring_relation,
         )
 
@@ -320,22 +335,25 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         *,
         epsilon: Real,
         delta: Real,
-        sensitivity: Real,
+        sensitivity: Real | None = None,
+        squared_sensitivity: Real | None = None,
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for (epsilon, delta).
 
         From a proved bound on the discrete law's own profile, over every integer
-        shift of L2 norm `sensitivity`; sigma is rounded up. `epsilon` may be 0.
-        Errors are those of `from_rho`.
+        shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`); sigma
+        is rounded up. `epsilon` may be 0. Errors are those of `from_rho`.
         """
         refuse(unknown)
+        moved = _required_l2(sensitivity, squared_sensitivity)
         return cls(
             calibration.discrete_gaussian_sigma(
-                epsilon=epsilon, delta=delta, sensitivity=sensitivity
+                epsilon=epsilon, delta=delta, sensitivity=moved
             ),
             sensitivity=sensitivity,
+            squared_sensitivity=squared_sensitivity,
             neighboring_relation=neighboring_relation,
         )
 
@@ -352,6 +370,22 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             sigma=self._sigma,
             neighboring_relation=relation,
         )
+
+
+def _l2(sensitivity: Real | None, squared: Real | None) -> Real | None:
+    """Return the L2 sensitivity that is given, or the root of its square."""
+    if squared is None:
+        return sensitivity
+    if sensitivity is not None:
+        raise ParameterError("sensitivity must be left out with squared_sensitivity")
+    return l2_sensitivity(_validate.positive("squared_sensitivity", squared))
+
+
+def _required_l2(sensitivity: Real | None, squared: Real | None) -> Real:
+    moved = _l2(sensitivity, squared)
+    if moved is None:
+        raise DTypeError("sensitivity must be given, or squared_sensitivity")
+    return moved
 
 
 class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fastdp import _validate
-from fastdp.accounting._numeric import sqrt_up
+from fastdp.accounting._numeric import integer_l2, near_floor, sqrt_up
 from fastdp.accounting.events._base import (
     ADD_ONE,
     Event,
@@ -119,7 +119,7 @@ class TruncatedDiscreteLaplaceEvent(Event):
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "scale")
-        least = max(1, int(self.sensitivity))
+        least = max(1, near_floor(self.sensitivity))
         bound = _validate.integer("bound", self.bound, least)
         object.__setattr__(self, "bound", bound)
 
@@ -159,8 +159,10 @@ class DiscreteGaussianEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L2 sensitivity over all coordinates together, > 0, in units of the lattice;
-        a root is stated by a rational that is not smaller (`l2_sensitivity`).
+        L2 sensitivity over all coordinates together, > 0, in units of the lattice.
+        Integers move by a squared distance that is an integer: the floor of the square
+        counts, for delta at least 1. A square less than 2**-20 below an integer
+        (`math.sqrt(3)`) counts as that integer; `l2_sensitivity` states a root safely.
     sigma : Fraction
         Parameter of the law, > 0, in units of the lattice.
     coordinates : int, optional
@@ -181,6 +183,7 @@ class DiscreteGaussianEvent(Event):
 
     def __post_init__(self) -> None:
         self._check("sensitivity", "sigma")
+        self._set("sensitivity", integer_l2(self.sensitivity))
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)
             object.__setattr__(self, "coordinates", checked)
