@@ -199,6 +199,7 @@ def _show(arguments: argparse.Namespace) -> int:
         budgets = book.budgets()
         if arguments.html is not None:
             with _places.AtomicOutput(arguments.html) as temporary:
+                temporary.chmod(0o600)
                 temporary.write_text(book.to_html(), encoding="utf-8")
         if arguments.json:
             print(json.dumps({n: b.to_dict() for n, b in budgets.items()}, indent=1))

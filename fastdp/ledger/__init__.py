@@ -16,9 +16,10 @@ from fastdp import _public, _validate
 from fastdp.exceptions import DTypeError, LedgerError
 from fastdp.ledger import _care, _protocol
 from fastdp.ledger._budgets import BudgetState
-from fastdp.ledger._chain import Audit, Receipt, Witness, receipts_from
+from fastdp.ledger._chain import Audit
 from fastdp.ledger._counters import LedgerCounter
 from fastdp.ledger._ledger import Answer, Ledger
+from fastdp.ledger._receipts import Receipt, Seen, Witness, receipts_from
 from fastdp.ledger._store import FORMAT, Store, read_ledger
 from fastdp.ledger._terms import canonical
 
@@ -136,21 +137,22 @@ def open(
                     f"the ledger {store.where} is frozen: it was migrated; open the "
                     "new one"
                 )
-            if place != store.place():
+            settled = store.place()
+            if not place.items() <= settled.items():  # older ones say less
                 raise LedgerError(
                     f"{store.where} is a copy, or was moved: it must not be charged "
                     "beside its original; `fastdp ledger adopt` makes it the ledger"
                 )
-            watcher = None if watching is None else Witness(watching)
-            if watcher is not None:
-                seen = watcher.read()
-                _protocol.require_not_behind(
-                    run, store, own, seen, f"the witness {watcher.path}"
-                )
+            store.settled = settled
+            store.seen = Seen(
+                (budget.receipt(own) for budget in budgets.values()),
+                None if watching is None else Witness(watching),
+            )
+            _protocol.require_not_behind(run, store, own, budgets)
     except BaseException:
         store.close()
         raise
-    return Ledger(store, own, watcher, witness)
+    return Ledger(store, own, witness)
 
 
 def adopt(

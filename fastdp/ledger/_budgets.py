@@ -32,6 +32,7 @@ from fastdp.exceptions import (
     LedgerError,
     ParameterError,
 )
+from fastdp.ledger._receipts import Receipt
 from fastdp.ledger._terms import canonical, event_from
 
 VERSION = 1
@@ -153,6 +154,10 @@ class Budget:
     seq: int
     head: bytes
     is_open: bool
+
+    def receipt(self, uuid: str) -> Receipt:
+        """Return the receipt of the last entry."""
+        return Receipt(uuid, self.name, self.seq, self.head.hex())
 
     def charged(self, event: Event, count: int) -> str:
         """Return the state after `count` times `event`, as text; refuse what exceeds.

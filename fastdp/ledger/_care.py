@@ -12,7 +12,7 @@ from typing import Any
 
 from fastdp.exceptions import LedgerError, LedgerRolledBackError, ParameterError
 from fastdp.ledger import _chain, _protocol, _terms
-from fastdp.ledger._chain import Receipt, Witness
+from fastdp.ledger._receipts import Receipt, Witness, private_file
 from fastdp.ledger._store import (
     FORMAT,
     TABLES,
@@ -254,7 +254,7 @@ def _line(kind: str, **facts: Any) -> str:
 def write_lines(lines: Iterable[str], path: str | os.PathLike[str]) -> None:
     """Write lines to a new file, synced."""
     try:
-        with Path(path).open("x", encoding="utf-8") as file:
+        with private_file(Path(path)) as file:
             for line in lines:
                 file.write(line + "\n")
             file.flush()

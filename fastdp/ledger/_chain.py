@@ -1,4 +1,4 @@
-"""The chain of entries, receipts of them, the witness, and the audit.
+"""The chain of entries, and the audit.
 
 link(n) = BLAKE2b-256(link(n-1), seq, what, label, detail, state after), framed
 injectively, for each budget; entry 0 binds the ledger's uuid and the budget's rule. An
@@ -8,80 +8,18 @@ receipt, which travels with what was released, or against a witness.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from fastdp.exceptions import DTypeError, LedgerError, ParameterError
+from fastdp.exceptions import LedgerError
 from fastdp.ledger import _files
 from fastdp.ledger._budgets import Budget, Fold
+from fastdp.ledger._receipts import Receipt
 from fastdp.ledger._store import Store, has_counters
 from fastdp.ledger._terms import canonical, digest, event_from
 
-__all__ = ["Audit", "Receipt"]
-
-_FORMAT = "fastdp receipts"
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """Proof that a ledger held an entry: it travels with what was released.
-
-    Attributes
-    ----------
-    ledger : str
-        The ledger's uuid.
-    budget : str
-        Name of the budget.
-    seq : int
-        Number of the entry in the budget's chain.
-    link : str
-        The chain's digest up to this entry, in hexadecimal.
-    """
-
-    ledger: str
-    budget: str
-    seq: int
-    link: str
-
-
-def receipts_json(receipts: Iterable[Receipt]) -> str:
-    """Return receipts as JSON text."""
-    return canonical(
-        {
-            "format": _FORMAT,
-            "version": 1,
-            "receipts": [asdict(receipt) for receipt in receipts],
-        }
-    )
-
-
-def receipts_from(text: object) -> tuple[Receipt, ...]:
-    """Return the receipts that `receipts_json` wrote.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        The text is no such JSON.
-    """
-    if not isinstance(text, (str, bytes)):
-        raise DTypeError(f"receipts must be text, got {type(text).__name__}")
-    try:
-        found = json.loads(text)
-        made = tuple(Receipt(**entry) for entry in found["receipts"])
-        known = (found["format"], found["version"]) == (_FORMAT, 1)
-    except (KeyError, TypeError, ValueError, RecursionError):
-        known, made = False, ()
-    kinds = {(type(r.ledger), type(r.budget), type(r.seq), type(r.link)) for r in made}
-    if not known or kinds - {(str, str, int, str)}:
-        raise ParameterError(
-            f"receipts must be JSON of the form {_FORMAT!r}, version 1"
-        )
-    return made
+__all__ = ["Audit"]
 
 
 def link(
@@ -122,81 +60,6 @@ def genesis(uuid: str, budget: Budget) -> str:
             "block_of": budget.block_of,
         }
     )
-
-
-# ---- the witness -------------------------------------------------------------------
-
-
-class Witness:
-    """A small file elsewhere that knows the last entry of every budget."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        file = os.open(
-            f"{self.path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
-        )
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(file)
-
-    def create(self) -> None:
-        """Make the file, which must not exist."""
-        with self._errors(), self._lock():
-            if self.path.exists():
-                raise LedgerError(f"the witness {self.path} must not exist yet")
-            self._write(())
-
-    def read(self) -> tuple[Receipt, ...]:
-        """Return the last entries that were seen."""
-        with self._errors():
-            try:
-                return receipts_from(self.path.read_text())
-            except (ParameterError, UnicodeDecodeError):
-                raise LedgerError(f"the witness {self.path} is damaged") from None
-
-    def saw(self, receipts: Iterable[Receipt]) -> None:
-        """Write down entries, durably; a later one is never replaced by an earlier."""
-        with self._errors(), self._lock():
-            known = {entry.budget: entry for entry in self.read()}
-            for entry in receipts:
-                if entry.seq > getattr(known.get(entry.budget), "seq", -1):
-                    known[entry.budget] = entry
-            self._write(known.values())
-
-    def reset(self, receipts: Iterable[Receipt]) -> None:
-        """Begin again from these entries, as an adopted ledger has them."""
-        with self._errors(), self._lock():
-            self._write(receipts)
-
-    def _write(self, receipts: Iterable[Receipt]) -> None:
-        part = self.path.with_name(f".{self.path.name}.part")
-        with part.open("w") as file:
-            file.write(receipts_json(receipts) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, LedgerError):
-                raise
-            raise LedgerError(
-                f"the witness {self.path} cannot be used: "
-                f"{os.strerror(error.errno or 0)}; nothing was released"
-            ) from None
 
 
 # ---- the audit ---------------------------------------------------------------------
@@ -297,6 +160,8 @@ def _audit_chain(
             problem = f"entry {seq} is not that of its label's terms"
         elif not is_open and what not in ("store", "end"):
             problem = f"entry {seq} is of a budget that was forfeited"
+        elif label is not None and terms is None:
+            problem = f"entry {seq} is of a label that was deleted"
         else:
             problem = fold.step(what, terms, after)
         if wanted:
@@ -333,12 +198,14 @@ def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
                 _files.check(bytes(body))
             except LedgerError as error:
                 audit.problems.append(f"label {label!r}: {error}")
-    for label, kind, terms, found, answered, entered, last in store.rows(
+    for label, kind, terms, found, answered, entered, last, kept in store.rows(
         "SELECT c.label, c.kind, c.terms, c.digest, "
         "(SELECT COUNT(*) FROM result r WHERE r.label = c.label), "
         "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label "
         "AND e.what NOT IN ('store', 'end')), "
-        "(SELECT MAX(number) FROM attempt a WHERE a.label = c.label) FROM charge c"
+        "(SELECT MAX(number) FROM attempt a WHERE a.label = c.label), "
+        "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label AND e.what = 'store') "
+        "FROM charge c"
     ):
         audit.labels += 1
         audit.pending += kind not in ("spend", "counter") and not answered
@@ -346,6 +213,8 @@ def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
             audit.problems.append(f"the terms of label {label!r} were altered")
         elif not last or entered != last * len(event_from(terms)[2]):
             audit.problems.append(f"label {label!r} is not charged to all its budgets")
+        elif kept and not answered:
+            audit.problems.append(f"the answer of label {label!r} was deleted")
 
 
 def _audit_counters(store: Store, audit: Audit) -> None:

@@ -154,7 +154,7 @@ class LedgerCounter:
         _terms.check_name("note", note)
         book, label = self._book, self._terms.label
         detail = _terms.canonical({"note": note, **_protocol.note()})
-        with book._store.lock(label), book._store.transaction() as run:
+        with _protocol.alone(book._store, label), book._store.transaction() as run:
             budgets = _protocol.locked(
                 run, book._store, book._uuid, self._terms.budgets
             )
@@ -201,7 +201,7 @@ def opened(
             "`fastdp ledger migrate` copies it to a new one"
         )
     store.require_private()
-    with store.lock(terms.label):
+    with _protocol.alone(store, terms.label):
         _, attempt, receipts = _protocol.charge(
             store, book._uuid, terms, _Opening(_sealed(first))
         )

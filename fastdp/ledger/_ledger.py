@@ -25,8 +25,9 @@ from fastdp.ledger import (
     _terms,
 )
 from fastdp.ledger._budgets import BudgetState
-from fastdp.ledger._chain import Audit, Receipt, Witness
+from fastdp.ledger._chain import Audit
 from fastdp.ledger._counters import LedgerCounter
+from fastdp.ledger._receipts import Receipt, receipts_from, receipts_json
 from fastdp.ledger._store import Store
 from fastdp.ledger._terms import Terms
 from fastdp.mechanisms._base import Mechanism
@@ -60,7 +61,7 @@ class Answer:
     @property
     def receipts(self) -> tuple[Receipt, ...]:
         """Proof of the entries, one for each budget: publish them with the answer."""
-        return _chain.receipts_from(self.receipts_json)
+        return receipts_from(self.receipts_json)
 
 
 class Ledger:
@@ -74,12 +75,10 @@ class Ledger:
         self,
         store: Store,
         uuid: str,
-        witness: Witness | None,
         watcher: Callable[[Sequence[Receipt]], object] | None,
     ) -> None:
         self._store = store
         self._uuid = uuid
-        self._file = witness
         self._watcher = watcher
 
     # ---- budgets -----------------------------------------------------------------
@@ -471,7 +470,7 @@ class Ledger:
         wanted = _terms.terms(
             label, "spend", budgets, cost, {}, count=count, source=source
         )
-        with self._store.lock(wanted.label):
+        with _protocol.alone(self._store, wanted.label):
             _, _, receipts = _protocol.charge(self._store, self._uuid, wanted)
         self._witness(receipts)
         return tuple(receipts)
@@ -496,7 +495,8 @@ class Ledger:
         draw : callable
             Called as ``draw(staging, receipts)`` when the charge is durable: draws, and
             writes a file or a folder at `staging`, with columns of fixed width and
-            without compression. `receipts` is JSON text to put into the file.
+            without compression. `receipts` is JSON text to put into the file. It must
+            not ask this ledger for another label.
         event : Event or mechanism
             What `draw` costs.
         label, budgets, source
@@ -540,16 +540,11 @@ class Ledger:
 
             def stage(attempt: int, receipts: list[Receipt]) -> tuple[str, bytes]:
                 staged = _files.staging(place, attempt)
-                draw(staged, _chain.receipts_json(receipts))
+                draw(staged, receipts_json(receipts))
                 return "manifest", _files.manifest(place, attempt, staged)
 
-            watched = self._file is not None or self._watcher is not None
             found = _protocol.answer(
-                self._store,
-                self._uuid,
-                self._witness if watched else None,
-                wanted,
-                stage,
+                self._store, self._uuid, self._witness, wanted, stage
             )
         _files.finish(place, found.body)
         return Answer(place, found.attempt == 0, found.attempt, found.receipts)
@@ -578,14 +573,8 @@ class Ledger:
         read: Callable[[bytes], Any],
         turn: _protocol.Turn | None = None,
     ) -> Answer:
-        watched = self._file is not None or self._watcher is not None
         found = _protocol.answer(
-            self._store,
-            self._uuid,
-            self._witness if watched else None,
-            wanted,
-            draw,
-            turn,
+            self._store, self._uuid, self._witness, wanted, draw, turn
         )
         return self._answered(found, read)
 
@@ -597,8 +586,7 @@ class Ledger:
         )
 
     def _witness(self, receipts: Sequence[Receipt]) -> None:
-        if self._file is not None:
-            self._file.saw(receipts)
+        self._store.seen.saw(receipts)
         if self._watcher is not None:
             self._watcher(receipts)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fastdp.exceptions import FastDPError, LedgerError
-from fastdp.ledger._store import WRITE_ONCE, LostError, Run, schema
+from fastdp.ledger._receipts import Seen
+from fastdp.ledger._store import WRITE_ONCE, LostError, Run, moved, schema
 from fastdp.ledger._terms import digest
 
 _SCHEMA = "fastdp_ledger"
@@ -58,6 +59,8 @@ class PostgresStore:
         self._idle: list[Any] = []
         self._guard = threading.Lock()
         self._own = threading.local()
+        self.settled: dict[str, str] | None = None
+        self.seen = Seen()
 
     # ---- the database ------------------------------------------------------------
 
@@ -123,19 +126,7 @@ class PostgresStore:
         A standby that was promoted has another timeline than its primary had.
         """
         with self.reading() as run:
-            system, database, timeline, folder = run(
-                "SELECT (SELECT system_identifier FROM pg_control_system())::text, "
-                "(SELECT oid FROM pg_database WHERE datname = current_database())"
-                "::text, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), "
-                "CASE WHEN pg_has_role('pg_read_all_settings', 'MEMBER') "
-                "THEN current_setting('data_directory') ELSE '' END"
-            )[0]
-        return {
-            "system": system,
-            "database": database,
-            "timeline": timeline,
-            "folder": folder,
-        }
+            return _place(run)
 
     def describe(self) -> dict[str, str]:
         """Return engine, version and settings."""
@@ -184,6 +175,15 @@ class PostgresStore:
         )
         made.execute(f"SET search_path = {_SCHEMA}")
         made.execute(f"SET lock_timeout = {int(self._timeout * 1000)}")
+        if self.settled is not None:
+            try:
+                run = _runner(made)
+                standby = run("SELECT pg_is_in_recovery()")[0][0]
+                if not standby and _place(run) != self.settled:
+                    raise moved(self.where)
+            except BaseException:
+                made.close()
+                raise
         return made
 
     @contextlib.contextmanager
@@ -289,3 +289,19 @@ def _runner(session: Any) -> Run:
         return found
 
     return run
+
+
+def _place(run: Run) -> dict[str, str]:
+    system, database, timeline, folder = run(
+        "SELECT (SELECT system_identifier FROM pg_control_system())::text, "
+        "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        "::text, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), "
+        "CASE WHEN pg_has_role('pg_read_all_settings', 'MEMBER') "
+        "THEN current_setting('data_directory') ELSE '' END"
+    )[0]
+    return {
+        "system": system,
+        "database": database,
+        "timeline": timeline,
+        "folder": folder,
+    }

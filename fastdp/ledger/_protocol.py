@@ -13,9 +13,12 @@ I8  what cannot be made level pays for every attempt that draws.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -28,7 +31,7 @@ from fastdp.exceptions import (
 )
 from fastdp.ledger import _chain
 from fastdp.ledger._budgets import Budget
-from fastdp.ledger._chain import Receipt
+from fastdp.ledger._receipts import Receipt, receipts_from, receipts_json
 from fastdp.ledger._store import LostError, Run, Store, read_ledger
 from fastdp.ledger._terms import Terms, canonical, digest
 
@@ -72,15 +75,17 @@ class Turn(Beginning, Protocol):
 def answer(
     store: Store,
     uuid: str,
-    witness: Callable[[Sequence[Receipt]], object] | None,
+    charged: Callable[[Sequence[Receipt]], object],
     terms: Terms,
     draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
     turn: Turn | None = None,
 ) -> Stored:
     """Return the label's result, drawn at most once among all that is ever shown.
 
-    `draw` gets the number of the attempt and the receipts of its charge. Nothing of
-    the caller runs between its end and the commit of what it drew.
+    `charged` is told of the charge before anything is drawn. `draw` gets the number of
+    the attempt and the receipts of its charge. Nothing of the caller runs between its
+    end and the commit of what it drew. An answer is shown once this handle and the
+    witness have seen its entry.
     """
     locked_by = terms.label if turn is None else turn.lock
     for again in range(1, _TRIES + 1):
@@ -88,14 +93,15 @@ def answer(
             found = stored(store, terms)
             if found is not None:
                 return found
-            with store.lock(locked_by):
+            with alone(store, locked_by):
                 found, attempt, receipts = charge(store, uuid, terms, turn)  # T1
                 if found is not None:
                     return found
-                if witness is not None:
-                    witness(receipts)
+                charged(receipts)
                 form, body = draw(attempt, receipts)
                 found = keep(store, uuid, terms, attempt, form, body, turn)  # T2
+                if found is not None and found.attempt:
+                    store.seen.saw(receipts_from(found.receipts))
         except LostError:  # whether the commit happened is asked by the label
             if again == _TRIES:
                 raise
@@ -107,6 +113,31 @@ def answer(
         f"label {terms.label!r} was taken over by other attempts {_TRIES} times; ask "
         "for it again"
     )
+
+
+#: Databases whose labels this thread holds.
+_held = threading.local()
+
+
+@contextlib.contextmanager
+def alone(store: Store, label: str) -> Iterator[None]:
+    """Hold the lock on a label; refuse a draw that asks for another label.
+
+    It would wait for itself where both labels share a lock, and two such draws for
+    each other.
+    """
+    held: set[str] = _held.__dict__.setdefault("stores", set())
+    if store.where in held:
+        raise LedgerError(
+            f"label {label!r} was asked for within the draw of another label of "
+            f"{store.where}; nothing was charged for it: release it before that draw"
+        )
+    with store.lock(label):
+        held.add(store.where)
+        try:
+            yield
+        finally:
+            held.discard(store.where)
 
 
 _RESULT = """
@@ -173,6 +204,15 @@ def charge(
         found = _result(run(_RESULT, terms.label), store, terms)
         if found is not None:
             return found, 0, []
+        if run(
+            "SELECT 1 FROM entry WHERE label = ? AND what = 'store' LIMIT 1",
+            terms.label,
+        ):
+            raise LedgerError(
+                f"the stored answer of label {terms.label!r} in {store.where} was "
+                "deleted; it is not drawn again, for that would be a second release: "
+                "restore the ledger from a backup and `fastdp ledger audit` it"
+            )
         rows = run("SELECT MAX(number) FROM attempt WHERE label = ?", terms.label)
         attempt = (rows[0][0] or 0) + 1
         if attempt > 1 and terms.kind == "spend":
@@ -249,7 +289,7 @@ def keep(
         detail = canonical(
             {"attempt": attempt, "form": form, "digest": own.hex(), **facts, **note()}
         )
-        receipts = _chain.receipts_json(
+        receipts = receipts_json(
             enter(run, uuid, budget, "store", terms.label, detail) for budget in budgets
         )
         run(
@@ -297,6 +337,7 @@ def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budg
         raise LedgerError(
             f"the ledger {store.where} is frozen: it was migrated; open the new one"
         )
+    require_not_behind(run, store, uuid, [budget.name for budget in budgets])
     return budgets
 
 
@@ -362,10 +403,10 @@ def found_budget(run: Run, uuid: str, budget: Budget) -> Receipt:
 
 
 def require_not_behind(
-    run: Run, store: Store, uuid: str, seen: Iterable[Receipt], who: str
+    run: Run, store: Store, uuid: str, names: Collection[str]
 ) -> None:
-    """Refuse a ledger that has forgotten or changed an entry somebody saw."""
-    for receipt in seen:
+    """Refuse budgets that have forgotten or changed an entry somebody saw."""
+    for who, receipt in store.seen.last(names):
         if receipt.ledger != uuid:
             raise LedgerError(f"{who} is that of another ledger than {store.where}")
         rows = run(
@@ -381,8 +422,8 @@ def require_not_behind(
 
 
 def note() -> dict[str, str]:
-    """Return what an entry tells and nothing decides by: clock and version."""
+    """Return clock, version and a nonce: no two entries have the same link."""
     import fastdp
 
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return {"at": now, "version": fastdp.__version__}
+    return {"at": now, "nonce": os.urandom(16).hex(), "version": fastdp.__version__}

@@ -1,9 +1,12 @@
 """A ledger in one file: SQLite, set so that a commit is on the disk when it returns.
 
-Write-ahead logging is used where the library is free of the race that could lose
-committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), else a
-rollback journal. A lock file is taken before each transaction: SQLite's own waiting
-polls, and starves some of many writers.
+A new file gets write-ahead logging where the library is free of the race that could
+lose committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), else a
+rollback journal; from then on the file's own mode decides. A lock file is taken before
+each transaction: SQLite's own waiting polls, and starves some of many writers.
+
+Nothing here opens the database, its log or its index but SQLite: POSIX drops all locks
+of a process on a file when any descriptor of it is closed.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from fastdp.exceptions import FastDPError, LedgerError
-from fastdp.ledger._store import WRITE_ONCE, Run, schema
+from fastdp.ledger._receipts import Seen
+from fastdp.ledger._store import WRITE_ONCE, Run, moved, schema
 from fastdp.ledger._terms import canonical
 
 #: Labels share this many lock files: two that meet wait for each other.
@@ -33,6 +40,7 @@ _NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs"),
     *("glusterfs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"),
     *("fuse.gcsfuse", "beegfs", "davfs", "ncpfs", "pvfs2", "virtiofs"),
+    *("afpfs", "webdav", "macfuse"),
 }
 
 _APPLICATION = 0x66644C31  # "fdL1"
@@ -57,7 +65,8 @@ class SqliteStore:
         self._idle: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._locks = Path(f"{self._path}-locks")
-        self._write_ahead = is_write_ahead_safe()
+        self.settled: dict[str, str] | None = None
+        self.seen = Seen()
 
     # ---- the file --------------------------------------------------------------
 
@@ -65,9 +74,10 @@ class SqliteStore:
         """Make the file, which must not exist, with the tables."""
         with self._errors():
             self._require_local()
-            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-            os.close(os.open(self._path, flags, 0o600))
-        self._locks.mkdir(exist_ok=True)
+            self._make_locks()
+            with self._lock_file("write"):  # whoever opens it takes that lock first
+                _make_file(self._path)
+                self._connect("wal" if is_write_ahead_safe() else "delete").close()
         with self.transaction() as run:
             run(f"PRAGMA application_id = {_APPLICATION}")
             for statement in schema({}):
@@ -79,7 +89,7 @@ class SqliteStore:
                         f"CREATE TRIGGER {table_name}_no_{verb.lower()} BEFORE {verb} "
                         f"ON {table_name} BEGIN SELECT RAISE(ABORT, 'write once'); END"
                     )
-        self._sync_folder()
+        _sync(self._path.parent)
 
     def open(self) -> None:
         """Check that the file is there, local, writable and a ledger."""
@@ -89,15 +99,25 @@ class SqliteStore:
                     f"no ledger at {self.where}: make one by fastdp.ledger.create or "
                     "`fastdp ledger init`"
                 )
+            if self._path.stat().st_nlink > 1:
+                raise LedgerError(
+                    f"{self.where} must have one name, but has several (hard links): "
+                    "the locks of each are elsewhere; remove the other names"
+                )
             self._require_local()
-            with self._path.open("r+b") as file:
-                known = file.read(16) == b"SQLite format 3\0"
-            self._locks.mkdir(exist_ok=True)
-        if known:
-            with self.transaction() as run:  # it can be written to
-                known = run("PRAGMA application_id") == [(_APPLICATION,)]
-        if not known:
-            raise LedgerError(f"{self.where} is not a ledger of fastdp")
+            self._make_locks()
+        with self.transaction() as run:  # it can be written to
+            if run("PRAGMA application_id") != [(_APPLICATION,)]:
+                raise LedgerError(f"{self.where} is not a ledger of fastdp")
+
+    def _make_locks(self) -> None:
+        try:
+            self._locks.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError:
+            raise LedgerError(
+                f"{self.where}-locks must be the folder of the ledger's locks, but a "
+                "file has that name: move it away"
+            ) from None
 
     def _require_local(self) -> None:
         kind = _file_system(self._path.parent)
@@ -106,13 +126,6 @@ class SqliteStore:
                 f"{self.where} must be on a local disk, it is on {kind}: locks and "
                 "syncs are not reliable there; use PostgreSQL for many machines"
             )
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def require_private(self) -> None:
         """Refuse a file that its group or others can read or write."""
@@ -125,13 +138,15 @@ class SqliteStore:
             )
 
     def place(self) -> dict[str, str]:
-        """Return machine, file system and inode."""
-        found = self._path.stat()
+        """Return machine, file system and the inodes of the file and its locks."""
+        found, locks = self._path.stat(), self._locks.stat()
         machine = Path("/etc/machine-id")
         return {
             "machine": machine.read_text().strip() if machine.is_file() else "",
             "file_system": str(os.statvfs(self._path).f_fsid),
             "inode": str(found.st_ino),
+            # A file that was moved, or has a second name, has another folder of locks.
+            "locks": str(locks.st_ino),
         }
 
     def describe(self) -> dict[str, str]:
@@ -139,9 +154,13 @@ class SqliteStore:
         return {
             "engine": f"SQLite {sqlite3.sqlite_version}",
             "durability": "write-ahead log, synchronous=FULL"
-            if self._write_ahead
+            if self._mode() == "wal"
             else "rollback journal, synchronous=EXTRA",
         }
+
+    def _mode(self) -> str:
+        with self._errors(), self._connection() as connection:
+            return _journal_mode(connection)
 
     # ---- transactions ----------------------------------------------------------
 
@@ -152,6 +171,8 @@ class SqliteStore:
             raise LedgerError(
                 f"the ledger {self.where} must be opened again in a forked process"
             )
+        if self.settled is not None and self.place() != self.settled:
+            raise moved(self.where)
         with self._guard:
             lent = self._idle.pop() if self._idle else None
         if lent is None:
@@ -164,7 +185,8 @@ class SqliteStore:
         with self._guard:
             self._idle.append(lent)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, mode: str | None = None) -> sqlite3.Connection:
+        """Return a new connection; `mode` sets the journal mode of a new file."""
         made = sqlite3.connect(
             f"{self._path.as_uri()}?mode=rw",
             uri=True,
@@ -172,19 +194,29 @@ class SqliteStore:
             timeout=self._timeout,
             check_same_thread=False,  # lent to one thread at a time
         )
-        # A property of the file, which the first use writes.
-        wanted = "wal" if self._write_ahead else "delete"
-        if made.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
-            made.execute(f"PRAGMA journal_mode = {wanted}")
-        for setting in (
-            f"synchronous = {'FULL' if self._write_ahead else 'EXTRA'}",
-            "foreign_keys = ON",
-            "fullfsync = ON",
-            "checkpoint_fullfsync = ON",
-            "trusted_schema = OFF",
-            "secure_delete = ON",  # a counter's earlier sums
-        ):
-            made.execute(f"PRAGMA {setting}")
+        try:
+            if mode is not None:
+                made.execute(f"PRAGMA journal_mode = {mode}")
+            found = _journal_mode(made)
+            if found == "wal" and not is_write_ahead_safe():
+                raise LedgerError(
+                    f"{self.where} has a write-ahead log, in which SQLite "
+                    f"{sqlite3.sqlite_version} of this Python can lose commits: use a "
+                    "Python with a newer SQLite (3.51.3, 3.50.7 or 3.44.6), there or "
+                    "to migrate the ledger"
+                )
+            for setting in (
+                f"synchronous = {'FULL' if found == 'wal' else 'EXTRA'}",
+                "foreign_keys = ON",
+                "fullfsync = ON",
+                "checkpoint_fullfsync = ON",
+                "trusted_schema = OFF",
+                "secure_delete = ON",  # a counter's earlier sums
+            ):
+                made.execute(f"PRAGMA {setting}")
+        except BaseException:
+            made.close()
+            raise
         return made
 
     @contextlib.contextmanager
@@ -264,6 +296,8 @@ class SqliteStore:
             yield
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", type(error).__name__)
+            if name == "SQLITE_NOTADB":
+                raise LedgerError(f"{self.where} is not a ledger of fastdp") from None
             raise LedgerError(
                 f"the ledger {self.where} cannot be used: SQLite says {name}; nothing "
                 "was released"
@@ -289,26 +323,31 @@ class SqliteStore:
 
     def backup(self, path: str) -> None:
         """Copy the ledger to a new file, by SQLite's online backup."""
+        place = Path(os.path.realpath(path))
+        part = place.with_name(f".{place.name}.{os.urandom(8).hex()}.part")
         with self._errors():
-            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-            os.close(os.open(path, flags, 0o600))
-            target = sqlite3.connect(path)
+            _make_file(part)
             try:
-                with self._connection() as connection:
-                    connection.backup(target)
-                # A copy even where it is put in the place, and the inode, of its
-                # original: it may have forgotten charges.
-                ((place,),) = target.execute("SELECT place FROM ledger").fetchall()
-                marked = canonical({**json.loads(place), "backup": "yes"})
-                target.execute("UPDATE ledger SET place = ?", (marked,))
-                target.commit()
+                self._copy_to(part)
+                os.link(part, place)  # which must not exist
             finally:
-                target.close()
-            file = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(file)
-            finally:
-                os.close(file)
+                part.unlink()
+            _sync(place.parent)
+
+    def _copy_to(self, path: Path) -> None:
+        target = sqlite3.connect(path)
+        try:
+            with self._connection() as connection:
+                connection.backup(target)
+            # A copy even where it is put in the place, and the inode, of its
+            # original: it may have forgotten charges.
+            ((place,),) = target.execute("SELECT place FROM ledger").fetchall()
+            marked = canonical({**json.loads(place), "backup": "yes"})
+            target.execute("UPDATE ledger SET place = ?", (marked,))
+            target.commit()
+        finally:
+            target.close()
+        _sync(path)
 
     def close(self) -> None:
         """Close all connections; in a forked child, none is touched."""
@@ -316,6 +355,25 @@ class SqliteStore:
             with self._guard:
                 while self._idle:
                     self._idle.pop().close()
+
+
+def _journal_mode(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
+
+def _make_file(path: Path) -> None:
+    """Make a file of its owner, which must not exist."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
+
+
+def _sync(path: Path) -> None:
+    """Make a folder, or a file that no connection has open, durable."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _runner(connection: sqlite3.Connection) -> Run:
@@ -327,14 +385,31 @@ def _runner(connection: sqlite3.Connection) -> Run:
 
 def _file_system(folder: Path) -> str:
     """Return the type of the file system of a folder; "" where it is not told."""
-    table = Path("/proc/self/mountinfo")
-    if not table.is_file():
+    if sys.platform == "darwin":
+        mounts = _mounts_of_macos(os.fsdecode(subprocess.check_output(["/sbin/mount"])))
+    elif (table := Path("/proc/self/mountinfo")).is_file():
+        mounts = _mounts_of_linux(table.read_bytes())
+    else:
         return ""
     kind, longest = "", -1
-    for line in table.read_text(errors="replace").splitlines():
-        left, _, right = line.partition(" - ")
-        point = left.split()[4].encode().decode("unicode_escape")
+    for point, type_ in mounts:
         inside = point == "/" or f"{folder}/".startswith(f"{point}/")
         if inside and len(point) >= longest:
-            kind, longest = right.split()[0], len(point)
+            kind, longest = type_, len(point)
     return kind
+
+
+def _mounts_of_linux(table: bytes) -> Iterator[tuple[str, str]]:
+    """Yield mount points and types; bytes stand as octal numbers after a backslash."""
+    for line in table.splitlines():
+        left, _, right = line.partition(b" - ")
+        point = re.sub(
+            rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), left.split()[4]
+        )
+        yield os.fsdecode(point), right.split()[0].decode()
+
+
+def _mounts_of_macos(printed: str) -> Iterator[tuple[str, str]]:
+    """Yield mount points and types from the lines DEVICE on POINT (TYPE, ...)."""
+    for found in re.finditer(r"^.* on (/.*) \((\w+)[,)].*$", printed, re.MULTILINE):
+        yield found[1], found[2]

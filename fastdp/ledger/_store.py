@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 from fastdp.exceptions import LedgerError
+from fastdp.ledger._receipts import Seen
 
 #: Of new ledgers, and those that can be read: the first has no counters.
 FORMAT, _KNOWN = 2, (1, 2)
@@ -72,6 +73,10 @@ class Store(Protocol):
     where: str
     #: What a locking read ends with.
     for_update: str
+    #: Where the open ledger has its place; None: it is not open yet.
+    settled: dict[str, str] | None
+    #: What the open ledger, and its witness, know of its last entries.
+    seen: Seen
 
     def create(self) -> None:
         """Make the database's tables; refuse one that is there."""
@@ -141,3 +146,12 @@ def read_ledger(run: Run, where: str) -> tuple[str, dict[str, str], str | None, 
             "not know"
         )
     return uuid, json.loads(place), witness, state
+
+
+def moved(where: str) -> LedgerError:
+    """Return the error of an open ledger whose database is another one now."""
+    return LedgerError(
+        f"{where} is not the database that was opened: it was moved, restored, or "
+        "another server took over; nothing was released: `fastdp ledger adopt` makes "
+        "it the ledger, then open it again"
+    )

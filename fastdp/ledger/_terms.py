@@ -242,6 +242,12 @@ def check_mechanism(value: object, verb: str) -> Any:
             f"mechanism must have the method {verb}, a {type(value).__name__} has not; "
             "charge it by spend(event, label=...) before it is used"
         )
+    if verb == "release" and not value._returns_array:
+        raise DTypeError(
+            f"mechanism must return one array or number from release to be stored, a "
+            f"{type(value).__name__} does not: charge it by spend(event, label=...), "
+            "then release, and keep what it returns"
+        )
     return value
 
 

@@ -52,6 +52,10 @@ class Mechanism(ABC):
     #: Whether the arguments are all there is to it, so that JSON can state it.
     _stated: ClassVar[bool] = True
 
+    #: Whether `release` takes one argument and returns an array or a number, of a dtype
+    #: and shape that are public: a ledger can then store it.
+    _returns_array: ClassVar[bool] = True
+
     _arguments: tuple[tuple[str, Any], ...]
 
     def _freeze(self, **attributes: Any) -> None:

@@ -92,6 +92,8 @@ class HierarchicalHistogram(Mechanism):
 
     __slots__ = ("_noise", "_parameter", "_relation", "_rows", "_tree")
 
+    _returns_array = False
+
     _noise: DiscreteGaussian | DiscreteLaplace
     _parameter: Fraction
     _relation: NeighboringRelation

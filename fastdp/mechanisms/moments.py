@@ -101,6 +101,8 @@ class Moments(Mechanism):
 
     __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter", "_shape")
 
+    _returns_array = False
+
     _bits: int  # u and u**2 are multiples of 2**-bits
     _column: tuple[float, float, float, float, int]  # low, high, center, 1/half, bits
     _half: float  # of the width of the bounds

@@ -108,6 +108,8 @@ class SmoothSensitivity(Mechanism):
 
     __slots__ = ("_largest", "_noise", "_relation", "_scale", "_smoothness", "_step")
 
+    _returns_array = False
+
     _largest: Fraction
     _noise: str
     _relation: NeighboringRelation

@@ -82,6 +82,8 @@ class ProposeTestRelease(Mechanism):
 
     __slots__ = ("_mechanism", "_relation", "_test")
 
+    _returns_array = False
+
     _mechanism: Additive[Any] | None
     _relation: NeighboringRelation
     _test: KeySelection
@@ -226,6 +228,8 @@ class StableMode(Mechanism):
     """
 
     __slots__ = ("_relation", "_test")
+
+    _returns_array = False
 
     _relation: NeighboringRelation
     _test: ProposeTestRelease

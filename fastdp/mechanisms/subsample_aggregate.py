@@ -122,6 +122,8 @@ class SubsampleAggregate(Mechanism):
         "_step",
     )
 
+    _returns_array = False
+
     _aggregate: str
     _bounds: tuple[int, int]  # first and last point, in steps
     _changed: int  # blocks that one record changes

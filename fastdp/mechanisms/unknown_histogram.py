@@ -79,6 +79,8 @@ class UnknownHistogram(Mechanism):
 
     __slots__ = ("_least", "_noise")
 
+    _returns_array = False
+
     _least: int  # a shown count is above it
     _noise: TruncatedLaplace | DiscreteGaussian
 

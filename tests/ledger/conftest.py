@@ -18,6 +18,7 @@ import fastdp
 from fastdp import accounting, ledger
 from fastdp.ledger import _sqlite
 from fastdp.ledger._ledger import Ledger
+from fastdp.ledger._receipts import Seen
 from fastdp.ledger._store import FORMAT, schema
 from fastdp.ledger._terms import canonical
 
@@ -63,6 +64,7 @@ class MemoryStore(_sqlite.SqliteStore):
 
     def __init__(self):
         self.where, self._process = "memory", os.getpid()
+        self.settled, self.seen = None, Seen()
         self._one = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
         )
@@ -97,7 +99,7 @@ def memory_ledger(*budgets):
             "INSERT INTO ledger VALUES (1, ?, 'memory', ?, NULL, 'open')",
             *(FORMAT, canonical({})),
         )
-    made = Ledger(store, "memory", None, None)
+    made = Ledger(store, "memory", None)
     for name, limit in budgets:
         made.add_budget(name, limit, unit="person")
     return made

@@ -25,8 +25,8 @@ LIBRARY = ctypes.CDLL(None)
 def sync_less(level):
     connect = _sqlite.SqliteStore._connect
 
-    def careless(store):
-        made = connect(store)
+    def careless(store, mode=None):
+        made = connect(store, mode)
         made.execute(f"PRAGMA synchronous = {level}")
         return made
 

@@ -25,7 +25,7 @@ from fastdp.exceptions import (
     LedgerRolledBackError,
     ParameterError,
 )
-from fastdp.ledger import _terms
+from fastdp.ledger import _protocol, _terms
 from tests.ledger.conftest import finished, in_child, memory_ledger
 from tests.ledger.test_care import tampered
 
@@ -202,6 +202,7 @@ def test_who_lost_its_turn_stores_nothing(monkeypatch):
     def overtaken(value):
         monkeypatch.setattr(_terms, "packed", packed)
         events.append(float(value))
+        _protocol._held.stores.clear()  # the lock was lost
         c.add(1, label="b")
         return packed(value)
 

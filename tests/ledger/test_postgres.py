@@ -180,14 +180,21 @@ def test_a_server_that_is_not_there_is_an_error(server, tmp_path):
         ledger.open("postgresql://%zz")
 
 
-@pytest.fixture
-def primary(server):
+@contextlib.contextmanager
+def made_primary():
+    """Make a server that may be stopped, copied and promoted."""
     with tempfile.TemporaryDirectory(prefix="fastdp-postgres-") as folder:
         made = Server(Path(folder))
         yield made
         for data in ("data", "copy"):
             with contextlib.suppress(subprocess.CalledProcessError):
                 made.stop("immediate", made.folder / data)
+
+
+@pytest.fixture
+def primary(server):
+    with made_primary() as made:
+        yield made
 
 
 def test_a_promoted_replica_and_a_restored_backup_are_refused(primary, tmp_path):
@@ -206,11 +213,15 @@ def test_a_promoted_replica_and_a_restored_backup_are_refused(primary, tmp_path)
     subprocess.run(command, check=True)
     with ledger.open(url) as book:
         answer = book.release(NOISE, CELLS, label="b", budgets="all")
+    serving = ledger.open(url)
+    assert serving.release(NOISE, CELLS, label="b", budgets="all").replayed
     primary.stop()
-    # Restored elsewhere: another folder.
+    # Restored elsewhere: another folder. An open handle is told, too.
     primary.start(copy)
     with pytest.raises(LedgerError, match=r"copy, or was moved|behind the"):
         ledger.open(url)
+    with pytest.raises(LedgerError, match="is not the database that was opened"):
+        serving.release(NOISE, CELLS, label="c", budgets="all")
     primary.stop(data=copy)
     # Restored in place: behind its witness, and without what was published.
     shutil.rmtree(primary.data)
@@ -218,6 +229,8 @@ def test_a_promoted_replica_and_a_restored_backup_are_refused(primary, tmp_path)
     primary.start()
     with pytest.raises(LedgerError, match="behind the witness"):
         ledger.open(url)
+    with pytest.raises(LedgerError, match=r"is behind|was moved"):
+        serving.release(NOISE, CELLS, label="b", budgets="all")
     primary.stop()
     # A standby refuses; promoted, it has another timeline.
     shutil.rmtree(primary.data)
@@ -227,6 +240,8 @@ def test_a_promoted_replica_and_a_restored_backup_are_refused(primary, tmp_path)
     with pytest.raises(LedgerError, match="standby"):
         ledger.open(url)
     primary.run("pg_ctl", "-D", primary.data, "-w", "promote")
+    with pytest.raises(LedgerError, match="is not the database that was opened"):
+        serving.release(NOISE, CELLS, label="b", budgets="all")
     witness.unlink()
     with pytest.raises(LedgerError, match="copy, or was moved"):
         ledger.open(url)

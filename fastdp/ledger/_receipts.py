@@ -1,0 +1,195 @@
+"""Receipts of entries, the witness that keeps the last ones, and what a handle saw."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+from fastdp.exceptions import DTypeError, LedgerError, ParameterError
+from fastdp.ledger._terms import canonical
+
+_FORMAT = "fastdp receipts"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Proof that a ledger held an entry: it travels with what was released.
+
+    Attributes
+    ----------
+    ledger : str
+        The ledger's uuid.
+    budget : str
+        Name of the budget.
+    seq : int
+        Number of the entry in the budget's chain.
+    link : str
+        The chain's digest up to this entry, in hexadecimal.
+    """
+
+    ledger: str
+    budget: str
+    seq: int
+    link: str
+
+
+def receipts_json(receipts: Iterable[Receipt]) -> str:
+    """Return receipts as JSON text."""
+    return canonical(
+        {
+            "format": _FORMAT,
+            "version": 1,
+            "receipts": [asdict(receipt) for receipt in receipts],
+        }
+    )
+
+
+def receipts_from(text: object) -> tuple[Receipt, ...]:
+    """Return the receipts that `receipts_json` wrote.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        The text is no such JSON.
+    """
+    if not isinstance(text, (str, bytes)):
+        raise DTypeError(f"receipts must be text, got {type(text).__name__}")
+    try:
+        found = json.loads(text)
+        made = tuple(Receipt(**entry) for entry in found["receipts"])
+        known = (found["format"], found["version"]) == (_FORMAT, 1)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        known, made = False, ()
+    kinds = {(type(r.ledger), type(r.budget), type(r.seq), type(r.link)) for r in made}
+    if not known or kinds - {(str, str, int, str)}:
+        raise ParameterError(
+            f"receipts must be JSON of the form {_FORMAT!r}, version 1"
+        )
+    return made
+
+
+def private_file(path: Path) -> TextIO:
+    """Open a new text file that its owner alone can read; links are not followed."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8")
+
+
+class Witness:
+    """A small file elsewhere that knows the last entry of every budget."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        file = os.open(
+            f"{self.path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+    def create(self) -> None:
+        """Make the file, which must not exist."""
+        with self._errors(), self._lock():
+            if self.path.exists():
+                raise LedgerError(f"the witness {self.path} must not exist yet")
+            self._write(())
+
+    def read(self) -> tuple[Receipt, ...]:
+        """Return the last entries that were seen."""
+        with self._errors():
+            try:
+                return receipts_from(self.path.read_text())
+            except (ParameterError, UnicodeDecodeError):
+                raise LedgerError(f"the witness {self.path} is damaged") from None
+
+    def saw(self, receipts: Iterable[Receipt]) -> None:
+        """Write down entries, durably; a later one is never replaced by an earlier."""
+        with self._errors(), self._lock():
+            known = {entry.budget: entry for entry in self.read()}
+            _advance(known, receipts)
+            self._write(known.values())
+
+    def reset(self, receipts: Iterable[Receipt]) -> None:
+        """Begin again from these entries, as an adopted ledger has them."""
+        with self._errors(), self._lock():
+            self._write(receipts)
+
+    def _write(self, receipts: Iterable[Receipt]) -> None:
+        part = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}.part")
+        try:
+            with private_file(part) as file:
+                file.write(receipts_json(receipts) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, LedgerError):
+                raise
+            raise LedgerError(
+                f"the witness {self.path} cannot be used: "
+                f"{os.strerror(error.errno or 0)}; nothing was released"
+            ) from None
+
+
+class Seen:
+    """The last entries that an open ledger and its witness saw.
+
+    A ledger that lacks one of them went back in time: a restored copy, or a standby
+    that took over before it had all that its primary committed.
+    """
+
+    def __init__(
+        self, receipts: Iterable[Receipt] = (), witness: Witness | None = None
+    ) -> None:
+        self.witness = witness
+        self._last = {receipt.budget: receipt for receipt in receipts}
+        self._guard = threading.Lock()
+
+    def saw(self, receipts: Iterable[Receipt]) -> None:
+        """Note entries that were committed; durably, where there is a witness."""
+        known = tuple(receipts)
+        with self._guard:
+            _advance(self._last, known)
+        if self.witness is not None and known:
+            self.witness.saw(known)
+
+    def last(self, budgets: Collection[str]) -> Iterator[tuple[str, Receipt]]:
+        """Yield who saw the last entry of each budget, and its receipt."""
+        with self._guard:
+            own = [self._last[name] for name in budgets if name in self._last]
+        yield from (("what this handle saw", receipt) for receipt in own)
+        if self.witness is not None:
+            who = f"the witness {self.witness.path}"
+            for receipt in self.witness.read():
+                if receipt.budget in budgets:
+                    yield who, receipt
+
+
+def _advance(known: dict[str, Receipt], receipts: Iterable[Receipt]) -> None:
+    for receipt in receipts:
+        if receipt.budget not in known or receipt.seq > known[receipt.budget].seq:
+            known[receipt.budget] = receipt
