@@ -4,6 +4,8 @@
 """
 
 import os
+import platform
+import sys
 import sysconfig
 from glob import glob
 
@@ -35,8 +37,18 @@ FLAGS = [
 ]
 LINK_FLAGS: list[str] = []
 
+# Checks of the program that runs; the sanitizers have their own. CFLAGS may set another
+# _FORTIFY_SOURCE, by -Wp. An older libc warns that it takes 3 for 2: hence -Wno-cpp.
 sanitize = os.environ.get("FASTDP_SANITIZE")
-if sanitize:
+FLAGS += ["-Wp,-U_FORTIFY_SOURCE"]
+if not sanitize:
+    FLAGS += ["-Wp,-D_FORTIFY_SOURCE=3", "-Wno-cpp", "-fstack-protector-strong"]
+    if sys.platform == "linux":
+        FLAGS += ["-fstack-clash-protection"]
+        LINK_FLAGS += ["-Wl,-z,relro,-z,now,-z,noexecstack"]
+        if platform.machine() == "x86_64":
+            FLAGS += ["-fcf-protection"]
+else:
     FLAGS += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined"]
     FLAGS += ["-g", "-UNDEBUG", "-fno-wrapv", "-fno-omit-frame-pointer"]
     LINK_FLAGS += [f"-fsanitize={sanitize}"]

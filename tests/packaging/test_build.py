@@ -102,6 +102,21 @@ def test_the_sanitizer_build_keeps_assertions(configure):
     assert "-fsanitize=address,undefined" in extension.extra_link_args
 
 
+def test_hardened_but_for_sanitizers(configure):
+    """Sanitizers do not see checked copies, even where CFLAGS ask for them."""
+    plain = configure(free=False)
+    checked = configure(free=False, FASTDP_SANITIZE="address,undefined")
+    reset, level = "-Wp,-U_FORTIFY_SOURCE", "-Wp,-D_FORTIFY_SOURCE=3"
+    flags = plain.extra_compile_args
+    assert flags.index(reset) + 1 == flags.index(level)
+    assert "-fstack-protector-strong" in flags
+    assert reset in checked.extra_compile_args
+    assert level not in checked.extra_compile_args
+    linux = sys.platform == "linux"
+    assert ("-Wl,-z,relro,-z,now,-z,noexecstack" in plain.extra_link_args) == linux
+    assert ("-fstack-clash-protection" in flags) == linux
+
+
 def test_free_threading_is_declared():
     source = (ROOT / "fastdp" / "_core.pyx").read_text()
     head = source.partition('"""')[0]
