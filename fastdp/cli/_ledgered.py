@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,12 @@ from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from fastdp.cli._tables import Statement, Tables
+
+#: What the file of receipts beside a text output ends in.
+BESIDE = ".receipts.json"
+
+#: What else belongs to a ledger in SQLite: its logs and the folder of its locks.
+_OWN = ("", "-wal", "-shm", "-journal", "-locks")
 
 #: Key of the receipts in the metadata of Parquet and Arrow files.
 RECEIPTS = "fastdp receipts"
@@ -50,6 +58,36 @@ def require_options(arguments: argparse.Namespace, output: _places.Place) -> boo
     return bool(arguments.ledger)
 
 
+def files(option: str, location: str | None) -> list[_places.Place]:
+    """Return the files of a ledger, which nothing but SQLite may open."""
+    if location is None or re.match("postgres(ql)?://", location):
+        return []
+    own = os.path.realpath(location)
+    return [place for end in _OWN for place in _places.file(option, own + end)]
+
+
+@contextlib.contextmanager
+def opened(location: str, written: Sequence[_places.Place]) -> Iterator[Any]:
+    """Open a ledger; refuse to write over its witness, which it names itself.
+
+    Raises
+    ------
+    ParameterError
+        One of `written` is the witness or its lock.
+    LedgerError
+        It cannot be opened.
+    """
+    import fastdp
+
+    with fastdp.ledger.open(location) as book:
+        witness = book.describe().get("witness")
+        for end in ("", ".lock") if witness else ():
+            own = _places.file("the ledger's witness", f"{witness}{end}")
+            for place in written:
+                _places.require_other(place, *own)
+        yield book
+
+
 def written_once(
     arguments: argparse.Namespace,
     tables: Tables,
@@ -64,8 +102,6 @@ def written_once(
     receipts beside it. The statement is no part of `facts`: another version of this
     package may finish what one began.
     """
-    import fastdp
-
     rows = 0
     path = tables.output.local("with --ledger")
     with _note(tables, statement) as note:
@@ -76,7 +112,7 @@ def written_once(
             if note is not None:
                 note.path.unlink(missing_ok=True)  # it speaks of something else
 
-        with fastdp.ledger.open(arguments.ledger) as book:
+        with opened(arguments.ledger, tables.written) as book:
             answer = book.write(
                 path,
                 draw,
@@ -88,7 +124,7 @@ def written_once(
         if note is not None:
             note.wanted = not (answer.replayed and note.path.exists())
     if tables.output.form.text:
-        beside = path.with_name(f"{path.name}.receipts.json")
+        beside = path.with_name(path.name + BESIDE)
         with _places.AtomicOutput(beside) as temporary:
             temporary.write_text(answer.receipts_json + "\n")
     return None if answer.replayed else rows

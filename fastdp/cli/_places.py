@@ -13,9 +13,11 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -252,40 +254,97 @@ def form_of(name: str) -> Form | None:
     return FORMS[max(ends, key=len)] if ends else None
 
 
+def file(option: str, given: str | Path | None) -> list[Place]:
+    """Return the place of a file that is no table; nothing where none is given."""
+    return [] if given is None else [Place(option, str(given), FORMS["csv"])]
+
+
 def require_file(place: Place) -> None:
-    """Refuse to write a folder.
+    """Refuse to put a file in the place of what is none.
 
     Raises
     ------
     ParameterError
-        There is a folder, or the name is one's.
+        There is a folder, a device or a pipe, or the name is a folder's.
     """
-    path = place.path
-    if place.given.endswith("/") or (path is not None and path.is_dir()):
+    facts = None if place.path is None else _facts(place.path)
+    if place.given.endswith("/") or (facts and stat.S_ISDIR(facts.st_mode)):
         raise ParameterError(f"{place.option} must be a file, got the folder {place}")
+    if facts and not stat.S_ISREG(facts.st_mode):
+        raise ParameterError(
+            f"{place.option} must be a file, which is replaced as a whole: got the "
+            f"device or pipe {place}"
+        )
+
+
+def require_different(written: Sequence[Place], read: Sequence[Place]) -> None:
+    """Refuse two paths of one command that lead to one file.
+
+    Every command calls it with all its paths before it draws, charges or writes.
+    Files of one option that are read may be the same.
+
+    Raises
+    ------
+    ParameterError
+        Two are one file, by whatever names, or one is written into a folder that is
+        read, or would replace a folder, a device or a pipe.
+    """
+    for at, place in enumerate(written):
+        require_file(place)
+        for other in (*written[:at], *read):
+            require_other(place, other)
+    for at, place in enumerate(read):
+        for other in read[:at]:
+            if place.option != other.option:
+                require_other(place, other)
 
 
 def require_other(place: Place, other: Place) -> None:
-    """Refuse to write over a table that is read, or into its folder.
+    """Refuse a place that is another one, or within it.
 
     Raises
     ------
     ParameterError
-        Both lead to one file, or `place` lies within the folder `other`.
+        Both lead to one file, or `place` lies in the folder `other`.
     """
-    path, read = place.path, other.path
-    if path is None or read is None:
+    path, before = place.path, other.path
+    if path is None or before is None:
         same = place.given == other.given and not place.standard
-    elif read.is_dir():
-        # What is written there would be read as a part of the table.
-        same = read.resolve() in (path.resolve(), *path.resolve().parents)
     else:
-        # By identity, not by name: links and ".." are seen through.
-        same = path.exists() and read.exists() and path.samefile(read)
+        same = _same(path, before)
+        if _is_folder(before):  # what lies there would be read as a part of the table
+            folder = Path(os.path.realpath(path.parent))
+            same |= any(_same(above, before) for above in (folder, *folder.parents))
     if same:
         raise ParameterError(
             f"{place.option} must be another file than {other.option}, got {place}"
         )
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Tell whether two paths lead to one file, which need not be there yet."""
+    one, two = _facts(path), _facts(other)
+    if one is not None and two is not None:
+        return os.path.samestat(one, two)  # links and ".." are seen through
+    # Some file systems know neither case nor forms of accents.
+    return _folded(path) == _folded(other)
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    """Return what the file system knows of a path, without opening it."""
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _is_folder(path: Path) -> bool:
+    facts = _facts(path)
+    return facts is not None and stat.S_ISDIR(facts.st_mode)
+
+
+def _folded(path: Path) -> str:
+    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
 
 
 @contextlib.contextmanager

@@ -43,6 +43,9 @@ FORMAT = "fastdp reports"
 VERSION = 1
 METADATA = b"fastdp.reports"
 
+#: What the file that describes a text file of reports ends in.
+BESIDE = ".json"
+
 #: Longest description that is read, in bytes: 2^24 categories of 30 letters.
 _LONGEST = 1 << 29
 
@@ -191,7 +194,7 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 def sidecar(place: Place) -> Place:
     """Return where the description of a text file of reports lies."""
-    return place.beside(".json")
+    return place.beside(BESIDE)
 
 
 def read_description(place: Place) -> Description:

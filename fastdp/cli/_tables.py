@@ -118,34 +118,49 @@ class Tables:
     metadata: Path | None
     json: bool
     escape: bool
+    #: All paths that the command writes.
+    written: tuple[_places.Place, ...]
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Tables:
-        """Return the tables of a command's arguments.
+    def of(
+        cls,
+        arguments: argparse.Namespace,
+        *,
+        side: str = "",
+        read: Sequence[_places.Place] = (),
+    ) -> Tables:
+        """Return the tables of a command's arguments; check all of its paths.
+
+        Parameters
+        ----------
+        side : str
+            What the name of a file beside a text output ends in.
+        read : sequence of Place
+            Other files that the command reads.
 
         Raises
         ------
         ParameterError
-            A name or a form is refused, or two options do not go together.
+            A name or a form is refused, two paths are one file, or two options do
+            not go together.
         """
         source = _places.table("INPUT", arguments.input, arguments.input_format)
         output = _places.table("--output", arguments.output, arguments.output_format)
-        _places.require_file(output)
-        _places.require_other(output, source)
         if arguments.json and output.standard:
             raise ParameterError(
                 "--json must be left out where --output is standard output: "
                 "--metadata FILE takes the statement"
             )
         note: Path | None = arguments.metadata
-        if note is not None:
-            place = _places.Place("--metadata", str(note), output.form)
-            _places.require_file(place)
-            for other in (source, output):
-                _places.require_other(place, other)
-        return cls(
-            source, output, note, arguments.json, cls._escapes(arguments, output)
-        )
+        written = [output, *_places.file("--metadata", note)]
+        written += _places.file("--plot", getattr(arguments, "plot", None))
+        if output.form.text and not output.standard:
+            ends = [side, _ledgered.BESIDE if arguments.ledger else ""]
+            written += [output.beside(end) for end in ends if end]
+        ledger = _ledgered.files("--ledger", arguments.ledger)
+        _places.require_different(written, [source, *read, *ledger])
+        escape = cls._escapes(arguments, output)
+        return cls(source, output, note, arguments.json, escape, tuple(written))
 
     @staticmethod
     def _escapes(arguments: argparse.Namespace, output: _places.Place) -> bool:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastdp.cli import _common
+from fastdp.cli import _common, _places
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -110,6 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.solve is not None:
             raise ParameterError("--plot must not be given with --solve")
         _common.require_plottable(arguments.plot, "account", "plot")
+        _places.require_different(
+            _places.file("--plot", arguments.plot), _places.file("FILE", arguments.file)
+        )
     if arguments.solve is not None:
         if arguments.check:
             raise ParameterError("--check must not be given with --solve")

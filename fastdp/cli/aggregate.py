@@ -121,17 +121,18 @@ def run(arguments: argparse.Namespace) -> int:
     `fastdp.frames.aggregate`; timing class T0.
     """
     asked = _Asked.of(arguments)
-    tables = _tables.Tables.of(arguments)
+    keys = None
+    if arguments.keys is not None:
+        keys = _places.table("--keys", arguments.keys)
+    tables = _tables.Tables.of(arguments, read=[] if keys is None else [keys])
     ledgered = _ledgered.require_options(arguments, tables.output)
     _common.require_pyarrow("aggregate")
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "aggregate", "plot")
     _require_folder(tables.output)
     options = asked.options()
-    if arguments.keys is not None:
-        place = _places.table("--keys", arguments.keys)
-        _places.require_other(tables.output, place)
-        with _records(place, asked.by, (), ()) as rows:
+    if keys is not None:
+        with _records(keys, asked.by, (), ()) as rows:
             options["keys"] = _keys(rows)
             return _run(arguments, asked, tables, options, ledgered)
     return _run(arguments, asked, tables, options, ledgered)
@@ -153,7 +154,8 @@ def _run(
             return 0
         book = None
         if ledgered:
-            book = stack.enter_context(fastdp.ledger.open(arguments.ledger))
+            opened = _ledgered.opened(arguments.ledger, tables.written)
+            book = stack.enter_context(opened)
         found = fastdp.frames.aggregate(
             source,
             **options,
@@ -181,7 +183,7 @@ def _write(
     if found.receipts_json is not None:
         receipts = {_ledgered.RECEIPTS: found.receipts_json}
         if tables.output.form.text:
-            beside = tables.output.beside(".receipts.json")
+            beside = tables.output.beside(_ledgered.BESIDE)
             sides.append((beside, found.receipts_json + "\n"))
     with tables.outputs(facts, sides) as temporary:
         schema = tables.described(table.schema.remove_metadata(), facts, receipts)

@@ -106,13 +106,14 @@ def run(arguments: argparse.Namespace) -> int:
     **Privacy.** Stated on stderr after the release: the exact local epsilon of each
     report, for any two values of its row; timing class T0.
     """
+    names_file = _places.file("--categories-file", arguments.categories_file)
+    tables = _tables.Tables.of(arguments, side=_reports.BESIDE, read=names_file)
     clients = _clients.clients_of(arguments)
     description = clients.description
     _validate.integer("workers", arguments.workers, 1)
-    tables = _tables.Tables.of(arguments)
     text = tables.output.form.text
     ledgered = _ledgered.require_options(arguments, tables.output)
-    _require_files(arguments, tables, ledgered=ledgered)
+    _require_files(tables, ledgered=ledgered)
     _common.require_pyarrow("collect")
     names = [arguments.column]
     if arguments.columns is not None:
@@ -149,10 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _require_files(
-    arguments: argparse.Namespace, tables: _tables.Tables, *, ledgered: bool
-) -> None:
-    """Refuse what cannot hold reports, and to write over what is read."""
+def _require_files(tables: _tables.Tables, *, ledgered: bool) -> None:
+    """Refuse what cannot hold reports."""
     output = tables.output
     if output.form.text and ledgered:
         raise ParameterError(
@@ -164,16 +163,6 @@ def _require_files(
             "--output must be a file for reports in CSV, which need a second one: "
             "--output-format parquet or feather goes to standard output"
         )
-    written = [output]
-    if output.form.text:
-        written.append(_reports.sidecar(output))
-    read = [tables.input]
-    if arguments.categories_file is not None:
-        given = str(arguments.categories_file)
-        read.append(_places.Place("--categories-file", given, output.form))
-    for place in written:
-        for other in read:
-            _places.require_other(place, other)
 
 
 def _sides(

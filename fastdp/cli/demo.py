@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp.cli import _common, _noise_cases, _numbers, _timings
+from fastdp.cli import _common, _noise_cases, _numbers, _places, _timings
 from fastdp.exceptions import FastDPError
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "demo", "demo")
+        _places.require_different(_places.file("--plot", arguments.plot), [])
     # Parameters are refused before the records are read.
     mechanism = fastdp.DiscreteLaplace.from_epsilon(arguments.epsilon, sensitivity=1)
     demo = make(mechanism, arguments.epsilon, load())

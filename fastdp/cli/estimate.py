@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = _require_options(arguments)
     asked = _asked(arguments)
     _common.require_pyarrow("estimate")
-    reports = _reports_of(arguments, output)
+    reports = _reports_of(arguments)
     description = _one_description(reports)
     _require_fitting(arguments, description.kind)
     estimate = _estimate(reports, description, arguments.workers)
@@ -216,8 +216,9 @@ def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
         _validate.integer("top", arguments.top, 1)
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "estimate", "plot")
-    for given in arguments.reports:
-        if _places.table("REPORTS", given).standard:
+    given = _given(arguments)
+    for place in given:
+        if place.standard:
             raise ParameterError(
                 "REPORTS must be files, which their descriptions are beside or within, "
                 "got standard input"
@@ -225,7 +226,6 @@ def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
     output = None
     if arguments.output is not None:
         output = _places.table("--output", arguments.output)
-        _places.require_file(output)
         if output.standard:
             raise ParameterError(
                 "--output must be a file: standard output has the estimate, with "
@@ -236,23 +236,23 @@ def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
             "--escape-formulas must come with a CSV or TSV --output: nothing else "
             "holds text that is run"
         )
+    written = [] if output is None else [output]
+    written += _places.file("--plot", arguments.plot)
+    read = [*given, *(_reports.sidecar(place) for place in given if place.form.text)]
+    read += _places.file("--ask", arguments.ask)
+    read += _places.file("--candidates", arguments.candidates)
+    _places.require_different(written, read)
     return output
 
 
-def _reports_of(
-    arguments: argparse.Namespace, output: _places.Place | None
-) -> list[_places.Place]:
-    """Return the files of reports; refuse one twice, and to write over one."""
-    given = [_places.table("REPORTS", name) for name in arguments.reports]
-    written = [output] if output is not None else []
-    if arguments.plot is not None:
-        form = _places.FORMS["csv"]
-        written.append(_places.Place("--plot", str(arguments.plot), form))
-    for place in written:
-        for read in given:
-            _places.require_other(place, read)
+def _given(arguments: argparse.Namespace) -> list[_places.Place]:
+    return [_places.table("REPORTS", name) for name in arguments.reports]
+
+
+def _reports_of(arguments: argparse.Namespace) -> list[_places.Place]:
+    """Return the files of reports; refuse one twice."""
     files: list[_places.Place] = []
-    for place in given:
+    for place in _given(arguments):
         for part in _files.parts(place):
             for other in files:
                 # The same reports counted twice would be worse than the noise says.

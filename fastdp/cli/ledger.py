@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     def verb(name: str, run: Callable[[argparse.Namespace], int], text: str) -> Any:
         made = verbs.add_parser(name, help=text, description=text)
         made.add_argument("ledger", metavar="LEDGER", help="file or postgresql://...")
-        made.set_defaults(run=run)
+        made.set_defaults(run=_run, do=run)
         return made.add_argument
 
     add = verb("init", _init, "Make a new ledger.")
@@ -117,10 +118,31 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 # ---- verbs -----------------------------------------------------------------------
 
 
-def _open(arguments: argparse.Namespace) -> Any:
-    import fastdp
+def _run(arguments: argparse.Namespace) -> int:
+    """Refuse paths that are one file, then carry out the verb."""
+    given = vars(arguments)
+    read = _ledgered.files("LEDGER", arguments.ledger)
+    read += _ledgered.files("TARGET", given.get("target"))
+    read += _places.file("--event", given.get("event"))
+    for path in given.get("receipt", ()):
+        read += _places.file("--receipt", path)
+        read += _places.file("--receipt", f"{path}{_ledgered.BESIDE}")
+    _places.require_different(_written(arguments), read)
+    return int(arguments.do(arguments))
 
-    return fastdp.ledger.open(arguments.ledger)
+
+def _written(arguments: argparse.Namespace) -> list[_places.Place]:
+    """Return the files that the verb writes."""
+    options = {"witness": "--witness", "html": "--html", "output": "OUTPUT"}
+    return [
+        place
+        for name, option in options.items()
+        for place in _places.file(option, vars(arguments).get(name))
+    ]
+
+
+def _open(arguments: argparse.Namespace) -> AbstractContextManager[Any]:
+    return _ledgered.opened(arguments.ledger, _written(arguments))
 
 
 def _init(arguments: argparse.Namespace) -> int:
@@ -273,7 +295,7 @@ def _receipts(paths: list[Path]) -> list[Any]:
 def _receipt_text(path: Path) -> str:
     form = _places.form_of(path.name)
     if form is None or form.text:
-        beside = path if form is None else path.with_name(f"{path.name}.receipts.json")
+        beside = path if form is None else path.with_name(path.name + _ledgered.BESIDE)
         return _files.read_text("--receipt", beside, 1 << 24)
     _common.require_pyarrow("ledger audit --receipt")
     metadata = _files.read_metadata(_places.Place("--receipt", str(path), form))

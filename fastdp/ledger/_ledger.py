@@ -699,8 +699,10 @@ class Ledger:
         return self._uuid
 
     def describe(self) -> dict[str, str]:
-        """Return engine, version and durability settings, for people."""
-        return {"location": self._store.where, **self._store.describe()}
+        """Return engine, version, durability settings and witness, for people."""
+        facts = {"location": self._store.where, **self._store.describe()}
+        own = self._store.seen.witness
+        return facts if own is None else {**facts, "witness": str(own.path)}
 
     def close(self) -> None:
         """Let go of the database."""
