@@ -75,4 +75,8 @@ core = Extension(
 )
 
 
-setup(ext_modules=cythonize([core], build_dir="build", language_level=3))
+setup(
+    ext_modules=cythonize([core], build_dir="build", language_level=3),
+    # The oldest version whose ABI the extension keeps to.
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE_ABI else {},
+)

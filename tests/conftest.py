@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.randomness"]
+
 _TIMED = Path(__file__).parent / "timing"
 
 

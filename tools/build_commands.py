@@ -1,4 +1,4 @@
-"""What the build does otherwise than setuptools; pyproject.toml names these commands.
+"""The command that compiles; pyproject.toml names it.
 
 Without a compiler the log ends with one sentence that says what to install.
 """
@@ -10,7 +10,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 _WAYS_OUT = {
@@ -22,17 +21,6 @@ _WAYS_OUT = {
 _HEADERS = (
     "apt-get install python3-dev (Debian, Ubuntu), dnf install python3-devel (Fedora)"
 )
-
-
-class Wheel(bdist_wheel):
-    """Tags the wheel with the oldest version whose ABI its extension keeps to."""
-
-    def initialize_options(self) -> None:
-        """Set the defaults, then the ABI tag."""
-        super().initialize_options()
-        modules = self.distribution.ext_modules or []
-        if modules and all(module.py_limited_api for module in modules):
-            self.py_limited_api = "cp311"
 
 
 class BuildExt(build_ext):

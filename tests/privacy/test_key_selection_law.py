@@ -139,7 +139,6 @@ def test_words_at_every_entry_decide_as_integers():
         assert shown[counts >= 9].all()
 
 
-@pytest.mark.stat
 def test_selected_shares_follow_the_table():
     """1e6 draws of each of 8 probabilities under a fixed stream."""
     m = fastdp.KeySelection(epsilon=1, delta=Fraction("0.01"), keys_per_user=1)
@@ -225,7 +224,6 @@ def test_tails_of_laplace_noise(scale):
     assert tail(noise, 2 * (t - 3)) <= delta < tail(noise, 2 * (t - 4))
 
 
-@pytest.mark.stat
 def test_kept_keys_and_records_are_uniform_subsets():
     """A user of 4 keys and a key of 5 records, 8,200 draws; a share beyond 7 standard
     deviations has probability below 6e-12 for each of 11 subsets."""

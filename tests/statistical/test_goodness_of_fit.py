@@ -22,8 +22,6 @@ from fastdp.distributions import (
 )
 from tests.statistical.bins import ALPHA, Bins, bins_of, drawn_counts, p_value, power
 
-pytestmark = pytest.mark.stat
-
 N, MANY = 4_000_000, 100_000_000
 LAPLACE = [Fraction(3, 10), 1, 10, Fraction(7777, 10), 4096, 4097, 10**6, 2**55]
 GAUSSIAN = [Fraction(3, 10), 1, Fraction(3999, 1000), 10, 1000, 1030, 10**6, 2**55]

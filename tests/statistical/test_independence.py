@@ -18,8 +18,6 @@ from fastdp import _laws
 from fastdp.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.statistical.bins import ALPHA, p_value, power
 
-pytestmark = pytest.mark.stat
-
 N = 4_000_000
 LAWS: list[tuple[str, Callable[..., Any], Callable[..., Any], Any]] = [
     ("laplace", fastdp.random.discrete_laplace, DiscreteLaplace, 10),

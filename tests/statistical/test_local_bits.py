@@ -17,8 +17,6 @@ import fastdp
 from tests.reference import hadamard, hashing
 from tests.statistical.bins import ALPHA, SLAB, p_value, power
 
-pytestmark = pytest.mark.stat
-
 N, MANY = 4_000_000, 120_000_000
 BITS = [Fraction(1, 1000), Fraction(0.1), Fraction(1, 3), Fraction(1, 2)]
 BITS += [Fraction(3, 4), 1 - Fraction(1, 700)]

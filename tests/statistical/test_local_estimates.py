@@ -16,8 +16,6 @@ import pytest
 import fastdp
 from fastdp.testing import FixedStream
 
-pytestmark = pytest.mark.stat
-
 USERS, CATEGORIES = 1000, 16
 #: An absent category, a rare one, one of ten in a hundred, a frequent one.
 LOOKED_AT = [15, 14, 1, 0]

@@ -15,8 +15,6 @@ import pytest
 import fastdp
 from fastdp.testing import FixedStream
 
-pytestmark = pytest.mark.stat
-
 EPSILONS = (0.5, 1, 2, 3, 4, 6)
 
 

@@ -13,8 +13,6 @@ import pytest
 import fastdp
 from fastdp.testing import FixedStream
 
-pytestmark = pytest.mark.stat
-
 USERS, ROWS, BUCKETS = 2000, 16, 32
 HELD = ["a"] * 1000 + ["b"] * 300 + [f"x{n // 5}" for n in range(700)]
 ASKED = ["a", "b", *(f"none{n}" for n in range(40))]

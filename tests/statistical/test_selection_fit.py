@@ -17,8 +17,6 @@ from scipy import integrate, stats
 import fastdp
 from tests.statistical.bins import ALPHA, p_value, power
 
-pytestmark = pytest.mark.stat
-
 N, MANY = 1_000_000, 10_000_000
 SCORES = np.array([0.0, 1.0, 1.0, 2.5, -3.0, 2.0])
 WEIGHTS = [1, 2, 0.5, 1, 30, 0]

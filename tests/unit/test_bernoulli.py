@@ -132,7 +132,6 @@ def test_a_float_is_its_exact_value() -> None:
     assert bernoulli_law(Fraction(1, 10)) is bernoulli_law(Fraction("0.1"))
 
 
-@pytest.mark.stat
 @pytest.mark.parametrize("p", [0.5, Fraction(1, 3), 0.9, Fraction(1, 1000), 1 / 256])
 def test_share_of_ones(p: Any) -> None:
     """Within 7 standard errors: false alarm below 4e-12 each, by the binomial law."""

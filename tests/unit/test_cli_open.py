@@ -87,7 +87,8 @@ class TestRoundTrips:
         )
         own = fastdp.LocalMean.from_epsilon(4, bounds=(0, 24))
         assert _reports.read_description(place(parts[0])).mechanism == own
-        assert 0 < found["standard_error"] <= own.standard_error(20_000)
+        # The two add in different orders.
+        assert 0 < found["standard_error"] <= own.standard_error(20_000) * (1 + 1e-9)
         arm = 1.959963984540054 * found["standard_error"]
         assert found["low"] == pytest.approx(found["mean"] - arm)
         assert found["high"] == pytest.approx(found["mean"] + arm)
