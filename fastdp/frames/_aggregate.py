@@ -159,8 +159,9 @@ def aggregate(
     ledger : Ledger or None
         As in `release`: None must be written out.
     label, budgets
-        With a ledger, as for `Ledger.table`. What it has an answer for is not computed
-        again: the columns' types are read, and no record.
+        With a ledger, as for `Ledger.table`; without `user`, only budgets whose unit
+        is "row". What it has an answer for is not computed again: the columns' types
+        are read, and no record.
     most_rows : int
         With a ledger and without `keys`: of more groups the first ones are shown, and
         no more than 512 MiB of them.
@@ -226,6 +227,8 @@ def aggregate(
     )
     if isinstance(most_rows, bool) or not isinstance(most_rows, int) or most_rows < 1:
         raise ParameterError("most_rows must be an int >= 1")
+    if ledger is not None:
+        ledger._require_unit(budgets or (), plan.question.unit)
     salt = _salt(label, stream)
     answer = None
     with _engine(source, memory_limit, plan, progress) as engine:

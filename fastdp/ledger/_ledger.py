@@ -549,6 +549,19 @@ class Ledger:
         _files.finish(place, found.body)
         return Answer(place, found.attempt == 0, found.attempt, found.receipts)
 
+    def _require_unit(self, budgets: str | Iterable[str], unit: str) -> None:
+        """Refuse budgets whose unit a release that hides single rows does not hide."""
+        if unit != "row":
+            return
+        known = self.budgets()
+        for name in _terms.check_names("budgets", budgets):
+            if name in known and known[name].unit != "row":
+                raise ParameterError(
+                    f"budgets must be of the release's unit: without user= it hides "
+                    f"one row, and budget {name!r} is per {known[name].unit}; name "
+                    'the column of users, or charge a budget made with unit="row"'
+                )
+
     def _answers(self, label: str) -> bool:
         """Tell whether an answer is stored under a label, of whatever terms."""
         return _protocol.answers(self._store, label)

@@ -36,12 +36,9 @@ BODY_LIMIT = 64 << 20
 _LONGEST_NAME = 200
 
 #: Bounds on the probability that the draw of one entry takes a step that shows in
-#: time (docs/proofs/ledger.md, section 3). They rest on docs/proofs/timing.md, "The
-#: noise": alias digits leave open 2^-49 a sample, and a Gaussian's 2^-39 beyond 63;
-#: the wide Gaussian 2^-43 a trial, of which a value takes fewer than four in the
-#: mean; more lanes than slots have 2^-64 a pass, and no pass is without an entry.
+#: time (docs/proofs/ledger.md, section 3; lemma `rare_steps`).
 _RARE_LAPLACE = Fraction(1, 2**45)
-_RARE_GAUSSIAN = Fraction(1, 2**38)
+_RARE_GAUSSIAN = Fraction(1, 2**37)
 
 
 # ---- canonical text ----------------------------------------------------------------

@@ -91,11 +91,10 @@ def test_no_record_is_read_again(
         (SELECTED, {"groups_per_user": 2}),
         (SELECTED, {"epsilon": 3}),
         (SELECTED, {"most_rows": 7}),
-        (SELECTED, {"by": "user", "user": None}),
         (PUBLIC, {"keys": pa.table({"town": TOWNS})}),
         (PUBLIC, {"keys": pa.table({"town": ["Oslo", "Rome"]})}),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_other_terms_are_refused(
     ledger: Any, ran: list[bool], how: dict[str, Any], change: dict[str, Any]
@@ -108,6 +107,19 @@ def test_other_terms_are_refused(
         frames.aggregate(VISITS, **{**options, **change})
     assert ran == [True, False]
     assert ledger.budget("towns").spent["epsilon"] == 4
+
+
+def test_a_budget_per_person_pays_for_no_release_of_rows(
+    ledger: Any, ran: list[bool]
+) -> None:
+    rows = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns", "user": None}
+    with pytest.raises(ParameterError, match="per person"):
+        frames.aggregate(VISITS, **rows)
+    assert ran == []
+    assert ledger.audit().labels == 0
+    ledger.add_budget("rows", accounting.PureFilter(99), unit="row")
+    found = frames.aggregate(VISITS, **{**rows, "budgets": "rows"})
+    assert found.unit == "row"
 
 
 def test_public_keys_in_another_order_are_the_same(ledger: Any) -> None:

@@ -132,7 +132,7 @@ def test_a_label_is_one_answer_and_one_charge(
 ) -> None:
     with fastdp.ledger.create("budget.db") as book:
         rule = accounting.ApproximateFilter(epsilon=3, delta=1e-5)
-        book.add_budget("people", rule, unit="person")
+        book.add_budget("people", rule, unit="row")
     options = ["--by", "region", "--count", "--epsilon", "1", "--delta", "1e-6"]
     options += ["--ledger", "budget.db", "--budget", "people", "--label", "w47"]
     assert aggregate(records, output, *options) == 0

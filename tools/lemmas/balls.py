@@ -129,6 +129,33 @@ def everywhere(
 
 
 @lemma(
+    "ledger.md",
+    "2 * 63/8192 * 2^-31.9 < 2^-37.9",
+    "docs/proofs/kernels.md: | sum | | | | below 2^-31.9 |",
+    "docs/proofs/kernels.md: 2^-49 | `discrete_laplace.md`, section 4; Gaussian, "
+    "values beyond 63: 2^-39",
+    "docs/proofs/kernels.md: 2^-43 a pass | more special lanes than 128 ranks",
+    "docs/proofs/timing.md: 63 at the least favorable sigma",
+    "docs/proofs/timing.md: 2^-44 in a call of up to 8 values",
+    "fastdp/ledger/_terms.py: _RARE_LAPLACE = Fraction(1, 2**45)",
+    "fastdp/ledger/_terms.py: _RARE_GAUSSIAN = Fraction(1, 2**37)",
+    wrong=[{"gaussian": -38}, {"laplace": -49}, {"special": 120}],
+)
+def rare_steps(
+    laplace: int = -45, gaussian: int = -37, special: int = 63
+) -> Iterator[bool]:
+    def power(exponent: str) -> arb:
+        return arb(2) ** arb(exponent)
+
+    alias = power("-49") + power("-64")
+    taken = 2 * arb(special) / 8192 * power("-31.9")
+    yield bool(alias <= power(str(laplace)))
+    yield bool(alias + power("-39") <= power(str(gaussian)))
+    yield bool(taken < power("-37.9"))
+    yield bool(taken + power("-43") + power("-44") <= power(str(gaussian)))
+
+
+@lemma(
     "bernoulli.md",
     "2^-65.1 (4096 trials)",
     wrong=[{"slots": 63}, {"few": 15}],
