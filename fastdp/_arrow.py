@@ -166,6 +166,8 @@ def _values(
     values, validity, skipped, length = _core.arrow_view(chunk, dtype)
     if dtype is None:
         values = _spread(values, skipped, length).view(np.bool_)
+        if wide is not None:  # whether there is a null must not decide
+            values = values.astype(wide)
     if validity is None:
         return values
     if wide is not None and np.can_cast(values.dtype, wide):

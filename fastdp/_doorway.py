@@ -292,7 +292,7 @@ def _of_fraction(item: Fraction) -> float:
     try:
         return float(item)
     except OverflowError:
-        return math.copysign(math.inf, item)
+        return math.inf if item > 0 else -math.inf
 
 
 def _doubles(items: tuple[Any, ...], kinds: set[type]) -> _Array:

@@ -53,6 +53,9 @@ class DuckDB(Engine):
         self._spill = tempfile.TemporaryDirectory(prefix="fastdp-")
         duckdb = _duckdb()
         self._errors = (duckdb.Error,)
+        self._not_utf8 = (duckdb.InvalidInputException,)
+        self._path: str | None = None
+        self._wanted = wanted
         config = {
             "temp_directory": self._spill.name,
             "autoinstall_known_extensions": "false",
@@ -115,6 +118,14 @@ class DuckDB(Engine):
         """Return what the recipe gives; `progress` is told the share that is done."""
         named = {"salt": salt} if "$salt" in sql else {}
         with self._constant_messages("source"), self._told(progress):
+            try:
+                return self._connection.sql(sql, params=named).to_arrow_table()
+            except self._not_utf8:
+                if self._path is None:
+                    raise
+            # DuckDB reads no file in which one text is not UTF-8; Arrow reads any.
+            self._connection.register("utf8_rows", self._file_rows(self._path))
+            sql = sql.replace(self.table, "utf8_rows")
             return self._connection.sql(sql, params=named).to_arrow_table()
 
     # ---- inside ------------------------------------------------------------------
@@ -143,6 +154,7 @@ class DuckDB(Engine):
                 raise FastDPError(f"source {Path(source).name} is no file")
             with self._constant_messages("source"):
                 require_distinct(_names_in(path))
+            self._path = path
             literal = _literal(path).replace("'", "''")
             return f"read_parquet('{literal}', hive_partitioning = false)"
         _tables.check_frame("source", source)
@@ -159,9 +171,22 @@ class DuckDB(Engine):
             else:
                 rows = pa.RecordBatchReader.from_stream(source)
         require_distinct(rows.schema.names)
+        rows = _tables.utf8(rows, wanted)
         with self._constant_messages("source"):
             self._connection.register("rows", rows)
         return "rows"
+
+    def _file_rows(self, path: str) -> Any:
+        """Return the rows of a Parquet file in which text that is not UTF-8 is null."""
+        pa = _tables.arrow()
+        from pyarrow import parquet
+
+        file = parquet.ParquetFile(path)
+        names = self._wanted or file.schema_arrow.names
+        schema = pa.schema([file.schema_arrow.field(name) for name in names])
+        batches = (batch.select(list(names)) for batch in file.iter_batches())
+        rows = pa.RecordBatchReader.from_batches(schema, batches)
+        return _tables.utf8(rows, None)
 
     @contextlib.contextmanager
     def _constant_messages(self, name: str) -> Iterator[None]:

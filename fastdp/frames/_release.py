@@ -365,9 +365,14 @@ def _cells(
     frame: Any, names: tuple[str, ...], laws: Mapping[str, Additive[Any]]
 ) -> tuple[pa.Table, dict[str, tuple[Additive[Any], Any]]]:
     """Return a frame's keys, sorted, and the columns to release with their law."""
-    table = _tables.in_order(_tables.read("frame", frame, [*names, *laws]), names)
+    table = _tables.read("frame", frame, [*names, *laws])
+    for name in laws:
+        column = _tables.numbers(table.column(name))
+        _doorway.enter(name, column.slice(0, 0))  # refused by its type
+        table = table.set_column(table.column_names.index(name), name, column)
+    table = _tables.in_order(table, names)
     cells = {
-        name: (m, _doorway.enter(name, _tables.numbers(table.column(name)))[0])
+        name: (m, _doorway.enter(name, table.column(name))[0])
         for name, m in laws.items()
     }
     return table.select(list(names)), cells

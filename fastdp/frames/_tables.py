@@ -15,7 +15,7 @@ import numpy as np
 
 from fastdp._doorway import records
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
-from fastdp.mechanisms._keys import texts_of
+from fastdp.mechanisms._keys import items_of, texts_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,6 +186,24 @@ def _has_objects(dtype: Any) -> bool:
     return objects or getattr(dtype, "storage", "") == "python"
 
 
+def utf8(rows: Any, wanted: Sequence[str] | None) -> Any:
+    """Return rows in which text that is not UTF-8 is null: Arrow takes any bytes."""
+    pa = arrow()
+    if isinstance(rows, pa.RecordBatchReader):
+        clean = (utf8(batch, wanted) for batch in rows)
+        return pa.RecordBatchReader.from_batches(rows.schema, clean)
+    for place, field in enumerate(rows.schema):
+        words = str(field.type).removeprefix("dictionary<")
+        named = wanted is None or field.name in wanted
+        if named and "string" in words and "<" not in words:
+            try:
+                rows.column(place).validate(full=True)
+            except pa.ArrowInvalid:
+                held = pa.array(items_of(rows.column(place)), field.type)
+                rows = rows.set_column(place, field, held)
+    return rows
+
+
 def leave(frame: Any, table: pa.Table) -> Any:
     """Return constants as a frame of the kind of `frame`.
 
@@ -271,6 +289,8 @@ def plain(column: Any) -> Any:
     pa = arrow()
     types = pa.types
     if types.is_dictionary(column.type):
+        if types.is_string_view(column.type.value_type):  # of which Arrow takes none
+            column = column.cast(pa.dictionary(pa.int64(), pa.large_string()))
         column = column.cast(column.type.value_type)
     if types.is_large_string(column.type) or types.is_string_view(column.type):
         column = column.cast(pa.large_string())
@@ -365,8 +385,7 @@ def numbers(column: pa.ChunkedArray) -> Any:
     from pyarrow import compute
 
     types = pa.types
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = plain(column)
     if types.is_decimal(column.type) and column.type.scale == 0:
         low, high = (pa.scalar(int(end), column.type) for end in _ends(column.type))
         held = compute.max_element_wise(column, low, skip_nulls=False)

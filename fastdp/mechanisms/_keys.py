@@ -218,7 +218,7 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
     said = _said(type_)
     if _INTEGERS.fullmatch(said) and not _has_nulls(keys):
         return np.asarray(keys), 53
-    return _objects(_items(keys)), _BITS.get(said, 53)
+    return _objects(items_of(keys)), _BITS.get(said, 53)
 
 
 def _said(type_: Any) -> str:
@@ -237,7 +237,7 @@ def _kind_of(type_: Any) -> str:
     return next((k for k, names in _TYPES.items() if re.fullmatch(names, said)), "")
 
 
-def _items(column: Any) -> list[Any]:
+def items_of(column: Any) -> list[Any]:
     """Return the objects of a column; text that is not UTF-8 is None."""
     # Of a column of pandas and polars, of Arrow, of an array of pandas.
     names = ("to_list", "to_pylist", "tolist")

@@ -325,6 +325,35 @@ def test_decimals_of_one_record_change_no_key() -> None:
         assert shown([Decimal(more)]).equals(one)
 
 
+def test_text_that_is_not_utf8_is_null(tmp_path: Path) -> None:
+    """In a table, a stream and a file one such text is no error."""
+
+    def text(type_: Any, rows: list[bytes]) -> Any:
+        view = pa.binary_view() if type_ == pa.string_view() else pa.binary()
+        return pa.array(rows, view).view(type_)
+
+    def shown(rows: Any, of: str) -> list[int]:
+        options: dict[str, Any] = (
+            {"by": "one", "user": "k"} if of == "u" else {"by": "k"}
+        )
+        listed = pa.table({options["by"]: ["a"]})
+        found = frames.aggregate(rows, keys=listed, **options, **EXACT, **drawn())
+        counts: list[int] = found.frame["count"].to_pylist()
+        return counts
+
+    cells = [b"a"] * 5 + [b"\xff", b"\xed\xa0\x80"]
+    encoded = text(pa.string(), cells).dictionary_encode()
+    for column in (text(pa.string(), cells), text(pa.string_view(), cells), encoded):
+        rows = pa.table({"k": column, "one": ["a"] * 7})
+        path = tmp_path / "rows.parquet"
+        for of, count in (("k", 5), ("u", 1)):
+            assert shown(rows, of) == [count]
+            assert shown(rows.to_reader(2), of) == [count]
+        if column is not encoded:  # pyarrow writes none such
+            parquet.write_table(rows, path)
+            assert [shown(path, "k"), shown(path, "u")] == [[5], [1]]
+
+
 def test_types_that_the_engine_has_not_are_refused_in_our_words() -> None:
     wide = pa.table({"k": pa.array([1, 2], pa.decimal256(60, 0))})
     for rows in (wide, wide.slice(0, 0)):

@@ -297,3 +297,20 @@ def test_scalars_stay_scalars() -> None:
     for refused in ("3", None, {1: 2}, 3.0, object()):
         with pytest.raises(FastDPError):
             LAPLACE.release(refused)
+
+
+def test_a_null_among_bools_changes_no_type_of_labels() -> None:
+    """Whether there is a null is data, whatever the mechanism takes."""
+    two = fastdp.RandomizedResponse.from_epsilon(1, categories=2)
+    three = fastdp.RandomizedResponse.from_epsilon(1, categories=3)
+    groups = fastdp.Moments.from_epsilon(1, bounds=(0, 5), moments=1, groups=2)
+    drawn: dict[str, Any] = {"stream": FixedStream("bools")}
+    pl = pytest.importorskip("polars")
+    for make in (pa.array, lambda v: pl.Series(v, dtype=pl.Boolean)):
+        whole, part = make([True, False]), make([True, None])
+        for call in (
+            lambda x: np.asarray(two.release(x, **drawn)).dtype,
+            lambda x: np.asarray(three.release(x, **drawn)).dtype,
+            lambda x: type(groups.release([1.0, 2.0], by=x, **drawn).mean),
+        ):
+            assert call(whole) == call(part)
