@@ -36,7 +36,7 @@ EXACT: dict[str, Any] = {"count": True, "epsilon": 30}
 def ledger(tmp_path: Path) -> Any:
     with fastdp.ledger.create(tmp_path / "budget.db") as book:
         rule = accounting.ApproximateFilter(epsilon=90, delta=1e-4)
-        book.add_budget("b", rule, unit="person")
+        book.add_budget("b", rule, unit="row")
         yield book
 
 
