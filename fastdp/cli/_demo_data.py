@@ -16,10 +16,11 @@ import numpy as np
 from fastdp.cli import _common
 from fastdp.exceptions import FastDPError
 
-#: Rows of the tables.
-_ROWS = 500
+#: Rows of the visits, two a patient.
+_ROWS = 2000
 
-_CLINICS = ("North", "East", "South", "West")
+#: The clinic of each patient goes by the last digit of the patient's number.
+_CLINICS = (*["North"] * 4, *["East"] * 3, *["South"] * 2, "West")
 _BROWSERS = ("firefox", "chrome", "safari", "lynx")
 
 _EVENTS = """\
@@ -42,8 +43,10 @@ scale = "100/3"
 def write(folder: Path) -> list[Path]:
     """Write the files and return their paths.
 
-    ``visits.csv``, ``visits.parquet``, ``training.toml``, and, where statsmodels is
-    there, ``health.parquet``.
+    ``visits.csv`` and ``visits.parquet`` hold records: 1,000 patients with two rows
+    each, both of one clinic. ``clinics.csv`` and ``clinics.parquet`` count the patients
+    of each clinic, so that adding or removing a patient moves one count by 1. Further
+    ``training.toml`` and, where statsmodels is there, ``health.parquet``.
 
     Raises
     ------
@@ -54,10 +57,13 @@ def write(folder: Path) -> list[Path]:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    clinics = [_CLINICS[row % 4] for row in range(_ROWS)]
     visits = [(row * row // 7) % 12 for row in range(_ROWS)]
     browsers = [_BROWSERS[(row * 37 % 100) // 30] for row in range(_ROWS)]
     patients = [row // 2 for row in range(_ROWS)]
+    clinics = [_CLINICS[patient % 10] for patient in patients]
+    names = list(dict.fromkeys(_CLINICS))
+    once = [clinics[row] for row in range(0, _ROWS, 2)]
+    counts = pa.table({"clinic": names, "patients": [once.count(n) for n in names]})
     table = pa.table(
         {
             "clinic": clinics,
@@ -69,6 +75,8 @@ def write(folder: Path) -> list[Path]:
     files = {
         "visits.csv": _bytes_of(csv.write_csv, table),
         "visits.parquet": _bytes_of(parquet.write_table, table),
+        "clinics.csv": _bytes_of(csv.write_csv, counts),
+        "clinics.parquet": _bytes_of(parquet.write_table, counts),
         "training.toml": _EVENTS.encode(),
     }
     health = _health()

@@ -118,7 +118,8 @@ def folder(tmp_path: Path) -> Path:
 def test_the_tour_without_names_is_what_it_says(folder: Path) -> None:
     listed = {path.name for path in folder.iterdir()}
     assert listed - {"health.parquet"} == {
-        *("visits.csv", "visits.parquet", "training.toml")
+        *("visits.csv", "visits.parquet", "clinics.csv", "clinics.parquet"),
+        "training.toml",
     }
     toml = ALL["docs/account_file.md"][0].text
     written = (folder / "training.toml").read_text("utf-8")
