@@ -35,13 +35,12 @@ FLAGS = [
     "-fno-trapping-math",
     "-g0",  # CPython's own flags ask for debugging symbols: half of a wheel
 ]
-LINK_FLAGS: list[str] = []
+LINK_FLAGS = []
 
 # Checks of the program that runs; the sanitizers have their own. CFLAGS may set another
 # _FORTIFY_SOURCE, by -Wp. An older libc warns that it takes 3 for 2: hence -Wno-cpp.
-sanitize = os.environ.get("FASTDP_SANITIZE")
 FLAGS += ["-Wp,-U_FORTIFY_SOURCE"]
-if not sanitize:
+if not (sanitize := os.environ.get("FASTDP_SANITIZE")):
     FLAGS += ["-Wp,-D_FORTIFY_SOURCE=3", "-Wno-cpp", "-fstack-protector-strong"]
     if sys.platform == "linux":
         FLAGS += ["-fstack-clash-protection"]
@@ -73,7 +72,6 @@ core = Extension(
     libraries=["m"],
     py_limited_api=STABLE_ABI,
 )
-
 
 setup(
     ext_modules=cythonize([core], build_dir="build", language_level=3),

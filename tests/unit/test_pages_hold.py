@@ -146,7 +146,6 @@ def draws(
     return run
 
 
-@pytest.mark.stat(1e-12)  # asserts of the pages themselves
 @pytest.mark.parametrize("name", PAGES)
 def test_no_patient_moves_an_input_further_than_stated(
     name: str, draws: Callable[[str, Path], list[Draw]], tmp_path: Path
@@ -205,7 +204,6 @@ def test_records_are_aggregated_for_a_user_and_never_released() -> None:
 # ---- intervals ---------------------------------------------------------------------
 
 
-@pytest.mark.stat(1e-11)
 @pytest.mark.parametrize("name", ["README.md", "tools/docs/landing.md"])
 def test_the_first_mean_is_of_use(name: str) -> None:
     """What is shown first is no noise: even its widest interval says something."""
@@ -247,7 +245,6 @@ def test_the_printed_intervals_hold_the_truth() -> None:
         assert low <= truth <= high, share
 
 
-@pytest.mark.stat(1e-11)
 def test_aggregates_of_the_demo_hold_the_truth() -> None:
     """The patients' two rows are in one clinic: bounds of 1 and 2 cut nothing."""
     a = fastdp.frames.aggregate(
