@@ -137,7 +137,7 @@ def test_the_shell_lines_are_accepted(tmp_path, capsys):
     shell = fences("sh")[-1]
     lines = shell.replace("\\\n", " ").splitlines()
     line = next(line for line in lines if line.startswith("fastdp release"))
-    (tmp_path / "visits.csv").write_text("visits,clinic\n3,1\n4,2\n")
+    (tmp_path / "clinics.csv").write_text("patients,clinic\n3,1\n4,2\n")
     words = line.replace("parquet", "csv").split()
     assert words[:2] == ["fastdp", "release"]
     previous = Path.cwd()
