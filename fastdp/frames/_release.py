@@ -88,10 +88,10 @@ def release(
     Examples
     --------
     >>> import fastdp, pyarrow
-    >>> counts = pyarrow.table({"clinic": ["b", "a"], "visits": [961, 1304]})
+    >>> counts = pyarrow.table({"clinic": ["b", "a"], "patients": [961, 1304]})
     >>> m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
     >>> table = fastdp.frames.release(
-    ...     counts, {"visits": m}, keys="clinic", ledger=None
+    ...     counts, {"patients": m}, keys="clinic", ledger=None
     ... )
     >>> table["clinic"].to_pylist()
     ['a', 'b']
