@@ -271,9 +271,9 @@ def _log(values: Floats) -> Floats:
 
 def spread(x: Floats, mass: Floats, cost: Floats, cells: int) -> Floats:
     """Return edges of cells for atoms of which a blur costs so much."""
-    if x.size < 3:
-        return x
     low, high = x[0], x[-1]
+    if x.size < 3 or low == high:
+        return np.unique(x)
     total = np.cumsum(np.maximum(mass * cost, _TINY))
     marks = np.interp(np.linspace(0, total[-1], 250), total, x)
     few = x[:: max(1, x.size // 700)]

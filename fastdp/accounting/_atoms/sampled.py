@@ -73,15 +73,21 @@ def sampled_law(
     if not loss.removal:
         edge, x = edge[::-1], x[::-1]
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(edge)) > 0])
+    last, top = x[-1], float(edge.max())
     edge, x = edge[rising], x[rising]
-    if edge.size < 2:
-        raise OverflowError("all losses are the same to doubles")
+    # The losses pile up below ln(1/(1 - q)): all that are equal there to doubles, up to
+    # the last x, are in the last cell, whose right end is not below any of them.
+    x[-1] = last
+    right = _beyond((high - (1.0 if loss.removal else 0.0)) / s)
+    left = _beyond(-low / s) if least == -math.inf else 0.0
+    if edge.size < 2:  # all losses are the same to doubles
+        kept = 1.0 if upper else max(0.0, 1 - left - right)
+        lost = (right if loss.removal else left) if upper else 0.0
+        return Law(np.array([top if upper else edge[0]]), np.array([kept]), lost)
     p, d = _integrals(loss, x, edge, upper)
     losses, masses = law_of_cells(edge, p, d, upper, 2 * _ERROR)
     lost = 0.0
     if upper:
-        right = _beyond((high - (1.0 if loss.removal else 0.0)) / s)
-        left = _beyond(-low / s) if least == -math.inf else 0.0
         lost, below = (right, left) if loss.removal else (left, right)
         if losses[0] > edge[0]:
             losses = np.concatenate([edge[:1], losses])

@@ -1,0 +1,139 @@
+"""Sampled Gaussian noise of small sigma: its losses pile up below ln(1/(1 - q)).
+
+What accountants claim of both directions is attacked by a test that anybody can make:
+the record is thought absent where every output is at most t. Its power has a closed
+form. All curves are attacked: trade-off functions, exported laws, profiles.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fastdp.accounting import (
+    DiscreteGaussianEvent,
+    GaussianEvent,
+    PLDAccountant,
+    PoissonSampledEvent,
+)
+from fastdp.accounting._atoms.sampled import sampled_law
+from fastdp.accounting._facts import facts_of
+
+#: Roundings of scipy's normal law and of powers, far below what the fault was.
+ROUNDING = 1e-9
+
+SIGMAS = (0.05, 0.1, 0.12, 0.13, 0.15, 0.18)
+RATES = (0.001, 0.02, 0.05, 0.3)
+CASES = [
+    (0.05, 0.12, 50),
+    pytest.param(0.02, 0.13, 40, marks=pytest.mark.slow),
+    pytest.param(0.01, 0.15, 1000, marks=pytest.mark.slow),
+    pytest.param(0.3, 0.18, 3, marks=pytest.mark.slow),
+]
+
+
+def sampled(q, sigma):
+    return PoissonSampledEvent(q, GaussianEvent(sensitivity=1, sigma=sigma))
+
+
+def attack(q, sigma, count):
+    """Return false-positive and false-negative rates of the test at many t."""
+    t = np.linspace(-3 * sigma, 1 + 3 * sigma, 2001)
+    absent = stats.norm.logcdf(t / sigma)
+    present = np.logaddexp(
+        math.log1p(-q) + absent, math.log(q) + stats.norm.logcdf((t - 1) / sigma)
+    )
+    return -np.expm1(count * absent), np.exp(count * present)
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("rate", RATES)
+def test_an_upper_law_has_all_of_the_mass(rate, sigma):
+    step = facts_of(sampled(rate, sigma)).step()
+    for side in (step.removal, step.addition):
+        law = sampled_law(side.loss, None, 1000, True, -60.0)
+        assert law.mass.sum() + law.lost >= 1 - 1e-12
+        law = sampled_law(side.loss, None, 1000, False, -60.0)
+        assert 1 - 1e-9 <= law.mass.sum() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(("q", "sigma", "count"), CASES)
+def test_trade_off_functions_are_below_an_attack(q, sigma, count):
+    accountant = PLDAccountant().compose(sampled(q, sigma), count=count)
+    f = accountant.trade_off(symmetric=False)
+    x, y = attack(q, sigma, count)
+    assert (f(x) <= y * (1 + ROUNDING) + ROUNDING).all()
+    # Where all outputs but those of one group lie far apart the test is the best one.
+    if sigma < 0.14:
+        place = np.searchsorted(-x, -0.001)
+        assert f(x[place]) >= 0.9 * y[place]
+
+
+@pytest.mark.parametrize(("q", "sigma", "count"), CASES)
+def test_profiles_are_above_an_attack(q, sigma, count):
+    accountant = PLDAccountant().compose(sampled(q, sigma), count=count)
+    x, y = attack(q, sigma, count)
+    for e in (0.1, 1.0):
+        # The addition: P is without the record, Q with it.
+        least = float(np.max(1 - x - math.exp(e) * y))
+        assert accountant.delta(e) >= least - ROUNDING
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("q", "sigma", "count"), [(0.02, 0.13, 40), (0.3, 0.18, 3)])
+def test_exported_laws_are_above_an_attack(q, sigma, count):
+    accountant = PLDAccountant().compose(sampled(q, sigma), count=count)
+    law = accountant.distribution(interval=1 / 64)
+    again = PLDAccountant().compose(law.event())
+    x, y = attack(q, sigma, count)
+    for e in (0.0, 0.1, 0.5, 1.0, 2.0):
+        least = float(np.max(1 - x - math.exp(e) * y))
+        assert again.delta(e) >= least - ROUNDING
+        assert _delta(law.addition or law.removal, law.interval, e) >= least - ROUNDING
+
+
+def _delta(one, interval, e):
+    loss = float(interval) * (
+        one.lower_index + np.arange(len(one.probabilities), dtype=np.float64)
+    )
+    gain = -np.expm1(np.minimum(e - loss, 0.0))
+    return float(np.asarray(one.probabilities) @ gain) + one.infinity_mass
+
+
+def settings():
+    for sigma in (0.05, 0.06, 0.08, 0.1, 0.12, 0.13, 0.15, 0.17):
+        for q in (0.001, 0.01, 0.05, 0.3):
+            for count in (1, 20, 50, 1000):
+                yield sampled(q, sigma), count
+    for sigma in (0.02, 0.05):
+        for q in (0.001, 0.05, 0.3):
+            for count in (1, 20, 1000):
+                inner = DiscreteGaussianEvent(sensitivity=1, sigma=sigma)
+                yield PoissonSampledEvent(q, inner), count
+
+
+SETTINGS = list(settings())
+
+
+def held(event, count, delta):
+    accountant = PLDAccountant().compose(event, count=count)
+    plain = accountant.epsilon_bounds(delta)
+    checked = accountant.epsilon_bounds(delta, check=True)
+    assert plain.lower <= checked.upper
+    assert checked.lower <= plain.upper
+    half = accountant.delta_bounds(plain.upper / 2, check=True)
+    assert 0 <= half.lower <= half.upper <= 1
+    assert accountant.delta(0) >= half.lower
+
+
+@pytest.mark.parametrize("number", range(5, len(SETTINGS), 60))
+def test_two_proofs_never_contradict_each_other(number):
+    held(*SETTINGS[number], 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def test_two_proofs_never_contradict_each_other_anywhere(number, delta):
+    held(*SETTINGS[number], delta)
