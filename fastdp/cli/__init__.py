@@ -32,6 +32,12 @@ __all__ = ["main"]
 #: Exit codes: success, any failure that is not one of usage, wrong usage.
 OK, FAILED, USAGE = 0, 1, 2
 
+#: The exit code after a signal is this and its number, as in a shell.
+_SIGNALED = 128
+
+#: Seconds after which a signal is told again to a command that goes on.
+_AGAIN = 0.1
+
 
 class _Terminated(BaseException):
     """The process was asked to end: what is half done is undone first."""
@@ -59,47 +65,80 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 2 for wrong usage or a refused parameter, 1 for any other
-        failure. ``--help`` and ``--version`` raise ``SystemExit(0)``.
+        0 for success, 2 for wrong usage or a refused parameter, 128 and the number of
+        a signal that ended the command (130, 143 or 129), 1 for any other failure.
+        ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
+    signals: list[int] = []
     try:
-        with _undone_when_terminated():
+        with _undone_when_ended(signals):
             arguments = _parser().parse_args(argv)
             return int(arguments.run(arguments))
-    except (ParameterError, DTypeError, CalibrationError) as error:
-        return _fail(str(error), USAGE)
-    except FastDPError as error:
-        return _fail(str(error), FAILED)
-    except KeyboardInterrupt:
-        return _fail("interrupted", FAILED)
-    except _Terminated:
-        return _fail("terminated", FAILED)
-    except BrokenPipeError:
-        # The reader of our output has gone; there is nobody to tell.
-        return FAILED
-    except Exception as error:
-        # Its text may hold data: only its type is named.
-        return _fail(f"internal error ({type(error).__name__})", FAILED)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        return _told(error, signals)
+
+
+def _told(error: BaseException, signals: Sequence[int]) -> int:
+    """Say why a command ended and return its exit code."""
+    if signals or isinstance(error, KeyboardInterrupt):
+        # Libraries that were at work have made another error of ours.
+        number = signals[0] if signals else signal.SIGINT
+        word = "interrupted" if number == signal.SIGINT else "terminated"
+        return _fail(word, _SIGNALED + number)
+    match error:
+        case ParameterError() | DTypeError() | CalibrationError():
+            return _fail(str(error), USAGE)
+        case FastDPError():
+            return _fail(str(error), FAILED)
+        case BrokenPipeError():
+            # The reader of our output has gone; there is nobody to tell.
+            return FAILED
+    # Its text may hold data: only its type is named.
+    return _fail(f"internal error ({type(error).__name__})", FAILED)
 
 
 @contextlib.contextmanager
-def _undone_when_terminated() -> Iterator[None]:
-    """Raise where a signal would end the process and leave temporary files behind."""
+def _undone_when_ended(received: list[int]) -> Iterator[None]:
+    """Raise where a signal would end the process and leave temporary files behind.
 
-    def stop(number: int, frame: object) -> NoReturn:
-        raise _Terminated
+    Their numbers are noted in `received`. Libraries lose what is raised now and then
+    (where they import or call back), so that an alarm raises it again, unless an error
+    is being handled: then files are removed for it.
+    """
+    finished = False
 
-    signals = []
+    def stop(number: int, frame: object) -> None:
+        if finished:
+            return
+        if number != signal.SIGALRM:
+            received.append(number)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        if received == [number] or sys.exc_info()[0] is None:
+            interrupted = received[0] == signal.SIGINT
+            raise KeyboardInterrupt if interrupted else _Terminated
+
+    usual: dict[signal.Signals, Any] = {
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGALRM: signal.SIG_DFL,
+    }
+    ours = []
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:
+        for number, handler in usual.items():
+            if signal.getsignal(number) is handler:
                 signal.signal(number, stop)
-                signals.append(number)
+                ours.append(number)
     try:
         yield
     finally:
-        for number in signals:
-            signal.signal(number, signal.SIG_DFL)
+        finished = True
+        if received:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number in ours:
+            signal.signal(number, usual[number])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import fastdp
 from fastdp.cli import _places, _text_files, main
 from fastdp.cli._numbers import as_text, number, written
+from fastdp.exceptions import FastDPError
 from tests.tables import (
     EXACT,
     SECRET,
@@ -178,7 +180,7 @@ class TestWholeOrNotAtAll:
         monkeypatch.setattr(fastdp.DiscreteLaplace, "release", interrupted)
         source = write_parquet(tmp_path / "in.parquet", {"n": list(range(5000))})
         output = tmp_path / f"out.{extension}"
-        assert release(source, output, "--column", "n", *EXACT) == 1
+        assert release(source, output, "--column", "n", *EXACT) == 130
         assert calls == 3
         assert capsys.readouterr().err == "fastdp: interrupted\n"
         require_only(tmp_path, "in.parquet")
@@ -196,31 +198,100 @@ class TestWholeOrNotAtAll:
         assert output.read_text() == "old"
         require_only(tmp_path, "in.csv", "out.csv")
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+    @pytest.mark.parametrize("other", [None, RuntimeError, FastDPError])
     def test_a_signal_to_end_leaves_nothing(
         self,
         tmp_path: Path,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
         number: signal.Signals,
+        other: type[Exception] | None,
     ) -> None:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
         temporary = []
 
         def publish(output: _places.AtomicOutput) -> None:
             temporary.extend(tmp_path.glob("*.part") or tmp_path.glob(".*.part"))
-            os.kill(os.getpid(), number)
+            try:
+                os.kill(os.getpid(), number)
+            except BaseException:
+                if other is None:
+                    raise
+                # A library makes an error of its own of what a callback raises, and
+                # a second signal comes meanwhile.
+                os.kill(os.getpid(), signal.SIGTERM)
+                raise other(SECRET) from None
 
         monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
-        before = signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP
+        usual = signal.default_int_handler if number == signal.SIGINT else None
+        before = signal.signal(number, usual or signal.SIG_DFL)  # nohup ignores SIGHUP
         try:
-            assert release(source, tmp_path / "out.csv", "--column", "n", *EXACT) == 1
-            assert signal.getsignal(number) is signal.SIG_DFL
+            code = release(source, tmp_path / "out.csv", "--column", "n", *EXACT)
+            assert signal.getsignal(number) is (usual or signal.SIG_DFL)
         finally:
             signal.signal(number, before)
-        assert capsys.readouterr().err == "fastdp: terminated\n"
+        assert code == 128 + number
+        word = "interrupted" if number == signal.SIGINT else "terminated"
+        assert capsys.readouterr().err == f"fastdp: {word}\n"
         assert len(temporary) == 1
         require_only(tmp_path, "in.csv")
+
+    def test_a_signal_that_a_library_loses_is_told_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = write_csv(tmp_path / "in.csv", "n\n1\n")
+        lost = []
+
+        def publish(output: _places.AtomicOutput) -> None:
+            for _ in range(3):
+                try:
+                    os.kill(os.getpid(), signal.SIGTERM) if not lost else time.sleep(5)
+                except BaseException as error:
+                    lost.append(error)
+            time.sleep(5)
+            raise AssertionError
+
+        monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
+        output = tmp_path / "out.csv"
+        assert release(source, output, "--column", "n", *EXACT) == 128 + signal.SIGTERM
+        assert len(lost) == 3
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+        require_only(tmp_path, "in.csv")
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+    def test_a_signal_during_a_group_by(
+        self, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        # What is longer than the reader's head and a pipe has been asked for by DuckDB.
+        asked = "aggregate - --by k --count --epsilon 1 --delta 1e-6 -o out.csv"
+        usual = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
+        code = (
+            "import signal, sys; from fastdp.cli import main; "
+            f"signal.signal({int(number)}, signal.{usual}); "
+            "sys.exit(main(sys.argv[1:]))"
+        )
+        command = [sys.executable, "-c", code, *asked.split()]
+        spill = tmp_path / "spill"
+        spill.mkdir()
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "TMPDIR": str(spill)},
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        with process:
+            process.stdin.write(b"k\n" + b"abcdefg\n" * (3 << 20))
+            process.stdin.flush()
+            process.send_signal(number)
+            _, said = process.communicate()
+        word = b"interrupted" if number == signal.SIGINT else b"terminated"
+        assert said == b"fastdp: " + word + b"\n"
+        assert process.returncode == 128 + number
+        require_only(spill)
+        require_only(tmp_path, "spill")
 
     def test_success_replaces_an_older_output(self, tmp_path: Path) -> None:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
