@@ -81,7 +81,9 @@ def constant_messages(name: str) -> Iterator[None]:
     """Refuse what Arrow refuses, in words that no cell can change."""
     try:
         yield
-    except (arrow().ArrowException, OverflowError, UnicodeError):
+    except FastDPError:
+        raise
+    except (arrow().ArrowException, OverflowError, TypeError, UnicodeError):
         raise DTypeError(
             f"{name} must hold columns of one Arrow type each; it cannot be read"
         ) from None

@@ -306,10 +306,9 @@ class StableMode(Mechanism):
         )
         if shown is None:
             return None
-        key = found[shown]
-        return (
-            key if isinstance(keys, np.ndarray) else getattr(key, "item", lambda: key)()
-        )
+        key = found[shown : shown + 1].tolist()[0]
+        own = isinstance(keys, np.ndarray) and keys.dtype.kind in "USbiuf"
+        return keys.dtype.type(key) if own else key
 
 
 def winner(counts: _Array) -> tuple[int, int]:

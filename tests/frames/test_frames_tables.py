@@ -355,6 +355,9 @@ def test_text_that_is_not_utf8_is_null(tmp_path: Path) -> None:
 
 
 def test_types_that_the_engine_has_not_are_refused_in_our_words() -> None:
+    sparse = pd.DataFrame({"k": pd.arrays.SparseArray([0, 1])})
+    with pytest.raises(DTypeError, match="source must hold columns of one Arrow type"):
+        frames.aggregate(sparse, by="k", **ASK, **drawn())
     wide = pa.table({"k": pa.array([1, 2], pa.decimal256(60, 0))})
     for rows in (wide, wide.slice(0, 0)):
         with pytest.raises(FastDPError, match="source cannot be read") as caught:

@@ -7,6 +7,7 @@ numbers and the keys that noise selects, must be the same for both.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import random
 import warnings
@@ -300,6 +301,31 @@ KINDS = NUMPY + PANDAS + POLARS + ARROW
 #: of one, and the types of a list's elements are public there.
 TYPED = [kind for kind in KINDS if kind.name.split()[0] not in ("list", "tuple")]
 
+
+def _accepted(call: Callable[[Any], Any]) -> set[str]:
+    """Return the names of the kinds of which a call takes plain columns."""
+    found = set()
+    for kind in KINDS:
+        with contextlib.suppress(fastdp.FastDPError):
+            call(kind.make(kind.plain))
+            found.add(kind.name)
+    return found
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", InsecureStreamWarning)
+    ROLES = {
+        "any": {kind.name for kind in KINDS},
+        "number": _accepted(
+            lambda x: fastdp.sum(x, bounds=(0, 1), epsilon=1, stream=FixedStream("n"))
+        ),
+        "key": _accepted(
+            lambda x: fastdp.bound_contributions(
+                x, records_per_user=1, stream=FixedStream("n")
+            )
+        ),
+    }
+
 BUDGETS: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.1}]
 KEYS: list[dict[str, Any]] = [
     *({"keys": ["a", "b"]}, {"keys": [1, 2]}, {"keys": [1.5, 2]}, {"keys": [b"a"]}),
@@ -332,9 +358,11 @@ class Pair:
 
     # ---- columns -----------------------------------------------------------------
 
-    def _column(self, kinds: list[Kind]) -> tuple[str, list[Any]]:
-        """Return a column, and the column with one record changed."""
-        kind = self._choose.choice(kinds)
+    def _column(self, kinds: list[Kind], role: str = "any") -> tuple[str, list[Any]]:
+        """Return a column, mostly of its role, and it with one record changed."""
+        fit = [kind for kind in kinds if kind.name in ROLES[role]]
+        kind = self._choose.choice(fit if self._choose.random() < 0.85 else kinds)
+        self._plain = kind.plain[:2]
         items = [self._choose.choice(kind.plain) for _ in range(self._n)]
         return self._pair(kind, items)
 
@@ -360,12 +388,14 @@ class Pair:
         options = dict(self._choose.choice(BUDGETS))
         if what not in ("count", "histogram"):
             options["bounds"] = (0, 5)
-        columns = {"x": self._column(KINDS)}
+        columns = {"x": self._column(KINDS, "any" if what == "count" else "number")}
         if self._choose.random() < 0.6:
-            columns["by"] = self._column(KINDS)
-            options |= self._choose.choice(KEYS)
+            columns["by"] = self._column(KINDS, "key")
+            own = isinstance(self._plain[0], (int, str, bytes, float))
+            listed = [*KEYS, *([{"keys": self._plain}] * 6 if own else [])]
+            options |= self._choose.choice(listed)
         if self._choose.random() < 0.4:
-            columns["user"] = self._column(KINDS)
+            columns["user"] = self._column(KINDS, "key")
         edges = ([0, 2, 5],) if what == "histogram" else ()
 
         def call(which: int) -> Callable[[], Any]:
@@ -380,12 +410,13 @@ class Pair:
 
     def _mechanism(self) -> tuple[str, Callable[[int], Any]]:
         what = self._choose.choice([*MECHANISMS])
-        first = self._column(TYPED if what == "key selection" else KINDS)
-        second = self._column(TYPED if what == "unknown histogram" else KINDS)
+        role, other = MECHANISMS[what][1:]
+        first = self._column(TYPED if what == "key selection" else KINDS, role)
+        second = self._column(TYPED if what == "unknown histogram" else KINDS, other)
 
         def call(which: int) -> Callable[[], Any]:
             x, y = first[1][which], second[1][which]
-            return lambda: MECHANISMS[what](x, y)
+            return lambda: MECHANISMS[what][0](x, y)
 
         return f"{what} {first[0]} and {second[0]}", call
 
@@ -393,7 +424,8 @@ class Pair:
         make, kinds = self._choose.choice(FRAMES)
         if self._choose.random() < 0.3:
             return self._release(make, kinds)
-        columns = {name: self._column(kinds) for name in "guv"}
+        roles = {"v": "number", "u": "key", "g": "key"}
+        columns = {name: self._column(kinds, role) for name, role in roles.items()}
         options: dict[str, Any] = {"by": "g", "count": True}
         options |= self._choose.choice(BUDGETS)
         if self._choose.random() < 0.5:
@@ -401,7 +433,10 @@ class Pair:
         if self._choose.random() < 0.5:
             what = self._choose.choice(["mean", "sum", "variance"])
             options |= {what: "v", "bounds": {"v": (0, 5)}}
-        listed = self._choose.choice([["a", "b"], [1, 2], None, None])
+        own = isinstance(self._plain[0], (int, str))
+        listed = self._choose.choice([["a", "b"], [1, 2], None, None, None])
+        if own and self._choose.random() < 0.5:
+            listed = self._plain
         if listed is None:
             options["delta"] = 0.01
         else:
@@ -420,12 +455,14 @@ class Pair:
         self, make: Callable[[dict[str, Any]], Any], kinds: list[Kind]
     ) -> tuple[str, Callable[[int], Any]]:
         """Return a release of one value by public key."""
-        kind = self._choose.choice(kinds)
+        kind = self._choose.choice(
+            [kind for kind in kinds if kind.name in ROLES["key"]]
+        )
         keys = list(dict.fromkeys(map(repr, kind.plain)))
         self._n, self._out = len(keys), False
         self._at = self._choose.randrange(self._n)
         items = [next(x for x in kind.plain if repr(x) == key) for key in keys]
-        said, pair = self._column(kinds)
+        said, pair = self._column(kinds, "number")
         law = self._choose.choice(
             [
                 fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1),
@@ -463,7 +500,8 @@ def _unknown(x: Any, y: Any) -> Any:
 
 
 def _stable(x: Any, _: Any) -> Any:
-    fastdp.StableMode(epsilon=1, delta=0.01).release(x, stream=FixedStream("n"))
+    found = fastdp.StableMode(epsilon=1, delta=0.01).release(x, stream=FixedStream("n"))
+    return Keys([] if found is None else [found])
 
 
 def _bounded(x: Any, y: Any) -> Any:
@@ -494,16 +532,16 @@ def _clipped(x: Any, y: Any) -> Any:
     return type(found), found.dtype, found.shape
 
 
-#: What takes records by another way than the first lines.
-MECHANISMS: dict[str, Callable[[Any, Any], Any]] = {
-    "open moments": _open,
-    "listed moments": _listed,
-    "unknown histogram": _unknown,
-    "stable mode": _stable,
-    "contributions": _bounded,
-    "key selection": _selected,
-    "quantiles": _quantile,
-    "clipped sum": _clipped,
+#: What takes records by another way than the first lines, and what its columns are.
+MECHANISMS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "open moments": (_open, "number", "key"),
+    "listed moments": (_listed, "number", "number"),
+    "unknown histogram": (_unknown, "key", "number"),
+    "stable mode": (_stable, "key", "any"),
+    "contributions": (_bounded, "key", "key"),
+    "key selection": (_selected, "number", "any"),
+    "quantiles": (_quantile, "number", "any"),
+    "clipped sum": (_clipped, "number", "number"),
 }
 
 

@@ -149,3 +149,20 @@ def test_mode_arguments() -> None:
         one.release(["x", "y"], np.array([3]))
     with pytest.raises(DTypeError, match="keys must be"):
         one.release(np.zeros(2, complex))
+
+
+def test_the_type_of_a_mode_is_that_of_the_array() -> None:
+    """One record of another kind changes no type of the key that is shown."""
+    m = fastdp.StableMode(epsilon=1, delta=1e-6)
+    for other in (1.0, 1.5, np.nan):
+        values = np.array([2.0] * 900 + [other])
+        found = m.release(values, stream=FixedStream("mode"))
+        assert (type(found), found) == (np.float64, 2.0)
+    for keys, type_ in (
+        (np.array(["a"] * 900 + ["long"]), np.str_),
+        (np.array([True] * 900), np.bool_),
+        (np.array([3] * 900, np.int8), np.int8),
+        (np.array([3] * 900, object), int),
+        ([3.0] * 900, int),
+    ):
+        assert type(m.release(keys, stream=FixedStream("mode"))) is type_
