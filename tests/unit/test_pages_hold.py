@@ -7,6 +7,7 @@ the library gives at a level of 1 - 1e-12 and those that are printed, hold the t
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -234,6 +235,35 @@ def test_records_are_aggregated_for_a_user_and_never_released() -> None:
             assert not {*words} & {*RECORDS}, place
             seen += 1
     assert seen > 5
+
+
+def budgets(text: str) -> dict[str, set[str]]:
+    """Return the budgets that a block's calls of fastdp.frames name, by function."""
+    charges: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Assign([ast.Name(name)], ast.Dict(keys, values)):
+                pairs = zip(keys, values, strict=True)
+                written = {ast.unparse(k): ast.unparse(v) for k, v in pairs if k}
+                charges[name] = written.get("'budgets'", "")
+            case ast.Call(ast.Attribute(attr=function), _, words):
+                for word in words:
+                    if word.arg is None and isinstance(word.value, ast.Name):
+                        budget = charges.get(word.value.id, "")
+                        found.setdefault(function, set()).add(budget)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["spark", "dask", "ray"])
+def test_reports_and_aggregates_have_budgets_of_their_own(engine: str) -> None:
+    """Their relations differ: a ledger refuses the second of them in one budget."""
+    page = ROOT / "docs" / f"{engine}.md"
+    named = [budgets(b.text) for b in blocks.blocks(page) if b.is_python]
+    of = next(one for one in named if "randomize" in one)
+    assert of["randomize"]
+    assert of["release"]
+    assert not of["randomize"] & (of["release"] | of.get("aggregate", set()))
 
 
 # ---- intervals ---------------------------------------------------------------------
