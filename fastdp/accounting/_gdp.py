@@ -200,7 +200,8 @@ def _invert(target: Floats, mu: Floats) -> Floats:
         if np.all(np.abs(step) <= 1e-9 * value):
             break
     for nudge in (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11):
-        moved = value * (1 + nudge)
+        # Relatively for the rounding of epsilon, by the slope for that of ln(delta).
+        moved = value + nudge * (value + gap / upper)
         met = _block(moved, mu)[0] <= target
         value = np.where(met, value, moved)
         if met.all():
@@ -225,7 +226,7 @@ def epsilon_from(log_target: float, mu: float, start: float) -> float:
         if abs(step) <= 1e-8 * value:  # the next step would be the square of this
             break
     for nudge in (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11):
-        moved = value * (1 + nudge)
+        moved = value + nudge * (value + 1 / rate if rate > 0 else value)
         if _single(moved, mu)[0] <= log_target:
             return moved
     return float(epsilon(np.array([log_target]), np.array([mu]))[0])

@@ -131,3 +131,23 @@ def test_accountant_refuses_what_is_not_gaussian(event):
     assert accountant.mu == 0
     with pytest.raises(UnsupportedEventError, match="delta must be > 0"):
         accountant.compose(GaussianEvent(sensitivity=1, sigma=1)).epsilon(0)
+
+
+def test_a_small_epsilon_is_found_where_delta_is_large():
+    # ln(delta) has an absolute rounding: a nudge relative to epsilon never meets it.
+    draw = np.random.default_rng(6)
+    for _ in range(300):
+        mu = 10 ** draw.uniform(-3, 0.7)
+        e = 10 ** draw.uniform(-9, 0) * mu
+        with mp.workdps(40):
+            delta = float(_delta(e, mu))
+            found = float(gdp_epsilon(delta=delta, mu=mu))
+            excess = mp.log(delta / _delta(found, mu))
+            assert 0 <= excess < 1e-11
+    found = float(gdp_epsilon(delta=0.5, mu=1 / 0.7412967860720443))
+    assert 0 < found < 1.1e-5
+
+
+def _delta(e, mu):
+    e, mu = mp.mpf(e), mp.mpf(mu)
+    return mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
