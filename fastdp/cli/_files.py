@@ -31,6 +31,9 @@ _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4")
 #: What an Arrow file begins with; the same without it is an Arrow stream.
 _ARROW = b"ARROW1\0\0"
 
+#: How many names of columns a message lists, and how much of each.
+_MOST_NAMES, _LONGEST_NAME = 20, 40
+
 #: Logs of tables whose folders also hold files that no longer count.
 _LOGS = re.compile(r"(^|/)(_delta_log|\.hoodie|metadata/[^/]*\.metadata\.json)(/|$)")
 
@@ -54,6 +57,9 @@ class Source(Protocol):
     codec: str | None
     #: Whether the file states the types of its columns.
     declared: bool
+
+    def hint(self) -> str:
+        """Return what may be wrong where a column is missing; "" if that is unknown."""
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most about `size` rows with columns as `schema`."""
@@ -91,7 +97,7 @@ def open_source(place: Place, wanted: Sequence[tuple[str, str]]) -> Iterator[Sou
     with contextlib.ExitStack() as stack:
         with constant_messages(place, f"not a valid {place.form.name} table"):
             source = _source(place, names, stack)
-        _require_once(source.names, wanted, place.option)
+        _require_once(source, wanted, place.option)
         yield source
 
 
@@ -108,7 +114,8 @@ def _source(place: Place, wanted: Sequence[str], stack: contextlib.ExitStack) ->
     if place.form.kind == "parquet":
         source = _ParquetSource(place, place.open_anywhere(), wanted)
         return stack.enter_context(contextlib.closing(source))
-    file = stack.enter_context(contextlib.closing(place.open()))
+    opened = place.open() if place.form.text else place.open_indexed()
+    file = stack.enter_context(contextlib.closing(opened))
     if place.form.text:
         return TextSource(place, file, wanted)
     return _FeatherSource(place, file, wanted)
@@ -207,7 +214,7 @@ def read_metadata(place: Place) -> dict[bytes, bytes]:
         if place.form.kind == "parquet":
             metadata = parquet.read_schema(place.open_anywhere()).metadata
         else:
-            with contextlib.closing(place.open()) as file:
+            with contextlib.closing(place.open_indexed()) as file:
                 metadata = _FeatherSource(place, file, ()).metadata
         return dict(metadata or {})
 
@@ -236,20 +243,39 @@ def grouped(
 
 
 def _require_once(
-    names: Sequence[str], wanted: Sequence[tuple[str, str]], argument: str
+    source: Source, wanted: Sequence[tuple[str, str]], argument: str
 ) -> None:
-    # The names in the file are not listed: without a header they are a row of data.
+    names = source.names
+    # Names in a text file without a header are a row of data: they are listed where a
+    # name that was asked for shows that they are none.
+    public = source.declared or any(name in names for _, name in wanted)
     for option, name in wanted:
         found = names.count(name)
-        if found == 0:
-            raise ParameterError(
-                f"{option} must be in {argument}, got {name!r}: of a text file the "
-                "first line names the columns"
-            )
         if found > 1:
             raise ParameterError(
                 f"{option} must be there only once in {argument}, got {name!r}"
             )
+        if found:
+            continue
+        if public:
+            reason = f"it has {_listed_names(names)}"
+        else:
+            reason = f"of a text file the first line names the columns{source.hint()}"
+        near = [other for other in names if _bare(other) == _bare(name)]
+        if near:
+            reason = f"it has {near[0]!r}, names are the same to the letter and blank"
+        raise ParameterError(f"{option} must be in {argument}, got {name!r}: {reason}")
+
+
+def _bare(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _listed_names(names: Sequence[str]) -> str:
+    """Return names for a message, the first ones of many."""
+    shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
+    more = len(names) - _MOST_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown or "no column"
 
 
 def _chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
@@ -259,10 +285,17 @@ def _chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
     return pa.schema([field for field in schema if field.name in wanted])
 
 
-class _ParquetSource:
-    """A Parquet file, read page by page: a row group may be larger than memory."""
+class _Declared:
+    """What sources have that state names and types."""
 
     declared = True
+
+    def hint(self) -> str:
+        return ""
+
+
+class _ParquetSource(_Declared):
+    """A Parquet file, read page by page: a row group may be larger than memory."""
 
     def __init__(self, place: Place, file: Any, wanted: Sequence[str]) -> None:
         from pyarrow import parquet
@@ -271,7 +304,7 @@ class _ParquetSource:
         self._file = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
         schema = self._file.schema_arrow
         self.names: list[str] = schema.names
-        self.schema = _chosen(schema, wanted)
+        self.schema = _plain_schema(_chosen(schema, wanted))
         self.rows: int | None = self._file.metadata.num_rows
         self.codec = self._first_codec()
 
@@ -290,7 +323,7 @@ class _ParquetSource:
         names = self.schema.names
         with constant_messages(self._place, "not a valid parquet table"):
             yield from (
-                batch.select(names)
+                _plain_batch(batch.select(names), self.schema)
                 for batch in self._file.iter_batches(batch_size=size, columns=names)
             )
 
@@ -298,15 +331,13 @@ class _ParquetSource:
         self._file.close(force=True)
 
 
-class _ParquetFolder:
+class _ParquetFolder(_Declared):
     """The Parquet files below a folder, in the order of their names.
 
     A column that stands in the folders' names ("clinic=North/part-0.parquet") is text.
     All files must have the wanted columns with the same types: what would have to be
     converted could fail by its values.
     """
-
-    declared = True
 
     def __init__(
         self, place: Place, folder: tuple[Any, str], wanted: Sequence[str]
@@ -372,10 +403,12 @@ class _ParquetFolder:
                     yield pa.record_batch(columns, schema=self.schema)
 
 
-class _FeatherSource:
-    """A Feather or Arrow file, or an Arrow stream, read from its start to its end."""
+class _FeatherSource(_Declared):
+    """A Feather or Arrow file, read by its index, or an Arrow stream.
 
-    declared = True
+    A file through a pipe is read as the stream that most writers put between its marks.
+    """
+
     rows: int | None = None
     codec: str | None = None
 
@@ -385,32 +418,91 @@ class _FeatherSource:
 
         self._place = place
         head = file.read(len(_ARROW))
-        # A file is a stream between two marks, with an index that is not needed.
-        rest = Joined(b"" if head == _ARROW else head, file)
-        message = ipc.read_message(pa.PythonFile(rest, mode="r"))
-        whole = ipc.read_schema(message)
+        indexed = head == _ARROW and file.seekable()
+        if indexed:
+            file.seek(0)
+            whole = ipc.open_file(pa.PythonFile(file, mode="r")).schema
+        else:
+            rest = Joined(b"" if head == _ARROW else head, file)
+            message = ipc.read_message(pa.PythonFile(rest, mode="r"))
+            whole = ipc.read_schema(message)
         self.metadata = whole.metadata
         self.names: list[str] = whole.names
-        self.schema = _chosen(whole, wanted)
+        self.schema = _plain_schema(_chosen(whole, wanted))
         places = [i for i, name in enumerate(whole.names) if name in wanted]
-        again = Joined(message.serialize().to_pybytes(), rest)
-        self._reader = ipc.open_stream(
-            pa.PythonFile(again, mode="r"),
-            options=ipc.IpcReadOptions(included_fields=places, use_threads=False),
-        )
+        options = ipc.IpcReadOptions(included_fields=places, use_threads=False)
+        if indexed:
+            file.seek(0)
+            reader = ipc.open_file(pa.PythonFile(file, mode="r"), options=options)
+            self._batches = map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            again = Joined(message.serialize().to_pybytes(), rest)
+            stream = pa.PythonFile(again, mode="r")
+            self._batches = iter(ipc.open_stream(stream, options=options))
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Yield the file's own batches; `size` is only a wish."""
-        import pyarrow as pa
-
         del size
         with constant_messages(
             self._place, f"not a valid {self._place.form.name} table"
         ):
-            for batch in self._reader:
+            for batch in self._batches:
                 for column in batch.columns:
                     _require_sound(column)
-                yield pa.record_batch(batch.columns, schema=self.schema)
+                yield _plain_batch(batch, self.schema)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that cells of views and of runs are read as."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        value = _plain_type(kind.value_type)
+        return pa.dictionary(kind.index_type, value, ordered=kind.ordered)
+    if types.is_run_end_encoded(kind):
+        return _plain_type(kind.value_type)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if types.is_binary_view(kind) else kind
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+
+
+def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.record_batch([_plain(c) for c in batch.columns], schema=schema)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return a column in its plain type; text may be any bytes."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    kind = _plain_type(column.type)
+    if kind == column.type:
+        return column
+    if types.is_run_end_encoded(column.type):
+        values = _plain(column.values)
+        runs = pa.run_end_encoded(column.type.run_end_type, values.type)
+        children = [column.run_ends, values]
+        return compute.run_end_decode(
+            pa.Array.from_buffers(
+                runs, len(column), [None], offset=column.offset, children=children
+            )
+        )
+    if types.is_dictionary(column.type):
+        values = _plain(column.dictionary)
+        return pa.DictionaryArray.from_arrays(
+            column.indices, values, ordered=kind.ordered, safe=False
+        )
+    options = compute.CastOptions(kind, allow_invalid_utf8=True)
+    return compute.cast(column, options=options)
 
 
 def _require_sound(column: pa.Array) -> None:
@@ -421,6 +513,11 @@ def _require_sound(column: pa.Array) -> None:
     if types.is_dictionary(column.type):
         _require_sound(column.dictionary)
         column = column.indices
+    elif types.is_run_end_encoded(column.type):
+        _require_sound(column.values)
+        column = column.run_ends
+    elif types.is_string_view(column.type):
+        column = column.view(pa.binary_view())
     elif types.is_string(column.type):
         column = column.view(pa.binary())
     elif types.is_large_string(column.type):

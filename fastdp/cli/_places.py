@@ -176,6 +176,13 @@ class Place:
         stream: BinaryIO = system.open_input_stream(name, compression=None)
         return stream
 
+    def open_indexed(self) -> Any:
+        """Open the file to be read at any position, a pipe from its start."""
+        if self.standard or self.path is not None:
+            return self.open()
+        system, name = self.remote
+        return system.open_input_file(name)
+
     def open_anywhere(self) -> Any:
         """Return what pyarrow reads at any position.
 

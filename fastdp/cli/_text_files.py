@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Text is parsed in blocks of this size.
 _BLOCK_BYTES = 8 << 20
+
+#: How much of the first line is looked at for a hint.
+_HINT_BYTES = 1 << 16
 
 _MARK = b"\xef\xbb\xbf"
 
@@ -49,13 +53,19 @@ class TextSource:
 
         self._place = place
         self._delimiter = place.form.delimiter
+        self._shown = "\\t" if self._delimiter == "\t" else self._delimiter
         # Numbers of the malformed rows, counted from the header as row 1. Their
         # text is dropped at once.
         self._malformed: deque[int] = deque()
         if place.form.gzip:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
         # A byte order mark is not part of the first name.
-        head = file.read(_BLOCK_BYTES // 2).removeprefix(_MARK)
+        head = file.read(_BLOCK_BYTES // 2)
+        whole = len(head) < _BLOCK_BYTES // 2
+        head = head.removeprefix(_MARK)
+        if whole and head and not re.search(rb"[\r\n]", head):
+            head += b"\n"  # a header alone is a table without rows
+        self._head = head[:_HINT_BYTES]
         columns = self._names(head)
         #: Names of all columns as users write them, beside those that the parser sees.
         self.names = [
@@ -86,6 +96,18 @@ class TextSource:
             [column for _, column in chosen],
             len(self.names) == 1,
         )
+
+    def hint(self) -> str:
+        """Return what may be wrong with the first line, without a word of it."""
+        if self._head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return ": it is UTF-16, save it as UTF-8"
+        line = re.split(rb"[\r\n]", self._head)[0]
+        others = {b"\t": "tabs: state --input-format tsv", b";": "';'", b",": "','"}
+        for sign, name in others.items():
+            if len(self.names) == 1 and sign in line:
+                form = "" if sign == b"\t" else ": write it with ',' or tabs"
+                return f", and this one has no '{self._shown}' but {name}{form}"
+        return ""
 
     def _names(self, head: bytes) -> list[str]:
         """Return the names of the columns, as the parser sees them."""
