@@ -1,7 +1,7 @@
 """Open, release, read and close by many threads and processes at once.
 
-FASTDP_STRESS_SECONDS says how long, 15 by default; FASTDP_OTHER_SQLITE names a second
-libsqlite3.so.0, which half of the processes then load in place of Python's.
+FASTDP_STRESS_SECONDS says how long, 15 by default; FASTDP_OTHER_SQLITE names a module,
+such as pysqlite3, that half of the processes use in place of Python's sqlite3.
 """
 
 import collections
@@ -25,7 +25,9 @@ SECONDS = float(os.environ.get("FASTDP_STRESS_SECONDS", "15"))
 WRITERS, THREADS, READERS = 3, 4, 2
 
 WORKER = r"""
-import collections, json, sys, threading, time
+import collections, importlib, json, sys, threading, time
+if sys.argv[6]:
+    sys.modules["sqlite3"] = importlib.import_module(sys.argv[6])
 import numpy as np
 import fastdp
 from fastdp import ledger
@@ -80,17 +82,10 @@ def stressed(place, *, between=None):
     started = []
     for number in range(WRITERS + READERS):
         kind = "write" if number < WRITERS else "read"
-        environment = dict(os.environ)
-        other = environment.get("FASTDP_OTHER_SQLITE")
-        if other and number % 2:
-            environment["LD_PRELOAD"] = other
+        other = os.environ.get("FASTDP_OTHER_SQLITE", "") if number % 2 else ""
         command = [sys.executable, "-c", WORKER, place, str(number), kind, str(SECONDS)]
-        command.append("safe")
-        started.append(
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, text=True, env=environment
-            )
-        )
+        command += ["safe", other]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     if between is not None:
         time.sleep(SECONDS / 2)
         between()
