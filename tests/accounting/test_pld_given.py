@@ -70,6 +70,70 @@ def geometric(rate, top):
     return weight / weight.sum()
 
 
+def two_answers(p, q, relation):
+    """Return the event of two answers with these probabilities, and the pair."""
+    first, second = math.log(q / p), math.log((1 - q) / (1 - p))
+    losses, masses = (-first, -second), (Fraction(p), 1 - Fraction(p))
+    if losses[0] > losses[1]:
+        losses, masses = losses[::-1], masses[::-1]
+    event = PrivacyLossEvent(
+        losses=losses, probabilities=masses, neighboring_relation=relation
+    )
+    return event, ((p, 1 - p), (q, 1 - q))
+
+
+def product_delta(pairs, epsilon):
+    """Return delta of a product of pairs of two masses, by all answers."""
+    total = 0.0
+    for answer in itertools.product((0, 1), repeat=len(pairs)):
+        p = math.prod(one[i] for (one, _), i in zip(pairs, answer, strict=True))
+        q = math.prod(other[i] for (_, other), i in zip(pairs, answer, strict=True))
+        total += max(0.0, p - math.exp(epsilon) * q)
+    return total
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.98), (0.2, 0.3), (0.01, 0.4), (0.9, 0.1)])
+def test_replaced_records_have_no_orientation(p, q):
+    event, (one, other) = two_answers(p, q, REPLACE)
+    for count in (1, 2, 4, 5):
+        found = accountant((event, count))
+        for epsilon in (0, 0.5, 1, 1.5, 3):
+            least = [product_delta([(one, other)] * count, epsilon)]
+            least.append(product_delta([(other, one)] * count, epsilon))
+            # One mechanism has the first law on one record, the next one the second.
+            mixed = [(one, other), (other, one)] * 3
+            worst = max(*least, product_delta(mixed[:count], epsilon))
+            bounds = found.delta_bounds(epsilon)
+            assert worst <= bounds.upper * (1 + 1e-12)
+            assert max(least) >= bounds.lower * (1 - 1e-12)
+            if count == 1:
+                assert bounds.upper <= max(least) * (1 + 1e-12) + 1e-14
+
+
+def test_an_oriented_relation_keeps_its_directions():
+    for relation in (ADD, NeighboringRelation.REPLACE_SPECIAL):
+        event, (one, other) = two_answers(0.5, 0.98, relation)
+        truth = max(
+            product_delta([(one, other)] * 4, 1), product_delta([(other, one)] * 4, 1)
+        )
+        assert accountant((event, 4)).delta(1) == pytest.approx(truth, rel=1e-9)
+
+
+def test_a_mirrored_law_is_composed_as_it_is_for_a_replaced_record():
+    e = Fraction(1, 2)
+    least = Fraction(1 / (1 + math.exp(e)))
+    event = PrivacyLossEvent(
+        losses=(-e, e),
+        probabilities=(least, 1 - least),
+        neighboring_relation=REPLACE,
+    )
+    found = accountant((event, 1000)).epsilon_bounds(1e-6)
+    pure = PureDPEvent(e, neighboring_relation=REPLACE)
+    truth = accountant((pure, 1000)).epsilon(1e-6)
+    assert found.upper == pytest.approx(truth, rel=1e-6)
+    assert found.upper - found.lower <= 1e-6 * truth
+
+
 def test_a_law_on_a_grid_is_composed_as_it_is():
     masses = geometric(0.25, 6)
     event = privacy_loss_from_pmf(masses, interval=0.25, lower_index=-6)

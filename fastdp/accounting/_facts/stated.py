@@ -12,12 +12,14 @@ from fastdp.accounting._facts.base import ZERO, Facts, Reader, entry
 from fastdp.accounting._numeric import exp_up, log_down
 from fastdp.accounting.events import (
     ApproximateDPEvent,
+    NeighboringRelation,
     PrivacyLossEvent,
     RDPEvent,
     TCDPEvent,
     TradeOffEvent,
     ZCDPEvent,
 )
+from fastdp.accounting.events._base import relation_of
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.families import Family
@@ -191,4 +193,5 @@ class PrivacyLossFacts(Facts[PrivacyLossEvent]):
 
         one = self.event.losses, self.event.probabilities
         other = self.event.addition_losses, self.event.addition_probabilities
-        return pairs.given(one, other if other[0] else None)
+        oriented = relation_of(self.event) is not NeighboringRelation.REPLACE_ONE
+        return pairs.given(one, other if other[0] else None, oriented)

@@ -10,10 +10,12 @@ import bisect
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from fastdp._validate import float_up
 from fastdp.accounting import _grid_noise
 from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
@@ -25,6 +27,7 @@ from fastdp.accounting._pld.families import (
     Family,
     GaussianFamily,
     IntervalFamily,
+    LooseFamily,
     Step,
     between,
     loosened,
@@ -33,6 +36,11 @@ from fastdp.accounting._pld.families import (
 from fastdp.accounting._pld.listed_loss import AtomLoss, Atoms
 from fastdp.accounting._pld.losses import Floats, U, numbers
 from fastdp.accounting.events._privacy_loss import total
+
+_ZERO = Fraction(0)
+
+#: By how much masses of losses l and -l may miss the ratio e^l of a mirrored law.
+_MIRRORED = 8e-15
 
 #: Sampling rates below this likewise.
 _LEAST_RATE = Fraction(1, 10**18)
@@ -205,15 +213,70 @@ Knots = list[tuple[Fraction, Fraction]]
 Law = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
 
-def given(one: Law, other: Law | None) -> Family:
-    """Return laws by their losses and masses; that of addition, if None, follows."""
+def given(one: Law, other: Law | None, oriented: bool = True) -> Family:
+    """Return laws by their losses and masses; that of addition, if None, follows.
+
+    If not `oriented`, either law may hold for a dataset in each of several steps.
+    """
     removal = _atoms_of(*one)
     if other is None:
         addition = removal.exchanged()
     else:
         addition = removal if one == other else _atoms_of(*other)
     unit = _unit([*one[0], *(() if other is None else other[0])])
-    return AtomFamily(removal, addition, unit=unit)
+    family = AtomFamily(removal, addition, unit=unit)
+    if oriented or addition is removal:
+        return family
+    if other is None and one[0] == tuple(-loss for loss in reversed(one[0])):
+        ratio = addition.masses / removal.masses
+        if removal.lost == 0 and (np.abs(ratio - 1) <= _MIRRORED).all():
+            blur = removal.blur + 2 * _MIRRORED
+            law = replace(removal, lost=addition.lost, sure=Fraction(0), blur=blur)
+            return AtomFamily(law, law, unit=unit)
+    return LooseFamily(_unordered(one, other), family)
+
+
+def _unordered(one: Law, other: Law | None) -> AtomFamily:
+    """Return the pair of the largest convex function below both trade-off functions.
+
+    It dominates both laws. Its own law serves either order of the datasets.
+    """
+    knots = _knots_below(*one)
+    knots += [(f, x) for x, f in knots] if other is None else _knots_below(*other)
+    hull: Knots = []
+    for knot in sorted({*knots, (Fraction(1), _ZERO)}):
+        while len(hull) > 1 and _turns_down(hull[-2], hull[-1], knot):
+            hull.pop()
+        hull.append(knot)
+    return of_knots(hull)
+
+
+def _knots_below(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Knots:
+    """Return points below the trade-off function of a law, one below each knot.
+
+    Masses under P are rounded up, those under Q down, to doubles.
+    """
+    values = np.array(losses, dtype=np.float64)
+    p = np.nextafter(np.array(masses, dtype=np.float64), np.inf)
+    level = np.log(p)
+    q = np.exp(level - values - 4 * U * (4 + np.abs(values) + np.abs(level)))
+    x, f = _ZERO, 1 - Fraction(float_up(1 - total(masses)))
+    knots = [(x, max(f, _ZERO))]
+    for fall, run in zip(p[::-1].tolist(), q[::-1].tolist(), strict=True):
+        x, f = x + Fraction(run), f - Fraction(fall)
+        if x >= 1:
+            break
+        knots.append((x, max(f, _ZERO)))
+    return knots
+
+
+def _turns_down(
+    a: tuple[Fraction, Fraction],
+    b: tuple[Fraction, Fraction],
+    c: tuple[Fraction, Fraction],
+) -> bool:
+    """Return whether b is not below the line from a to c."""
+    return (b[0] - a[0]) * (c[1] - a[1]) <= (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _atoms_of(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Atoms:
@@ -253,7 +316,8 @@ def of_knots(knots: Knots) -> AtomFamily:
     losses = np.array([log_fraction(q / p) for p, q in both][::-1])
     masses = np.array([float(q) for _, q in both][::-1])
     blur = 4 * U * float(np.abs(losses).max(initial=0.0))
-    law = Atoms(losses, masses, lost, float(lost), blur)
+    other = 1 - min((x for x, f in knots if f == 0), default=Fraction(1))
+    law = Atoms(losses, masses, lost, float_up(other), blur)
     return AtomFamily(law, law)
 
 

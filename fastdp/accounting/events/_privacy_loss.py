@@ -65,8 +65,9 @@ class PrivacyLossEvent(Event):
         The same for the addition of a record, where P is without it. Left out, they
         follow from the law of removal, with both datasets exchanged.
     neighboring_relation : NeighboringRelation
-        The relation for which the law holds; where it has no removal and addition,
-        the laws are for the one and the other order of the datasets.
+        The relation for which the law holds. For REPLACE_ONE the laws are those of
+        both orders of two datasets, and each step may have either first: several
+        steps are composed by the larger of both profiles.
 
     Raises
     ------
