@@ -21,6 +21,7 @@ from fastdp.frames._plan import Plan, Released
 from fastdp.frames._recipe import Recipe
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
+from fastdp.ledger._terms import check_names
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._groups import Budget
 
@@ -228,14 +229,19 @@ def aggregate(
     )
     if isinstance(most_rows, bool) or not isinstance(most_rows, int) or most_rows < 1:
         raise ParameterError("most_rows must be an int >= 1")
+    charged: tuple[str, ...] = ()
+    stored = False
     if ledger is not None:
-        ledger._require_unit(budgets or (), plan.question.unit)
+        charged = check_names("budgets", budgets)
+        stored = ledger._answers(label or "")
+        if not stored:  # a stored answer is shown whatever it was charged to
+            ledger._require_unit(charged, plan.question.unit)
     salt = _salt(label, stream)
     answer = None
     with _engine(source, memory_limit, plan, progress) as engine:
         recipe = plan.recipe(engine)
-        asked = _Asked(plan, recipe, label or "", budgets or (), most_rows)
-        if ledger is not None and ledger._answers(asked.label):
+        asked = _Asked(plan, recipe, label or "", charged, most_rows)
+        if ledger is not None and stored:
             # Of no records: the terms of an answer are those of the types alone.
             none = replace(recipe, source=engine.empty(plan.read_columns))
             exact = plan.named(engine.run(none.sql(), salt, None))
@@ -312,7 +318,7 @@ class _Asked:
     plan: Plan
     recipe: Recipe
     label: str
-    budgets: Any
+    budgets: tuple[str, ...]
     most_rows: int
 
     def table(self, exact: Any) -> dict[str, Any]:

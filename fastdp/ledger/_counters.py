@@ -154,7 +154,8 @@ class LedgerCounter:
         _terms.check_name("note", note)
         book, label = self._book, self._terms.label
         detail = _terms.canonical({"note": note, **_protocol.note()})
-        with _protocol.alone(book._store, label), book._store.transaction() as run:
+        store = book._store
+        with _protocol.alone(store, book._uuid, label), store.transaction() as run:
             budgets = _protocol.locked(
                 run, book._store, book._uuid, self._terms.budgets
             )
@@ -201,7 +202,7 @@ def opened(
             "`fastdp ledger migrate` copies it to a new one"
         )
     store.require_private()
-    with _protocol.alone(store, terms.label):
+    with _protocol.alone(store, book._uuid, terms.label):
         _, attempt, receipts = _protocol.charge(
             store, book._uuid, terms, _Opening(_sealed(first))
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from fastdp.ledger._store import Store
 from fastdp.ledger._terms import Terms
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.prefix_sums import Counter
+from fastdp.mechanisms.selection import Selection
 
 __all__ = ["Answer", "Ledger"]
 
@@ -280,7 +282,7 @@ class Ledger:
         Parameters
         ----------
         mechanism : Mechanism
-            One that has `select`, such as `ExponentialMechanism`.
+            One that has `select`, such as `ExponentialMechanism` or `KeySelection`.
         scores : ndarray
             As `mechanism.select` takes it.
         label, budgets, source
@@ -288,12 +290,12 @@ class Ledger:
         k : int
             Choices from each set of candidates, where the mechanism takes it.
         axis : int
-            Axis of the candidates.
+            Axis of the candidates, where the mechanism takes it.
 
         Returns
         -------
         Answer
-            Its `value` is the index or indices.
+            Its `value` is as `mechanism.select` returns it: indices, or a mask of keys.
 
         Raises
         ------
@@ -302,21 +304,30 @@ class Ledger:
 
         Privacy
         -------
-        That of `mechanism.event(k=k, rows=...)`, once for each attempt that draws: the
-        time of a selection may depend on the choice. Timing class T0.
+        That of `mechanism.event()`, of k choices from each set, once for each attempt
+        that draws: the time of a selection may depend on the choice. Timing class T0.
         """
         m = _terms.check_mechanism(mechanism, "select")
         data = _terms.check_data("scores", scores)
-        many = {"k": _validate.integer("k", k, 1)} if k != 1 else {}
+        times = _validate.integer("k", k, 1)
         place = _validate.integer("axis", axis, -64, 63)
+        many = {"k": times} if times != 1 else {}
+        options = {**many, **({"axis": place} if place != -1 else {})}
+        for name in options.keys() - inspect.signature(m.select).parameters.keys():
+            raise ParameterError(
+                f"{name} must be left out with a {type(m).__name__}, whose select does "
+                "not take it"
+            )
 
         def call(values: Any) -> Any:
-            return m.select(values, axis=place, **many)
+            return m.select(values, **options)
 
-        rows = max(1, _terms.rehearsed(call, data).size // k)
-        event = m.event(**many, rows=rows)
+        event = m.event()
+        if isinstance(m, Selection):
+            rows = max(1, _terms.rehearsed(call, data).size // times)
+            event = m.event(**many, rows=rows)
         wanted = _terms.terms_of_call(
-            label, "select", budgets, event, m, data, source, k=str(k), axis=place
+            label, "select", budgets, event, m, data, source, k=str(times), axis=place
         )
         return self._called(wanted, m, call, data)
 
@@ -470,7 +481,7 @@ class Ledger:
         wanted = _terms.terms(
             label, "spend", budgets, cost, {}, count=count, source=source
         )
-        with _protocol.alone(self._store, wanted.label):
+        with _protocol.alone(self._store, self._uuid, wanted.label):
             _, _, receipts = _protocol.charge(self._store, self._uuid, wanted)
         self._witness(receipts)
         return tuple(receipts)
@@ -549,12 +560,12 @@ class Ledger:
         _files.finish(place, found.body)
         return Answer(place, found.attempt == 0, found.attempt, found.receipts)
 
-    def _require_unit(self, budgets: str | Iterable[str], unit: str) -> None:
+    def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
         """Refuse budgets whose unit a release that hides single rows does not hide."""
         if unit != "row":
             return
         known = self.budgets()
-        for name in _terms.check_names("budgets", budgets):
+        for name in budgets:
             if name in known and known[name].unit != "row":
                 raise ParameterError(
                     f"budgets must be of the release's unit: without user= it hides "

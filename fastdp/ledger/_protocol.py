@@ -93,7 +93,7 @@ def answer(
             found = stored(store, terms)
             if found is not None:
                 return found
-            with alone(store, locked_by):
+            with alone(store, uuid, locked_by):
                 found, attempt, receipts = charge(store, uuid, terms, turn)  # T1
                 if found is not None:
                     return found
@@ -115,29 +115,29 @@ def answer(
     )
 
 
-#: Databases whose labels this thread holds.
+#: Ledgers, by uuid, of which this thread holds a label.
 _held = threading.local()
 
 
 @contextlib.contextmanager
-def alone(store: Store, label: str) -> Iterator[None]:
+def alone(store: Store, uuid: str, label: str) -> Iterator[None]:
     """Hold the lock on a label; refuse a draw that asks for another label.
 
     It would wait for itself where both labels share a lock, and two such draws for
     each other.
     """
-    held: set[str] = _held.__dict__.setdefault("stores", set())
-    if store.where in held:
+    held: set[str] = _held.__dict__.setdefault("ledgers", set())
+    if uuid in held:
         raise LedgerError(
             f"label {label!r} was asked for within the draw of another label of "
             f"{store.where}; nothing was charged for it: release it before that draw"
         )
     with store.lock(label):
-        held.add(store.where)
+        held.add(uuid)
         try:
             yield
         finally:
-            held.discard(store.where)
+            held.discard(uuid)
 
 
 _RESULT = """

@@ -301,15 +301,23 @@ def packed(value: Any) -> bytes:
     if array.dtype.hasobject:
         raise DTypeError(f"an answer must have no objects, got dtype {array.dtype}")
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    head = canonical([array.dtype.str, list(array.shape), order])
+    head = canonical([_named(array.dtype), list(array.shape), order])
     return frame(head.encode(), array.tobytes("A"))
+
+
+def _named(dtype: np.dtype[Any]) -> str | list[list[str]]:
+    """Return a dtype as JSON knows it; of reports with parts, their names and own."""
+    if dtype.names is None:
+        return dtype.str
+    return [[name, dtype[name].str] for name in dtype.names]
 
 
 def unpacked(body: bytes) -> Any:
     """Return what `packed` wrote; a scalar comes back as a numpy scalar."""
     start = 8 + int.from_bytes(body[:8], "big")
     dtype, shape, order = json.loads(body[8:start])
-    flat = np.frombuffer(body, dtype, offset=start + 8).copy()
+    kind = dtype if isinstance(dtype, str) else [(name, own) for name, own in dtype]
+    flat = np.frombuffer(body, kind, offset=start + 8).copy()
     return flat.reshape(shape, order=order)[()]
 
 

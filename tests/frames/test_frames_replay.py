@@ -118,8 +118,29 @@ def test_a_budget_per_person_pays_for_no_release_of_rows(
     assert ran == []
     assert ledger.audit().labels == 0
     ledger.add_budget("rows", accounting.PureFilter(99), unit="row")
-    found = frames.aggregate(VISITS, **{**rows, "budgets": "rows"})
+    found = frames.aggregate(VISITS, **{**rows, "budgets": iter(["rows"])})
     assert found.unit == "row"
+
+
+def test_bad_budgets_are_refused_before_a_record_is_read(
+    ledger: Any, ran: list[bool]
+) -> None:
+    for budgets in ([], ["towns", "towns"], "two\nlines"):
+        options = {**ASK, **PUBLIC, "ledger": ledger, "budgets": budgets}
+        with pytest.raises(ParameterError, match="budgets"):
+            frames.aggregate(VISITS, **options)
+    assert ran == []
+
+
+def test_an_answer_for_rows_of_before_is_shown_again(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns", "user": None}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(type(ledger), "_require_unit", lambda *_: None)
+        first = frames.aggregate(VISITS, **rows)
+    again = frames.aggregate(VISITS, **rows)
+    assert again.frame.equals(first.frame)
 
 
 def test_public_keys_in_another_order_are_the_same(ledger: Any) -> None:

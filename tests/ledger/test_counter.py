@@ -202,7 +202,7 @@ def test_who_lost_its_turn_stores_nothing(monkeypatch):
     def overtaken(value):
         monkeypatch.setattr(_terms, "packed", packed)
         events.append(float(value))
-        _protocol._held.stores.clear()  # the lock was lost
+        _protocol._held.ledgers.clear()  # the lock was lost
         c.add(1, label="b")
         return packed(value)
 
