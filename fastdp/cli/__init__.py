@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
     signals: list[int] = []
+    _occupy_standard_files()
     try:
         with _undone_when_ended(signals):
             arguments = _parser().parse_args(argv)
@@ -95,8 +97,25 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
         case BrokenPipeError():
             # The reader of our output has gone; there is nobody to tell.
             return FAILED
+        case OSError() if error.errno:
+            # Mostly of standard output, which has no name to tell.
+            return _fail(f"system error: {os.strerror(error.errno)}", FAILED)
     # Its text may hold data: only its type is named.
     return _fail(f"internal error ({type(error).__name__})", FAILED)
+
+
+def _occupy_standard_files() -> None:
+    """Open what was closed before the start as the null device.
+
+    Else a table that is written gets its number, and what a library prints goes there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    if sys.stderr is None:  # else `print` takes standard output for it
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - a number
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,3 +171,30 @@ def test_paths_that_differ_are_taken(here: Path) -> None:
         "ledger backup L.db copy.db",
     ):
         assert main(line.split()) == (2 if same and "T.csv" in line else 0), line
+
+
+def test_a_standard_file_that_is_closed_is_not_taken_for_another(here: Path) -> None:
+    line = f"{sys.executable} -m fastdp.cli {RELEASE} -o new.csv"
+    found = subprocess.run(
+        ["sh", "-c", f"{line} <&- >&- 2>&-"], capture_output=True, check=False
+    )
+    assert found.returncode == 0
+    assert len(Path("new.csv").read_text().splitlines()) == 11
+    wrong = subprocess.run(
+        ["sh", "-c", f"{line} --workers 0 2>&-"], capture_output=True, check=False
+    )
+    assert wrong.returncode == 2
+    assert wrong.stdout == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="of Linux")
+def test_a_full_standard_output_is_told(here: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "fastdp.cli", "ledger", "show", "L.db", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert found.returncode == 1
+    assert found.stderr == b"fastdp: system error: No space left on device\n"
