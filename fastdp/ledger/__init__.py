@@ -72,9 +72,14 @@ def create(
     store = _store(location, timeout)
     own = str(_uuid.uuid4())
     watching = None if witness is None else Witness(witness)
-    store.create()
     if watching is not None:
         watching.create()
+    try:
+        store.create()
+    except BaseException:
+        if watching is not None:
+            watching.path.unlink(missing_ok=True)  # just made, and of no ledger
+        raise
     with store.transaction() as run:
         run(
             "INSERT INTO ledger (one, format, uuid, place, witness, state) "

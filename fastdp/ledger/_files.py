@@ -9,6 +9,7 @@ error and is never drawn again.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -63,7 +64,10 @@ def finish(path: Path, body: bytes) -> None:
             staged.rename(path)
         _sync(path.parent)
     _check(path, found["files"], path)
-    for loser in path.parent.glob(f".{path.name}.staging-*"):
+    start = staging(path, 0).name[:-1]
+    for loser in path.parent.glob(f"{glob.escape(start)}*"):
+        if not loser.name[len(start) :].isdecimal():
+            continue
         if loser.is_dir():
             shutil.rmtree(loser, ignore_errors=True)
         else:

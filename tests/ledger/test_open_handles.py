@@ -296,3 +296,34 @@ def test_mount_points_are_read_as_bytes():
         ("/", "apfs"),
         ("/Volumes/our share", "smbfs"),
     ]
+
+
+def test_a_witness_that_is_there_leaves_no_half_ledger(tmp_path):
+    (tmp_path / "witness").write_text("of another ledger")
+    with pytest.raises(LedgerError, match="must not exist yet"):
+        ledger.create(tmp_path / "a.db", witness=tmp_path / "witness")
+    assert (tmp_path / "witness").read_text() == "of another ledger"
+    new_ledger(tmp_path / "a.db").close()
+    with pytest.raises(LedgerError):
+        ledger.create(tmp_path / "a.db", witness=tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("a*", "ab"), ("a", "a.staging-1"), ("[ab]", "a")]
+)
+def test_what_is_staged_for_another_file_stays(tmp_path, name, other):
+    staged = tmp_path / f".{other}.staging-1"
+    staged.write_text("charged, and not yet in its place")
+    left = tmp_path / f".{name}.staging-7"
+    left.write_text("given up")
+    with new_ledger(tmp_path / "budget.db") as book:
+        book.write(
+            tmp_path / name,
+            lambda path, _: path.write_text("x"),
+            event=NOISE.event(),
+            label="a",
+            budgets="all",
+        )
+    assert staged.exists()
+    assert not left.exists()
