@@ -151,6 +151,12 @@ class Accumulator(Generic[M]):
             total.clear()
 
 
+def _is_whole(code: object) -> bool:
+    """Tell whether an object is an integer; to numpy a time difference is one, too."""
+    whole = isinstance(code, (int, np.integer, np.bool_))
+    return whole and not isinstance(code, np.timedelta64)
+
+
 def group_codes(
     name: str, codes: Any, n: int, groups: int | None, parameter: str
 ) -> np.ndarray[Any, Any] | None:
@@ -164,7 +170,7 @@ def group_codes(
             f"{name} must be given: the mechanism has {groups} {parameter}"
         )
     if isinstance(codes, (list, tuple)):  # by itself, whatever another record is
-        whole = [int(c) if isinstance(c, (int, np.integer)) else -1 for c in codes]
+        whole = [int(c) if _is_whole(c) else -1 for c in codes]
         codes = np.array([c if 0 <= c < 2**62 else -1 for c in whole], np.int64)
     elif is_data(codes):
         codes, _ = enter(name, codes, labels=True)

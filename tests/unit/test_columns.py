@@ -244,7 +244,18 @@ def test_lists_of_text_are_refused_without_a_value(name: str, x: Any) -> None:
 @pytest.mark.parametrize("name", RECORDS)
 def test_text_in_a_list_of_records_is_missing(name: str) -> None:
     call = (REAL | WHOLE)[name]
-    others = ["7", b"7", "n/a", 1j, object(), pd.NA, pd.NaT, {}, "\ud800"]
+    others = [
+        np.timedelta64(3, "s"),
+        "7",
+        b"7",
+        "n/a",
+        1j,
+        object(),
+        pd.NA,
+        pd.NaT,
+        {},
+        "\ud800",
+    ]
     if name != "clipped sum":  # where a list is a row: shapes are public
         others += [[3], (3,)]
     for other in others:

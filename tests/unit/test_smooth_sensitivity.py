@@ -222,6 +222,10 @@ def test_refusals_of_medians(values: Any, change: dict[str, Any], message: str) 
         fastdp.smooth_median(values, **{"bounds": (0, 8), "epsilon": 1, **change})
 
 
-def test_lists_are_refused() -> None:
+def test_a_list_is_floats_whatever_a_record_is() -> None:
     with pytest.raises(DTypeError, match=r"^values must be"):
-        fastdp.smooth_median(["a"], bounds=(0, 8), epsilon=1)
+        fastdp.smooth_median(np.array(["a"]), bounds=(0, 8), epsilon=1)
+    for other in (3, 2.5, "a", None, 10**400):
+        options: dict[str, Any] = {"epsilon": 1, "stream": FixedStream("m")}
+        found = fastdp.smooth_median([3, 4, 5, other], bounds=(0, 8), **options)
+        assert type(found) is np.float64
