@@ -243,7 +243,7 @@ def test_laplace_votes(votes, scale):
 def winners(votes, noise, width):
     """Return each label's probability of winning, by a sum over a fine grid."""
     reach = 12 * width if noise == "gaussian" else 60 * width
-    x = np.linspace(min(votes) - reach, max(votes) + reach, 2_000_001)
+    x = np.linspace(min(votes) - reach, max(votes) + reach, 300_001)
     law = scipy.stats.norm if noise == "gaussian" else scipy.stats.laplace
     below = [law.cdf(x, v, width) for v in votes]
     wins = [

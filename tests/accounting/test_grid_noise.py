@@ -94,10 +94,18 @@ def truth(lattice, q, steps, delta):
     return max(found)
 
 
+def some_of(count):
+    """Return seeds, of which ten are tried every time and all in the slow run."""
+    return [
+        pytest.param(i, marks=[pytest.mark.slow] if i >= 10 else [])
+        for i in range(count)
+    ]
+
+
 # ---- the lemma, where it is loose enough to be seen ------------------------------
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(40))
 def test_coarse_gaussian_noise_lies_between_the_laws_of_the_lemma(seed):
     rng = random.Random(seed)
     sigma, q = (
@@ -151,7 +159,7 @@ def laplace_profile(epsilon, pure):
     return max(0.0, -math.expm1(epsilon))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(40))
 def test_discrete_laplace_noise_lies_between_two_continuous_ones(seed):
     rng = random.Random(100 + seed)
     scale = math.exp(rng.uniform(math.log(0.7), math.log(300)))
@@ -172,13 +180,8 @@ def test_discrete_laplace_noise_lies_between_two_continuous_ones(seed):
 
 # ---- what accountants make of it -------------------------------------------------
 
-#: 200 cases, of which some every time.
-CASES = [
-    pytest.param(i, marks=[pytest.mark.slow] if i >= 40 else []) for i in range(200)
-]
 
-
-@pytest.mark.parametrize("seed", CASES)
+@pytest.mark.parametrize("seed", some_of(200))
 def test_random_grid_mechanisms_beside_the_lattice_sum(seed):
     rng = random.Random(1000 + seed)
     steps, q = rng.choice([1, 2]), rng.choice([1, 1, 0.5, 0.1, 0.01])

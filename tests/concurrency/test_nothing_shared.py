@@ -97,9 +97,9 @@ def in_children(count: int, work: Callable[[], list[np.ndarray]]) -> list[np.nda
 
 
 @needs_fork
-def test_a_thousand_forked_children() -> None:
+def test_two_hundred_forked_children() -> None:
     draws = draw_all()
-    draws += in_children(1000, draw_some)
+    draws += in_children(200, draw_some)
     draws += draw_all()
     assert_no_run_repeats(draws)
 

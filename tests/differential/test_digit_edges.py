@@ -195,7 +195,14 @@ def rank_cases(law: Law) -> Iterator[tuple[int, int]]:
             yield from ((4, edge + d) for d in (-1, 0, 1))
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+#: The tables of 2^55 are by far the largest: their cuts are tried in the slow run.
+CUT = [
+    pytest.param(law, marks=[pytest.mark.slow] if law.parameter == 2**55 else [])
+    for law in LAWS
+]
+
+
+@pytest.mark.parametrize("law", CUT, ids=str)
 def test_every_cut_and_threshold(law: Law) -> None:
     """16 special lanes a digit, whose words lie at a cut or beside it; tails and
     corrections whatever the outcome is."""
