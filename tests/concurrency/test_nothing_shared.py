@@ -135,6 +135,7 @@ def _spawned(_: int) -> list[np.ndarray]:
     return draw_all()
 
 
+@pytest.mark.stat(1e-30)  # some thousand runs of 128 bits, of processes of their own
 def test_spawned_processes() -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         found = pool.map(_spawned, range(6), chunksize=1)
