@@ -8,8 +8,9 @@ receipt, which travels with what was released, or against a witness.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fastdp.exceptions import LedgerError
@@ -122,16 +123,28 @@ def audited(
         else:
             wanted[receipt.budget, receipt.seq] = receipt.link
     for name, budget in budgets.items():
-        _audit_chain(store, uuid, budget, audit, wanted)
+        with _edited(audit, f"budget {name!r}"):
+            _audit_chain(store, uuid, budget, audit, wanted)
         audit.heads[name] = budget.head.hex()
     for name, seq in wanted:
         say(f"entry {seq} of budget {name!r}, which a receipt proves, is not there")
-    _audit_labels(store, audit, files)
+    with _edited(audit, "an answer, or the terms of a label,"):
+        _audit_labels(store, audit, files)
     with store.reading() as run:
         counting = has_counters(run)
     if counting:
-        _audit_counters(store, audit)
+        with _edited(audit, "a counter"):
+            _audit_counters(store, audit)
     return audit
+
+
+@contextlib.contextmanager
+def _edited(audit: Audit, what: str) -> Iterator[None]:
+    """Name what holds text that fastdp does not write."""
+    try:
+        yield
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        audit.problems.append(f"{what} cannot be read: it was edited")
 
 
 def _audit_chain(

@@ -327,3 +327,19 @@ def test_what_is_staged_for_another_file_stays(tmp_path, name, other):
         )
     assert staged.exists()
     assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "entry SET detail = '[]' WHERE what = 'store'",
+        "charge SET terms = ''",
+        "budget SET rule = ''",
+    ],
+)
+def test_an_audit_names_text_that_no_ledger_holds(tmp_path, edit):
+    place = tmp_path / "budget.db"
+    with new_ledger(place) as book:
+        book.release(NOISE, CELLS, label="a", budgets="all")
+    tampered(place, f"UPDATE {edit}")
+    assert audited(place) != []
