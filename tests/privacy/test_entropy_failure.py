@@ -192,7 +192,9 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(shim: Path, code: str, *arguments: str) -> None:
     # a sanitizer's own library, if any, must stay the first
-    preload = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(shim)]))
+    fixed = os.environ.get("FASTDP_TEST_RANDOMNESS")
+    others = [p for p in os.environ.get("LD_PRELOAD", "").split() if p != fixed]
+    preload = " ".join([*others, str(shim)])
     root = Path(__file__).resolve().parents[2]
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
