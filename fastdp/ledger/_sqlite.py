@@ -276,10 +276,7 @@ class SqliteStore:
                     if error.errno not in (errno.EAGAIN, errno.EACCES):
                         raise
                 if time.monotonic() > deadline:
-                    raise LedgerError(
-                        f"the ledger {self.where} has been locked for more than "
-                        f"{self._timeout:g} s; nothing was released"
-                    )
+                    raise self._locked()
                 time.sleep(pause)
                 pause = min(1.5 * pause, 0.005)
             try:
@@ -289,6 +286,12 @@ class SqliteStore:
         finally:
             os.close(file)
 
+    def _locked(self) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.where} has been locked for more than "
+            f"{self._timeout:g} s; nothing was released"
+        )
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         """Turn the engine's and the system's errors into one without their text."""
@@ -296,6 +299,8 @@ class SqliteStore:
             yield
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", type(error).__name__)
+            if name.startswith("SQLITE_BUSY"):  # it waited as long
+                raise self._locked() from None
             if name == "SQLITE_NOTADB":
                 raise LedgerError(f"{self.where} is not a ledger of fastdp") from None
             raise LedgerError(

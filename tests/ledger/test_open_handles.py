@@ -96,6 +96,21 @@ def test_the_file_decides_its_journal(tmp_path, monkeypatch):
         ledger.open(logged)
 
 
+def test_a_reader_that_stays_is_a_timeout_by_name(tmp_path, monkeypatch):
+    use_journal(monkeypatch, "delete")
+    place = tmp_path / "budget.db"
+    new_ledger(place).close()
+    with ledger.open(place, timeout=0.2) as book:
+        reader = sqlite3.connect(place, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM budget").fetchall()
+        with pytest.raises(LedgerError, match="has been locked for more than"):
+            book.release(NOISE, CELLS, label="a", budgets="all")
+        reader.close()
+        assert book.audit().labels == 0
+        book.release(NOISE, CELLS, label="a", budgets="all")
+
+
 def test_a_file_that_is_no_database_is_named(tmp_path):
     place = tmp_path / "notes.db"
     place.write_bytes(b"no database at all" * 100)
