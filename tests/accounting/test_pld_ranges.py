@@ -17,7 +17,13 @@ from fastdp.accounting import (
 )
 from fastdp.accounting._pld.interval_loss import LaplaceLoss
 from fastdp.accounting._pld.losses import GaussianLoss
-from fastdp.accounting._pld.ranges import _absorbed, as_gaussian
+from fastdp.accounting._pld.ranges import (
+    _absorbed,
+    _largest,
+    _laws,
+    _worst_case,
+    as_gaussian,
+)
 
 
 def gaussian_delta(square, epsilon):
@@ -126,7 +132,7 @@ def test_a_selection_chosen_with_noise_in_view_is_covered(square, range_, e):
     truth = float(adaptive_delta(square, range_, e))
     assert truth <= found.upper * (1 + 1e-12)
     assert found.upper <= truth * (1 + 1e-9)
-    assert found.lower <= truth
+    assert found.lower <= truth * (1 + 1e-9)
 
 
 def worst_responses(range_, count, epsilon):
@@ -178,3 +184,135 @@ def test_choices_beside_noise():
     assert log_delta.upper - log_delta.lower <= 2e-2
     mixed = accountant.compose(LaplaceEvent(sensitivity=1, scale=2))
     assert mixed.epsilon(1e-6) >= plain.lower
+
+
+# ---- theorem 21 ----------------------------------------------------------------------
+
+
+def worst_choices(range_, count, levels, points=400):
+    """Return h_count(levels) by every t of a grid: lower bounds, without a lattice."""
+    r = float(range_)
+    t = np.linspace(0, r, points + 1)
+    p = np.expm1(r - t) * np.exp(t) / math.expm1(r)
+
+    def h(level, k):
+        if k == 0:
+            return np.maximum(-np.expm1(level), 0.0)
+        ends = level[:, None] - t
+        return (p * h_flat(ends, k - 1) + (1 - p) * h_flat(ends + r, k - 1)).max(axis=1)
+
+    def h_flat(level, k):
+        return h(level.ravel(), k).reshape(level.shape)
+
+    return h(np.asarray(levels, float), count)
+
+
+@pytest.mark.parametrize("range_", ["0.05", "0.5", "3"])
+def test_two_choices_are_bracketed(range_):
+    r = Fraction(range_)
+    accountant = PLDAccountant().compose(ExponentialMechanismEvent(r), count=2)
+    epsilons = float(r) * np.array([0, 0.1, 0.5, 1, 1.5, 1.9])
+    truth = worst_choices(r, 2, epsilons)
+    for epsilon, worst in zip(epsilons.tolist(), truth.tolist(), strict=True):
+        found = accountant.delta_bounds(epsilon)
+        assert worst <= found.upper * (1 + 1e-12)
+        assert found.lower <= worst * (1 + 1e-4)
+        assert found.upper <= worst * (1 + 5e-3)
+
+
+@pytest.mark.parametrize(
+    ("range_", "count", "epsilon", "truth"),
+    [
+        ("0.5", 8, 2.12, (7.722950383e-4, 7.724812768e-4)),
+        ("0.5", 16, 3, (1.610571478e-3, 1.610970411e-3)),
+        ("1", 10, 4.74, (4.997475761e-3, 4.998799197e-3)),
+    ],
+)
+def test_choices_alone_are_read_closely(range_, count, epsilon, truth):
+    # The brackets are of an independent program.
+    step = ExponentialMechanismEvent(Fraction(range_))
+    accountant = PLDAccountant().compose(step, count=count)
+    found = accountant.delta_bounds(epsilon)
+    assert truth[0] <= found.upper
+    assert found.lower <= truth[1]
+    assert found.upper <= found.lower * (1 + 4e-4)
+
+
+@pytest.mark.parametrize(
+    ("range_", "count", "epsilon", "truth"),
+    [
+        ("0.2", 10, 2, (0.028240989, 0.028246315)),
+        ("0.2", 50, 4, (1.1374231e-3, 1.1392113e-3)),
+    ],
+)
+def test_choices_after_noise_are_read_closely(range_, count, epsilon, truth):
+    accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
+    step = ExponentialMechanismEvent(Fraction(range_))
+    found = accountant.compose(step, count=count).delta_bounds(epsilon)
+    assert truth[0] <= found.upper
+    assert found.lower <= truth[1]
+    assert found.upper <= found.lower * (1 + 2e-4)
+
+
+def test_a_cell_holds_every_choice():
+    # Between two t of the lattice the curve is not above what is returned.
+    draw = np.random.default_rng(21)
+    for r, m in ((0.5, 3), (4.0, 5), (0.01, 2), (9.0, 1)):
+        g, n = r / m, 2 * m
+        t = g * np.arange(m + 1)
+        p = np.expm1(t[::-1]) * np.exp(t) / math.expm1(r)
+        rest = np.expm1(t) / math.expm1(r)
+        loss = g * np.arange(-m, 3 * m + 1)
+        a = np.exp(loss)
+        # Some convex function of a: a mixture of (1 - a/b)_+.
+        corners = np.exp(draw.uniform(-r, 2 * r, 5))
+        weights = draw.dirichlet(np.ones(5))
+        values = np.maximum(1 - np.divide.outer(a, corners), 0) @ weights
+        most, choice = _largest(values, p, rest, n, g)
+        for j in range(n):
+            fine = np.linspace(0, r, 200 * m + 1)
+            q = np.expm1(r - fine) * np.exp(fine) / math.expm1(r)
+            mean = q * np.interp(np.exp(j * g - fine), a, values)
+            mean += (1 - q) * np.interp(np.exp(j * g - fine + r), a, values)
+            assert mean.max() <= most[j] * (1 + 1e-12)
+            if g < 1:
+                assert most[j] <= mean.max() * (1 + 1e-3)
+            i = choice[j]
+            lattice = p[i] * values[m + j - i] + rest[i] * values[2 * m + j - i]
+            assert lattice <= mean.max() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("range_", "count"), [("0.5", 3), ("2", 7), ("0.01", 60)])
+def test_laws_are_beyond_both_values(range_, count):
+    r = Fraction(range_)
+    above, below = _laws(r, count)
+    points = above.unit and int(r / above.unit)
+    upper, power, size = _worst_case(float(r), count, points)
+    level = float(r) / points * np.arange(upper.size)
+
+    def profile(law, at):
+        gain = -np.expm1(np.minimum(at[:, None] - law.losses, 0.0))
+        return gain @ law.masses
+
+    some = np.arange(0, np.flatnonzero(upper > 1e-280)[-1], max(1, upper.size // 50))
+    assert (profile(above, level[some]) >= 0.99 * upper[some]).all()
+    lower = power - size * np.exp(level)
+    found = profile(below, level[some])
+    assert (found <= upper[some]).all()
+    deep = lower[some] > 1e-12
+    assert found[deep] == pytest.approx(lower[some][deep], rel=1e-4)
+    for law in (above, below):
+        assert law.masses.sum() == pytest.approx(1, abs=1e-11)
+        assert law.masses @ np.exp(-law.losses) == pytest.approx(1, abs=1e-11)
+        assert (np.diff(law.losses) >= 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 5, 20, 100, 300])
+@pytest.mark.parametrize("scale", [0.5, 2])
+def test_choices_alone_have_narrow_epsilons(count, scale):
+    step = ExponentialMechanismEvent(scale / math.sqrt(count))
+    accountant = PLDAccountant().compose(step, count=count)
+    for delta in (1e-2, 1e-6, 1e-12):
+        found = accountant.epsilon_bounds(delta)
+        assert found.upper - found.lower <= 1e-3 * found.upper

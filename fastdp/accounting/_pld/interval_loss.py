@@ -18,7 +18,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fastdp._validate import float_up
 from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, spread
 from fastdp.accounting._pld.listed_loss import (
@@ -247,11 +246,6 @@ class LaplaceLoss(_Interval):
     ends: bool = True
     batch: ClassVar[type[_LaplaceBatch]] = _LaplaceBatch
     _slip = 0.0
-
-    @property
-    def range(self) -> float | None:
-        """The length of all intervals of losses that it stands for without ends."""
-        return None if self.ends else float_up(self.epsilon)
 
     @property
     def top(self) -> float:

@@ -149,11 +149,6 @@ class Loss(ABC):
     #: How many exponentials a node of a contour takes, or so.
     terms = 5
 
-    @property
-    def range(self) -> float | None:
-        """The r of which this dominates all steps with losses in some [t - r, t]."""
-        return None
-
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) for t > 0 and bounds of its errors; infinite where given up."""

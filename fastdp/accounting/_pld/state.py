@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fastdp.accounting._pld.listed_loss import ListedLoss
 from fastdp.accounting._pld.finite import finite_profile
 from fastdp.accounting._pld.losses import Floats, GaussianLoss
-from fastdp.accounting._pld.ranges import as_gaussian
+from fastdp.accounting._pld.ranges import attained, dominating
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
@@ -84,7 +85,7 @@ class Between(Profile):
 class Smaller(Profile):
     """A profile below those of two compositions, for upper bounds."""
 
-    first: Direction | Checked
+    first: Profile
     second: Profile
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
@@ -139,13 +140,22 @@ class Side:
     @functools.cached_property
     def profile(self) -> Profile:
         """The profile of finite losses."""
-        upper = _profile(self.upper)
+        return self._read(_profile)
+
+    @functools.cached_property
+    def checked(self) -> Profile:
+        """The profile of finite losses with every reading checked (_pld/check.py)."""
+        return self._read(_checked)
+
+    def _read(self, profile: Callable[[Direction], Profile]) -> Profile:
         if self.lower is None:
-            return upper
-        blurred = as_gaussian(self.upper.composition.steps)
-        if blurred is not None:
-            upper = Smaller(Direction(Composition(blurred)), upper)
-        return Between(_profile(self.lower), upper)
+            return profile(self.upper)
+        steps, least = self.upper.composition.steps, self.lower.composition.steps
+        others = [Direction(Composition(found)) for found in dominating(steps)]
+        upper = functools.reduce(Smaller, map(profile, others or [self.upper]))
+        last = attained(steps, least)
+        lower = self.lower if last is least else Direction(Composition(last))
+        return Between(profile(lower), upper)
 
 
 def _profile(direction: Direction) -> Profile:
@@ -334,23 +344,18 @@ class State:
         return max(0.0, -math.expm1(kept) * (1 - 1e-14))
 
 
-def checked(side: Side, profile: Profile) -> Profile:
-    """Return the profile of a direction with every reading checked (_pld/check.py)."""
-    if isinstance(profile, Between) and side.lower is not None:
-        lower = _checked(side.lower, profile.lower)
-        return Between(lower, _checked(side.upper, profile.upper))
-    return _checked(side.upper, profile)
-
-
-def _checked(direction: Direction, profile: Profile) -> Profile:
-    if isinstance(profile, NothingProfile | Checked):
+def _checked(direction: Direction) -> Profile:
+    profile = _profile(direction)
+    if isinstance(profile, NothingProfile):
         return profile
-    if isinstance(profile, Smaller):
-        first = profile.first
-        if isinstance(first, Direction):
-            first = Checked(first, first.composition)
-        return Smaller(first, _checked(direction, profile.second))
     return Checked(profile, direction.composition)
+
+
+def checked(side: Side, profile: Profile) -> Profile:
+    """Return the profile of a direction, or its closed form, with checked readings."""
+    if isinstance(profile, ClosedForm) and not isinstance(profile, NothingProfile):
+        return Checked(profile, side.upper.composition)
+    return side.checked
 
 
 def _enough(first: Bracket) -> float:
