@@ -27,7 +27,7 @@ import numpy.typing as npt
 from fastdp._validate import float_down, float_up
 from fastdp.accounting._atoms.bounds import UPPER
 from fastdp.accounting._numeric import inflate, log_down, precise, to_decimal
-from fastdp.accounting._pld.families import pure_loss
+from fastdp.accounting._pld.listed_loss import pure_loss
 from fastdp.accounting._pld.state import steps_profile
 
 #: Distinct epsilons, each with how often it occurs.

@@ -6,7 +6,6 @@ the proofs are in docs/proofs/numerical_accounting.md, section 1.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from fastdp.accounting._pld.discrete_gaussian import (
     DiscreteGaussianProfile,
 )
 from fastdp.accounting._pld.interval_loss import IntervalLoss, LaplaceLoss, View
-from fastdp.accounting._pld.listed_loss import AtomLoss, Atoms
+from fastdp.accounting._pld.listed_loss import Atoms, pure_loss
 from fastdp.accounting._pld.losses import Floats, GaussianLoss, Loss, U
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
@@ -379,9 +378,3 @@ def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
     values = np.array(loss.masses) * float(1 - lost)
     law = Atoms(np.array([-e, e]), values, lost, float(lost), U * e)
     return AtomFamily(law, law, rho, loss if epsilon > 0 else None)
-
-
-def pure_loss(epsilon: Fraction) -> AtomLoss:
-    """Return the loss of randomized response."""
-    falling = math.exp(-float(epsilon))
-    return AtomLoss(epsilon, (-1, 1), (falling / (1 + falling), 1 / (1 + falling)))

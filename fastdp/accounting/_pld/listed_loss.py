@@ -371,3 +371,9 @@ class TiltedAtoms(Tilted):
             value[part], size[part] = swing @ self._weight, np.abs(swing) @ self._weight
         error = size * (self._error + U * (self._weight.size + 40))
         return value, error + y * float(self._weight @ self._slip) + self._missing
+
+
+def pure_loss(epsilon: Fraction) -> AtomLoss:
+    """Return the loss of randomized response."""
+    falling = math.exp(-float(epsilon))
+    return AtomLoss(epsilon, (-1, 1), (falling / (1 + falling), 1 / (1 + falling)))

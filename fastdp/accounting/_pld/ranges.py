@@ -17,9 +17,8 @@ import numpy as np
 
 from fastdp._validate import float_up
 from fastdp.accounting._pld.composition import Steps
-from fastdp.accounting._pld.families import pure_loss
 from fastdp.accounting._pld.interval_loss import LaplaceLoss
-from fastdp.accounting._pld.listed_loss import ScatteredLoss
+from fastdp.accounting._pld.listed_loss import ScatteredLoss, pure_loss
 from fastdp.accounting._pld.losses import Floats, GaussianLoss, Indices, Loss, U
 
 #: Points of the lattice in a range, and in all steps together: of one that is not long,
