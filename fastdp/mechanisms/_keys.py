@@ -216,7 +216,7 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
     if not _kind_of(type_):
         raise _wrong(name, type_)
     said = _said(type_)
-    if _INTEGERS.fullmatch(said) and not _has_nulls(keys):
+    if _INTEGERS.fullmatch(said) and _there(keys := _plain(keys)).all():
         return np.asarray(keys), 53
     return _objects(items_of(keys)), _BITS.get(said, 53)
 
@@ -253,7 +253,12 @@ def items_of(column: Any) -> list[Any]:
 
 
 def _plain(column: Any) -> Any:
-    """Return a column of Arrow without the encoding of its values."""
+    """Return a column without Arrow's encoding of its values, which may hold nulls."""
+    held = getattr(column, "array", column)  # of pandas
+    if hasattr(_type(held), "pyarrow_dtype"):
+        column = held.__arrow_array__()
+    if not hasattr(column, "is_valid"):
+        return column
     types: Any = sys.modules["pyarrow"].types
     if types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
@@ -265,22 +270,16 @@ def _plain(column: Any) -> Any:
 
 
 def _there(column: Any) -> _Array:
-    """Return which entries of a typed column are not null."""
+    """Return which entries of a typed column are not null or NaN."""
+    column = _plain(column)
     if hasattr(column, "isna"):
         return ~np.asarray(column.isna(), bool)
     if hasattr(column, "is_valid"):  # pyarrow
-        return np.asarray(_plain(column).is_valid(), bool)
+        return ~np.asarray(column.is_null(nan_is_null=True), bool)
     there = np.asarray(column.is_not_null(), bool)
     if column.dtype.is_float():
         there &= ~np.asarray(column.is_nan().fill_null(value=True), bool)
     return there
-
-
-def _has_nulls(keys: Any) -> bool:
-    if hasattr(keys, "isna"):
-        return bool(keys.isna().any())
-    # polars has a method, pyarrow a property
-    return bool(keys.null_count() if callable(keys.null_count) else keys.null_count)
 
 
 def _reader(kind: type, bits: int) -> Callable[[Any], Any]:

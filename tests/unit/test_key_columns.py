@@ -183,6 +183,7 @@ def typed() -> dict[str, tuple[list[Any], Any]]:
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
     pa = pytest.importorskip("pyarrow")
+    compute = pytest.importorskip("pyarrow.compute")
     whole = [0, 5, 5, 2**60, 2**60 + 1]
     texts = ["a", "a\0", "", "\u00e9", "a"]
     small = [0.0, 1.5, 2.0**10, 2.0**11, 2.0**12]
@@ -202,6 +203,22 @@ def typed() -> dict[str, tuple[list[Any], Any]]:
         "arrow dictionary": (
             texts,
             lambda v: arrow(v, pa.string()).dictionary_encode(),
+        ),
+        "arrow null in the dictionary": (
+            whole,
+            lambda v: arrow(v, pa.int64()).dictionary_encode("encode"),
+        ),
+        "arrow run ends": (
+            whole,
+            lambda v: compute.run_end_encode(arrow(v, pa.int64())),
+        ),
+        "pandas null in the dictionary": (
+            whole,
+            lambda v: series(
+                pandas.arrays.ArrowExtensionArray(
+                    arrow(v, pa.int64()).dictionary_encode("encode")
+                )
+            ),
         ),
         "arrow float16": (
             small,
@@ -247,6 +264,9 @@ def test_a_null_changes_no_other_record_of_a_typed_column() -> None:
 
 def test_counts_take_presence_alone() -> None:
     pandas = pytest.importorskip("pandas")
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.compute")
+    floats = pyarrow.array([1.5, math.nan, None])
     for column, count in [
         ([1.5] * 1000 + ["n/a"], 1001),
         (pandas.Series([1.5] * 1000, dtype=object), 1000),
@@ -255,6 +275,8 @@ def test_counts_take_presence_alone() -> None:
         (np.array(["2020-01-01", "NaT"], "M8[D]"), 1),
         (np.array([1.0, np.nan, np.inf]), 2),
         (np.array(["a", ""]), 2),
+        (floats.dictionary_encode(), 1),
+        (pyarrow.compute.run_end_encode(floats), 1),
     ]:
         assert fastdp.count(column, epsilon=1e6).value == count
     for wrong in ("text", 7, {"a": 1}, np.zeros(3, complex), pandas.DataFrame([[1]])):
