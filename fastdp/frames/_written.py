@@ -75,7 +75,6 @@ def write_once(
         return
 
     def draw(staged: Path, receipts: str) -> None:
-        shutil.rmtree(staged, ignore_errors=True)  # of a ledger that is gone
         write(staged)
         (staged / _RECEIPTS).write_text(receipts, "utf-8")
 

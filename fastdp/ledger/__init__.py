@@ -132,16 +132,8 @@ def open(
     store = _store(location, timeout)
     try:
         store.open()
-        with store.reading() as run:
-            own, place, watching, state = read_ledger(run, store.where)
-            budgets = _protocol.all_budgets(run)
-            for budget in budgets.values():
-                _protocol.require_last(run, store, budget)
-            if state == "frozen":
-                raise LedgerError(
-                    f"the ledger {store.where} is frozen: it was migrated; open the "
-                    "new one"
-                )
+        with store.transaction() as run:
+            own, place, watching, _ = read_ledger(run, store.where)
             settled = store.place()
             if not place.items() <= settled.items():  # older ones say less
                 raise LedgerError(
@@ -149,11 +141,12 @@ def open(
                     "beside its original; `fastdp ledger adopt` makes it the ledger"
                 )
             store.settled = settled
-            store.seen = Seen(
-                (budget.receipt(own) for budget in budgets.values()),
-                None if watching is None else Witness(watching),
-            )
-            _protocol.require_not_behind(run, store, own, budgets)
+            store.seen = Seen(None if watching is None else Witness(watching))
+            # The rows are locked: else what others charge while the witness is read
+            # would be missed.
+            names = sorted(_protocol.all_budgets(run))
+            budgets = _protocol.locked(run, store, own, names)
+        store.seen.saw(budget.receipt(own) for budget in budgets)
     except BaseException:
         store.close()
         raise

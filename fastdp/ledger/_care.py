@@ -16,6 +16,7 @@ from fastdp.ledger._receipts import Receipt, Witness, private_file
 from fastdp.ledger._store import (
     FORMAT,
     TABLES,
+    Rows,
     Run,
     Store,
     has_counters,
@@ -53,11 +54,11 @@ def adopt(
         detail = canonical({"note": note, "from": place, **_protocol.note()})
         last = []
         for budget in rows:
-            if not budget.is_open:
-                continue
-            proof = _protocol.enter(run, uuid, budget, "adopt", None, detail)
-            if budget.name in lost:
-                proof = _closed(run, uuid, store, budget.name, note)
+            proof = budget.receipt(uuid)  # a closed one must stay closed
+            if budget.is_open:
+                proof = _protocol.enter(run, uuid, budget, "adopt", None, detail)
+                if budget.name in lost:
+                    proof = _closed(run, uuid, store, budget.name, note)
             last.append(proof)
         run("UPDATE ledger SET place = ?", canonical(store.place()))
     if witness is not None:
@@ -138,11 +139,21 @@ def _names(run: Run) -> list[str]:
 
 
 def _audit(store: Store, uuid: str) -> None:
-    with store.reading() as run:
-        budgets = _protocol.all_budgets(run)
-    found = _chain.audited(store, uuid, budgets, (), files=False)
+    found = audited(store, uuid, (), files=False)
     if not found.ok:
         raise LedgerError(f"{store.where} fails its audit: {found.problems[0]}")
+
+
+def audited(
+    store: Store, uuid: str, receipts: Iterable[Receipt], *, files: bool
+) -> _chain.Audit:
+    """Audit a ledger that others may be charging meanwhile."""
+    broken = store.check()
+    with store.snapshot() as rows:
+        budgets = _protocol.all_budgets(rows)
+        found = _chain.audited(rows, uuid, budgets, receipts, files=files)
+    found.problems[:0] = broken
+    return found
 
 
 def _copy(source: Store, target: Store, uuid: str, watching: str | None) -> None:
@@ -180,8 +191,12 @@ def _columns(table: str) -> list[str]:
 
 def exported(store: Store, *, bodies: bool) -> Iterator[str]:
     """Yield the ledger as lines of JSON; tools/check_ledger.py reads them alone."""
-    with store.reading() as run:
-        uuid, place, _, state = read_ledger(run, store.where)
+    with store.snapshot() as rows:
+        yield from _exported(rows, store.where, bodies=bodies)
+
+
+def _exported(rows: Rows, where: str, *, bodies: bool) -> Iterator[str]:
+    uuid, place, _, state = read_ledger(rows, where)
     yield canonical(
         {
             "format": "fastdp ledger export",
@@ -191,7 +206,7 @@ def exported(store: Store, *, bodies: bool) -> Iterator[str]:
             "state": state,
         }
     )
-    for name, rule, unit, block_of, spent, seq, head, is_open in store.rows(
+    for name, rule, unit, block_of, spent, seq, head, is_open in rows(
         "SELECT name, rule, unit, block_of, state, seq, head, is_open FROM budget "
         "ORDER BY name"
     ):
@@ -206,12 +221,12 @@ def exported(store: Store, *, bodies: bool) -> Iterator[str]:
             head=bytes(head).hex(),
             open=bool(is_open),
         )
-    for label, terms, last in store.rows(
+    for label, terms, last in rows(
         "SELECT label, terms, (SELECT MAX(number) FROM attempt a "
         "WHERE a.label = c.label) FROM charge c ORDER BY label"
     ):
         yield _line("charge", label=label, terms=terms, attempts=last)
-    for name, seq, what, label, detail, spent, link in store.rows(
+    for name, seq, what, label, detail, spent, link in rows(
         "SELECT budget, seq, what, label, detail, state, link FROM entry "
         "ORDER BY budget, seq"
     ):
@@ -225,7 +240,7 @@ def exported(store: Store, *, bodies: bool) -> Iterator[str]:
             state=spent,
             link=bytes(link).hex(),
         )
-    for label, form, body, own, receipts in store.rows(
+    for label, form, body, own, receipts in rows(
         "SELECT label, form, body, digest, receipts FROM result ORDER BY label"
     ):
         shown = {"body": base64.b64encode(bytes(body)).decode()} if bodies else {}
@@ -238,10 +253,8 @@ def exported(store: Store, *, bodies: bool) -> Iterator[str]:
             receipts=json.loads(receipts)["receipts"],
             **shown,
         )
-    with store.reading() as run:
-        counting = has_counters(run)
-    if counting:  # never their memory
-        for counter, number, label in store.rows(
+    if has_counters(rows):  # never their memory
+        for counter, number, label in rows(
             "SELECT counter, number, label FROM step ORDER BY counter, number"
         ):
             yield _line("step", counter=counter, number=number, label=label)

@@ -17,7 +17,7 @@ from fastdp.exceptions import LedgerError
 from fastdp.ledger import _files
 from fastdp.ledger._budgets import Budget, Fold
 from fastdp.ledger._receipts import Receipt
-from fastdp.ledger._store import Store, has_counters
+from fastdp.ledger._store import Rows, has_counters
 from fastdp.ledger._terms import canonical, digest, event_from
 
 __all__ = ["Audit"]
@@ -102,18 +102,17 @@ _ENTRIES = """
 
 
 def audited(
-    store: Store,
+    rows: Rows,
     uuid: str,
     budgets: Mapping[str, Budget],
     receipts: Iterable[Receipt],
     *,
     files: bool,
 ) -> Audit:
-    """Read everything once, in constant memory, and compare it with itself."""
+    """Read one snapshot once, in constant memory, and compare it with itself."""
     audit = Audit()
     say = audit.problems.append
-    audit.problems += store.check()
-    wanted: dict[tuple[str, int], str] = {}
+    wanted: dict[tuple[str, int], set[str]] = {}
     for receipt in receipts:
         if receipt.ledger != uuid:
             say(
@@ -121,20 +120,18 @@ def audited(
                 "of another ledger"
             )
         else:
-            wanted[receipt.budget, receipt.seq] = receipt.link
+            wanted.setdefault((receipt.budget, receipt.seq), set()).add(receipt.link)
     for name, budget in budgets.items():
         with _edited(audit, f"budget {name!r}"):
-            _audit_chain(store, uuid, budget, audit, wanted)
+            _audit_chain(rows, uuid, budget, audit, wanted)
         audit.heads[name] = budget.head.hex()
     for name, seq in wanted:
         say(f"entry {seq} of budget {name!r}, which a receipt proves, is not there")
     with _edited(audit, "an answer, or the terms of a label,"):
-        _audit_labels(store, audit, files)
-    with store.reading() as run:
-        counting = has_counters(run)
-    if counting:
+        _audit_labels(rows, audit, files)
+    if has_counters(rows):
         with _edited(audit, "a counter"):
-            _audit_counters(store, audit)
+            _audit_counters(rows, audit)
     return audit
 
 
@@ -148,18 +145,16 @@ def _edited(audit: Audit, what: str) -> Iterator[None]:
 
 
 def _audit_chain(
-    store: Store,
+    rows: Rows,
     uuid: str,
     budget: Budget,
     audit: Audit,
-    wanted: dict[tuple[str, int], str],
+    wanted: dict[tuple[str, int], set[str]],
 ) -> None:
     """Check links, order and the fold of the states of one budget."""
     name, previous, count, is_open = budget.name, bytes(32), 0, True
     fold = Fold(budget.name, budget.rule)
-    for seq, what, label, detail, after, found, terms, own in store.rows(
-        _ENTRIES, name
-    ):
+    for seq, what, label, detail, after, found, terms, own in rows(_ENTRIES, name):
         problem = ""
         if seq != count:
             problem = f"entry {count} is missing"
@@ -177,10 +172,8 @@ def _audit_chain(
             problem = f"entry {seq} is of a label that was deleted"
         else:
             problem = fold.step(what, terms, after)
-        if wanted:
-            expected = wanted.pop((name, seq), None)
-            if expected not in (None, bytes(found).hex()):
-                problem = problem or f"entry {seq} is not the one of a receipt"
+        if wanted.pop((name, seq), set()) - {bytes(found).hex()}:
+            problem = problem or f"entry {seq} is not the one of a receipt"
         if problem:
             audit.problems.append(f"budget {name!r}: {problem}")
             return
@@ -195,9 +188,9 @@ def _audit_chain(
         audit.problems.append(f"budget {name!r}: it was forfeited, or it was not")
 
 
-def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
+def _audit_labels(rows: Rows, audit: Audit, files: bool) -> None:
     """Check that answers, and their files, are whole and charged, charges entered."""
-    for label, form, body, found, stored in store.rows(
+    for label, form, body, found, stored in rows(
         "SELECT r.label, r.form, r.body, r.digest, (SELECT MIN(e.detail) FROM entry e "
         "WHERE e.label = r.label AND e.what = 'store') FROM result r"
     ):
@@ -211,7 +204,7 @@ def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
                 _files.check(bytes(body))
             except LedgerError as error:
                 audit.problems.append(f"label {label!r}: {error}")
-    for label, kind, terms, found, answered, entered, last, kept in store.rows(
+    for label, kind, terms, found, answered, entered, last, kept in rows(
         "SELECT c.label, c.kind, c.terms, c.digest, "
         "(SELECT COUNT(*) FROM result r WHERE r.label = c.label), "
         "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label "
@@ -230,20 +223,24 @@ def _audit_labels(store: Store, audit: Audit, files: bool) -> None:
             audit.problems.append(f"the answer of label {label!r} was deleted")
 
 
-def _audit_counters(store: Store, audit: Audit) -> None:
+def _audit_counters(rows: Rows, audit: Audit) -> None:
     """Check that steps have no gaps, and memories are those of the last steps."""
-    for counter, body, steps, last, opened, stepped, ended in store.rows(
-        "SELECT m.counter, m.body, "
-        "(SELECT COUNT(*) FROM step s WHERE s.counter = m.counter), "
-        "(SELECT MAX(s.number) FROM step s WHERE s.counter = m.counter), "
-        "(SELECT MIN(e.detail) FROM entry e WHERE e.label = m.counter "
+    for counter, body, steps, last, opened, stepped, ended in rows(
+        "SELECT c.label, m.body, "
+        "(SELECT COUNT(*) FROM step s WHERE s.counter = c.label), "
+        "(SELECT MAX(s.number) FROM step s WHERE s.counter = c.label), "
+        "(SELECT MIN(e.detail) FROM entry e WHERE e.label = c.label "
         "AND e.what = 'charge'), "
         "(SELECT MIN(e.detail) FROM entry e WHERE e.what = 'store' AND e.label = "
-        "(SELECT s.label FROM step s WHERE s.counter = m.counter "
+        "(SELECT s.label FROM step s WHERE s.counter = c.label "
         "ORDER BY s.number DESC LIMIT 1)), "
-        "(SELECT COUNT(*) FROM entry e WHERE e.label = m.counter AND e.what = 'end') "
-        "FROM memory m"
+        "(SELECT COUNT(*) FROM entry e WHERE e.label = c.label AND e.what = 'end') "
+        "FROM charge c LEFT JOIN memory m ON m.counter = c.label "
+        "WHERE c.kind = 'counter'"
     ):
+        if body is None:
+            audit.problems.append(f"the memory of counter {counter!r} was deleted")
+            continue
         memory, detail = bytes(body), stepped or opened
         if steps != (last or 0):
             audit.problems.append(f"steps of counter {counter!r} are missing")

@@ -24,6 +24,7 @@ from fastdp.exceptions import (
 )
 from fastdp.ledger import _protocol, _terms
 from fastdp.ledger._chain import binds, bound
+from fastdp.ledger._receipts import receipts_from
 from fastdp.ledger._store import Run, Store, has_counters
 from fastdp.mechanisms.prefix_sums import Counter
 
@@ -117,13 +118,16 @@ class LedgerCounter:
         """
         store = self._book._store
         shown = []
-        for label, form, body, found in store.rows(
-            "SELECT s.label, r.form, r.body, r.digest FROM step s "
+        for label, form, body, found, receipts in store.rows(
+            "SELECT s.label, r.form, r.body, r.digest, r.receipts FROM step s "
             "JOIN result r ON r.label = s.label WHERE s.counter = ? ORDER BY s.number",
             self._terms.label,
         ):
             _protocol.require_whole(store, label, form, body, found)
             shown.append((label, _total(bytes(body))))
+            last = receipts
+        if shown:
+            store.seen.saw(receipts_from(last))
         return shown
 
     @property
@@ -247,10 +251,11 @@ class _Turn:
         _require_going(run, self.lock, self._steps)
         turn, body = _memory(run, store, self.lock)
         self.taken, mark = _last(run, self.lock)
-        ((seq, detail),) = run(
+        rows = run(
             "SELECT seq, detail FROM entry WHERE budget = ? AND label = ? AND what = ?",
             *(budgets[0].name, mark, "store" if self.taken else "charge"),
         )
+        seq, detail = rows[0] if rows else (0, "{}")
         if not binds(detail, body):
             raise LedgerError(
                 f"the memory of counter {self.lock!r} in {store.where} was edited or "
@@ -293,10 +298,15 @@ def _began(run: Run, counter: str, budget: str, seq: int) -> bool:
 
 
 def _memory(run: Run, store: Store, counter: str) -> tuple[int, bytes]:
-    ((turn, body),) = run(
+    rows = run(
         f"SELECT turn, body FROM memory WHERE counter = ?{store.for_update}", counter
     )
-    return turn, bytes(body)
+    if not rows:
+        raise LedgerError(
+            f"the memory of counter {counter!r} in {store.where} was deleted; nothing "
+            "was released: `fastdp ledger audit` says more"
+        )
+    return rows[0][0], bytes(rows[0][1])
 
 
 def _last(run: Run, counter: str) -> tuple[int, str]:

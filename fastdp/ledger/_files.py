@@ -66,12 +66,16 @@ def finish(path: Path, body: bytes) -> None:
     _check(path, found["files"], path)
     start = staging(path, 0).name[:-1]
     for loser in path.parent.glob(f"{glob.escape(start)}*"):
-        if not loser.name[len(start) :].isdecimal():
-            continue
-        if loser.is_dir():
-            shutil.rmtree(loser, ignore_errors=True)
-        else:
-            loser.unlink(missing_ok=True)
+        if loser.name[len(start) :].isdecimal():
+            remove(loser)
+
+
+def remove(staged: Path) -> None:
+    """Remove what an attempt wrote, if it is there."""
+    if staged.is_dir() and not staged.is_symlink():
+        shutil.rmtree(staged, ignore_errors=True)
+    else:
+        staged.unlink(missing_ok=True)
 
 
 def check(body: bytes) -> None:

@@ -18,7 +18,6 @@ from fastdp.exceptions import DTypeError, LabelConflictError, ParameterError
 from fastdp.ledger import (
     _budgets,
     _care,
-    _chain,
     _counters,
     _files,
     _protocol,
@@ -527,7 +526,7 @@ class Ledger:
             Also where the file of a stored label is missing or was altered: it is not
             drawn again.
         BudgetExceededError, LabelConflictError, DTypeError, ParameterError
-            As for `release`; also where `path` exists already.
+            As for `release`; also where `path` exists, or its folder does not.
 
         Privacy
         -------
@@ -548,9 +547,14 @@ class Ledger:
                 raise ParameterError(
                     f"path must not exist before its label is charged, {place} does"
                 )
+            if not place.parent.is_dir():
+                raise ParameterError(
+                    f"path must lie in a folder that is there, {place.parent} is none"
+                )
 
             def stage(attempt: int, receipts: list[Receipt]) -> tuple[str, bytes]:
                 staged = _files.staging(place, attempt)
+                _files.remove(staged)  # of a ledger that is gone
                 draw(staged, receipts_json(receipts))
                 return "manifest", _files.manifest(place, attempt, staged)
 
@@ -558,19 +562,25 @@ class Ledger:
                 self._store, self._uuid, self._witness, wanted, stage
             )
         _files.finish(place, found.body)
-        return Answer(place, found.attempt == 0, found.attempt, found.receipts)
+        return self._answered(found, lambda _: place)
 
     def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
-        """Refuse budgets whose unit a release that hides single rows does not hide."""
-        if unit != "row":
-            return
+        """Refuse a release per row on other budgets, and another on budgets per row.
+
+        A row that joins a user's may change which of these are kept: twice the loss.
+        """
         known = self.budgets()
         for name in budgets:
-            if name in known and known[name].unit != "row":
+            if name in known and (known[name].unit == "row") != (unit == "row"):
+                hidden = "without user= it hides" if unit == "row" else "it hides"
+                way = (
+                    'name the column of users, or charge a budget made with unit="row"'
+                    if unit == "row"
+                    else "charge a budget whose unit is what the column of users names"
+                )
                 raise ParameterError(
-                    f"budgets must be of the release's unit: without user= it hides "
-                    f"one row, and budget {name!r} is per {known[name].unit}; name "
-                    'the column of users, or charge a budget made with unit="row"'
+                    f"budgets must be of the release's unit: {hidden} one {unit}, "
+                    f"and budget {name!r} is per {known[name].unit}; {way}"
                 )
 
     def _answers(self, label: str) -> bool:
@@ -605,6 +615,8 @@ class Ledger:
     def _answered(
         self, found: _protocol.Stored, read: Callable[[bytes], Any]
     ) -> Answer:
+        # Else a ledger that went back by this entry could draw what is shown now again.
+        self._store.seen.saw(receipts_from(found.receipts))
         return Answer(
             read(found.body), found.attempt == 0, found.attempt, found.receipts
         )
@@ -645,9 +657,7 @@ class Ledger:
         for proof in proofs:
             if not isinstance(proof, Receipt):
                 raise DTypeError(f"receipts must hold Receipts, got {type(proof)!r}")
-        with self._store.reading() as run:
-            found = _protocol.all_budgets(run)
-        return _chain.audited(self._store, self._uuid, found, proofs, files=files)
+        return _care.audited(self._store, self._uuid, proofs, files=files)
 
     def forfeit(self, name: str, *, note: str) -> BudgetState:
         """Close a budget for good, as after a loss that nothing can prove.

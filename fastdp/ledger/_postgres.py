@@ -8,6 +8,7 @@ session dies, so does the lock, and the attempt's number keeps what it drew away
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 
 from fastdp.exceptions import FastDPError, LedgerError
 from fastdp.ledger._receipts import Seen
-from fastdp.ledger._store import WRITE_ONCE, LostError, Run, moved, schema
+from fastdp.ledger._store import WRITE_ONCE, LostError, Rows, Run, moved, schema
 from fastdp.ledger._terms import digest
 
 _SCHEMA = "fastdp_ledger"
@@ -178,8 +179,13 @@ class PostgresStore:
         if self.settled is not None:
             try:
                 run = _runner(made)
-                standby = run("SELECT pg_is_in_recovery()")[0][0]
-                if not standby and _place(run) != self.settled:
+                # A session outlives the promotion that makes a standby another place.
+                if run("SELECT pg_is_in_recovery()")[0][0]:
+                    raise LostError(
+                        f"{self.where} is a standby now; nothing was released: open "
+                        "its primary"
+                    )
+                if _place(run) != self.settled:
                     raise moved(self.where)
             except BaseException:
                 made.close()
@@ -210,17 +216,29 @@ class PostgresStore:
                 with contextlib.suppress(Exception):
                     session.execute("ROLLBACK")
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Rows]:
+        """Return what reads one snapshot, by cursors of the server."""
+        with self._errors(), self._session() as session:
+            session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            numbers = itertools.count()
+
+            def rows(statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
+                with session.cursor(name=f"fastdp_{next(numbers)}") as cursor:
+                    cursor.itersize = 1000
+                    cursor.execute(statement.replace("?", "%s"), values)
+                    yield from cursor
+
+            try:
+                yield rows
+            finally:
+                with contextlib.suppress(Exception):
+                    session.execute("ROLLBACK")
+
     def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Yield rows in bounded memory, by a cursor of the server."""
-        with (
-            self._errors(),
-            self._session() as session,
-            session.transaction(),
-            session.cursor(name="fastdp_rows") as cursor,
-        ):
-            cursor.itersize = 1000
-            cursor.execute(statement.replace("?", "%s"), values)
-            yield from cursor
+        """Yield rows in bounded memory."""
+        with self.snapshot() as rows:
+            yield from rows(statement, *values)
 
     @contextlib.contextmanager
     def lock(self, label: str) -> Iterator[None]:

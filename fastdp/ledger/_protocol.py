@@ -31,8 +31,8 @@ from fastdp.exceptions import (
 )
 from fastdp.ledger import _chain
 from fastdp.ledger._budgets import Budget
-from fastdp.ledger._receipts import Receipt, receipts_from, receipts_json
-from fastdp.ledger._store import LostError, Run, Store, read_ledger
+from fastdp.ledger._receipts import Receipt, receipts_json
+from fastdp.ledger._store import LostError, Rows, Run, Store, read_ledger
 from fastdp.ledger._terms import Terms, canonical, digest
 
 #: How often a lost connection, or a lost lock, is met by asking again.
@@ -84,8 +84,8 @@ def answer(
 
     `charged` is told of the charge before anything is drawn. `draw` gets the number of
     the attempt and the receipts of its charge. Nothing of the caller runs between its
-    end and the commit of what it drew. An answer is shown once this handle and the
-    witness have seen its entry.
+    end and the commit of what it drew. Whoever shows the answer, drawn now or before,
+    first has its entry seen by the handle and the witness.
     """
     locked_by = terms.label if turn is None else turn.lock
     for again in range(1, _TRIES + 1):
@@ -100,8 +100,6 @@ def answer(
                 charged(receipts)
                 form, body = draw(attempt, receipts)
                 found = keep(store, uuid, terms, attempt, form, body, turn)  # T2
-                if found is not None and found.attempt:
-                    store.seen.saw(receipts_from(found.receipts))
         except LostError:  # whether the commit happened is asked by the label
             if again == _TRIES:
                 raise
@@ -303,7 +301,7 @@ def keep(
 # ---- rows ----------------------------------------------------------------------
 
 
-def all_budgets(run: Run) -> dict[str, Budget]:
+def all_budgets(run: Rows) -> dict[str, Budget]:
     """Return all budgets by name."""
     rows = run(f"SELECT {_COLUMNS} FROM budget ORDER BY name")
     return {row[0]: _budget(row) for row in rows}

@@ -68,7 +68,9 @@ def receipts_from(text: object) -> tuple[Receipt, ...]:
     except (KeyError, TypeError, ValueError, RecursionError):
         known, made = False, ()
     kinds = {(type(r.ledger), type(r.budget), type(r.seq), type(r.link)) for r in made}
-    if not known or kinds - {(str, str, int, str)}:
+    known = known and not kinds - {(str, str, int, str)}
+    # What a database can look up.
+    if not known or not all(r.budget.isascii() and 0 <= r.seq < 2**63 for r in made):
         raise ParameterError(
             f"receipts must be JSON of the form {_FORMAT!r}, version 1"
         )
@@ -117,8 +119,8 @@ class Witness:
         """Write down entries, durably; a later one is never replaced by an earlier."""
         with self._errors(), self._lock():
             known = {entry.budget: entry for entry in self.read()}
-            _advance(known, receipts)
-            self._write(known.values())
+            if _advance(known, receipts):
+                self._write(known.values())
 
     def reset(self, receipts: Iterable[Receipt]) -> None:
         """Begin again from these entries, as an adopted ledger has them."""
@@ -162,20 +164,23 @@ class Seen:
     that took over before it had all that its primary committed.
     """
 
-    def __init__(
-        self, receipts: Iterable[Receipt] = (), witness: Witness | None = None
-    ) -> None:
+    def __init__(self, witness: Witness | None = None) -> None:
         self.witness = witness
-        self._last = {receipt.budget: receipt for receipt in receipts}
+        self._last: dict[str, Receipt] = {}
         self._guard = threading.Lock()
 
     def saw(self, receipts: Iterable[Receipt]) -> None:
-        """Note entries that were committed; durably, where there is a witness."""
-        known = tuple(receipts)
+        """Note entries that were committed; durably, where there is a witness.
+
+        What this object knows, the witness knows.
+        """
+        seen = tuple(receipts)
         with self._guard:
-            _advance(self._last, known)
-        if self.witness is not None and known:
-            self.witness.saw(known)
+            known = dict(self._last)
+        if _advance(known, seen) and self.witness is not None:
+            self.witness.saw(seen)
+        with self._guard:
+            _advance(self._last, seen)
 
     def last(self, budgets: Collection[str]) -> Iterator[tuple[str, Receipt]]:
         """Yield who saw the last entry of each budget, and its receipt."""
@@ -189,7 +194,10 @@ class Seen:
                     yield who, receipt
 
 
-def _advance(known: dict[str, Receipt], receipts: Iterable[Receipt]) -> None:
+def _advance(known: dict[str, Receipt], receipts: Iterable[Receipt]) -> bool:
+    """Take later entries over; tell whether there were any."""
+    advanced = False
     for receipt in receipts:
         if receipt.budget not in known or receipt.seq > known[receipt.budget].seq:
-            known[receipt.budget] = receipt
+            known[receipt.budget], advanced = receipt, True
+    return advanced

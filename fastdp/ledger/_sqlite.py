@@ -29,7 +29,7 @@ from typing import Any
 
 from fastdp.exceptions import FastDPError, LedgerError
 from fastdp.ledger._receipts import Seen
-from fastdp.ledger._store import WRITE_ONCE, Run, moved, schema
+from fastdp.ledger._store import WRITE_ONCE, Rows, Run, moved, schema
 from fastdp.ledger._terms import canonical
 
 #: Labels share this many lock files: two that meet wait for each other.
@@ -242,6 +242,14 @@ class SqliteStore:
         with self._errors(), self._connection() as connection:
             connection.execute("BEGIN")
             yield _runner(connection)
+            connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Rows]:
+        """Return what reads one snapshot, in bounded memory."""
+        with self._errors(), self._connection() as connection:
+            connection.execute("BEGIN")
+            yield lambda statement, *values: connection.execute(statement, values)
             connection.execute("ROLLBACK")
 
     def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:

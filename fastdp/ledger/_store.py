@@ -7,7 +7,7 @@ within the transaction that acts on it, as a locked row or by a primary key.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -19,6 +19,9 @@ FORMAT, _KNOWN = 2, (1, 2)
 
 #: Runs one statement in the transaction and returns its rows.
 Run: TypeAlias = "Callable[..., list[tuple[Any, ...]]]"
+
+#: The same, for what reads them once.
+Rows: TypeAlias = "Callable[..., Iterable[tuple[Any, ...]]]"
 
 #: Tables by name; TEXT, INTEGER and BLOB stand for the engine's own types.
 TABLES = {
@@ -90,8 +93,11 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Run]:
         """Return a transaction that only reads, from one snapshot."""
 
+    def snapshot(self) -> AbstractContextManager[Rows]:
+        """Return what reads one snapshot by many statements, in bounded memory."""
+
     def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Yield rows in bounded memory, from one snapshot."""
+        """Yield rows of one statement in bounded memory."""
 
     def lock(self, label: str) -> AbstractContextManager[None]:
         """Return a lock on a label, across threads, processes and machines."""
@@ -128,15 +134,15 @@ def schema(types: dict[str, str]) -> Iterator[str]:
     yield "CREATE INDEX entry_by_label ON entry (label)"
 
 
-def has_counters(run: Run) -> bool:
+def has_counters(run: Rows) -> bool:
     """Tell whether the ledger has the tables of counters: the first format has not."""
     ((found,),) = run("SELECT format FROM ledger")
     return bool(found > 1)
 
 
-def read_ledger(run: Run, where: str) -> tuple[str, dict[str, str], str | None, str]:
+def read_ledger(run: Rows, where: str) -> tuple[str, dict[str, str], str | None, str]:
     """Return uuid, place, witness and state of the ledger; refuse other formats."""
-    rows = run("SELECT format, uuid, place, witness, state FROM ledger")
+    rows = list(run("SELECT format, uuid, place, witness, state FROM ledger"))
     if len(rows) != 1:
         raise LedgerError(f"{where} holds no ledger: make one by fastdp.ledger.create")
     form, uuid, place, witness, state = rows[0]
