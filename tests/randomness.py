@@ -1,15 +1,17 @@
 """Tests draw fixed bytes: each outcome is a function of the test's name and the code.
 
 A small library before the C library (Linux) fixes what the operating system gives,
-anew for each fixture and each test. A test that is marked `stat(p)` draws fresh bytes
-and fails by chance with a probability of at most p; the sum of all p is printed, and
-must be below `MOST`. With ``--fresh`` all tests draw fresh bytes.
+anew for each fixture and each test; the threads of a test share its bytes in any order.
+Hypothesis takes its examples from the test's name. A test that is marked `stat(p)`
+draws fresh bytes and fails by chance with a probability of at most p; the sum of all p
+is printed, and must be below `MOST`. With ``--fresh`` all tests draw fresh bytes.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.util
 import os
 import random
 import shutil
@@ -50,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "stat(p): draws fresh randomness; fails by chance with at most p"
     )
+    if not config.getoption("--fresh"):
+        _fix_examples()
     if hasattr(config, "workerinput") or os.environ.get(_PLACE) is not None:
         return
     made = None if config.getoption("--fresh") else _compiled()
@@ -64,12 +68,20 @@ def pytest_configure(config: pytest.Config) -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
+def _fix_examples() -> None:
+    if importlib.util.find_spec("hypothesis") is not None:
+        from hypothesis import settings
+
+        settings.register_profile("fixed", derandomize=True, deadline=None)
+        settings.load_profile("fixed")
+
+
 def _compiled() -> str | None:
     """Return the path of the library in a folder of its own; None: not here."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not sys.platform.startswith("linux") or compiler is None:
         return None
-    folder = Path(tempfile.mkdtemp(prefix="fastdp-randomness-"))
+    folder = Path(tempfile.mkdtemp(prefix=_prefix()))
     folder.chmod(0o755)  # servers of tests run as other users
     made = folder / "randomness.so"
     command = [compiler, "-O1", "-shared", "-fPIC", "-pthread", "-o", made, _SOURCE]
@@ -77,10 +89,15 @@ def _compiled() -> str | None:
     return str(made) if done.returncode == 0 else None
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    made = os.environ.get(_PLACE)
-    if made and not hasattr(config, "workerinput"):
-        shutil.rmtree(Path(made).parent, ignore_errors=True)
+def _prefix() -> str:
+    """Name the process that makes the folder, and removes it: none that it starts."""
+    return f"fastdp-randomness-{os.getpid()}-"
+
+
+def pytest_unconfigure() -> None:
+    folder = Path(os.environ.get(_PLACE, "")).parent
+    if folder.name.startswith(_prefix()):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---- fixing ------------------------------------------------------------------------
@@ -107,15 +124,23 @@ def _free() -> None:
     os.environ.pop(_SEED, None)
 
 
-def _each_program(event: str, _: object) -> None:
-    """Give each program that a test starts a seed of its own."""
+def _watch(event: str, given: tuple[Any, ...]) -> None:
+    """Give each program that a test starts a seed of its own; refuse to open devices
+    that the library does not fix."""
     global _started
-    if event == "subprocess.Popen" and _SEED in os.environ:
-        _started += 1
-        os.environ[_SEED] = str(_number(f"{_key} {_started}"))
+    if event not in ("subprocess.Popen", "open") or _SEED not in os.environ:
+        return
+    if event == "open":
+        if str(given[0]) in ("/dev/random", "/dev/urandom"):
+            raise RuntimeError(
+                "mark the test stat(p): it opens the system's randomness"
+            )
+        return
+    _started += 1
+    os.environ[_SEED] = str(_number(f"{_key} {_started}"))
 
 
-sys.addaudithook(_each_program)
+sys.addaudithook(_watch)
 
 
 def _is_fresh(item: pytest.Item) -> bool:
