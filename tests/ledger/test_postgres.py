@@ -206,7 +206,7 @@ def test_a_promoted_replica_and_a_restored_backup_are_refused(primary, tmp_path)
     copy = primary.folder / "copy"
     primary.run(
         *("pg_basebackup", "-h", primary.folder, "-U", "owner", "-D", copy, "-X"),
-        "stream",
+        *("stream", "-c", "fast"),
     )
     replica = primary.folder / "replica"
     command = ["cp", "-a", str(copy), str(replica)]

@@ -133,7 +133,7 @@ def test_a_fail_over_in_the_middle_draws_no_second_answer(server):
             book.add_budget("all", accounting.PureFilter(10**6), unit="person")
         primary.run(
             *("pg_basebackup", "-h", primary.folder, "-U", "owner"),
-            *("-D", primary.folder / "copy", "-X", "stream"),
+            *("-D", primary.folder / "copy", "-X", "stream", "-c", "fast"),
         )
 
         def fail_over():
