@@ -74,7 +74,9 @@ def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
         listed = listed.view(np.uint8)
     if listed.dtype.kind == "f":
         whole, known = _whole(listed)
-        if (known | ~np.isfinite(listed) | (listed == np.floor(listed))).all():
+        with np.errstate(invalid="ignore"):  # a signaling NaN would warn
+            fractions = np.isfinite(listed) & (listed != np.floor(listed))
+        if not fractions.any():
             return whole, known
         bits = min(np.finfo(listed.dtype).nmant + 1, 53)
     if listed.dtype.kind in "Tf":

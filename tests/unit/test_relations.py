@@ -115,6 +115,8 @@ USUAL: dict[str, Any] = {
 #: Where the required parameters do not suffice.
 MORE: dict[str, dict[str, Any]] = {
     "ClippedSum": {"sigma": 2},
+    "DiscreteGaussian.from_epsilon_delta": {"sensitivity": 1},
+    "DiscreteGaussian.from_rho": {"sensitivity": 1},
     "HierarchicalHistogram": {"scale": 2},
     "Moments": {"scale": 2},
     "SubsampleAggregate": {"assignment": "key"},
