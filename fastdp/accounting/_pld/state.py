@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -35,8 +36,25 @@ from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
 
-#: Readings look at orders and nodes where doubles overflow, and give these up.
-_quiet = np.errstate(all="ignore")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _reading(
+    method: Callable[Concatenate[State, _P], _R],
+) -> Callable[Concatenate[State, _P], _R]:
+    """One reading at a time of all states of an accountant: they share what they keep.
+
+    Readings look at orders and nodes where doubles overflow, and give these up.
+    """
+
+    @functools.wraps(method)
+    def alone(self: State, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self.lock, np.errstate(all="ignore"):
+            return method(self, *args, **kwargs)
+
+    return alone
+
 
 #: More than this is lost where no double is as small as what is kept.
 _ALL = 1 - Fraction(1, 10**300)
@@ -198,6 +216,8 @@ class State:
         The two directions.
     symmetric : bool
         Whether they are the same.
+    lock : RLock
+        Held by readings of this state, of those before it and of those after it.
     """
 
     rho: Fraction | None = _NOTHING
@@ -205,6 +225,9 @@ class State:
     removal: Side = field(default_factory=Side)
     addition: Side = field(default_factory=Side)
     symmetric: bool = True
+    lock: threading.RLock = field(
+        default_factory=threading.RLock, compare=False, repr=False
+    )
 
     def plus(self, step: Step, count: int) -> State:
         """Return the state with `count` more times `step`."""
@@ -223,6 +246,7 @@ class State:
             self.removal.plus(step.removal, count),
             self.addition.plus(step.addition, count),
             self.symmetric and step.removal == step.addition,
+            self.lock,
         )
 
     def _sides(self, removal: bool | None) -> list[tuple[Side, Profile]]:
@@ -256,7 +280,7 @@ class State:
 
     # ---- readings ------------------------------------------------------------------
 
-    @_quiet
+    @_reading
     def epsilon(
         self, delta: Fraction, check: bool = False, effort: float = 1.0
     ) -> Bracket:
@@ -290,7 +314,7 @@ class State:
             return found
         return Bracket(min(found.lower, known), known, known, "chernoff")
 
-    @_quiet
+    @_reading
     def log_deltas(
         self, epsilons: Floats, removal: bool | None = None, check: bool = False
     ) -> list[Bracket]:
@@ -307,7 +331,7 @@ class State:
             columns.append(found)
         return [_largest(list(row)) for row in zip(*columns, strict=True)]
 
-    @_quiet
+    @_reading
     def rough_log_delta(self, epsilon: float) -> float:
         """Return a bound of ln delta(epsilon), at the cost of a few orders."""
         return max(
@@ -315,7 +339,7 @@ class State:
             for side, profile in self._sides(None)
         )
 
-    @_quiet
+    @_reading
     def bounds(self, epsilons: Floats, removal: bool | None = None) -> Floats:
         """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
         result = np.full((2, epsilons.size), -np.inf)
@@ -328,7 +352,7 @@ class State:
             result = np.maximum(result, rows)
         return result
 
-    @_quiet
+    @_reading
     def end(self, log_delta: float) -> float:
         """Return an epsilon where ln delta, of what is not lost, is below that."""
         both = (log_delta, log_delta)
