@@ -35,8 +35,9 @@ EXACT: dict[str, Any] = {"count": True, "epsilon": 30}
 @pytest.fixture
 def ledger(tmp_path: Path) -> Any:
     with fastdp.ledger.create(tmp_path / "budget.db") as book:
-        rule = accounting.ApproximateFilter(epsilon=90, delta=1e-4)
-        book.add_budget("b", rule, unit="row")
+        for name, unit in (("b", "row"), ("of users", "user")):
+            rule = accounting.ApproximateFilter(epsilon=90, delta=1e-4)
+            book.add_budget(name, rule, unit=unit)
         yield book
 
 
@@ -179,7 +180,7 @@ def test_a_column_of_nulls_is_one_of_any_type(kind: Any, ledger: Any) -> None:
     nulls: list[Any] = [None] * 9
     rows = kind({"k": nulls, "u": nulls, "x": nulls})
     ask = {**ASK, "by": "k", "mean": "x", "bounds": {"x": (0, 1)}, "user": "u"}
-    for how in (kept(ledger), {"ledger": None}):
+    for how in ({**kept(ledger), "budgets": "of users"}, {"ledger": None}):
         assert len(frames.aggregate(rows, **ask, **how).frame) == 0
     listed = pa.table({"k": ["a"]})
     found = frames.aggregate(rows, by="k", keys=listed, **EXACT, ledger=None)
