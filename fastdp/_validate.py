@@ -23,6 +23,9 @@ Real: TypeAlias = "int | float | Fraction | decimal.Decimal | np.integer | np.fl
 #: What Python or numpy counts among the numbers and this package does not.
 _NOT_NUMBERS = (bool, np.bool_, np.timedelta64)
 
+#: Bits of a number, and characters of anything else, up to which it is shown as it is.
+_SHOWN_BITS, _LONGEST = 128, 200
+
 #: Longest numerator or denominator of a parameter, in bits: every double fits.
 MAX_BITS = 2200
 
@@ -106,7 +109,7 @@ def positive(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must be finite and > 0."""
     result = exact(name, value)
     if result.numerator <= 0:
-        raise ParameterError(f"{name} must be finite and > 0, got {value!r}")
+        raise ParameterError(f"{name} must be finite and > 0, got {shown(value)}")
     return result
 
 
@@ -114,7 +117,7 @@ def nonnegative(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must be finite and >= 0."""
     result = exact(name, value)
     if result.numerator < 0:
-        raise ParameterError(f"{name} must be finite and >= 0, got {value!r}")
+        raise ParameterError(f"{name} must be finite and >= 0, got {shown(value)}")
     return result
 
 
@@ -123,7 +126,8 @@ def between(name: str, value: object, low: Fraction, high: Fraction) -> Fraction
     result = exact(name, value)
     if not low <= result <= high:
         raise ParameterError(
-            f"{name} must be in [{float(low):.17g}, {float(high):.17g}], got {value!r}"
+            f"{name} must be in [{float(low):.17g}, {float(high):.17g}], "
+            f"got {shown(value)}"
         )
     return result
 
@@ -132,7 +136,7 @@ def open_unit(name: str, value: object) -> Fraction:
     """Return `value` as an exact rational; it must lie strictly between 0 and 1."""
     result = exact(name, value)
     if not 0 < result < 1:
-        raise ParameterError(f"{name} must be > 0 and < 1, got {value!r}")
+        raise ParameterError(f"{name} must be > 0 and < 1, got {shown(value)}")
     return result
 
 
@@ -150,7 +154,7 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
         result = int(value)
     if result < low or (high is not None and result > high):
         rule = f">= {low}" if high is None else f"in [{low}, {high}]"
-        raise ParameterError(f"{name} must be {rule}, got {_shown(result)}")
+        raise ParameterError(f"{name} must be {rule}, got {shown(result)}")
     return result
 
 
@@ -161,10 +165,25 @@ def whole(name: str, value: object, low: int, high: int | None = None) -> int:
     return integer(name, value, low, high)
 
 
-def _shown(value: int) -> str:
-    """Return an int as text; Python refuses to print very long ones."""
-    bits = value.bit_length()
-    return str(value) if bits <= 256 else f"an int of {bits} bits"
+def shown(value: object) -> str:
+    """Return a public parameter as text without hundreds of digits.
+
+    Numbers that are too long for that are shown as the double that they equal, if
+    there is one.
+    """
+    if isinstance(value, Fraction) and value.denominator == 1:
+        value = value.numerator
+    if type(value) is not int and not isinstance(value, Fraction):
+        text = repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+    if bits <= _SHOWN_BITS:
+        return repr(value)
+    nearest = _directed(Fraction(value), up=True)
+    if math.isfinite(nearest) and nearest == value:
+        return repr(nearest)
+    kind = "an int" if isinstance(value, int) else "a fraction"
+    return f"{kind} of {bits} bits"
 
 
 def float_up(value: Fraction) -> float:
@@ -199,7 +218,7 @@ def _directed(value: Fraction, *, up: bool) -> float:
 
 def _require_finite(name: str, finite: bool, value: object) -> None:
     if not finite:
-        raise ParameterError(f"{name} must be finite, got {value!r}")
+        raise ParameterError(f"{name} must be finite, got {shown(value)}")
 
 
 def _too_long(name: str) -> ParameterError:

@@ -27,10 +27,11 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
+from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting import conversions
 from fastdp.accounting._facts import facts_of
-from fastdp.accounting._numeric import exp_up, shortened_up
+from fastdp.accounting._numeric import answered, exp_up, required, shortened_up
 from fastdp.accounting._record import Record, Statement
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting.events._base import Event, HasEvent, as_event
@@ -74,9 +75,8 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         """Return epsilon at `delta`, rounded up."""
 
     def _quiet_epsilon_at(self, state: State, delta: Fraction) -> float:
-        """Return epsilon at `delta` without warnings of numpy on the way."""
-        with np.errstate(all="ignore"):
-            return self._epsilon_at(state, delta)
+        """Return epsilon at `delta`; NaN where doubles cannot tell."""
+        return answered(lambda: self._epsilon_at(state, delta), math.nan)
 
     @abc.abstractmethod
     def _log_delta_at(self, state: State, epsilon: Fraction) -> float:
@@ -136,7 +136,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         self, state: tuple[State, Fraction | None], event: Event, count: int
     ) -> tuple[State, Fraction | None]:
         """Charge the event; add up pure epsilons as long as all events have one."""
-        own = self._charge(state[0], event, count)
+        own = required(event, lambda: self._charge(state[0], event, count))
         pure, one = state[1], None
         if pure is not None:
             one = facts_of(event).pure()
@@ -175,7 +175,9 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
             if best == math.inf:
                 raise
         if best == math.inf:
-            raise UnsupportedEventError(f"no finite epsilon is proved at {delta!r}")
+            raise UnsupportedEventError(
+                f"no finite epsilon is proved at {_validate.shown(delta)}"
+            )
         return best
 
     def log_delta(self, epsilon: Real) -> float:
@@ -199,8 +201,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         if pure is not None and e >= pure:
             return -math.inf
         simple = 0.0 if pure is None else pure_log_delta(pure, e)
-        with np.errstate(all="ignore"):
-            found = self._log_delta_at(state, e)
+        found = answered(lambda: self._log_delta_at(state, e), math.nan)
         return simple if math.isnan(found) else min(simple, found)
 
     def _rough_log_delta(self, epsilon: Fraction) -> float:

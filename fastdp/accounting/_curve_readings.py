@@ -325,7 +325,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         if 2 * count + 2 > MOST_LOSSES:
             raise ParameterError(
                 f"interval must be at least {2 * end / MOST_LOSSES:.3g}, so that there "
-                f"are at most {MOST_LOSSES} losses, got {interval!r}"
+                f"are at most {MOST_LOSSES} losses, got {_validate.shown(interval)}"
             )
         epsilons = np.asarray(step * np.arange(count + 1), dtype=np.float64)
         row = int(pessimistic)

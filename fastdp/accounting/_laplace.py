@@ -16,6 +16,7 @@ from fastdp.accounting._numeric import (
     decimal_up,
     float_up,
     inflate,
+    log_fraction,
     near_floor,
     precise,
     to_decimal,
@@ -38,9 +39,11 @@ def log_delta(epsilon: Fraction, sensitivity: Fraction, scale: Fraction) -> floa
         return -math.inf
     j = math.ceil(half) - 1
     rate = 1 / scale
-    whole_part, last_part = float(rate * j), float(2 * rate * (half - j))
+    most = Fraction(800)  # exp(-800) is below the least double
+    whole_part = float(min(rate * j, most))
+    last_part = float(min(2 * rate * (half - j), most))
     q = math.exp(-min(float(rate), 800.0)) if rate < 10**6 else 0.0
-    last = math.exp(-min(whole_part, 800.0)) * -math.expm1(-last_part) / (1 + q)
+    last = math.exp(-whole_part) * -math.expm1(-last_part) / (1 + q)
     delta = -math.expm1(-whole_part) + last
     return inflate(math.log(min(1.0, delta)))
 
@@ -71,6 +74,8 @@ def continuous_log_delta(epsilon: Fraction, pure_epsilon: Fraction) -> float:
     gap = (pure_epsilon - epsilon) / 2
     if gap <= 0:
         return -math.inf
+    if gap < Fraction(1, 10**300):  # 1 - exp(-x) <= x
+        return inflate(log_fraction(gap))
     return inflate(math.log(-math.expm1(-float(min(gap, Fraction(800))))))
 
 

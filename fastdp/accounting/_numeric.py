@@ -13,14 +13,41 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
 
 from fastdp._validate import float_down, float_up
-from fastdp.exceptions import CalibrationError
+from fastdp.exceptions import CalibrationError, FastDPError, UnsupportedEventError
+
+Answer = TypeVar("Answer")
 
 #: Flat and relative allowance for the rounding error of a computed ln(delta).
 #: The evaluations lose at most 5e-13 (see docs/proofs/calibration.md, section 7).
 FLAT_SLOP = 9e-13
 RELATIVE_SLOP = 2e-15
+
+
+def answered(reading: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Return a reading, or `otherwise` where its parameters are beyond doubles.
+
+    `otherwise` must hold for every event, or stand for no bound.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return reading()
+    except FastDPError:
+        raise
+    except (ArithmeticError, ValueError):
+        return otherwise
+
+
+def required(event: object, reading: Callable[[], Answer]) -> Answer:
+    """Return a reading of an event; refuse one whose parameters are beyond doubles."""
+    found = answered(reading, None)
+    if found is None:
+        raise UnsupportedEventError(f"{event!r} has parameters beyond doubles")
+    return found
 
 
 def inflate(log_delta: float) -> float:

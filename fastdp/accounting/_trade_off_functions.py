@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from fractions import Fraction
 
 import numpy as np
@@ -59,6 +59,13 @@ class TradeOffFunction(abc.ABC):
     @abc.abstractmethod
     def inverse(self) -> TradeOffFunction:
         """Return the function with both rates exchanged: the laws change places."""
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{field.name}={_validate.shown(getattr(self, field.name))}"
+            for field in fields(self)  # type: ignore[arg-type]
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def __call__(self, false_positive_rate: npt.ArrayLike) -> Floats:
         """Return the least false-negative rate at each rate, rounded down.
@@ -175,7 +182,9 @@ class TradeOffFunction(abc.ABC):
         """
         exact = _validate.positive("probability", probability)
         if exact > 1:
-            raise ParameterError(f"probability must be <= 1, got {probability!r}")
+            raise ParameterError(
+                f"probability must be <= 1, got {_validate.shown(probability)}"
+            )
         p = float(exact)
         base = self.knots()
         mixed = p * base._f + (1 - p) * (1 - base._x)
@@ -210,7 +219,7 @@ class TradeOffFunction(abc.ABC):
         return PiecewiseTradeOff.of_knots(_trade_off.lowered(x, f, 2e-16))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianTradeOff(TradeOffFunction):
     """Testing N(0, 1) against N(mu, 1): Phi(Phi^-1(1 - x) - mu).
 
@@ -270,7 +279,7 @@ class GaussianTradeOff(TradeOffFunction):
         return GaussianTradeOff(_validate.integer("size", size, 1) * self.mu)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LaplaceTradeOff(TradeOffFunction):
     """Testing two Laplace laws of scale 1 whose centres are epsilon apart.
 
@@ -312,7 +321,7 @@ class LaplaceTradeOff(TradeOffFunction):
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ApproximateTradeOff(TradeOffFunction):
     """What (epsilon, delta)-privacy says: the larger of two lines, and 0.
 

@@ -186,7 +186,8 @@ def shuffled_epsilon(
     d = below_one(delta)
     if d < _validate.exact("local_delta", local_delta):
         raise ParameterError(
-            f"delta must be >= local_delta = {local_delta!r}, got {delta!r}"
+            f"delta must be >= local_delta = {_validate.shown(local_delta)}, got "
+            f"{_validate.shown(delta)}"
         )
     if d == 0:
         return pair.local_epsilon
@@ -283,7 +284,7 @@ def shuffled_closed_form_epsilon(
     if pair.local_epsilon > limit:
         raise ParameterError(
             "local_epsilon must be <= ln(clients/(16 ln(2/delta))) = "
-            f"{limit:.6g}, got {local_epsilon!r}"
+            f"{limit:.6g}, got {_validate.shown(local_epsilon)}"
         )
     grown = math.exp(pair.local_epsilon)
     share = math.tanh(pair.local_epsilon / 2)
@@ -506,7 +507,9 @@ def _pair(
         categories = _validate.integer("categories", categories, 2, _MOST_CATEGORIES)
     d0 = _validate.nonnegative("local_delta", local_delta)
     if d0 >= 1:
-        raise ParameterError(f"local_delta must be >= 0 and < 1, got {local_delta!r}")
+        raise ParameterError(
+            f"local_delta must be >= 0 and < 1, got {_validate.shown(local_delta)}"
+        )
     if d0 > 0 and categories is not None:
         raise ParameterError(
             "local_delta must be 0 where categories is given: responses are pure"

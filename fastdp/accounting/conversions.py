@@ -237,7 +237,7 @@ def truncated_laplace_delta(
     if _validate.nonnegative("epsilon", epsilon) < shift / b:
         raise UnsupportedEventError(
             "epsilon of truncated Laplace noise must be >= sensitivity/scale "
-            f"= {float_up(shift / b)!r}, got {epsilon!r}"
+            f"= {float_up(shift / b)!r}, got {_validate.shown(epsilon)}"
         )
     return _laplace.truncated_tail(shift, b, limit)
 
@@ -533,7 +533,9 @@ def below_one(delta: Real) -> Fraction:
 def _below_one(delta: Real) -> Fraction:
     d = _validate.nonnegative("delta", delta)
     if d >= 1:
-        raise ParameterError(f"delta must be >= 0 and < 1, got {delta!r}")
+        raise ParameterError(
+            f"delta must be >= 0 and < 1, got {_validate.shown(delta)}"
+        )
     return d
 
 

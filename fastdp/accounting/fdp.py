@@ -24,7 +24,7 @@ from fastdp.accounting import _gaussian, _gdp, _trade_off, conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._gdp import reals
-from fastdp.accounting._numeric import log_down, log_up, shortened_up, sqrt_up
+from fastdp.accounting._numeric import log_down, log_up, required, shortened_up, sqrt_up
 from fastdp.accounting._series import Floats
 from fastdp.accounting._trade_off_functions import (
     ApproximateTradeOff,
@@ -187,7 +187,7 @@ def compose_trade_offs(
     Examples
     --------
     >>> compose_trade_offs([(GaussianTradeOff(3), 1), (GaussianTradeOff(2), 4)])
-    GaussianTradeOff(mu=Fraction(5, 1))
+    GaussianTradeOff(mu=5)
     """
     if not functions:
         raise ParameterError("functions must not be empty")
@@ -314,7 +314,7 @@ def trade_off_of(event: Event) -> TradeOffFunction:
     UnsupportedEventError
         No trade-off function is known for the event.
     """
-    return facts_of(event).trade_off()
+    return required(event, lambda: facts_of(event).trade_off())
 
 
 @dataclass(frozen=True)

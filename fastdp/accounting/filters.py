@@ -304,7 +304,7 @@ class RDPFilter(_SumFilter):
     ) -> None:
         exact = _validate.exact("order", order)
         if exact <= 1:
-            raise ParameterError(f"order must be > 1, got {order!r}")
+            raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
         self._order = float_up(exact)  # divergences rise with the order
         self._limit = _validate.nonnegative("epsilon", _validate.written(epsilon))
         super().__init__(neighboring_relation)

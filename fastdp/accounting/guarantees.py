@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._facts import Reader, facts_of, require_rho
-from fastdp.accounting._numeric import exp_up, log_up
+from fastdp.accounting._numeric import answered, exp_up, log_up, required
 from fastdp.accounting.events import Event
 from fastdp.exceptions import UnsupportedEventError
 
@@ -54,7 +54,8 @@ def event_delta(event: Event, epsilon: Real) -> float:
     UnsupportedEventError
         The event is not known, or no bound is proved at this epsilon.
     """
-    known = facts_of(event).delta(conversions.capped_epsilon(epsilon))
+    e = conversions.capped_epsilon(epsilon)
+    known = answered(lambda: facts_of(event).delta(e), None)
     return exp_up(event_log_delta(event, epsilon)) if known is None else known
 
 
@@ -71,7 +72,7 @@ def event_rho(event: Event) -> float:
     UnsupportedEventError
         The event has no finite rho (truncated noise, an offset xi) or is not known.
     """
-    return float_up(require_rho(event))
+    return float_up(required(event, lambda: require_rho(event)))
 
 
 class _Profile(Reader):
@@ -83,7 +84,7 @@ class _Profile(Reader):
         if pure is not None:
             return float_up(pure)
         try:
-            found = facts.epsilon(delta, self)
+            found = answered(lambda: facts.epsilon(delta, self), None)
         except UnsupportedEventError:
             if not facts.left_to_accountants:
                 raise
@@ -100,11 +101,12 @@ class _Profile(Reader):
 
     def log_delta(self, event: Event, epsilon: Fraction) -> float:
         facts = facts_of(event)
-        known = facts.delta(epsilon)
+        known = answered(lambda: facts.delta(epsilon), None)
         if known is not None:
             return log_up(known)
         try:
-            found = facts.log_delta(epsilon, self)
+            nothing = None if facts.left_to_accountants else 0.0
+            found = answered(lambda: facts.log_delta(epsilon, self), nothing)
         except UnsupportedEventError:
             if not facts.left_to_accountants:
                 raise

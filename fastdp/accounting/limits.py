@@ -144,7 +144,7 @@ def _sampling(sigma: Real, share: Real, steps: int) -> tuple[float, float, int]:
     s = _validate.positive("sigma", sigma)
     q = _validate.positive("probability", share)
     if q > 1:
-        raise ParameterError(f"probability must be <= 1, got {share!r}")
+        raise ParameterError(f"probability must be <= 1, got {_validate.shown(share)}")
     return float(s), float(q), _validate.integer("steps", steps, 1)
 
 

@@ -189,7 +189,7 @@ class PLDAccountant(CurveReadings[State]):
         require_bool("check", check)
         work = _validate.positive("effort", effort)
         if work < 1:
-            raise ParameterError(f"effort must be >= 1, got {effort!r}")
+            raise ParameterError(f"effort must be >= 1, got {_validate.shown(effort)}")
         state, pure = self._snapshot()
         found = state.epsilon(d, check, float_down(work))
         if pure is not None:

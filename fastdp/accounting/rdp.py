@@ -19,7 +19,7 @@ from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._facts import facts_of, leaves
-from fastdp.accounting._numeric import exp_up, log_down
+from fastdp.accounting._numeric import exp_up, log_down, required
 from fastdp.accounting._renyi.conversion import epsilon_at_order, log_delta_at_order
 from fastdp.accounting._renyi.curves import EXCESS, ConcentratedCurve, Curve
 from fastdp.accounting._renyi.search import (
@@ -97,7 +97,12 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
     ... ).tolist()
     [0.25, 1.0]
     """
-    gap = _orders(order) - 1
+    orders = _orders(order)
+    return required(event, lambda: _divergences(event, orders))
+
+
+def _divergences(event: Event, orders: Floats) -> Floats:
+    gap = orders - 1
     total = np.zeros(gap.size)
     for part, count in leaves(event):
         curve, lost = facts_of(part).curve()
@@ -175,7 +180,7 @@ def _one_order(order: Real, divergence: Real) -> tuple[float, float]:
     """Return the gap (rounded either way) and a bound of K at exactly that gap."""
     exact = _validate.exact("order", order) - 1
     if exact <= 0:
-        raise ParameterError(f"order must be > 1, got {order!r}")
+        raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
     d = _validate.nonnegative("divergence", divergence)
     # Divergence grows with the order: a bound holds at smaller ones too.
     gap = float_down(exact)

@@ -387,7 +387,7 @@ def randomized_response_epsilon(bias: Real) -> float:
     """
     g = _validate.nonnegative("bias", bias)
     if g >= Fraction(1, 2):
-        raise ParameterError(f"bias must be < 1/2, got {bias!r}")
+        raise ParameterError(f"bias must be < 1/2, got {_validate.shown(bias)}")
     return log_ratio(1 + 2 * g, 1 - 2 * g)
 
 

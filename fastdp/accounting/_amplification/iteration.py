@@ -152,7 +152,7 @@ def gradient_contraction(
     if eta * beta > 2:
         raise ParameterError(
             f"step_size must be <= 2/smoothness = {float(2 / beta):.6g} (contractive "
-            f"steps), got {step_size!r}"
+            f"steps), got {_validate.shown(step_size)}"
         )
     return max(abs(1 - eta * m), abs(1 - eta * beta))
 

@@ -139,7 +139,9 @@ class PrivacyLossDistribution:
     def __post_init__(self) -> None:
         interval = float(_validate.positive("interval", self.interval))
         if not 0 < interval < math.inf:
-            raise ParameterError(f"interval must be > 0, got {self.interval!r}")
+            raise ParameterError(
+                f"interval must be > 0, got {_validate.shown(self.interval)}"
+            )
         object.__setattr__(self, "interval", interval)
         if not isinstance(self.removal, GridLosses):
             raise DTypeError("removal must be GridLosses")
@@ -318,7 +320,8 @@ def grid_step(interval: Real | None, end: float) -> float:
     step = float(_validate.positive("interval", interval))
     if not 0 < step <= end:
         raise ParameterError(
-            f"interval must be at most the largest loss, {end:.6g}, got {interval!r}"
+            f"interval must be at most the largest loss, {end:.6g}, got "
+            f"{_validate.shown(interval)}"
         )
     return step
 

@@ -20,7 +20,7 @@ import numpy as np
 from fastdp.accounting import _zcdp
 from fastdp.accounting._atoms.bounds import BOTH, LOWER, UPPER, Wanted
 from fastdp.accounting._bounds import Bracket
-from fastdp.accounting._numeric import log_down, log_fraction, shortened_up
+from fastdp.accounting._numeric import answered, log_down, log_fraction, shortened_up
 from fastdp.accounting._pld.check import Checked
 from fastdp.accounting._pld.closed import ClosedForm, NothingProfile, Profile
 from fastdp.accounting._pld.composition import Composition, Steps
@@ -305,7 +305,9 @@ class State:
         if low is None or high is None:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
-        found = profile.epsilon((low, high), enough, effort)
+        targets = low, high
+        nothing = Bracket(0.0, math.inf, math.inf, "chernoff")
+        found = answered(lambda: profile.epsilon(targets, enough, effort), nothing)
         narrow = found.upper - found.lower <= _NARROW * found.upper
         if self.rho is None or narrow or found.upper <= enough:
             return found
@@ -322,20 +324,36 @@ class State:
         columns: list[list[Bracket]] = []
         for side, profile in self._sides(removal):
             once = columns and epsilons.size == 1 and side.kept == (0.0, 0.0)
-            if once and profile.rough(float(epsilons[0])) <= columns[0][0].lower:
+            rough = functools.partial(profile.rough, float(epsilons[0]))
+            if once and answered(rough, 0.0) <= columns[0][0].lower:
                 continue  # the direction that does not matter
             read = checked(side, profile) if check else profile
-            found = read.log_deltas(epsilons)
+            found = self._columns(read, epsilons)
             if side.kept != (0.0, 0.0):
                 found = [_with_lost(side.kept, bracket) for bracket in found]
             columns.append(found)
         return [_largest(list(row)) for row in zip(*columns, strict=True)]
 
+    def _columns(self, profile: Profile, epsilons: Floats) -> list[Bracket]:
+        """Bound ln delta of finite losses; by rho where the parameters are extreme."""
+        found = answered(lambda: profile.log_deltas(epsilons), None)
+        if found is None:
+            found = [Bracket(-math.inf, 0.0, 0.0, "chernoff")] * epsilons.size
+            if self.rho is not None:
+                rho, places = self.rho, epsilons.tolist()
+                known = [
+                    _zcdp.log_delta_from(Fraction(e), rho, _NOTHING) for e in places
+                ]
+                found = [b.below(k) for b, k in zip(found, known, strict=True)]
+        return found
+
     @_reading
     def rough_log_delta(self, epsilon: float) -> float:
         """Return a bound of ln delta(epsilon), at the cost of a few orders."""
         return max(
-            profile.rough(epsilon) if side.kept == (0.0, 0.0) else 0.0
+            answered(functools.partial(profile.rough, epsilon), 0.0)
+            if side.kept == (0.0, 0.0)
+            else 0.0
             for side, profile in self._sides(None)
         )
 
@@ -345,9 +363,11 @@ class State:
         result = np.full((2, epsilons.size), -np.inf)
         for side, profile in self._sides(removal):
             if side.kept == (0.0, 0.0):
-                rows = profile.bounds(epsilons)
+                nothing = np.vstack([np.full(epsilons.size, -np.inf), 0 * epsilons])
+                rows = answered(functools.partial(profile.bounds, epsilons), nothing)
             else:
-                found = [_with_lost(side.kept, b) for b in profile.log_deltas(epsilons)]
+                found = self._columns(profile, epsilons)
+                found = [_with_lost(side.kept, bracket) for bracket in found]
                 rows = np.array([[b.lower for b in found], [b.upper for b in found]])
             result = np.maximum(result, rows)
         return result
@@ -356,7 +376,11 @@ class State:
     def end(self, log_delta: float) -> float:
         """Return an epsilon where ln delta, of what is not lost, is below that."""
         both = (log_delta, log_delta)
-        found = [profile.epsilon(both).upper for _, profile in self._sides(None)]
+        nothing = Bracket(0.0, math.inf, math.inf, "chernoff")
+        found = [
+            answered(functools.partial(profile.epsilon, both), nothing).upper
+            for _, profile in self._sides(None)
+        ]
         if self.rho is None:
             return max(found)
         return min(_zcdp.epsilon_from(log_delta, self.rho, _NOTHING), max(found))

@@ -62,7 +62,9 @@ class ProposeTestReleasePlan:
         """
         p = _validate.open_unit("probability", probability)
         if 2 * p < 1:
-            raise ParameterError(f"probability must be >= 1/2, got {probability!r}")
+            raise ParameterError(
+                f"probability must be >= 1/2, got {_validate.shown(probability)}"
+            )
         return self.threshold + _rarely_reached(self.test_epsilon, 1 - p)
 
 
@@ -134,7 +136,9 @@ def propose_test_release(
     e1 = _validate.positive("test_epsilon", test_epsilon)
     d1 = _validate.open_unit("test_delta", test_delta)
     if 2 * d1 >= 1:
-        raise ParameterError(f"test_delta must be < 1/2, got {test_delta!r}")
+        raise ParameterError(
+            f"test_delta must be < 1/2, got {_validate.shown(test_delta)}"
+        )
     e2, d2 = capped_epsilon(release_epsilon), below_one(release_delta)
     event = ApproximateDPEvent(
         epsilon=e1 + e2,
@@ -253,7 +257,10 @@ def subsample_and_aggregate(
     m = _validate.integer("blocks", blocks, 1)
     wide = _validate.exact("high", high) - _validate.exact("low", low)
     if wide <= 0:
-        raise ParameterError(f"low must be < high, got {low!r} and {high!r}")
+        raise ParameterError(
+            f"low must be < high, got {_validate.shown(low)} and "
+            f"{_validate.shown(high)}"
+        )
     each = _validate.integer("copies", copies, 1, m)
     neighboring_relation = as_relation(neighboring_relation)
     changed = min(m, each * parts_changed(assignment, neighboring_relation))

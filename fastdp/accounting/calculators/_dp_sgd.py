@@ -250,7 +250,9 @@ def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
     """Return the batch of a rate: next to a whole number where it must be one."""
     rate = _validate.positive("sampling_rate", sampling_rate)
     if rate > 1:
-        raise ParameterError(f"sampling_rate must be <= 1, got {sampling_rate!r}")
+        raise ParameterError(
+            f"sampling_rate must be <= 1, got {_validate.shown(sampling_rate)}"
+        )
     batch = rate * records
     if not whole:
         return batch
@@ -258,7 +260,8 @@ def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
     if nearest < 1 or abs(batch - nearest) > batch / 10**9:
         raise ParameterError(
             "sampling_rate must be a whole number of records over records where "
-            f"batches have a fixed size, got {sampling_rate!r} of {records}: give batch"
+            f"batches have a fixed size, got {_validate.shown(sampling_rate)} of "
+            f"{records}: give batch"
         )
     return Fraction(nearest)
 

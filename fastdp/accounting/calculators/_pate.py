@@ -168,7 +168,7 @@ def data_dependent_pate_divergence(
     if at <= 1 or (noise == "laplace" and at.denominator != 1):
         raise ParameterError(
             "order must be > 1, and whole for Laplace noise: its moments are of whole "
-            f"orders, got {order!r}"
+            f"orders, got {_validate.shown(order)}"
         )
     gaps = (counts.max() - np.sort(counts)[:-1].astype(np.float64)).tolist()
     # The theorems bound the divergence from these votes to any neighbor's. Applied to

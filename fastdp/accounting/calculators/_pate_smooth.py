@@ -119,7 +119,7 @@ def data_dependent_pate_smooth_sensitivity(
     width = float_down(_validate.positive("sigma", sigma))
     at = _validate.exact("order", order)
     if at <= 1:
-        raise ParameterError(f"order must be > 1, got {order!r}")
+        raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
     beta = float_down(_validate.positive("smoothness", smoothness))
     table = _table(counts.shape[1], width, float(at))
     places = np.minimum(_places(counts, width), table.size - 1)
@@ -176,14 +176,14 @@ def smooth_sensitivity_divergence(
     """
     at = float_up(_validate.exact("order", order))
     if at <= 1:
-        raise ParameterError(f"order must be > 1, got {order!r}")
+        raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
     width = float_down(_validate.positive("sigma", sigma))
     beta = float_up(_validate.positive("smoothness", smoothness)) + 2 * _SLOP
     narrow = 1 + at * math.expm1(-2 * beta)  # the ratio's variance, mixed
     if narrow <= 1e-6:
         raise ParameterError(
             "smoothness must be < -ln(1 - 1/order)/2 = "
-            f"{-math.log1p(-1 / at) / 2:.6g}, got {smoothness!r}"
+            f"{-math.log1p(-1 / at) / 2:.6g}, got {_validate.shown(smoothness)}"
         )
 
     def scales(log_ratio: float) -> float:

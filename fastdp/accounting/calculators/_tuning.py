@@ -159,7 +159,9 @@ def _shape(law: str, eta: Real | None, mean_runs: Real | None) -> Fraction:
     if law == "negative binomial":
         shape = _validate.exact("eta", eta)
         if shape <= -1 or shape == 0:
-            raise ParameterError(f"eta must be > -1 and not 0, got {eta!r}")
+            raise ParameterError(
+                f"eta must be > -1 and not 0, got {_validate.shown(eta)}"
+            )
         if shape > 1 / _LEAST:
             raise ParameterError("eta must be at most 1e300")
         return shape

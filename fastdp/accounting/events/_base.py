@@ -111,7 +111,7 @@ class Event:
             value = getattr(self, field.name)
             if value == field.default or self._follows(field.name):
                 continue
-            shown.append(f"{field.name}={_plain(value)!r}")
+            shown.append(f"{field.name}={_shown(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def to_json(self) -> str:
@@ -196,13 +196,12 @@ def check_event(name: str, value: object) -> Event:
     return value
 
 
-def _plain(value: object) -> object:
-    """Return whole rationals as ints, also within tuples: shorter to read."""
-    if isinstance(value, Fraction) and value.denominator == 1:
-        return value.numerator
+def _shown(value: object) -> str:
+    """Return the text of a field's value; whole rationals as ints."""
     if isinstance(value, tuple):
-        return tuple(_plain(part) for part in value)
-    return value
+        parts = ", ".join(_shown(part) for part in value)
+        return f"({parts},)" if len(value) == 1 else f"({parts})"
+    return repr(value) if isinstance(value, Event) else _validate.shown(value)
 
 
 # ---- JSON --------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
+from fastdp import _validate
 from fastdp.accounting.events._base import (
     ADD_ONE,
     REPLACE_ONE,
@@ -44,9 +45,14 @@ class RandomizedResponseEvent(Event):
     def __post_init__(self) -> None:
         self._check("p", "q")
         if self.p < self.q:
-            raise ParameterError(f"p must be >= q, got {self.p!r} and {self.q!r}")
+            raise ParameterError(
+                f"p must be >= q, got {_validate.shown(self.p)} and "
+                f"{_validate.shown(self.q)}"
+            )
         if self.p + self.q > 1:
-            raise ParameterError(f"p + q must be <= 1, got {self.p + self.q!r}")
+            raise ParameterError(
+                f"p + q must be <= 1, got {_validate.shown(self.p + self.q)}"
+            )
 
 
 @dataclass(frozen=True, repr=False)

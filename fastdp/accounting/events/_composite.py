@@ -169,7 +169,9 @@ class PoissonSampledEvent(_SampledEvent):
     def __post_init__(self) -> None:
         p = _validate.positive("sampling_probability", self.sampling_probability)
         if p > 1:
-            raise ParameterError(f"sampling_probability must be <= 1, got {p!r}")
+            raise ParameterError(
+                f"sampling_probability must be <= 1, got {_validate.shown(p)}"
+            )
         self._set("sampling_probability", p)
         self._check_sample(self.event, self.neighboring_relation)
 

@@ -70,7 +70,9 @@ class ApproximateDPEvent(Event):
         self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
         delta = _validate.nonnegative("delta", self.delta)
         if delta >= 1:
-            raise ParameterError(f"delta must be < 1, got {self.delta!r}")
+            raise ParameterError(
+                f"delta must be < 1, got {_validate.shown(self.delta)}"
+            )
         self._set("delta", delta)
 
 
@@ -133,7 +135,9 @@ class TCDPEvent(Event):
         self._check("omega")
         self._set("rho", _validate.nonnegative("rho", self.rho))
         if self.omega <= 1:
-            raise ParameterError(f"omega must be > 1, got {self.omega!r}")
+            raise ParameterError(
+                f"omega must be > 1, got {_validate.shown(self.omega)}"
+            )
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
