@@ -247,8 +247,8 @@ class GaussianTradeOff(TradeOffFunction):
     def _values(self, x: Floats) -> Floats:
         from scipy.special import ndtr, ndtri
 
-        z = -ndtri(x) - float_up(self.mu)
-        low = np.minimum(np.where(np.isfinite(z), z, 0.0), 0.0)
+        z = -ndtri(x) - min(float_up(self.mu), 1e300)
+        low = np.clip(z, -40.0, 0.0)  # ndtr(-40) is below the least double
         return np.asarray(ndtr(z) * (1 - 1e-14 * (1 + low * low)))
 
     def _conjugate(self, slope: Floats) -> Floats:
