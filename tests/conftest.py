@@ -1,26 +1,71 @@
-"""Tests side by side (pytest-xdist), and those that measure time alone."""
+"""Which cases run where.
+
+The README's command runs each value of each parameter at each level of the kernels;
+the other combinations are marked `product`, and `.ci/run products` runs them. Tests
+that measure time are marked `alone`, and run one by one in `.ci/run timing`.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import tempfile
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["tests.randomness"]
 
+_LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 _TIMED = Path(__file__).parent / "timing"
 
+#: A value of one parameter, by the parameter's place and the value's identity, with
+#: the level, if there is one.
+Part = tuple[object, ...]
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
-    """Hold a lock that all workers share; a test that measures time holds it alone."""
-    run = getattr(item.config, "workerinput", {}).get("testrunuid")
-    if run is None:
-        return (yield)
-    alone = _TIMED in item.path.parents or item.get_closest_marker("alone")
-    with (Path(tempfile.gettempdir()) / f"fastdp-tests-{run}").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        return (yield)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _TIMED in item.path.parents:
+            item.add_marker("alone")
+    for _, group in itertools.groupby(
+        items, key=lambda item: item.nodeid.split("[")[0]
+    ):
+        usual = [item for item in group if item.get_closest_marker("slow") is None]
+        chosen = fewest([_parts(item) for item in usual])
+        for place, item in enumerate(usual):
+            if place not in chosen:
+                item.add_marker("product")
+
+
+def fewest(cases: list[set[Part]]) -> set[int]:
+    """Return places of few cases that have all parts, greedily; all, without parts."""
+    missing = set[Part]().union(*cases)
+    chosen = {place for place, parts in enumerate(cases) if not parts}
+    while missing:
+        best = max(range(len(cases)), key=lambda place: len(cases[place] & missing))
+        chosen.add(best)
+        missing -= cases[best]
+    return chosen
+
+
+def _parts(item: pytest.Item) -> set[Part]:
+    """Return the values of the parameters of a case, each with its level."""
+    found = getattr(item, "callspec", None)
+    if found is None:
+        return set()
+    left = dict(found.params)
+    together: list[Iterable[str]] = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0]
+        together.append(names.split(",") if isinstance(names, str) else names)
+    values = [tuple(left.pop(n.strip()) for n in names) for names in together]
+    values += [(value,) for value in left.values()]
+    is_level = [isinstance(v[0], str) and v[0] in _LEVELS for v in values]
+    level = [v[0] for v, is_one in zip(values, is_level, strict=True) if is_one]
+    others = [
+        (place, *map(id, v), *level)
+        for place, (v, is_one) in enumerate(zip(values, is_level, strict=True))
+        if not is_one
+    ]
+    return set(others) or {tuple(level)}

@@ -97,17 +97,17 @@ def in_children(count: int, work: Callable[[], list[np.ndarray]]) -> list[np.nda
 
 
 @needs_fork
-def test_two_hundred_forked_children() -> None:
+def test_sixty_forked_children() -> None:
     draws = draw_all()
-    draws += in_children(200, draw_some)
+    draws += in_children(60, draw_some)
     draws += draw_all()
     assert_no_run_repeats(draws)
 
 
 @needs_fork
 def test_children_of_children() -> None:
-    draws = in_children(20, lambda: draw_all() + in_children(5, draw_all))
-    assert len(draws) == 20 * 6 * len(draw_all())
+    draws = in_children(8, lambda: draw_all() + in_children(3, draw_all))
+    assert len(draws) == 8 * 4 * len(draw_all())
     assert_no_run_repeats(draws + draw_all())
 
 
@@ -124,7 +124,7 @@ def test_fork_while_a_thread_draws() -> None:
     thread = threading.Thread(target=background)
     thread.start()
     try:
-        found = in_children(50, lambda: [M.release(np.zeros(64, np.int64))])
+        found = in_children(20, lambda: [M.release(np.zeros(64, np.int64))])
     finally:
         stop.set()
         thread.join()

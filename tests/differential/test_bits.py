@@ -149,7 +149,7 @@ def test_lengths_and_places(p: Fraction, n: int) -> None:
     assert (values == (ones ^ flip)).all()
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=len(PROBABILITIES))
 def reference_bits(p: Fraction) -> np.ndarray:
     """Every level has the bits of one stream."""
     return layout.flips(_core.Call(Keyed(KEY)), p, max(LENGTHS))
@@ -249,7 +249,7 @@ def test_every_column_with_every_byte(p: Fraction) -> None:
 TIES = [0, 1, 16, 17, 63, 64, 65, 200, 4096]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=len(PROBABILITIES))
 def tape_of(p: Fraction) -> TapeStream:
     """First bytes beside those of the cuts, ties, and further bits that agree with the
     cuts or differ by one in the last place, in one byte, or in one bit.
@@ -318,7 +318,7 @@ def test_words_at_the_cuts(
     assert (packed(call, law, n) == np.packbits(expected[:n])).all()
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=len(PROBABILITIES))
 def tape_answers(p: Fraction) -> np.ndarray:
     return layout.flips(_core.Call(tape_of(p)), p, len(TIES) * layout.BITS)
 

@@ -110,8 +110,8 @@ def steps_of_one_run(path):
     return int(lines[0])
 
 
-def test_killed_at_every_fourth_statement(tmp_path, journal):
-    killed_at_statements(tmp_path / "budget.db", 4)
+def test_killed_at_every_ninth_statement(tmp_path, journal):
+    killed_at_statements(tmp_path / "budget.db", 9)
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def killed_at_statements(path, stride):
     attempts, pending = checked(path, seen)
     again = sum(number > 1 for number in attempts.values())
     assert pending == 0
-    assert again > 3  # some draws died with their process
+    assert again > 1  # some draws died with their process
     labels = {label for label, _ in seen}
     assert len(labels) == 2 * len(steps)
     print(f"{len(steps)} kills, {len(seen)} answers, {again} labels drawn again")
@@ -170,14 +170,14 @@ def killed_at_random(path, kills, seed):
     return seen
 
 
-def test_killed_at_30_random_instants(tmp_path, journal):
+def test_killed_at_12_random_instants(tmp_path, journal):
     path = tmp_path / "budget.db"
     new_ledger(path, 10**6)
-    seen = killed_at_random(path, 30, journal)
+    seen = killed_at_random(path, 12, journal)
     attempts, pending = checked(path, seen)
-    assert len(seen) > 10
+    assert len(seen) > 4
     assert sum(attempts.values()) >= len(attempts)
-    assert pending <= 30
+    assert pending <= 12
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def cut(library, folder, mode, stride):
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_power_cuts_at_some_operations(library, tmp_path, mode):
-    found = cut(library, tmp_path, mode, 13)
+    found = cut(library, tmp_path, mode, 19)
     assert found["wrong"] == []
     assert found["cuts"] >= 4
     assert found["answers"] > 0
@@ -69,4 +69,4 @@ def test_power_cuts_at_every_operation(library, tmp_path, mode):
     "mode", [pytest.param("wal-normal", marks=pytest.mark.slow), "delete-off"]
 )
 def test_with_too_few_syncs_the_simulator_sees_it(library, tmp_path, mode):
-    assert cut(library, tmp_path, mode, 3)["wrong"]
+    assert cut(library, tmp_path, mode, 5)["wrong"]

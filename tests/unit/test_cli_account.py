@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -415,15 +414,23 @@ EXTREMES = ["1e400", "1e-400", "1e300", "1e60", "1e-60", "1", "0"]
         ("GaussianDP", ("mu",)),
     ],
 )
+@pytest.mark.parametrize("first", EXTREMES)
+@pytest.mark.parametrize("second", EXTREMES)
 def test_no_number_ends_in_an_internal_error(
-    write: Write, capsys: pytest.CaptureFixture[str], kind: str, names: tuple[str, ...]
+    write: Write,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    names: tuple[str, ...],
+    first: str,
+    second: str,
 ) -> None:
-    for values in itertools.product(EXTREMES, repeat=len(names)):
-        for count in (1, 10**18):
-            event = ", ".join(f'"{n}": {v}' for n, v in zip(names, values, strict=True))
-            text = f'{{"events": [{{"type": "{kind}", {event}, "count": {count}}}]}}'
-            main(["account", write(text, "e.json"), "--delta", "1e-6"])
-            assert "internal" not in capsys.readouterr().err
+    for count in (1, 10**18):
+        event = ", ".join(
+            f'"{n}": {v}' for n, v in zip(names, (first, second), strict=False)
+        )
+        text = f'{{"events": [{{"type": "{kind}", {event}, "count": {count}}}]}}'
+        main(["account", write(text, "e.json"), "--delta", "1e-6"])
+        assert "internal" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--delta", "--epsilon"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -276,12 +275,6 @@ def test_check_reports_a_difference(
     assert maker.main(["--check"]) == 0
     copy.write_text("two\n")
     assert maker.main(["--check"]) == 1
-
-
-def test_header_is_what_the_script_makes() -> None:
-    command = [sys.executable, str(SCRIPT), "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_page_quotes_the_bounds_of_the_header() -> None:

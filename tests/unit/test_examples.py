@@ -9,8 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(ROOT.glob("[!_]*.py"))
-#: Those that take seconds run with `-m slow`: `.ci/run docs` runs them all.
-LONG = {"attacks", "erm", "gdp", "local", "notebook"}
 
 
 @pytest.fixture
@@ -30,14 +28,8 @@ def load(monkeypatch):
     sys.modules.pop("_common", None)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.slow) if path.stem in LONG else path
-        for path in EXAMPLES
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.slow  # .ci/run docs
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(path, load, capsys, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "picture.png"

@@ -22,17 +22,8 @@ ALL = {name: blocks.blocks(ROOT / name) for name in NAMES}
 RUNNING = [name for name in NAMES if any(block.runs for block in ALL[name])]
 
 
-#: Its lines are benchmarks: half a minute with `-m slow`, which `.ci/run docs` runs.
-LONG = "docs/benchmarks.md"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name == LONG else name
-        for name in RUNNING
-    ],
-)
+@pytest.mark.slow  # .ci/run docs
+@pytest.mark.parametrize("name", RUNNING)
 def test_the_blocks_run(name: str, ran: Callable[[str], Any]) -> None:
     ran(name)
 
