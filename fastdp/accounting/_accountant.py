@@ -14,8 +14,8 @@ immutable, and the hooks are functions of it without side effects:
 
 The last two may return NaN where their arithmetic overflowed: it counts as no bound.
 
-The base adds what holds for every notion: where all events are pure, the sum of their
-epsilons bounds the composition, and is returned where it is the smaller bound.
+The base adds what holds for every notion: where all events state an (epsilon, delta),
+so does the composition, and what follows is returned where it is the smaller bound.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting import conversions
 from fastdp.accounting._facts import facts_of
-from fastdp.accounting._numeric import answered, exp_up, required, shortened_up
+from fastdp.accounting._numeric import answered, exp_up, required
 from fastdp.accounting._record import Record, Statement
-from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
+from fastdp.accounting._response import Stated
 from fastdp.accounting.events._base import Event, HasEvent, as_event
 from fastdp.exceptions import DTypeError, UnsupportedEventError
 
@@ -42,7 +42,7 @@ __all__ = ["Accountant", "Statement"]
 State = TypeVar("State")
 
 
-class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
+class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     """Base of all accountants: composes events and says what they guarantee.
 
     An accountant may be shared by threads. It is not copied, pickled or written to
@@ -129,20 +129,18 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
                 return False
         return True
 
-    def _begin(self) -> tuple[State, Fraction | None]:
-        return self._start(), Fraction(0)
+    def _begin(self) -> tuple[State, Stated | None]:
+        return self._start(), Stated(Fraction(0), Fraction(0))
 
     def _step(
-        self, state: tuple[State, Fraction | None], event: Event, count: int
-    ) -> tuple[State, Fraction | None]:
-        """Charge the event; add up pure epsilons as long as all events have one."""
+        self, state: tuple[State, Stated | None], event: Event, count: int
+    ) -> tuple[State, Stated | None]:
+        """Charge the event; add up pairs as long as all events state one."""
         own = required(event, lambda: self._charge(state[0], event, count))
-        pure, one = state[1], None
-        if pure is not None:
-            one = facts_of(event).pure()
-        if pure is None or one is None:
+        pair = None if state[1] is None else facts_of(event).stated()
+        if pair is None or state[1] is None:
             return own, None
-        return own, shortened_up(pure + count * one)
+        return own, state[1].plus(*pair, count)
 
     # ---- reading ------------------------------------------------------------------
 
@@ -152,7 +150,7 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and < 1; 0 asks for pure privacy.
+            >= 0 and <= 1; 0 asks for pure privacy, and at 1 epsilon is 0.
 
         Raises
         ------
@@ -162,11 +160,11 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
             No finite epsilon is proved at this delta.
         """
         self._require_one("delta", delta, "epsilon_profile")
-        d = conversions.below_one(delta)
-        state, pure = self._snapshot()
-        if pure == 0:
+        d = conversions.up_to_one(delta)
+        state, stated = self._snapshot()
+        if d == 1 or (stated is not None and not any(stated)):
             return 0.0
-        best = math.inf if pure is None else pure_epsilon_at(pure, d)
+        best = math.inf if stated is None else stated.epsilon_at(d)
         try:
             found = self._quiet_epsilon_at(state, d)
             # At parameters beyond doubles a notion may have nothing to say.
@@ -197,10 +195,10 @@ class Accountant(Record[tuple[State, Fraction | None]], Generic[State]):
         """
         self._require_one("epsilon", epsilon, "delta_profile")
         e = conversions.capped_epsilon(epsilon)
-        state, pure = self._snapshot()
-        if pure is not None and e >= pure:
-            return -math.inf
-        simple = 0.0 if pure is None else pure_log_delta(pure, e)
+        state, stated = self._snapshot()
+        simple = 0.0 if stated is None else stated.log_delta_at(e)
+        if simple == -math.inf:
+            return simple
         found = answered(lambda: self._log_delta_at(state, e), math.nan)
         return simple if math.isnan(found) else min(simple, found)
 

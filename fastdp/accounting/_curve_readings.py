@@ -30,6 +30,7 @@ from fastdp.accounting._pld.trade_off import (
     inverse_below,
     trade_off_above,
 )
+from fastdp.accounting._response import Stated
 from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, nonnegative
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
@@ -52,6 +53,13 @@ _COARSE = 512
 
 #: With more deltas than these one correction of the guesses is enough.
 _MANY = 3000
+
+
+def _pure(stated: Stated | None) -> float:
+    """Return the sum of pure epsilons, infinity where there is none."""
+    if stated is None or stated.delta > 0:
+        return math.inf
+    return float_up(stated.epsilon)
 
 
 class TradeOffBounds(NamedTuple):
@@ -97,26 +105,22 @@ class CurveReadings(Accountant[State], Generic[State]):
         """Return a lower bound of the probability of an infinite loss."""
 
     def _bounds_of(
-        self, snapshot: tuple[State, Fraction | None], removal: bool | None
+        self, snapshot: tuple[State, Stated | None], removal: bool | None
     ) -> LogProfile:
         """Return what bounds ln delta; delta is 0 from the sum of pure epsilons on."""
-        state, pure = snapshot
+        state, pure = snapshot[0], _pure(snapshot[1])
         profile = self._log_profile(state, removal)
 
         def cut(epsilons: Floats) -> Floats:
             bounds = profile(epsilons)
-            bounds[:, epsilons >= float_up(pure or Fraction(0))] = -math.inf
+            bounds[:, epsilons >= pure] = -math.inf
             return bounds
 
-        return profile if pure is None else cut
+        return profile if pure == math.inf else cut
 
-    def _reach(
-        self, snapshot: tuple[State, Fraction | None], log_delta: float
-    ) -> float:
+    def _reach(self, snapshot: tuple[State, Stated | None], log_delta: float) -> float:
         """Return an epsilon beyond which finite losses have hardly any delta."""
-        state, pure = snapshot
-        end = self._end(state, log_delta)
-        return end if pure is None else min(end, float_up(pure))
+        return min(self._end(snapshot[0], log_delta), _pure(snapshot[1]))
 
     # ---- profiles ------------------------------------------------------------------
 
@@ -215,7 +219,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         return lower.reshape(array.shape), upper.reshape(array.shape)
 
     def _inverted(
-        self, snapshot: tuple[State, Fraction | None], deltas: Floats
+        self, snapshot: tuple[State, Stated | None], deltas: Floats
     ) -> Floats:
         """Return bounds of epsilon at ascending deltas, from the profile's points."""
         one = functools.partial(self._epsilon_bracket, snapshot[0])

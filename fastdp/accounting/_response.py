@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 from fastdp.accounting._numeric import (
     decimal_up,
+    exp_up,
     float_down,
     float_up,
     inflate,
     log_fraction,
+    log_up,
     precise,
+    shortened_up,
     to_decimal,
 )
 
@@ -127,6 +133,62 @@ def pure_epsilon_at(pure: Fraction, delta: Fraction) -> float:
         return 0.0
     lost = math.log1p(-gain) * (1 - 1e-14)
     return max(0.0, float_up(pure + Fraction(lost)))
+
+
+class Stated(NamedTuple):
+    """(epsilon, delta): with probability 1 - delta a pure mechanism."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def plus(self, epsilon: Fraction, delta: Fraction, count: int) -> Stated:
+        """Return what holds of this and `count` times another pair."""
+        lost = any_of({delta: count})
+        lost = min(Fraction(1), shortened_up(lost + (1 - lost) * self.delta))
+        return Stated(shortened_up(self.epsilon + count * epsilon), lost)
+
+    def epsilon_at(self, delta: Fraction) -> float:
+        """Return the epsilon at `delta`, rounded up; infinity where there is none."""
+        if delta < self.delta or self.delta == 1:
+            return 0.0 if delta == 1 else math.inf
+        return pure_epsilon_at(self.epsilon, (delta - self.delta) / (1 - self.delta))
+
+    def log_delta_at(self, epsilon: Fraction) -> float:
+        """Return ln(delta) at `epsilon`, rounded up."""
+        rest = pure_log_delta(self.epsilon, epsilon)
+        return rest if self.delta == 0 else log_up(self._with(rest))
+
+    def delta_at(self, epsilon: Fraction) -> float:
+        """Return delta at `epsilon`, rounded up."""
+        return self._with(pure_log_delta(self.epsilon, epsilon))
+
+    def _with(self, log_rest: float) -> float:
+        lost = self.delta + (1 - self.delta) * Fraction(exp_up(log_rest))
+        return min(1.0, float_up(lost))
+
+
+def any_of(deltas: Mapping[Fraction, int]) -> Fraction:
+    """Return 1 minus the product of all 1 - delta, rounded up; `deltas` counts each."""
+    total = sum((d * k for d, k in deltas.items()), Fraction(0))
+    if sum(k * d.denominator.bit_length() for d, k in deltas.items()) <= 1 << 10:
+        kept = ((1 - d) ** k for d, k in deltas.items())
+        return 1 - math.prod(kept, start=Fraction(1))
+    if total < Fraction(1, 10**20):
+        return shortened_up(total, 1 << 12)
+    context = precise(80)
+    with decimal.localcontext(context):
+        exponent = Decimal(0)
+        for d, k in deltas.items():
+            tiny = d < Fraction(1, 10**20)
+            # ln(1 - d) >= -d - d^2 for d < 1/2
+            one = (
+                -to_decimal(d + d * d, context)
+                if tiny
+                else (1 - to_decimal(d, context)).ln()
+            )
+            exponent += k * one
+        value = 1 - exponent.exp() if exponent > -1000 else Decimal(1)
+    return min(total, Fraction(value) * (1 + Fraction(1, 10**30)), Fraction(1))
 
 
 def bounded_range_log_delta(length: Fraction, epsilon: Fraction) -> float:

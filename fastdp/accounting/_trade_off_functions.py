@@ -330,7 +330,7 @@ class ApproximateTradeOff(TradeOffFunction):
     epsilon : Fraction
         >= 0.
     delta : Fraction
-        >= 0 and < 1.
+        >= 0 and <= 1.
 
     Raises
     ------
@@ -349,7 +349,7 @@ class ApproximateTradeOff(TradeOffFunction):
     def __post_init__(self) -> None:
         e = _validate.nonnegative("epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", e)
-        d = conversions.below_one(self.own_delta)
+        d = conversions.up_to_one(self.own_delta)
         object.__setattr__(self, "own_delta", d)
 
     def _lines(self) -> tuple[float, float]:

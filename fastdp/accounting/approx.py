@@ -23,9 +23,9 @@ from fastdp.accounting._numeric import (
     inflate,
     log_fraction,
     precise,
-    shortened_up,
     to_decimal,
 )
+from fastdp.accounting._response import any_of
 from fastdp.accounting._two_point import (
     Responses,
     log_stick,
@@ -211,7 +211,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
         )
 
     def _epsilon_at(self, state: _Pairs, delta: Fraction) -> float:
-        broken = _broken(state.deltas)
+        broken = any_of(state.deltas)
         whole = sum((e * k for e, k in state.epsilons.items()), Fraction(0))
         if delta < broken:
             raise UnsupportedEventError(
@@ -231,7 +231,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
 
     def _log_delta_at(self, state: _Pairs, epsilon: Fraction) -> float:
         log_h = log_stick(tuple(state.epsilons.items()), epsilon)
-        broken = _broken(state.deltas)
+        broken = any_of(state.deltas)
         if broken == 0:
             return log_h
         if broken >= 1:
@@ -247,24 +247,3 @@ def _with(
     if value == 0:
         return counts
     return MappingProxyType({**counts, value: counts.get(value, 0) + count})
-
-
-def _broken(deltas: Mapping[Fraction, int]) -> Fraction:
-    """Return 1 minus the product of all 1 - delta, rounded up."""
-    total = sum((d * k for d, k in deltas.items()), Fraction(0))
-    if total < Fraction(1, 10**20):
-        return shortened_up(total, 1 << 12)
-    context = precise(80)
-    with decimal.localcontext(context):
-        exponent = Decimal(0)
-        for d, k in deltas.items():
-            tiny = d < Fraction(1, 10**20)
-            # ln(1 - d) >= -d - d^2 for d < 1/2
-            one = (
-                -to_decimal(d + d * d, context)
-                if tiny
-                else (1 - to_decimal(d, context)).ln()
-            )
-            exponent += k * one
-        value = 1 - exponent.exp() if exponent > -1000 else Decimal(1)
-    return min(total, Fraction(value) * (1 + _ERROR), Fraction(1))

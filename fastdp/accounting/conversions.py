@@ -399,9 +399,9 @@ def pure_to_rho(epsilon: Real) -> float:
     Raises
     ------
     DTypeError, ParameterError
-        `epsilon` is not a finite positive real.
+        `epsilon` is negative or not finite.
     """
-    e = _validate.positive("epsilon", epsilon)
+    e = _validate.nonnegative("epsilon", epsilon)
     context = precise(60)
     d = to_decimal(-e, context).exp(context)
     share = context.divide(context.subtract(1, d), context.add(1, d))
@@ -414,8 +414,6 @@ def pure_to_rho(epsilon: Real) -> float:
 
 def rho_of_pure(epsilon: Fraction) -> Fraction:
     """Return the rational rho of pure privacy, rounded up; 0 for 0."""
-    if epsilon == 0:
-        return epsilon
     return least_rho(pure_to_rho(epsilon), epsilon)
 
 
@@ -433,9 +431,9 @@ def pure_to_mu(epsilon: Real) -> float:
     Raises
     ------
     DTypeError, ParameterError
-        `epsilon` is not a finite positive real.
+        `epsilon` is negative or not finite.
     """
-    e = _validate.positive("epsilon", epsilon)
+    e = _validate.nonnegative("epsilon", epsilon)
     # Phi(-x) <= exp(-x^2/2)/2 and 1/(1 + e^epsilon) >= exp(-epsilon)/2.
     limit = 2 * sqrt_float_up(2 * e)
     if e > 600:
@@ -457,7 +455,7 @@ def zcdp_log_delta(*, epsilon: Real, rho: Real) -> float:
     epsilon : int, float, Fraction or Decimal
         >= 0.
     rho : int, float, Fraction or Decimal
-        > 0.
+        >= 0.
 
     Raises
     ------
@@ -469,7 +467,8 @@ def zcdp_log_delta(*, epsilon: Real, rho: Real) -> float:
     Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy"
     (2020), Corollary 13.
     """
-    return _zcdp.log_delta(capped_epsilon(epsilon), _validate.positive("rho", rho))
+    exact = _validate.nonnegative("rho", rho)
+    return _zcdp.log_delta_from(capped_epsilon(epsilon), exact, Fraction(0))
 
 
 def zcdp_delta(*, epsilon: Real, rho: Real) -> float:
@@ -483,10 +482,11 @@ def zcdp_epsilon(*, delta: Real, rho: Real) -> float:
     Raises
     ------
     DTypeError, ParameterError
-        delta is not in (0, 1) or rho is not a finite positive real.
+        delta is not in (0, 1) or rho is negative or not finite.
     """
     d = _validate.open_unit("delta", delta)
-    return _zcdp.epsilon(log_down(d), _validate.positive("rho", rho))
+    exact = _validate.nonnegative("rho", rho)
+    return _zcdp.epsilon_from(log_down(d), exact, Fraction(0))
 
 
 def zcdp_to_rho(*, epsilon: Real, delta: Real) -> float:
@@ -540,6 +540,11 @@ def _below_one(delta: Real) -> Fraction:
 
 
 _float_below_one = functools.lru_cache(maxsize=64)(_below_one)
+
+
+def up_to_one(delta: Real) -> Fraction:
+    """Return delta as an exact rational; it must be >= 0 and <= 1."""
+    return Fraction(1) if delta is not True and delta == 1 else below_one(delta)
 
 
 def _coordinates(coordinates: int | None) -> int | None:

@@ -156,7 +156,7 @@ _PLAIN_MU, _PLAIN_LOG_DELTA = (Fraction(1, 10**9), Fraction(10**4)), -1e5
 
 def compose_trade_offs(
     functions: list[tuple[TradeOffFunction, int]],
-) -> PiecewiseTradeOff | GaussianTradeOff:
+) -> PiecewiseTradeOff | GaussianTradeOff | ApproximateTradeOff:
     """Return the tensor product: what the composed mechanisms have together.
 
     Gaussian functions are composed exactly; others by sums of losses in cells, which
@@ -171,13 +171,14 @@ def compose_trade_offs(
 
     Returns
     -------
-    PiecewiseTradeOff or GaussianTradeOff
-        The latter when all functions are Gaussian.
+    PiecewiseTradeOff, GaussianTradeOff or ApproximateTradeOff
+        The second where all functions are Gaussian, the last (1 - x) where there is
+        none.
 
     Raises
     ------
     DTypeError, ParameterError
-        The list is empty, or an entry is not of this form.
+        An entry is not of this form.
 
     References
     ----------
@@ -189,8 +190,6 @@ def compose_trade_offs(
     >>> compose_trade_offs([(GaussianTradeOff(3), 1), (GaussianTradeOff(2), 4)])
     GaussianTradeOff(mu=5)
     """
-    if not functions:
-        raise ParameterError("functions must not be empty")
     square, rest = Fraction(0), []
     for function, count in functions:
         if not isinstance(function, TradeOffFunction):
@@ -204,8 +203,7 @@ def compose_trade_offs(
             rest.append((function.knots(), times))
     gaussian = GaussianTradeOff(sqrt_up(square)) if square else None
     if not rest:
-        assert gaussian is not None
-        return gaussian
+        return gaussian or ApproximateTradeOff(Fraction(0))
     parts = [(f.points, times) for f, times in rest]
     if gaussian is not None:
         parts.append((gaussian.knots().points, 1))
@@ -248,15 +246,10 @@ class GDPAccountant(Accountant[Fraction]):
         """The composed mu: exact where it is rational, else above by 2^-80 at most."""
         return sqrt_up(self._snapshot()[0])
 
-    def trade_off(self) -> GaussianTradeOff:
-        """Return the trade-off function of what was composed.
-
-        Raises
-        ------
-        ParameterError
-            Nothing has been composed.
-        """
-        return GaussianTradeOff(self.mu)
+    def trade_off(self) -> GaussianTradeOff | ApproximateTradeOff:
+        """Return the trade-off function of what was composed: 1 - x where mu is 0."""
+        mu = self.mu
+        return GaussianTradeOff(mu) if mu else ApproximateTradeOff(Fraction(0))
 
     def __init__(self, neighboring_relation: Relation | None = None) -> None:
         super().__init__(neighboring_relation)
@@ -359,13 +352,7 @@ class FDPAccountant(Accountant[_Product]):
     """
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of what was composed, for one order of the datasets.
-
-        Raises
-        ------
-        ParameterError
-            Nothing has been composed.
-        """
+        """Return the function of what was composed, for one order of the datasets."""
         return _composed(self._snapshot()[0])
 
     def _start(self) -> _Product:

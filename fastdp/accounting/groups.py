@@ -10,7 +10,7 @@ from fractions import Fraction
 from fastdp import _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting._numeric import exp_up
-from fastdp.accounting.conversions import below_one, capped_epsilon
+from fastdp.accounting.conversions import capped_epsilon, up_to_one
 
 __all__ = ["group_delta", "group_epsilon", "group_rho"]
 
@@ -38,7 +38,7 @@ def group_delta(*, epsilon: Real, delta: Real, size: int) -> float:
         A parameter is out of its domain.
     """
     e = float_up(capped_epsilon(epsilon))
-    d = float_up(below_one(delta))
+    d = float_up(up_to_one(delta))
     k = _validate.integer("size", size, 1)
     if d == 0 or k == 1:
         return d

@@ -32,7 +32,7 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
     event : Event
         One of the events of `fastdp.accounting.events`.
     delta : int, float, Fraction or Decimal
-        >= 0 and < 1; 0 asks for pure privacy.
+        >= 0 and <= 1; 0 asks for pure privacy, and at 1 epsilon is 0.
 
     Raises
     ------
@@ -41,7 +41,8 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
     UnsupportedEventError
         The event is not known, or no finite epsilon is proved at this delta.
     """
-    return _READER.epsilon(event, conversions.below_one(delta))
+    d = conversions.up_to_one(delta)
+    return 0.0 if d == 1 and facts_of(event) else _READER.epsilon(event, d)
 
 
 def event_delta(event: Event, epsilon: Real) -> float:

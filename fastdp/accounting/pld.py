@@ -30,7 +30,6 @@ from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribut
 from fastdp.accounting._pld.families import Step
 from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._pld.trade_off import ProfileTradeOff
-from fastdp.accounting._response import pure_epsilon_at
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
@@ -190,10 +189,10 @@ class PLDAccountant(CurveReadings[State]):
         work = _validate.positive("effort", effort)
         if work < 1:
             raise ParameterError(f"effort must be >= 1, got {_validate.shown(effort)}")
-        state, pure = self._snapshot()
+        state, stated = self._snapshot()
         found = state.epsilon(d, check, float_down(work))
-        if pure is not None:
-            found = found.below(pure_epsilon_at(pure, d))
+        if stated is not None:
+            found = found.below(stated.epsilon_at(d))
         return _shown(found, state.aim)
 
     def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:

@@ -30,7 +30,7 @@ from fastdp.accounting._renyi.search import (
     least_log_delta,
 )
 from fastdp.accounting._renyi.window import WindowReader
-from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
+from fastdp.accounting._response import Stated, pure_epsilon_at, pure_log_delta
 from fastdp.accounting._series import Floats
 from fastdp.accounting.events import (
     Event,
@@ -63,7 +63,7 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
     event : Event
         What was done; compositions add up.
     order : array_like of float
-        Orders, finite and > 1, of any shape.
+        Orders > 1, of any shape; at infinity it is the pure epsilon.
 
     Returns
     -------
@@ -102,16 +102,29 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
 
 
 def _divergences(event: Event, orders: Floats) -> Floats:
-    gap = orders - 1
-    total = np.zeros(gap.size)
-    for part, count in leaves(event):
-        curve, lost = facts_of(part).curve()
-        if lost:
-            raise UnsupportedEventError(
-                f"the Renyi divergence of {part!r} is infinite: it has a delta"
-            )
-        total = total + count * curve.log_moment(gap.ravel())
-    return np.asarray((total / gap.ravel() * (1 + 4e-16)).reshape(gap.shape))
+    parts = [(facts_of(part), count) for part, count in leaves(event)]
+    curves = [(*facts.curve(), count) for facts, count in parts]
+    if any(lost for _, lost, _ in curves):
+        raise UnsupportedEventError(
+            f"the Renyi divergence of {event!r} is infinite: it has a delta"
+        )
+    pures = [(facts.pure(), count) for facts, count in parts]
+    known = [count * one for one, count in pures if one is not None]
+    pure = float_up(sum(known, Fraction(0))) if len(known) == len(parts) else math.inf
+
+    def moment(gap: Floats) -> Floats:
+        return sum((n * curve.log_moment(gap) for curve, _, n in curves), 0 * gap)
+
+    return _divergence(moment, orders, pure)
+
+
+def _divergence(moment: Objective, orders: Floats, pure: float) -> Floats:
+    """Return divergences from moments; that of order infinity is the pure epsilon."""
+    flat = orders.ravel()
+    result = np.full(flat.size, pure)
+    gap = flat[np.isfinite(flat)] - 1
+    result[np.isfinite(flat)] = moment(gap) / gap * (1 + 4e-16)
+    return result.reshape(orders.shape)
 
 
 def rdp_to_epsilon(*, order: Real, divergence: Real, delta: Real) -> float:
@@ -120,7 +133,7 @@ def rdp_to_epsilon(*, order: Real, divergence: Real, delta: Real) -> float:
     Parameters
     ----------
     order : int, float, Fraction or Decimal
-        > 1.
+        > 1, or infinity, for which the divergence is a pure epsilon.
     divergence : int, float, Fraction or Decimal
         Bound on the divergence of that order, >= 0.
     delta : int, float, Fraction or Decimal
@@ -142,9 +155,11 @@ def rdp_to_epsilon(*, order: Real, divergence: Real, delta: Real) -> float:
     >>> round(rdp_to_epsilon(order=8, divergence=0.5, delta=1e-5), 4)
     1.7097
     """
+    d = _validate.open_unit("delta", delta)
+    if order == math.inf:
+        return pure_epsilon_at(_validate.nonnegative("divergence", divergence), d)
     gap, moment = _one_order(order, divergence)
-    log_delta = log_down(_validate.open_unit("delta", delta))
-    return epsilon_at_order(gap, moment, log_delta)[0]
+    return epsilon_at_order(gap, moment, log_down(d))[0]
 
 
 def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
@@ -153,7 +168,7 @@ def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
     Parameters
     ----------
     order : int, float, Fraction or Decimal
-        > 1.
+        > 1, or infinity, for which the divergence is a pure epsilon.
     divergence : int, float, Fraction or Decimal
         Bound on the divergence of that order, >= 0.
     epsilon : int, float, Fraction or Decimal
@@ -171,9 +186,12 @@ def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
     ... )
     True
     """
+    e = conversions.capped_epsilon(epsilon)
+    if order == math.inf:
+        whole = _validate.nonnegative("divergence", divergence)
+        return exp_up(pure_log_delta(whole, e))
     gap, moment = _one_order(order, divergence)
-    e = float_down(conversions.capped_epsilon(epsilon))
-    return exp_up(min(0.0, log_delta_at_order(gap, moment, e)))
+    return exp_up(min(0.0, log_delta_at_order(gap, moment, float_down(e))))
 
 
 def _one_order(order: Real, divergence: Real) -> tuple[float, float]:
@@ -192,8 +210,8 @@ def _orders(order: npt.ArrayLike) -> Floats:
     if values.dtype.kind not in "iuf":
         raise DTypeError(f"order must be real numbers, got {values.dtype}")
     values = values.astype(np.float64)
-    if not np.all(np.isfinite(values) & (values > 1)):
-        raise ParameterError("order must be finite and > 1")
+    if not np.all(values > 1):
+        raise ParameterError("order must be > 1")
     return values
 
 
@@ -212,7 +230,7 @@ class _Part(NamedTuple):
 def _part_of(event: Event) -> _Part:
     """Return what an event adds, or refuse it."""
     curve, lost = facts_of(event).curve()
-    if lost >= 1 or curve.largest_gap <= 0:
+    if curve.largest_gap <= 0:
         raise UnsupportedEventError(f"no Renyi curve is known for {event!r}")
     line = None
     if isinstance(curve, ConcentratedCurve) and curve.omega is None:
@@ -220,7 +238,9 @@ def _part_of(event: Event) -> _Part:
     search = Search(
         curve.search_gap, curve.largest_gap, curve.is_moment, curve.trusted_gap
     )
-    return _Part(line, curve, math.log1p(-float_up(lost)) * (1 + 1e-15), search)
+    above = float_up(lost)
+    log_kept = math.log1p(-above) * (1 + 1e-15) if above < 1 else -math.inf
+    return _Part(line, curve, log_kept, search)
 
 
 def _scaled_up(value: Fraction) -> int:
@@ -345,15 +365,16 @@ class RDPAccountant(Accountant[_Sum]):
         Parameters
         ----------
         order : array_like of float
-            Orders, finite and > 1.
+            Orders > 1; at infinity it is the pure epsilon.
 
         Raises
         ------
         DTypeError, ParameterError
             An order is out of its domain.
         """
-        gap = _orders(order) - 1
-        return np.asarray(self._snapshot()[0].moment()(gap) / gap * (1 + 4e-16))
+        state, stated = self._snapshot()
+        pure = math.inf if stated is None else float_up(stated.epsilon)
+        return _divergence(state.moment(), _orders(order), pure)
 
     def epsilons(self, deltas: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return `epsilon` for each of many deltas, rounded up.
@@ -373,8 +394,7 @@ class RDPAccountant(Accountant[_Sum]):
         flat = _reals("deltas", deltas)
         if not np.all((flat > 0) & (flat < 1)):
             raise ParameterError("deltas must be > 0 and < 1")
-        state, pure = self._snapshot()
-        return _epsilons(state, pure, flat)
+        return _epsilons(*self._snapshot(), flat)
 
     def deltas(self, epsilons: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return `delta` for each of many epsilons, rounded up.
@@ -392,10 +412,10 @@ class RDPAccountant(Accountant[_Sum]):
         flat = _reals("epsilons", epsilons)
         if not np.all(np.isfinite(flat) & (flat >= 0)):
             raise ParameterError("epsilons must be finite and >= 0")
-        state, pure = self._snapshot()
+        state, stated = self._snapshot()
         logs = _log_deltas(state, flat)
-        if pure is not None:
-            simple = [pure_log_delta(pure, Fraction(e)) for e in flat.tolist()]
+        if stated is not None:
+            simple = [stated.log_delta_at(Fraction(e)) for e in flat.tolist()]
             logs = np.minimum(logs, simple)
         return np.array([exp_up(min(0.0, log)) for log in logs.tolist()])
 
@@ -444,13 +464,13 @@ def _log_remaining(state: _Sum, delta: Fraction) -> float:
     return log_down((delta - lost) / (1 - lost))
 
 
-def _epsilons(state: _Sum, pure: Fraction | None, deltas: Floats) -> Floats:
+def _epsilons(state: _Sum, stated: Stated | None, deltas: Floats) -> Floats:
     logs = [_log_remaining(state, Fraction(d)) for d in deltas.tolist()]
     moment = state.moment()
     found = np.array([least_epsilon(moment, x, state.search).value for x in logs])
-    if pure is None:
+    if stated is None:
         return found
-    simple = [pure_epsilon_at(pure, Fraction(d)) for d in deltas.tolist()]
+    simple = [stated.epsilon_at(Fraction(d)) for d in deltas.tolist()]
     return np.asarray(np.minimum(found, simple))
 
 

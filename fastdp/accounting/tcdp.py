@@ -59,7 +59,7 @@ class TCDPAccountant(Accountant[_Segment]):
 
     def _charge(self, state: _Segment, event: Event, count: int) -> _Segment:
         rho, omega = Fraction(0), state.omega
-        if isinstance(event, TCDPEvent):
+        if isinstance(event, TCDPEvent) and event.rho > 0:
             rho = event.rho
             omega = event.omega if omega is None else min(event.omega, omega)
         else:

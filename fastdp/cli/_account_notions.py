@@ -180,7 +180,7 @@ def central_limit(parts: Sequence[Counted]) -> GaussianLimit | None:
         match event:
             case PoissonSampledEvent(
                 sampling_probability=rate, event=GaussianEvent(sensitivity=s, sigma=w)
-            ):
+            ) if rate * s > 0:
                 sampled = True
                 square += (
                     clt_poisson(sigma=w / s, probability=rate, steps=count).mu ** 2

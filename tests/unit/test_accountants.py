@@ -183,7 +183,7 @@ def test_what_each_notion_takes(make, good, bad):
         (lambda a: a.compose(PureDPEvent(1), 1.5), DTypeError),
         (lambda a: a.compose(PureDPEvent(1), True), DTypeError),
         (lambda a: a.supports(None), DTypeError),
-        (lambda a: a.epsilon(1), ParameterError),
+        (lambda a: a.epsilon(1.5), ParameterError),
         (lambda a: a.epsilon(-0.1), ParameterError),
         (lambda a: a.epsilon(float("nan")), ParameterError),
         (lambda a: a.epsilon("0"), DTypeError),

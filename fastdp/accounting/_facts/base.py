@@ -17,7 +17,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from fastdp.accounting import conversions
-from fastdp.accounting.events import Event
+from fastdp.accounting.events import Event, PureDPEvent
+from fastdp.accounting.events._base import relation_of
 from fastdp.exceptions import UnsupportedEventError
 
 if TYPE_CHECKING:
@@ -187,11 +188,19 @@ def entry(*kinds: type[Event]) -> Callable[[type[Facts[Kind]]], type[Facts[Kind]
 
 @functools.lru_cache(maxsize=64)
 def facts_of(event: Event) -> Facts[Event]:
-    """Return what is known of an event; an unknown kind is refused, never free."""
-    facts = _ENTRIES.get(type(event))
-    if facts is None:
+    """Return what is known of an event; an unknown kind is refused, never free.
+
+    Where the pure epsilon is 0 the laws are equal: whatever the kind, all that is known
+    is known of a `PureDPEvent`.
+    """
+    kind = _ENTRIES.get(type(event))
+    if kind is None:
         raise UnsupportedEventError(f"no facts are known of {event!r}")
-    return facts(event)
+    facts = kind(event)
+    if facts.pure() != 0:
+        return facts
+    nothing = PureDPEvent(ZERO, neighboring_relation=relation_of(event))
+    return _ENTRIES[PureDPEvent](nothing)
 
 
 def require_rho(event: Event) -> Fraction:

@@ -117,6 +117,10 @@ class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
         """Return epsilon."""
         return self.event.epsilon
 
+    def mu(self) -> Fraction | None:
+        """Return 0 where nothing is told."""
+        return ZERO if self.event.epsilon == 0 else None
+
     def grouped(self, size: int) -> PermuteAndFlipEvent | PureDPEvent:
         """Return `size` times epsilon."""
         return replace(self.event, epsilon=size * self.event.epsilon)

@@ -314,6 +314,8 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
     def pure(self) -> Fraction | None:
         """Return the amplified epsilon; the same where the record may be known."""
         pure = facts_of(self.event.event).pure()
+        if self._rate() == 0:  # all samples are empty
+            return ZERO
         if self._known():
             return pure
         if self._replaced():

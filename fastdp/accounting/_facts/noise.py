@@ -159,6 +159,10 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
 class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
     """Discrete Laplace noise redrawn within a bound."""
 
+    def pure(self) -> Fraction | None:
+        """Return 0 where nothing is told."""
+        return ZERO if self.event.sensitivity == 0 else None
+
     def stated(self) -> tuple[Fraction, Fraction]:
         """Return the epsilon inside, and the delta of the ends."""
         shift, scale = whole(self.event.sensitivity), self.event.scale
@@ -228,18 +232,14 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
         """Invert the closed profile."""
-        mu = self.mu()
         if delta == 0:
             return None
-        if mu == 0:
-            return 0.0
+        mu = self.mu()
         return conversions.gaussian_epsilon(delta=delta, sensitivity=mu, sigma=1)
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
         """Return the closed profile."""
         mu = self.mu()
-        if mu == 0:
-            return -math.inf
         return conversions.gaussian_log_delta(epsilon=epsilon, sensitivity=mu, sigma=1)
 
     def curve(self) -> tuple[Curve, Fraction]:
@@ -266,12 +266,16 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
         """Return the exact function."""
         from fastdp.accounting._trade_off_functions import GaussianTradeOff
 
-        return super().trade_off() if self.mu() == 0 else GaussianTradeOff(self.mu())
+        return GaussianTradeOff(self.mu())
 
 
 @entry(DiscreteGaussianEvent)
 class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
     """Discrete Gaussian noise: exact on one coordinate, else by continuous laws."""
+
+    def pure(self) -> Fraction | None:
+        """Return 0 where nothing is told."""
+        return ZERO if self.event.sensitivity == 0 else None
 
     def mu(self) -> Fraction | None:
         """Return a mu that is proved on fine grids; coarser noise is not Gaussian."""

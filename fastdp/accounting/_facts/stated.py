@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fastdp._validate import float_up
-from fastdp.accounting import _response, _zcdp, conversions, groups
+from fastdp.accounting import _zcdp, conversions, groups
 from fastdp.accounting._facts.base import ZERO, Facts, Reader, entry
-from fastdp.accounting._numeric import exp_up, log_down
+from fastdp.accounting._numeric import log_down
+from fastdp.accounting._response import Stated
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     NeighboringRelation,
@@ -54,17 +55,12 @@ class ApproximateFacts(Facts[ApproximateDPEvent]):
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
         """Return what randomized response has that fails with probability delta."""
-        own = self.event.delta
-        if delta < own:
-            return None
-        rest = (delta - own) / (1 - own)
-        return _response.pure_epsilon_at(self.event.epsilon, rest)
+        found = Stated(*self.stated()).epsilon_at(delta)
+        return None if found == math.inf else found
 
     def delta(self, epsilon: Fraction) -> float:
         """Return what randomized response has that fails with probability delta."""
-        own = self.event.delta
-        log_rest = _response.pure_log_delta(self.event.epsilon, epsilon)
-        return min(1.0, float_up(own + (1 - own) * Fraction(exp_up(log_rest))))
+        return Stated(*self.stated()).delta_at(epsilon)
 
 
 @entry(ZCDPEvent, TCDPEvent)
@@ -131,6 +127,10 @@ class RDPFacts(Facts[RDPEvent]):
 
     left_to_accountants = True
 
+    def pure(self) -> Fraction | None:
+        """Return 0 where nothing is told."""
+        return ZERO if min(self.event.epsilons) == 0 else None
+
     def grouped(self, size: int) -> RDPEvent | None:
         """Return the curve of a group of up to 2^c: (order/2^c, 3^c epsilon).
 
@@ -156,6 +156,11 @@ class TradeOffFacts(Facts[TradeOffEvent]):
     """A piecewise linear trade-off function, for either order of the datasets."""
 
     left_to_accountants = True
+
+    def pure(self) -> Fraction | None:
+        """Return 0 where no test does better than chance."""
+        x, f = self.event.false_positive_rates, self.event.false_negative_rates
+        return ZERO if all(a + b == 1 for a, b in zip(x, f, strict=True)) else None
 
     def grouped(self, size: int) -> TradeOffEvent:
         """Return the exact function of a group."""
@@ -186,6 +191,11 @@ class PrivacyLossFacts(Facts[PrivacyLossEvent]):
     """A discrete law of the privacy loss."""
 
     left_to_accountants = True
+
+    def pure(self) -> Fraction | None:
+        """Return 0 where nothing is told."""
+        law = self.event.losses, self.event.probabilities
+        return ZERO if law == ((ZERO,), (Fraction(1),)) else None
 
     def family(self) -> Family:
         """Return the law, of both directions."""

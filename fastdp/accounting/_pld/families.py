@@ -262,14 +262,12 @@ class AtomFamily(Family):
         return Step(sides[0], sides[0] if laws[0] is laws[1] else sides[1], self.rho)
 
     def _sided(self, law: Atoms, low: Atoms) -> Sided:
+        sure = law.lost if law.sure is None else law.sure
         if law.losses.size == 0 or float(1 - law.lost) < _LEAST_FINITE:
-            raise UnsupportedEventError(
-                "the probability of a finite loss must be more than rounding"
-            )
+            return Sided(None, Fraction(1), Fraction(0) if law.doubtful else sure)
         if self.loss is not None:
             return Sided(self.loss, law.lost, low.lost)
         loss = law.finite(self.unit) if law.losses.any() else None
-        sure = law.lost if law.sure is None else law.sure
         if law.doubtful:
             return Sided(loss, law.lost, exact=False)
         if low is law or np.array_equal(low.masses, law.masses):

@@ -195,8 +195,9 @@ def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float,
     """Return bounds of ln of the probability that nothing is lost so far."""
     if not sided.lost:
         return before
-    most = count * log_fraction(1 - sided.lost) * (1 + 2e-15)
-    least = count * log_fraction(1 - sided.sure) * (1 - 2e-15)
+    finite = 1 - sided.lost, 1 - sided.sure
+    most, least = (log_fraction(p) if p else -math.inf for p in finite)
+    most, least = count * most * (1 + 2e-15), count * least * (1 - 2e-15)
     low, high = before[0] + most, before[1] + least
     return low * (1 + 1e-15) - 1e-300, min(0.0, high * (1 - 1e-15))
 

@@ -137,10 +137,16 @@ class Event:
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
-    def _check(self, *positive: str) -> None:
-        """Make the named fields exact positive rationals; check the relation."""
+    def _check(self, *positive: str, or_zero: str | None = None) -> None:
+        """Make the named fields exact positive rationals; check the relation.
+
+        The field `or_zero` may be 0: such an event tells nothing.
+        """
         for name in positive:
             self._set(name, _validate.positive(name, getattr(self, name)))
+        if or_zero is not None:
+            value = _validate.nonnegative(or_zero, getattr(self, or_zero))
+            self._set(or_zero, value)
         relation = as_relation(getattr(self, "neighboring_relation", None))
         self._set("neighboring_relation", relation)
 

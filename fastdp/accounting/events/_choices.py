@@ -71,14 +71,14 @@ class ExponentialMechanismEvent(Event):
     Parameters
     ----------
     epsilon : Fraction
-        Length of the interval, > 0; also the pure epsilon.
+        Length of the interval, >= 0; also the pure epsilon.
     neighboring_relation : NeighboringRelation
         The relation for which `epsilon` holds.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or not positive.
+        A parameter is of the wrong type or out of its domain.
     """
 
     epsilon: Fraction
@@ -86,7 +86,7 @@ class ExponentialMechanismEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("epsilon")
+        self._check(or_zero="epsilon")
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,14 +98,14 @@ class PermuteAndFlipEvent(Event):
     Parameters
     ----------
     epsilon : Fraction
-        Pure epsilon, > 0.
+        Pure epsilon, >= 0.
     neighboring_relation : NeighboringRelation
         The relation for which `epsilon` holds.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or not positive.
+        A parameter is of the wrong type or out of its domain.
     """
 
     epsilon: Fraction
@@ -113,4 +113,4 @@ class PermuteAndFlipEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("epsilon")
+        self._check(or_zero="epsilon")

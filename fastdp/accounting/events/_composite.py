@@ -145,7 +145,7 @@ class PoissonSampledEvent(_SampledEvent):
     Parameters
     ----------
     sampling_probability : Fraction
-        > 0 and <= 1, the same for every record.
+        >= 0 and <= 1, the same for every record.
     event : Event
         What is done with the sample.
     neighboring_relation : NeighboringRelation, optional
@@ -167,11 +167,8 @@ class PoissonSampledEvent(_SampledEvent):
     neighboring_relation: RelationField = field(default=OF_THE_EVENT, kw_only=True)
 
     def __post_init__(self) -> None:
-        p = _validate.positive("sampling_probability", self.sampling_probability)
-        if p > 1:
-            raise ParameterError(
-                f"sampling_probability must be <= 1, got {_validate.shown(p)}"
-            )
+        p = self.sampling_probability
+        p = _validate.between("sampling_probability", p, Fraction(0), Fraction(1))
         self._set("sampling_probability", p)
         self._check_sample(self.event, self.neighboring_relation)
 

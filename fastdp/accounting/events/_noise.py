@@ -44,7 +44,7 @@ class LaplaceEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L1 sensitivity over all coordinates together, > 0, in the answer's unit.
+        L1 sensitivity over all coordinates together, >= 0, in the answer's unit.
     scale : Fraction
         Laplace scale b, > 0, in the answer's unit.
     neighboring_relation : NeighboringRelation
@@ -53,7 +53,7 @@ class LaplaceEvent(Event):
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or not positive.
+        A parameter is of the wrong type or out of its domain.
     """
 
     sensitivity: Fraction
@@ -61,7 +61,7 @@ class LaplaceEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("sensitivity", "scale")
+        self._check("scale", or_zero="sensitivity")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -71,7 +71,7 @@ class DiscreteLaplaceEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L1 sensitivity over all coordinates together, > 0, in units of the lattice.
+        L1 sensitivity over all coordinates together, >= 0, in units of the lattice.
     scale : Fraction
         Scale of the law, > 0, in units of the lattice.
     neighboring_relation : NeighboringRelation
@@ -80,7 +80,7 @@ class DiscreteLaplaceEvent(Event):
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or not positive.
+        A parameter is of the wrong type or out of its domain.
     """
 
     sensitivity: Fraction
@@ -88,7 +88,7 @@ class DiscreteLaplaceEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("sensitivity", "scale")
+        self._check("scale", or_zero="sensitivity")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -98,7 +98,7 @@ class TruncatedDiscreteLaplaceEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L1 sensitivity over all coordinates together, > 0, in units of the lattice.
+        L1 sensitivity over all coordinates together, >= 0, in units of the lattice.
     scale : Fraction
         Scale of the law before truncation, > 0, in units of the lattice.
     bound : int
@@ -118,7 +118,7 @@ class TruncatedDiscreteLaplaceEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("sensitivity", "scale")
+        self._check("scale", or_zero="sensitivity")
         least = max(1, near_floor(self.sensitivity))
         bound = _validate.integer("bound", self.bound, least)
         object.__setattr__(self, "bound", bound)
@@ -131,7 +131,7 @@ class GaussianEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L2 sensitivity over all coordinates together, > 0; a root is stated by a
+        L2 sensitivity over all coordinates together, >= 0; a root is stated by a
         rational that is not smaller (`l2_sensitivity`).
     sigma : Fraction
         Standard deviation, > 0, in the answer's unit.
@@ -141,7 +141,7 @@ class GaussianEvent(Event):
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or not positive.
+        A parameter is of the wrong type or out of its domain.
     """
 
     sensitivity: Fraction
@@ -149,7 +149,7 @@ class GaussianEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("sensitivity", "sigma")
+        self._check("sigma", or_zero="sensitivity")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -159,10 +159,11 @@ class DiscreteGaussianEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L2 sensitivity over all coordinates together, > 0, in units of the lattice.
+        L2 sensitivity over all coordinates together, >= 0, in units of the lattice.
         Integers move by a squared distance that is an integer: the floor of the square
-        counts, for delta at least 1. A square less than 2**-20 below an integer
-        (`math.sqrt(3)`) counts as that integer; `l2_sensitivity` states a root safely.
+        counts, for delta at least 1 unless it is 0. A square less than 2**-20 below an
+        integer (`math.sqrt(3)`) counts as that integer; `l2_sensitivity` states a root
+        safely.
     sigma : Fraction
         Parameter of the law, > 0, in units of the lattice.
     coordinates : int, optional
@@ -182,7 +183,7 @@ class DiscreteGaussianEvent(Event):
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("sensitivity", "sigma")
+        self._check("sigma", or_zero="sensitivity")
         self._set("sensitivity", integer_l2(self.sensitivity))
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)

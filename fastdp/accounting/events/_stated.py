@@ -23,7 +23,7 @@ class PureDPEvent(Event):
     Parameters
     ----------
     epsilon : Fraction
-        >= 0.
+        >= 0; at 0 nothing is told.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
 
@@ -51,7 +51,7 @@ class ApproximateDPEvent(Event):
     epsilon : Fraction
         >= 0.
     delta : Fraction
-        >= 0 and < 1.
+        >= 0 and <= 1; at 1 nothing is promised.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
 
@@ -68,11 +68,7 @@ class ApproximateDPEvent(Event):
     def __post_init__(self) -> None:
         self._check()
         self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
-        delta = _validate.nonnegative("delta", self.delta)
-        if delta >= 1:
-            raise ParameterError(
-                f"delta must be < 1, got {_validate.shown(self.delta)}"
-            )
+        delta = _validate.between("delta", self.delta, Fraction(0), Fraction(1))
         self._set("delta", delta)
 
 
