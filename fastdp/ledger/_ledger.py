@@ -561,8 +561,9 @@ class Ledger:
             found = _protocol.answer(
                 self._store, self._uuid, self._witness, wanted, stage
             )
+        answer = self._answered(found, lambda _: place)
         _files.finish(place, found.body)
-        return self._answered(found, lambda _: place)
+        return answer
 
     def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
         """Refuse a release per row on other budgets, and another on budgets per row.

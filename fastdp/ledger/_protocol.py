@@ -131,8 +131,8 @@ def alone(store: Store, uuid: str, label: str) -> Iterator[None]:
             f"{store.where}; nothing was charged for it: release it before that draw"
         )
     with store.lock(label):
-        held.add(uuid)
         try:
+            held.add(uuid)  # within: an interrupt may come as it returns
             yield
         finally:
             held.discard(uuid)

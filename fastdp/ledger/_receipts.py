@@ -98,6 +98,7 @@ class Witness:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # also where a fork has a copy
             os.close(file)
 
     def create(self) -> None:

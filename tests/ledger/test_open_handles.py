@@ -1,6 +1,7 @@
 """Ledgers that change under an open handle, and files that only SQLite may open."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -443,6 +444,65 @@ def test_an_answer_is_not_shown_again_before_the_witness_knows_it(
             answer = handle.release(NOISE, CELLS, label="a", budgets="all")
             assert answer.replayed
             assert receipts_of(witness)[0]["seq"] == answer.receipts[0].seq
+
+
+def test_a_file_is_not_put_in_place_before_the_witness_knows_it(tmp_path, monkeypatch):
+    real, calls, out = Witness.saw, [], tmp_path / "out"
+
+    def saw(self, receipts):
+        calls.append(0)
+        if len(calls) > 1:
+            raise LedgerError("the volume of the witness is full")
+        real(self, receipts)
+
+    def write(book):
+        def draw(staged, receipts):
+            staged.write_text("x")
+
+        return book.write(out, draw, event=NOISE, label="a", budgets="all")
+
+    with new_ledger(tmp_path / "budget.db", witness=tmp_path / "witness") as book:
+        with monkeypatch.context() as patch:
+            patch.setattr(Witness, "saw", saw)
+            for _ in range(2):  # the second time the answer is stored
+                with pytest.raises(LedgerError, match="full"):
+                    write(book)
+        assert not out.exists()
+        assert write(book).replayed
+    assert out.read_text() == "x"
+
+
+def test_a_fork_does_not_keep_the_lock_of_the_witness(tmp_path):
+    witness = Witness(tmp_path / "witness")
+    witness.create()
+    rest, end = os.pipe()
+    with witness._lock():
+        child = os.fork()
+        if child == 0:  # as another thread's fork, which has a copy of the descriptor
+            os.close(end)
+            os.read(rest, 1)
+            os._exit(0)
+    try:
+        with (tmp_path / "witness.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(end)
+        os.close(rest)
+        os.waitpid(child, 0)
+
+
+def test_an_interrupt_leaves_no_label_held(tmp_path):
+    def interrupt(frame, event, called):
+        place = (event, frame.f_code.co_name, getattr(called, "__name__", ""))
+        if place == ("c_return", "alone", "add"):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    with new_ledger(tmp_path / "budget.db") as book:
+        sys.setprofile(interrupt)  # where Python looks for signals
+        with pytest.raises(KeyboardInterrupt):
+            book.release(NOISE, CELLS, label="a", budgets="all")
+        assert book.release(NOISE, CELLS, label="a", budgets="all").attempt == 1
 
 
 def test_adopting_keeps_closed_budgets_in_the_witness(tmp_path):
