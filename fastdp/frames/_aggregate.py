@@ -131,9 +131,9 @@ def aggregate(
     Parameters
     ----------
     source : path of a Parquet file, or frame
-        Records; text that is not UTF-8 is null. Frames are those of `release`; a stream
-        is read once. A DataFrame of Spark must have the same rows whenever it is
-        evaluated.
+        Records; text that is not UTF-8, and a time beyond 64 bits of microseconds, is
+        null. Frames are those of `release`; a stream is read once. A DataFrame of Spark
+        must have the same rows whenever it is evaluated.
     by : str or iterable of str
         Columns of the groups: integers, text, bools, dates or decimals. Python objects
         of pandas are text. Without `keys` a text of more than 1024 bytes of UTF-8

@@ -153,7 +153,11 @@ class DuckDB(Engine):
             if not Path(source).is_file():
                 raise FastDPError(f"source {Path(source).name} is no file")
             with self._constant_messages("source"):
-                require_distinct(_names_in(path))
+                schema = _schema_of(path)
+                require_distinct(schema.names)
+            if _is_apart(schema, wanted):
+                self._connection.register("rows", self._file_rows(path))
+                return "rows"
             self._path = path
             literal = _literal(path).replace("'", "''")
             return f"read_parquet('{literal}', hive_partitioning = false)"
@@ -171,22 +175,22 @@ class DuckDB(Engine):
             else:
                 rows = pa.RecordBatchReader.from_stream(source)
         require_distinct(rows.schema.names)
-        rows = _tables.utf8(rows, wanted)
+        rows = _tables.readable(rows, wanted)
         with self._constant_messages("source"):
             self._connection.register("rows", rows)
         return "rows"
 
     def _file_rows(self, path: str) -> Any:
-        """Return the rows of a Parquet file in which text that is not UTF-8 is null."""
+        """Return the rows of a Parquet file of which DuckDB reads every cell."""
         pa = _tables.arrow()
         from pyarrow import parquet
 
-        file = parquet.ParquetFile(path)
+        file = parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
         names = self._wanted or file.schema_arrow.names
         schema = pa.schema([file.schema_arrow.field(name) for name in names])
         batches = (batch.select(list(names)) for batch in file.iter_batches())
         rows = pa.RecordBatchReader.from_batches(schema, batches)
-        return _tables.utf8(rows, None)
+        return _tables.readable(rows, None)
 
     @contextlib.contextmanager
     def _constant_messages(self, name: str) -> Iterator[None]:
@@ -226,18 +230,31 @@ def _literal(path: str) -> str:
     return found if Path(path).is_absolute() else f"./{found}"
 
 
-def _names_in(path: str) -> list[str]:
-    """Return the names of a Parquet file's columns, as it has them."""
+def _schema_of(path: str) -> pa.Schema:
+    """Return names and types of a Parquet file's columns, as Arrow reads it."""
     pa = _tables.arrow()
     from pyarrow import parquet
 
     try:
         with Path(path).open("rb") as file:  # a path might be an address to pyarrow
-            return list(parquet.ParquetFile(file).schema_arrow.names)
+            coerced = parquet.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            return coerced.schema_arrow
     except (pa.ArrowException, OSError, UnicodeError):
         raise FastDPError(
             f"source {Path(path).name} cannot be read as a Parquet file"
         ) from None
+
+
+def _is_apart(schema: pa.Schema, wanted: Sequence[str] | None) -> bool:
+    """Tell whether DuckDB and Arrow read wanted columns of a file as other types.
+
+    Which of them reads it would then depend on its cells: Arrow does.
+    """
+    if not set(wanted or ()) <= set(schema.names):
+        return False  # refused later
+    kinds = [schema.field(name).type for name in wanted or schema.names]
+    durations = any(map(_tables.arrow().types.is_duration, kinds))
+    return durations or any(_tables.own_type(kind) != kind for kind in kinds)
 
 
 def _duckdb() -> Any:

@@ -84,6 +84,15 @@ class Engine:
             self._require(name, "column", numbers, "numbers of it")
         return frozenset(name for name in (*by, *users) if self.is_encoded(name))
 
+    def require_texts(self, names: Sequence[str]) -> None:
+        """Refuse columns of which a cell may have no text."""
+        for name in names:
+            if self.types[name].split(" ")[0] == "TIME":
+                raise DTypeError(
+                    f'hash must be "engine" where a key is a time of day, as {name!r} '
+                    "is: make text of it"
+                )
+
     def texts(self, names: Sequence[str]) -> frozenset[str]:
         """Return the columns whose cells are as long as they like."""
         return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))

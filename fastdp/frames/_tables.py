@@ -30,6 +30,12 @@ RECEIPTS = "fastdp receipts"
 
 _INT64 = np.iinfo(np.int64)
 
+#: Units of time that are coarser than a microsecond, in which DuckDB counts.
+_A_SECOND = {"s": 1, "ms": 1000}
+
+#: Most digits of a decimal of 128 bits.
+_DIGITS = 38
+
 
 def arrow() -> Any:
     """Return pyarrow.
@@ -188,22 +194,63 @@ def _has_objects(dtype: Any) -> bool:
     return objects or getattr(dtype, "storage", "") == "python"
 
 
-def utf8(rows: Any, wanted: Sequence[str] | None) -> Any:
-    """Return rows in which text that is not UTF-8 is null: Arrow takes any bytes."""
+def readable(rows: Any, wanted: Sequence[str] | None) -> Any:
+    """Return rows of which DuckDB reads every cell; one that it would refuse is null.
+
+    Arrow takes any bytes as text. Times that DuckDB would multiply are made its own.
+    """
     pa = arrow()
     if isinstance(rows, pa.RecordBatchReader):
-        clean = (utf8(batch, wanted) for batch in rows)
-        return pa.RecordBatchReader.from_batches(rows.schema, clean)
+        clean = (readable(batch, wanted) for batch in rows)
+        schema = readable(rows.schema.empty_table(), wanted).schema
+        return pa.RecordBatchReader.from_batches(schema, clean)
     for place, field in enumerate(rows.schema):
+        if wanted is not None and field.name not in wanted:
+            continue
+        column = rows.column(place)
         words = str(field.type).removeprefix("dictionary<")
-        named = wanted is None or field.name in wanted
-        if named and "string" in words and "<" not in words:
+        if own_type(field.type) != field.type:
+            rows = rows.set_column(place, field.name, _owned(column))
+        elif "string" in words and "<" not in words:
             try:
-                rows.column(place).validate(full=True)
+                column.validate(full=True)
             except pa.ArrowInvalid:
-                held = pa.array(items_of(rows.column(place)), field.type)
+                held = pa.array(items_of(column), field.type)
                 rows = rows.set_column(place, field, held)
     return rows
+
+
+def own_type(type_: Any) -> Any:
+    """Return the type by which DuckDB reads a type of Arrow, in files too."""
+    pa = arrow()
+    types = pa.types
+    if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
+        own = own_type(type_.value_type)
+        return type_ if own == type_.value_type else own
+    if types.is_timestamp(type_) and type_.unit in _A_SECOND:
+        return pa.timestamp("us", type_.tz)
+    if types.is_decimal256(type_):
+        fits = type_.precision <= _DIGITS
+        return pa.decimal128(type_.precision, type_.scale) if fits else pa.float64()
+    return pa.float32() if types.is_float16(type_) else type_
+
+
+def _owned(column: Any) -> Any:
+    """Return a column in its `own_type`; times that are none there are null."""
+    pa = arrow()
+    from pyarrow import compute
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    elif pa.types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if pa.types.is_timestamp(column.type):
+        ticks = column.cast(pa.int64())
+        most = _INT64.max // (10**6 // _A_SECOND[column.type.unit])
+        near = compute.less_equal(ticks, most)
+        near = compute.and_(near, compute.greater_equal(ticks, -most))
+        column = compute.if_else(near, column, pa.scalar(None, column.type))
+    return column.cast(own_type(column.type), safe=False)
 
 
 def leave(frame: Any, table: pa.Table) -> Any:

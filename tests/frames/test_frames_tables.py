@@ -355,11 +355,74 @@ def test_text_that_is_not_utf8_is_null(tmp_path: Path) -> None:
             assert [shown(path, "k"), shown(path, "u")] == [[5], [1]]
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_a_time_beyond_the_microseconds_is_null(
+    tmp_path: Path, unit: str, zone: str | None
+) -> None:
+    """One such time, as of programs that write "never" so, is no error."""
+    path = tmp_path / "rows.parquet"
+    listed = pa.table({"k": pa.array([7], pa.timestamp(unit, zone))})
+    for far in (2**63 - 1, -(2**63)):
+        times = pa.array([7] * 5 + [far], pa.int64()).view(pa.timestamp(unit, zone))
+        for column in (times, times.dictionary_encode()):
+            rows = pa.table({"k": column})
+            sources = [rows, rows.to_reader(2)]
+            if unit == "ms":  # files have no seconds
+                parquet.write_table(rows, path)
+                sources.append(path)
+            for source in sources:
+                found = frames.aggregate(
+                    source, by="k", keys=listed, **EXACT, **drawn()
+                ).frame
+                assert found["count"].to_pylist() == [5]
+                assert found["k"].type.unit == "us"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1] * 6, pa.timestamp("ms")),
+        pa.array([1] * 6, pa.duration("us")),
+        pa.array([1] * 6, pa.decimal256(30, 0)),
+        pa.array(np.ones(6, np.float16)),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_text_changes_no_type_of_another_column(tmp_path: Path, column: Any) -> None:
+    def told(text: bytes) -> str:
+        users = pa.array([b"a", b"b", b"c", b"d", b"e", text]).view(pa.string())
+        parquet.write_table(pa.table({"k": column, "u": users}), path)
+        number = column.type == pa.float16()
+        asked = {"by": "u", "mean": "k", "bounds": {"k": (0, 2)}}
+        keyed = {"by": "k", "user": "u"}
+        try:
+            found = frames.aggregate(
+                path, **(asked if number else keyed), **ASK, **drawn()
+            )
+        except FastDPError as error:
+            return str(error)
+        return str(found.frame.schema)
+
+    path = tmp_path / "rows.parquet"
+    assert told(b"f") == told(b"\xff")
+
+
+def test_times_of_day_have_no_text_to_hash() -> None:
+    for far in (1, -1, 2**40):
+        times = pa.array([1] * 5 + [far], pa.int64()).view(pa.time64("us"))
+        rows = pa.table({"k": times, "u": range(6)})
+        found = frames.aggregate(rows, by="k", user="u", **ASK, **drawn())
+        assert found.frame["k"].type == times.type
+        with pytest.raises(DTypeError, match='"engine" where a key is a time of day'):
+            frames.aggregate(rows, by="k", user="u", hash="sha256", **ASK, **drawn())
+
+
 def test_types_that_the_engine_has_not_are_refused_in_our_words() -> None:
     sparse = pd.DataFrame({"k": pd.arrays.SparseArray([0, 1])})
     with pytest.raises(DTypeError, match="source must hold columns of one Arrow type"):
         frames.aggregate(sparse, by="k", **ASK, **drawn())
-    wide = pa.table({"k": pa.array([1, 2], pa.decimal256(60, 0))})
+    wide = pa.table({"k": pa.array([[1], [2]], pa.list_(pa.decimal256(60, 0)))})
     for rows in (wide, wide.slice(0, 0)):
         with pytest.raises(FastDPError, match="source cannot be read") as caught:
             frames.aggregate(rows, by="k", **ASK, **drawn())
