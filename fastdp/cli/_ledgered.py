@@ -146,9 +146,10 @@ def _note(
 
 def replayed(arguments: argparse.Namespace) -> str:
     """Say that nothing was drawn or spent."""
+    (ledger,) = _places.file("--ledger", arguments.ledger)
     lines = [
         ("label", arguments.label),
-        ("ledger", str(arguments.ledger)),
+        ("ledger", str(ledger)),  # a server without its password
         ("spent", "nothing: the file was released before, and is whole"),
         ("output", str(arguments.output)),
     ]

@@ -1,5 +1,6 @@
 """`fastdp ledger`, releases through it, and its page in a browser."""
 
+import argparse
 import json
 import re
 import shutil
@@ -10,7 +11,7 @@ import pytest
 
 import fastdp
 from fastdp import accounting
-from fastdp.cli import main
+from fastdp.cli import _ledgered, main
 
 pytest.importorskip("pyarrow")
 
@@ -117,6 +118,14 @@ def test_spending_showing_and_exporting(here, capsys):
     run("ledger export budget.db -o audit.jsonl", 1)
     run("ledger budget budget.db no --unit person --neighbors replace-one", 2)
     assert "one limit must be given" in capsys.readouterr().err
+
+
+def test_a_release_that_is_there_tells_no_password():
+    ledger = "postgresql://owner:secret@host:5432/budgets?password=secret"
+    asked = argparse.Namespace(ledger=ledger, label="a", output="out.csv")
+    said = _ledgered.replayed(asked)
+    assert "postgresql://host:5432/budgets" in said
+    assert "secret" not in said
 
 
 def test_backup_adopt_forfeit_and_migrate(here, capsys):
