@@ -120,6 +120,45 @@ def test_a_view_may_hold_any_bytes(tmp_path: Path) -> None:
     assert main(line) == 0
 
 
+@pytest.mark.parametrize("kind", ["date64", "time64", "decimal"])
+def test_a_date_a_time_or_a_decimal_may_be_any(tmp_path: Path, kind: str) -> None:
+    # Arrow's own check refuses 1 ms of a day, a time beyond its day, and a decimal
+    # beyond its precision: one record would stop the release.
+    if kind == "decimal":
+        wide = pa.array([1, 10**30], pa.decimal128(38, 0))
+        cells = pa.Array.from_buffers(pa.decimal128(9, 0), 2, wide.buffers())
+    else:
+        times = {"date64": pa.date64(), "time64": pa.time64("us")}
+        cells = pa.array([0, -1], pa.int64()).view(times[kind])
+    table, source = pa.table({"k": cells}), tmp_path / "in.arrow"
+    with ipc.new_file(source, table.schema) as writer:
+        writer.write_table(table)
+    line = ["aggregate", str(source), "--by", "k", "--count", "--epsilon", "1"]
+    assert main([*line, "--delta", "1e-9", "-o", str(tmp_path / "out.csv")]) == 0
+
+
+def test_indices_and_runs_that_lead_out_of_a_column(
+    tmp_path: Path, said: Callable[[], str]
+) -> None:
+    names = pa.array(["a", "b", "a"])
+    runs = pa.run_end_encoded(pa.int32(), pa.string())
+    ends = [pa.array(wrong, pa.int32()) for wrong in ([9, 2, 9], [-5, 3, 9])]
+    columns = [
+        pa.Array.from_buffers(runs, 9, [None], children=[e, names]) for e in ends
+    ]
+    for wrong in (5, -3):
+        indices = pa.array([0, wrong], pa.int32())
+        columns.append(pa.DictionaryArray.from_arrays(indices, names, safe=False))
+    line = ["--column", "c", "--categories", "a,b", "--epsilon", "1", "-o"]
+    source = tmp_path / "in.arrow"
+    for column in columns:
+        table = pa.table({"c": column})
+        with ipc.new_stream(source, table.schema) as writer:
+            writer.write_table(table)
+        assert main(["collect", str(source), *line, str(tmp_path / "r.parquet")]) == 1
+        assert "not a valid arrow table" in said()
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "tsv"])
 def test_a_header_without_a_line_end(tmp_path: Path, form: str, mark: bytes) -> None:
