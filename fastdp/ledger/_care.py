@@ -38,13 +38,16 @@ def adopt(
     with store.transaction() as run:
         uuid, place, watching, _ = read_ledger(run, store.where)
         budgets = _protocol.all_budgets(run)
-        if lost - set(budgets):
+        witness = None if watching is None else Witness(watching)
+        seen = [*receipts, *(() if witness is None else witness.read())]
+        # Of a copy from before a budget was made nothing is there to be closed.
+        latest = sorted(seen, key=lambda proof: proof.seq)
+        gone = {proof.budget: proof for proof in latest if proof.budget not in budgets}
+        if lost - {*budgets, *gone}:
             raise ParameterError(
                 f"forfeit must name budgets of the ledger, got {sorted(lost)}"
             )
         rows = _protocol.locked(run, store, uuid, sorted(budgets))
-        witness = None if watching is None else Witness(watching)
-        seen = [*receipts, *(() if witness is None else witness.read())]
         behind = {proof.budget for proof in seen if not _holds(run, uuid, proof)}
         if behind - lost:
             raise LedgerRolledBackError(
@@ -62,7 +65,7 @@ def adopt(
             last.append(proof)
         run("UPDATE ledger SET place = ?", canonical(store.place()))
     if witness is not None:
-        witness.reset(last)
+        witness.reset([*last, *gone.values()])  # none of these is made again
     return sorted(lost)
 
 

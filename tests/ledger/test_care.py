@@ -228,6 +228,23 @@ def test_what_was_forgotten_is_forfeited(path, tmp_path):
     released(path, "c", budgets="other")
 
 
+def test_a_copy_from_before_a_budget_was_made_is_adopted(path):
+    saved = path.read_bytes()
+    with ledger.open(path) as book:
+        book.add_budget("new", accounting.PureFilter(1), unit="person")
+    released(path, "a", budgets="new")
+    path.write_bytes(saved)
+    with pytest.raises(LedgerRolledBackError, match="'new'"):
+        ledger.adopt(path, note="restored")
+    assert ledger.adopt(path, note="restored", forfeit=["new"]) == ["new"]
+    with ledger.open(path) as book:
+        book.release(NOISE, CELLS, label="b", budgets="all")
+        # What was spent of it is unknown: it is not made again.
+        with pytest.raises(LedgerRolledBackError, match="'new'"):
+            book.add_budget("new", accounting.PureFilter(1), unit="person")
+        assert list(book.budgets()) == ["all", "other"]
+
+
 def test_a_receipt_alone_makes_a_budget_forfeit(path, tmp_path):
     saved = path.read_bytes()
     answers = released(path, "a")
