@@ -544,7 +544,7 @@ _float_below_one = functools.lru_cache(maxsize=64)(_below_one)
 
 def up_to_one(delta: Real) -> Fraction:
     """Return delta as an exact rational; it must be >= 0 and <= 1."""
-    return Fraction(1) if delta is not True and delta == 1 else below_one(delta)
+    return _validate.between("delta", delta, Fraction(0), Fraction(1))
 
 
 def _coordinates(coordinates: int | None) -> int | None:

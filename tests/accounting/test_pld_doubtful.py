@@ -61,9 +61,13 @@ def test_large_losses_do_not_count_for_more_than_they_are():
     assert bounds.lower <= 0.9 <= bounds.upper
 
 
-def test_nearly_all_losses_infinite_is_refused_by_name():
-    with pytest.raises(UnsupportedEventError, match="finite loss"):
-        composed(PrivacyLossEvent(losses=(33,), probabilities=(1,)))
+def test_nearly_all_losses_infinite():
+    accountant = composed(PrivacyLossEvent(losses=(33,), probabilities=(1,)))
+    lost = -math.expm1(-33)
+    for epsilon in (0, 32, 40):
+        bounds = accountant.delta_bounds(epsilon)
+        assert lost - 1e-12 <= bounds.lower <= lost <= bounds.upper
+    assert accountant.epsilon_bounds(0.5).lower == math.inf
 
 
 def test_what_loses_nearly_everything_has_no_epsilon():

@@ -266,6 +266,9 @@ def test_delta_and_level_below_one() -> None:
         for m in ALL:
             with pytest.raises(ParameterError, match=r"^level must "):
                 m.confidence_interval(value)
+            if value == 1:
+                assert m.epsilon(delta=value) == 0
+                continue
             with pytest.raises(ParameterError, match=r"^delta must "):
                 m.epsilon(delta=value)
 

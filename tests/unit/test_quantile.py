@@ -177,8 +177,9 @@ def test_cost_of_one_and_of_several() -> None:
     assert 0 < several.delta(1) < 1
     assert several.rho() == pytest.approx(3 / 8)
     assert Fraction(several.rho()) >= Fraction(3, 8)
+    assert several.epsilon(delta=1) == 0
     with pytest.raises(ParameterError, match="delta must be"):
-        several.epsilon(delta=1)
+        several.epsilon(delta=1.5)
 
 
 def test_accountants_take_the_events() -> None:
