@@ -272,7 +272,8 @@ def require_file(place: Place) -> None:
     Raises
     ------
     ParameterError
-        There is a folder, a device or a pipe, or the name is a folder's.
+        There is a folder, a device or a pipe, or the name is a folder's; or a name of a
+        Parquet or Feather file is not UTF-8.
     """
     facts = None if place.path is None else _facts(place.path)
     if place.given.endswith("/") or (facts and stat.S_ISDIR(facts.st_mode)):
@@ -282,6 +283,16 @@ def require_file(place: Place) -> None:
             f"{place.option} must be a file, which is replaced as a whole: got the "
             f"device or pipe {place}"
         )
+    if not place.form.text and not _is_utf8(place.given):
+        raise ParameterError(
+            f"{place.option} must have a name in UTF-8 to be written as "
+            f"{place.form.name}"
+        )
+
+
+def _is_utf8(name: str) -> bool:
+    """Tell whether a name is text, which is all that pyarrow opens."""
+    return name == name.encode(errors="ignore").decode()
 
 
 def require_different(written: Sequence[Place], read: Sequence[Place]) -> None:

@@ -156,6 +156,16 @@ def test_a_device_or_a_pipe_is_never_replaced(
     assert not Path("pipe").is_file()
 
 
+@pytest.mark.parametrize("name", ["x\udcff.parquet", "\udcff/x.feather"])
+def test_a_name_that_is_not_utf8_is_refused_before_the_charge(
+    refused: Callable[[str], str], name: str
+) -> None:
+    # pyarrow opens no such file: each attempt would be charged, and fail.
+    Path(os.fsdecode(b"\xff")).mkdir()
+    said = refused(f"{COLLECT} a,b -o {name} {LEDGER}")
+    assert "--output must have a name in UTF-8" in said
+
+
 def test_paths_that_differ_are_taken(here: Path) -> None:
     # What is there already is replaced, and names that differ by case are two where
     # both are there.
