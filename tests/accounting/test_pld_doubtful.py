@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from fastdp.accounting import (
@@ -11,6 +12,7 @@ from fastdp.accounting import (
     PLDAccountant,
     PoissonSampledEvent,
     PrivacyLossEvent,
+    PureDPEvent,
     RandomizedResponseEvent,
 )
 from fastdp.accounting.events import NeighboringRelation
@@ -68,6 +70,14 @@ def test_nearly_all_losses_infinite():
         bounds = accountant.delta_bounds(epsilon)
         assert lost - 1e-12 <= bounds.lower <= lost <= bounds.upper
     assert accountant.epsilon_bounds(0.5).lower == math.inf
+
+
+def test_what_is_not_lost_may_be_negative():
+    # For the addition: -33 with probability e^-33, and then +30, else infinite.
+    accountant = composed(PrivacyLossEvent(losses=(33,), probabilities=(1,)))
+    accountant.compose(PureDPEvent(30))
+    lower, _ = accountant._log_profile(accountant._snapshot()[0], False)(np.zeros(1))
+    assert np.exp(lower[0]) <= -math.expm1(-33)
 
 
 def test_what_loses_nearly_everything_has_no_epsilon():

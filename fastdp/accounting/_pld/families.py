@@ -261,10 +261,21 @@ class AtomFamily(Family):
         sides = [self._sided(law, low) for law, low in zip(laws, lows, strict=True)]
         return Step(sides[0], sides[0] if laws[0] is laws[1] else sides[1], self.rho)
 
+    def _all_lost(self, low: Atoms) -> Sided:
+        """Return a direction that loses all from above, from below what is sure.
+
+        What is left then may be negative: unless its losses are known, nothing is sure.
+        """
+        left = low.losses.size > 0 and float(1 - low.lost) >= _LEAST_FINITE
+        if low.doubtful or not (left or low.lost == 1):
+            return Sided(None, Fraction(1), exact=False)
+        least = low.finite(self.unit) if left and low.losses.any() else None
+        return Sided(None, Fraction(1), low.lost, exact=False, least=least)
+
     def _sided(self, law: Atoms, low: Atoms) -> Sided:
         sure = law.lost if law.sure is None else law.sure
         if law.losses.size == 0 or float(1 - law.lost) < _LEAST_FINITE:
-            return Sided(None, Fraction(1), Fraction(0) if law.doubtful else sure)
+            return self._all_lost(low)
         if self.loss is not None:
             return Sided(self.loss, law.lost, low.lost)
         loss = law.finite(self.unit) if law.losses.any() else None

@@ -143,17 +143,16 @@ class Side:
     def plus(self, sided: Sided, count: int) -> Side:
         """Return the direction with `count` more times a step."""
         kept = _kept(self.kept, sided, count)
-        if sided.loss is None:
+        least = sided.loss if sided.exact else sided.least
+        if sided.loss is None and least is None:
             return Side(self.upper, self.lower, kept)
-        lower = self.lower
+        upper, lower = self.upper, self.lower
+        if sided.loss is not None:
+            upper = upper.plus(sided.loss, count)
         if lower is None and sided.exact:
-            return Side(self.upper.plus(sided.loss, count), None, kept)
+            return Side(upper, None, kept)
         lower = self.upper if lower is None else lower
-        if sided.exact:
-            lower = lower.plus(sided.loss, count)
-        elif sided.least is not None:
-            lower = lower.plus(sided.least, count)
-        return Side(self.upper.plus(sided.loss, count), lower, kept)
+        return Side(upper, lower if least is None else lower.plus(least, count), kept)
 
     @functools.cached_property
     def profile(self) -> Profile:
@@ -236,7 +235,8 @@ class State:
         if self.rho is not None and step.rho is not None:
             rho = shortened_up(self.rho + count * step.rho, _BITS)
         own = step.closed
-        if step.removal.loss is None and step.addition.loss is None:
+        sides = step.removal, step.addition
+        if all(side.loss is None and side.least is None for side in sides):
             own = NothingProfile()
         if self.closed is not None and own is not None:
             many = own.times(count)
