@@ -1,8 +1,8 @@
 """Which cases run where.
 
-The README's command runs each value of each parameter at each level of the kernels;
-the other combinations are marked `product`, and `.ci/run products` runs them. Tests
-that measure time are marked `alone`, and run one by one in `.ci/run timing`.
+The README's command runs each value of each parameter at least once at each level of
+the kernels. The other combinations are marked `product`; `.ci/run products` runs them.
+Tests that measure time are marked `alone`; `.ci/run timing` runs them one by one.
 """
 
 from __future__ import annotations
