@@ -256,7 +256,7 @@ OTHERS: list[tuple[Any, str | None]] = [
     *((datetime.date(9999, 12, 31), "9999-12-31"), (datetime.time(1), "01:00:00")),
     *(
         (pd.Timestamp("2020-01-01"), "2020-01-01 00:00:00"),
-        (np.datetime64("NaT"), None),
+        (np.datetime64("NaT", "us"), None),
     ),
     (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
 ]

@@ -38,7 +38,7 @@ OBJECTS: list[Any] = [
     *(1.5, -0.0, 1e300, float("inf"), 5e-324, 1j, [1], (1,), {}, object()),
     *(np.float16(1.5), np.float32(2**24), np.int8(-3), np.uint64(2**64 - 1)),
     *(np.bool_(1), np.longdouble(0.1), np.str_("n"), np.bytes_(b"n")),
-    *(np.datetime64("2020-01-01"), np.datetime64("NaT"), np.timedelta64(3, "s")),
+    *(np.datetime64("2020-01-01"), np.datetime64("NaT", "us"), np.timedelta64(3, "s")),
     *(Decimal("0.000000001"), Decimal("1e50"), Decimal("9" * 80), Decimal("1e-9999")),
     *(Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("-0")),
     *(Fraction(1, 3), Fraction(10**400), UUID(int=7), dt.date(9999, 12, 31)),

@@ -16,7 +16,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 #: A number that is no report of any mechanism.
-_NO_REPORT = 2**32 - 1
+_NO_REPORT = np.uint32(2**32 - 1)
 
 
 def as_reports(
@@ -86,7 +86,7 @@ def _narrowed(reports: _Array, dtype: np.dtype[Any], row: tuple[int, ...]) -> _A
     most = np.iinfo(dtype).max if row else _NO_REPORT
     wrong: _Array = np.asarray((reports < 0) | (reports > most))
     if not row:
-        return np.where(wrong, _NO_REPORT, reports).astype(np.uint32)
+        return np.where(wrong, _NO_REPORT, reports.astype(np.uint32))
     whole = wrong.any(axis=-1, keepdims=True)
     return np.where(whole, 0, reports).astype(dtype)
 
@@ -110,7 +110,7 @@ def _listed(reports: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
     found["seed"] = [part[0] if 0 <= part[0] < 2**64 else 0 for part in parts]
     wrong = (columns[1] < 0) | (columns[1] > _NO_REPORT)
     wrong |= [not 0 <= part[0] < 2**64 for part in parts]
-    found["value"] = np.where(wrong, _NO_REPORT, columns[1])
+    found["value"] = np.where(wrong, _NO_REPORT, columns[1].astype(np.uint32))
     return found
 
 
