@@ -286,7 +286,10 @@ class TestWholeOrNotAtAll:
             process.stdin.write(b"k\n" + b"abcdefg\n" * (3 << 20))
             process.stdin.flush()
             process.send_signal(number)
-            _, said = process.communicate()
+            try:
+                _, said = process.communicate(timeout=120)
+            finally:
+                process.kill()  # if it does not end
         word = b"interrupted" if number == signal.SIGINT else b"terminated"
         assert said == b"fastdp: " + word + b"\n"
         assert process.returncode == 128 + number
