@@ -20,6 +20,17 @@ from typing import Protocol
 _QUOTE = re.compile(rb'"')
 
 
+@functools.cache
+def _quoted_cells(delimiter: str) -> re.Pattern[bytes]:
+    """Return the pattern of a cell in quotes, from the one that opens it.
+
+    The last one may be open. No group of `re` repeats another: Python 3.11.2 and other
+    early ones match possessive groups within each other wrongly.
+    """
+    before = rb"(?<![^" + delimiter.encode() + rb'\r\n]")'
+    return re.compile(rb'("' + before + rb'[^"]*+(?:""[^"]*+)*+(?:"|\Z))')
+
+
 class Readable(Protocol):
     """A stream of bytes that is read from its start to its end."""
 
@@ -28,14 +39,6 @@ class Readable(Protocol):
 
     def close(self) -> None:
         """Close the stream."""
-
-
-@functools.cache
-def _rows(delimiter: str) -> re.Pattern[bytes]:
-    """Return the pattern of as many whole rows as there are: nothing is tried twice."""
-    end = delimiter.encode()
-    cell = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!"))[^' + end + rb"\r\n]*+"
-    return re.compile(rb"(?:(?:" + cell + end + rb")*+" + cell + rb"[\r\n])*+")
 
 
 class ShortRows:
@@ -115,10 +118,15 @@ class ShortRows:
 
 def whole_rows(data: bytes, delimiter: str = ",") -> int:
     """Return where the last whole row ends in bytes that start with a row; or 0."""
-    if b'"' not in data:
-        return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-    match = _rows(delimiter).match(data)
-    return match.end() if match else 0
+    parts = _quoted_cells(delimiter).split(data)
+    end = len(data)
+    for place in reversed(range(len(parts))):
+        end -= len(parts[place])
+        if place % 2 == 0:  # what is between two cells in quotes
+            row = max(parts[place].rfind(b"\n"), parts[place].rfind(b"\r")) + 1
+            if row:
+                return end + row
+    return 0
 
 
 class _LongRow:
