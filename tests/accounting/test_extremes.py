@@ -191,3 +191,20 @@ def test_numbers_are_shown_briefly_and_read_as_they_are():
         with pytest.raises(FastDPError) as caught:
             PureDPEvent(value)
         assert short(str(caught.value))
+
+
+@pytest.mark.parametrize("digits", [12, 14, 16, 25])
+def test_delta_of_tiny_epsilons_is_not_below_the_truth(digits):
+    e = Fraction(1, 10**digits)
+    size = float(e)
+    # Sums of losses this small are linear in them.
+    truths = {
+        PureDPEvent(e): 0.5,
+        LaplaceEvent(sensitivity=1, scale=1 / e): 0.5,
+        ExponentialMechanismEvent(e): 0.25,
+    }
+    for event, truth in truths.items():
+        accountant = PLDAccountant().compose(event)
+        assert truth * size * (1 - 1e-9) <= accountant.delta(0) <= 0.6 * size
+        halved = accountant.delta(e / 2)
+        assert halved >= truth * size / (2 if truth == 0.5 else 4) * (1 - 1e-9)

@@ -71,7 +71,8 @@ def on_grid(indices: Indices) -> Indices:
 
 def log_chernoff(t: Floats) -> Floats:
     """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
-    return np.asarray(t * np.log(t) - (1 + t) * np.log1p(t))
+    # Both terms have one sign: t ln t - (1 + t) ln(1 + t) would lose all digits of it.
+    return np.asarray(-t * np.log1p(1 / t) - np.log1p(t))
 
 
 def log_or_lowest(x: float) -> float:
