@@ -1,8 +1,9 @@
 """Which cases run where.
 
 The README's command runs each value of each parameter at least once at each level of
-the kernels. The other combinations are marked `product`; `.ci/run products` runs them.
-Tests that measure time are marked `alone`; `.ci/run timing` runs them one by one.
+the kernels. `.ci/run rest` runs the other combinations and the tests of about a second
+or more, all of which are marked `rest`. Tests that measure time are marked `alone`;
+`.ci/run timing` runs them one by one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 pytest_plugins = ["tests.randomness"]
 
 _LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
+_LATER = {"slow", "rest"}
 _TIMED = Path(__file__).parent / "timing"
 
 #: A value of one parameter, by the parameter's place and the value's identity, with
@@ -31,11 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for _, group in itertools.groupby(
         items, key=lambda item: item.nodeid.split("[")[0]
     ):
-        usual = [item for item in group if item.get_closest_marker("slow") is None]
+        usual = [
+            item for item in group if not _LATER & {m.name for m in item.iter_markers()}
+        ]
         chosen = fewest([_parts(item) for item in usual])
         for place, item in enumerate(usual):
             if place not in chosen:
-                item.add_marker("product")
+                item.add_marker("rest")
 
 
 def fewest(cases: list[set[Part]]) -> set[int]:

@@ -159,6 +159,7 @@ def test_patterns_are_summed_exactly(pattern, sigma, epsilons):
         assert 0 <= excess < 1e-9, (epsilon, excess)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("pattern", [(1, 1), (1, 1, 1), (2, 1)])
 @pytest.mark.parametrize("sigma", [4, 4.4])
 def test_allowance_covers_patterns_of_several_coordinates(pattern, sigma):

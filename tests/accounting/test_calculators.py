@@ -255,6 +255,7 @@ def winners(votes, noise, width):
     return np.array([w.sum() for w in wins])
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("votes", "noise", "width", "order"),
     [

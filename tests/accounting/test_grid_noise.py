@@ -227,6 +227,7 @@ def test_training_with_the_librarys_own_noise():
         assert one == pytest.approx(other, rel=1e-6)
 
 
+@pytest.mark.rest
 def test_sampled_laplace_noise_of_the_library():
     event = fastdp.Laplace(1.0, coordinates=1).event(sensitivity=1)
     step = PoissonSampledEvent(0.01, event)

@@ -488,6 +488,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("event", "count", "certificate"), CHECKED)
 def test_a_check_names_both_methods_and_proves_no_less(event, count, certificate):
     made = composed(event, count)

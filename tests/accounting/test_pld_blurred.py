@@ -156,6 +156,7 @@ FAMILIES = (
 )
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 10))]
 )
@@ -229,6 +230,7 @@ def test_wide_noise_beyond_a_period(variance, shift, theta):
 # ---- reading after each event -----------------------------------------------------
 
 
+@pytest.mark.rest
 def test_one_more_event_is_added_to_what_is_known(monkeypatch):
     known, source = PLDAccountant(), random.Random(2)
     events = [family("Laplace", source) for _ in range(28)]
@@ -271,6 +273,7 @@ def test_a_thousand_different_events_take_less_than_a_second(kind):
     assert time.process_time() - start < 4, sys.version
 
 
+@pytest.mark.rest
 def test_many_selections():
     """A law that is not attained above, and one that is below."""
     known = PLDAccountant()

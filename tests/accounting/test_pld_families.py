@@ -424,6 +424,7 @@ def test_one_sample_of_laplace_noise(rate, scale):
         assert found.upper - found.lower <= 1e-6 * true
 
 
+@pytest.mark.rest
 def test_two_samples_of_laplace_noise():
     known = PLDAccountant().compose(
         PoissonSampledEvent(0.25, LaplaceEvent(sensitivity=1, scale=1)), 2
@@ -475,6 +476,7 @@ def two_subsets(epsilon, q, sigma):
     return total + rest * subset_delta(epsilon, q, 1 / sigma)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("size", "sigma", "counts"),
     [

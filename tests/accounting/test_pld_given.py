@@ -322,6 +322,7 @@ def test_bounded_range_once_is_its_worst_interval():
     assert event_delta(event, least.lower) >= 1e-6 * (1 - 1e-9)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("count", [1, 5, 200])
 @pytest.mark.parametrize("length", [Fraction(1, 10), 2])
 def test_bounded_range_is_between_response_and_pure(length, count):
@@ -378,6 +379,7 @@ def test_wide_discrete_noise_is_summed_or_continuous():
     assert bounds.estimate == pytest.approx(true, rel=1e-9)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("view", list(View))
 def test_cumulants_of_sampled_intervals(view):
     for e, ends, rate in ((2, True, Fraction(1, 10)), (1, False, Fraction(3, 4))):
@@ -617,6 +619,7 @@ LONG = [
 ]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("event", "count"),
     [*EXTREMES, *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG)],
@@ -657,6 +660,7 @@ HEAVY = [
 ]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "steps",
     [HEAVY[0], *(pytest.param(case, marks=pytest.mark.slow) for case in HEAVY[1:])],
@@ -672,6 +676,7 @@ def test_memory_stays_below_its_cap(steps):
         tracemalloc.stop()
 
 
+@pytest.mark.rest
 def test_large_losses_of_rare_subsets_get_a_bracket():
     # Far tails of the noise do not reach the losses of the record that is drawn.
     noise = GaussianEvent(

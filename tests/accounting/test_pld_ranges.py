@@ -282,6 +282,7 @@ def test_a_cell_holds_every_choice():
             assert lattice <= mean.max() * (1 + 1e-12)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("range_", "count"), [("0.5", 3), ("2", 7), ("0.01", 60)])
 def test_laws_are_beyond_both_values(range_, count):
     r = Fraction(range_)

@@ -115,6 +115,7 @@ def held_to_the_truth(cases):
     assert wide <= 0.03 * len(cases)
 
 
+@pytest.mark.rest
 def test_brackets_hold_the_truth_and_are_narrow():
     held_to_the_truth([case for case in TABLE if quick(case)])
 
@@ -190,6 +191,7 @@ def too_long(self, *args):
     raise OverflowError
 
 
+@pytest.mark.rest
 def test_any_theta_and_any_period_are_valid(monkeypatch):
     cheapest = Contour._cheapest
 

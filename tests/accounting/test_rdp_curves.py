@@ -213,6 +213,7 @@ def sampled_gaussian(c, q, addition):
     return true
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("ratio", "probability", "gaps"),
     [

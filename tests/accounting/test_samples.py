@@ -181,6 +181,7 @@ def cells(weights, places, sigma):
     )
 
 
+@pytest.mark.rest
 def test_compositions_of_a_record_replaced():
     q, count = 0.05, 30
     p = cells([1 - q, q], [0, 1], 1.0)
@@ -223,6 +224,7 @@ def test_compositions_where_the_record_may_be_known():
     )
 
 
+@pytest.mark.rest
 def test_subsets_of_data_with_one_record_more():
     # Of a pair of laws under replacement, a Poisson sample of the rate m/n.
     inner = gaussian(1, REPLACE)
@@ -242,6 +244,7 @@ def test_subsets_of_data_with_one_record_more():
         )
 
 
+@pytest.mark.rest
 def test_draws_with_replacement_compose():
     n, m, count = 20, 3, 8
     hits = stats.binom.pmf(range(m + 1), m, 1 / n)
@@ -510,6 +513,7 @@ def test_a_failure_in_a_sample_costs_its_share():
 # ---- groups of sampled events --------------------------------------------------------
 
 
+@pytest.mark.rest
 def test_groups_of_sampled_events_are_above_mechanisms_of_such_groups():
     # Two records of a Poisson sample, both removed, added, or one of each.
     q, s = 0.1, 1.5

@@ -58,6 +58,7 @@ def test_an_upper_law_has_all_of_the_mass(rate, sigma):
         assert 1 - 1e-9 <= law.mass.sum() <= 1 + 1e-12
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("q", "sigma", "count"), CASES)
 def test_trade_off_functions_are_below_an_attack(q, sigma, count):
     accountant = PLDAccountant().compose(sampled(q, sigma), count=count)
@@ -127,6 +128,7 @@ def held(event, count, delta):
     assert accountant.delta(0) >= half.lower
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("number", range(5, len(SETTINGS), 60))
 def test_two_proofs_never_contradict_each_other(number):
     held(*SETTINGS[number], 1e-5)

@@ -70,6 +70,7 @@ assert seen["zero"] >= rounds // 10, seen
 """
 
 
+@pytest.mark.rest
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(("rounds", "n"), [(400, 200), (200, 20_000), (15, 20_000_000)])

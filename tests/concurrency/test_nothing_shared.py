@@ -96,6 +96,7 @@ def in_children(count: int, work: Callable[[], list[np.ndarray]]) -> list[np.nda
     return draws
 
 
+@pytest.mark.rest
 @needs_fork
 def test_sixty_forked_children() -> None:
     draws = draw_all()
@@ -104,6 +105,7 @@ def test_sixty_forked_children() -> None:
     assert_no_run_repeats(draws)
 
 
+@pytest.mark.rest
 @needs_fork
 def test_children_of_children() -> None:
     draws = in_children(8, lambda: draw_all() + in_children(3, draw_all))
@@ -111,6 +113,7 @@ def test_children_of_children() -> None:
     assert_no_run_repeats(draws + draw_all())
 
 
+@pytest.mark.rest
 @needs_fork
 def test_fork_while_a_thread_draws() -> None:
     draws: list[np.ndarray] = []

@@ -166,6 +166,7 @@ def test_a_fork_that_python_does_not_see() -> None:
     assert vector.test(1e6)
 
 
+@pytest.mark.rest
 @needs_fork
 def test_a_fork_under_the_lock_does_not_hang_the_child() -> None:
     vector = fastdp.SparseVector(1e9, epsilon=50, numeric_epsilon=1, sensitivity=1)

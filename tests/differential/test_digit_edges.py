@@ -197,8 +197,15 @@ def rank_cases(law: Law) -> Iterator[tuple[int, int]]:
 
 #: The tables of 2^55 are by far the largest: their cuts are tried in the slow run.
 CUT = [
-    pytest.param(law, marks=[pytest.mark.slow] if law.parameter == 2**55 else [])
-    for law in LAWS
+    pytest.param(
+        law,
+        marks=pytest.mark.slow
+        if law.parameter == 2**55
+        else pytest.mark.rest
+        if place % 3
+        else (),
+    )
+    for place, law in enumerate(LAWS)
 ]
 
 

@@ -376,6 +376,7 @@ def boundaries(choice: Choice) -> list[int]:
         return [int(2**64 * s / total) for s in sums]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("index", range(len(BOUNDARY)))
 def test_words_at_every_boundary_of_inversion(index: int) -> None:
     one = BOUNDARY[index]

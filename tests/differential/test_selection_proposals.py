@@ -180,6 +180,7 @@ def test_the_header_and_the_resolver_have_the_same_coefficients() -> None:
     assert tuple(int(c, 16) for c in found) == _exact_selection._POWER
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("based", [False, True])
 def test_every_bound_is_above_its_weight_and_close(based: bool) -> None:
     """W > w, and W <= (1 + 2**-21.75) w + 1, or 1 + 2**-20.8 with base weights."""

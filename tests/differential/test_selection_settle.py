@@ -137,7 +137,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-@pytest.mark.parametrize("index", range(len(CHOICES)))
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(i, marks=pytest.mark.rest if choice.scores.size > 1000 else ())
+        for i, choice in enumerate(CHOICES)
+    ],
+)
 def test_reals_at_boundaries(index: int, asked: list[Any]) -> None:
     choice = CHOICES[index]
     check(choice, around(choice, [0, 1, 2, 5, 2**9, 2**17, 2**24]))

@@ -125,6 +125,7 @@ def killed_steps(folder, stride):
     return given_up
 
 
+@pytest.mark.rest
 def test_killed_at_every_eighth_statement_of_a_step(tmp_path, journal):
     assert killed_steps(tmp_path, 8) > 0
 
@@ -150,6 +151,7 @@ def killed_openings(folder, stride):
             assert [label for label, _ in c.totals()] == [f"step {place}"]
 
 
+@pytest.mark.rest
 def test_killed_at_every_11th_statement_of_an_opening(tmp_path, journal):
     killed_openings(tmp_path, 11)
 
@@ -202,6 +204,7 @@ def killed_at_random(location, turns, seed):
     assert totals[-1][0] == "last 0"
 
 
+@pytest.mark.rest
 def test_6_kills_at_random_instants(tmp_path, journal):
     made(tmp_path / "budget.db")
     killed_at_random(tmp_path / "budget.db", 3, journal)

@@ -170,6 +170,7 @@ def killed_at_random(path, kills, seed):
     return seen
 
 
+@pytest.mark.rest
 def test_killed_at_12_random_instants(tmp_path, journal):
     path = tmp_path / "budget.db"
     new_ledger(path, 10**6)

@@ -114,6 +114,7 @@ def raced_in_pairs(labels, *, with_invariants):
     return shown, book.budget("all").spent["epsilon"]
 
 
+@pytest.mark.rest
 def test_selections_raced_in_pairs_keep_their_law():
     labels = 1500
     shown, spent = raced_in_pairs(labels, with_invariants=True)
@@ -122,6 +123,7 @@ def test_selections_raced_in_pairs_keep_their_law():
     assert spent == 2 * labels  # every attempt that drew was paid for
 
 
+@pytest.mark.rest
 def test_without_the_attempt_number_the_shorter_body_wins():
     # The control: a key is shown with probability p^2, 8 standard deviations away.
     labels = 1500

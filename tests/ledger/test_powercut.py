@@ -65,6 +65,7 @@ def test_power_cuts_at_every_operation(library, tmp_path, mode):
     assert found["answers"] > 20
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "mode", [pytest.param("wal-normal", marks=pytest.mark.slow), "delete-off"]
 )

@@ -294,6 +294,7 @@ def test_the_wing_has_floors_and_no_circle():
     assert circles(arrows) == {}
 
 
+@pytest.mark.rest
 def test_the_wing_is_counted():
     """Prints (with -s) the rooms and floors of the wing and of its engine."""
     arrows = wing_arrows()
@@ -384,6 +385,7 @@ def test_every_kind_of_import_is_seen():
     assert imported("from fastdp._fdp cimport *\n", ".pyx") == {"_fdp"}
 
 
+@pytest.mark.rest
 def test_nothing_imports_testing():
     for path in python_files():
         if unit_of(path) != "testing":

@@ -103,6 +103,7 @@ def test_a_narrow_spill_that_is_read_wide_is_found() -> None:
         assert read_wider_than_stored(spill + read) == []
 
 
+@pytest.mark.rest
 def test_no_mask_is_read_wider_than_it_was_stored(code: str) -> None:
     assert len(re.findall(r"\bkmov[bwdq]\s", code)) > 20  # masks are there to spill
     assert read_wider_than_stored(code) == []

@@ -185,6 +185,7 @@ def test_importing_the_package_loads_neither_core_nor_scipy():
     assert not heavy & loaded
 
 
+@pytest.mark.rest
 def test_accounting_loads_the_core_for_sums_of_losses_alone():
     loaded = modules_after("import fastdp.accounting, fastdp.calibration")
     assert "fastdp.accounting.conversions" in loaded

@@ -156,6 +156,7 @@ def exact_sum(m, x):
     return m.accumulator().add(x)._totals[1].exact()
 
 
+@pytest.mark.rest
 def test_order_chunks_and_workers_do_not_show():
     rng = np.random.default_rng(3)
     hostile = np.array([1e308, -1e308, 5e-324, float("nan"), 0.1, 2.0**24, -0.0, 1.5])

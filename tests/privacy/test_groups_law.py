@@ -300,6 +300,7 @@ CASES = {
 }
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", CASES)
 def test_no_neighbors_are_told_apart_by_more_than_the_event(name, monkeypatch):
     case = CASES[name]()
@@ -400,6 +401,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name, monkeypatch):
     make, plant = FAULTS[name]
@@ -441,6 +443,7 @@ def kept_law(monkeypatch, rows, groups, records):
         )
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("groups", "records"), [(1, 1), (2, 1), (1, 2)])
 def test_what_stays_of_a_user_is_uniform_and_its_own(monkeypatch, groups, records):
     """Five rows, every order of every draw: a product of uniform subsets."""

@@ -224,6 +224,7 @@ def test_tails_of_laplace_noise(scale):
     assert tail(noise, 2 * (t - 3)) <= delta < tail(noise, 2 * (t - 4))
 
 
+@pytest.mark.rest
 def test_kept_keys_and_records_are_uniform_subsets():
     """A user of 4 keys and a key of 5 records, 8,200 draws; a share beyond 7 standard
     deviations has probability below 6e-12 for each of 11 subsets."""

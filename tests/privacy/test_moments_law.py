@@ -104,6 +104,7 @@ def test_order_and_workers_do_not_show():
     np.testing.assert_array_equal(parts.release(stream=stream(bytes(32)))._sums, whole)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("kind", ["rho", "epsilon"])
 def test_intervals_hold_the_truth(kind):
     """3,000 releases of 200 records at level 0.9; above 420 misses of one kind have

@@ -287,6 +287,7 @@ def p_value(counts: dict[Any, int], expected: dict[Any, float], runs: int) -> fl
     return float(stats.chisquare(seen, runs * np.array(masses) / sum(masses)).pvalue)
 
 
+@pytest.mark.rest
 def test_one_quantile_has_the_computed_law() -> None:
     """Chi-square over 8,000 releases; false alarm 1e-10."""
     runs, records = 8_000, (1, 4, 4, 9, 10)
@@ -300,6 +301,7 @@ def test_one_quantile_has_the_computed_law() -> None:
     assert p_value(counts, masses, runs) > 1e-10
 
 
+@pytest.mark.rest
 def test_several_have_the_computed_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two places a point, all placements averaged; 4,000 releases; alarm 1e-10."""
     monkeypatch.setattr(quantile, "_TIE_BITS", 1)

@@ -304,6 +304,7 @@ def test_rounding_to_the_grid_must_be_charged() -> None:
 # ---- the object itself -----------------------------------------------------------
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_answers_have_the_computed_law(monotonic: bool) -> None:
     """Chi-square over all transcripts of 6,000 objects; false alarm 1e-10."""

@@ -124,6 +124,7 @@ def test_a_key_that_moves_changes_two_blocks() -> None:
             assert worst(aggregate, 1) > allowed + 0.01
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("aggregate", ["mean", "median", "mode"])
 def test_releases_have_that_law(aggregate: str) -> None:
     m = fastdp.SubsampleAggregate(

@@ -128,6 +128,7 @@ def check(name: str, n: int, error: float) -> None:
     assert p > ALPHA
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", RACES)
 def test_choices_follow_their_law(name: str) -> None:
     check(name, N, 0.02)

@@ -70,6 +70,7 @@ def outcome(call):
             return None
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("make", MAKE)
 @pytest.mark.parametrize("count", [1, 10**6, 10**18])
 def test_accountants(make, count):

@@ -228,6 +228,7 @@ def test_pure_privacy_is_asked_for_with_delta_zero(ask: Any) -> None:
     assert found["pure"] == found["(epsilon, delta)"] == 0.5
 
 
+@pytest.mark.rest
 def test_a_picture_imports_no_more_than_it_needs(write: Write, tmp_path: Path) -> None:
     # A second and a half is the aim; each of these costs a fifth of a second or more.
     heavy = ("scipy.interpolate", "scipy.stats", "matplotlib.pyplot", "pandas")
@@ -622,6 +623,7 @@ def test_shuffled_reports_and_noisy_iterations_are_those_of_the_functions(
     assert max(map(len, reasons)) < 300
 
 
+@pytest.mark.rest
 def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
     text = """
     [[events]]

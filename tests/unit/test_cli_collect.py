@@ -161,6 +161,7 @@ CELLS = st.one_of(
 
 
 class TestAnyCell:
+    @pytest.mark.rest
     @settings(deadline=None)
     @given(st.lists(CELLS, max_size=20))
     def test_the_fast_reading_is_the_slow_one(self, cells: list[bytes]) -> None:
@@ -174,6 +175,7 @@ class TestAnyCell:
         numbers = [_cells._integer(cell, -1) for cell in cells]
         assert _cells.read_labels(column, None).tolist() == numbers
 
+    @pytest.mark.rest
     @settings(
         max_examples=40,
         deadline=None,

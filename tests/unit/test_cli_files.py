@@ -322,6 +322,7 @@ def stream(content: bytes) -> Any:
 
 
 class TestStreams:
+    @pytest.mark.rest
     def test_a_pipe_of_commands(self, tmp_path: Path) -> None:
         source = write(tmp_path / "in.csv")
         line = [sys.executable, "-m", "fastdp.cli", "release", "-", "-o", "-", *COUNT]

@@ -183,6 +183,7 @@ def test_paths_that_differ_are_taken(here: Path) -> None:
         assert main(line.split()) == (2 if same and "T.csv" in line else 0), line
 
 
+@pytest.mark.rest
 def test_a_standard_file_that_is_closed_is_not_taken_for_another(here: Path) -> None:
     line = f"{sys.executable} -m fastdp.cli {RELEASE} -o new.csv"
     found = subprocess.run(

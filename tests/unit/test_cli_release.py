@@ -190,6 +190,7 @@ class TestAnyCell:
         reals = [_cells._real(cell) for cell in cells]
         assert _cells.read_reals(column).tolist() == reals
 
+    @pytest.mark.rest
     @settings(
         max_examples=60,
         deadline=None,

@@ -246,6 +246,7 @@ def test_enclosures_of_the_proof(maker: ModuleType) -> None:
             assert high - low < Fraction(1, 1 << 200)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", NAMES)
 def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
     spec = next(s for s in maker.specs() if s.name == name)

@@ -194,6 +194,7 @@ def test_every_width_with_nulls_in_long_columns(dtype: str) -> None:
 # ---- memory --------------------------------------------------------------------------
 
 
+@pytest.mark.rest
 def test_a_column_without_nulls_is_a_view_that_keeps_its_memory() -> None:
     column = pa.array(np.arange(100_000)).take(pa.array(np.arange(100_000)))
     address = column.buffers()[1].address

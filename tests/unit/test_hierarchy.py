@@ -99,6 +99,7 @@ def stream():
     return fastdp.testing.FixedStream(bytes(range(32)))
 
 
+@pytest.mark.rest
 def test_a_release_is_consistent():
     counts = np.random.default_rng(0).poisson(50, 1000)
     m = fastdp.HierarchicalHistogram.from_rho(0.5, leaves=1000)

@@ -130,6 +130,7 @@ def law(t: float) -> Tail:
     return Tail(table.t, table.shift, *table.geometric(), lo >> 272)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("mad", DOUBLE)
 def test_signed_geometric_is_within_its_bound(mad: Fused) -> None:
     rng, ratios, plain = np.random.default_rng(4), [], []

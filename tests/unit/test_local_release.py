@@ -305,6 +305,7 @@ def test_reports_of_a_wrong_form(
             m.aggregator().add(good, packed=True, count=4)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("m", "dtype", "row", "width"), FORMS, ids=name)
 def test_lists_and_other_widths_of_reports(
     m: Any, dtype: Any, row: tuple[int, ...], width: int

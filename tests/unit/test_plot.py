@@ -364,6 +364,7 @@ def test_one_accountant_needs_no_name() -> None:
     assert list(lines(plot.profile(EXACT, [1e-6]))) == ["PLDAccountant"]
 
 
+@pytest.mark.rest
 def test_titles_state_mechanism_epsilon_and_relation() -> None:
     figure = plot.trade_off(EXACT, delta=1e-6)
     bound = EXACT.epsilon(1e-6)
@@ -395,6 +396,7 @@ def test_legends_cover_no_data(draw: Any) -> None:
     assert not boxes_overlap(draw())
 
 
+@pytest.mark.rest
 def test_the_asked_delta_and_the_target_are_marked() -> None:
     shown = lines(plot.profile(EXACT, [1e-9, 1e-3], delta=1e-6, target=3))
     assert shown["delta 1e-06"][0] == [1e-6, 1e-6]

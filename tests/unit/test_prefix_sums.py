@@ -184,6 +184,7 @@ def test_doubling_blocks_add_up_and_one_event_moves_them_as_stated(steps, pure):
         assert longest >= 4**strategy.bits * 0.999
 
 
+@pytest.mark.rest
 def test_doubling_knows_no_horizon():
     """The same noise whatever `steps` is; little more than with a known horizon."""
     short = fastdp.Counter.from_epsilon(1, steps=1023, strategy="doubling")
@@ -457,6 +458,7 @@ def test_bad_steps():
         fastdp.Counter(steps=5, scale=1).add(1.5)
 
 
+@pytest.mark.rest
 def test_buffers_that_could_hold_few_rows_are_refused():
     options = {"radius": 1.0, "dimension": 2**20, "steps": 2**22, "strategy": "blt"}
     with pytest.raises(ParameterError, match="banded"):

@@ -41,6 +41,7 @@ SECRET = 7340193.5
 # ---- candidates ------------------------------------------------------------------
 
 
+@pytest.mark.rest
 @settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.integers(3, 14), max_size=12),

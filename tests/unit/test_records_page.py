@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.rest
 def test_the_walk(ran: Callable[[str], Any]) -> None:
     pytest.importorskip("statsmodels")
     names, folder = ran("docs/records.md")

@@ -31,6 +31,7 @@ def words(call: _core.Call, chunk: int) -> Iterator[int]:
         yield from np.frombuffer(raw, "<u4").tolist()
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("d", "k"), [(2, 1), (3, 2), (8, 3), (9, 8), (100, 27), (257, 1), (1000, 500)]
 )

@@ -1,4 +1,4 @@
-"""The README's command takes each value at each level; the rest are products."""
+"""The README's command takes each value of a parameter at each level."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_combinations(
 ) -> None:
     here = request.function
     cases = [i for i in request.session.items if getattr(i, "function", None) is here]
-    if len(cases) > 1:  # neither one chosen by name nor those of .ci/run products
-        usual = [c for c in cases if c.get_closest_marker("product") is None]
+    if len(cases) > 1:  # neither one chosen by name nor those of .ci/run rest
+        usual = [c for c in cases if c.get_closest_marker("rest") is None]
         values = {
             (c.callspec.params["level"], c.callspec.params["size"]) for c in usual
         }
