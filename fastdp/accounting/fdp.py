@@ -5,8 +5,7 @@ between them, the least false-negative rate f(x). A mechanism is f-private when 
 between neighboring datasets does better than f, in either order.
 
 Everything computed here lies on or below the truth: less privacy is claimed than
-holds. Limit theorems are approximations; they live in `fastdp.accounting.limits`, with
-return types of their own, and enter no claim.
+holds. Limit theorems are approximations and enter no claim.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,9 +19,8 @@ from fastdp.accounting import (
     calibrate,
     calibrate_count,
 )
-from fastdp.accounting.events import Event, GaussianEvent, PoissonSampledEvent
+from fastdp.accounting.events import Event
 from fastdp.accounting.fdp import FDPAccountant, GDPAccountant
-from fastdp.accounting.limits import GaussianLimit, clt_poisson
 from fastdp.cli import _account_file
 from fastdp.exceptions import CalibrationError, ParameterError, UnsupportedEventError
 
@@ -88,16 +86,15 @@ NOISES = ("sigma", "scale")
 
 @dataclass(frozen=True)
 class Reading:
-    """One figure: what a notion gives, what it is, or why there is none.
+    """One figure: a notion's bound and what proves it, or why there is none.
 
-    `value` is a bound unless `approximation` is set; None where it is refused.
+    `value` is None where the notion refuses an event.
     """
 
     notion: str
     value: float | None
     what: str
     lower: float | None = None
-    approximation: bool = False
 
 
 def read(
@@ -110,31 +107,14 @@ def read(
     """Return epsilon at `delta`, or else delta at `epsilon`, under each notion.
 
     With `check` the exact privacy loss is computed by two methods. Bounds come first,
-    the least first; then approximations; then what was refused.
+    the least first; then what was refused.
     """
     readings = [_reading(notion, parts, delta, epsilon, check) for notion in NOTIONS]
-    limit = central_limit(parts)
-    if limit is not None and delta != 0:
-        value = (
-            limit.epsilon_estimate(float(delta))
-            if delta is not None
-            else limit.delta_estimate(float(epsilon or 0))
-        )
-        readings.append(
-            Reading(
-                "central limit",
-                float(value),
-                "APPROXIMATION, no bound: a limit of many steps",
-                approximation=True,
-            )
-        )
     return sorted(readings, key=_order)
 
 
-def _order(reading: Reading) -> tuple[int, float]:
-    if reading.value is None:
-        return 2, 0.0
-    return int(reading.approximation), reading.value
+def _order(reading: Reading) -> tuple[bool, float]:
+    return reading.value is None, reading.value or 0.0
 
 
 def _reading(
@@ -172,27 +152,6 @@ def _reason(error: Exception) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
-def central_limit(parts: Sequence[Counted]) -> GaussianLimit | None:
-    """Return the limit of many sampled Gaussian steps, None for other events."""
-    square = 0.0
-    sampled = False
-    for event, count in parts:
-        match event:
-            case PoissonSampledEvent(
-                sampling_probability=rate, event=GaussianEvent(sensitivity=s, sigma=w)
-            ) if rate * s > 0:
-                sampled = True
-                square += (
-                    clt_poisson(sigma=w / s, probability=rate, steps=count).mu ** 2
-                )
-            case GaussianEvent(sensitivity=s, sigma=w):
-                square += count * float(s / w) ** 2
-            case _:
-                return None
-    mu = math.sqrt(square)
-    return GaussianLimit(mu) if sampled and 0 < mu < 1e3 else None
-
-
 def solve(
     account: _account_file.Account,
     unknown: _account_file.Unknown,
@@ -209,7 +168,7 @@ def solve(
     ]
     sign = 1 if unknown.name in NOISES else -1
 
-    def order(reading: Reading) -> tuple[int, float]:
+    def order(reading: Reading) -> tuple[bool, float]:
         first, value = _order(reading)
         return first, sign * value
 

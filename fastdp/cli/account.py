@@ -28,9 +28,8 @@ _LONGEST_REASON = 72
 _DESCRIPTION = """\
 Add up the privacy that the events of a file cost, and print epsilon at --delta (or
 delta at --epsilon) under each notion of privacy that has a bound for all of them, the
-tightest first. Each line says what its figure is: a bound with its method, a bound
-from below as well where there is one, or an approximation. Notions that do not apply
-say why.
+tightest first. Each line says what its figure is: a bound with its method, and a
+bound from below as well where there is one. Notions that do not apply say why.
 """
 
 _EPILOG = """\
@@ -189,7 +188,7 @@ class _Question:
         wanted = self.epsilon if self.asks_epsilon else self.delta
         if wanted is None:
             return None
-        proved = (r.value for r in readings if not r.approximation)
+        proved = (r.value for r in readings)
         return wanted, any(v is not None and v <= wanted for v in proved)
 
 
@@ -278,18 +277,12 @@ def _as_json(
             "notion": r.notion,
             "value": r.value,
             "lower": r.lower,
-            "kind": _kind(r),
+            "kind": "refused" if r.value is None else "bound",
             "what": r.what,
         }
         for r in readings
     ]
     return json.dumps(content, indent=2)
-
-
-def _kind(reading: Reading) -> str:
-    if reading.value is None:
-        return "refused"
-    return "approximation" if reading.approximation else "bound"
 
 
 def _picture(
@@ -305,20 +298,7 @@ def _picture(
         all_parts = tuple(SelfComposedEvent(e, n) for e, n in parts)
         event, count = ComposedEvent(all_parts), 1
     makers = {n.name: n.make for n in _account_notions.NOTIONS if n.name in names}
-    limits = {}
-    if "central limit" in names:
-
-        def limit(times: int, delta: float) -> float:
-            repeated = [(e, n * times // count) for e, n in parts]
-            found = _account_notions.central_limit(repeated)
-            return (
-                float("nan") if found is None else float(found.epsilon_estimate(delta))
-            )
-
-        limits["central limit"] = limit
     delta = question.delta if question.asks_epsilon else None
     at = float(delta) if delta else 1e-6
     target = None if question.epsilon is None else float(question.epsilon)
-    return plot.overview(
-        event, makers, delta=at, count=count, target=target, limits=limits
-    )
+    return plot.overview(event, makers, delta=at, count=count, target=target)

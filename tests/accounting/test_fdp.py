@@ -8,7 +8,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import ApproximateAccountant, limits
 from fastdp.accounting.events import (
     ApproximateDPEvent,
     DiscreteLaplaceEvent,
@@ -416,56 +415,6 @@ def test_functions_are_immutable():
     assert hash(GaussianTradeOff(1)) == hash(GaussianTradeOff(Fraction(1)))
 
 
-# ---- approximations --------------------
-
-
-def test_the_central_limit_theorem_is_optimistic():
-    limit = limits.clt_poisson(sigma=1, probability=0.01, steps=10_000)
-    # The exact value of this setting is 6.18773.
-    assert limit.epsilon_estimate(1e-5) == pytest.approx(6.0071, abs=1e-4)
-    assert limit.delta_estimate(6.0071) == pytest.approx(1e-5, rel=1e-3)
-    assert not hasattr(limit, "epsilon")
-    assert not hasattr(limit, "delta")
-
-
-@pytest.mark.parametrize("sigma", [0.8, 1, 4])
-def test_limits_agree_with_the_moments_of_the_function(sigma):
-    # As the rate falls, the theorem's mu is 2 kl/sd of one step times sqrt(steps).
-    rate, steps = 1e-4, 10**10
-    function = GaussianTradeOff(Fraction(1 / sigma)).amplified(rate)
-    p, _, loss = limits._atoms(function)
-    mean = p @ loss
-    spread = p @ (loss - mean) ** 2
-    mu = 2 * math.sqrt(steps) * abs(mean) / math.sqrt(spread)
-    fixed = limits.clt_fixed_size(sigma=sigma, rate=rate, steps=steps).mu
-    assert mu == pytest.approx(fixed, rel=5e-3)
-
-
-def test_berry_esseen_band_holds_the_composition():
-    function = LaplaceTradeOff(Fraction(1, 10))
-    band = limits.berry_esseen(function, 400)
-    numeric = compose_trade_offs([(function, 400)])
-    x = np.linspace(band.gamma, 1 - band.gamma, 50)
-    gaussian = GaussianTradeOff(Fraction(band.mu))
-    assert np.all(gaussian(x + band.gamma) - band.gamma <= numeric(x) + 1e-9)
-    assert np.all(gaussian(x - band.gamma) + band.gamma >= numeric(x))
-    with pytest.raises(ParameterError, match="too few steps"):
-        limits.berry_esseen(function, 1)
-
-
-def test_edgeworth_is_closer_than_the_limit():
-    function = LaplaceTradeOff(Fraction(1, 5))
-    numeric = compose_trade_offs([(function, 100)])
-    estimate = limits.edgeworth(function, 100)
-    mu = limits.berry_esseen(function, 100).mu
-    for epsilon in (0.5, 1.5):
-        true = float(numeric.delta(epsilon))
-        plain = float(limits.GaussianLimit(mu).delta_estimate(epsilon))
-        fine = float(estimate.delta_estimate(epsilon))
-        assert abs(fine - true) < abs(plain - true)
-    assert not hasattr(estimate, "delta")
-
-
 def test_a_composition_that_hides_nothing_is_refused_by_name():
     # Both laws lie beyond the tails that may be given away: nothing is left to compose.
     accountant = FDPAccountant().compose(
@@ -475,79 +424,6 @@ def test_a_composition_that_hides_nothing_is_refused_by_name():
     assert float(accountant.delta(1)) == 1.0
     with pytest.raises(UnsupportedEventError, match="accuracy of cells"):
         accountant.epsilon(1e-6)
-
-
-def test_berry_esseen_band_holds_a_composition_of_different_functions():
-    parts = [
-        (LaplaceTradeOff(Fraction(1, 10)), 300),
-        (LaplaceTradeOff(Fraction(1, 5)), 100),
-        (GaussianTradeOff(Fraction(1, 10)), 50),
-    ]
-    band = limits.berry_esseen(parts)
-    numeric = compose_trade_offs(parts)
-    x = np.linspace(band.gamma, 1 - band.gamma, 50)
-    gaussian = GaussianTradeOff(Fraction(band.mu))
-    assert np.all(gaussian(x + band.gamma) - band.gamma <= numeric(x) + 1e-9)
-    assert np.all(gaussian(x - band.gamma) + band.gamma >= numeric(x))
-    # Equal functions are the old formula, however they are counted.
-    one = limits.berry_esseen(parts[0][0], 300)
-    for same in ([parts[0]], [(parts[0][0], 100), (parts[0][0], 200)]):
-        again = limits.berry_esseen(same)
-        assert (again.mu, again.gamma) == pytest.approx((one.mu, one.gamma))
-    twice = limits.berry_esseen(parts, 2)
-    assert (twice.mu, twice.gamma) == pytest.approx(
-        (math.sqrt(2) * band.mu, band.gamma / math.sqrt(2))
-    )
-    # mu is near the limit for small losses: that of the Gaussian part is exact.
-    assert limits.berry_esseen(parts[2:]).mu == pytest.approx(0.1 * 50**0.5, rel=1e-3)
-    for wrong in ([], parts[0], [parts[0][0]], [("f", 1)], "f"):
-        with pytest.raises(DTypeError):
-            limits.berry_esseen(wrong)
-
-
-@pytest.mark.parametrize(
-    ("x", "f"),
-    [
-        ([0, 0.5, 1], [0.99, 0.4, 0]),  # only one law has the last hundredth
-        ([0, 0.5, 0.99, 1], [1, 0.4, 0, 0]),  # only the other one
-    ],
-)
-def test_limits_refuse_mass_that_only_one_law_has(x, f):
-    for function in (
-        ApproximateTradeOff(Fraction(1, 10), own_delta=Fraction(1, 100)),
-        ApproximateTradeOff(Fraction(1, 10), own_delta=Fraction(1, 10**9)),
-        PiecewiseTradeOff(false_positive_rates=x, false_negative_rates=f),
-    ):
-        for limit in (limits.berry_esseen, limits.edgeworth):
-            with pytest.raises(ParameterError, match="no term for a delta"):
-                limit(function, 1000)
-        with pytest.raises(ParameterError, match="no term for a delta"):
-            limits.berry_esseen([(LaplaceTradeOff(0.1), 900), (function, 1)])
-    pure = ApproximateTradeOff(Fraction(1, 10))
-    assert limits.berry_esseen(pure, 1000).gamma < 0.02
-    assert limits.berry_esseen(GaussianTradeOff(3), 100).gamma < 0.5
-
-
-def test_the_limit_for_approximate_guarantees():
-    # Of n mechanisms (1/sqrt(n), d/n): against their exact composition.
-    n, d = 4000, Fraction(1, 1000)
-    epsilon = Fraction(1 / math.sqrt(n))
-    limit = limits.clt_approximate([(epsilon, d / n)] * n)
-    assert limit.mu == pytest.approx(1)
-    assert limit.delta_floor == pytest.approx(-math.expm1(-0.001))
-    exact = ApproximateAccountant().compose(
-        ApproximateDPEvent(epsilon=epsilon, delta=d / n), n
-    )
-    for e in (0.5, 1.0, 2.0):
-        assert float(limit.delta_estimate(e)) == pytest.approx(exact.delta(e), rel=2e-2)
-    back = limit.epsilon_estimate(limit.delta_estimate([0.5, 2.0]))
-    assert back == pytest.approx([0.5, 2.0])
-    with pytest.raises(ParameterError, match=r"delta must be > 0\.0009995"):
-        limit.epsilon_estimate(1e-4)
-    with pytest.raises(DTypeError):
-        limits.clt_approximate([])
-    with pytest.raises(ParameterError):
-        limits.clt_approximate([(0, 0)])
 
 
 # ---- composition in cells beside all products --------------------------------

@@ -212,7 +212,7 @@ FLOORS = {
     ),
     "readings": (
         *("_amplification", "_audits", "_calibrate", "amplification", "calculators"),
-        *("filters", "guarantees", "limits", "odometers", "readings", ""),
+        *("filters", "guarantees", "odometers", "readings", ""),
     ),
 }
 FLOOR_OF = {name: i for i, names in enumerate(FLOORS.values()) for name in names}

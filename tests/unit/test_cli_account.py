@@ -162,19 +162,14 @@ def test_every_figure_is_that_of_its_accountant(
             assert found[name] == accountant.delta(Fraction(1, 2))
 
 
-def test_brackets_and_approximations_say_what_they_are(ask: Any) -> None:
+def test_brackets_say_what_they_are(ask: Any) -> None:
     readings = ask(SGD)["readings"]
     first = readings[0]
     assert first["notion"] == "privacy loss"
     assert 0 < first["lower"] <= first["value"] < first["lower"] * (1 + 1e-6)
     assert "between lower and upper" in first["what"]
     kinds = [r["kind"] for r in readings]
-    assert kinds == sorted(kinds, key=["bound", "approximation", "refused"].index)
-    limit = readings[kinds.index("approximation")]
-    assert limit["notion"] == "central limit"
-    # It is below the proved lower bound, and still comes after all bounds.
-    assert limit["value"] < first["lower"]
-    assert limit["what"].startswith("APPROXIMATION, no bound")
+    assert kinds == sorted(kinds, key=["bound", "refused"].index)
 
 
 def test_the_table(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +182,6 @@ def test_the_table(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     name, shown, rest = re.split(r"\s{2,}", lines[2].strip(), maxsplit=2)
     assert (name, f"upper {exact!r}" in rest) == ("privacy loss", True)
     assert exact <= float(shown) < exact * (1 + 2e-9)
-    assert sum("APPROXIMATION" in line for line in lines) == 1
     assert sum(" refused: " in line for line in lines) == 5
 
 
@@ -213,13 +207,6 @@ def test_a_target_is_judged_by_bounds_alone(
     last = capsys.readouterr().out.splitlines()[-1]
     verdict = "met" if met else "not proved by any notion"
     assert last == f"target epsilon {epsilon}: {verdict}"
-
-
-def test_an_approximation_meets_no_target(ask: Any) -> None:
-    answer = ask(SGD)
-    low = next(r for r in answer["readings"] if r["kind"] == "approximation")["value"]
-    between = (low + answer["readings"][0]["lower"]) / 2
-    assert ask(f"epsilon = {between}\n{SGD}")["met"] is False
 
 
 def test_pure_privacy_is_asked_for_with_delta_zero(ask: Any) -> None:
