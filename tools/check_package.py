@@ -107,7 +107,7 @@ def _metadata_problems(texts: dict[str, str], root: Path) -> list[str]:
         problems.append("wheel does not name its licence")
     if texts.get("licenses/LICENSE") != (root / "LICENSE").read_text():
         problems.append("wheel lacks the licence's text")
-    if "fastdp = fastdp.cli:main" not in texts.get("entry_points.txt", ""):
+    if "fastdp = fastdp.cli.__main__:program" not in texts.get("entry_points.txt", ""):
         problems.append("wheel lacks the command")
     return problems
 

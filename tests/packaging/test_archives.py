@@ -48,7 +48,9 @@ def write_wheel(path, *, modules=None, metadata=METADATA, extra=(), size=10):
         info = "fastdp-0.dist-info"
         archive.writestr(f"{info}/METADATA", metadata)
         archive.writestr(f"{info}/RECORD", "")
-        archive.writestr(f"{info}/entry_points.txt", "fastdp = fastdp.cli:main\n")
+        archive.writestr(
+            f"{info}/entry_points.txt", "fastdp = fastdp.cli.__main__:program\n"
+        )
         licence = (ROOT / "LICENSE").read_text()
         archive.writestr(f"{info}/licenses/LICENSE", licence)
     return path

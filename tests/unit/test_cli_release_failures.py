@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -267,9 +268,8 @@ class TestWholeOrNotAtAll:
         asked = "aggregate - --by k --count --epsilon 1 --delta 1e-6 -o out.csv"
         usual = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
         code = (
-            "import signal, sys; from fastdp.cli import main; "
-            f"signal.signal({int(number)}, signal.{usual}); "
-            "sys.exit(main(sys.argv[1:]))"
+            "import signal; from fastdp.cli.__main__ import program; "
+            f"signal.signal({int(number)}, signal.{usual}); program()"
         )
         command = [sys.executable, "-c", code, *asked.split()]
         spill = tmp_path / "spill"
@@ -287,14 +287,37 @@ class TestWholeOrNotAtAll:
             process.stdin.flush()
             process.send_signal(number)
             try:
-                _, said = process.communicate(timeout=120)
+                process.wait(timeout=120)  # the pipe stays open
             finally:
-                process.kill()  # if it does not end
+                process.kill()
+            assert process.stderr is not None
+            said = process.stderr.read()
         word = b"interrupted" if number == signal.SIGINT else b"terminated"
         assert said == b"fastdp: " + word + b"\n"
         assert process.returncode == 128 + number
         require_only(spill)
         require_only(tmp_path, "spill")
+
+    @pytest.mark.rest
+    def test_an_input_that_is_not_read_to_its_end(self, tmp_path: Path) -> None:
+        # Arrow reads ahead, and waits for a pipe that stays open.
+        asked = "aggregate - --by k --count --epsilon 1 --delta 1e-6 -o out.csv"
+        with subprocess.Popen(
+            [sys.executable, "-m", "fastdp.cli", *asked.split(), "--explain"],
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(b"k\n" + b"abcdefg\n" * (3 << 20))
+                process.stdin.flush()
+            try:
+                assert process.wait(timeout=120) == 0
+            finally:
+                process.kill()
+            assert b" group by " in process.stdout.read()
 
     def test_success_replaces_an_older_output(self, tmp_path: Path) -> None:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
