@@ -68,8 +68,8 @@ _REACH = 1.5
 #: Widenings of a first guess at the width that are tried.
 _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 
-#: What is known of ln delta before anything is done.
-_NOTHING = Bracket(-math.inf, 0.0, 0.0, "chernoff")
+#: Bounds of ln delta that always hold.
+ANY_LOG_DELTA = Bracket(-math.inf, 0.0, 0.0, "chernoff")
 
 
 class Direction(Profile):
@@ -244,7 +244,7 @@ class Direction(Profile):
         try:
             return log_delta_bounds(self.composition.steps, epsilons)
         except OverflowError:
-            return [_NOTHING] * epsilons.size
+            return [ANY_LOG_DELTA] * epsilons.size
 
     def _by_contours(self, epsilons: Floats) -> Floats:
         """Return lower bounds, estimates and upper bounds, by contours alone."""
@@ -276,7 +276,7 @@ class Direction(Profile):
         try:
             contour = self._precise(epsilon, log_delta)
         except (TooCostlyError, OverflowError):
-            return _NOTHING
+            return ANY_LOG_DELTA
         found = contour.log_deltas(np.array([epsilon]))[0]
         return Bracket(found.lower, found.estimate, min(0.0, found.upper), "contour")
 

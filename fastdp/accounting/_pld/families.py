@@ -273,9 +273,9 @@ class AtomFamily(Family):
         return Sided(None, Fraction(1), low.lost, exact=False, least=least)
 
     def _sided(self, law: Atoms, low: Atoms) -> Sided:
-        sure = law.lost if law.sure is None else law.sure
         if law.losses.size == 0 or float(1 - law.lost) < _LEAST_FINITE:
             return self._all_lost(low)
+        sure = law.lost if law.sure is None else law.sure
         if self.loss is not None:
             return Sided(self.loss, law.lost, low.lost)
         loss = law.finite(self.unit) if law.losses.any() else None

@@ -24,7 +24,7 @@ from fastdp.accounting._numeric import answered, log_down, log_fraction, shorten
 from fastdp.accounting._pld.check import Checked
 from fastdp.accounting._pld.closed import ClosedForm, NothingProfile, Profile
 from fastdp.accounting._pld.composition import Composition, Steps
-from fastdp.accounting._pld.direction import Direction
+from fastdp.accounting._pld.direction import ANY_LOG_DELTA, Direction
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.families import Sided, Step
@@ -35,6 +35,9 @@ from fastdp.accounting._pld.ranges import attained, dominating
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
+
+#: Bounds of epsilon that always hold.
+_ANY_EPSILON = Bracket(0.0, math.inf, math.inf, "chernoff")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -307,8 +310,7 @@ class State:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
         targets = low, high
-        nothing = Bracket(0.0, math.inf, math.inf, "chernoff")
-        found = answered(lambda: profile.epsilon(targets, enough, effort), nothing)
+        found = answered(lambda: profile.epsilon(targets, enough, effort), _ANY_EPSILON)
         narrow = found.upper - found.lower <= _NARROW * found.upper
         if self.rho is None or narrow or found.upper <= enough:
             return found
@@ -339,7 +341,7 @@ class State:
         """Bound ln delta of finite losses; by rho where the parameters are extreme."""
         found = answered(lambda: profile.log_deltas(epsilons), None)
         if found is None:
-            found = [Bracket(-math.inf, 0.0, 0.0, "chernoff")] * epsilons.size
+            found = [ANY_LOG_DELTA] * epsilons.size
             if self.rho is not None:
                 rho, places = self.rho, epsilons.tolist()
                 known = [
@@ -377,9 +379,8 @@ class State:
     def end(self, log_delta: float) -> float:
         """Return an epsilon where ln delta, of what is not lost, is below that."""
         both = (log_delta, log_delta)
-        nothing = Bracket(0.0, math.inf, math.inf, "chernoff")
         found = [
-            answered(functools.partial(profile.epsilon, both), nothing).upper
+            answered(functools.partial(profile.epsilon, both), _ANY_EPSILON).upper
             for _, profile in self._sides(None)
         ]
         if self.rho is None:
