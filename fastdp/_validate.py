@@ -23,8 +23,11 @@ Real: TypeAlias = "int | float | Fraction | decimal.Decimal | np.integer | np.fl
 #: What Python or numpy counts among the numbers and this package does not.
 _NOT_NUMBERS = (bool, np.bool_, np.timedelta64)
 
-#: Bits of a number, and characters of anything else, up to which it is shown as it is.
-_SHOWN_BITS, _LONGEST = 128, 200
+#: Show a number in full up to this many bits.
+_SHOWN_BITS = 128
+
+#: Cut off the text of other values after this many characters.
+_LONGEST = 200
 
 #: Longest numerator or denominator of a parameter, in bits: every double fits.
 MAX_BITS = 2200

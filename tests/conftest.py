@@ -20,8 +20,8 @@ _LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 _LATER = {"slow", "rest"}
 _TIMED = Path(__file__).parent / "timing"
 
-#: A value of one parameter, by the parameter's place and the value's identity, with
-#: the level, if there is one.
+#: One value of one parameter: the parameter's place, the value's identity, and the
+#: level of the kernels if the test has one.
 Part = tuple[object, ...]
 
 

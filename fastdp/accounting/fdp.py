@@ -170,8 +170,8 @@ def compose_trade_offs(
     Returns
     -------
     PiecewiseTradeOff, GaussianTradeOff or ApproximateTradeOff
-        The second where all functions are Gaussian, the last (1 - x) where there is
-        none.
+        A GaussianTradeOff if all functions are Gaussian, and an ApproximateTradeOff,
+        the function 1 - x, if there are none.
 
     Raises
     ------

@@ -30,7 +30,7 @@ RECEIPTS = "fastdp receipts"
 
 _INT64 = np.iinfo(np.int64)
 
-#: Units of time that are coarser than a microsecond, in which DuckDB counts.
+#: Ticks per second of the units coarser than DuckDB's, which is the microsecond.
 _A_SECOND = {"s": 1, "ms": 1000}
 
 #: Most digits of a decimal of 128 bits.

@@ -40,7 +40,7 @@ def adopt(
         budgets = _protocol.all_budgets(run)
         witness = None if watching is None else Witness(watching)
         seen = [*receipts, *(() if witness is None else witness.read())]
-        # Of a copy from before a budget was made nothing is there to be closed.
+        # A copy that is older than a budget has no row of it to close.
         latest = sorted(seen, key=lambda proof: proof.seq)
         gone = {proof.budget: proof for proof in latest if proof.budget not in budgets}
         if lost - {*budgets, *gone}:

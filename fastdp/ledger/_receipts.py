@@ -98,7 +98,7 @@ class Witness:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)  # also where a fork has a copy
+            fcntl.flock(file, fcntl.LOCK_UN)  # a forked child may hold it open
             os.close(file)
 
     def create(self) -> None:

@@ -290,7 +290,7 @@ class SqliteStore:
             try:
                 yield
             finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # also where a fork has a copy
+                fcntl.flock(file, fcntl.LOCK_UN)  # a forked child may hold it open
         finally:
             os.close(file)
 

@@ -172,7 +172,8 @@ def test_named_extremes():
         event_epsilon(DiscreteGaussianEvent(sensitivity=1, sigma=1e-300), 1e-5)
     step = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=0.065))
     found = PLDAccountant().compose(step, count=100).delta(0)
-    # Outputs beyond 1/2 tell the record, which is in one of the samples or in none.
+    # An output above 1/2 reveals that the record is in a sample.
+    # With probability .99^100 it is in none.
     assert 1 - 0.99**100 - 1e-9 <= found <= 1 - 0.99**100 + 1e-4
 
 

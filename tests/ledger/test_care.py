@@ -239,7 +239,7 @@ def test_a_copy_from_before_a_budget_was_made_is_adopted(path):
     assert ledger.adopt(path, note="restored", forfeit=["new"]) == ["new"]
     with ledger.open(path) as book:
         book.release(NOISE, CELLS, label="b", budgets="all")
-        # What was spent of it is unknown: it is not made again.
+        # Nobody knows what "new" has spent: making it again is refused.
         with pytest.raises(LedgerRolledBackError, match="'new'"):
             book.add_budget("new", accounting.PureFilter(1), unit="person")
         assert list(book.budgets()) == ["all", "other"]

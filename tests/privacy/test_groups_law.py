@@ -242,11 +242,12 @@ def people(most):
 
 
 def excess(case, monkeypatch, stated=None, most=2, others=OTHERS, enough=math.inf):
-    """Return the most by which a hockey stick is above what the event allows.
+    """Return the largest excess of a hockey stick over what the event allows.
 
-    Of all datasets of others and one user, and all neighbors: without the user, or
-    with other rows. Negative: nothing is. `stated` is the event, if not the case's.
-    Nothing is looked for beyond `enough`.
+    The maximum is over all datasets of the others and one user, and over all their
+    neighbors: without the user, or with other rows. It is negative if every hockey
+    stick is allowed. `stated` replaces the case's event. The search stops at an excess
+    above `enough`.
     """
     worst, case.used, allowed = -math.inf, 0.0, {}
     owners = [(person,) for person in people(most)]

@@ -262,9 +262,10 @@ class AtomFamily(Family):
         return Step(sides[0], sides[0] if laws[0] is laws[1] else sides[1], self.rho)
 
     def _all_lost(self, low: Atoms) -> Sided:
-        """Return a direction that loses all from above, from below what is sure.
+        """Return a direction whose upper bound takes every loss as infinite.
 
-        What is left then may be negative: unless its losses are known, nothing is sure.
+        The lower bound takes only the mass `low.lost` as infinite. The remaining losses
+        may be negative: if they are unknown, the lower bound is trivial.
         """
         left = low.losses.size > 0 and float(1 - low.lost) >= _LEAST_FINITE
         if low.doubtful or not (left or low.lost == 1):

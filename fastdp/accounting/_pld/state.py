@@ -46,9 +46,10 @@ _R = TypeVar("_R")
 def _reading(
     method: Callable[Concatenate[State, _P], _R],
 ) -> Callable[Concatenate[State, _P], _R]:
-    """One reading at a time of all states of an accountant: they share what they keep.
+    """Hold the accountant's lock during a reading, and silence numpy's warnings.
 
-    Readings look at orders and nodes where doubles overflow, and give these up.
+    All states of an accountant share their caches. A reading tries orders and nodes
+    at which doubles overflow, and drops these.
     """
 
     @functools.wraps(method)
@@ -220,7 +221,7 @@ class State:
     symmetric : bool
         Whether they are the same.
     lock : RLock
-        Held by readings of this state, of those before it and of those after it.
+        Held during a reading. All states of one accountant share it.
     """
 
     rho: Fraction | None = _NOTHING
