@@ -139,3 +139,19 @@ def test_two_proofs_never_contradict_each_other(number):
 @pytest.mark.parametrize("number", range(len(SETTINGS)))
 def test_two_proofs_never_contradict_each_other_anywhere(number, delta):
     held(*SETTINGS[number], delta)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "delta"), [(0.05, 0.3, 1e-2), (0.02, 0.01, 1e-5)]
+)
+def test_masses_below_all_doubles_widen_no_bracket(sigma, q, delta):
+    # What P has at the outputs of the other dataset is e^-200 and e^-1250.
+    inner = DiscreteGaussianEvent(sensitivity=1, sigma=sigma)
+    accountant = PLDAccountant().compose(PoissonSampledEvent(q, inner), count=20)
+    bounds = accountant.epsilon_bounds(delta, check=True)
+    # A sample with the record loses ln q + 1/(2 sigma^2), one without it ln(1 - q).
+    some = next(n for n in range(20) if stats.binom.sf(n, 20, q) <= delta)
+    loss = math.log(q) + 0.5 / sigma**2
+    truth = some * loss + (20 - some) * math.log1p(-q)
+    assert bounds.lower - 1 <= truth <= bounds.upper + 1
+    assert bounds.upper - bounds.lower <= 1e-9 * bounds.upper

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fastdp.accounting._atoms.lattice import Lattice
 from fastdp.accounting._atoms.law import Law, listed_law
@@ -68,7 +69,38 @@ class Atoms:
         if kept.all() and sure == self.lost and other == self.other:
             return self
         losses, masses = self.losses[kept], self.masses[kept]
+        if not kept.all():  # what Q has there stays, P's is left out
+            other = max(other, self._beside(kept) - self._slip)
         return Atoms(losses, masses, sure, other, self.blur, doubtful=self.doubtful)
+
+    @property
+    def _slip(self) -> float:
+        """What a sum of Q's masses may err by."""
+        return 1e-13 + self.losses.size * U + 2 * self.blur
+
+    def _beside(self, kept: npt.NDArray[np.bool_]) -> float:
+        """Return what Q has where P has nothing, or masses that are not kept."""
+        others = np.exp(np.log(self.masses[kept]) - self.losses[kept])
+        return 1 - math.fsum(others)
+
+    def _split(self) -> Atoms:
+        """Return the law where what may have been raised is lost: an upper one.
+
+        A mass of P that was raised to the least double says nothing of Q's.
+        """
+        kept = self.masses >= _LEAST
+        if kept.all():
+            return self
+        other = min(1.0, max(0.0, self._beside(kept)) + self._slip)
+        return replace(
+            self,
+            losses=self.losses[kept],
+            masses=self.masses[kept],
+            lost=self.lost + Fraction(2 * math.fsum(self.masses[~kept])),
+            other=other,
+            sure=self.lost if self.sure is None else self.sure,
+            slack=2 * self._slip,
+        )
 
     def exchanged(self) -> Atoms:
         """Return the law of the other direction: Q against P."""
@@ -92,6 +124,8 @@ class Atoms:
         q, rest = float(rate), float(1 - rate)
         if rest == 0:  # or less than any double: sampling never hurts
             return self
+        if (law := self._split()) is not self:
+            return law.sampled(rate, removal)
         least = math.log(rest) if q > 0.5 else math.log1p(-q)
         signed = self.losses if removal else -self.losses
         losses, error = sampled_loss(rate, signed)
@@ -101,7 +135,6 @@ class Atoms:
             masses, lost, sure = self.masses, Fraction(0), None
             own, value = float(self.lost), -least
         else:
-            # Masses of Q; one that was raised to the least double may pass for more.
             others = np.exp(np.minimum(np.log(self.masses) - self.losses, 0.0))
             masses = self.masses * q + rest * others
             lost, own, value = rate * self.lost, rest * self.other, least
