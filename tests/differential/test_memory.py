@@ -7,6 +7,7 @@ stack of a kernel are exempt there.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import subprocess
@@ -75,11 +76,17 @@ def secrets(case: Case, cipher: str) -> Iterator[tuple[str, Words]]:
 def memory(process: int) -> Iterator[Words]:
     """Yield what a process can write to, but for zeros."""
     maps = Path(f"/proc/{process}/maps").read_text()
-    with Path(f"/proc/{process}/mem").open("rb", buffering=0) as whole:
+    with Path(f"/proc/{process}/mem").open("rb") as whole:
         for begin, end in re.findall(r"^(\w+)-(\w+) rw", maps, re.M):
-            whole.seek(int(begin, 16))
-            part = np.frombuffer(whole.read(int(end, 16) - int(begin, 16)), np.uint64)
-            yield part[part != 0]
+            at, stop = int(begin, 16), int(end, 16)
+            while at < stop:
+                try:
+                    data = os.pread(whole.fileno(), stop - at, at)
+                except OSError:  # a guard page of a stack, as glibc 2.42 has them
+                    data = b""
+                part = np.frombuffer(data, np.uint64)
+                yield part[part != 0]
+                at += len(data) or mmap.PAGESIZE
 
 
 def left_of(level: str, cipher: str) -> Counter[tuple[str, str]]:
