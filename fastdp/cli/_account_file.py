@@ -23,6 +23,7 @@ from fastdp.accounting import (
     Statement,
     events,
 )
+from fastdp.accounting.events._base import NUMBERS
 from fastdp.cli import _account_amplified, _files
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
@@ -320,9 +321,9 @@ def _value(
             return _event(_table(name, value), relation)
         case "tuple[Event, ...]":
             return tuple(_event(_table(name, v), relation) for v in _list(name, value))
-        case "tuple[Fraction, ...]":
+        case "Rationals":
             return tuple(number_of(name, v) for v in _list(name, value))
-        case "Fraction":
+        case _ if kind in NUMBERS:
             return number_of(name, value)
         case "RelationField":
             return _relation({"neighboring_relation": value})
@@ -402,4 +403,4 @@ def _numbers(kind: object) -> list[str]:
     if kind in _account_amplified.MAKERS:
         return list(_account_amplified.numbers_of(kind))
     known = _KINDS.get(kind)
-    return [f.name for f in fields(known) if f.type == "Fraction"] if known else []
+    return [f.name for f in fields(known) if f.type in NUMBERS] if known else []

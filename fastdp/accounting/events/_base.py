@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import (
@@ -31,6 +32,14 @@ VERSION = 1
 
 #: What a rational is in JSON; every parameter fits.
 _RATIONAL = r"-?[0-9]{1,2200}(/[0-9]{1,2200})?"
+
+#: What the docstrings of all events say last; others have a section of their own.
+_RAISES = """
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of the wrong type or out of its domain.
+    """
 
 #: All kinds of events by name; filled as they are defined.
 _KINDS: dict[str, type[Event]] = {}
@@ -84,6 +93,16 @@ ADD_ONE = cast("RelationField", NeighboringRelation.ADD_OR_REMOVE_ONE)
 REPLACE_ONE = cast("RelationField", NeighboringRelation.REPLACE_ONE)
 OF_THE_EVENT = cast("RelationField", None)
 
+#: Types of fields; `_CHECKS` has what each asks of a value.
+Positive: TypeAlias = Fraction
+NonNegative: TypeAlias = Fraction
+Unit: TypeAlias = Fraction
+Rationals: TypeAlias = tuple[Fraction, ...]
+Count: TypeAlias = int
+
+#: Those that are one real number.
+NUMBERS = "Positive", "NonNegative", "Unit"
+
 
 @dataclass(frozen=True, repr=False)
 class Event:
@@ -99,6 +118,15 @@ class Event:
     def __init_subclass__(cls) -> None:
         if not cls.__name__.startswith("_"):
             _KINDS[cls.__name__] = cls
+            if cls.__doc__ and "\n    Raises\n" not in cls.__doc__:
+                cls.__doc__ += _RAISES
+
+    def __post_init__(self) -> None:
+        """Check each field by the type that it declares, and make it exact."""
+        for field in fields(self):
+            if field.type in _CHECKS:
+                value = _CHECKS[field.type](field.name, getattr(self, field.name))
+                self._set(field.name, value)
 
     @property
     def group_size(self) -> int:
@@ -136,19 +164,6 @@ class Event:
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
-
-    def _check(self, *positive: str, or_zero: str | None = None) -> None:
-        """Make the named fields exact positive rationals; check the relation.
-
-        The field `or_zero` may be 0: such an event tells nothing.
-        """
-        for name in positive:
-            self._set(name, _validate.positive(name, getattr(self, name)))
-        if or_zero is not None:
-            value = _validate.nonnegative(or_zero, getattr(self, or_zero))
-            self._set(or_zero, value)
-        relation = as_relation(getattr(self, "neighboring_relation", None))
-        self._set("neighboring_relation", relation)
 
 
 def relation_of(event: Event) -> NeighboringRelation:
@@ -200,6 +215,27 @@ def check_event(name: str, value: object) -> Event:
     if not isinstance(value, Event):
         raise DTypeError(f"{name} must be an Event, got {type(value).__name__}")
     return value
+
+
+def _rationals(name: str, values: object) -> Rationals:
+    """Return a sequence of numbers as a tuple of exact rationals."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DTypeError(
+            f"{name} must be a tuple of numbers, got {type(values).__name__}"
+        )
+    return tuple(_validate.exact(name, value) for value in values)
+
+
+#: From the type that a field declares to its check, of a name and a value.
+_CHECKS: dict[object, Callable[[str, Any], object]] = {
+    "Positive": _validate.positive,
+    "NonNegative": _validate.nonnegative,
+    "Unit": lambda name, x: _validate.between(name, x, Fraction(0), Fraction(1)),
+    "Count": lambda name, x: _validate.integer(name, x, 1),
+    "Rationals": _rationals,
+    "RelationField": lambda name, x: as_relation(x),
+    "Event": check_event,
+}
 
 
 def _shown(value: object) -> str:
@@ -281,9 +317,9 @@ def _field(value: object, kind: object) -> object:
             return event_of(value)
         case "tuple[Event, ...]":
             return tuple(event_of(part) for part in _list(value))
-        case "tuple[Fraction, ...]":
+        case "Rationals":
             return tuple(rational(part) for part in _list(value))
-        case "Fraction":
+        case _ if kind in NUMBERS:
             return rational(value)
         case "RelationField":
             if str(value) not in NeighboringRelation.__members__:

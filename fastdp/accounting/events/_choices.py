@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from fractions import Fraction
 
 from fastdp import _validate
 from fastdp.accounting.events._base import (
     ADD_ONE,
     REPLACE_ONE,
     Event,
+    NonNegative,
+    Positive,
     RelationField,
 )
 from fastdp.exceptions import ParameterError
@@ -31,19 +32,14 @@ class RandomizedResponseEvent(Event):
         Probability of the opposite loss, > 0; p + q <= 1.
     neighboring_relation : NeighboringRelation
         What one report compares: by default one individual's value against another.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    p: Fraction
-    q: Fraction
+    p: Positive
+    q: Positive
     neighboring_relation: RelationField = REPLACE_ONE
 
     def __post_init__(self) -> None:
-        self._check("p", "q")
+        super().__post_init__()
         if self.p < self.q:
             raise ParameterError(
                 f"p must be >= q, got {_validate.shown(self.p)} and "
@@ -74,19 +70,11 @@ class ExponentialMechanismEvent(Event):
         Length of the interval, >= 0; also the pure epsilon.
     neighboring_relation : NeighboringRelation
         The relation for which `epsilon` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    epsilon: Fraction
+    epsilon: NonNegative
     _: KW_ONLY
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check(or_zero="epsilon")
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,16 +89,8 @@ class PermuteAndFlipEvent(Event):
         Pure epsilon, >= 0.
     neighboring_relation : NeighboringRelation
         The relation for which `epsilon` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    epsilon: Fraction
+    epsilon: NonNegative
     _: KW_ONLY
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check(or_zero="epsilon")

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import ClassVar
 
 from fastdp import _validate
 from fastdp.accounting.events._base import (
     OF_THE_EVENT,
+    Count,
     Event,
     NeighboringRelation,
     RelationField,
-    as_relation,
+    Unit,
     check_event,
     relation_of,
 )
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 
-class _Wrapper(Event):
-    """An event around one other, whose relation and group it takes over."""
+class _AroundOne(Event):
+    """An event around one other, whose group it takes over."""
 
     event: Event
-
-    @property
-    def neighboring_relation(self) -> NeighboringRelation:
-        """The relation for which the parameters of the inner event hold."""
-        return relation_of(self.event)
 
     @property
     def group_size(self) -> int:
@@ -36,29 +31,30 @@ class _Wrapper(Event):
         return self.event.group_size
 
 
-@dataclass(frozen=True, repr=False)
-class _SampledEvent(Event):
+class _Wrapper(_AroundOne):
+    """An event around one other, whose relation it takes over as well."""
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """The relation for which the parameters of the inner event hold."""
+        return relation_of(self.event)
+
+
+class _SampledEvent(_AroundOne):
     """A sample, which may be read for another relation than the event inside."""
 
     _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset({"neighboring_relation"})
+    neighboring_relation: RelationField
 
-    def _check_sample(self, event: object, relation: object) -> None:
-        """Check the event inside; the relation is the event's own if none is given."""
-        own = relation_of(check_event("event", event))
-        found = own if relation is None else as_relation(relation)
-        self._set("neighboring_relation", found)
+    def __post_init__(self) -> None:
+        if self.neighboring_relation is None:
+            own = relation_of(check_event("event", self.event))
+            self._set("neighboring_relation", own)
+        super().__post_init__()
 
     def _follows(self, name: str) -> bool:
-        event: Event = self.event  # type: ignore[attr-defined]
-        return name == "neighboring_relation" and relation_of(self) is relation_of(
-            event
-        )
-
-    @property
-    def group_size(self) -> int:
-        """Number of individuals that the event's guarantee is about."""
-        event: Event = self.event  # type: ignore[attr-defined]
-        return event.group_size
+        same = relation_of(self) is relation_of(self.event)
+        return same and name == "neighboring_relation"
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,19 +116,10 @@ class SelfComposedEvent(_Wrapper):
         What is repeated.
     count : int
         How often, >= 1.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
     event: Event
-    count: int
-
-    def __post_init__(self) -> None:
-        check_event("event", self.event)
-        self._set("count", _validate.integer("count", self.count, 1))
+    count: Count
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,22 +142,11 @@ class PoissonSampledEvent(_SampledEvent):
         is known that hides whether the record was in the sample, and only its delta
         is amplified. `REPLACE_SPECIAL` over such an event is for mechanisms that treat
         a sample with the special record as they treat it without.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    sampling_probability: Fraction
+    sampling_probability: Unit
     event: Event
     neighboring_relation: RelationField = field(default=OF_THE_EVENT, kw_only=True)
-
-    def __post_init__(self) -> None:
-        p = self.sampling_probability
-        p = _validate.between("sampling_probability", p, Fraction(0), Fraction(1))
-        self._set("sampling_probability", p)
-        self._check_sample(self.event, self.neighboring_relation)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -190,24 +166,19 @@ class SampledWithoutReplacementEvent(_SampledEvent):
         What the whole is read for; by default the relation of `event`. For
         `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
         `source_dataset_size` records.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    source_dataset_size: int
+    source_dataset_size: Count
     sample_size: int
     event: Event
     neighboring_relation: RelationField = OF_THE_EVENT
 
     def __post_init__(self) -> None:
-        n = _validate.integer("source_dataset_size", self.source_dataset_size, 1)
-        m = _validate.integer("sample_size", self.sample_size, 1, n)
-        self._set("source_dataset_size", n)
-        self._set("sample_size", m)
-        self._check_sample(self.event, self.neighboring_relation)
+        super().__post_init__()
+        n = self.source_dataset_size
+        self._set(
+            "sample_size", _validate.integer("sample_size", self.sample_size, 1, n)
+        )
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -227,24 +198,12 @@ class SampledWithReplacementEvent(_SampledEvent):
         What the whole is read for; by default the relation of `event`. For
         `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
         `source_dataset_size` records.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    source_dataset_size: int
-    sample_size: int
+    source_dataset_size: Count
+    sample_size: Count
     event: Event
     neighboring_relation: RelationField = OF_THE_EVENT
-
-    def __post_init__(self) -> None:
-        n = _validate.integer("source_dataset_size", self.source_dataset_size, 1)
-        m = _validate.integer("sample_size", self.sample_size, 1)
-        self._set("source_dataset_size", n)
-        self._set("sample_size", m)
-        self._check_sample(self.event, self.neighboring_relation)
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,19 +216,10 @@ class GroupEvent(_Wrapper):
         What was done.
     size : int
         Number of individuals, >= 1; groups of groups multiply.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
     event: Event
-    size: int
-
-    def __post_init__(self) -> None:
-        check_event("event", self.event)
-        self._set("size", _validate.integer("size", self.size, 1))
+    size: Count
 
     @property
     def group_size(self) -> int:

@@ -14,6 +14,8 @@ from fastdp.accounting._numeric import integer_l2, near_floor, sqrt_up
 from fastdp.accounting.events._base import (
     ADD_ONE,
     Event,
+    NonNegative,
+    Positive,
     RelationField,
 )
 
@@ -49,19 +51,11 @@ class LaplaceEvent(Event):
         Laplace scale b, > 0, in the answer's unit.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    sensitivity: Fraction
-    scale: Fraction
+    sensitivity: NonNegative
+    scale: Positive
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check("scale", or_zero="sensitivity")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -76,19 +70,11 @@ class DiscreteLaplaceEvent(Event):
         Scale of the law, > 0, in units of the lattice.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    sensitivity: Fraction
-    scale: Fraction
+    sensitivity: NonNegative
+    scale: Positive
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check("scale", or_zero="sensitivity")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -105,23 +91,17 @@ class TruncatedDiscreteLaplaceEvent(Event):
         Largest absolute value of the noise, at least the sensitivity.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or out of its domain.
     """
 
-    sensitivity: Fraction
-    scale: Fraction
+    sensitivity: NonNegative
+    scale: Positive
     bound: int
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("scale", or_zero="sensitivity")
+        super().__post_init__()
         least = max(1, near_floor(self.sensitivity))
-        bound = _validate.integer("bound", self.bound, least)
-        object.__setattr__(self, "bound", bound)
+        self._set("bound", _validate.integer("bound", self.bound, least))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -137,19 +117,11 @@ class GaussianEvent(Event):
         Standard deviation, > 0, in the answer's unit.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    sensitivity: Fraction
-    sigma: Fraction
+    sensitivity: NonNegative
+    sigma: Positive
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check("sigma", or_zero="sensitivity")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -170,21 +142,16 @@ class DiscreteGaussianEvent(Event):
         Most coordinates that one individual can move; None when not known.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type, not finite, or out of its domain.
     """
 
-    sensitivity: Fraction
-    sigma: Fraction
+    sensitivity: NonNegative
+    sigma: Positive
     coordinates: int | None = None
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("sigma", or_zero="sensitivity")
+        super().__post_init__()
         self._set("sensitivity", integer_l2(self.sensitivity))
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)
-            object.__setattr__(self, "coordinates", checked)
+            self._set("coordinates", checked)

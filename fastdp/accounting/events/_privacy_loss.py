@@ -17,10 +17,11 @@ from fastdp.accounting.events._base import (
     ADD_ONE,
     Event,
     NeighboringRelation,
+    Rationals,
     Relation,
     RelationField,
 )
-from fastdp.accounting.events._stated import increasing, rationals
+from fastdp.accounting.events._stated import increasing
 from fastdp.exceptions import DTypeError, ParameterError
 
 #: By how much probabilities that were rounded may miss what they should add up to.
@@ -88,23 +89,20 @@ class PrivacyLossEvent(Event):
     (Fraction(1, 4), Fraction(3, 4))
     """
 
-    losses: tuple[Fraction, ...]
-    probabilities: tuple[Fraction, ...]
-    addition_losses: tuple[Fraction, ...] = ()
-    addition_probabilities: tuple[Fraction, ...] = ()
+    losses: Rationals
+    probabilities: Rationals
+    addition_losses: Rationals = ()
+    addition_probabilities: Rationals = ()
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check()
+        super().__post_init__()
         self._check_law("losses", "probabilities")
-        if len(self.addition_losses) + len(self.addition_probabilities) > 0:
+        if self.addition_losses or self.addition_probabilities:
             self._check_law("addition_losses", "addition_probabilities")
-        else:
-            self._set("addition_losses", ())
-            self._set("addition_probabilities", ())
 
     def _check_law(self, name: str, other: str) -> None:
-        losses, masses = rationals(self, name), rationals(self, other)
+        losses, masses = getattr(self, name), getattr(self, other)
         if not losses or len(losses) != len(masses):
             raise ParameterError(f"{name} and {other} must have one length, >= 1")
         # Doubles decide where they differ, and are faster to compare.

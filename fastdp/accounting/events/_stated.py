@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 
@@ -11,9 +10,13 @@ from fastdp import _validate
 from fastdp.accounting.events._base import (
     ADD_ONE,
     Event,
+    NonNegative,
+    Positive,
+    Rationals,
     RelationField,
+    Unit,
 )
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import ParameterError
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,20 +29,11 @@ class PureDPEvent(Event):
         >= 0; at 0 nothing is told.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    epsilon: Fraction
+    epsilon: NonNegative
     _: KW_ONLY
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check()
-        self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -54,22 +48,11 @@ class ApproximateDPEvent(Event):
         >= 0 and <= 1; at 1 nothing is promised.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    epsilon: Fraction
-    delta: Fraction
+    epsilon: NonNegative
+    delta: Unit
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check()
-        self._set("epsilon", _validate.nonnegative("epsilon", self.epsilon))
-        delta = _validate.between("delta", self.delta, Fraction(0), Fraction(1))
-        self._set("delta", delta)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,22 +69,12 @@ class ZCDPEvent(Event):
         >= 0.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    rho: Fraction
+    rho: NonNegative
     _: KW_ONLY
-    xi: Fraction = Fraction(0)
+    xi: NonNegative = Fraction(0)
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check()
-        self._set("rho", _validate.nonnegative("rho", self.rho))
-        self._set("xi", _validate.nonnegative("xi", self.xi))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -116,20 +89,14 @@ class TCDPEvent(Event):
         > 1; the bound holds for the orders between 1 and omega.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    rho: Fraction
-    omega: Fraction
+    rho: NonNegative
+    omega: Positive
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check("omega")
-        self._set("rho", _validate.nonnegative("rho", self.rho))
+        super().__post_init__()
         if self.omega <= 1:
             raise ParameterError(
                 f"omega must be > 1, got {_validate.shown(self.omega)}"
@@ -150,20 +117,15 @@ class RDPEvent(Event):
         The bound at each order, >= 0.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    orders: tuple[Fraction, ...]
-    epsilons: tuple[Fraction, ...]
+    orders: Rationals
+    epsilons: Rationals
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check()
-        orders, epsilons = rationals(self, "orders"), rationals(self, "epsilons")
+        super().__post_init__()
+        orders, epsilons = self.orders, self.epsilons
         if not orders or len(orders) != len(epsilons):
             raise ParameterError("orders and epsilons must have one length, >= 1")
         if orders[0] <= 1 or not increasing(orders):
@@ -182,20 +144,11 @@ class GDPEvent(Event):
         >= 0.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    mu: Fraction
+    mu: NonNegative
     _: KW_ONLY
     neighboring_relation: RelationField = ADD_ONE
-
-    def __post_init__(self) -> None:
-        self._check()
-        self._set("mu", _validate.nonnegative("mu", self.mu))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -213,21 +166,15 @@ class TradeOffEvent(Event):
         f at these rates: decreasing, convex, at most 1 - x, and 0 at the end.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
-    false_positive_rates: tuple[Fraction, ...]
-    false_negative_rates: tuple[Fraction, ...]
+    false_positive_rates: Rationals
+    false_negative_rates: Rationals
     neighboring_relation: RelationField = ADD_ONE
 
     def __post_init__(self) -> None:
-        self._check()
-        x = rationals(self, "false_positive_rates")
-        f = rationals(self, "false_negative_rates")
+        super().__post_init__()
+        x, f = self.false_positive_rates, self.false_negative_rates
         if len(x) < 2 or len(x) != len(f):
             raise ParameterError("both rates must have one length, >= 2")
         if x[0] != 0 or x[-1] != 1 or not increasing(x):
@@ -243,18 +190,6 @@ class TradeOffEvent(Event):
         ]
         if any(later < earlier for earlier, later in itertools.pairwise(slopes)):
             raise ParameterError("false_negative_rates must be convex")
-
-
-def rationals(event: Event, name: str) -> tuple[Fraction, ...]:
-    """Make the named field a tuple of exact rationals, and return it."""
-    values = getattr(event, name)
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise DTypeError(
-            f"{name} must be a tuple of numbers, got {type(values).__name__}"
-        )
-    result = tuple(_validate.exact(name, value) for value in values)
-    object.__setattr__(event, name, result)
-    return result
 
 
 def increasing(values: tuple[Fraction, ...]) -> bool:
