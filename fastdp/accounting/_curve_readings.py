@@ -5,9 +5,8 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from fastdp.accounting._pld.distribution import (
 )
 from fastdp.accounting._pld.losses import Floats, U
 from fastdp.accounting._pld.trade_off import (
+    Profile,
     ProfileTradeOff,
     inverse_above,
     inverse_below,
@@ -36,8 +36,13 @@ from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 State = TypeVar("State")
 
-#: Takes ascending epsilons >= 0 and returns bounds of ln delta, as two rows.
-LogProfile: TypeAlias = Callable[[Floats], Floats]
+
+class LogProfile(Protocol):
+    """Bounds ln delta at ascending epsilons >= 0, as two rows."""
+
+    def __call__(self, epsilons: Floats, /, deepest: float = ...) -> Floats:
+        """Return the rows; what is below `deepest` may be left wide."""
+
 
 #: Below this ln delta the lines of a trade-off function are no more use.
 _LOWEST = -36.0
@@ -97,8 +102,12 @@ class CurveReadings(Accountant[State], Generic[State]):
         """Return an epsilon where ln delta, of what is not lost, is below that."""
 
     @abc.abstractmethod
+    def _rough_end(self, state: State, log_delta: float) -> float:
+        """Return such an epsilon at no cost, which may be a few percent larger."""
+
+    @abc.abstractmethod
     def _has_corners(self, state: State) -> bool:
-        """Return whether the profile may have corners."""
+        """Return whether the profile that was read may have corners."""
 
     @abc.abstractmethod
     def _lost(self, state: State) -> float:
@@ -111,8 +120,8 @@ class CurveReadings(Accountant[State], Generic[State]):
         state, pure = snapshot[0], _pure(snapshot[1])
         profile = self._log_profile(state, removal)
 
-        def cut(epsilons: Floats) -> Floats:
-            bounds = profile(epsilons)
+        def cut(epsilons: Floats, deepest: float = -math.inf) -> Floats:
+            bounds = profile(epsilons, deepest=deepest)
             bounds[:, epsilons >= pure] = -math.inf
             return bounds
 
@@ -436,17 +445,18 @@ class CurveReadings(Accountant[State], Generic[State]):
 
     def _trade_off(
         self, symmetric: bool
-    ) -> tuple[ProfileTradeOff, _Deltas, _Deltas, float, float]:
+    ) -> tuple[ProfileTradeOff, Profile, Profile, float, float]:
         require_bool("symmetric", symmetric)
         snapshot = self._snapshot()
-        end = min(max(self._reach(snapshot, _LOWEST), 1e-9), _FARTHEST)
+        end = min(self._rough_end(snapshot[0], _LOWEST), _pure(snapshot[1]), _FARTHEST)
+        end = max(end, 1e-9)
         steep, flat = (
             functools.partial(_deltas, self._bounds_of(snapshot, removal))
             for removal in (None if symmetric else True, False)
         )
         if symmetric:
             flat = steep
-        corners = self._has_corners(snapshot[0])
+        corners = functools.partial(self._has_corners, snapshot[0])
         exact = ProfileTradeOff(steep, flat, end, corners=corners)
         return exact, steep, flat, end, self._lost(snapshot[0])
 
@@ -457,12 +467,13 @@ def require_bool(name: str, value: object) -> None:
         raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
 
 
-_Deltas: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
-
-
-def _deltas(profile: LogProfile, epsilons: Floats) -> tuple[Floats, Floats]:
+def _deltas(
+    profile: LogProfile, epsilons: Floats, deepest: float = -math.inf
+) -> tuple[Floats, Floats]:
     """Return bounds of delta at epsilons in any order."""
-    return exponentials(*in_any_order(profile, epsilons))
+    places, back = np.unique(epsilons, return_inverse=True)
+    low, high = exponentials(*profile(places, deepest=deepest))
+    return low[back], high[back]
 
 
 def in_any_order(profile: LogProfile, epsilons: Floats) -> Floats:

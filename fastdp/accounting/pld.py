@@ -13,8 +13,6 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
@@ -45,9 +43,6 @@ __all__ = [
 
 #: Relative width of delta that is aimed at.
 _AIM = 1e-6
-
-#: A ln delta at which profiles are mostly read.
-_USUAL = -7.0
 
 
 class Bounds(NamedTuple):
@@ -259,9 +254,11 @@ class PLDAccountant(CurveReadings[State]):
     def _end(self, state: State, log_delta: float) -> float:
         return state.end(log_delta)
 
+    def _rough_end(self, state: State, log_delta: float) -> float:
+        return state.end(log_delta, math.inf)
+
     def _has_corners(self, state: State) -> bool:
-        place = np.array([state.end(_USUAL)])
-        return state.log_deltas(place)[0].method not in ("contour", "closed form")
+        return state.has_corners()
 
     def _lost(self, state: State) -> float:
         return state.lost

@@ -25,7 +25,7 @@ from fastdp.accounting import (
 )
 from fastdp.accounting._atoms import law as laws
 from fastdp.accounting._atoms import plan
-from fastdp.accounting._atoms.bounds import epsilon_bounds, log_delta_bounds
+from fastdp.accounting._atoms.bounds import epsilon_bounds, log_delta_reading
 from fastdp.accounting._atoms.law import Law, Reading, convolve, law_of_cells, sums
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -321,7 +321,7 @@ def test_a_lattice_beside_exact_rationals():
     whole = 1 / (1 + low)
     noise = [whole * low**2, (1 - low) * whole * low, whole]  # losses -2, 0, 2 thirds
     law = power(range(-1, 2), [Fraction(x) for x in noise], count)
-    found = log_delta_bounds(steps_of((event, count)), np.array([3.0]))[0]
+    found = log_delta_reading(steps_of((event, count)), 3.0)(np.array([3.0]))[0]
     scale = float(2 * rate)
     terms = [
         float(mass) * -math.expm1(3.0 - scale * place)
@@ -376,7 +376,8 @@ def test_readings_at_an_epsilon_and_at_a_delta_agree():
     level = math.log(1e-6)
     place = epsilon_bounds(steps, (level, level))
     low, high = (
-        log_delta_bounds(steps, np.array([e]))[0] for e in (place.lower, place.upper)
+        log_delta_reading(steps, e)(np.array([e]))[0]
+        for e in (place.lower, place.upper)
     )
     assert low.upper >= level
     assert high.lower <= level

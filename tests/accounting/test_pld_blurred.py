@@ -22,7 +22,7 @@ from fastdp.accounting import (
     PureDPEvent,
     RandomizedResponseEvent,
 )
-from fastdp.accounting._atoms.bounds import log_delta_bounds
+from fastdp.accounting._atoms.bounds import log_delta_reading
 from fastdp.accounting._atoms.plan import sums_of
 from fastdp.accounting._pld import contour, interval_loss
 from fastdp.accounting._pld.chernoff import Chernoff
@@ -61,7 +61,7 @@ def blurred(epsilon):
     assert found._blur > 0
     return (
         found.log_deltas(np.array([epsilon]))[0],
-        log_delta_bounds(EXACT, np.array([epsilon]))[0],
+        log_delta_reading(EXACT, epsilon)(np.array([epsilon]))[0],
     )
 
 
@@ -173,7 +173,9 @@ def test_atoms_agree(kind, seed):
     found = side.epsilon((level, level))
     assert found.method == "contour"
     assert found.upper - found.lower <= 1e-4 * found.upper
-    second = log_delta_bounds(side.composition.steps, np.array([found.estimate]))[0]
+    second = log_delta_reading(side.composition.steps, found.estimate)(
+        np.array([found.estimate])
+    )[0]
     at = side.log_delta(found.estimate)
     assert max(second.lower, at.lower) <= min(second.upper, at.upper)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fastdp.accounting._atoms.bounds import log_delta_bounds
+from fastdp.accounting._atoms.bounds import log_delta_reading
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import gathered
 from fastdp.accounting._pld.finite import finite_profile
@@ -46,7 +46,7 @@ def holds(seed, number):
         truth = finite_profile(((loss, count),)).log_delta(epsilon)
         if truth.upper == -math.inf:
             continue
-        found = log_delta_bounds(((loss, count),), np.array([epsilon]))[0]
+        found = log_delta_reading(((loss, count),), epsilon)(np.array([epsilon]))[0]
         assert found.upper >= truth.lower, (loss, count, epsilon)
         assert found.lower <= truth.upper, (loss, count, epsilon)
         narrow += found.upper - found.lower < 1e-3

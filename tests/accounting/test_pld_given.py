@@ -36,7 +36,7 @@ from fastdp.accounting import (
     event_delta,
     privacy_loss_from_pmf,
 )
-from fastdp.accounting._atoms.bounds import log_delta_bounds
+from fastdp.accounting._atoms.bounds import log_delta_reading
 from fastdp.accounting._pld.discrete_gaussian import (
     DiscreteGaussianLoss,
     DiscreteGaussianProfile,
@@ -351,7 +351,7 @@ def test_the_closed_form_of_discrete_gaussian_noise(shift, sigma, count):
     for deviations in (0, 1, 4):
         mu = shift * math.sqrt(count) / sigma
         epsilon = mu * mu / 2 + deviations * mu
-        sums = log_delta_bounds(((loss, count),), np.array([epsilon]))[0]
+        sums = log_delta_reading(((loss, count),), epsilon)(np.array([epsilon]))[0]
         form = closed.log_delta(epsilon)
         assert sums.method == "sum"
         assert form.lower <= sums.upper
@@ -435,7 +435,7 @@ def test_the_contour_of_sampled_laplace_noise_agrees_with_its_atoms(count):
         direction = Direction(Composition().plus(loss, count))
         epsilon = 0.08 * math.sqrt(count) * 3
         contour = direction.log_delta(epsilon)
-        atoms = log_delta_bounds(((loss, count),), np.array([epsilon]))[0]
+        atoms = log_delta_reading(((loss, count),), epsilon)(np.array([epsilon]))[0]
         assert contour.method == "contour"
         assert contour.lower <= atoms.upper
         assert atoms.lower <= contour.upper

@@ -9,7 +9,7 @@ import pytest
 
 from fastdp.accounting import GaussianEvent, PLDAccountant, PoissonSampledEvent
 from fastdp.accounting._atoms import plan, sampled
-from fastdp.accounting._atoms.bounds import log_delta_bounds
+from fastdp.accounting._atoms.bounds import log_delta_reading
 from fastdp.accounting._pld import precise
 from fastdp.accounting._pld.precise import PreciseContour
 
@@ -107,7 +107,7 @@ def test_too_few_digits_are_seen(monkeypatch):
 
 def in_atoms(case):
     steps = removal(case).composition.steps
-    return log_delta_bounds(steps, np.array([case["epsilon"]]))[0]
+    return log_delta_reading(steps, case["epsilon"])(np.array([case["epsilon"]]))[0]
 
 
 def test_without_an_error_atoms_hold_the_truth():

@@ -200,7 +200,7 @@ def test_any_theta_and_any_period_are_valid(monkeypatch):
         return index + 3, period * 0.4
 
     monkeypatch.setattr(Contour, "_cheapest", other)
-    for other_method in ("log_delta_bounds", "PreciseContour"):  # they take time only
+    for other_method in ("log_delta_reading", "PreciseContour"):  # they take time only
         monkeypatch.setattr(direction, other_method, too_long)
     assert violations() == 0
 

@@ -19,6 +19,7 @@ from fastdp.accounting import (
 )
 from fastdp.accounting._atoms.sampled import sampled_law
 from fastdp.accounting._facts import facts_of
+from fastdp.accounting._pld import direction
 
 #: Roundings of scipy's normal law and of powers, far below what the fault was.
 ROUNDING = 1e-9
@@ -155,3 +156,21 @@ def test_masses_below_all_doubles_widen_no_bracket(sigma, q, delta):
     truth = some * loss + (20 - some) * math.log1p(-q)
     assert bounds.lower - 1 <= truth <= bounds.upper + 1
     assert bounds.upper - bounds.lower <= 1e-9 * bounds.upper
+
+
+@pytest.mark.slow
+def test_a_trade_off_function_plans_its_atoms_once(monkeypatch):
+    plans = []
+
+    def counted(steps, epsilon, right=direction.log_delta_reading):
+        plans.append(epsilon)
+        return right(steps, epsilon)
+
+    monkeypatch.setattr(direction, "log_delta_reading", counted)
+    accountant = PLDAccountant().compose(sampled(0.05, 0.15), 50)
+    f = accountant.trade_off(symmetric=False)
+    known = len(plans)
+    first = f([1e-6, 0.001, 0.1])
+    assert 0 < known <= 6
+    assert len(plans) == known
+    assert (f([1e-6, 0.001, 0.1]) == first).all()  # whatever was read before

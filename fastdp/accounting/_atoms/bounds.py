@@ -164,18 +164,16 @@ def _by_plan(
     return Bracket(lower, (lower + upper) / 2, upper, method)
 
 
-def log_delta_bounds(
-    steps: Steps, epsilons: Floats, effort: float = 1.0
-) -> list[Bracket]:
-    """Bound ln delta at ascending epsilons, with cells planned for the middle one."""
-    middle = float(epsilons[epsilons.size // 2])
-    return log_delta_reading(steps, middle, effort)(epsilons)
-
-
 def log_delta_reading(
     steps: Steps, epsilon: float, effort: float = 1.0
 ) -> Callable[[Floats], list[Bracket]]:
-    """Return what bounds ln delta, with cells planned for one epsilon."""
+    """Return what bounds ln delta, with cells planned for one epsilon.
+
+    Raises
+    ------
+    OverflowError
+        A step has no law in cells, or needs too many.
+    """
     plan = _planned(steps, None, epsilon, effort)
     laws = plan.laws(False)
     method = _method(laws)

@@ -66,10 +66,17 @@ class Profile(ABC):
         Where one side alone is `wanted`, the other may be left wide.
         """
 
-    def bounds(self, epsilons: Floats) -> Floats:
-        """Return lower and upper bounds of ln delta, as rows."""
+    def bounds(self, epsilons: Floats, deepest: float = -math.inf) -> Floats:
+        """Return lower and upper bounds of ln delta, as rows.
+
+        What is below `deepest` may be left wide.
+        """
         found = self.log_deltas(epsilons)
         return np.array([[b.lower for b in found], [b.upper for b in found]])
+
+    def has_corners(self) -> bool:
+        """Return whether the profile, as far as it was read, may have corners."""
+        return True
 
     def rough(self, epsilon: float) -> float:
         """Return a bound of ln delta from above, at next to no cost."""
@@ -96,6 +103,9 @@ class ClosedForm(Pointwise):
 
     #: Whether it is that of both directions, and not only a bound for the addition.
     bounds_both = True
+
+    def has_corners(self) -> bool:
+        return False
 
     @abstractmethod
     def most(self, log_delta: float) -> float:

@@ -7,9 +7,11 @@ of more digits is summed up if it is cheap.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,7 @@ from fastdp.accounting._atoms.bounds import (
     BOTH,
     Wanted,
     epsilon_bounds,
-    log_delta_bounds,
+    log_delta_reading,
 )
 from fastdp.accounting._atoms.plan import sums_of
 from fastdp.accounting._bounds import Bracket
@@ -72,11 +74,17 @@ _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 ANY_LOG_DELTA = Bracket(-math.inf, 0.0, 0.0, "chernoff")
 
 
+#: Bounds of ln delta at epsilons.
+Atomic: TypeAlias = Callable[[Floats], list[Bracket]]
+
+
 class Direction(Profile):
     """The profile of one direction of a composition."""
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
+        #: What atoms prove between two epsilons, of profiles that were read.
+        self._stretches: list[tuple[float, float, Atomic]] = []
 
     @functools.cached_property
     def _chernoff(self) -> Chernoff:
@@ -96,7 +104,7 @@ class Direction(Profile):
         wanted: Wanted = BOTH,
     ) -> Bracket:
         target = log_delta[0]
-        if enough > 0:
+        if 0 < enough < math.inf:
             rough = max(0.0, self._chernoff.rough_epsilon(target)) * (1 + 1e-12)
             if rough <= enough:
                 return Bracket(0.0, rough, rough, "chernoff")
@@ -199,12 +207,37 @@ class Direction(Profile):
             for found in zip(*(row.tolist() for row in rows), methods, strict=True)
         ]
 
-    def bounds(self, epsilons: Floats) -> Floats:
-        """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
-        return self._read(epsilons)[0][[0, 2]]
+    def bounds(self, epsilons: Floats, deepest: float = -math.inf) -> Floats:
+        fewest = min(_FEW, epsilons.size)
+        some = epsilons[: max(fewest, self._shallow(epsilons, deepest))]
+        rows = np.empty((2, epsilons.size))
+        rows[:, : some.size] = self._read(some, deepest)[0][[0, 2]]
+        if some.size < epsilons.size:  # delta does not grow
+            rows[0, some.size :] = -math.inf
+            rows[1, some.size :] = self.rough(float(epsilons[some.size]))
+        return rows
 
-    def _read(self, epsilons: Floats) -> tuple[Floats, list[str]]:
-        """Return lower bounds, estimates and upper bounds in rows, and methods."""
+    def _shallow(self, epsilons: Floats, deepest: float) -> int:
+        """Return how many epsilons have a Chernoff bound of ln delta above that."""
+        if deepest == -math.inf:
+            return epsilons.size
+        return bisect.bisect_left(
+            range(epsilons.size),
+            True,
+            key=lambda i: self.rough(float(epsilons[i])) <= deepest,
+        )
+
+    def has_corners(self) -> bool:
+        return bool(self._stretches)
+
+    def _read(
+        self, epsilons: Floats, deepest: float = -math.inf
+    ) -> tuple[Floats, list[str]]:
+        """Return lower bounds, estimates and upper bounds in rows, and methods.
+
+        Where ln delta is below `deepest` they may be wide.
+        """
+        curve, deepest = deepest > -math.inf, max(deepest, _DEEPEST)
         rows = self._by_contours(epsilons)
         methods = ["contour" if x > -math.inf else "chernoff" for x in rows[0].tolist()]
 
@@ -222,29 +255,50 @@ class Direction(Profile):
                 tried[i] = rows[1, i]
                 note(i, self._more_digits(float(epsilons[i]), float(tried[i])))
 
-        tried = np.full(epsilons.size, np.inf if epsilons.size < _FEW else -np.inf)
+        few = epsilons.size < _FEW and not curve
+        tried = np.full(epsilons.size, np.inf if few else -np.inf)
         more_digits()
-        wide = (rows[2] - rows[0] > aim) & (rows[2] > _DEEPEST)
+        wide = (rows[2] - rows[0] > aim) & (rows[2] > deepest)
         open_ = np.flatnonzero(wide)
         while open_.size:
-            level = rows[2, open_[0]]
-            part = open_[rows[2, open_] > level - _STRETCH]
-            if epsilons.size < _FEW:
-                part = part[:1]
-            for i, found in zip(
-                part.tolist(), self._one_plan(epsilons[part]), strict=True
-            ):
+            part, reading = self._stretch(epsilons, open_, rows[2, open_], curve)
+            for i, found in zip(part.tolist(), reading(epsilons[part]), strict=True):
                 note(i, found)
-            open_ = open_[~np.isin(open_, part)]
+            rest = rows[1:, part[-1] :]  # delta does not grow
+            np.minimum(rest, rows[2, part[-1]], out=rest)
+            open_ = open_[~np.isin(open_, part) & (rows[2, open_] > deepest)]
         more_digits()
         return rows, methods
 
-    def _one_plan(self, epsilons: Floats) -> list[Bracket]:
-        """Return what atoms with one plan prove; nothing where they cannot."""
+    def _stretch(
+        self,
+        epsilons: Floats,
+        open_: npt.NDArray[np.intp],
+        levels: Floats,
+        curve: bool,
+    ) -> tuple[npt.NDArray[np.intp], Atomic]:
+        """Return places that one plan serves, and what atoms prove with it."""
+        many = epsilons.size >= _FEW
+        for low, high, reading in self._stretches if many or curve else ():
+            inside = open_[(epsilons[open_] > low) & (epsilons[open_] < high)]
+            if inside.size:
+                return inside, reading
+        part = open_[levels > levels[0] - _STRETCH] if many else open_[:1]
+        reading = self._atomic(float(epsilons[part[part.size // 2]]))
+        if many:
+            low = float(epsilons[part[0] - 1]) if part[0] else -1.0
+            high = float(epsilons[part[-1]])
+            more = part[-1] + 1 < epsilons.size
+            high = float(epsilons[part[-1] + 1]) if more else high + (high - low) / 8
+            self._stretches.append((low, high, reading))
+        return part, reading
+
+    def _atomic(self, epsilon: float) -> Atomic:
+        """Return what atoms prove that are planned for an epsilon, if they can."""
         try:
-            return log_delta_bounds(self.composition.steps, epsilons)
+            return log_delta_reading(self.composition.steps, epsilon)
         except OverflowError:
-            return [ANY_LOG_DELTA] * epsilons.size
+            return lambda epsilons: [ANY_LOG_DELTA] * epsilons.size
 
     def _by_contours(self, epsilons: Floats) -> Floats:
         """Return lower bounds, estimates and upper bounds, by contours alone."""

@@ -362,26 +362,43 @@ class State:
         )
 
     @_reading
-    def bounds(self, epsilons: Floats, removal: bool | None = None) -> Floats:
-        """Return lower and upper bounds of ln delta at ascending epsilons, as rows."""
+    def bounds(
+        self,
+        epsilons: Floats,
+        removal: bool | None = None,
+        deepest: float = -math.inf,
+    ) -> Floats:
+        """Return lower and upper bounds of ln delta at ascending epsilons, as rows.
+
+        Those of finite losses may be wide where ln delta is below `deepest`.
+        """
         result = np.full((2, epsilons.size), -np.inf)
         for side, profile in self._sides(removal):
-            if side.kept == (0.0, 0.0):
-                nothing = np.vstack([np.full(epsilons.size, -np.inf), 0 * epsilons])
-                rows = answered(functools.partial(profile.bounds, epsilons), nothing)
-            else:
-                found = self._columns(profile, epsilons)
-                found = [_with_lost(side.kept, bracket) for bracket in found]
-                rows = np.array([[b.lower for b in found], [b.upper for b in found]])
+            rows = answered(functools.partial(profile.bounds, epsilons, deepest), None)
+            if rows is None:
+                rows = _rows(self._columns(profile, epsilons))
+            if side.kept != (0.0, 0.0):
+                pairs = rows.T.tolist()
+                found = [Bracket(low, high, high, "") for low, high in pairs]
+                rows = _rows([_with_lost(side.kept, bracket) for bracket in found])
             result = np.maximum(result, rows)
         return result
 
+    def has_corners(self) -> bool:
+        """Return whether a profile that was read may have corners."""
+        return any(profile.has_corners() for _, profile in self._sides(None))
+
     @_reading
-    def end(self, log_delta: float) -> float:
-        """Return an epsilon where ln delta, of what is not lost, is below that."""
+    def end(self, log_delta: float, enough: float = 0.0) -> float:
+        """Return an epsilon where ln delta, of what is not lost, is below that.
+
+        Of those up to `enough` it may be one that takes no time.
+        """
         both = (log_delta, log_delta)
         found = [
-            answered(functools.partial(profile.epsilon, both), _ANY_EPSILON).upper
+            answered(
+                functools.partial(profile.epsilon, both, enough), _ANY_EPSILON
+            ).upper
             for _, profile in self._sides(None)
         ]
         if self.rho is None:
@@ -393,6 +410,10 @@ class State:
         """A lower bound of the probability of an infinite loss, in either direction."""
         kept = max(self.removal.kept[1], self.addition.kept[1])
         return max(0.0, -math.expm1(kept) * (1 - 1e-14))
+
+
+def _rows(found: list[Bracket]) -> Floats:
+    return np.array([[b.lower for b in found], [b.upper for b in found]])
 
 
 def _checked(direction: Direction) -> Profile:

@@ -11,7 +11,7 @@ section 11).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,18 @@ from fastdp.accounting._trade_off_functions import (
     nonnegative,
 )
 
-#: Takes epsilons >= 0 and returns bounds below and above of delta.
-Profile: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
+
+class Profile(Protocol):
+    """Bounds delta at epsilons >= 0, below and above."""
+
+    def __call__(
+        self, epsilons: Floats, /, deepest: float = ...
+    ) -> tuple[Floats, Floats]:
+        """Return both bounds; where ln delta is below `deepest` they may be wide."""
+
+
+#: ln of deltas that change no line by more than rounding does.
+_DEEPEST = -36.0
 
 #: Lines among which the best is looked for before it is refined, on either side.
 _COARSE = 256
@@ -51,11 +61,12 @@ class ProfileTradeOff(TradeOffFunction):
     """The trade-off function that two profiles tell, from proved bounds of delta.
 
     Upper bounds of the profiles of (Q, P), `steep`, and of (P, Q), `flat`, are used;
-    beyond `end` they hardly fall. They may have `corners`, as those of atoms do.
+    beyond `end` they hardly fall. `corners` says whether they may have corners, as
+    those of atoms do, once they have been read.
     """
 
     def __init__(
-        self, steep: Profile, flat: Profile, end: float, *, corners: bool = True
+        self, steep: Profile, flat: Profile, end: float, *, corners: Callable[[], bool]
     ) -> None:
         self._steep, self._flat, self._end, self._corners = steep, flat, end, corners
         slopes = np.linspace(-end, end, 2 * _COARSE + 1)
@@ -66,7 +77,7 @@ class ProfileTradeOff(TradeOffFunction):
         if not self._refined:
             slopes = np.linspace(-end, end, 2 * _DENSE + 1)
             low = self._height(slopes)
-        if corners:
+        if corners():
             more = np.setdiff1d(_corners(slopes, low, low)[0], slopes)
             order = np.argsort(np.append(slopes, more))
             low = np.append(low, self._height(more))[order]
@@ -142,12 +153,12 @@ def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floa
     up = slope >= 0
     if steep is flat:  # both sides at once, mostly at the same places
         epsilons, back = np.unique(np.abs(slope), return_inverse=True)
-        bounds[:] = np.asarray(steep(epsilons))[:, back.ravel()]
+        bounds[:] = np.asarray(steep(epsilons, deepest=_DEEPEST))[:, back.ravel()]
     else:
         if up.any():
-            bounds[:, up] = steep(slope[up])
+            bounds[:, up] = steep(slope[up], deepest=_DEEPEST)
         if not up.all():
-            bounds[:, ~up] = flat(-slope[~up])
+            bounds[:, ~up] = flat(-slope[~up], deepest=_DEEPEST)
     scale = _scale(slope)
     return scale * (1 - bounds[1]), scale * (1 - bounds[0])
 
