@@ -63,7 +63,7 @@ class LabelConflictError(LedgerError):
 
 
 class LabelUsedError(LedgerError):
-    """The label was spent already, and what came of it is unknown here."""
+    """The label was spent already, and the ledger does not know its answer."""
 
 
 class LedgerRolledBackError(LedgerError):

@@ -150,7 +150,7 @@ def chain_problems(
         budget["head"],
         budget["state"],
     ):
-        return [f"budget {name}: its row is not what its last entry says"]
+        return [f"budget {name}: its row differs from its last entry"]
     return []
 
 

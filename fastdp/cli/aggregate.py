@@ -216,9 +216,7 @@ def _picture(asked: _Asked, found: Aggregate) -> Any:
 def _require_folder(output: _places.Place) -> None:
     """Refuse at once what could not be written after minutes."""
     if output.path is not None and not output.path.parent.is_dir():
-        raise ParameterError(
-            f"--output must lie in a folder that is there, got {output}"
-        )
+        raise ParameterError(f"--output must lie in an existing folder, got {output}")
 
 
 # ---- records ---------------------------------------------------------------------
@@ -317,7 +315,7 @@ class _Asked:
         variance = _split(arguments.variance)
         if not (arguments.count or mean or total or variance):
             raise ParameterError(
-                "--count, --mean, --sum or --variance must ask for something"
+                "give at least one of --count, --mean, --sum, --variance"
             )
         for name in (*mean, *total, *variance):
             if name not in dict(arguments.bounds):
@@ -330,7 +328,7 @@ class _Asked:
         limits = (arguments.groups_per_user, arguments.records_per_group)
         if arguments.user is None and limits != (None, None):
             raise ParameterError(
-                "--groups-per-user and --records-per-group go with --user"
+                "--groups-per-user and --records-per-group require --user"
             )
         return cls(
             _split(arguments.by),

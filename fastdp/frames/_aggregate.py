@@ -347,7 +347,7 @@ def _engine(source: Any, memory_limit: Any, plan: Plan, progress: Any) -> Engine
 
         return DuckDB(source, memory_limit, plan.read_columns, plan.values)
     if memory_limit is not None or progress is not None:
-        raise ParameterError("memory_limit and progress go with DuckDB, not with Spark")
+        raise ParameterError("memory_limit and progress must be left out on Spark")
     from fastdp.frames._spark import Spark
 
     return Spark(source, plan.read_columns)

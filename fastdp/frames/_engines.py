@@ -76,12 +76,12 @@ class Engine:
         users = () if user is None else (user,)
         _tables.require_columns("source", list(self.types), [*by, *values, *users])
         for name in by:
-            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "text of it")
+            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "it text")
         for name in users:
-            self._require(name, "user", (*_INTEGERS, *_TEXT), "text or integers of it")
+            self._require(name, "user", (*_INTEGERS, *_TEXT), "it text or integers")
         numbers = (*_INTEGERS, "HUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN")
         for name in values:
-            self._require(name, "column", numbers, "numbers of it")
+            self._require(name, "column", numbers, "it numbers")
         return frozenset(name for name in (*by, *users) if self.is_encoded(name))
 
     def require_texts(self, names: Sequence[str]) -> None:
@@ -89,8 +89,8 @@ class Engine:
         for name in names:
             if self.types[name].split(" ")[0] == "TIME":
                 raise DTypeError(
-                    f'hash must be "engine" where a key is a time of day, as {name!r} '
-                    "is: make text of it"
+                    f'hash must be "engine" if a key is a time of day, got {name!r}: '
+                    "make it text"
                 )
 
     def texts(self, names: Sequence[str]) -> frozenset[str]:

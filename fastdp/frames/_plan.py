@@ -59,9 +59,9 @@ class Plan:
             i for i, name in enumerate(self.values) if name in self.asked["variance"]
         )
         if not self.by:
-            raise ParameterError("by must name one column or more")
+            raise ParameterError("by must name at least one column")
         if not self.values and not self.count:
-            raise ParameterError("count, mean, sum or variance must ask for something")
+            raise ParameterError("give at least one of count, mean, sum, variance")
         if user is not None and not isinstance(user, str):
             raise DTypeError(f"user must be a column's name, got {type(user).__name__}")
         several = [*self.by, *self.values, *([] if user is None else [user])]
@@ -71,8 +71,8 @@ class Plan:
         shown = [*self.by, *self.columns]
         if len(set(shown)) != len(shown):
             raise ParameterError(
-                "columns of the result must differ: rename those of by that are called "
-                "like a statistic"
+                "columns of the result must differ: rename each column of by that has "
+                "the name of a statistic"
             )
         self.bounds = _checked_bounds(bounds, self.values)
         if hash not in HASHES:

@@ -100,7 +100,7 @@ def release(
     laws = checked(columns, Additive, "randomize reports by frames.randomize")
     names = _tables.columns_of("keys", keys)
     if not names or not laws:
-        raise ParameterError("keys and columns must each name one column or more")
+        raise ParameterError("keys and columns must each name at least one column")
     for name, m in laws.items():
         if name in names:
             raise ParameterError(f"columns and keys must differ, got {name!r} in both")
@@ -185,13 +185,13 @@ def randomize(
     tasks = _tables.tasks_of(frame)
     if tasks is not None:
         if stream is not None:
-            raise ParameterError("stream must be left out where tasks draw")
+            raise ParameterError("stream must be left out if an engine's tasks draw")
         charge = {"ledger": ledger, "label": label, "budgets": budgets}
         return tasks.randomize(frame, laws, path, **charge)
     if path is not None or ledger is not None:
         raise ParameterError(
-            "path and ledger go with an engine's frame: a frame in memory is drawn at "
-            "once; write what comes back"
+            "path and ledger must be left out for a frame in memory, which is drawn at "
+            "once: write the result yourself"
         )
     _tables.check_frame("frame", frame)
     if _tables.is_of(frame, "pandas", "DataFrame"):
@@ -349,7 +349,7 @@ def check_ledger(
             "fastdp.ledger.open(...)"
         )
     if ledger is None and not label is budgets is source is None:
-        raise ParameterError("label, budgets and source go with a ledger")
+        raise ParameterError("label, budgets and source require a ledger")
     if ledger is not None and (label is None or budgets is None):
         raise ParameterError("label and budgets must be given with a ledger")
     if ledger is not None:

@@ -114,7 +114,7 @@ def check_frame(name: str, frame: Any) -> None:
     if tasks_of(frame) is not None:
         raise DTypeError(
             f"{name} must be evaluated, a {type(frame).__name__} of an engine is a "
-            "plan: compute the aggregate, then hand in its pandas frame"
+            "plan: compute the aggregate, then pass its pandas frame"
         )
     if is_of(frame, "pandas", "Series"):
         raise DTypeError(f"{name} must be a frame, got a Series: use its reset_index()")
@@ -329,7 +329,7 @@ def check_key(name: str, type_: Any) -> None:
     ):
         raise DTypeError(
             f"key {name!r} must be of integers, text, bools, dates or decimals, got "
-            f"{type_}: make text of it"
+            f"{type_}: make it text"
         )
 
 

@@ -273,8 +273,8 @@ def _listed(keys: Any, laws: Any) -> Any:
     names = table.column_names
     if not names or not laws or not len(table) or set(names) & set(laws):
         raise ParameterError(
-            "keys and columns must each name one column or more, none in both, and "
-            "keys list one group or more"
+            "keys and columns must each name at least one column, share none, and "
+            "keys must list at least one group"
         )
     return _tables.in_order(table, names)
 

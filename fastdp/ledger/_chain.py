@@ -181,9 +181,7 @@ def _audit_chain(
         is_open = is_open and what != "forfeit"
         audit.entries += 1
     if (count - 1, previous, fold.state) != (budget.seq, budget.head, budget.state):
-        audit.problems.append(
-            f"budget {name!r}: its row is not what its last entry says"
-        )
+        audit.problems.append(f"budget {name!r}: its row differs from its last entry")
     if budget.is_open != is_open:
         audit.problems.append(f"budget {name!r}: it was forfeited, or it was not")
 

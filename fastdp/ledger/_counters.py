@@ -186,7 +186,7 @@ def opened(
     if type(mechanism) is not Counter:
         raise DTypeError(
             f"mechanism must be a Counter, got {type(mechanism).__name__}: use release "
-            "for what has no memory"
+            "for a mechanism without memory"
         )
     terms = _terms.terms(
         label, "counter", budgets, mechanism.event(), {"law": _terms.law_of(mechanism)}

@@ -549,7 +549,7 @@ class Ledger:
                 )
             if not place.parent.is_dir():
                 raise ParameterError(
-                    f"path must lie in a folder that is there, {place.parent} is none"
+                    f"path must lie in an existing folder, {place.parent} is none"
                 )
 
             def stage(attempt: int, receipts: list[Receipt]) -> tuple[str, bytes]:

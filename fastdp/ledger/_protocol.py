@@ -170,7 +170,7 @@ def _result(rows: Sequence[Sequence[Any]], store: Store, terms: Terms) -> Stored
         raise LabelConflictError(
             f"label {terms.label!r} stands for another transaction in {store.where}; "
             "nothing was spent: the same label needs the same mechanism, budgets, "
-            "dtype, shape and public keys, and what differs needs another label"
+            "dtype, shape and public keys; use a new label for another release"
         )
     if form is None:
         return None
@@ -215,8 +215,8 @@ def charge(
         attempt = (rows[0][0] or 0) + 1
         if attempt > 1 and terms.kind == "spend":
             raise LabelUsedError(
-                f"label {terms.label!r} was spent already, and what came of it is not "
-                "known here; nothing was spent: use another label for another use"
+                f"label {terms.label!r} was spent already, and the ledger does not "
+                "know its answer; nothing was spent: use a new label for a new use"
             )
         if attempt > 1 and terms.kind == "counter":
             return None, 0, []
@@ -355,8 +355,8 @@ def require_last(run: Run, store: Store, budget: Budget) -> None:
         or budget.is_open == (rows[0][3] == "forfeit")
     ):
         raise LedgerError(
-            f"budget {budget.name!r} in {store.where} was edited: its row is not what "
-            "its last entry says; nothing was released: `fastdp ledger audit` says more"
+            f"budget {budget.name!r} in {store.where} was edited: its row differs "
+            "from its last entry; nothing was released: `fastdp ledger audit` says more"
         )
 
 
@@ -382,7 +382,7 @@ def found_budget(run: Run, uuid: str, budget: Budget) -> Receipt:
     """Insert a budget and its first entry."""
     if run("SELECT name FROM budget WHERE name = ?", budget.name):
         raise ParameterError(
-            f"name must be new, budget {budget.name!r} is there: a budget is never "
+            f"name must be new, budget {budget.name!r} exists: a budget is never "
             "refilled"
         )
     detail = _chain.genesis(uuid, budget)
@@ -414,8 +414,8 @@ def require_not_behind(
         if not rows or bytes(rows[0][0]).hex() != receipt.link:
             raise LedgerRolledBackError(
                 f"{store.where} is behind {who}: entry {receipt.seq} of budget "
-                f"{receipt.budget!r} is gone or another; nothing was released: "
-                "`fastdp ledger adopt --forfeit` closes what was lost"
+                f"{receipt.budget!r} is missing or differs; nothing was released: "
+                "`fastdp ledger adopt --forfeit` closes the budgets that lost entries"
             )
 
 

@@ -241,9 +241,9 @@ def check_mechanism(value: object, verb: str) -> Any:
         )
     if verb == "release" and not value._returns_array:
         raise DTypeError(
-            f"mechanism must return one array or number from release to be stored, a "
+            "mechanism must return one array or number from release to be stored, a "
             f"{type(value).__name__} does not: charge it by spend(event, label=...), "
-            "then release, and keep what it returns"
+            "then call its release and keep the result"
         )
     return value
 

@@ -281,7 +281,7 @@ def _bounds(groups: Groups, users: Users) -> tuple[int, int]:
         return 1, 1
     if by is None:
         if many is not None or each is not None:
-            raise ParameterError("groups_per_user and records_per_group go with by")
+            raise ParameterError("groups_per_user and records_per_group require by")
         return 1, _validate.integer("records_per_user", _one(most), 1, 2**31)
     if most is not None:
         raise ParameterError("records_per_user goes without by: use records_per_group")

@@ -84,7 +84,7 @@ def bound_contributions(
     owner, known = key_column("users", users)
     if keys is None:
         if keys_per_user is not None or records_per_key is not None:
-            raise ParameterError("keys_per_user and records_per_key go with keys")
+            raise ParameterError("keys_per_user and records_per_key require keys")
         most = _validate.integer("records_per_user", records_per_user, 1)
         chosen = np.flatnonzero(known)
         group, _ = codes(owner[chosen])

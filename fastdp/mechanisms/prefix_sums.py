@@ -655,7 +655,7 @@ def _events(
     plan: Strategy
     if strategy == "doubling":
         if (bands, buffers) != (None, None):
-            raise ParameterError('bands and buffers do not go with "doubling"')
+            raise ParameterError('bands and buffers must be left out with "doubling"')
         plan = Doubling(n, pure=pure)
         if pure:
             return plan, many * plan.length

@@ -88,7 +88,7 @@ def intervals(
     """
     if isinstance(results, Mapping):
         if keys is not None:
-            raise ParameterError("keys go with one release, not with a mapping")
+            raise ParameterError("keys must be left out for a mapping of releases")
         names, released = list(results), list(results.values())
     else:
         names, released = [], [results]

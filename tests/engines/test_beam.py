@@ -237,7 +237,7 @@ def test_a_tally_is_the_same_however_often_a_bundle_runs(seen, column):
     ("change", "error", "message"),
     [
         ({"columns": {"n": RESPONSE}}, DTypeError, "another kind"),
-        ({"columns": {}}, ParameterError, "one column or more"),
+        ({"columns": {}}, ParameterError, "at least one column"),
         ({"columns": {"town": NOISE}}, ParameterError, "none in both"),
         (
             {"columns": {"n": fastdp.DiscreteLaplace(scale=1)}},

@@ -414,7 +414,7 @@ def test_times_of_day_have_no_text_to_hash() -> None:
         rows = pa.table({"k": times, "u": range(6)})
         found = frames.aggregate(rows, by="k", user="u", **ASK, **drawn())
         assert found.frame["k"].type == times.type
-        with pytest.raises(DTypeError, match='"engine" where a key is a time of day'):
+        with pytest.raises(DTypeError, match='"engine" if a key is a time of day'):
             frames.aggregate(rows, by="k", user="u", hash="sha256", **ASK, **drawn())
 
 

@@ -123,7 +123,7 @@ def test_spend_is_for_what_the_ledger_does_not_draw(book):
     sparse = fastdp.SparseVector(0, epsilon=1, sensitivity=1)
     receipts = book.spend(sparse, label="sparse", budgets="all")
     assert len(receipts) == 1
-    with pytest.raises(LabelUsedError, match="another label"):
+    with pytest.raises(LabelUsedError, match="new label"):
         book.spend(sparse, label="sparse", budgets="all")
     book.spend(PureDPEvent(Fraction(1, 8)), label="x", budgets="all", count=4)
     assert book.budget("all").spent == {"epsilon": Fraction(3, 2)}

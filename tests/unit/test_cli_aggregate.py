@@ -156,7 +156,7 @@ def test_a_label_is_one_answer_and_one_charge(
         (["--delta", "1e-6"], "exactly one of --epsilon and --rho"),
         ([*EXACT, "--mean", "income"], "--bounds income=LOW,HIGH must be given"),
         ([*EXACT, "--bounds", "income=3"], "NAME=LOW,HIGH"),
-        ([*EXACT, "--groups-per-user", "3"], "go with --user"),
+        ([*EXACT, "--groups-per-user", "3"], "require --user"),
         ([*EXACT, "--ledger", "b.db"], "must be given together"),
         ([*EXACT, "--plot", "out.gif"], "--plot must end in"),
     ],
@@ -178,7 +178,7 @@ def test_what_is_public_is_refused_before_the_file_is_opened(
         (["--by", "income", "--count"], "has a type that cannot be one"),
         (["--by", "region", "--sum", "sex", "--bounds", "sex=0,1"], "'sex' has a type"),
         (["--by", "region", "--count", "--memory", "much"], "memory_limit"),
-        (["--by", "region", "--count", "-o", "none/out.parquet"], "a folder that is"),
+        (["--by", "region", "--count", "-o", "none/out.parquet"], "an existing folder"),
     ],
 )
 def test_refusals_leave_nothing_behind(

@@ -109,7 +109,7 @@ ESTIMATE = fastdp.count(np.ones(10), epsilon=1)
         (RELEASE, {"keys": ["a"]}, ParameterError, "keys must have the release's"),
         (RELEASE, {"statistic": "median"}, ParameterError, "statistic must be"),
         (RELEASE, {"level": 1.0}, ParameterError, "level must be"),
-        ({"a": ESTIMATE}, {"keys": ["a"]}, ParameterError, "keys go with one"),
+        ({"a": ESTIMATE}, {"keys": ["a"]}, ParameterError, "keys must be left out"),
         ({"a": RELEASE}, {}, ParameterError, "one group each"),
         ({"a": ESTIMATE}, {"level": 0.5}, ParameterError, "level is for"),
         ({}, {}, ParameterError, "must not be empty"),

@@ -277,7 +277,7 @@ def test_replaced_rows_by_group():
         ),
         (
             lambda: fastdp.count([1], user=[1], epsilon=1, records_per_group=2),
-            "go with by",
+            "require by",
         ),
         (
             lambda: fastdp.count(
