@@ -33,7 +33,7 @@ _REASONS = {
         "a step is known by bounds only: bounded range, noise that moves several "
         "integers, or extreme parameters"
     ),
-    "contour": "the terms are so far above delta that more digits cost too much",
+    "contour": "the terms are so far above delta that their rounding shows",
     "atoms": (
         "a contour needs too many nodes or digits, and bounds by cells differ by the "
         "square of their widths, which time limits (effort= gives more)"

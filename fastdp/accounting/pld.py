@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-#: Relative width of delta that is aimed at.
+#: Relative width of epsilon and delta that is aimed at.
 _AIM = 1e-6
 
 
@@ -60,8 +60,7 @@ class Bounds(NamedTuple):
         width), "sum" (over all sums of losses), "two laws" (where a step is known by
         bounds only) or "chernoff" (the bound of Renyi divergences: all that is proved
         where the others are too costly). Its `bounds` name what was
-        bounded; its `shortfall` says why where the relative width is not what is aimed
-        at: 1e-10 for many steps of sampled Gaussian noise, 1e-6 otherwise.
+        bounded; its `shortfall` says why where the relative width is above 1e-6.
     """
 
     lower: float
@@ -80,7 +79,7 @@ class PLDAccountant(CurveReadings[State]):
     of the worst mechanism that a guarantee allows.
     `epsilon` and `delta` are the upper bounds;
     `epsilon_bounds` and its like tell the lower ones as well, which are mostly within a
-    relative 1e-10.
+    relative 1e-9.
 
     Parameters
     ----------
@@ -188,7 +187,7 @@ class PLDAccountant(CurveReadings[State]):
         found = state.epsilon(d, check, float_down(work))
         if stated is not None:
             found = found.below(stated.epsilon_at(d))
-        return _shown(found, state.aim)
+        return _shown(found)
 
     def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of ln delta(epsilon), which reach far below the least double.
@@ -207,7 +206,7 @@ class PLDAccountant(CurveReadings[State]):
         CertificateError
             With `check`: both methods' bounds hold and contradict each other.
         """
-        return _shown(self._ln_delta(epsilon, check), _AIM, relative=False)
+        return _shown(self._ln_delta(epsilon, check), relative=False)
 
     def delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of delta(epsilon).
@@ -226,7 +225,7 @@ class PLDAccountant(CurveReadings[State]):
         CertificateError
             With `check`: both methods' bounds hold and contradict each other.
         """
-        return _shown(_exponential(self._ln_delta(epsilon, check)), _AIM)
+        return _shown(_exponential(self._ln_delta(epsilon, check)))
 
     def _ln_delta(self, epsilon: Real, check: bool) -> Bracket:
         require_bool("check", check)
@@ -269,8 +268,8 @@ def _step_of(event: Event) -> Step:
     return facts_of(event).step()
 
 
-def _shown(bracket: Bracket, aim: float, relative: bool = True) -> Bounds:
-    certificate = bracket.certificate(aim, relative)
+def _shown(bracket: Bracket, relative: bool = True) -> Bounds:
+    certificate = bracket.certificate(_AIM, relative)
     return Bounds(bracket.lower, bracket.estimate, bracket.upper, certificate)
 
 

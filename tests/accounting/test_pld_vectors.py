@@ -27,6 +27,9 @@ from fastdp.accounting._pld.contour import Contour
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "pld.json").read_text())
 
+#: The relative width that certificates aim at.
+AIM = 1e-6
+
 
 def composed(case):
     accountant = PLDAccountant()
@@ -64,11 +67,10 @@ def check(accountant, epsilon, log_delta):
 
 
 def checked(case):
-    """Return the relative width of epsilon, the width aimed at, and the certificate."""
+    """Return the relative width of epsilon, and the certificate."""
     with mp.workdps(30):
         bounds = check(composed(case), case["epsilon"], mp.mpf(case["ln_delta"]))
-    aim = 1e-10 if practical(case) else 1e-6
-    return (bounds.upper - bounds.lower) / case["epsilon"], aim, bounds.certificate
+    return (bounds.upper - bounds.lower) / case["epsilon"], bounds.certificate
 
 
 def width(accountant, epsilon, log_delta):
@@ -106,13 +108,16 @@ def held_to_the_truth(cases):
 
     Those that are not say so.
     """
-    wide = 0
+    wide = loose = 0
     for case in cases:
-        found, aim, certificate = checked(case)
-        assert certificate.aim == aim
-        assert bool(certificate.shortfall) == (certificate.width > aim)
-        wide += found > aim * (1 + 1e-9)
+        found, certificate = checked(case)
+        assert certificate.aim == AIM
+        assert bool(certificate.shortfall) == (certificate.width > AIM)
+        wide += found > AIM * (1 + 1e-9)
+        assert found < 1e-3
+        loose += practical(case) and found > 1e-8
     assert wide <= 0.03 * len(cases)
+    assert loose <= 1  # at delta 1e-100
 
 
 @pytest.mark.rest
@@ -134,8 +139,8 @@ HARD = [
 
 @pytest.mark.parametrize("steps", HARD)
 def test_rare_sampling_and_few_steps(steps):
-    found, aim, _ = checked(next(case for case in TABLE if case["steps"] == steps))
-    assert found <= aim
+    found, _ = checked(next(case for case in TABLE if case["steps"] == steps))
+    assert found <= AIM
 
 
 # ---- a planted error is seen ---------------------------------------------------
@@ -200,8 +205,7 @@ def test_any_theta_and_any_period_are_valid(monkeypatch):
         return index + 3, period * 0.4
 
     monkeypatch.setattr(Contour, "_cheapest", other)
-    for other_method in ("log_delta_reading", "PreciseContour"):  # they take time only
-        monkeypatch.setattr(direction, other_method, too_long)
+    monkeypatch.setattr(direction, "log_delta_reading", too_long)  # takes time only
     assert violations() == 0
 
 

@@ -274,42 +274,6 @@ ACCOUNTING = "numerical_accounting.md"
 
 @lemma(
     ACCOUNTING,
-    "*slip = (32 + 4n)(1 + 1/least), line by line*",
-    "fastdp/accounting/_pld/precise.py: return (32 + 4 * self.size) * (1 + 1 / least)",
-    wrong=[{"plain": 4}, {"each": 3}],
-)
-def digits_slip(plain: int = 32, each: int = 4) -> Iterator[bool]:
-    # Items (1) to (10) by the recurrence of (4), the worst ratio being 1.
-    root, rest = arb(2).sqrt(), arb("0.01")
-    power = 2 + rest
-    for n in range(1, 1 << 12):
-        inside = (power + 2) + (1 + root + rest) + root + 1
-        # The coefficients of 1/least and of 1.
-        yield bool(arb("1.001") * inside <= plain + each * n)
-        yield bool(2 * root + rest <= plain + each * n)
-        power += 2 + rest + 1
-    # From there on by the slopes.
-    yield bool(arb("1.001") * arb("3.01") <= each)
-
-
-@lemma(
-    ACCOUNTING,
-    "*(|a| + y) slip + 8N + 16, line by line*",
-    "fastdp/accounting/_pld/precise.py: * slip + 8 * count + 16",
-    wrong=[{"outer": 5}, {"plain": 3}],
-)
-def digits_phi(outer: int = 8, plain: int = 16) -> Iterator[bool]:
-    # What (11) to (14) have beside multiples of slip: of N, and of 1.
-    root, rest = arb(2).sqrt(), arb("0.01")
-    wave = 2 * root + rest
-    yield bool(wave + 2 * root <= outer)
-    yield bool((arb(3) ** 2 + arb(2) ** 2).sqrt() + 2 * rest <= plain)
-    # (15): 2 cuts of a part for each node, and one of the sum, within 4n a weight.
-    yield bool(2 * root <= 4)
-
-
-@lemma(
-    ACCOUNTING,
     "*16U, line by line*",
     "fastdp/accounting/_pld/losses.py: the error is below 16 U |z|",
     wrong=[{"units": 13}, {"function": 5}],

@@ -85,14 +85,12 @@ def epsilon_bounds(
     enough: float = 0.0,
     effort: float = 1.0,
     wanted: Wanted = BOTH,
-    sooner: Callable[[float], Bracket | None] | None = None,
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
     `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
     epsilon is found not to be above `enough`, nothing more is. Where one side alone
-    is `wanted`, the other is not bounded. When about epsilon is known, `sooner` is
-    asked for a bracket that will do.
+    is `wanted`, the other is not bounded.
 
     Raises
     ------
@@ -103,7 +101,7 @@ def epsilon_bounds(
     for runs in (FIRST, SECOND):
         try:
             plan = _planned(steps, log_delta[0], effort=effort, runs=runs)
-            one = _by_plan(plan, log_delta, enough, wanted, sooner)
+            one = _by_plan(plan, log_delta, enough, wanted)
         except OverflowError:
             if runs == SECOND and found is None:
                 raise
@@ -112,11 +110,10 @@ def epsilon_bounds(
         width = _width(found, plan.epsilon, wanted)
         if not (width > _WIDE and enough < found.upper and plan.many <= _FEW):
             break
-        sooner = None
         if width <= _MENDED * _WIDE:  # the plan is good, and cells are too few
             plan.refine(_ROOM * width / _WIDE)
             with contextlib.suppress(OverflowError):
-                found = found.meet(_by_plan(plan, log_delta, enough, wanted, None))
+                found = found.meet(_by_plan(plan, log_delta, enough, wanted))
             break
     assert found is not None
     return found
@@ -134,7 +131,6 @@ def _by_plan(
     log_delta: tuple[float, float],
     enough: float,
     wanted: Wanted,
-    sooner: Callable[[float], Bracket | None] | None,
 ) -> Bracket:
     """Return what laws with the cells of one plan prove of epsilon."""
     target, over = log_delta
@@ -145,8 +141,6 @@ def _by_plan(
         if _one(laws, True)(enough) <= target:
             return Bracket(0.0, plan.epsilon, enough, "atoms")
         above = None if less else laws
-    if sooner is not None and (known := sooner(plan.epsilon)) is not None:
-        return known
     lower, method = 0.0, "atoms"
     if wanted.lower:
         laws = plan.laws(False)

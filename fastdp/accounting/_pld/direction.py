@@ -1,8 +1,7 @@
-"""Proved bounds of one direction's profile: contours, then atoms, then more digits.
+"""Proved bounds of one direction's profile: contours, then atoms.
 
 A contour settles what has a transform that decays. What it leaves wide is read from
-atoms; where these are wide as well and steps are samples of Gaussian noise, a contour
-of more digits is summed up if it is cheap.
+atoms.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.closed import Profile
 from fastdp.accounting._pld.contour import Contour, LogDelta, TooCostlyError
 from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, Loss, U, order
-from fastdp.accounting._pld.precise import PreciseContour
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.composition import Composition
@@ -39,17 +37,13 @@ _GAP = -1.5
 #: How far a contour serves for later points of a profile, in units of 1/theta.
 _SPAN = 3.0
 
-#: What is wider than this (relatively, for epsilon) is read from atoms; where every
-#: step repeats at least _MANY times, more digits are tried for what exceeds _NARROW.
-_WIDE, _NARROW, _MANY = 1e-7, 1e-10, 100
+#: Read from atoms what is wider than this (relatively, for epsilon).
+_WIDE = 1e-7
 
 #: From so many sums of atoms on (of more than two kinds of steps) contours may blur;
 #: what is as narrow then, in epsilon relatively and in ln delta, is not read from atoms
 #: as well, but from this effort on.
 _SUMS, _BLURRED, _BLURRED_LOG, _ALL = 20, 2e-3, 3e-2, 10.0
-
-#: What a contour of more digits may cost by default, in seconds or so.
-_CHEAP = 0.4
 
 #: After a contour proves too costly, skip points this close, in units of 1/theta: from
 #: failure to failure twice as far, up to the last.
@@ -128,66 +122,20 @@ class Direction(Profile):
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             best = best.meet(Bracket(0.0, best.estimate, upper, "chernoff"))
-        aim = _BLURRED if self._many and effort < _ALL else self._aim()
+        aim = _BLURRED if self._many and effort < _ALL else _WIDE
         if _width(best) <= aim or best.upper <= enough:
             return best
-
-        def sooner(epsilon: float) -> Bracket | None:
-            near = best.estimate if _width(best) <= _WIDE else epsilon
-            found = self._in_digits(best, near, log_delta, effort)
-            return found if _width(found) <= _NARROW else None
-
-        if _width(best) <= _WIDE:
-            return sooner(best.estimate) or best
+        steps = self.composition.steps
         try:
-            return best.meet(
-                epsilon_bounds(
-                    self.composition.steps, log_delta, enough, effort, wanted, sooner
-                )
-            )
+            return best.meet(epsilon_bounds(steps, log_delta, enough, effort, wanted))
         except OverflowError:
-            return sooner(best.estimate) or best
-
-    def _aim(self) -> float:
-        """Return the relative width of epsilon above which more digits are tried."""
-        fewest = min((n for _, n in self.composition.steps), default=0)
-        return _NARROW if fewest >= _MANY else _WIDE
+            return best
 
     @functools.cached_property
     def _many(self) -> bool:
         """Whether atoms would take long, so that losses are rather blurred."""
         steps = self.composition.steps
         return len(steps) > 2 and sums_of(steps, _SUMS) >= _SUMS
-
-    def _in_digits(
-        self,
-        best: Bracket,
-        epsilon: float,
-        log_delta: tuple[float, float],
-        effort: float,
-    ) -> Bracket:
-        """Return what the integral in more digits proves, or `best` where it cannot."""
-        search = _Search(log_delta, best.upper)
-        search.lower = best.lower
-        try:
-            for _ in range(2):
-                contour = self._precise(epsilon, log_delta[0], effort)
-                epsilon = search.root_anywhere(contour, epsilon)
-                search.widen(contour, epsilon)
-                if search.upper - search.lower <= _NARROW * search.upper:
-                    break
-        except (TooCostlyError, OverflowError):
-            return best
-        return best.meet(Bracket(search.lower, epsilon, search.upper, "contour"))
-
-    def _precise(
-        self, epsilon: float, log_delta: float, effort: float = 1.0
-    ) -> PreciseContour:
-        if not all(loss.exactly for loss, _ in self.composition.steps):
-            raise TooCostlyError
-        return PreciseContour(
-            self.composition, self._chernoff, epsilon, log_delta, _CHEAP * effort
-        )
 
     # ---- delta ---------------------------------------------------------------------
 
@@ -248,16 +196,6 @@ class Direction(Profile):
             methods[i] = known.method
 
         aim = _BLURRED_LOG if self._many else _WIDE
-
-        def more_digits() -> None:
-            open_ = rows[2] - rows[0] > aim
-            for i in np.flatnonzero(open_ & (tried - rows[1] > 1)).tolist():
-                tried[i] = rows[1, i]
-                note(i, self._more_digits(float(epsilons[i]), float(tried[i])))
-
-        few = epsilons.size < _FEW and not curve
-        tried = np.full(epsilons.size, np.inf if few else -np.inf)
-        more_digits()
         wide = (rows[2] - rows[0] > aim) & (rows[2] > deepest)
         open_ = np.flatnonzero(wide)
         while open_.size:
@@ -267,7 +205,6 @@ class Direction(Profile):
             rest = rows[1:, part[-1] :]  # delta does not grow
             np.minimum(rest, rows[2, part[-1]], out=rest)
             open_ = open_[~np.isin(open_, part) & (rows[2, open_] > deepest)]
-        more_digits()
         return rows, methods
 
     def _stretch(
@@ -324,15 +261,6 @@ class Direction(Profile):
             rows[1, part] = np.clip(rows[1, part], rows[0, part], rows[2, part])
             at = part.stop
         return rows
-
-    def _more_digits(self, epsilon: float, log_delta: float) -> Bracket:
-        """Return the bracket of ln delta that more digits prove."""
-        try:
-            contour = self._precise(epsilon, log_delta)
-        except (TooCostlyError, OverflowError):
-            return ANY_LOG_DELTA
-        found = contour.log_deltas(np.array([epsilon]))[0]
-        return Bracket(found.lower, found.estimate, min(0.0, found.upper), "contour")
 
     def _planned(self, epsilon: float) -> tuple[Contour, float]:
         """Return a contour for epsilon, and up to where it is good as well."""
@@ -452,27 +380,6 @@ class _Search:
             if abs(moved - last) <= 1e-8 * max(moved, 1e-3 / contour.theta):
                 break
         return epsilon, contour.spread(epsilon, self._low) / -slope
-
-    def root_anywhere(self, contour: Contour, epsilon: float) -> float:
-        """Return the estimate's root, however far from epsilon, >= 0."""
-        low, high = self.lower, self.upper
-        for _ in range(60):
-            found = contour.log_deltas(np.array([epsilon]))[0]
-            self.note(epsilon, found)
-            if found.estimate > self._low:
-                low = epsilon
-            else:
-                high = epsilon
-            moved = epsilon
-            if math.isfinite(found.estimate):
-                slope = min(contour.slope(epsilon, found.estimate), -1e-300)
-                moved += (self._low - found.estimate) / slope
-            if abs(moved - epsilon) <= 1e-15 * epsilon or high - low <= 1e-15 * high:
-                break
-            if not low < moved < high:
-                moved = math.sqrt(low * high) if low > 0 else high / 8
-            epsilon = moved
-        return min(max(epsilon, self.lower), self.upper)
 
     def widen(self, contour: Contour, epsilon: float, width: float = 0.0) -> None:
         """Widen about the root until both sides are proved, first by a guess."""

@@ -181,9 +181,8 @@ class GaussianFamily(Family):
         return self._between(found, lambda family: family.sampled(rate, fixed))
 
     def _poisson(self, rate: Fraction, noise: Fraction) -> Step:
-        exact = (rate, noise) if noise**2 * self.square == 1 else None
         removal, addition = (
-            Sided(SampledGaussianLoss(float(rate), float(noise), removal, exact))
+            Sided(SampledGaussianLoss(float(rate), float(noise), removal))
             for removal in (True, False)
         )
         closed = GaussianProfile(self.square, rate)

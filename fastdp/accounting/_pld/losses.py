@@ -141,9 +141,6 @@ class Loss(ABC):
     #: Whether all its values are listed.
     listed = False
 
-    #: Whether parameters are known exactly, so that sums may take more digits.
-    exactly = False
-
     #: How wide a loss's row in a table is; 0 for one that has none.
     width = 1
 
@@ -485,7 +482,6 @@ class GaussianLoss(Loss):
     """
 
     square: float
-    exactly = True
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) = mu^2 t (1 + t)/2."""

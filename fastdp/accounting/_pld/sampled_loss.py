@@ -12,7 +12,6 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -68,25 +67,13 @@ class SampledGaussianLoss(Loss):
         s, the standard deviation for sensitivity 1, likewise.
     removal : bool
         Which of the two orders.
-    exact : (Fraction, Fraction), optional
-        q and s themselves, where both are rational.
     """
 
     probability: float
     noise: float
     removal: bool
-    exact: tuple[Fraction, Fraction] | None = None
-
-    def __hash__(self) -> int:
-        # Fractions are slow to hash, and these three differ when they do.
-        return hash((self.probability, self.noise, self.removal))
 
     batch: ClassVar[type[SampledGaussianBatch]] = SampledGaussianBatch
-
-    @property
-    def exactly(self) -> bool:  # type: ignore[override]
-        """Whether q and s are known."""
-        return self.exact is not None
 
     def exponent(self, t: Floats) -> Floats:
         """Return the real power of r whose mean is M(t)."""

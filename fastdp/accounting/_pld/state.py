@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from fastdp.accounting._pld.families import Sided, Step
     from fastdp.accounting._pld.listed_loss import ListedLoss
 from fastdp.accounting._pld.finite import finite_profile
-from fastdp.accounting._pld.losses import Floats, GaussianLoss
+from fastdp.accounting._pld.losses import Floats
 from fastdp.accounting._pld.ranges import attained, dominating
-from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 _NOTHING = Fraction(0)
 
@@ -269,19 +268,6 @@ class State:
             other = closed if both and closed is not None else self.addition.profile
             sides.append((self.addition, other))
         return sides
-
-    @property
-    def aim(self) -> float:
-        """The relative width of epsilon that is aimed at."""
-        steps = self.removal.upper.composition.steps
-        sampled = [
-            loss.probability >= 1e-3 and n >= 100
-            for loss, n in steps
-            if isinstance(loss, SampledGaussianLoss)
-        ]
-        plain = sum(isinstance(loss, GaussianLoss) for loss, _ in steps)
-        practical = all(sampled) and 0 < len(sampled) == len(steps) - plain
-        return 1e-10 if practical else 1e-6
 
     # ---- readings ------------------------------------------------------------------
 
