@@ -17,9 +17,11 @@ from fastdp.accounting import (
     PLDAccountant,
     PoissonSampledEvent,
 )
+from fastdp.accounting._atoms import sampled as cells
 from fastdp.accounting._atoms.sampled import sampled_law
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._pld import direction
+from fastdp.exceptions import CertificateError
 
 #: Roundings of scipy's normal law and of powers, far below what the fault was.
 ROUNDING = 1e-9
@@ -174,3 +176,33 @@ def test_a_trade_off_function_plans_its_atoms_once(monkeypatch):
     assert 0 < known <= 6
     assert len(plans) == known
     assert (f([1e-6, 0.001, 0.1]) == first).all()  # whatever was read before
+
+
+# ---- planted rules -------------------------------------------------------------------
+
+
+def test_a_pile_that_is_left_out_is_found(monkeypatch):
+    integrals = cells._integrals
+
+    def wrong(loss, x, edge, upper):
+        p, d = integrals(loss, x, edge, upper)
+        p[-1] = d[-1] = 0
+        return p, d
+
+    monkeypatch.setattr(cells, "_integrals", wrong)
+    accountant = PLDAccountant().compose(sampled(0.0501, 0.1201), count=50)
+    x, y = attack(0.0501, 0.1201, 50)
+    least = float(np.max(1 - x - math.exp(0.1) * y))
+    addition = accountant._log_profile(accountant._snapshot()[0], False)
+    _, upper = addition(np.array([0.1]))
+    assert math.exp(upper[0]) < 0.9 * least
+
+
+def test_losses_that_are_a_cell_too_low_are_found(monkeypatch):
+    def wrong(edges, p, d, upper, slack):
+        return edges[:-1], p
+
+    monkeypatch.setattr(cells, "law_of_cells", wrong)
+    accountant = PLDAccountant().compose(sampled(0.0502, 0.1202))
+    with pytest.raises(CertificateError):
+        accountant.delta_bounds(0.02, check=True)

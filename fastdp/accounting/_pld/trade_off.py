@@ -37,6 +37,9 @@ class Profile(Protocol):
 #: ln of deltas that change no line by more than rounding does.
 _DEEPEST = -36.0
 
+#: ln of the largest steepness of a line that doubles bear.
+_STEEPEST = 700.0
+
 #: Lines among which the best is looked for before it is refined, on either side.
 _COARSE = 256
 
@@ -209,8 +212,10 @@ def trade_off_above(
     low, high = _heights(steep, flat, slope)
     log_steepness, height = _lines_above(slope, low, high, 1 - lost)
     # The highest lines are the corners of a concave hull, and cross where f bends.
+    # One that is less steep is above, so none is steeper than doubles are.
+    steepest = np.exp(np.minimum(log_steepness, _STEEPEST))
     steepness, lowest = _trade_off.hull(
-        np.append(np.exp(log_steepness), 0.0), np.append(-height, 0.0)
+        np.append(steepest, 0.0), np.append(-height, 0.0)
     )
     x = -np.diff(lowest) / np.diff(steepness)
     f = -lowest[1:] - steepness[1:] * x
