@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- what is refused -------------------------------------------------- */
 
@@ -77,6 +78,14 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 /* A sum in a vector register is taken as written: gcc makes trees of long ones, whose
  * leaves it then keeps in memory. */
 #define FDP_IN_ORDER(x) __asm__("" : "+v"(x))
+/* What _FORTIFY_SOURCE puts in the place of memcpy takes the address of a vector: clang
+ * then gives it a slot on the stack, and a copy of it stays there. Longer copies are
+ * checked. */
+#if defined(__clang__) && !defined(memcpy)
+#define memcpy(to, from, n)                                                     \
+    (__builtin_constant_p(n) && (n) <= 64 ? __builtin_memcpy(to, from, n)       \
+                                          : memcpy(to, from, n))
+#endif
 #define FDP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FDP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
