@@ -26,11 +26,11 @@ FLAGS = [
     "-std=c11",
     "-O3",
     "-D_DEFAULT_SOURCE",
+    *("-fvisibility=hidden", "-DFDP_API="),  # the module's start alone is exported
     *(f"-fno-{name}" for name in EXACT.split()),
     "-fno-finite-math-only",
     "-fsigned-zeros",
     "-ffp-contract=fast",
-    "-fvisibility=hidden",
     "-fno-math-errno",
     "-fno-trapping-math",
     "-g0",  # CPython's own flags ask for debugging symbols: half of a wheel

@@ -19,11 +19,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__) || defined(__clang__)
+/* Defined empty (-DFDP_API=), a library that has the core in it exports none of it. */
+#if defined(FDP_API)
+#elif defined(__GNUC__)
 #define FDP_API __attribute__((visibility("default")))
-#define FDP_NODISCARD __attribute__((warn_unused_result))
 #else
 #define FDP_API
+#endif
+
+#if defined(__GNUC__)
+#define FDP_NODISCARD __attribute__((warn_unused_result))
+#else
 #define FDP_NODISCARD
 #endif
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fastdp import _core
+from tests import elf
 
 BINARY = Path(_core.__file__).read_bytes()
 SANITIZED = b"__asan_init" in BINARY or b"__ubsan_handle" in BINARY
@@ -52,6 +53,10 @@ def names(binary: bytes) -> set[bytes]:
         if address <= tags[STRINGS] < address + length
     )
     return set(binary[place : place + tags[STRINGS_SIZE]].split(b"\0"))
+
+
+def test_only_the_start_of_the_module_is_exported() -> None:
+    assert elf.symbols(BINARY, elf.DYNAMIC).keys() == {"PyInit__core"}
 
 
 def test_all_relocations_are_read_only_before_the_first_call() -> None:

@@ -26,6 +26,7 @@ import pytest
 
 from fastdp import _core, _digits, _laws, _tilt
 from fastdp._exact_bits import patterns
+from tests import elf
 
 ROOT = Path(__file__).resolve().parents[2]
 PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
@@ -369,11 +370,10 @@ def _address(value: Any) -> int:
 
 def work_of(kind: str, n: int, **fields: Any) -> Work:
     """Return a call of the core's function; arrays and laws are given as such."""
-    function = getattr(ctypes.CDLL(_core.__file__), f"fdp_{kind}")
     work = Work(
         kind=KINDS.index(kind),
         n=n,
-        function=ctypes.cast(function, ctypes.c_void_p),
+        function=elf.addresses(_core.__file__)[f"fdp_{kind}"],
         **{
             name: value if isinstance(value, int) else _address(value)
             for name, value in fields.items()
