@@ -83,6 +83,35 @@ def private_file(path: Path) -> TextIO:
     return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8")
 
 
+#: The open lock files of this process.
+_LOCK_FILES: set[int] = set()
+
+
+@contextlib.contextmanager
+def lock_file(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Open a file that the caller locks; the lock ends with the block."""
+    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    _LOCK_FILES.add(file)
+    try:
+        yield file
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+        _LOCK_FILES.discard(file)
+        os.close(file)
+
+
+def _leave_locks() -> None:
+    """Put the null device in place of lock files, whose locks are the parent's."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if _LOCK_FILES else -1
+    while _LOCK_FILES:
+        os.dup2(null, _LOCK_FILES.pop(), inheritable=False)
+    if null >= 0:
+        os.close(null)
+
+
+os.register_at_fork(after_in_child=_leave_locks)
+
+
 class Witness:
     """A small file elsewhere that knows the last entry of every budget."""
 
@@ -91,15 +120,9 @@ class Witness:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        file = os.open(
-            f"{self.path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
-        )
-        try:
+        with lock_file(f"{self.path}.lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)  # a forked child may hold it open
-            os.close(file)
 
     def create(self) -> None:
         """Make the file, which must not exist."""

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from fastdp.exceptions import FastDPError, LedgerError
-from fastdp.ledger._receipts import Seen
+from fastdp.ledger._receipts import Seen, lock_file
 from fastdp.ledger._store import WRITE_ONCE, Rows, Run, moved, schema
 from fastdp.ledger._terms import canonical
 
@@ -271,10 +271,9 @@ class SqliteStore:
     @contextlib.contextmanager
     def _lock_file(self, name: str) -> Iterator[None]:
         """Hold a lock that the kernel drops when the process ends."""
-        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
-        with self._errors():
-            file = os.open(self._locks / name, flags, 0o600)
-        try:
+        with contextlib.ExitStack() as stack:
+            with self._errors():
+                file = stack.enter_context(lock_file(self._locks / name))
             deadline, pause = time.monotonic() + self._timeout, 0.0002
             while True:
                 try:
@@ -287,12 +286,7 @@ class SqliteStore:
                     raise self._locked()
                 time.sleep(pause)
                 pause = min(1.5 * pause, 0.005)
-            try:
-                yield
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # a forked child may hold it open
-        finally:
-            os.close(file)
+            yield
 
     def _locked(self) -> LedgerError:
         return LedgerError(

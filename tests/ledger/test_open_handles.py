@@ -2,9 +2,11 @@
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -489,6 +491,38 @@ def test_a_fork_does_not_keep_the_lock_of_the_witness(tmp_path):
         os.close(end)
         os.close(rest)
         os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("kind", ["witness", "label"])
+def test_a_fork_does_not_keep_a_lock_of_a_killed_parent(tmp_path, kind):
+    if kind == "witness":
+        lock = Witness(tmp_path / "witness")._lock
+        held = tmp_path / "witness.lock"
+    else:
+        new_ledger(tmp_path / "budget.db").close()
+        store = _sqlite.SqliteStore(tmp_path / "budget.db", 1)
+        lock = functools.partial(store.lock, "a")
+    rest, end = os.pipe()
+    ready, tell = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        with lock():
+            if os.fork():
+                os.kill(os.getpid(), signal.SIGKILL)
+            os.close(end)
+            os.write(tell, b".")
+            os.read(rest, 1)
+            os._exit(0)
+    try:
+        assert os.waitpid(parent, 0)[1] == signal.SIGKILL
+        os.read(ready, 1)
+        if kind == "label":
+            (held,) = (tmp_path / "budget.db-locks").glob("label-*")
+        with held.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        for number in (rest, end, ready, tell):
+            os.close(number)
 
 
 def test_an_interrupt_leaves_no_label_held(tmp_path):
