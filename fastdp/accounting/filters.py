@@ -24,19 +24,8 @@ from fastdp.accounting._calibrate import calibrate_count
 from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import shortened_up
 from fastdp.accounting._record import Record
-from fastdp.accounting.events import (
-    Event,
-    GaussianEvent,
-    GDPEvent,
-    Relation,
-    ZCDPEvent,
-)
-from fastdp.accounting.events._base import (
-    HasEvent,
-    as_event,
-    check_event,
-    relation_of,
-)
+from fastdp.accounting.events import Event, GaussianEvent, GDPEvent, Relation, ZCDPEvent
+from fastdp.accounting.events._base import HasEvent, as_event, check_event, relation_of
 from fastdp.accounting.rdp import renyi_divergence
 from fastdp.exceptions import (
     BudgetExceededError,
@@ -154,10 +143,20 @@ def _decimal(value: Fraction, rounding: str = ROUND_FLOOR) -> str:
     return f"{shown.normalize():f}" if 1e-6 < abs(shown) < 1e12 else f"{shown:g}"
 
 
+def _written(name: str, value: Real) -> Fraction:
+    """Return a budget: a Python float is read as its shortest decimal."""
+    return _validate.nonnegative(name, _validate.written(value))
+
+
 class _SumFilter(PrivacyFilter[Fraction]):
     """A filter whose spending is one sum of rationals."""
 
-    _limit: Fraction
+    #: What is added up, in words.
+    _UNIT: ClassVar[str]
+
+    def __init__(self, limit: Fraction, relation: Relation | None) -> None:
+        self._limit = limit
+        super().__init__(relation)
 
     @property
     def spent(self) -> Fraction:
@@ -181,6 +180,9 @@ class _SumFilter(PrivacyFilter[Fraction]):
     @abc.abstractmethod
     def _price(self, event: Event) -> Fraction:
         """Return what one event costs, or refuse it."""
+
+    def _budget(self) -> str:
+        return f"{self._UNIT} {_decimal(self._limit)}"
 
     def _left(self) -> str:
         return _decimal(self.remaining)
@@ -216,22 +218,18 @@ class PureFilter(_SumFilter):
     False
     """
 
-    _TAKES = "pure epsilon events"
+    _TAKES, _UNIT = "pure epsilon events", "epsilon"
 
     def __init__(
         self, epsilon: Real, neighboring_relation: Relation | None = None
     ) -> None:
-        self._limit = _validate.nonnegative("epsilon", _validate.written(epsilon))
-        super().__init__(neighboring_relation)
+        super().__init__(_written("epsilon", epsilon), neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         epsilon = facts_of(event).pure()
         if epsilon is None:
             raise self._refused(event)
         return epsilon
-
-    def _budget(self) -> str:
-        return f"epsilon {_decimal(self._limit)}"
 
 
 class ZCDPFilter(_SumFilter):
@@ -254,15 +252,13 @@ class ZCDPFilter(_SumFilter):
     Feldman, Zrnic, "Individual Privacy Accounting via a Renyi Filter" (2021).
     """
 
+    _UNIT = "rho"
+
     def __init__(self, rho: Real, neighboring_relation: Relation | None = None) -> None:
-        self._limit = _validate.nonnegative("rho", _validate.written(rho))
-        super().__init__(neighboring_relation)
+        super().__init__(_written("rho", rho), neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         return require_rho(event)
-
-    def _budget(self) -> str:
-        return f"rho {_decimal(self._limit)}"
 
 
 class RDPFilter(_SumFilter):
@@ -306,8 +302,7 @@ class RDPFilter(_SumFilter):
         if exact <= 1:
             raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
         self._order = float_up(exact)  # divergences rise with the order
-        self._limit = _validate.nonnegative("epsilon", _validate.written(epsilon))
-        super().__init__(neighboring_relation)
+        super().__init__(_written("epsilon", epsilon), neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         divergence = float(renyi_divergence(event, [self._order])[0])
@@ -368,22 +363,22 @@ class DeclaredFilter(_SumFilter):
     ) -> None:
         check_event("event", event)
         self._declared = event
-        self._limit = Fraction(
-            calibrate_count(event, epsilon=epsilon, delta=delta, accountant=accountant)
+        count = calibrate_count(
+            event, epsilon=epsilon, delta=delta, accountant=accountant
         )
         self._target = (
             _validate.exact("epsilon", epsilon),
             _validate.exact("delta", delta),
         )
         self._accountant = getattr(accountant, "__name__", type(accountant).__name__)
-        super().__init__(relation_of(event))
+        super().__init__(Fraction(count), relation_of(event))
 
     @classmethod
     def _of(cls, event: Event, events: Fraction) -> Self:
         """Return the filter of a count that was calibrated before."""
         made = cls.__new__(cls)
-        made._declared, made._limit = event, events
-        _SumFilter.__init__(made, relation_of(event))
+        made._declared = event
+        _SumFilter.__init__(made, events, relation_of(event))
         return made
 
     def _price(self, event: Event) -> Fraction:
@@ -425,11 +420,10 @@ class GDPFilter(_SumFilter):
     Differential Privacy" (2022).
     """
 
-    _TAKES = "events with a mu: GaussianEvent and GDPEvent"
+    _TAKES, _UNIT = "events with a mu: GaussianEvent and GDPEvent", "mu^2"
 
     def __init__(self, mu: Real, neighboring_relation: Relation | None = None) -> None:
-        self._limit = _validate.nonnegative("mu", _validate.written(mu)) ** 2
-        super().__init__(neighboring_relation)
+        super().__init__(_written("mu", mu) ** 2, neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         match event:
@@ -438,9 +432,6 @@ class GDPFilter(_SumFilter):
             case GDPEvent(mu=mu):
                 return mu * mu
         raise self._refused(event)
-
-    def _budget(self) -> str:
-        return f"mu^2 {_decimal(self._limit)}"
 
 
 @dataclass(frozen=True)
@@ -492,7 +483,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         slack: Real | None = None,
         neighboring_relation: Relation | None = None,
     ) -> None:
-        self._epsilon = _validate.nonnegative("epsilon", _validate.written(epsilon))
+        self._epsilon = _written("epsilon", epsilon)
         whole = _validate.open_unit("delta", _validate.written(delta))
         part = whole / 2 if slack is None else _validate.exact("slack", slack)
         part = _validate.between("slack", part, Fraction(0), whole)

@@ -16,24 +16,15 @@ from fastdp import _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import log_down, root_above, shortened_up
-from fastdp.accounting._record import Record
-from fastdp.accounting.events import (
-    Event,
-    Relation,
-)
+from fastdp.accounting._record import Record, State
+from fastdp.accounting.events import Event, Relation
 from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["PureOdometer", "ZCDPOdometer"]
 
 
-class PureOdometer(Record[Fraction]):
-    """The running sum of pure epsilons, a bound at every time with certainty.
-
-    Parameters
-    ----------
-    neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
-    """
+class _Odometer(Record[State]):
+    """What odometers share: events are recorded, and none is refused for its cost."""
 
     def record(self, event: Event, count: int = 1) -> Self:
         """Add `count` times `event`.
@@ -44,6 +35,16 @@ class PureOdometer(Record[Fraction]):
             As for an accountant's `compose`.
         """
         return self._add(event, count)
+
+
+class PureOdometer(_Odometer[Fraction]):
+    """The running sum of pure epsilons, a bound at every time with certainty.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation, optional
+        The relation that all events must have; None takes that of the first.
+    """
 
     def epsilon(self) -> float:
         """Return the privacy loss so far, rounded up."""
@@ -75,7 +76,7 @@ _RATES = tuple(
 )
 
 
-class ZCDPOdometer(Record[_Running]):
+class ZCDPOdometer(_Odometer[_Running]):
     """A bound on the privacy loss that holds at all times together.
 
     With probability at least 1 - delta the loss never exceeds `epsilon()`, read after
@@ -110,16 +111,6 @@ class ZCDPOdometer(Record[_Running]):
     ) -> None:
         self._log_delta = log_down(_validate.open_unit("delta", delta))
         super().__init__(neighboring_relation)
-
-    def record(self, event: Event, count: int = 1) -> Self:
-        """Add `count` times `event`.
-
-        Raises
-        ------
-        DTypeError, ParameterError, UnsupportedEventError, BudgetExceededError
-            As for an accountant's `compose`.
-        """
-        return self._add(event, count)
 
     def epsilon(self) -> float:
         """Return the bound on the privacy loss so far, rounded up."""
