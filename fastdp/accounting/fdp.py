@@ -11,7 +11,8 @@ holds. Limit theorems are approximations and enter no claim.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +24,14 @@ from fastdp.accounting import _gaussian, _gdp, _trade_off, conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._gdp import reals
-from fastdp.accounting._numeric import log_down, log_up, required, shortened_up, sqrt_up
+from fastdp.accounting._numeric import (
+    log_down,
+    log_up,
+    required,
+    shortened_up,
+    sqrt_up,
+)
+from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._series import Floats
 from fastdp.accounting._trade_off_functions import (
     ApproximateTradeOff,
@@ -308,26 +316,38 @@ def trade_off_of(event: Event) -> TradeOffFunction:
     return required(event, lambda: facts_of(event).trade_off())
 
 
+#: Widths of epsilon (relatively) and of ln delta from which on cells are asked too.
+_WIDE = 1e-6
+
+
 @dataclass(frozen=True)
 class _Product:
-    """What was composed: Gaussian parts by their squares, others by event."""
+    """What was composed: its losses; Gaussian parts by squares, others by event."""
 
+    losses: State = field(default_factory=State)
     square: Fraction = Fraction(0)
     counts: tuple[tuple[Event, int], ...] = ()
 
     def plus(self, event: Event, count: int) -> _Product:
-        """Return the product with `count` times a part that is not Gaussian."""
+        """Return the product with `count` more times an event."""
+        facts = facts_of(event)
+        losses, square = self.losses.plus(facts.step(), count), self.square
+        mu = facts.mu()
+        if mu is not None:
+            square = shortened_up(square + count * mu**2)
+            return _Product(losses, square, self.counts)
+        _function_of(event)
         counts = dict(self.counts)
         counts[event] = counts.get(event, 0) + count
-        return _Product(self.square, tuple(counts.items()))
+        return _Product(losses, square, tuple(counts.items()))
 
 
 class FDPAccountant(Accountant[_Product]):
-    """Composes trade-off functions: Gaussian ones exactly, others by sums of losses.
+    """Composes what has a trade-off function; the function can be read at the end.
 
-    Both orders of the datasets are read at the end. Deltas are too large by about 1e-13
-    for few steps, and by about 5e-9 for a million. Ask `PLDAccountant` for deltas that
-    are not far above that.
+    `epsilon` and `delta` are read from the privacy losses, as by `PLDAccountant`, which
+    bounds them from below as well; where those bounds are wide, the trade-off function
+    is asked too.
 
     Parameters
     ----------
@@ -350,49 +370,53 @@ class FDPAccountant(Accountant[_Product]):
     """
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of what was composed, for one order of the datasets."""
-        return _composed(self._snapshot()[0])
+        """Return the function of what was composed, for one order of the datasets.
+
+        By `compose_trade_offs`: exact for Gaussian noise and closest for few steps.
+        For more than thousands, `PLDAccountant.trade_off(symmetric=False)` is closer.
+        """
+        state = self._snapshot()[0]
+        return _composed(state.square, state.counts)
 
     def _start(self) -> _Product:
         return _Product()
 
     def _charge(self, state: _Product, event: Event, count: int) -> _Product:
-        mu = facts_of(event).mu()
-        if mu is not None:
-            square = shortened_up(state.square + count * mu**2)
-            return _Product(square, state.counts)
-        trade_off_of(event)
         return state.plus(event, count)
 
     def _epsilon_at(self, state: _Product, delta: Fraction) -> float:
         if delta == 0:
             raise UnsupportedEventError("delta must be > 0 for a trade-off function")
-        if not state.counts:
-            return conversions.gaussian_epsilon(
-                delta=delta, sensitivity=sqrt_up(state.square), sigma=1
-            )
-        high = 1.0
-        while self._log_delta_at(state, Fraction(high)) > log_down(delta):
-            high *= 2
-            if high > 700:
-                raise UnsupportedEventError(
-                    "delta must be above the accuracy of cells, which is about "
-                    f"1e-13 and the deltas of the events, got {float(delta)!r}"
-                )
-        return conversions.invert(lambda e: self._log_delta_at(state, e), delta, high)
+        found = state.losses.epsilon(delta)
+        width = found.upper - found.lower
+        if not state.counts or not _WIDE * found.upper < width < math.inf:
+            return found.upper
+        if _log_delta_by_cells(state, found.upper) > log_down(delta):
+            return found.upper
+        return conversions.invert(
+            lambda e: _log_delta_by_cells(state, float_down(e)), delta, found.upper
+        )
 
     def _log_delta_at(self, state: _Product, epsilon: Fraction) -> float:
-        if not state.counts:
-            return _gaussian.log_delta(epsilon, sqrt_up(state.square))
-        value = float(_composed(state).delta(float_down(epsilon)))
-        return log_up(min(1.0, value))
+        found = log_delta_at(state.losses, float_down(epsilon))
+        if not state.counts or found.upper - found.lower <= _WIDE:
+            return found.upper
+        return min(found.upper, _log_delta_by_cells(state, float_down(epsilon)))
+
+
+def _log_delta_by_cells(state: _Product, epsilon: float) -> float:
+    """Bound ln delta by the composed trade-off function."""
+    found = _composed(state.square, state.counts).delta(epsilon)
+    return log_up(min(1.0, float(found)))
 
 
 @functools.lru_cache(maxsize=16)
-def _composed(state: _Product) -> TradeOffFunction:
-    functions = [(_function_of(event), count) for event, count in state.counts]
-    if state.square:
-        functions.append((GaussianTradeOff(sqrt_up(state.square)), 1))
+def _composed(
+    square: Fraction, counts: tuple[tuple[Event, int], ...]
+) -> TradeOffFunction:
+    functions = [(_function_of(event), count) for event, count in counts]
+    if square:
+        functions.append((GaussianTradeOff(sqrt_up(square)), 1))
     return compose_trade_offs(functions)
 
 
