@@ -357,3 +357,10 @@ def test_a_delta_that_is_no_double_is_not_rounded_down():
     delta = Fraction(1, 3 * 10**5)
     plan = dp_sgd(1000, batch=10, steps=5, sigma=1, delta=delta, sampling="poisson")
     assert delta <= Fraction(plan.delta) <= delta * (1 + Fraction(1, 10**15))
+
+
+def test_a_target_that_any_sigma_meets_is_refused():
+    with pytest.raises(CalibrationError, match="sigma"):
+        dp_sgd(
+            60_000, batch=256, steps=3510, epsilon=1e5, delta=1e-5, sampling="shuffled"
+        )

@@ -32,7 +32,7 @@ from fastdp.accounting.events import (
 from fastdp.accounting.events._base import check_event, relation_of
 from fastdp.accounting.pld import PLDAccountant
 from fastdp.accounting.rdp import RDPAccountant
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 
 __all__ = ["DPSGDPlan", "dp_sgd"]
 
@@ -397,6 +397,12 @@ class _Setting:
         found = root_below(excess, guess, slope)
         if found is None:
             found = search("sigma", excess, guess, _SIGMAS, 1e-2, 1e-9)
+        least = float_up(_SIGMAS[0])
+        if found <= least:
+            raise CalibrationError(
+                f"sigma must be > {least:.6g}, but any larger one meets the target: "
+                "give a smaller epsilon or delta, or sigma and no epsilon"
+            )
         return Fraction(found)
 
     def estimate(
