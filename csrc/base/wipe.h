@@ -3,7 +3,8 @@
  * A memset followed by a barrier that claims to read the bytes: what glibc's
  * explicit_bzero and the Linux kernel's memzero_explicit are, but the same on
  * every system and, for the small fixed sizes of a scalar call, inline.
- * Copies in registers and in the compiler's spill slots are out of reach.
+ * Copies in registers are out of reach, and those in the compiler's spill slots but
+ * for what fdp_wipe_below reaches.
  */
 #ifndef FDP_BASE_WIPE_H
 #define FDP_BASE_WIPE_H
@@ -21,6 +22,14 @@ FDP_ALWAYS_INLINE void fdp_wipe(void *p, size_t n)
     if (n != 0)
         memset(p, 0, n);
     __asm__ volatile("" : : "r"(p) : "memory");
+}
+
+/* Erases the frames of functions that the caller called, 2 kB of them: compilers spill
+ * vectors there. */
+static __attribute__((noinline, unused)) void fdp_wipe_below(void)
+{
+    uint8_t frames[2048];
+    fdp_wipe(frames, sizeof frames);
 }
 
 #endif

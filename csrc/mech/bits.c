@@ -163,6 +163,7 @@ static void draw_open(draw_t *d, const fdp_call_t *call, const fdp_bernoulli_t *
 /* Wipes what n bits have used: a small call must not pay for a chunk. */
 static void draw_close(draw_t *d, size_t n)
 {
+    fdp_wipe_below(); /* gcc 16 spills keystream in flip_settle */
     if (n > 512) {
         fdp_wipe(d, sizeof *d);
         return;
