@@ -32,40 +32,54 @@ class Sums:
     losses: Floats
     log_masses: Floats
     blur: float  # bound of the absolute errors of the losses
+    error: float = 0.0  # what composing adds to the relative errors of the masses
 
     def power(self, count: int) -> Sums:
         """Return the law of the sum of `count` such losses."""
         if count == 1:
             return self
-        found = self._pairs() if count == 2 else self._multinomial(count)
-        order = np.argsort(found[0], kind="stable")
+        pairs = count == 2
+        losses, level, error = self._pairs() if pairs else self._multinomial(count)
+        order = np.argsort(losses, kind="stable")
         largest = float(np.abs(self.losses).max())
         blur = count * (self.blur + U * (self.losses.size + 2) * largest)
-        return Sums(found[0][order], found[1][order], blur)
+        return Sums(losses[order], level[order], blur, error)
 
-    def _pairs(self) -> tuple[Floats, Floats]:
+    def _pairs(self) -> tuple[Floats, Floats, float]:
         i, j = np.triu_indices(self.losses.size)
         level = self.log_masses[i] + self.log_masses[j]
-        return self.losses[i] + self.losses[j], level + np.where(i < j, math.log(2), 0)
+        twice = np.where(i < j, math.log(2), 0)
+        return self.losses[i] + self.losses[j], level + twice, 0.0
 
-    def _multinomial(self, count: int) -> tuple[Floats, Floats]:
-        """Return the sums and their masses, taking in one value after the other."""
-        log_factorial = np.concatenate(
-            [[0.0], np.cumsum(np.log(np.arange(1, count + 1, dtype=np.longdouble)))]
-        )
+    def _multinomial(self, count: int) -> tuple[Floats, Floats, float]:
+        """Return sums, masses and their errors, taking in one value after the other."""
+        logs = np.log(np.arange(1, count + 1))
+        most = count * (2 * math.log(count) + float(np.abs(self.log_masses).max()))
+        step = 2.0 ** (math.frexp(most)[1] - 52)  # sums of its multiples are exact
+        whole, rest = _split(logs, step)
+        log_factorial = np.zeros((2, count + 1))
+        log_factorial[0, 1:], log_factorial[1, 1:] = np.cumsum(whole), np.cumsum(rest)
+        masses = np.array(_split(self.log_masses, step))
         left = np.array([count])
-        losses, level = np.zeros(1), log_factorial[[count]]
-        masses = self.log_masses.astype(np.longdouble)
-        for loss, log_mass in zip(self.losses[1:], masses[1:], strict=True):
+        losses, level = np.zeros(1), log_factorial[:, [count]]
+        for loss, log_mass in zip(self.losses[1:], masses.T[1:], strict=True):
             times = left + 1
             start = np.repeat(np.cumsum(times) - times, times)
             here = np.arange(times.sum()) - start
             left = np.repeat(left, times) - here
             losses = np.repeat(losses, times) + here * loss
-            level = np.repeat(level, times) + here * log_mass - log_factorial[here]
+            level = np.repeat(level, times, axis=1)
+            level += here * log_mass[:, None] - log_factorial[:, here]
         losses = losses + left * self.losses[0]
-        level = level + left * masses[0] - log_factorial[left]
-        return losses, level.astype(np.float64)
+        level = level + left * masses[:, :1] - log_factorial[:, left]
+        error = 8 * math.log(count) + step * (count + 4 * self.losses.size)
+        return losses, level[0] + level[1], U * count * error
+
+
+def _split(values: Floats, step: float) -> tuple[Floats, Floats]:
+    """Return multiples of a power of two, and what is left."""
+    whole = np.rint(values / step) * step
+    return whole, values - whole
 
 
 def _sums_of(loss: ListedLoss) -> Sums:
@@ -133,7 +147,8 @@ def finite_profile(steps: Sequence[tuple[ListedLoss, int]]) -> FiniteProfile | N
     if any(size > MOST_SUMS for size in itertools.accumulate(sizes, operator.mul)):
         return None
     sums = functools.reduce(_together, (_sums_of(loss).power(n) for loss, n in steps))
-    return FiniteProfile(sums, sum(n * loss.mass_error for loss, n in steps))
+    error = sum(n * loss.mass_error for loss, n in steps)
+    return FiniteProfile(sums, error + sums.error)
 
 
 def _together(one: Sums, other: Sums) -> Sums:
@@ -143,4 +158,4 @@ def _together(one: Sums, other: Sums) -> Sums:
     order = np.argsort(losses, kind="stable")
     largest = float(np.abs(losses[order[[0, -1]]]).max())
     blur = one.blur + other.blur + U * largest
-    return Sums(losses[order], level[order], blur)
+    return Sums(losses[order], level[order], blur, one.error + other.error)
