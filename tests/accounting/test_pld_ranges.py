@@ -14,6 +14,7 @@ from fastdp.accounting import (
     GaussianEvent,
     LaplaceEvent,
     PLDAccountant,
+    RDPAccountant,
 )
 from fastdp.accounting._pld.interval_loss import LaplaceLoss
 from fastdp.accounting._pld.losses import GaussianLoss
@@ -317,3 +318,14 @@ def test_choices_alone_have_narrow_epsilons(count, scale):
     for delta in (1e-2, 1e-6, 1e-12):
         found = accountant.epsilon_bounds(delta)
         assert found.upper - found.lower <= 1e-3 * found.upper
+
+
+def test_a_second_range_leaves_lattices_for_the_first():
+    both = ((Fraction(1, 10), 10), (Fraction(1), 100))
+    exact, renyi = PLDAccountant(), RDPAccountant()
+    for range_, count in both:
+        exact.compose(ExponentialMechanismEvent(range_), count)
+        renyi.compose(ExponentialMechanismEvent(range_), count)
+    bounds = exact.epsilon_bounds(1e-5)
+    assert bounds.upper - bounds.lower <= 1e-3 * bounds.upper
+    assert bounds.upper < 0.96 * renyi.epsilon(1e-5)

@@ -25,6 +25,9 @@ from fastdp.accounting._pld.losses import Floats, GaussianLoss, Indices, Loss, U
 #: and at most.
 _POINTS, _SHORT, _SIZE = 160, 2400, 9600
 
+#: Fewest points of a range that are of use.
+_LEAST_POINTS = 12
+
 #: Most steps of one range, and their largest sum of losses, on a lattice.
 _MOST, _FARTHEST = 600, 600
 
@@ -63,10 +66,11 @@ def attained(steps: Steps, least: Steps) -> Steps:
         return least
     loss, count = max(ranges, key=lambda step: step[1] * step[0].epsilon ** 2)
     half = pure_loss(loss.epsilon / 2)
-    if counts.get(half, 0) < count or not _on_lattices([(loss, count)]):
+    if counts.get(half, 0) < count or not _on_lattices(ranges):
         return least
     counts[half] -= count
-    worst: Loss = loss if count == 1 else _laws(loss.epsilon, count)[1]
+    points = _points(count, _many(ranges))
+    worst: Loss = loss if count == 1 else _laws(loss.epsilon, count, points)[1]
     return (*((one, n) for one, n in counts.items() if n), (worst, 1))
 
 
@@ -86,30 +90,42 @@ def _rest(steps: Steps) -> Steps:
 
 def _on_lattices(ranges: list[tuple[LaplaceLoss, int]]) -> bool:
     """Whether lattices are of use, and not too long for all of them."""
-    many = [(loss, n) for loss, n in ranges if n > 1]
-    work = sum((n * _points(n)) ** 2 for _, n in many if n <= _MOST)
-    near = all(n <= _MOST and n * loss.epsilon <= _FARTHEST for loss, n in many)
-    return bool(ranges) and near and work <= _SIZE**2
+    near = all(n <= _MOST and n * loss.epsilon <= _FARTHEST for loss, n in ranges)
+    many = _many(ranges)
+    return (
+        bool(ranges)
+        and near
+        and all(_points(n, many) >= _LEAST_POINTS for _, n in ranges if n > 1)
+    )
+
+
+def _many(ranges: list[tuple[LaplaceLoss, int]]) -> int:
+    """Return for how many ranges there are lattices, 1 at least."""
+    return max(1, sum(n > 1 for _, n in ranges))
 
 
 def _worst(ranges: list[tuple[LaplaceLoss, int]]) -> Steps:
     """Return one step for all of one range, each of its worst profile."""
+    many = _many(ranges)
     return tuple(
-        (loss if n == 1 else _laws(loss.epsilon, n)[0], 1) for loss, n in ranges
+        (loss if n == 1 else _laws(loss.epsilon, n, _points(n, many))[0], 1)
+        for loss, n in ranges
     )
 
 
-def _points(count: int) -> int:
-    return min(max(_POINTS, _SHORT // count), _SIZE // count)
+def _points(count: int, many: int) -> int:
+    """Return the points in a range; all lattices of so many take a limited time."""
+    return min(max(_POINTS, _SHORT // count), math.isqrt(_SIZE**2 // many) // count)
 
 
 # ---- theorem 21 ----------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=32)
-def _laws(range_: Fraction, count: int) -> tuple[ScatteredLoss, ScatteredLoss]:
+def _laws(
+    range_: Fraction, count: int, points: int
+) -> tuple[ScatteredLoss, ScatteredLoss]:
     """Return laws whose profiles are above and below h_k, k = count."""
-    points = _points(count)
     upper, power, size = _worst_case(float(range_), count, points)
     return (
         _law_above(upper, range_ / points),
