@@ -94,7 +94,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         event : Event or mechanism
             What was done; of a mechanism its `event()`.
         count : int
-            How often, >= 1; 1e4 is an int here.
+            How often, >= 0, where 0 adds nothing; 1e4 is an int here.
 
         Returns
         -------

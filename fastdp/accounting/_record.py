@@ -116,13 +116,14 @@ class Record(abc.ABC, Generic[State]):
         """Raise where a state must not be reached."""
 
     def _add(self, event: Event | HasEvent, count: float) -> Self:
-        times = _validate.whole("count", count, 1, _LARGEST_COUNT)
+        times = _validate.whole("count", count, 0, _LARGEST_COUNT)
         event = as_event("event", event)
         self._check_process()
         with self._lock:
-            state = self._after(event, times)
-            self._admit(state)
-            self._commit(event, times, state)
+            state = self._after(event, max(times, 1))
+            if times:
+                self._admit(state)
+                self._commit(event, times, state)
         return self
 
     def _after(self, event: Event, count: int) -> State:

@@ -60,7 +60,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         event : Event or mechanism
             What is going to be done; of a mechanism its `event()`.
         count : int
-            How often, >= 1; 1e4 is an int here.
+            How often, >= 0, where 0 adds nothing; 1e4 is an int here.
 
         Returns
         -------
@@ -88,10 +88,10 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         DTypeError, ParameterError, UnsupportedEventError
             As for `spend`.
         """
-        times = _validate.whole("count", count, 1)
+        times = _validate.whole("count", count, 0)
         event = as_event("event", event)
         with self._lock:
-            return self._within(self._after(event, times))
+            return self._within(self._after(event, max(times, 1))) or not times
 
     def _admit(self, state: Spent) -> None:
         if not self._within(state):

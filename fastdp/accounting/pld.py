@@ -147,7 +147,7 @@ class PLDAccountant(CurveReadings[State]):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            > 0 and < 1.
+            > 0 and <= 1; at 1 epsilon is 0.
         check : bool
             Whether a second, independent method is asked as well (contour and atoms
             check each other): what is returned is what both prove, and the
@@ -178,12 +178,16 @@ class PLDAccountant(CurveReadings[State]):
         >>> accountant.epsilon_bounds(1e-6, check=True).certificate
         'closed form, checked by contour'
         """
-        d = _validate.open_unit("delta", delta)
+        d = conversions.up_to_one(delta)
+        if d == 0:
+            raise ParameterError("delta must be > 0 and <= 1, got 0: ask epsilon(0)")
         require_bool("check", check)
         work = _validate.positive("effort", effort)
         if work < 1:
             raise ParameterError(f"effort must be >= 1, got {_validate.shown(effort)}")
         state, stated = self._snapshot()
+        if d == 1:
+            return _shown(Bracket(0.0, 0.0, 0.0, "closed form"))
         found = state.epsilon(d, check, float_down(work))
         if stated is not None:
             found = found.below(stated.epsilon_at(d))

@@ -50,7 +50,7 @@ from fastdp.accounting.conversions import (
 )
 from fastdp.accounting.fdp import compose_trade_offs
 from fastdp.accounting.rdp import rdp_to_delta, rdp_to_epsilon
-from fastdp.exceptions import FastDPError, UnsupportedEventError
+from fastdp.exceptions import FastDPError, ParameterError, UnsupportedEventError
 
 ACCOUNTANTS = (
     ApproximateAccountant,
@@ -225,3 +225,22 @@ def test_noise_of_no_sensitivity_is_not_that_of_the_least_shift():
     least = DiscreteLaplaceEvent(sensitivity=1e-300, scale=1)
     assert event_delta(least, 0) > 0.4
     assert compose_trade_offs([])(0.25) == pytest.approx(0.75, rel=1e-14)
+
+
+def test_a_count_of_0_adds_nothing():
+    noise = GaussianEvent(sensitivity=1, sigma=1)
+    accountant = PLDAccountant().compose(noise, 0)
+    assert accountant.statement().events == ()
+    assert accountant.neighboring_relation is None
+    assert accountant.epsilon(1e-6) == 0
+    once = PLDAccountant().compose(noise).epsilon(1e-6)
+    assert accountant.compose(noise).compose(noise, 0).epsilon(1e-6) == once
+    with pytest.raises(UnsupportedEventError):
+        FDPAccountant().compose(RDPEvent(orders=(2,), epsilons=(1,)), 0)
+
+
+def test_at_delta_1_both_bounds_of_epsilon_are_0():
+    accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
+    assert accountant.epsilon_bounds(1)[:3] == (0, 0, 0)
+    with pytest.raises(ParameterError, match="delta"):
+        accountant.epsilon_bounds(0)
