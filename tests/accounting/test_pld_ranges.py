@@ -22,6 +22,7 @@ from fastdp.accounting._pld.ranges import (
     _absorbed,
     _largest,
     _laws,
+    _points,
     _worst_case,
     as_gaussian,
 )
@@ -287,8 +288,8 @@ def test_a_cell_holds_every_choice():
 @pytest.mark.parametrize(("range_", "count"), [("0.5", 3), ("2", 7), ("0.01", 60)])
 def test_laws_are_beyond_both_values(range_, count):
     r = Fraction(range_)
-    above, below = _laws(r, count)
-    points = above.unit and int(r / above.unit)
+    points = _points(count, 1)
+    above, below = _laws(r, count, points)
     upper, power, size = _worst_case(float(r), count, points)
     level = float(r) / points * np.arange(upper.size)
 
