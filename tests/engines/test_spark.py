@@ -272,7 +272,7 @@ def test_what_is_wrong_is_told_before_a_row_is_read(spark, visits, tmp_path):
         frames.aggregate(
             twins, by="town", count=True, epsilon=1, ledger=None, keys=KEYS
         )
-    with pytest.raises(ParameterError, match="engine's frame"):
+    with pytest.raises(ParameterError, match="frame in memory"):
         frames.randomize(VISITS, {"user": RESPONSE}, path=tmp_path / "o")
 
 

@@ -57,7 +57,7 @@ def test_the_server_is_killed_under_load(server):
                             )
                             write(f"{label};{answer.value.tolist()}")
                             number += 1
-                    time.sleep(0.01)
+                    time.sleep(0.1)  # recovery needs the processor, too
 
             pid, end = in_child(work, timeout=300)
             children.append((pid, os.fdopen(end)))
