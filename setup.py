@@ -26,7 +26,7 @@ FLAGS = [
     "-std=c11",
     "-O3",
     "-D_DEFAULT_SOURCE",
-    *("-fvisibility=hidden", "-DFDP_API="),  # the module's start alone is exported
+    *("-fvisibility=hidden", "-DFDP_API="),  # export PyInit__core only
     *(f"-fno-{name}" for name in EXACT.split()),
     "-fno-finite-math-only",
     "-fsigned-zeros",

@@ -2,7 +2,7 @@
 
 The README's command runs each value of each parameter at least once at each level of
 the kernels. `.ci/run rest` runs the other combinations and the tests of about a second
-or more, all of which are marked `rest`. Tests that measure time are marked `alone`;
+or more; both kinds are marked `rest`. Tests that measure time are marked `alone`;
 `.ci/run timing` runs them one by one.
 """
 

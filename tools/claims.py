@@ -41,9 +41,9 @@ _LONG = ("avx512vbmi", "avx2")
 ROUNDS = {10**5: (51, 30), 10**7: (7, 3)}
 _PASSES = (1, 3, 6)
 
-#: Settings of glibc's allocator, each with a process that measures a result; the least
-#: ratio of a line is claimed. Whether memory of 1e5 numbers is kept for the next array
-#: goes by what a process did before, and makes some lines twice as fast.
+#: Settings of glibc's allocator. One process measures under each setting, and the least
+#: ratio of a line is claimed. The allocator keeps an array of 1e5 numbers or gives it
+#: back, depending on earlier calls of the process: some lines differ by a factor of 2.
 _ALLOCATORS: tuple[dict[str, str], ...] = (
     {},
     {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)},

@@ -78,9 +78,9 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 /* A sum in a vector register is taken as written: gcc makes trees of long ones, whose
  * leaves it then keeps in memory. */
 #define FDP_IN_ORDER(x) __asm__("" : "+v"(x))
-/* What _FORTIFY_SOURCE puts in the place of memcpy takes the address of a vector: clang
- * then gives it a slot on the stack, and a copy of it stays there. Longer copies are
- * checked. */
+/* _FORTIFY_SOURCE replaces memcpy by a function that takes the address of a vector. clang
+ * then stores the vector on the stack, and leaves it there. Constant sizes of up to 64
+ * bytes go to the builtin; _FORTIFY_SOURCE still checks longer copies. */
 #if defined(__clang__) && !defined(memcpy)
 #define memcpy(to, from, n)                                                     \
     (__builtin_constant_p(n) && (n) <= 64 ? __builtin_memcpy(to, from, n)       \

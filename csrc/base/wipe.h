@@ -24,8 +24,8 @@ FDP_ALWAYS_INLINE void fdp_wipe(void *p, size_t n)
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* Erases the frames of functions that the caller called, 2 kB of them: compilers spill
- * vectors there. */
+/* Erases 2 kB of the stack below the caller. Compilers spill vectors into the frames of
+ * the functions that it called. */
 static __attribute__((noinline, unused)) void fdp_wipe_below(void)
 {
     uint8_t frames[2048];

@@ -5,7 +5,7 @@ between them, the least false-negative rate f(x). A mechanism is f-private when 
 between neighboring datasets does better than f, in either order.
 
 Everything computed here lies on or below the truth: less privacy is claimed than
-holds. Limit theorems are approximations and enter no claim.
+holds.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ from fastdp.accounting import _gaussian, _gdp, _trade_off, conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._gdp import reals
-from fastdp.accounting._numeric import (
-    log_down,
-    log_up,
-    required,
-    shortened_up,
-    sqrt_up,
-)
+from fastdp.accounting._numeric import log_down, log_up, required, shortened_up, sqrt_up
 from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._series import Floats
 from fastdp.accounting._trade_off_functions import (

@@ -284,7 +284,6 @@ def overview(
     delta: float,
     count: int,
     target: float | None = None,
-    limits: Mapping[str, Callable[[int, float], float]] | None = None,
 ) -> Figure:
     """Draw what several notions say of a composition: all pictures in one.
 
@@ -304,8 +303,6 @@ def overview(
         Number of compositions, >= 1.
     target : float, optional
         An epsilon to mark.
-    limits : mapping of str to callable, optional
-        Take a count and a delta and return an epsilon that is no bound.
 
     Returns
     -------
@@ -344,9 +341,6 @@ def overview(
     composed = {name: make() for name, make in accountants.items()}
     for accountant in composed.values():
         accountant.compose(event, times)
-    given = limits or {}
-    by_delta = {name: _with_count(limit, times) for name, limit in given.items()}
-    by_count = {name: _with_delta(limit, at) for name, limit in given.items()}
     known = {name: _epsilon_or_nan(a, at) for name, a in composed.items()}
     least = min((e for e in known.values() if e == e), default=float("nan"))
     top = _REACH * max(least, target or 0.0) or 1.0
@@ -359,7 +353,6 @@ def overview(
         _OVERVIEW,
         delta=at,
         target=target,
-        approximations=by_delta,
         axes=panels[0],
     )
     if times > 1:
@@ -369,11 +362,10 @@ def overview(
             delta=at,
             counts=_counts_up_to(times),
             target=target,
-            approximations=by_count,
             axes=panels[1],
         )
     curves = {name: _quick_curve(a, known[name]) for name, a in near.items()}
-    trade_off(curves, delta=at, target=target, approximations=by_delta, axes=panels[-1])
+    trade_off(curves, delta=at, target=target, axes=panels[-1])
     for axes in panels[:-1]:
         if np.isfinite(top):
             axes.set_ylim(0, min(axes.get_ylim()[1], top))
@@ -414,18 +406,6 @@ def _epsilon_or_nan(accountant: Accountant, delta: float) -> float:
         return accountant.epsilon(delta)
     except UnsupportedEventError:
         return float("nan")
-
-
-def _with_count(
-    limit: Callable[[int, float], float], count: int
-) -> Callable[[float], float]:
-    return lambda delta: limit(count, delta)
-
-
-def _with_delta(
-    limit: Callable[[int, float], float], delta: float
-) -> Callable[[int], float]:
-    return lambda count: limit(count, delta)
 
 
 def _counts_up_to(largest: int) -> list[int]:

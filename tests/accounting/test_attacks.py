@@ -189,7 +189,8 @@ def attacked(kind, sigma, q, count, delta, turn):
     noise = (normal if gaussian else discrete)(sigma)
     truth = Truth(noise, q, sigma, count, gaussian)
     end = epsilons_held(accountant, truth, delta)
-    # One of the curves, which take long, in turn; the slowest where it ends in time.
+    # Curves take long: each setting attacks one kind. Trade-off functions take longest
+    # at small rates, which skip them.
     if turn % 2 == 0:
         profiles_held(accountant, truth, end)
     if turn in (1, 5):

@@ -27,7 +27,7 @@ from fastdp.accounting._pld.contour import Contour
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "pld.json").read_text())
 
-#: The relative width that certificates aim at.
+#: Certificates aim at this relative width.
 AIM = 1e-6
 
 

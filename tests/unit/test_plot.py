@@ -284,22 +284,12 @@ def test_trade_off_of_a_profile_is_near_the_gaussian_curve_and_below() -> None:
     assert np.max(true - f) < 3e-3
 
 
-def test_overview_has_three_pictures_and_marks_what_is_no_bound() -> None:
-    figure = plot.overview(
-        LAPLACE,
-        NOTIONS,
-        delta=1e-6,
-        count=10,
-        limits={"limit": lambda count, delta: count * delta},
-    )
+def test_overview_has_three_pictures() -> None:
+    figure = plot.overview(LAPLACE, NOTIONS, delta=1e-6, count=10)
     assert len(figure.axes) == 3
     for axes in figure.axes:
         styles = {line.get_label(): line.get_linestyle() for line in axes.lines}
-        assert styles["limit (approximation)"] == "--"
         assert {styles["zCDP"], styles["pairs"]} == {"-"}
-    by_count = {line.get_label(): line for line in figure.axes[1].lines}
-    limit = by_count["limit (approximation)"]
-    assert limit.get_ydata() == pytest.approx(np.array(limit.get_xdata()) * 1e-6)
 
 
 @pytest.mark.parametrize(

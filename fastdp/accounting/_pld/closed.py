@@ -40,6 +40,11 @@ _MANY, _REACH, _TABLE_SLOP = 16, 90.0, 6e-12
 _INSIDE = Fraction(3, 10**13)
 
 
+def rows_of(found: list[Bracket]) -> Floats:
+    """Return lower and upper bounds as two rows."""
+    return np.array([[b.lower for b in found], [b.upper for b in found]])
+
+
 class Profile(ABC):
     """What bounds delta(epsilon), and the least epsilon at a delta, of a composition.
 
@@ -72,7 +77,7 @@ class Profile(ABC):
         What is below `deepest` may be left wide.
         """
         found = self.log_deltas(epsilons)
-        return np.array([[b.lower for b in found], [b.upper for b in found]])
+        return rows_of(found)
 
     def has_corners(self) -> bool:
         """Return whether the profile, as far as it was read, may have corners."""

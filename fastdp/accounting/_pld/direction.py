@@ -37,7 +37,7 @@ _GAP = -1.5
 #: How far a contour serves for later points of a profile, in units of 1/theta.
 _SPAN = 3.0
 
-#: Read from atoms what is wider than this (relatively, for epsilon).
+#: Atoms bound again what contours leave wider: epsilon relatively, ln delta absolutely.
 _WIDE = 1e-7
 
 #: From so many sums of atoms on (of more than two kinds of steps) contours may blur;
@@ -77,7 +77,7 @@ class Direction(Profile):
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
-        #: What atoms prove between two epsilons, of profiles that were read.
+        #: Of earlier readings: two epsilons, and what bounds ln delta between them.
         self._stretches: list[tuple[float, float, Atomic]] = []
 
     @functools.cached_property

@@ -263,8 +263,8 @@ class AtomFamily(Family):
     def _all_lost(self, low: Atoms) -> Sided:
         """Return a direction whose upper bound takes every loss as infinite.
 
-        The lower bound takes only the mass `low.lost` as infinite. The remaining losses
-        may be negative: if they are unknown, the lower bound is trivial.
+        The lower bound counts only the mass `low.lost` as an infinite loss. The other
+        losses may be negative: if they are unknown, the lower bound is trivial.
         """
         left = low.losses.size > 0 and float(1 - low.lost) >= _LEAST_FINITE
         if low.doubtful or not (left or low.lost == 1):

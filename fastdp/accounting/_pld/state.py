@@ -22,7 +22,7 @@ from fastdp.accounting._atoms.bounds import BOTH, LOWER, UPPER, Wanted
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import answered, log_down, log_fraction, shortened_up
 from fastdp.accounting._pld.check import Checked
-from fastdp.accounting._pld.closed import ClosedForm, NothingProfile, Profile
+from fastdp.accounting._pld.closed import ClosedForm, NothingProfile, Profile, rows_of
 from fastdp.accounting._pld.composition import Composition, Steps
 from fastdp.accounting._pld.direction import ANY_LOG_DELTA, Direction
 
@@ -220,7 +220,7 @@ class State:
     symmetric : bool
         Whether they are the same.
     lock : RLock
-        Held during a reading. All states of one accountant share it.
+        The lock of readings: all states of one accountant share one.
     """
 
     rho: Fraction | None = _NOTHING
@@ -362,11 +362,11 @@ class State:
         for side, profile in self._sides(removal):
             rows = answered(functools.partial(profile.bounds, epsilons, deepest), None)
             if rows is None:
-                rows = _rows(self._columns(profile, epsilons))
+                rows = rows_of(self._columns(profile, epsilons))
             if side.kept != (0.0, 0.0):
                 pairs = rows.T.tolist()
                 found = [Bracket(low, high, high, "") for low, high in pairs]
-                rows = _rows([_with_lost(side.kept, bracket) for bracket in found])
+                rows = rows_of([_with_lost(side.kept, bracket) for bracket in found])
             result = np.maximum(result, rows)
         return result
 
@@ -396,10 +396,6 @@ class State:
         """A lower bound of the probability of an infinite loss, in either direction."""
         kept = max(self.removal.kept[1], self.addition.kept[1])
         return max(0.0, -math.expm1(kept) * (1 - 1e-14))
-
-
-def _rows(found: list[Bracket]) -> Floats:
-    return np.array([[b.lower for b in found], [b.upper for b in found]])
 
 
 def _checked(direction: Direction) -> Profile:

@@ -37,7 +37,7 @@ class Profile(Protocol):
 #: ln of deltas that change no line by more than rounding does.
 _DEEPEST = -36.0
 
-#: ln of the largest steepness of a line that doubles bear.
+#: ln of the steepest slope that a double holds.
 _STEEPEST = 700.0
 
 #: Lines among which the best is looked for before it is refined, on either side.

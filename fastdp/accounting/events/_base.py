@@ -33,7 +33,7 @@ VERSION = 1
 #: What a rational is in JSON; every parameter fits.
 _RATIONAL = r"-?[0-9]{1,2200}(/[0-9]{1,2200})?"
 
-#: What the docstrings of all events say last; others have a section of their own.
+#: The last section of an event's docstring that has no section of errors.
 _RAISES = """
     Raises
     ------
