@@ -149,17 +149,18 @@ class MomentsRelease:
     def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
         """Return the least and largest r in [-edge, edge] with a likely sums - r count.
 
-        Gaussian: (sums - r count)**2 <= reach**2 (1 + r**2); Laplace: |sums - r count|
-        <= reach (1 + |r|), each noise within reach.
+        The noise of sums - r count is within reach sqrt(1 + r**2), or, of Laplace noise
+        at a level below 0.95, within reach (1 + |r|): each noise within reach.
         """
-        count, m = self._sums[0], self._mechanism
+        count = self._sums[0]
         with np.errstate(all="ignore"):
             if self._exact_count:
                 reach = self._reach(level, 1.0)
                 known = count > 0
                 low, high = (sums - reach) / count, (sums + reach) / count
-            elif isinstance(m._noise, DiscreteGaussian):
-                reach = self._reach(level, 1.0)
+            elif self._adds_in_squares(level):
+                # The steps of both noises: 1 + |r| is at most sqrt(2) sqrt(1 + r**2).
+                reach = self._reach(level, 1.0) + self._step
                 known = count > reach
                 rest = count**2 - reach**2
                 wide = reach * np.sqrt(np.maximum(sums**2 + rest, 0))
@@ -174,16 +175,30 @@ class MomentsRelease:
         return low, high
 
     def _reach(self, level: float, *weights: float) -> float:
-        """Return what the weighted sum of independent noises stays below."""
+        """Return what the weighted sum of one or two independent noises stays below."""
         outside = 1 - _level(level)
         m = self._mechanism
         used = [w for w in weights if w]
-        step = 2.0**-m._bits  # of the lattice: more than a tail gains by it
+        steps = self._step * sum(used)  # more than a tail gains by the lattice
         if isinstance(m._noise, DiscreteGaussian):
             z = -NormalDist().inv_cdf(outside / 2)
-            return z * float(m._parameter) * math.hypot(*used) + step * sum(used)
-        each = float(m._parameter) * math.log(max(len(used), 1) / outside) + step
-        return each * sum(used)
+            return z * float(m._parameter) * math.hypot(*used) + steps
+        if self._adds_in_squares(level):
+            return float(m._parameter) * -math.log(outside) * math.hypot(*used) + steps
+        each = float(m._parameter) * math.log(max(len(used), 1) / outside)
+        return each * sum(used) + steps
+
+    def _adds_in_squares(self, level: float) -> bool:
+        """Tell whether the reach of two noises is that of one of their variance.
+
+        Two Laplace noises from 0.95 on: docs/proofs/intervals.md.
+        """
+        gaussian = isinstance(self._mechanism._noise, DiscreteGaussian)
+        return gaussian or _level(level) >= 0.95
+
+    @property
+    def _step(self) -> float:
+        return float(2.0**-self._mechanism._bits)
 
     @property
     def _grain(self) -> float:
