@@ -18,6 +18,7 @@ __all__ = [
     "LedgerError",
     "LedgerRolledBackError",
     "ParameterError",
+    "UnitMismatchError",
     "UnsupportedEventError",
 ]
 
@@ -28,6 +29,10 @@ class FastDPError(Exception):
 
 class ParameterError(FastDPError, ValueError):
     """A public parameter has a value outside its domain."""
+
+
+class UnitMismatchError(ParameterError):
+    """A budget is about other units than the release; nothing was spent."""
 
 
 class DTypeError(FastDPError, TypeError):

@@ -161,7 +161,12 @@ class Ledger:
         return {name: budget.to_state() for name, budget in found.items()}
 
     def preview(
-        self, event: Event | Mechanism, *, budgets: str | Iterable[str], count: int = 1
+        self,
+        event: Event | Mechanism,
+        *,
+        budgets: str | Iterable[str],
+        count: int = 1,
+        unit: str | None = None,
     ) -> dict[str, BudgetState]:
         """Return the budgets as a charge would leave them; nothing is written.
 
@@ -173,6 +178,8 @@ class Ledger:
             The budgets that would be charged.
         count : int
             How often, >= 1.
+        unit : str, optional
+            As for `release`.
 
         Raises
         ------
@@ -183,7 +190,7 @@ class Ledger:
         """
         wanted = _terms.terms(
             "preview", "spend", budgets, _terms.event_of_cost(event), {}, count=count
-        )
+        ).per(unit)
         with self._store.transaction() as run:
             found = _protocol.locked(run, self._store, self._uuid, wanted.budgets)
         _, states = _protocol.admitted(found, wanted, 1)
@@ -193,7 +200,12 @@ class Ledger:
         }
 
     def covers(
-        self, event: Event | Mechanism, *, budgets: str | Iterable[str], count: int = 1
+        self,
+        event: Event | Mechanism,
+        *,
+        budgets: str | Iterable[str],
+        count: int = 1,
+        unit: str | None = None,
     ) -> bool:
         """Return whether all budgets cover `count` times `event` now.
 
@@ -203,7 +215,7 @@ class Ledger:
         from fastdp.exceptions import BudgetExceededError
 
         try:
-            self.preview(event, budgets=budgets, count=count)
+            self.preview(event, budgets=budgets, count=count, unit=unit)
         except BudgetExceededError:
             return False
         return True
@@ -218,6 +230,7 @@ class Ledger:
         label: str,
         budgets: str | Iterable[str],
         source: str | None = None,
+        unit: str | None = None,
     ) -> Answer:
         """Return `mechanism.release(x)`, drawn once and charged once for the label.
 
@@ -235,6 +248,10 @@ class Ledger:
             All of them are charged, or none.
         source : str, optional
             Public name of the snapshot that `x` was computed from.
+        unit : str, optional
+            Whom the sensitivity is about, such as "person": compared with the unit of
+            each budget when the label is charged. None: that of the budgets, by your
+            word.
 
         Returns
         -------
@@ -249,6 +266,8 @@ class Ledger:
             The label stands for another mechanism, shape, dtype or other budgets.
         DTypeError, ParameterError
             As for the mechanism, before anything is charged.
+        UnitMismatchError
+            A budget is about other units than `unit`.
         LedgerError
             The ledger cannot be used.
 
@@ -263,7 +282,7 @@ class Ledger:
         wanted = _terms.terms_of_call(
             label, "release", budgets, m.event(), m, data, source
         )
-        return self._called(wanted, m, m.release, data)
+        return self._called(wanted.per(unit), m, m.release, data)
 
     def select(
         self,
@@ -275,6 +294,7 @@ class Ledger:
         k: int = 1,
         axis: int = -1,
         source: str | None = None,
+        unit: str | None = None,
     ) -> Answer:
         """Return `mechanism.select(scores)`, drawn once and charged for every attempt.
 
@@ -284,7 +304,7 @@ class Ledger:
             One that has `select`, such as `ExponentialMechanism` or `KeySelection`.
         scores : ndarray
             As `mechanism.select` takes it.
-        label, budgets, source
+        label, budgets, source, unit
             As for `release`.
         k : int
             Choices from each set of candidates, where the mechanism takes it.
@@ -328,7 +348,7 @@ class Ledger:
         wanted = _terms.terms_of_call(
             label, "select", budgets, event, m, data, source, k=str(times), axis=place
         )
-        return self._called(wanted, m, call, data)
+        return self._called(wanted.per(unit), m, call, data)
 
     def _called(
         self, wanted: Terms, mechanism: Mechanism, call: Callable[[Any], Any], data: Any
@@ -358,6 +378,7 @@ class Ledger:
         select: tuple[Mechanism, Any] | None = None,
         most_rows: int | None = None,
         source: str | None = None,
+        unit: str | None = None,
     ) -> Answer:
         """Return keys and noisy columns, drawn once and charged as one transaction.
 
@@ -370,7 +391,7 @@ class Ledger:
             public, and other keys are another transaction; or `select` decides which
             are shown; then also objects of `bytes`, whose answer is no wider than
             those that are shown.
-        label, budgets, source
+        label, budgets, source, unit
             As for `release`.
         select : (mechanism, array of shape (n,)), optional
             A mechanism with `select` that returns a mask of n bools: the keys to show.
@@ -398,7 +419,7 @@ class Ledger:
         wanted, draw = _shown.asked(
             columns, keys, label, budgets, select, most_rows, source
         )
-        return self._drawn(wanted, draw, _terms.unpacked_table)
+        return self._drawn(wanted.per(unit), draw, _terms.unpacked_table)
 
     def counter(
         self, mechanism: Counter, *, label: str, budgets: str | Iterable[str]
@@ -448,6 +469,7 @@ class Ledger:
         budgets: str | Iterable[str],
         count: int = 1,
         source: str | None = None,
+        unit: str | None = None,
     ) -> tuple[Receipt, ...]:
         """Charge what is then done outside of the ledger, once for the label.
 
@@ -459,7 +481,7 @@ class Ledger:
         ----------
         event : Event or mechanism
             A mechanism stands for its `event()`.
-        label, budgets, source
+        label, budgets, source, unit
             As for `release`.
         count : int
             How often the event will happen, >= 1.
@@ -479,7 +501,7 @@ class Ledger:
         cost = _terms.event_of_cost(event)
         wanted = _terms.terms(
             label, "spend", budgets, cost, {}, count=count, source=source
-        )
+        ).per(unit)
         with _protocol.alone(self._store, self._uuid, wanted.label):
             _, _, receipts = _protocol.charge(self._store, self._uuid, wanted)
         self._witness(receipts)
@@ -495,6 +517,7 @@ class Ledger:
         budgets: str | Iterable[str],
         facts: Mapping[str, str | int] | None = None,
         source: str | None = None,
+        unit: str | None = None,
     ) -> Answer:
         """Write a released file, or folder of files, once for the label.
 
@@ -509,7 +532,7 @@ class Ledger:
             not ask this ledger for another label.
         event : Event or mechanism
             What `draw` costs.
-        label, budgets, source
+        label, budgets, source, unit
             As for `release`.
         facts : dict of str to str or int, optional
             Public facts that make the transaction what it is: the names of columns,
@@ -540,7 +563,7 @@ class Ledger:
             _terms.event_of_cost(event),
             {"name": place.name, "facts": dict(facts or {})},
             source=source,
-        )
+        ).per(unit)
         found = _protocol.stored(self._store, wanted)
         if found is None:
             if place.exists():

@@ -28,6 +28,7 @@ from fastdp.exceptions import (
     LedgerError,
     LedgerRolledBackError,
     ParameterError,
+    UnitMismatchError,
 )
 from fastdp.ledger import _chain
 from fastdp.ledger._budgets import Budget
@@ -248,15 +249,28 @@ def admitted(
     """Return what is entered and the states after it; refuse what is not covered.
 
     A second attempt is free where its draw is level, up to a distance that each budget
-    adds up; else it pays like the first.
+    adds up; else it pays like the first. Units are compared at the first alone.
     """
     if attempt > 1 and terms.distance is not None:
         free = [budget.retried(terms.distance) for budget in budgets]
         states = [state for state in free if state is not None]
         if len(states) == len(budgets):
             return "retry", states
+    if attempt == 1 and terms.unit is not None:
+        require_unit(budgets, terms.unit)
     what = "charge" if attempt == 1 else "again"
     return what, [budget.charged(terms.event, terms.count) for budget in budgets]
+
+
+def require_unit(budgets: Sequence[Budget], unit: str) -> None:
+    """Refuse budgets whose guarantee is about other units than a release's."""
+    for budget in budgets:
+        if budget.unit != unit:
+            raise UnitMismatchError(
+                f"unit must be that of the budgets: budget {budget.name!r} is per "
+                f"{budget.unit!r}, this release is per {unit!r}; nothing was spent: "
+                f"if its sensitivities are those of one {budget.unit!r}, name that unit"
+            )
 
 
 def keep(

@@ -100,6 +100,12 @@ class Terms:
     digest: bytes
     #: Total variation distance that a free second attempt may add; None: it pays.
     distance: Fraction | None = None
+    #: Whom the cost is about; None: the caller has not said. No part of the text.
+    unit: str | None = None
+
+    def per(self, unit: object) -> Terms:
+        """Return the same transaction, whose cost is about these units."""
+        return self if unit is None else replace(self, unit=check_name("unit", unit))
 
 
 def terms(

@@ -26,8 +26,10 @@ from fastdp.exceptions import (
     LabelUsedError,
     LedgerError,
     ParameterError,
+    UnitMismatchError,
     UnsupportedEventError,
 )
+from fastdp.ledger import _protocol, _terms
 from fastdp.mechanisms._base import Mechanism
 from tests.ledger.conftest import NOISE, PRICE
 
@@ -311,6 +313,81 @@ def test_parameters_at_their_default_are_left_out_of_the_terms():
     assert "answer_bounds" not in _terms.law_of(plain)
     bounded = fastdp.Laplace(2, sensitivity=1, answer_bounds=(0, Fraction(1, 3)))
     assert _terms.law_of(bounded)["answer_bounds"][0] == "0"
+
+
+# ---- units ----------------------------------------------------------------------
+
+SELECTION = fastdp.ExponentialMechanism(1, sensitivity=1)
+
+
+def charges(book, **options):
+    """Return every way to charge the budget for one use."""
+    said = {"budgets": "all", **options}
+    cells = {"columns": {"n": (NOISE, COUNTS)}, "keys": {"k": COUNTS}}
+    return {
+        "release": lambda: book.release(NOISE, COUNTS, label="release", **said),
+        "select": lambda: book.select(SELECTION, COUNTS, label="select", **said),
+        "table": lambda: book.table(**cells, label="table", **said),
+        "spend": lambda: book.spend(NOISE, label="spend", **said),
+        "preview": lambda: book.preview(NOISE, **said),
+        "covers": lambda: book.covers(NOISE, **said),
+    }
+
+
+@pytest.mark.parametrize("unit", ["row", "Person"])
+def test_a_release_of_other_units_is_refused_with_nothing_spent(book, unit):
+    before = facts(book)
+    for charge in charges(book, unit=unit).values():
+        with pytest.raises(UnitMismatchError, match=f"'all' is per 'person'.*'{unit}'"):
+            charge()
+    assert facts(book) == before
+
+
+def test_a_file_of_other_units_is_refused(book, tmp_path):
+    before = facts(book)
+    said = {"event": NOISE, "label": "w", "budgets": "all"}
+    with pytest.raises(UnitMismatchError):
+        book.write(tmp_path / "a", lambda *_: None, unit="row", **said)
+    assert facts(book) == before
+
+
+def test_one_budget_of_other_units_is_enough(book):
+    book.add_budget("rows", accounting.PureFilter(9), unit="row")
+    before = facts(book)
+    said = {"label": "a", "budgets": ["all", "rows"], "unit": "person"}
+    with pytest.raises(UnitMismatchError, match="'rows'"):
+        book.release(NOISE, COUNTS, **said)
+    assert facts(book) == before
+
+
+def test_an_equal_unit_is_charged_and_is_no_part_of_the_terms(book):
+    for charge in charges(book, unit="person").values():
+        charge()
+    first = book.release(NOISE, COUNTS, label="release", budgets="all")
+    assert first.replayed
+    # What was charged without a word of units is shown again whatever is said now.
+    book.release(NOISE, COUNTS, label="old", budgets="all")
+    before = facts(book)
+    again = book.release(NOISE, COUNTS, label="old", budgets="all", unit="row")
+    assert again.replayed
+    assert facts(book) == before
+    assert before[1].ok
+
+
+def test_a_later_attempt_is_of_what_was_charged(book):
+    """A crash before the draw; the next attempt says a unit that the first did not."""
+    wanted = _terms.terms_of_call(
+        "crashed", "release", "all", NOISE.event(), NOISE, COUNTS, None
+    )
+    _protocol.charge(book._store, book.uuid, wanted)
+    found = book.release(NOISE, COUNTS, label="crashed", budgets="all", unit="row")
+    assert found.attempt == 2
+
+
+def test_units_are_names(book):
+    for unit, error in (("", ParameterError), (1, DTypeError)):
+        with pytest.raises(error, match="unit"):
+            book.release(NOISE, COUNTS, label="a", budgets="all", unit=unit)
 
 
 # ---- budgets --------------------------------------------------------------------

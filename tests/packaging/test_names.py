@@ -159,7 +159,8 @@ def test_the_error_tree_is_whole():
         if issubclass(getattr(exceptions, name), Exception)
         and not issubclass(getattr(exceptions, name), Warning)
     }
-    assert found == {*ERRORS, *LEDGER_ERRORS, "FastDPError"}
+    assert found == {*ERRORS, *LEDGER_ERRORS, "FastDPError", "UnitMismatchError"}
+    assert exceptions.UnitMismatchError.__bases__ == (exceptions.ParameterError,)
 
 
 @pytest.mark.parametrize("name", sorted(LEDGER_ERRORS))

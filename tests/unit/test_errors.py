@@ -12,6 +12,7 @@ from fastdp import exceptions
 
 BUILTIN = {
     "ParameterError": ValueError,
+    "UnitMismatchError": ValueError,
     "DTypeError": TypeError,
     "EntropyError": OSError,
     "CalibrationError": ArithmeticError,
