@@ -41,6 +41,9 @@ cnp.import_array()
 
 # Chunks drawn between two looks at pending signals: a few milliseconds.
 DEF SLAB = 1024
+# Bytes of a brief call's output: its kernel ends before another thread could have taken
+# the interpreter's lock and given it back.
+DEF BRIEF = 2048
 
 # Element types that have a kernel, by numpy's number, which differs between systems:
 # on each two of the numbers are integers of the same size.
@@ -284,9 +287,12 @@ ctypedef fdp_status_t (*Kernel)(const Job *job, uint64_t chunk, size_t at,
 cdef int _drive(Kernel kernel, Job *job, size_t n, size_t chunk, size_t together,
                 Keyed *keyed, uint64_t first_chunk) except -1:
     """Run a kernel over n elements, with a look at pending signals after every
-    `together` chunks, some milliseconds."""
+    `together` chunks, some milliseconds. A brief call that draws keeps the
+    interpreter's lock."""
     cdef size_t done = 0, part, slab = together * chunk
     cdef fdp_status_t status
+    if together == SLAB and 0 < job.out_bytes <= BRIEF:
+        return _check(kernel(job, first_chunk, 0, n), keyed)
     while done < n:
         part = n - done if n - done < slab else slab
         with nogil:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastdp
 from fastdp import _core, _threads
 
 
@@ -59,3 +62,34 @@ def test_no_task_runs_after_run_has_raised(failing: int) -> None:
     assert threading.active_count() == 1 or all(
         t is threading.main_thread() or t.daemon for t in threading.enumerate()
     )
+
+
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="this interpreter has no lock to keep",
+)
+def test_small_arrays_keep_the_lock() -> None:
+    """A thread that waits for the lock does not get it before the interpreter's switch
+    interval, here an hour, unless a call gives it up."""
+    go, ran = threading.Event(), threading.Event()
+
+    def other() -> None:
+        go.wait()
+        ran.set()
+
+    m, x = fastdp.DiscreteLaplace(1), np.zeros(16, np.int64)
+    before = sys.getswitchinterval()
+    thread = threading.Thread(target=other)
+    thread.start()
+    sys.setswitchinterval(3600)
+    try:
+        go.set()
+        for _ in range(8_000):
+            m.release(x)
+            if ran.is_set():
+                break
+        early = ran.is_set()
+    finally:
+        sys.setswitchinterval(before)
+    thread.join()
+    assert not early
