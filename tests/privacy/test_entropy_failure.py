@@ -80,6 +80,7 @@ calls = {
     "bytes": lambda: R.bytes(50),
     "permutation": lambda: R.permutation(50),
     "shuffle": lambda: R.shuffle(deck),
+    "allocate": lambda: R.allocate(50, steps=7, selected=2),
     "release scalar": lambda: m.release(5),
     "release": lambda: m.release(ints),
     "release out": lambda: m.release(ints, out=out),

@@ -107,6 +107,9 @@ def selections_have_their_types(scores: npt.NDArray[np.float64]) -> None:
 def functions_have_their_types() -> None:
     assert_type(fdp_random.bytes(4), bytes)
     assert_type(fdp_random.permutation(4), np.ndarray[Any, Any])
+    order, starts = fdp_random.allocate(4, steps=2)
+    assert_type(order, np.ndarray[Any, Any])
+    assert_type(starts, np.ndarray[Any, Any])
     fdp_random.discrete_laplace(Fraction(1, 3), size=(2, 3), workers=2)
     fdp_random.discrete_gaussian(2.5, stream=np.random.default_rng())  # type: ignore[arg-type]
     assert_type(calibration.laplace_scale(epsilon=1, sensitivity=2), Fraction)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -175,6 +177,58 @@ BAD_PARAMETERS: list[tuple[Any, type[FastDPError]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("steps", [1, 3, 300, 2**16, 2**16 + 1, 200_000])
+def test_allocate_sorts_records_by_uniform_steps(steps: int) -> None:
+    order, starts = R.allocate(1000, steps=steps, stream=FixedStream("a"))
+    drawn = R.integers(steps, size=1000, stream=FixedStream("a"))
+    assert (order == np.argsort(drawn, kind="stable")).all()
+    assert (np.diff(starts) == np.bincount(drawn, minlength=steps)).all()
+    assert starts[0] == 0
+    assert order.dtype == starts.dtype == np.int64
+    order, starts = R.allocate(0, steps=steps)
+    assert (order.shape, starts.tolist()) == ((0,), [0] * (steps + 1))
+
+
+def test_allocations_of_three_records_are_equally_frequent() -> None:
+    stream, seen = FixedStream("allocations"), np.zeros((3, 3, 3), np.int64)
+    for _ in range(5400):
+        order, starts = R.allocate(3, steps=3, stream=stream)
+        place = np.repeat(np.arange(3), np.diff(starts))
+        seen[tuple(place[np.argsort(order)])] += 1
+    # 26 degrees of freedom, 9 standard deviations above the mean
+    assert ((seen - 200) ** 2).sum() / 200 < 26 + 9 * math.sqrt(52)
+
+
+@pytest.mark.parametrize(
+    ("steps", "selected"), [(1, 1), (4, 2), (5, 3), (5, 5), (7, 4)]
+)
+def test_every_set_of_steps_has_as_many_draws(
+    steps: int, selected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record gets one of all possible draws, and so the law is exact."""
+    sizes = range(steps - selected + 1, steps + 1)
+    every = iter(np.indices(sizes).reshape(selected, -1).copy())
+    asked = []
+
+    def integers(high: int, **_: Any) -> np.ndarray[Any, Any]:
+        asked.append(high)
+        return next(every)
+
+    monkeypatch.setattr(R, "integers", integers)
+    records = math.prod(sizes)
+    order, starts = R.allocate(records, steps=steps, selected=selected)
+    assert asked == list(sizes)
+    sets: list[list[int]] = [[] for _ in range(records)]
+    for step in range(steps):
+        batch = order[starts[step] : starts[step + 1]].tolist()
+        assert batch == sorted(set(batch))
+        for record in batch:
+            sets[record].append(step)
+    frequency = Counter(map(tuple, sets))
+    assert set(frequency) == set(combinations(range(steps), selected))
+    assert set(frequency.values()) == {records // math.comb(steps, selected)}
+
+
 @pytest.mark.parametrize(("draw", "name"), NOISE)
 @pytest.mark.parametrize(
     ("value", "error"), BAD_PARAMETERS, ids=lambda v: type(v).__name__
@@ -216,6 +270,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "bytes": lambda s: R.bytes(5, stream=s),
     "permutation": lambda s: R.permutation(5, stream=s),
     "shuffle": lambda s: R.shuffle(np.arange(3), stream=s),
+    "allocate": lambda s: R.allocate(9, steps=5, selected=2, stream=s),
     "DiscreteLaplace": lambda s: fastdp.DiscreteLaplace(1).release(1, stream=s),
     "DiscreteGaussian": lambda s: fastdp.DiscreteGaussian(1).release(
         np.arange(3), stream=s
@@ -278,6 +333,26 @@ BAD_CALLS: list[tuple[str, type[FastDPError], Callable[[Any], Any]]] = [
     ("n", DTypeError, lambda s: R.bytes(True, stream=s)),
     ("n", DTypeError, lambda s: R.permutation("5", stream=s)),
     ("n", ParameterError, lambda s: R.permutation(-5, stream=s)),
+    ("records", ParameterError, lambda s: R.allocate(-1, steps=5, stream=s)),
+    ("records", DTypeError, lambda s: R.allocate(1.0, steps=5, stream=s)),
+    ("steps", ParameterError, lambda s: R.allocate(5, steps=0, stream=s)),
+    ("steps", ParameterError, lambda s: R.allocate(5, steps=2**32 + 1, stream=s)),
+    (
+        "selected",
+        ParameterError,
+        lambda s: R.allocate(5, steps=3, selected=0, stream=s),
+    ),
+    (
+        "selected",
+        ParameterError,
+        lambda s: R.allocate(5, steps=3, selected=4, stream=s),
+    ),
+    ("selected", DTypeError, lambda s: R.allocate(5, steps=3, selected=True, stream=s)),
+    (
+        "selected",
+        ParameterError,
+        lambda s: R.allocate(2**58, steps=3, selected=3, stream=s),
+    ),
     ("x", DTypeError, lambda s: R.shuffle([1, 2], stream=s)),
     ("x", DTypeError, lambda s: R.shuffle(np.array(1), stream=s)),
     ("x", DTypeError, lambda s: R.shuffle(np.array([1, "a"], object), stream=s)),
