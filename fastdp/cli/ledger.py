@@ -65,6 +65,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--json", action="store_true", help="as JSON, with exact fractions")
     add("--html", metavar="FILE", type=Path, help="audit, and write a page")
 
+    add = verb("labels", _labels, "List releases by label; no answer is shown.")
+    add("--json", action="store_true", help="as JSON, with exact costs")
+
     add = verb("spend", _spend, "Charge what is done outside of the ledger.")
     add("--label", metavar="LABEL", required=True, help="name of this use")
     add("--budget", metavar="NAME", action="append", required=True, dest="budgets")
@@ -228,6 +231,20 @@ def _show(arguments: argparse.Namespace) -> int:
             return 0
         print("\n".join(f"{name}: {text}" for name, text in book.describe().items()))
     print(_table(budgets))
+    return 0
+
+
+def _labels(arguments: argparse.Namespace) -> int:
+    with _open(arguments) as book:
+        found = book.labels()
+    for one in found:
+        if arguments.json:
+            facts = {**vars(one), "event": json.loads(one.event.to_json())}
+            print(json.dumps(facts))
+            continue
+        state = "answered" if one.answered else "no stored answer"
+        names = ", ".join(one.budgets)
+        print(f"{one.charged_at}  {one.label}  {one.kind}  {names}  {state}")
     return 0
 
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from fastdp import _public, _validate
 from fastdp.exceptions import DTypeError, LedgerError
 from fastdp.ledger import _care, _protocol
+from fastdp.ledger._answers import Answer, Transaction
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit
 from fastdp.ledger._counters import LedgerCounter
-from fastdp.ledger._ledger import Answer, Ledger
+from fastdp.ledger._ledger import Ledger
 from fastdp.ledger._receipts import Receipt, Seen, Witness, receipts_from
 from fastdp.ledger._store import FORMAT, Store, read_ledger
 from fastdp.ledger._terms import canonical
@@ -30,6 +31,7 @@ __all__ = [
     "Ledger",
     "LedgerCounter",
     "Receipt",
+    "Transaction",
     "adopt",
     "create",
     "migrate",

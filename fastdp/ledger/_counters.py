@@ -31,8 +31,9 @@ from fastdp.mechanisms.prefix_sums import Counter
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fastdp.ledger._answers import Answer
     from fastdp.ledger._budgets import Budget
-    from fastdp.ledger._ledger import Answer, Ledger
+    from fastdp.ledger._ledger import Ledger
     from fastdp.ledger._terms import Terms
 
 #: Largest memory of a counter, in bytes: each step reads and writes all of it.

@@ -48,6 +48,12 @@ def manifest(path: Path, attempt: int, staged: Path) -> bytes:
     ).encode()
 
 
+def place_of(body: bytes) -> Path:
+    """Return where a manifest's files were written."""
+    found = json.loads(body)
+    return Path(found["folder"], found["name"])
+
+
 def finish(path: Path, body: bytes) -> None:
     """Put the stored attempt's files in place, or check those that are.
 
@@ -89,7 +95,7 @@ def check(body: bytes) -> None:
         They are missing or were altered.
     """
     found = json.loads(body)
-    path = Path(found["folder"], found["name"])
+    path = place_of(body)
     staged = staging(path, found["attempt"])
     _check(path if path.exists() else staged, found["files"], path)
 

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -14,8 +14,14 @@ from typing import Any, NoReturn, Self
 from fastdp import _validate
 from fastdp.accounting.events import Event
 from fastdp.accounting.filters import PrivacyFilter
-from fastdp.exceptions import DTypeError, LabelConflictError, ParameterError
+from fastdp.exceptions import (
+    DTypeError,
+    LabelConflictError,
+    LedgerError,
+    ParameterError,
+)
 from fastdp.ledger import (
+    _answers,
     _budgets,
     _care,
     _counters,
@@ -24,6 +30,7 @@ from fastdp.ledger import (
     _shown,
     _terms,
 )
+from fastdp.ledger._answers import Answer, Transaction
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit
 from fastdp.ledger._counters import LedgerCounter
@@ -34,35 +41,7 @@ from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.prefix_sums import Counter
 from fastdp.mechanisms.selection import Selection
 
-__all__ = ["Answer", "Ledger"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What was drawn once for a label.
-
-    Attributes
-    ----------
-    value : numpy array or scalar, or dict of str to array
-        The private answer.
-    replayed : bool
-        Whether it was there before: nothing was drawn or spent now.
-    attempt : int
-        Number of the attempt that drew it now, 1 unless one before it crashed; 0 if
-        replayed.
-    receipts_json : str
-        The receipts as JSON text, for a file's metadata or beside it.
-    """
-
-    value: Any
-    replayed: bool
-    attempt: int
-    receipts_json: str
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """Proof of the entries, one for each budget: publish them with the answer."""
-        return receipts_from(self.receipts_json)
+__all__ = ["Ledger"]
 
 
 class Ledger:
@@ -588,24 +567,57 @@ class Ledger:
         _files.finish(place, found.body)
         return answer
 
-    def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
-        """Refuse a release per row on other budgets, and another on budgets per row.
+    # ---- what is there -----------------------------------------------------------
 
-        A row that joins a user's may change which of these are kept: twice the loss.
+    def labels(self) -> tuple[Transaction, ...]:
+        """Return all labels but those of a counter's steps, in the order of charges.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
         """
-        known = self.budgets()
-        for name in budgets:
-            if name in known and (known[name].unit == "row") != (unit == "row"):
-                hidden = "without user= it hides" if unit == "row" else "it hides"
-                way = (
-                    'name the column of users, or charge a budget made with unit="row"'
-                    if unit == "row"
-                    else "charge a budget whose unit is what the column of users names"
-                )
-                raise ParameterError(
-                    f"budgets must be of the release's unit: {hidden} one {unit}, "
-                    f"and budget {name!r} is per {known[name].unit}; {way}"
-                )
+        return _answers.transactions(self._store)
+
+    def answer(self, label: str) -> Answer:
+        """Return the stored answer of a label by its name alone.
+
+        Parameters
+        ----------
+        label : str
+            One of `labels`, whose answer is stored.
+
+        Returns
+        -------
+        Answer
+            As the call that drew it returned it, with `replayed` true; of `write` the
+            path where it was written, checked as by `write`.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such label.
+        LedgerError
+            It has no stored answer, it was altered, or the ledger cannot be used.
+        """
+        found = _protocol.named(self._store, _terms.check_name("label", label))
+        if found.form == "array":
+            return self._answered(found, _terms.unpacked)
+        if found.form == "table":
+            return self._answered(found, _terms.unpacked_table)
+        if found.form != "manifest":
+            raise LedgerError(
+                f"label {label!r} must have a stored array, table or file to be read "
+                "by its name: ask for it by the call that drew it"
+            )
+        place = _files.place_of(found.body)
+        answer = self._answered(found, lambda _: place)
+        _files.finish(place, found.body)
+        return answer
+
+    def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
+        """Refuse a release per row on other budgets, and another on budgets per row."""
+        _answers.require_rows(self.budgets(), budgets, unit)
 
     def _answers(self, label: str) -> bool:
         """Tell whether an answer is stored under a label, of whatever terms."""

@@ -165,12 +165,7 @@ def _releases(store: Store) -> Iterator[str]:
         "<th>answer</th></tr></thead><tbody>"
     )
     count = 0
-    for label, terms, last, detail, form in store.rows(
-        "SELECT c.label, c.terms, (SELECT MAX(number) FROM attempt a WHERE a.label = "
-        "c.label), (SELECT MAX(e.detail) FROM entry e WHERE e.label = c.label AND "
-        "e.what = 'charge'), (SELECT r.form FROM result r WHERE r.label = c.label) "
-        "FROM charge c WHERE c.kind <> 'step' ORDER BY c.label"
-    ):
+    for label, terms, last, detail, form in store.rows(_protocol.TRANSACTIONS):
         count += 1
         if count > _ROWS:
             continue

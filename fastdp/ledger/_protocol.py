@@ -149,6 +149,29 @@ def stored(store: Store, terms: Terms) -> Stored | None:
     return _result(_rows(store, _RESULT, terms.label), store, terms)
 
 
+#: Label, terms, attempts, detail of the charge and form of the answer, if there is one.
+TRANSACTIONS = """
+    SELECT c.label, c.terms, (SELECT MAX(number) FROM attempt a WHERE a.label =
+    c.label), (SELECT MAX(e.detail) FROM entry e WHERE e.label = c.label AND
+    e.what = 'charge'), (SELECT r.form FROM result r WHERE r.label = c.label)
+    FROM charge c WHERE c.kind <> 'step' ORDER BY c.label"""
+
+
+def named(store: Store, label: str) -> Stored:
+    """Return the result of a label, of whatever terms; refuse one that has none."""
+    rows = _rows(store, _RESULT, label)
+    if not rows:
+        raise ParameterError(f"label must be one of the ledger, got {label!r}")
+    _, form, body, found, receipts = rows[0]
+    if form is None:
+        raise LedgerError(
+            f"label {label!r} in {store.where} has no stored answer: it was spent, or "
+            "its draw was cut short; repeat the call that charged it"
+        )
+    require_whole(store, label, form, body, found)
+    return Stored(form, bytes(body), receipts, 0)
+
+
 def answers(store: Store, label: str) -> bool:
     """Tell whether an answer is stored under a label, of whatever terms."""
     return bool(_rows(store, "SELECT 1 FROM result WHERE label = ?", label))

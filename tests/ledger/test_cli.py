@@ -201,3 +201,19 @@ def test_a_page_of_a_broken_ledger_says_so(here, monkeypatch):
 
     assert "The audit failed" in _page._verdict(Audit(problems=["<entry> 3"]))
     assert "&lt;entry&gt; 3" in _page._verdict(Audit(problems=["<entry> 3"]))
+
+
+def test_labels_are_listed_without_answers(here, capsys):
+    run(f"{RELEASE} -o private.csv")
+    run("ledger spend budget.db --label other --budget analyst --epsilon 1 "
+        "--neighbors add-or-remove-one")  # fmt: skip
+    capsys.readouterr()
+    run("ledger labels budget.db")
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.split("  ")[1:] for line in lines) == [
+        ["W47", "write", "clinic", "answered"],
+        ["other", "spend", "analyst", "no stored answer"],
+    ]
+    run("ledger labels budget.db --json")
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["label"]: one["count"] for one in found} == {"W47": 1, "other": 1}

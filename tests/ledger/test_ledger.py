@@ -315,6 +315,58 @@ def test_parameters_at_their_default_are_left_out_of_the_terms():
     assert _terms.law_of(bounded)["answer_bounds"][0] == "0"
 
 
+# ---- by label alone -------------------------------------------------------------
+
+
+def test_answers_are_read_by_their_label_alone(book, tmp_path):
+    shown = {
+        "release": book.release(NOISE, COUNTS, label="release", budgets="all"),
+        "table": book.table(
+            {"n": (NOISE, COUNTS)}, keys={"k": COUNTS}, label="table", budgets="all"
+        ),
+        "write": book.write(
+            tmp_path / "file",
+            lambda staged, _: staged.write_text("noise"),
+            event=NOISE,
+            label="write",
+            budgets="all",
+        ),
+    }
+    book.spend(NOISE, label="spend", budgets="all", count=3)
+    before = facts(book)
+    for label, first in shown.items():
+        again = book.answer(label)
+        assert (again.replayed, again.attempt) == (True, 0)
+        assert again.receipts == first.receipts
+        assert str(again.value) == str(first.value)
+    (tmp_path / "file").write_text("edited")
+    with pytest.raises(LedgerError, match="altered"):
+        book.answer("write")
+    with pytest.raises(LedgerError, match="no stored answer"):
+        book.answer("spend")
+    with pytest.raises(ParameterError, match="label must be one"):
+        book.answer("other")
+    with pytest.raises(DTypeError, match="label"):
+        book.answer(7)
+    found = {one.label: one for one in book.labels()}
+    assert {name: (one.kind, one.answered) for name, one in found.items()} == {
+        name: (name, name != "spend") for name in (*shown, "spend")
+    }
+    assert {one.budgets for one in found.values()} == {("all",)}
+    assert (found["spend"].event, found["spend"].count) == (NOISE.event(), 3)
+    times = [one.charged_at for one in book.labels()]
+    assert times == sorted(times)
+    assert book.budgets() == before[0]
+
+
+def test_labels_of_a_new_ledger_and_of_a_counter(book):
+    assert book.labels() == ()
+    running = fastdp.Counter.from_epsilon(1, steps=4)
+    book.counter(running, label="c", budgets="all")
+    (one,) = book.labels()
+    assert (one.label, one.kind, one.answered) == ("c", "counter", False)
+
+
 # ---- units ----------------------------------------------------------------------
 
 SELECTION = fastdp.ExponentialMechanism(1, sensitivity=1)

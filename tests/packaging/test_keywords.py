@@ -25,6 +25,7 @@ ALLOWED = {
     "integers": "low and high, as everywhere; swapped ones are refused",
     "Audit": "a result, only read",
     "BudgetState": "a result, only read",
+    "Transaction": "a result, only read",
 }
 
 

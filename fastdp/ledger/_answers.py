@@ -1,0 +1,108 @@
+"""What a ledger returns: answers, and what their labels stand for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastdp.accounting.events import Event
+from fastdp.exceptions import ParameterError
+from fastdp.ledger import _protocol, _terms
+from fastdp.ledger._budgets import BudgetState
+from fastdp.ledger._receipts import Receipt, receipts_from
+from fastdp.ledger._store import Store
+
+__all__ = ["Answer", "Transaction"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was drawn once for a label.
+
+    Attributes
+    ----------
+    value : numpy array or scalar, or dict of str to array
+        The private answer.
+    replayed : bool
+        Whether it was there before: nothing was drawn or spent now.
+    attempt : int
+        Number of the attempt that drew it now, 1 unless one before it crashed; 0 if
+        replayed.
+    receipts_json : str
+        The receipts as JSON text, for a file's metadata or beside it.
+    """
+
+    value: Any
+    replayed: bool
+    attempt: int
+    receipts_json: str
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Proof of the entries, one for each budget: publish them with the answer."""
+        return receipts_from(self.receipts_json)
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """What a label stands for; all of it is public.
+
+    Attributes
+    ----------
+    label, kind : str
+        Its name, and the call that made it: release, select, table, write, spend or
+        counter.
+    budgets : tuple of str
+        The budgets that it charged.
+    event : Event
+        What it cost, `count` times.
+    count : int
+        How often.
+    charged_at : str
+        When it was charged first, in UTC, by ISO 8601.
+    answered : bool
+        Whether its answer is stored.
+    """
+
+    label: str
+    kind: str
+    budgets: tuple[str, ...]
+    event: Event
+    count: int
+    charged_at: str
+    answered: bool
+
+
+def transactions(store: Store) -> tuple[Transaction, ...]:
+    """Return what all labels stand for, in the order of charges."""
+    found = []
+    for label, terms, _, detail, form in store.rows(_protocol.TRANSACTIONS):
+        event, count, names = _terms.event_from(terms)
+        at, kind = json.loads(detail)["at"], json.loads(terms)["kind"]
+        found.append(
+            Transaction(label, kind, names, event, count, at, form is not None)
+        )
+    return tuple(sorted(found, key=lambda one: one.charged_at))
+
+
+def require_rows(
+    known: Mapping[str, BudgetState], budgets: Iterable[str], unit: str
+) -> None:
+    """Refuse a release per row on other budgets, and another on budgets per row.
+
+    A row that joins a user's may change which of these are kept: twice the loss.
+    """
+    for name in budgets:
+        if name in known and (known[name].unit == "row") != (unit == "row"):
+            hidden = "without user= it hides" if unit == "row" else "it hides"
+            way = (
+                'name the column of users, or charge a budget made with unit="row"'
+                if unit == "row"
+                else "charge a budget whose unit is what the column of users names"
+            )
+            raise ParameterError(
+                f"budgets must be of the release's unit: {hidden} one {unit}, "
+                f"and budget {name!r} is per {known[name].unit}; {way}"
+            )
