@@ -15,6 +15,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
+
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting import _laplace
@@ -43,9 +45,11 @@ __all__ = [
     "grid_gaussian_sigma_from_rho",
     "grid_granularity",
     "grid_laplace_scale",
+    "grid_laplace_scale_from_rdp",
     "grid_laplace_scale_from_rho",
     "laplace_scale",
     "laplace_scale_from_rho",
+    "rho_from_rdp",
     "truncated_laplace_bound",
 ]
 
@@ -370,6 +374,73 @@ def grid_laplace_scale_from_rho(
     return _on_grid("scale", least, rough, granularity, SCALE_RANGE[0])
 
 
+def grid_laplace_scale_from_rdp(
+    *,
+    order: Real,
+    divergence: Real,
+    sensitivity: Real,
+    coordinates: int | None = None,
+    granularity: Real | None = None,
+) -> Fraction:
+    """Return the least scale (to 1e-13) of Laplace noise on the grid for one order.
+
+    From the exact Renyi divergence of the discrete law on the grid. Parameters and
+    errors are those of `grid_laplace_scale`, with `order` in (1, 1e9] and
+    `divergence` > 0 in place of epsilon.
+    """
+    # Here, so that what needs no curve loads none.
+    from fastdp.accounting._renyi.curves import DiscreteLaplaceCurve
+
+    a, d = _order(order), _validate.positive("divergence", divergence)
+    n = grid_coordinates(coordinates=coordinates, granularity=granularity)
+    s = _validate.positive("sensitivity", sensitivity)
+    # Divergence grows with the order: a bound at a larger one holds.
+    gap = _validate.float_up(a - 1)
+    limit = _validate.float_down(Fraction(gap) * d * (1 - Fraction(1, 2**50)))
+    rough = Fraction(_pure_guess(d))
+
+    def least(g: Fraction) -> Fraction:
+        charged = charged_l1(sensitivity=s, coordinates=n, granularity=g)
+        shift = _laplace.whole(charged / g)
+
+        def excess(scale: float) -> float:
+            curve = DiscreteLaplaceCurve(shift, g / Fraction(scale))
+            return float(curve.log_moment(np.array([gap]))[0]) - limit
+
+        guess = float(min(charged / rough, GRID_RANGE[1]))
+        return Fraction(search("scale", excess, guess, GRID_RANGE))
+
+    return _on_grid("scale", least, s / rough, granularity, SCALE_RANGE[0])
+
+
+def rho_from_rdp(*, order: Real, divergence: Real) -> Fraction:
+    """Return divergence/order, the rho of Gaussian noise with this at one order.
+
+    Parameters
+    ----------
+    order : int, float, Fraction or Decimal
+        In (1, 1e9].
+    divergence : int, float, Fraction or Decimal
+        Renyi divergence of that order, > 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is out of its domain.
+    """
+    a = _order(order)
+    return _validate.positive("divergence", divergence) / a
+
+
+def _order(order: Real) -> Fraction:
+    a = _validate.exact("order", order)
+    if not 1 < a <= 10**9:
+        raise ParameterError(
+            f"order must be > 1 and at most 1e9, got {_validate.shown(order)}"
+        )
+    return a
+
+
 def grid_gaussian_sigma_from_rho(
     *,
     rho: Real,
@@ -387,7 +458,8 @@ def grid_gaussian_sigma_from_rho(
 
     def least(g: Fraction) -> Fraction:
         charged = charged_l2(sensitivity=sensitivity, coordinates=n, granularity=g)
-        return Fraction(sqrt_float_up(charged * charged / (2 * r)))
+        sigma = _within("sigma", sqrt_up(charged * charged / (2 * r)), GRID_RANGE)
+        return Fraction(_validate.float_up(sigma))
 
     s = _validate.positive("sensitivity", sensitivity)
     rough = sqrt_up(s * s / (2 * r))
@@ -508,11 +580,15 @@ def _on_grid(
 
 
 def _pure_guess(rho: Fraction) -> float:
-    """Return about the pure epsilon whose (continuous) Laplace noise has this rho."""
+    """Return a pure epsilon whose Laplace noise has at least this KL divergence.
+
+    With v^2 = 2 rho it is v + v^2/2, and v - 1 + e^-(v + v^2/2) >= 0. Less would start
+    on too coarse a grid, which asks for more noise.
+    """
     r = float(rho)
     if r == 0.0:
-        raise CalibrationError("no scale in the supported range has so small a rho")
-    return r + 1 - math.exp(-r) if r > 1 else math.sqrt(2 * r)
+        raise CalibrationError("no scale in the supported range has so small a target")
+    return r + math.sqrt(2 * r)
 
 
 def _least_laplace_scale(rho: Fraction, sensitivity: Fraction, g: Fraction) -> Fraction:

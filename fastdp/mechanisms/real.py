@@ -385,6 +385,42 @@ class Laplace(_Grid[DiscreteLaplaceEvent]):
             answer_bounds=answer_bounds,
         )
 
+    @classmethod
+    def from_rdp(
+        cls,
+        *,
+        order: Real,
+        divergence: Real,
+        sensitivity: Real,
+        neighboring_relation: Relation = ADD,
+        coordinates: int | None = None,
+        granularity: Real | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
+    ) -> Laplace:
+        """Return the mechanism with the least noise for a divergence of one order.
+
+        From the discrete law's own Renyi divergence; the scale is rounded up. `order`
+        is in (1, 1e9], `divergence` > 0. One order says little of others: where noise
+        is composed, `from_rho` bounds all of them. Otherwise as `from_epsilon`.
+        """
+        refuse(unknown)
+        scale = calibration.grid_laplace_scale_from_rdp(
+            order=order,
+            divergence=divergence,
+            sensitivity=sensitivity,
+            coordinates=coordinates,
+            granularity=granularity,
+        )
+        return cls(
+            scale,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            coordinates=coordinates,
+            granularity=granularity,
+            answer_bounds=answer_bounds,
+        )
+
     @property
     def scale(self) -> int | float | Fraction:
         """Scale of the noise, in the data's unit, exact."""
@@ -513,6 +549,35 @@ class Gaussian(_Grid[DiscreteGaussianEvent]):
         )
         return cls(
             sigma,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            coordinates=coordinates,
+            granularity=granularity,
+            answer_bounds=answer_bounds,
+        )
+
+    @classmethod
+    def from_rdp(
+        cls,
+        *,
+        order: Real,
+        divergence: Real,
+        sensitivity: Real,
+        neighboring_relation: Relation = ADD,
+        coordinates: int | None = None,
+        granularity: Real | None = None,
+        answer_bounds: tuple[Real, Real] | None = None,
+        **unknown: Never,
+    ) -> Gaussian:
+        """Return the mechanism with the least noise for a divergence of one order.
+
+        `order` is in (1, 1e9], `divergence` > 0, a bound on the Renyi divergence.
+        That of Gaussian noise is rho times the order: one order decides all, and this
+        is `from_rho` of divergence/order. Otherwise as there.
+        """
+        refuse(unknown)
+        return cls.from_rho(
+            calibration.rho_from_rdp(order=order, divergence=divergence),
             sensitivity=sensitivity,
             neighboring_relation=neighboring_relation,
             coordinates=coordinates,

@@ -53,6 +53,9 @@ CALIBRATED: dict[str, Callable[..., Any]] = {
     "Laplace": lambda **k: fastdp.Laplace.from_epsilon(0.3, **k),
     "Laplace rho": lambda **k: fastdp.Laplace.from_rho(0.05, **k),
     "Gaussian rho": lambda **k: fastdp.Gaussian.from_rho(0.05, **k),
+    "Gaussian rdp rho": lambda **k: fastdp.Gaussian.from_rdp(
+        order=4, divergence=Fraction(0.05) * 4, **k
+    ),
     "Gaussian": lambda **k: fastdp.Gaussian.from_epsilon_delta(**BUDGET, **k),
 }
 #: Each choice and the sparse vector, which always have a sensitivity.

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastdp
 from fastdp import calibration
-from fastdp.accounting import conversions, l2_sensitivity
+from fastdp.accounting import conversions, l2_sensitivity, renyi_divergence
 from fastdp.accounting._numeric import integer_l2
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 
@@ -279,3 +280,56 @@ def test_import_needs_neither_scipy_nor_the_core():
         "assert 'scipy' not in sys.modules and 'fastdp._core' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 0.3, 200_000])
+@pytest.mark.parametrize("divergence", [1e-9, 0.01, 0.5, 3, 40])
+@pytest.mark.parametrize("order", [1 + 2.0**-20, 1.5, 4, 64, 1e6])
+def test_noise_for_one_renyi_order_meets_it_and_hardly_more(
+    order, divergence, sensitivity
+):
+    target = {"order": order, "divergence": divergence}
+    for kind in (fastdp.Gaussian, fastdp.Laplace):
+        m = kind.from_rdp(**target, sensitivity=sensitivity, coordinates=1)
+        found = renyi_divergence(m.event(), order)
+        # What is found is rounded up by 1e-13; rounding to the grid is charged.
+        grid = float(m.granularity) / sensitivity
+        assert found <= divergence * (1 + 2e-13)
+        assert found > divergence * (1 - 4 * grid - 1e-11)
+
+
+def test_noise_for_one_renyi_order_is_that_of_the_closed_forms():
+    gaussian = fastdp.Gaussian.from_rdp(
+        order=2, divergence=0.5, sensitivity=1, coordinates=1
+    )
+    assert gaussian == fastdp.Gaussian.from_rho(0.25, sensitivity=1, coordinates=1)
+    assert 0 < gaussian.sigma - math.sqrt(2) < 1e-11
+    laplace = fastdp.Laplace.from_rdp(
+        order=4, divergence=0.5, sensitivity=1, coordinates=1
+    )
+    b = float(laplace.scale)
+    continuous = math.log(4 / 7 * math.exp(3 / b) + 3 / 7 * math.exp(-4 / b)) / 3
+    assert abs(continuous - 0.5) < 1e-11
+    assert abs(b - 1.4609852882) < 1e-9
+
+
+@pytest.mark.parametrize("kind", [fastdp.Gaussian, fastdp.Laplace])
+def test_orders_and_divergences_have_their_range(kind):
+    for bad in (1, 0.5, -3, 1e10):
+        with pytest.raises(ParameterError, match=r"^order must be > 1"):
+            kind.from_rdp(order=bad, divergence=1, sensitivity=1)
+    for bad in (0, -1):
+        with pytest.raises(ParameterError, match=r"^divergence must "):
+            kind.from_rdp(order=2, divergence=bad, sensitivity=1)
+    tiny = Fraction(1, 10**400)
+    with pytest.raises(CalibrationError):
+        kind.from_rdp(order=2, divergence=tiny, sensitivity=1)
+    with pytest.raises(DTypeError, match=r"^order must "):
+        kind.from_rdp(order="2", divergence=1, sensitivity=1)
+
+
+@pytest.mark.parametrize("rho", [0.5, 1, 2, 8])
+@pytest.mark.parametrize("sensitivity", [Fraction(i, 8) for i in range(8, 17)])
+def test_laplace_noise_for_rho_is_least_next_to_a_coarser_grid(rho, sensitivity):
+    m = fastdp.Laplace.from_rho(rho, sensitivity=sensitivity, coordinates=1)
+    assert rho * (1 - 1e-8) < m.rho() <= rho

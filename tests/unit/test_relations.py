@@ -66,6 +66,7 @@ USUAL: dict[str, Any] = {
     "bounds": (0, 8),
     "delta": 1e-3,
     "dimension": 2,
+    "divergence": 0.5,
     "epsilon": 1,
     "epsilons": (1,),
     "event": events.PureDPEvent(1, neighboring_relation="replace_one"),
