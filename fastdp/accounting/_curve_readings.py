@@ -18,6 +18,7 @@ from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._gdp import reals
 from fastdp.accounting._pld.distribution import (
     MOST_LOSSES,
+    GridLosses,
     PrivacyLossDistribution,
     grid_step,
     law_of,
@@ -32,6 +33,7 @@ from fastdp.accounting._pld.trade_off import (
 )
 from fastdp.accounting._response import Stated
 from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, nonnegative
+from fastdp.accounting.events._base import NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 State = TypeVar("State")
@@ -60,7 +62,12 @@ _COARSE = 512
 _MANY = 3000
 
 
-def _pure(stated: Stated | None) -> float:
+def tells_nothing(stated: Stated | None) -> bool:
+    """Return whether epsilon 0 and delta 0 are stated."""
+    return stated is not None and not any(stated)
+
+
+def pure_sum(stated: Stated | None) -> float:
     """Return the sum of pure epsilons, infinity where there is none."""
     if stated is None or stated.delta > 0:
         return math.inf
@@ -94,8 +101,10 @@ class CurveReadings(Accountant[State], Generic[State]):
         """Return what bounds ln delta: of a removal, an addition, or (None) both."""
 
     @abc.abstractmethod
-    def _epsilon_bracket(self, state: State, delta: Fraction) -> Bracket:
-        """Return bounds of the least epsilon at delta."""
+    def _epsilon_bracket(
+        self, snapshot: tuple[State, Stated | None], delta: Fraction
+    ) -> Bracket:
+        """Return bounds of the least epsilon at delta, from 0 to 1."""
 
     @abc.abstractmethod
     def _end(self, state: State, log_delta: float) -> float:
@@ -117,7 +126,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         self, snapshot: tuple[State, Stated | None], removal: bool | None
     ) -> LogProfile:
         """Return what bounds ln delta; delta is 0 from the sum of pure epsilons on."""
-        state, pure = snapshot[0], _pure(snapshot[1])
+        state, pure = snapshot[0], pure_sum(snapshot[1])
         profile = self._log_profile(state, removal)
 
         def cut(epsilons: Floats, deepest: float = -math.inf) -> Floats:
@@ -129,7 +138,7 @@ class CurveReadings(Accountant[State], Generic[State]):
 
     def _reach(self, snapshot: tuple[State, Stated | None], log_delta: float) -> float:
         """Return an epsilon beyond which finite losses have hardly any delta."""
-        return min(self._end(snapshot[0], log_delta), _pure(snapshot[1]))
+        return min(self._end(snapshot[0], log_delta), pure_sum(snapshot[1]))
 
     # ---- profiles ------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         Parameters
         ----------
         deltas : array_like of float
-            > 0 and < 1, of any shape.
+            >= 0 and <= 1, of any shape; 0 and 1 are as of `epsilon_bounds`.
 
         Returns
         -------
@@ -213,17 +222,18 @@ class CurveReadings(Accountant[State], Generic[State]):
         ([6.173935, 4.886554, 3.138671], True)
         """
         array = reals("deltas", deltas)
-        if not np.all((array > 0) & (array < 1)):
-            raise ParameterError("deltas must be > 0 and < 1")
+        if not np.all((array >= 0) & (array <= 1)):
+            raise ParameterError("deltas must be >= 0 and <= 1")
         snapshot = self._snapshot()
         flat, back = np.unique(array.ravel(), return_inverse=True)
-        if flat.size <= _FEW:
-            one = functools.partial(self._epsilon_bracket, snapshot[0])
-            found = [one(Fraction(d)) for d in flat.tolist()]
-            bounds = np.array([[b.lower for b in found], [b.upper for b in found]])
-            bounds = bounds.reshape(2, -1)
-        else:
-            bounds = self._inverted(snapshot, flat)
+        inner = (flat > 0) & (flat < 1)
+        many = np.count_nonzero(inner) > _FEW
+        bounds = np.empty((2, flat.size))
+        if many:
+            bounds[:, inner] = self._inverted(snapshot, flat[inner])
+        for i in np.flatnonzero(~inner | (not many)).tolist():
+            found = self._epsilon_bracket(snapshot, Fraction(flat[i]))
+            bounds[:, i] = found.lower, found.upper
         lower, upper = bounds[:, back.ravel()]
         return lower.reshape(array.shape), upper.reshape(array.shape)
 
@@ -231,7 +241,7 @@ class CurveReadings(Accountant[State], Generic[State]):
         self, snapshot: tuple[State, Stated | None], deltas: Floats
     ) -> Floats:
         """Return bounds of epsilon at ascending deltas, from the profile's points."""
-        one = functools.partial(self._epsilon_bracket, snapshot[0])
+        one = functools.partial(self._epsilon_bracket, snapshot)
         ends = [one(Fraction(d)) for d in deltas[[0, -1]].tolist()]
         result = np.empty((2, deltas.size))
         result[0], result[1] = ends[1].lower, ends[0].upper  # that much is sure
@@ -282,7 +292,8 @@ class CurveReadings(Accountant[State], Generic[State]):
         ----------
         interval : int, float, Fraction or Decimal, optional
             Distance of the grid's losses, > 0: pure losses that are multiples of it
-            stay exact. None takes a power of two that gives about 4000 losses.
+            stay exact. None takes a power of two that gives about 4000 losses, or 1
+            where nothing was composed: then 0 is the only loss.
         pessimistic : bool
             True for a law that is nowhere more private than what was composed, whose
             epsilon is above the true one by less than `interval`; False for one that
@@ -303,7 +314,7 @@ class CurveReadings(Accountant[State], Generic[State]):
             A parameter is of the wrong type or out of its domain, or the grid would
             have too many losses.
         UnsupportedEventError
-            Nothing was composed, or what was is about groups.
+            What was composed is about groups, or has losses of 700 and more.
 
         Privacy
         -------
@@ -324,12 +335,18 @@ class CurveReadings(Accountant[State], Generic[State]):
         """
         require_bool("pessimistic", pessimistic)
         tail = float(_validate.open_unit("tail_mass", tail_mass))
-        relation = self.neighboring_relation
-        if relation is None or not self.statement().events:
-            raise UnsupportedEventError("at least one event must have been composed")
+        relation = self.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
         if self.group_size != 1:
             raise UnsupportedEventError("the events must be about single individuals")
         snapshot = self._snapshot()
+        if tells_nothing(snapshot[1]):
+            nothing = GridLosses(
+                lower_index=0, probabilities=np.ones(1), infinity_mass=0.0
+            )
+            step = float(
+                _validate.positive("interval", 1 if interval is None else interval)
+            )
+            return PrivacyLossDistribution(step, nothing, None, pessimistic, relation)
         end = self._reach(snapshot, math.log(max(tail, 1e-300)))
         if not 0 < end < _FARTHEST:
             raise UnsupportedEventError("losses must be > 0 and below 700")
@@ -448,7 +465,9 @@ class CurveReadings(Accountant[State], Generic[State]):
     ) -> tuple[ProfileTradeOff, Profile, Profile, float, float]:
         require_bool("symmetric", symmetric)
         snapshot = self._snapshot()
-        end = min(self._rough_end(snapshot[0], _LOWEST), _pure(snapshot[1]), _FARTHEST)
+        end = min(
+            self._rough_end(snapshot[0], _LOWEST), pure_sum(snapshot[1]), _FARTHEST
+        )
         end = max(end, 1e-9)
         steep, flat = (
             functools.partial(_deltas, self._bounds_of(snapshot, removal))

@@ -21,13 +21,16 @@ from fastdp.accounting._curve_readings import (
     CurveReadings,
     LogProfile,
     TradeOffBounds,
+    pure_sum,
     require_bool,
+    tells_nothing,
 )
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld.families import Step
 from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._pld.trade_off import ProfileTradeOff
+from fastdp.accounting._response import Stated
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
@@ -43,6 +46,9 @@ __all__ = [
 
 #: Relative width of epsilon and delta that is aimed at.
 _AIM = 1e-6
+
+#: Delta 0 is bounded from below by this one, as epsilon does not grow with delta.
+_DEEPEST = Fraction(1, 10**300)
 
 
 class Bounds(NamedTuple):
@@ -147,7 +153,8 @@ class PLDAccountant(CurveReadings[State]):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            > 0 and <= 1; at 1 epsilon is 0.
+            >= 0 and <= 1. At 1 epsilon is 0. At 0 `upper` is the sum of pure
+            epsilons, infinite where a step has none, and `lower` is that at 1e-300.
         check : bool
             Whether a second, independent method is asked as well (contour and atoms
             check each other): what is returned is what both prove, and the
@@ -179,19 +186,12 @@ class PLDAccountant(CurveReadings[State]):
         'closed form, checked by contour'
         """
         d = conversions.up_to_one(delta)
-        if d == 0:
-            raise ParameterError("delta must be > 0 and <= 1, got 0: ask epsilon(0)")
         require_bool("check", check)
         work = _validate.positive("effort", effort)
         if work < 1:
             raise ParameterError(f"effort must be >= 1, got {_validate.shown(effort)}")
-        state, stated = self._snapshot()
-        if d == 1:
-            return _shown(Bracket(0.0, 0.0, 0.0, "closed form"))
-        found = state.epsilon(d, check, float_down(work))
-        if stated is not None:
-            found = found.below(stated.epsilon_at(d))
-        return _shown(found)
+        snapshot = self._snapshot()
+        return _shown(self._epsilon_bracket(snapshot, d, check, float_down(work)))
 
     def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
         """Return bounds of ln delta(epsilon), which reach far below the least double.
@@ -251,8 +251,22 @@ class PLDAccountant(CurveReadings[State]):
     def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
         return functools.partial(state.bounds, removal=removal)
 
-    def _epsilon_bracket(self, state: State, delta: Fraction) -> Bracket:
-        return state.epsilon(delta)
+    def _epsilon_bracket(
+        self,
+        snapshot: tuple[State, Stated | None],
+        delta: Fraction,
+        check: bool = False,
+        effort: float = 1.0,
+    ) -> Bracket:
+        state, stated = snapshot
+        if delta == 1 or tells_nothing(stated):
+            return Bracket(0.0, 0.0, 0.0, "closed form")
+        if delta == 0:
+            upper = pure_sum(stated)
+            lower = min(state.epsilon(_DEEPEST, check, effort).lower, upper)
+            return Bracket(lower, upper, upper, "closed form")
+        found = state.epsilon(delta, check, effort)
+        return found if stated is None else found.below(stated.epsilon_at(delta))
 
     def _end(self, state: State, log_delta: float) -> float:
         return state.end(log_delta)

@@ -239,8 +239,59 @@ def test_a_count_of_0_adds_nothing():
         FDPAccountant().compose(RDPEvent(orders=(2,), epsilons=(1,)), 0)
 
 
-def test_at_delta_1_both_bounds_of_epsilon_are_0():
-    accountant = PLDAccountant().compose(GaussianEvent(sensitivity=1, sigma=1))
+ENDS = (  # events, and the pure epsilon of all of them
+    ((), 0),
+    ((PureDPEvent(0),), 0),
+    ((PureDPEvent(1), LaplaceEvent(sensitivity=1, scale=2)), 1.5),
+    ((RandomizedResponseEvent(p=Fraction(3, 4), q=Fraction(1, 4)),), math.log(3)),
+    ((DiscreteLaplaceEvent(sensitivity=1, scale=2),), 0.5),
+    ((ApproximateDPEvent(epsilon=0, delta=Fraction(1, 10**9)),), math.inf),
+    ((GaussianEvent(sensitivity=1, sigma=1),), math.inf),
+)
+
+
+@pytest.mark.parametrize(("events", "pure"), ENDS)
+def test_at_delta_0_and_1_epsilon_is_the_pure_one_and_0(events, pure):
+    accountant = PLDAccountant()
+    for event in events:
+        accountant.compose(event)
     assert accountant.epsilon_bounds(1)[:3] == (0, 0, 0)
-    with pytest.raises(ParameterError, match="delta"):
-        accountant.epsilon_bounds(0)
+    lower, _, upper = accountant.epsilon_bounds(0)[:3]
+    assert upper == pytest.approx(pure, rel=1e-15)
+    assert upper >= pure
+    assert lower <= upper
+    assert lower >= min(pure, 30) * (1 - 1e-12)
+    # Epsilon does not grow with delta; few and many deltas have the same ends.
+    for deltas in ([0, 1e-9, 0.5, 1], [1, 0, *np.linspace(0.01, 0.99, 12)]):
+        lows, highs = accountant.epsilon_profile(deltas)
+        order = np.argsort(deltas)
+        assert (np.diff(lows[order]) <= 0).all() or pure == math.inf
+        assert lows[deltas.index(0)] == pytest.approx(lower, rel=1e-9)
+        assert highs[deltas.index(0)] == upper
+        assert lows[deltas.index(1)] == highs[deltas.index(1)] == 0
+    for out in (-0.1, 1.1, math.nan):
+        with pytest.raises(FastDPError):
+            accountant.epsilon_profile([0.5, out])
+
+
+@pytest.mark.parametrize("make", [None, *NOTHING])
+def test_the_law_of_nothing_is_the_loss_0(make):
+    accountant = PLDAccountant()
+    if make is not None:
+        accountant.compose(make())
+    if accountant.group_size != 1:
+        with pytest.raises(UnsupportedEventError, match="single individuals"):
+            accountant.distribution()
+        return
+    for pessimistic in (True, False):
+        law = accountant.distribution(pessimistic=pessimistic, interval=0.25)
+        assert law.interval == 0.25
+        assert law.pessimistic is pessimistic
+        assert law.addition is None
+        assert law.removal.lower_index == 0
+        assert law.removal.probabilities.tolist() == [1]
+        assert law.removal.infinity_mass == 0
+    event = accountant.distribution().event()
+    assert PLDAccountant().compose(event).epsilon(0) == 0
+    with pytest.raises(ParameterError):
+        accountant.distribution(interval=0)
