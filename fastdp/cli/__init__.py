@@ -22,16 +22,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from fastdp.exceptions import (
+    BudgetExceededError,
     CalibrationError,
     DTypeError,
     FastDPError,
+    LabelConflictError,
+    LabelUsedError,
+    LedgerError,
     ParameterError,
+    UnitMismatchError,
+    UnsupportedEventError,
 )
 
 __all__ = ["main"]
 
-#: Exit codes: success, any failure that is not one of usage, wrong usage.
-OK, FAILED, USAGE = 0, 1, 2
+#: Exit codes: success, wrong usage, what a ledger refuses, any other failure.
+OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL = 0, 1, 2, 3, 4, 5, 70
 
 #: The exit code after a signal is this and its number, as in a shell.
 _SIGNALED = 128
@@ -66,8 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 2 for wrong usage or a refused parameter, 128 and the number of
-        a signal that ended the command (130, 143 or 129), 1 for any other failure.
+        0 for success, 2 for wrong usage or a refused parameter, 3 for a budget that
+        does not cover, price or fit the release, 4 for a label that stands for
+        something else, 5 for a ledger that cannot be used, 70 for a mistake of fastdp,
+        128 and the number of a signal that ended the command (130, 143 or 129), 1 for
+        any other failure.
         ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
     signals: list[int] = []
@@ -90,6 +99,12 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
         word = "interrupted" if number == signal.SIGINT else "terminated"
         return _fail(word, _SIGNALED + number)
     match error:
+        case BudgetExceededError() | UnitMismatchError() | UnsupportedEventError():
+            return _fail(str(error), BUDGET)
+        case LabelConflictError() | LabelUsedError():
+            return _fail(str(error), LABEL)
+        case LedgerError():
+            return _fail(str(error), LEDGER)
         case ParameterError() | DTypeError() | CalibrationError():
             return _fail(str(error), USAGE)
         case FastDPError():
@@ -101,7 +116,7 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
             # Mostly of standard output, which has no name to tell.
             return _fail(f"system error: {os.strerror(error.errno)}", FAILED)
     # Its text may hold data: only its type is named.
-    return _fail(f"internal error ({type(error).__name__})", FAILED)
+    return _fail(f"internal error ({type(error).__name__})", INTERNAL)
 
 
 def _occupy_standard_files() -> None:

@@ -145,7 +145,7 @@ def test_a_label_is_one_answer_and_one_charge(
     with fastdp.ledger.open("budget.db") as book:
         assert str(book.budget("people")) == spent
     assert Path(f"{output}.receipts.json").exists() == output.endswith("csv")
-    assert aggregate(records, output, *options, "--user", "person_id") == 1
+    assert aggregate(records, output, *options, "--user", "person_id") == 4
 
 
 @pytest.mark.parametrize(
