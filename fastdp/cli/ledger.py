@@ -58,7 +58,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="Renyi, with --epsilon for the divergence",
     )
     add("--unit", metavar="NAME", required=True, help="whom it is about: person, ...")
-    add("--neighbors", choices=_RELATIONS, required=True, help="neighboring relation")
+    add(
+        "--neighbors",
+        choices=_RELATIONS,
+        default=_RELATIONS[0],
+        help="neighboring relation; default add-or-remove-one",
+    )
     add("--block-of", metavar="NAME", help="data set of whose units this is a block")
 
     add = verb("show", _show, "Show budgets and what was spent.")

@@ -219,3 +219,10 @@ def test_labels_are_listed_without_answers(here, capsys):
     run("ledger labels budget.db --json")
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {one["label"]: one["count"] for one in found} == {"W47": 1, "other": 1}
+
+
+def test_a_budget_is_of_units_added_or_removed(here, capsys):
+    run("ledger budget budget.db new --epsilon 1 --unit person")
+    with fastdp.ledger.open("budget.db") as book:
+        relation = book.budget("new").neighboring_relation
+    assert relation is accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
