@@ -8,7 +8,14 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fastdp.accounting import GaussianEvent, PureDPEvent, RDPAccountant
+from fastdp.accounting import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    PureDPEvent,
+    RDPAccountant,
+    SelfComposedEvent,
+    renyi_divergence,
+)
 from fastdp.accounting.calculators import private_tuning
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
@@ -117,3 +124,16 @@ def test_parameters_that_doubles_hardly_bear(gamma, eta):
 def test_no_divergence_is_said_of_the_event():
     with pytest.raises(UnsupportedEventError, match="no finite"):
         private_tuning(PureDPEvent(10**400), law="poisson", mean_runs=3)
+
+
+def test_orders_are_close_enough_for_sampled_noise():
+    one = PoissonSampledEvent(0.01, GaussianEvent(sensitivity=1, sigma=1))
+    event = SelfComposedEvent(event=one, count=1000)
+    plan = private_tuning(event, law="geometric", gamma=Fraction(1, 10))
+    orders = np.linspace(1.05, 40, 4000)
+    single = renyi_divergence(event, orders)
+    more = (2 * ((1 - 1 / orders) * single + math.log(10) / orders)).min()
+    whole = single + more + math.log(10) / (orders - 1)
+    for delta in (1e-3, 1e-6, 1e-12):
+        tail = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+        assert plan.epsilon(delta) <= (whole + tail).min() * 1.01

@@ -19,8 +19,10 @@ from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 __all__ = ["TuningPlan", "private_tuning"]
 
-#: Orders of the table, at which the base is looked at as well: doubles, exactly.
-_ORDERS = tuple(1 + round(1.35**i * 128) / 1024 for i in range(30))
+#: Orders of the table, at which the base is looked at as well: doubles, exactly. Those
+#: for Poisson are fewer, as each needs a delta of the base.
+_ORDERS = tuple(1 + round(1.35 ** (i / 8) * 128) / 1024 for i in range(233))
+_FEW_ORDERS = _ORDERS[::8]
 
 #: Least gamma and 1 - gamma, and 1 over the largest eta, which doubles bear.
 _LEAST = Fraction(1, 10**300)
@@ -122,21 +124,23 @@ def private_tuning(
         mean = float_up(_validate.positive("mean_runs", mean_runs))
         if mean > 1 / _LEAST:
             raise ParameterError("mean_runs must be at most 1e300")
-        values = [_poisson(event, order, mean) for order in _ORDERS]
+        tried = _FEW_ORDERS
+        values = [_poisson(event, order, mean) for order in tried]
     else:
         shape = _shape(law, eta, mean_runs)
         share = _validate.open_unit("gamma", gamma)
         if not _LEAST <= share <= 1 - _LEAST:
             raise ParameterError("gamma must be between 1e-300 and 1 - 1e-300")
         mean = _mean(shape, share)
+        tried = _ORDERS
         values = _negative_binomial(event, shape, share, mean)
     rows = [
         (Fraction(order), Fraction(value))
-        for order, value in zip(_ORDERS, values, strict=True)
+        for order, value in zip(tried, values, strict=True)
         if math.isfinite(value)
     ]
     if not rows:
-        if not np.isfinite(renyi_divergence(event, _ORDERS)).any():
+        if not np.isfinite(renyi_divergence(event, tried)).any():
             raise UnsupportedEventError(
                 f"no finite Renyi divergence is known for {event!r}"
             )
