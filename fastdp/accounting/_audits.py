@@ -114,11 +114,6 @@ def audit(
     Audit
         Its `epsilon` is rounded down.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Notes
     -----
     Runs must be independent, and neither the test nor its threshold may be chosen by
@@ -187,11 +182,6 @@ def audit_one_run(
     -------
     float
         The truth is at least this, rounded down: "at least", never a guarantee.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     References
     ----------

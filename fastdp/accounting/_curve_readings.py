@@ -440,11 +440,6 @@ class CurveReadings(Accountant[State], Generic[State]):
         TradeOffBounds
             `lower` is what `trade_off` returns.
 
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain.
-
         Examples
         --------
         >>> from fastdp.accounting import GaussianEvent, PLDAccountant

@@ -332,11 +332,6 @@ class ApproximateTradeOff(TradeOffFunction):
     delta : Fraction
         >= 0 and <= 1.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     References
     ----------
     Wasserman and Zhou (2010); Kairouz, Oh, Viswanath (2015).

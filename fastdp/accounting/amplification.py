@@ -68,11 +68,6 @@ def shuffled_log_delta(
     ----------
     local_epsilon, clients, epsilon, categories, local_delta
         As of `shuffled_delta`.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
     pair = _pair(local_epsilon, clients, categories, local_delta)
     return shuffling.log_delta(pair, float_down(capped_epsilon(epsilon)))
@@ -109,11 +104,6 @@ def shuffled_delta(
     -------
     float
         In [0, 1]; within 1e-6 of the theorem's own value at up to a million clients.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Privacy
     -------
@@ -172,11 +162,6 @@ def shuffled_epsilon(
     delta : int, float, Fraction or Decimal
         >= `local_delta` and < 1; there it is the local epsilon.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Examples
     --------
     >>> round(shuffled_epsilon(local_epsilon=1, clients=1_000_000, delta=1e-6), 6)
@@ -212,11 +197,6 @@ def shuffled_epsilon_bounds(
     Returns
     -------
     (lower, upper) : tuple of float
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Examples
     --------
@@ -311,11 +291,6 @@ def shuffled_local_epsilon(
     -------
     float
         Evaluated there, so the target is met, and relatively 1e-8 to spare.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Examples
     --------
@@ -424,11 +399,6 @@ def shuffled_event(
     -------
     TradeOffEvent
         For `NeighboringRelation.REPLACE_ONE`.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Examples
     --------

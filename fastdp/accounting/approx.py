@@ -53,11 +53,6 @@ def basic_composition(pairs: Iterable[tuple[Real, Real]]) -> tuple[Fraction, Fra
     ----------
     pairs : iterable of (epsilon, delta)
         The guarantee of each mechanism; epsilon >= 0, 0 <= delta < 1.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     total, kept = Fraction(0), Fraction(1)
     for epsilon, delta in pairs:
@@ -80,11 +75,6 @@ def advanced_composition(*, epsilon: Real, count: int, slack: Real) -> float:
         Number of mechanisms, >= 1.
     slack : int, float, Fraction or Decimal
         The part of delta that this spends, > 0 and < 1.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     References
     ----------
@@ -117,11 +107,6 @@ def kairouz_composition(epsilons: Mapping[Fraction, int], *, slack: Real) -> flo
         Each epsilon >= 0 with how often it occurs.
     slack : int, float, Fraction or Decimal
         > 0 and < 1.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     References
     ----------

@@ -115,11 +115,6 @@ def discrete_laplace_log_delta(
         >= 0.
     sensitivity, scale : int, float, Fraction or Decimal
         L1 sensitivity and scale, > 0, in units of the lattice.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     return _laplace.log_delta(
         capped_epsilon(epsilon),
@@ -146,11 +141,6 @@ def discrete_laplace_epsilon(*, delta: Real, sensitivity: Real, scale: Real) -> 
         >= 0 and < 1; 0 asks for the pure epsilon.
     sensitivity, scale : int, float, Fraction or Decimal
         L1 sensitivity and scale, > 0, in units of the lattice.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     d = below_one(delta)
     s = _validate.positive("sensitivity", sensitivity)
@@ -183,11 +173,6 @@ def laplace_delta(*, epsilon: Real, sensitivity: Real, scale: Real) -> float:
     """Return delta(epsilon) of continuous Laplace noise, rounded up.
 
     1 - exp((epsilon - sensitivity/scale)/2), for any number of coordinates.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     pure = pure_epsilon(sensitivity=sensitivity, scale=scale)
     return exp_up(_laplace.continuous_log_delta(capped_epsilon(epsilon), pure))
@@ -275,11 +260,6 @@ def gaussian_log_delta(*, epsilon: Real, sensitivity: Real, sigma: Real) -> floa
         >= 0.
     sensitivity, sigma : int, float, Fraction or Decimal
         L2 sensitivity and standard deviation, > 0, in one unit.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     s = _validate.positive("sensitivity", sensitivity)
     return _gaussian.log_delta(
@@ -303,11 +283,6 @@ def gaussian_epsilon(*, delta: Real, sensitivity: Real, sigma: Real) -> float:
         > 0 and < 1.
     sensitivity, sigma : int, float, Fraction or Decimal
         L2 sensitivity and standard deviation, > 0, in one unit.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     d = _validate.open_unit("delta", delta)
     rho = gaussian_rho(sensitivity=sensitivity, sigma=sigma)
@@ -336,11 +311,6 @@ def discrete_gaussian_log_delta(
         of the lattice.
     coordinates : int, optional
         Most coordinates that one individual can move; None when not known.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     return _discrete_gaussian.log_delta(
         capped_epsilon(epsilon),
@@ -375,11 +345,6 @@ def discrete_gaussian_epsilon(
         > 0 and < 1.
     sensitivity, sigma, coordinates
         As for `discrete_gaussian_log_delta`.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     d = _validate.open_unit("delta", delta)
     s = integer_l2(_validate.positive("sensitivity", sensitivity))
@@ -456,11 +421,6 @@ def zcdp_log_delta(*, epsilon: Real, rho: Real) -> float:
         >= 0.
     rho : int, float, Fraction or Decimal
         >= 0.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     References
     ----------

@@ -203,11 +203,6 @@ class PureFilter(_SumFilter):
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     Examples
     --------
     >>> from fastdp.accounting import LaplaceEvent, PureFilter
@@ -242,11 +237,6 @@ class ZCDPFilter(_SumFilter):
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     References
     ----------
     Feldman, Zrnic, "Individual Privacy Accounting via a Renyi Filter" (2021).
@@ -272,11 +262,6 @@ class RDPFilter(_SumFilter):
         The budget of divergence, >= 0; `rdp_to_epsilon` says what it guarantees.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     References
     ----------
@@ -408,11 +393,6 @@ class GDPFilter(_SumFilter):
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     References
     ----------
     Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy"
@@ -461,11 +441,6 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         delta; half of it when None.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     References
     ----------

@@ -16,13 +16,7 @@ __all__ = ["group_delta", "group_epsilon", "group_rho"]
 
 
 def group_epsilon(*, epsilon: Real, size: int) -> Fraction:
-    """Return the exact pure epsilon of a group of `size` individuals.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-    """
+    """Return the exact pure epsilon of a group of `size` individuals."""
     k = _validate.integer("size", size, 1)
     return k * _validate.nonnegative("epsilon", epsilon)
 
@@ -31,11 +25,6 @@ def group_delta(*, epsilon: Real, delta: Real, size: int) -> float:
     """Return delta of a group at `size` * epsilon, for an (epsilon, delta) guarantee.
 
     delta (exp(size epsilon) - 1)/(exp(epsilon) - 1), at most 1, rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     e = float_up(capped_epsilon(epsilon))
     d = float_up(up_to_one(delta))
@@ -50,13 +39,7 @@ def group_delta(*, epsilon: Real, delta: Real, size: int) -> float:
 
 
 def group_rho(*, rho: Real, size: int) -> Fraction:
-    """Return the exact rho of a group, size^2 rho (Bun and Steinke 2016, Prop 1.9).
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-    """
+    """Return the exact rho of a group, size^2 rho (Bun and Steinke 2016, Prop 1.9)."""
     k = _validate.integer("size", size, 1)
     return k * k * _validate.nonnegative("rho", rho)
 

@@ -139,11 +139,6 @@ def rdp_to_epsilon(*, order: Real, divergence: Real, delta: Real) -> float:
     delta : int, float, Fraction or Decimal
         > 0 and < 1.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     References
     ----------
     Asoodeh, Liao, Calmon, Kosut, Sankar, "A Better Bound Gives a Hundred Rounds"
@@ -173,11 +168,6 @@ def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
         Bound on the divergence of that order, >= 0.
     epsilon : int, float, Fraction or Decimal
         >= 0.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     Examples
     --------

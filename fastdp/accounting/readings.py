@@ -67,11 +67,6 @@ def largest_power(*, epsilon: Real, delta: Real, false_positive_rate: Real) -> f
     float
         In [0, 1], rounded up.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     References
     ----------
     Wasserman, Zhou, "A Statistical Framework for Differential Privacy" (2010);
@@ -108,11 +103,6 @@ def largest_advantage(*, epsilon: Real, delta: Real) -> float:
     epsilon, delta : int, float, Fraction or Decimal
         epsilon >= 0; 0 <= delta < 1.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
-
     Examples
     --------
     >>> round(largest_advantage(epsilon=1, delta=0), 6)
@@ -143,11 +133,6 @@ def largest_posterior(*, epsilon: Real, prior: Real) -> float:
         Pure epsilon, >= 0.
     prior : int, float, Fraction or Decimal
         In [0, 1].
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     Examples
     --------
@@ -180,11 +165,6 @@ def largest_power_of_profile(
         In [0, 1].
     points : int
         Number of epsilons, >= 2; more come closer to the best.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
 
     Examples
     --------
@@ -230,11 +210,6 @@ def largest_power_of_trade_off(
     -------
     ndarray of float64
         In the shape of the rates, rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Examples
     --------
@@ -291,11 +266,6 @@ def largest_posterior_of_trade_off(
         In [0, 1].
     false_positive_rate : int, float, Fraction or Decimal
         > 0 and <= 1.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     References
     ----------

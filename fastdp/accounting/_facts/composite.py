@@ -53,11 +53,6 @@ def grouped(event: Event, size: int) -> Event | None:
         An event about one individual.
     size : int
         Number of individuals, >= 1.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
     k = _validate.integer("size", size, 1)
     return event if k == 1 else facts_of(event).grouped(k)

@@ -53,11 +53,6 @@ class GridLosses:
         Of each loss, >= 0.
     infinity_mass : float
         Probability of an infinite loss.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     """
 
     lower_index: int
@@ -106,11 +101,6 @@ class PrivacyLossDistribution:
         from below and proves nothing.
     neighboring_relation : NeighboringRelation
         The relation for which it holds.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Notes
     -----

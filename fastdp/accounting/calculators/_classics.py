@@ -108,11 +108,6 @@ def propose_test_release(
     -------
     ProposeTestReleasePlan
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Privacy
     -------
     (test_epsilon + release_epsilon, max(test_delta, release_delta)): of two neighbors
@@ -324,11 +319,6 @@ def exponential_mechanism_erm(
     ERMPlan
         Excess 2 loss_range (ln(models) + ln(1/failure))/(records epsilon).
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Privacy
     -------
     Pure epsilon, and of bounded range, for one record replaced.
@@ -410,11 +400,6 @@ def exponential_mechanism_error(
     ExponentialMechanismError
         2 sensitivity (ln d + ln(1/failure))/epsilon, and on average
         2 sensitivity (ln d + 1)/epsilon.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     References
     ----------

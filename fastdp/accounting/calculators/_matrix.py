@@ -221,11 +221,6 @@ def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
         Multiples of 2**-20 that start with 1, do not grow and are >= 0: `bands` of
         `matrix_mechanism`, `fastdp.PrefixSums` and `fastdp.Counter`.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Notes
     -----
     **Privacy.** Whatever the search found, the sensitivity is computed from the numbers
@@ -276,11 +271,6 @@ def participation_sensitivity(
     -------
     float
         Rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
 
     Examples
     --------

@@ -136,11 +136,6 @@ def data_dependent_pate_divergence(
         A bound for both directions between these votes and those after one teacher
         votes otherwise; at most what holds whatever the votes are, rounded up.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Privacy
     -------
     None: the number itself is not private.

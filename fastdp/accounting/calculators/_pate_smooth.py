@@ -85,11 +85,6 @@ def data_dependent_pate_smooth_sensitivity(
     -------
     DataDependentPATE
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Privacy
     -------
     None: the numbers themselves are not private. Neighbors differ in one teacher, who

@@ -80,11 +80,6 @@ def shuffle_histogram(
     -------
     ShuffleHistogramPlan
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     Privacy
     -------
     As of `shuffled_delta`, with its conditions.

@@ -33,14 +33,6 @@ VERSION = 1
 #: What a rational is in JSON; every parameter fits.
 _RATIONAL = r"-?[0-9]{1,2200}(/[0-9]{1,2200})?"
 
-#: The last section of an event's docstring that has no section of errors.
-_RAISES = """
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-    """
-
 #: All kinds of events by name; filled as they are defined.
 _KINDS: dict[str, type[Event]] = {}
 
@@ -118,8 +110,6 @@ class Event:
     def __init_subclass__(cls) -> None:
         if not cls.__name__.startswith("_"):
             _KINDS[cls.__name__] = cls
-            if cls.__doc__ and "\n    Raises\n" not in cls.__doc__:
-                cls.__doc__ += _RAISES
 
     def __post_init__(self) -> None:
         """Check each field by the type that it declares, and make it exact."""

@@ -70,11 +70,6 @@ class PrivacyLossEvent(Event):
         both orders of two datasets, and each step may have either first: several
         steps are composed by the larger of both profiles.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
-
     See Also
     --------
     privacy_loss_from_pmf : from probabilities on a grid of losses.
