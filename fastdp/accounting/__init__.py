@@ -4,7 +4,7 @@ Pure Python over numpy and scipy; usable without the compiled core. The accounta
 that compute most are loaded on first use.
 
 Every function refuses a parameter of the wrong type with DTypeError, and one out of its
-domain with ParameterError. A docstring has a "Raises" section only if it says more.
+domain with ParameterError. Docstrings name what else can fail.
 """
 
 from typing import TYPE_CHECKING
