@@ -41,8 +41,8 @@ cnp.import_array()
 
 # Chunks drawn between two looks at pending signals: a few milliseconds.
 DEF SLAB = 1024
-# Bytes of a brief call's output: its kernel ends before another thread could have taken
-# the interpreter's lock and given it back.
+# A call that writes at most this many bytes keeps the interpreter's lock: its kernel
+# takes less time than giving the lock up and waiting for it.
 DEF BRIEF = 2048
 
 # Element types that have a kernel, by numpy's number, which differs between systems:

@@ -47,7 +47,8 @@ __all__ = [
 #: Relative width of epsilon and delta that is aimed at.
 _AIM = 1e-6
 
-#: Delta 0 is bounded from below by this one, as epsilon does not grow with delta.
+#: The lower bound of epsilon at delta 0 is the one at this delta: epsilon never grows
+#: with delta.
 _DEEPEST = Fraction(1, 10**300)
 
 
@@ -154,7 +155,8 @@ class PLDAccountant(CurveReadings[State]):
         ----------
         delta : int, float, Fraction or Decimal
             >= 0 and <= 1. At 1 epsilon is 0. At 0 `upper` is the sum of pure
-            epsilons, infinite where a step has none, and `lower` is that at 1e-300.
+            epsilons, infinite where a step has none, and `lower` is the lower bound
+            at delta 1e-300.
         check : bool
             Whether a second, independent method is asked as well (contour and atoms
             check each other): what is returned is what both prove, and the

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fastdp.accounting.events import Event
-from fastdp.exceptions import ParameterError
 from fastdp.ledger import _protocol, _terms
-from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._receipts import Receipt, receipts_from
 from fastdp.ledger._store import Store
 
@@ -61,7 +58,7 @@ class Transaction:
     count : int
         How often.
     charged_at : str
-        When it was charged first, in UTC, by ISO 8601.
+        Time of the first charge, in UTC, as ISO 8601 text.
     answered : bool
         Whether its answer is stored.
     """
@@ -85,24 +82,3 @@ def transactions(store: Store) -> tuple[Transaction, ...]:
             Transaction(label, kind, names, event, count, at, form is not None)
         )
     return tuple(sorted(found, key=lambda one: one.charged_at))
-
-
-def require_rows(
-    known: Mapping[str, BudgetState], budgets: Iterable[str], unit: str
-) -> None:
-    """Refuse a release per row on other budgets, and another on budgets per row.
-
-    A row that joins a user's may change which of these are kept: twice the loss.
-    """
-    for name in budgets:
-        if name in known and (known[name].unit == "row") != (unit == "row"):
-            hidden = "without user= it hides" if unit == "row" else "it hides"
-            way = (
-                'name the column of users, or charge a budget made with unit="row"'
-                if unit == "row"
-                else "charge a budget whose unit is what the column of users names"
-            )
-            raise ParameterError(
-                f"budgets must be of the release's unit: {hidden} one {unit}, "
-                f"and budget {name!r} is per {known[name].unit}; {way}"
-            )

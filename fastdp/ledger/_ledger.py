@@ -228,9 +228,8 @@ class Ledger:
         source : str, optional
             Public name of the snapshot that `x` was computed from.
         unit : str, optional
-            Whom the sensitivity is about, such as "person": compared with the unit of
-            each budget when the label is charged. None: that of the budgets, by your
-            word.
+            Privacy unit of the sensitivity, such as "person". The charge refuses a
+            budget of another unit. With None, no unit is compared.
 
         Returns
         -------
@@ -590,8 +589,8 @@ class Ledger:
         Returns
         -------
         Answer
-            As the call that drew it returned it, with `replayed` true; of `write` the
-            path where it was written, checked as by `write`.
+            What the call that drew it returned, with `replayed` true. For `write`, the
+            value is the path of the files, which are checked as `write` checks them.
 
         Raises
         ------
@@ -617,7 +616,7 @@ class Ledger:
 
     def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
         """Refuse a release per row on other budgets, and another on budgets per row."""
-        _answers.require_rows(self.budgets(), budgets, unit)
+        _protocol.require_rows(self.budgets(), budgets, unit)
 
     def _answers(self, label: str) -> bool:
         """Tell whether an answer is stored under a label, of whatever terms."""

@@ -100,11 +100,11 @@ class Terms:
     digest: bytes
     #: Total variation distance that a free second attempt may add; None: it pays.
     distance: Fraction | None = None
-    #: Whom the cost is about; None: the caller has not said. No part of the text.
+    #: Privacy unit of the cost; None if the caller names none. The text leaves it out.
     unit: str | None = None
 
     def per(self, unit: object) -> Terms:
-        """Return the same transaction, whose cost is about these units."""
+        """Return the same transaction with this privacy unit."""
         return self if unit is None else replace(self, unit=check_name("unit", unit))
 
 

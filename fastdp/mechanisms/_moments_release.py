@@ -149,8 +149,8 @@ class MomentsRelease:
     def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
         """Return the least and largest r in [-edge, edge] with a likely sums - r count.
 
-        The noise of sums - r count is within reach sqrt(1 + r**2), or, of Laplace noise
-        at a level below 0.95, within reach (1 + |r|): each noise within reach.
+        The noise of sums - r count is within reach sqrt(1 + r**2). Each Laplace noise
+        at a level below 0.95 is within reach, and their sum within reach (1 + |r|).
         """
         count = self._sums[0]
         with np.errstate(all="ignore"):
@@ -180,13 +180,12 @@ class MomentsRelease:
         m = self._mechanism
         used = [w for w in weights if w]
         steps = self._step * sum(used)  # more than a tail gains by the lattice
-        if isinstance(m._noise, DiscreteGaussian):
-            z = -NormalDist().inv_cdf(outside / 2)
-            return z * float(m._parameter) * math.hypot(*used) + steps
-        if self._adds_in_squares(level):
-            return float(m._parameter) * -math.log(outside) * math.hypot(*used) + steps
-        each = float(m._parameter) * math.log(max(len(used), 1) / outside)
-        return each * sum(used) + steps
+        if not self._adds_in_squares(level):
+            each = float(m._parameter) * math.log(max(len(used), 1) / outside)
+            return each * sum(used) + steps
+        gaussian = isinstance(m._noise, DiscreteGaussian)
+        tail = -NormalDist().inv_cdf(outside / 2) if gaussian else -math.log(outside)
+        return tail * float(m._parameter) * math.hypot(*used) + steps
 
     def _adds_in_squares(self, level: float) -> bool:
         """Tell whether the reach of two noises is that of one of their variance.

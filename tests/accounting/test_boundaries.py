@@ -261,7 +261,7 @@ def test_at_delta_0_and_1_epsilon_is_the_pure_one_and_0(events, pure):
     assert upper >= pure
     assert lower <= upper
     assert lower >= min(pure, 30) * (1 - 1e-12)
-    # Epsilon does not grow with delta; few and many deltas have the same ends.
+    # Epsilon never grows with delta. Few deltas and many deltas get the same ends.
     for deltas in ([0, 1e-9, 0.5, 1], [1, 0, *np.linspace(0.01, 0.99, 12)]):
         lows, highs = accountant.epsilon_profile(deltas)
         order = np.argsort(deltas)

@@ -19,8 +19,8 @@ from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 __all__ = ["TuningPlan", "private_tuning"]
 
-#: Orders of the table, at which the base is looked at as well: doubles, exactly. Those
-#: for Poisson are fewer, as each needs a delta of the base.
+#: Renyi orders at which the base and the tuned mechanism are evaluated; each is exactly
+#: a double. Poisson numbers of runs use fewer, as each order needs a delta of the base.
 _ORDERS = tuple(1 + round(1.35 ** (i / 8) * 128) / 1024 for i in range(233))
 _FEW_ORDERS = _ORDERS[::8]
 
