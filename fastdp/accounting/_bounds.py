@@ -9,7 +9,7 @@ from typing import Self
 #: What the bounds of each method consist of (docs/proofs/numerical_accounting.md).
 _BOUNDS = {
     "closed form": ("the formula's value rounded outward",),
-    "sum": ("all sums of losses, listed, and their masses",),
+    "sum": ("sums of losses, listed, their masses, and what is left out",),
     "two laws": ("a law that dominates a step, and one that the step may have",),
     "contour": (
         "aliases by Chernoff (theorem 1)",

@@ -1,16 +1,16 @@
 """Randomizers whose privacy loss is ln(p/q), 0 or -ln(p/q): exact guarantees.
 
-The proofs are in docs/proofs/accounting.md, section 2.
+The proofs are in docs/proofs/accounting.md, section 2; of the moments, in section 5.
 """
 
 from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fastdp.accounting._numeric import (
     decimal_up,
@@ -24,6 +24,12 @@ from fastdp.accounting._numeric import (
     shortened_up,
     to_decimal,
 )
+
+#: Distinct epsilons of randomized responses, each with how often it occurs.
+Groups: TypeAlias = Sequence[tuple[Fraction, int]]
+
+#: Half the largest log-odds that a tilt adds to a response.
+LARGEST_ODDS = 400.0
 
 #: Relative error that is charged to the 60-digit evaluations below.
 _ERROR = Fraction(1, 10**40)
@@ -189,6 +195,58 @@ def any_of(deltas: Mapping[Fraction, int]) -> Fraction:
             exponent += k * one
         value = 1 - exponent.exp() if exponent > -1000 else Decimal(1)
     return min(total, Fraction(value) * (1 + Fraction(1, 10**30)), Fraction(1))
+
+
+# ---- moments of many responses -------------------------------------------------------
+
+
+def rough_log_delta(groups: Groups, epsilon: Fraction) -> float:
+    """Bound ln(delta) at `epsilon`, below the sum of all, by one Renyi divergence."""
+    theta = _saddle(groups, float(epsilon))
+    exponent = log_moment(groups, theta, epsilon)
+    return inflate(exponent + log_worst(theta) + 1e-15 * abs(exponent))
+
+
+def log_moment(groups: Groups, theta: Fraction, epsilon: Fraction) -> float:
+    """Return K(theta) - theta epsilon, rounded once from many digits.
+
+    K(theta) is ln E exp(theta L), of the sum L of the responses' losses.
+    """
+    context = precise(50)
+    with decimal.localcontext(context):
+        total = -to_decimal(theta * epsilon, context)
+        for e, count in groups:
+            wide = _log_cosh(to_decimal((1 + 2 * theta) * e / 2, context))
+            total += count * (wide - _log_cosh(to_decimal(e / 2, context)))
+    return float(total)
+
+
+def log_worst(theta: Fraction) -> float:
+    """Return ln of the largest exp(-theta g)(1 - exp(-g)) over g > 0."""
+    t = float(theta)
+    return t * -math.log1p(1 / t) - math.log1p(t) if t > 0 else 0.0
+
+
+def _saddle(groups: Groups, epsilon: float) -> Fraction:
+    """Return about the theta >= 0 under which `epsilon` is the mean of L."""
+    parts = [(float(e), count) for e, count in groups]
+    high = LARGEST_ODDS / max(e for e, _ in parts)
+    low = min(1e-12, high)
+
+    def mean(theta: float) -> float:
+        return sum(n * e * math.tanh((1 + 2 * theta) * e / 2) for e, n in parts)
+
+    if mean(0.0) >= epsilon:
+        return Fraction(0)
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if mean(middle) < epsilon else (low, middle)
+    return Fraction(high)
+
+
+def _log_cosh(x: Decimal) -> Decimal:
+    """Return ln(cosh(x)) + ln(2) for x >= 0 in the current context."""
+    return x if x > 60 else (x.exp() + (-x).exp()).ln()
 
 
 def bounded_range_log_delta(length: Fraction, epsilon: Fraction) -> float:

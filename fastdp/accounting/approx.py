@@ -15,24 +15,25 @@ from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 
+import numpy as np
+
 from fastdp import _validate
-from fastdp._validate import Real, float_up
+from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._atoms.bounds import UPPER
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._numeric import (
     inflate,
+    log_down,
     log_fraction,
     precise,
     to_decimal,
 )
-from fastdp.accounting._response import any_of
-from fastdp.accounting._two_point import (
-    Responses,
-    log_stick,
-    one_stick,
-    rough_log_stick,
-)
-from fastdp.accounting.conversions import below_one, invert
+from fastdp.accounting._pld.finite import SignsProfile
+from fastdp.accounting._pld.listed_loss import pure_loss
+from fastdp.accounting._pld.state import steps_profile
+from fastdp.accounting._response import any_of, rough_log_delta
+from fastdp.accounting.conversions import below_one
 from fastdp.accounting.events import Event
 from fastdp.exceptions import UnsupportedEventError
 
@@ -44,6 +45,15 @@ __all__ = [
 ]
 
 _ERROR = Fraction(1, 10**30)
+
+#: Work for up to so many different responses, in units of the default's.
+_EFFORT, _MODERATE = 4.0, 300
+
+#: Of larger epsilons the loss is taken for certain: of several, and of one alone.
+_CERTAIN, _LARGEST_EPSILON = Fraction(500), Fraction(10**6)
+
+#: Smaller epsilons are raised to this.
+_LEAST_EPSILON = Fraction(1, 10**100)
 
 
 def basic_composition(pairs: Iterable[tuple[Real, Real]]) -> tuple[Fraction, Fraction]:
@@ -205,17 +215,13 @@ class ApproximateAccountant(Accountant[_Pairs]):
         slack = (delta - broken) / (1 - broken)
         if slack == 0 or whole == 0:
             return float_up(whole)
-        groups = tuple(state.epsilons.items())
-        high = kairouz_composition(state.epsilons, slack=slack)
-        if high == math.inf:
-            return high
-        if len(groups) > 1:
-            return min(high, Responses(groups).epsilon(slack))
-        rough = invert(lambda e: rough_log_stick(groups, e), slack, high)
-        return invert(lambda e: one_stick(groups[0], e), slack, rough)
+        return min(
+            kairouz_composition(state.epsilons, slack=slack),
+            _Responses(state.epsilons).epsilon(slack),
+        )
 
     def _log_delta_at(self, state: _Pairs, epsilon: Fraction) -> float:
-        log_h = log_stick(tuple(state.epsilons.items()), epsilon)
+        log_h = _Responses(state.epsilons).log_delta(epsilon)
         broken = any_of(state.deltas)
         if broken == 0:
             return log_h
@@ -224,6 +230,43 @@ class ApproximateAccountant(Accountant[_Pairs]):
         log_broken = log_fraction(broken)
         low, high = sorted((log_broken, log_h + math.log1p(-float(broken))))
         return inflate(high + math.log1p(math.exp(low - high)))
+
+
+class _Responses:
+    """The profile of randomized responses, each with how often it occurs, from above.
+
+    Of an epsilon that is too large for the engine the loss is taken for certain, and
+    one that is too small is raised: both give a larger bound.
+    """
+
+    def __init__(self, epsilons: Mapping[Fraction, int]) -> None:
+        most = _LARGEST_EPSILON if len(epsilons) == 1 else _CERTAIN
+        self._certain = sum(e * n for e, n in epsilons.items() if e > most)
+        self._groups = [
+            (max(e, _LEAST_EPSILON), n) for e, n in epsilons.items() if e <= most
+        ]
+        self._profile = steps_profile(tuple((pure_loss(e), n) for e, n in self._groups))
+
+    def log_delta(self, epsilon: Fraction) -> float:
+        """Return ln(delta) at `epsilon`; -inf from the sum of all epsilons on."""
+        rest = epsilon - self._certain
+        if rest < 0:
+            return 0.0
+        if rest >= sum(e * n for e, n in self._groups):
+            return -math.inf
+        if isinstance(self._profile, SignsProfile):
+            return self._profile.log_delta(rest).upper
+        with np.errstate(all="ignore"):
+            found = self._profile.log_deltas(np.array([float_down(rest)]))[0]
+        return min(found.upper, rough_log_delta(self._groups, rest))
+
+    def epsilon(self, slack: Fraction) -> float:
+        """Return an epsilon at which delta is at most `slack`."""
+        level = log_down(slack)
+        effort = _EFFORT if len(self._groups) <= _MODERATE else 1.0
+        with np.errstate(all="ignore"):
+            found = self._profile.epsilon((level, level), 0.0, effort, UPPER)
+        return float_up(Fraction(found.upper) + self._certain)
 
 
 def _with(

@@ -10,12 +10,14 @@ import pytest
 from fastdp.accounting import (
     ApproximateAccountant,
     ApproximateDPEvent,
+    PLDAccountant,
     PureDPEvent,
     advanced_composition,
     basic_composition,
     kairouz_composition,
 )
-from fastdp.accounting._two_point import log_stick, rough_log_stick
+from fastdp.accounting._pld.finite import SignsProfile
+from fastdp.accounting._response import rough_log_delta
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 mp.mp.dps = 60
@@ -82,6 +84,14 @@ def tail_stick(epsilon, count, at):
     return total
 
 
+def log_stick(groups, at):
+    """Return ln(delta) of pure events, each as often as said."""
+    accountant = ApproximateAccountant()
+    for epsilon, count in groups:
+        accountant.compose(PureDPEvent(epsilon), count)
+    return accountant.log_delta(at)
+
+
 HOMOGENEOUS = list(
     itertools.product(["1e-8", "0.01", "0.1", "1", "7", "100"], [1, 2, 7, 100, 1000])
 )
@@ -108,6 +118,19 @@ def test_equal_epsilons_at_large_counts(epsilon, count):
         true = mp.log(tail_stick(epsilon, count, at))
         got = log_stick([(epsilon, count)], at)
         assert 0 <= got - true < 3e-12 + 4e-15 * abs(true)
+        bracket = SignsProfile(epsilon, count).log_delta(at)
+        assert bracket.lower <= true <= bracket.upper
+        assert bracket.upper - bracket.lower < 6e-12 + 2e-14 * abs(true)
+
+
+def test_many_equal_steps_are_told_from_both_sides_at_any_depth():
+    # Cells of a lattice told deltas this small from above only, by moments.
+    accountant = PLDAccountant().compose(PureDPEvent(Fraction(1, 10)), 10**6)
+    for at in [5000, 30000, 99000]:
+        bracket = accountant.ln_delta_bounds(at)
+        assert bracket[1] - bracket[0] < 1e-11 + 2e-14 * abs(bracket[0])
+    low, high = accountant.epsilon_bounds(1e-300)[:2]
+    assert 0 < high - low < 1e-11 * high
 
 
 HETEROGENEOUS = [
@@ -149,7 +172,7 @@ def test_many_different_epsilons_go_through_atoms():
         true = stick({Fraction(k, 100): m for k, m in law.items()}, Fraction(at))
         got = log_stick(groups, Fraction(at))
         assert mp.log(true) <= got < mp.log(true) + 1e-4
-        assert got < rough_log_stick(groups, Fraction(at)) < mp.log(true) + 2
+        assert got < rough_log_delta(groups, Fraction(at)) < mp.log(true) + 2
     accountant = ApproximateAccountant()
     for epsilon, _ in groups:
         accountant.compose(PureDPEvent(epsilon))

@@ -203,7 +203,6 @@ FLOORS = {
     ),
     "laws and engines": (
         *("_atoms", "_pld", "_renyi", "_trade_off", "_trade_off_functions"),
-        "_two_point",
     ),
     "facts": ("_facts",),
     "accountants": (

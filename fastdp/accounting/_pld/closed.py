@@ -30,7 +30,7 @@ from fastdp.accounting._numeric import (
 from fastdp.accounting._pld.losses import Floats
 
 #: Steps, relative to epsilon, by which a lower bound is looked for.
-_STEPS = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4, 1e-2)
+_STEPS = tuple(10.0**-k for k in range(14, 1, -1))
 
 #: From so many points on, and up to so many standard deviations, Gaussian profiles are
 #: read from `_gdp.log_delta`, which is above the truth by less than a third of that.
@@ -91,6 +91,9 @@ class Profile(ABC):
 class Pointwise(Profile):
     """A profile that is read at one epsilon at a time."""
 
+    #: What the bounds are called.
+    method = "closed form"
+
     @abstractmethod
     def log_delta(self, epsilon: float) -> Bracket:
         """Bound ln delta(epsilon)."""
@@ -101,16 +104,6 @@ class Pointwise(Profile):
     def excess(self, log_delta: float) -> Callable[[float], float]:
         """Return by how much the upper bound at an epsilon is above a ln delta."""
         return lambda e: max(self.log_delta(e).upper, -1e300) - log_delta
-
-
-class ClosedForm(Pointwise):
-    """The profile of a composition that has a closed form."""
-
-    #: Whether it is that of both directions, and not only a bound for the addition.
-    bounds_both = True
-
-    def has_corners(self) -> bool:
-        return False
 
     @abstractmethod
     def most(self, log_delta: float) -> float:
@@ -126,13 +119,25 @@ class ClosedForm(Pointwise):
         target, over = log_delta
         excess = self.excess(target)
         if excess(0.0) <= 0:
-            return Bracket(0.0, 0.0, 0.0, "closed form")
+            return Bracket(0.0, 0.0, 0.0, self.method)
         high = self.most(target)
         if math.isfinite(high) and excess(high) <= 0:
             high = min(high, root_above(excess, 0.0, high))
+        if not wanted.lower:
+            return Bracket(0.0, high, high, self.method)
         tries = [max(0.0, high * (1 - step)) for step in _STEPS]
         lower = next((e for e in tries if self.log_delta(e).lower >= over), 0.0)
-        return Bracket(lower, (lower + high) / 2, high, "closed form")
+        return Bracket(lower, (lower + high) / 2, high, self.method)
+
+
+class ClosedForm(Pointwise):
+    """The profile of a composition that has a closed form."""
+
+    #: Whether it is that of both directions, and not only a bound for the addition.
+    bounds_both = True
+
+    def has_corners(self) -> bool:
+        return False
 
     def times(self, count: int) -> ClosedForm | None:
         """Return the closed form of `count` such steps, if there is one."""

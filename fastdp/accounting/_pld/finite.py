@@ -1,6 +1,6 @@
 """The profile of a law of so few losses that it is a sum over them.
 
-The masses of sums are multinomial.
+The masses of sums are multinomial; of equal randomized responses, binomial.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from fastdp.accounting._atoms.bounds import BOTH, Wanted
+from fastdp._validate import float_up
 from fastdp.accounting._bounds import Bracket
-from fastdp.accounting._numeric import root_above
+from fastdp.accounting._numeric import FLAT_SLOP, RELATIVE_SLOP, inflate
 from fastdp.accounting._pld.closed import Pointwise
-from fastdp.accounting._pld.listed_loss import ListedLoss
+from fastdp.accounting._pld.listed_loss import ListedLoss, pure_loss
 from fastdp.accounting._pld.losses import Floats, U, numbers
+from fastdp.accounting._response import LARGEST_ODDS, log_moment, log_worst
 
-#: Most sums that are listed.
-MOST_SUMS = numbers(256)
+#: Most sums that are listed, and most equal responses.
+MOST_SUMS, MOST_SIGNS = numbers(256), 4 * 10**9
+
+#: Standard deviations and atoms that masses are listed beyond the mode.
+_REACH, _REACH_FLAT = 14, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +99,8 @@ class FiniteProfile(Pointwise):
     `sums` is the law of the whole composition, `error` bounds masses' relative errors.
     """
 
+    method = "sum"
+
     def __init__(self, sums: Sums, error: float) -> None:
         self._losses, self._level = sums.losses, sums.log_masses
         self._blur = sums.blur
@@ -118,31 +125,16 @@ class FiniteProfile(Pointwise):
         slack = self._error + U * (60 + math.log2(gap.size) + 4 * abs(peak))
         return min(0.0, peak + math.log(total) + sign * slack)
 
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
-        target, over = log_delta
-        excess = self.excess(target)
-
-        def lack(minus: float) -> float:
-            return over - max(self.log_delta(-minus).lower, -1e300)
-
-        if excess(0.0) <= 0:
-            return Bracket(0.0, 0.0, 0.0, "sum")
-        most = max(0.0, float(self._losses[-1])) + 2 * self._blur
-        upper = root_above(excess, 0.0, most * (1 + 1e-15)) if most else 0.0
-        lower = 0.0
-        if lack(0.0) <= 0:
-            lower = -root_above(lack, -upper - 1e-300, 0.0)
-        return Bracket(lower, (lower + upper) / 2, upper, "sum")
+    def most(self, log_delta: float) -> float:
+        return (max(0.0, float(self._losses[-1])) + 2 * self._blur) * (1 + 1e-15)
 
 
-def finite_profile(steps: Sequence[tuple[ListedLoss, int]]) -> FiniteProfile | None:
+def finite_profile(steps: Sequence[tuple[ListedLoss, int]]) -> Pointwise | None:
     """Return the profile where all sums of losses can be listed."""
+    if len(steps) == 1 and steps[0][1] <= MOST_SIGNS:
+        loss, count = steps[0]
+        if loss.unit is not None and loss == pure_loss(loss.unit):
+            return SignsProfile(loss.unit, count)
     sizes = (math.comb(n + loss.losses.size - 1, n) for loss, n in steps)
     if any(size > MOST_SUMS for size in itertools.accumulate(sizes, operator.mul)):
         return None
@@ -159,3 +151,90 @@ def _together(one: Sums, other: Sums) -> Sums:
     largest = float(np.abs(losses[order[[0, -1]]]).max())
     blur = one.blur + other.blur + U * largest
     return Sums(losses[order], level[order], blur, one.error + other.error)
+
+
+# ---- equal responses -----------------------------------------------------------------
+
+
+class SignsProfile(Pointwise):
+    """The profile of up to `MOST_SIGNS` equal randomized responses.
+
+    Their signs are independent under every tilt; masses are listed where all but a
+    negligible part of the tilted law lies (docs/proofs/accounting.md, section 5).
+    """
+
+    method = "sum"
+
+    def __init__(self, epsilon: Fraction, count: int) -> None:
+        self._epsilon, self._count = epsilon, count
+        self._whole = epsilon * count
+
+    def most(self, log_delta: float) -> float:
+        rho = float_up(self._whole * self._epsilon / 2)  # Bun, Steinke 2016, 1.3
+        known = (rho + 2 * math.sqrt(rho * -log_delta)) * (1 + 1e-15)
+        return min(float_up(self._whole), known)
+
+    def log_delta(self, epsilon: float | Fraction) -> Bracket:
+        near = Fraction(epsilon)
+        if near >= self._whole:
+            return Bracket(-math.inf, -math.inf, -math.inf, "sum")
+        theta = self._saddle(near)
+        low, high = self._shares(near, theta)
+        exponent = log_moment([(self._epsilon, self._count)], theta, near)
+        slip = 1e-15 * abs(exponent)
+        upper = exponent + log_worst(theta)
+        if high > 0:
+            upper = min(upper, exponent + math.log(high))
+        upper = min(0.0, inflate(upper + slip))
+        lower = exponent + math.log(low) if low > 0 else -math.inf
+        lower -= 2 * (FLAT_SLOP + (RELATIVE_SLOP + 1e-15) * abs(lower)) + slip
+        lower = min(lower, upper)
+        return Bracket(lower, max(lower, upper - FLAT_SLOP), upper, "sum")
+
+    def _saddle(self, near: Fraction) -> Fraction:
+        """Return about the tilt >= 0 under which `near` is the mean."""
+        share = min(float(near / self._whole), 1 - 1e-16)
+        e = float(self._epsilon)
+        return Fraction(max(0.0, min(math.atanh(share) - e / 2, LARGEST_ODDS) / e))
+
+    def _shares(self, near: Fraction, theta: Fraction) -> tuple[float, float]:
+        """Bound E exp(-theta g) (1 - exp(-g)) over gaps g > 0 of the tilted law."""
+        count, exponent = self._count, float((1 + 2 * theta) * self._epsilon)
+        odds = math.exp(-min(exponent, 700.0))
+        minus = odds / (1 + odds)
+        reach = math.ceil(_REACH * math.sqrt(count * minus / (1 + odds))) + _REACH_FLAT
+        mode = min(count, math.floor((count + 1) * minus))
+        first, last = max(0, mode - reach), min(count, mode + reach)
+        up = np.arange(mode, last, dtype=np.float64)
+        down = np.arange(mode, first, -1, dtype=np.float64)
+        rising = np.cumprod((count - up) / (up + 1) * odds)
+        falling = np.cumprod(down / ((count - down + 1) * odds))
+        masses = np.concatenate([falling[::-1], [1.0], rising])
+        # The i-th ratio from the mode has the error of i products and i times that of
+        # the odds, whose exponent carries three roundings.
+        steps = np.abs(np.arange(first, last + 1) - mode)
+        error = 1.2e-16 * (8 + 3 * exponent) * steps + 1e-15
+        lost = 0.0
+        if last < count:
+            ratio = (count - last) / (last + 1) * odds
+            lost += float(masses[-1]) * ratio / (1 - ratio)
+        if first > 0:
+            ratio = first / ((count - first + 1) * odds)
+            lost += float(masses[0]) * ratio / (1 - ratio)
+        lost *= 1.01
+        slip = 2e-15 + 2e-17 * len(masses)
+        least = float((masses * (1 - error)).sum()) * (1 - slip)
+        most = float((masses * (1 + error)).sum()) * (1 + slip) + lost
+        # Gaps are exact up to one rounding.
+        e = self._epsilon
+        top = self._whole - 2 * first * e - near
+        keep = min(len(masses), max(0, math.ceil(top / (2 * e))))
+        nearest = float(top - 2 * e * (keep - 1))
+        gaps = nearest + 2 * float(e) * np.arange(keep - 1, -1, -1)
+        power = float(theta) * gaps
+        terms = masses[:keep] * np.exp(-power) * -np.expm1(-gaps)
+        error = error[:keep] + 6e-16 * (2 + power)
+        low = float((terms * (1 - error)).sum()) * (1 - slip) / most
+        return low, float((terms * (1 + error)).sum()) * (
+            1 + slip
+        ) / least + lost / least
