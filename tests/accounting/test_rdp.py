@@ -35,7 +35,6 @@ from fastdp.accounting.events import (
     SampledWithReplacementEvent,
     SelfComposedEvent,
     TCDPEvent,
-    TradeOffEvent,
     TruncatedDiscreteLaplaceEvent,
     ZCDPEvent,
 )
@@ -342,9 +341,6 @@ def test_deltas_are_set_aside():
 @pytest.mark.parametrize(
     "event",
     [
-        TradeOffEvent(
-            false_positive_rates=(0, 0.5, 1), false_negative_rates=(1, 0.25, 0)
-        ),
         SampledWithReplacementEvent(
             source_dataset_size=10,
             sample_size=5,

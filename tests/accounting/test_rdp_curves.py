@@ -6,6 +6,15 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from fastdp.accounting import (
+    PLDAccountant,
+    PoissonSampledEvent,
+    PrivacyLossEvent,
+    RDPAccountant,
+    SampledWithoutReplacementEvent,
+    TradeOffEvent,
+    renyi_divergence,
+)
 from fastdp.accounting._renyi import curves, sampled
 from fastdp.accounting._renyi.subsampled_gaussian import SubsampledGaussianCurve
 from fastdp.accounting._series import (
@@ -348,3 +357,95 @@ def test_the_subset_bound_covers_a_swap():
             x = (1 - rate) * rest + rate * one
             y = (1 - rate) * rest + rate * other
             assert got >= np.log(np.sum(x**a * y ** (1 - a))) / (a - 1)
+
+
+# ---- listed laws -----------------------------------------------------------------
+
+
+def two_laws(rng, pieces):
+    """Return masses of two laws, by ascending ratio of the first to the second."""
+    p, q = rng.integers(1, 1000, (2, pieces)).tolist()
+    pairs = sorted(zip(p, q, strict=True), key=lambda pair: pair[0] / pair[1])
+    p, q = zip(*pairs, strict=True)
+    return [Fraction(v, sum(p)) for v in p], [Fraction(v, sum(q)) for v in q]
+
+
+def divergence(p, q, order):
+    with mp.workdps(40):
+        pairs = [(number(a), number(b)) for a, b in zip(p, q, strict=True)]
+        moment = mp.fsum(a**order * b ** (1 - order) for a, b in pairs)
+        return mp.log(moment) / (order - 1)
+
+
+def as_losses(p, q):
+    """Return the event of two laws under removal and addition, losses as doubles."""
+    with mp.workdps(40):
+        pairs = zip(p, q, strict=True)
+        losses = [float(mp.log(number(a) / number(b))) for a, b in pairs]
+    return PrivacyLossEvent(
+        losses=losses,
+        probabilities=p,
+        addition_losses=[-loss for loss in reversed(losses)],
+        addition_probabilities=q[::-1],
+    )
+
+
+def as_trade_off(p, q, **options):
+    """Return the event of the trade-off function of two laws."""
+    x, f = [Fraction(0)], [Fraction(1)]
+    for a, b in zip(reversed(p), reversed(q), strict=True):
+        x.append(x[-1] + b)
+        f.append(f[-1] - a)
+    return TradeOffEvent(false_positive_rates=x, false_negative_rates=f, **options)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_listed_losses_have_the_larger_divergence_of_both_directions(seed):
+    p, q = two_laws(np.random.default_rng(seed), 2 + seed)
+    event = as_losses(p, q)
+    larger = set()
+    for order in (1.5, 2, 8, 50):
+        both = divergence(p, q, order), divergence(q, p, order)
+        larger.add(both.index(max(both)))
+        got = float(renyi_divergence(event, order))
+        assert -1e-15 <= got - max(both) < 1e-12 * (1 + max(both))
+    many = RDPAccountant().compose(event, 20)
+    bounds = PLDAccountant().compose(event, 20).epsilon_bounds(1e-6)
+    assert bounds.lower < many.epsilon(1e-6) < 1.4 * bounds.upper
+
+
+def test_a_trade_off_function_has_the_divergences_of_its_pair():
+    p = 1 - Fraction(1 / (1 + np.exp(1.0)))
+    response = as_trade_off([1 - p, p], [p, 1 - p])  # randomized response of 1
+    for order, true in [(2, 0.7353256641), (8, 0.9552483741)]:
+        assert renyi_divergence(response, order) == pytest.approx(true, abs=1e-9)
+    kl = renyi_divergence(response, 1 + 1e-6)
+    assert kl == pytest.approx(0.4621171573, abs=1e-6)
+    # What one law alone has is set aside, as a delta.
+    lost = TradeOffEvent(
+        false_positive_rates=(0, Fraction(1, 4), 1),
+        false_negative_rates=(Fraction(9, 10), Fraction(3, 10), 0),
+    )
+    found = RDPAccountant().compose(lost).delta(0.5)
+    assert PLDAccountant().compose(lost).delta(0.5) < found < 0.5
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 20), Fraction(4, 5)])
+def test_samples_of_listed_laws_are_listed(rate):
+    p, q = two_laws(np.random.default_rng(9), 4)
+    event = PoissonSampledEvent(rate, as_losses(p, q))
+    mixed = [(1 - rate) * b + rate * a for a, b in zip(p, q, strict=True)]
+    for order in (2, 7, 30):
+        true = max(divergence(mixed, q, order), divergence(q, mixed, order))
+        got = float(renyi_divergence(event, order))
+        assert -1e-15 <= got - true < 1e-10 * (1 + true)
+    law = as_trade_off(
+        [Fraction(1, 4), Fraction(3, 4)],
+        [Fraction(3, 4), Fraction(1, 4)],
+        neighboring_relation="replace_one",
+    )
+    subset = SampledWithoutReplacementEvent(
+        source_dataset_size=10, sample_size=int(10 * rate) or 1, event=law
+    )
+    found = RDPAccountant().compose(subset, 5).epsilon(1e-3)
+    assert PLDAccountant().compose(subset, 5).epsilon(1e-3) <= found

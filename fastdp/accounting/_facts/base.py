@@ -16,6 +16,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from fastdp._validate import float_up
 from fastdp.accounting import conversions
 from fastdp.accounting.events import Event, PureDPEvent
 from fastdp.accounting.events._base import relation_of
@@ -55,6 +56,10 @@ class Facts(Generic[Kind]):
     #: Whether accountants are asked where there is no profile here: for whole curves
     #: and functions, and for combinations.
     left_to_accountants = False
+
+    #: Whether the event is a list of losses, as its samples are then: their curves are
+    #: those of their steps.
+    listed = False
 
     @property
     def states_guarantee(self) -> bool:
@@ -126,6 +131,16 @@ class Facts(Generic[Kind]):
         if pair is None:
             raise self.refusal("no Renyi divergence is known for")
         return PureCurve(pair[0]), pair[1]
+
+    def curve_of_step(self) -> tuple[Curve, Fraction]:
+        """Return the larger curve of both directions of `step`, and what is lost."""
+        from fastdp.accounting._renyi.mechanisms import LossCurve
+
+        step = self.step()
+        sides = [step.removal, step.addition]
+        losses = tuple(dict.fromkeys(s.loss for s in sides if s.loss is not None))
+        lost = max(side.lost for side in sides)
+        return LossCurve(losses, float_up(lost)), lost
 
     def family(self) -> Family:
         """Return the pairs of laws that dominate the event and samples of it."""

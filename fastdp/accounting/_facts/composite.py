@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fastdp import _validate
-from fastdp._validate import float_up
 from fastdp.accounting import _response, _sampling, _zcdp, conversions
 from fastdp.accounting._facts.base import (
     ZERO,
@@ -247,16 +246,6 @@ class _Sample(Facts[Kind]):
         inside = _sampling.inner_epsilon(rate, epsilon)
         return _sampling.times_rate(reader.log_delta(inner, inside), rate)
 
-    def _curve_of_step(self) -> tuple[Curve, Fraction]:
-        """Return the curve of the pair of laws, and what is lost."""
-        from fastdp.accounting._renyi.mechanisms import LossCurve
-
-        step = self.step()
-        sides = [step.removal, step.addition]
-        losses = tuple(dict.fromkeys(s.loss for s in sides if s.loss is not None))
-        lost = max(side.lost for side in sides)
-        return LossCurve(losses, float_up(lost)), lost
-
     def _function_of_step(self) -> TradeOffFunction:
         """Return the trade-off function of a symmetric pair of laws."""
         from fastdp.accounting import _trade_off_functions as functions
@@ -358,8 +347,8 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         from fastdp.accounting._renyi.mechanisms import mixed_curve, poisson_curve
 
         rate = self._rate()
-        if self._replaced():
-            return self._curve_of_step()
+        if self._replaced() or facts_of(self.event.event).listed:
+            return self.curve_of_step()
         if self._known():
             curve, lost = facts_of(self.event.event).curve()
             if lost:
@@ -432,6 +421,8 @@ class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
 
         event, rate = self._needed()
         inner = facts_of(event)
+        if inner.listed:
+            return self.curve_of_step()
         curve, lost = inner.curve()
         if relation_of(self.event) is _ADD:
             return poisson_curve(rate, curve, inner.mu()), lost
@@ -544,7 +535,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
 
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the curve of that step."""
-        return self._curve_of_step()
+        return self.curve_of_step()
 
     def trade_off(self) -> TradeOffFunction:
         """Return the function of that step, which is symmetric for a replacement."""

@@ -155,7 +155,7 @@ class RDPFacts(Facts[RDPEvent]):
 class TradeOffFacts(Facts[TradeOffEvent]):
     """A piecewise linear trade-off function, for either order of the datasets."""
 
-    left_to_accountants = True
+    left_to_accountants = listed = True
 
     def pure(self) -> Fraction | None:
         """Return 0 where no test does better than chance."""
@@ -169,6 +169,10 @@ class TradeOffFacts(Facts[TradeOffEvent]):
         return replace(
             self.event, false_positive_rates=rates, false_negative_rates=values
         )
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return that of the exact pair of max(f, f^-1)."""
+        return self.curve_of_step()
 
     def family(self) -> Family:
         """Return the exact pair of max(f, f^-1)."""
@@ -190,12 +194,16 @@ class TradeOffFacts(Facts[TradeOffEvent]):
 class PrivacyLossFacts(Facts[PrivacyLossEvent]):
     """A discrete law of the privacy loss."""
 
-    left_to_accountants = True
+    left_to_accountants = listed = True
 
     def pure(self) -> Fraction | None:
         """Return 0 where nothing is told."""
         law = self.event.losses, self.event.probabilities
         return ZERO if law == ((ZERO,), (Fraction(1),)) else None
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the larger one of both directions."""
+        return self.curve_of_step()
 
     def family(self) -> Family:
         """Return the law, of both directions."""
