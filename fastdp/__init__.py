@@ -15,7 +15,8 @@ SubsetSelection, ShuffledResponse, best_frequency_oracle; of numbers LocalMean, 
 vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictures:
 `fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
 `fastdp.random`. A durable budget:
-`fastdp.ledger`. Frames of any library: `fastdp.frames`.
+`fastdp.ledger`. Frames of any library: `fastdp.frames`. Under other
+libraries: `fastdp.adapters`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     # isort: off
     from fastdp import (
         accounting as accounting,
+        adapters as adapters,
         calibration as calibration,
         distributions as distributions,
         exceptions as exceptions,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from fastdp.mechanisms import *  # noqa: F403 - its __all__ is the list of names
 else:
     _MODULES = (
-        *("accounting", "calibration", "distributions", "exceptions"),
+        *("accounting", "adapters", "calibration", "distributions", "exceptions"),
         *("frames", "ledger", "mechanisms", "plot", "random"),
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}

@@ -125,6 +125,7 @@ MAY_IMPORT = {
         *("_doorway", "_stream", "accounting", "calibration", "ledger", "mechanisms"),
         "random",
     },
+    "adapters": {*_FLOOR, "accounting", "mechanisms"},
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 

@@ -1,0 +1,19 @@
+"""fastdp under other libraries: one module for each, which loads its library on use.
+
+Each has an extra of its name: ``pip install "fastdp[dp_accounting]"`` and ``from
+fastdp.adapters import dp_accounting``. docs/howto/be_a_backend.md.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastdp.adapters import dp_accounting as dp_accounting
+
+__all__ = ["dp_accounting"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

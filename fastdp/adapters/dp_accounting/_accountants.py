@@ -1,0 +1,174 @@
+"""Accountants with dp_accounting's interface over ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastdp import accounting
+from fastdp._validate import Real
+from fastdp.accounting.events import Relation
+from fastdp.adapters import _library
+from fastdp.adapters.dp_accounting import _base
+from fastdp.adapters.dp_accounting._base import dp
+from fastdp.adapters.dp_accounting._ours import from_dp_event
+from fastdp.exceptions import ParameterError, UnsupportedEventError
+
+_Base: Any = object if dp is None else dp.PrivacyAccountant
+
+#: The least order above 1 at which a curve is read, for order 1 as well.
+_LEAST_ORDER = 1 + 2.0**-20
+
+#: Read an infinite epsilon here. Where ln delta is above `_LOG_LEAST` even here, a part
+#: of delta remains at every epsilon.
+_FAR = 2.0**50
+_LOG_LEAST = -1000.0
+
+
+class _Accountant(_Base):  # type: ignore[misc]
+    """What both share: dp_accounting's events are composed in an accountant of ours."""
+
+    def __init__(self, make: Callable[..., Any], relation: Relation) -> None:
+        _library.require(dp, "dp_accounting")
+        own = _base.relation(relation)
+        super().__init__(dp.NeighboringRelation[own.name])
+        self._own, self._accountant, self._private = own, make(own), True
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        """Compose an event, or return the part of it that cannot be, and why."""
+        match event:
+            case dp.NoOpDpEvent():
+                return None
+            case dp.NonPrivateDpEvent():
+                self._private = self._private and not do_compose
+                return None
+            case dp.SelfComposedDpEvent():
+                return self._maybe_compose(event.event, event.count * count, do_compose)
+            case dp.ComposedDpEvent():
+                found = (
+                    self._maybe_compose(e, count, do_compose) for e in event.events
+                )
+                return next((error for error in found if error is not None), None)
+        try:
+            ours = from_dp_event(event, neighboring_relation=self._own)
+            if do_compose:
+                self._accountant.compose(ours, count)
+            elif not self._accountant.supports(ours):
+                raise UnsupportedEventError(f"no bound is known of {ours!r}")
+        except UnsupportedEventError as error:
+            return self.CompositionErrorDetails(event, str(error))
+        return None
+
+    def get_epsilon(self, target_delta: Real) -> float:
+        """Return an epsilon at `target_delta`, rounded up; infinity where none is."""
+        if not self._private:
+            return math.inf
+        try:
+            return float(self._accountant.epsilon(target_delta))
+        except UnsupportedEventError:
+            return math.inf
+
+    def get_delta(self, target_epsilon: Real) -> float:
+        """Return a delta at `target_epsilon`, which may be infinite, rounded up."""
+        if not self._private:
+            return 1.0
+        finite = min(target_epsilon, _FAR)
+        return float(self._accountant.delta(finite))
+
+
+class PLDAccountant(_Accountant):
+    """`dp_accounting.pld.PLDAccountant`, with the proved bounds of ours.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation
+        Ours, its name, or dp_accounting's.
+    value_discretization_interval : float
+        Without effect: nothing is rounded to a grid. It is here for callers that state
+        it.
+
+    Raises
+    ------
+    DTypeError
+        `neighboring_relation` is of another type.
+    FastDPError
+        dp_accounting is not installed.
+    """
+
+    def __init__(
+        self,
+        neighboring_relation: Relation = "add_or_remove_one",
+        value_discretization_interval: float = 1e-4,
+    ) -> None:
+        super().__init__(accounting.PLDAccountant, neighboring_relation)
+
+
+class RdpAccountant(_Accountant):
+    """`dp_accounting.rdp.RdpAccountant`, at the best real order.
+
+    Parameters
+    ----------
+    orders : sequence of float, optional
+        Where `rdp` reads the divergence, each >= 1; by default dp_accounting's.
+        Epsilon and delta use the best order of all, whether it is listed or not.
+    neighboring_relation : NeighboringRelation
+        Ours, its name, or dp_accounting's.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        `neighboring_relation` is of another type, or an order is below 1.
+    FastDPError
+        dp_accounting is not installed.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[float] | None = None,
+        neighboring_relation: Relation = "add_or_remove_one",
+    ) -> None:
+        super().__init__(accounting.RDPAccountant, neighboring_relation)
+        if orders is None:
+            orders = dp.rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS
+        self._orders = np.array(orders, dtype=np.float64)
+        if not (self._orders >= 1).all():
+            raise ParameterError("orders must be >= 1")
+
+    @property
+    def orders(self) -> npt.NDArray[np.float64]:
+        """The orders at which `rdp` is read."""
+        return self._orders.copy()
+
+    @property
+    def rdp(self) -> npt.NDArray[np.float64]:
+        """The divergence at each order, rounded up; infinite where there is a delta."""
+        if not self._private or self._accountant.log_delta(_FAR) > _LOG_LEAST:
+            return np.full(self._orders.size, math.inf)
+        return np.asarray(
+            self._accountant.divergence(np.maximum(self._orders, _LEAST_ORDER))
+        )
+
+    def get_epsilon_and_optimal_order(self, target_delta: Real) -> tuple[float, float]:
+        """Return `get_epsilon`, and the best of `orders` for it."""
+        one = accounting.rdp_to_epsilon
+        return self.get_epsilon(target_delta), self._best(one, delta=target_delta)
+
+    def get_delta_and_optimal_order(self, target_epsilon: Real) -> tuple[float, float]:
+        """Return `get_delta`, and the best of `orders` for it."""
+        one = accounting.rdp_to_delta
+        return self.get_delta(target_epsilon), self._best(one, epsilon=target_epsilon)
+
+    def _best(self, read: Callable[..., float], **target: Real) -> float:
+        """Return the order whose divergence alone says most."""
+        rows = zip(np.maximum(self._orders, _LEAST_ORDER), self.rdp, strict=True)
+        found = [
+            read(order=order, divergence=value, **target)
+            if math.isfinite(value)
+            else math.inf
+            for order, value in rows
+        ]
+        return float(self._orders[int(np.argmin(found))])
