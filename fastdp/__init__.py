@@ -16,7 +16,7 @@ vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictur
 `fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
 `fastdp.random`. A durable budget:
 `fastdp.ledger`. Frames of any library: `fastdp.frames`. Under other
-libraries: `fastdp.adapters`.
+libraries: `fastdp.adapters`. Tests of anybody's mechanism: `fastdp.audit`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fastdp import (
         accounting as accounting,
         adapters as adapters,
+        audit as audit,
         calibration as calibration,
         distributions as distributions,
         exceptions as exceptions,
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
     from fastdp.mechanisms import *  # noqa: F403 - its __all__ is the list of names
 else:
     _MODULES = (
-        *("accounting", "adapters", "calibration", "distributions", "exceptions"),
-        *("frames", "ledger", "mechanisms", "plot", "random"),
+        *("accounting", "adapters", "audit", "calibration", "distributions"),
+        *("exceptions", "frames", "ledger", "mechanisms", "plot", "random"),
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
 

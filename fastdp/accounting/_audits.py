@@ -143,9 +143,9 @@ def audit(
     alarms = _validate.integer("false_positives", false_positives, 0, m)
     error, share = _confidence(confidence)
     d = float_up(below_one(delta))
-    power = _least_rate(hits, n, error / 2)
+    power = least_rate(hits, n, error / 2)
     misses = 1 - power
-    silence = _least_rate(m - alarms, m, error / 2)
+    silence = least_rate(m - alarms, m, error / 2)
     false = 1 - silence
     best = max(_log_ratio(power - d, false), _log_ratio(silence - d, misses))
     return Audit(
@@ -232,7 +232,7 @@ def _confidence(confidence: Real) -> tuple[float, float]:
     return float_down(1 - share), float_down(share)
 
 
-def _least_rate(hits: int, runs: int, error: float) -> float:
+def least_rate(hits: int, runs: int, error: float) -> float:
     """Return the rate from which on so many hits have at least this probability."""
     from scipy.special import bdtrc, betaincinv
 

@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         does not cover, price or fit the release, 4 for a label that stands for
         something else, 5 for a ledger that cannot be used, 70 for a mistake of fastdp,
         128 and the number of a signal that ended the command (130, 143 or 129), 1 for
-        any other failure.
+        any other failure, and for an audit that found something.
         ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
     signals: list[int] = []
@@ -180,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     from fastdp.cli import (
         account,
         aggregate,
+        audit,
         bench,
         collect,
         demo,
@@ -207,6 +208,7 @@ def _parser() -> argparse.ArgumentParser:
         account,
         demo,
         bench,
+        audit,
     ):
         command.add_parser(commands)
     return parser

@@ -126,6 +126,7 @@ MAY_IMPORT = {
         "random",
     },
     "adapters": {*_FLOOR, "accounting", "mechanisms"},
+    "audit": _FLOOR | {"accounting"},
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 

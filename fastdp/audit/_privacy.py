@@ -1,0 +1,281 @@
+"""Events that one input gives more often than the claim allows, compared with another.
+
+Events are chosen by the first part of the draws and counted in the second. All bounds
+of their rates, after Clopper and Pearson, hold together but for the check's level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastdp.audit import _events
+from fastdp.audit._bounds import detected, rates
+from fastdp.audit._claims import PrivacyClaim
+from fastdp.audit._events import Coding
+from fastdp.audit._neighbors import Pair
+from fastdp.audit._outcomes import Outcomes
+from fastdp.audit._report import Finding
+
+#: Room for the rounding of a few operations.
+_ROUNDING = 1e-13
+
+#: Coordinates whose precision and residues are looked at.
+_PRECISE = 2
+
+#: Rate of the event whose power is stated.
+_RATE = 0.1
+
+_RESIDUES = (2, 3, 5, 256)
+
+TRIED = {
+    "privacy": (
+        "events that the first part of the draws makes likely: kinds of outcome, "
+        "values, likelihood ratios"
+    ),
+    "precision": (
+        "outputs that one input gives and the other does not: powers of two that "
+        "divide them, rests of divisions, values seen before"
+    ),
+}
+
+
+def codings(check: str, learned: Sequence[Outcomes]) -> list[Coding]:
+    """Return the codings that a check counts in the second part of the draws.
+
+    Parameters
+    ----------
+    check : {"privacy", "precision"}
+    learned : sequence of Outcomes
+        Those of both inputs in the first part.
+    """
+    width = min(x.values.shape[1] for x in learned)
+    if check == "privacy":
+        labels = list(dict.fromkeys(label for x in learned for label in x.labels))
+        found = [_events.by_kind(labels)]
+        if width == 1:
+            found.append(_events.by_number("output", lambda v: v[:, 0], learned))
+        elif width > 1:
+            found += [_events.by_number(*each, learned) for each in _STATISTICS]
+            found.append(_events.by_likelihood(learned))
+        return found
+    if width == 0:
+        return []
+    found = [_events.by_sight(learned)]
+    for column in range(min(width, _PRECISE)):
+        if learned[0].values.dtype.kind == "f":
+            found.append(_events.by_lowest_bit(column))
+        found += [_events.by_residue(column, m) for m in _RESIDUES]
+    return found
+
+
+def _of_both(
+    coding: Coding, learned: Sequence[Outcomes]
+) -> tuple[np.ndarray, np.ndarray]:
+    first, second = learned
+    return coding.counts(first), coding.counts(second)
+
+
+def _largest(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.max(axis=1))
+
+
+def _place(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.argmax(axis=1))
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.astype(np.float64).sum(axis=1))
+
+
+_STATISTICS: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
+    ("sum of the output", _total),
+    ("largest number of the output", _largest),
+    ("place of the largest number", _place),
+)
+
+
+#: A rate is at least this, the other at most that; the input with the former; whether
+#: the event's complement is meant.
+Reading = tuple[float, float, int, bool]
+
+
+class Events:
+    """Events of one pair and one check, and how often they occur.
+
+    Parameters
+    ----------
+    check : str
+    pair : Pair
+    claims : sequence of PrivacyClaim
+    learned : pair of Outcomes
+        Those of both inputs in the first part of the draws.
+    """
+
+    def __init__(
+        self,
+        check: str,
+        pair: Pair,
+        claims: Sequence[PrivacyClaim],
+        learned: Sequence[Outcomes],
+    ) -> None:
+        self.pair = pair
+        self._codings = codings(check, learned)
+        self._sets = [
+            _events.chosen_events(*_of_both(coding, learned), claims)
+            for coding in self._codings
+        ]
+        self._counts = [np.zeros((2, c.size), np.int64) for c in self._codings]
+        self.number = sum(len(s) for s in self._sets)
+
+    def add(self, which: int, outcomes: Outcomes) -> None:
+        """Count outcomes of the second part: of the first input (0) or the second."""
+        for coding, counts in zip(self._codings, self._counts, strict=True):
+            counts[which] += coding.counts(outcomes)
+
+    def measured(self, level: float) -> list[Measured]:
+        """Return bounds of all rates that hold together but for `level`."""
+        found = []
+        error = level / (4 * max(self.number, 1))
+        for coding, sets, counts in zip(
+            self._codings, self._sets, self._counts, strict=True
+        ):
+            runs = counts.sum(axis=1)
+            if not len(sets) or not runs.all():
+                continue
+            hits = sets.astype(np.int64) @ counts.T
+            bounds = [rates(hits[:, i], int(runs[i]), error) for i in (0, 1)]
+            for i, event in enumerate(sets):
+                low, high = (tuple(float(b[k][i]) for b in bounds) for k in (0, 1))
+                found.append(Measured(self.pair, coding, event, low, high))
+        return found
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An event, and bounds of its rates under both inputs of a pair."""
+
+    pair: Pair
+    coding: Coding
+    event: np.ndarray
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def readings(self) -> list[Reading]:
+        """Return the four inequalities that the bounds are for."""
+        return [
+            (self.low[1], self.high[0], 1, False),
+            (self.low[0], self.high[1], 0, False),
+            (1 - self.high[1], 1 - self.low[0], 1, True),
+            (1 - self.high[0], 1 - self.low[1], 0, True),
+        ]
+
+
+def epsilon_of(low: float, high: float, delta: float) -> float:
+    """Return the least epsilon with low <= e^epsilon high + delta, rounded down.
+
+    Negative where other deltas are no nearer to being refuted; -inf below delta.
+    """
+    if low <= delta:
+        return -math.inf
+    return math.log((low - delta) / high) - _ROUNDING
+
+
+@dataclass(frozen=True)
+class _Strength:
+    """How far a reading is beyond a claim, and at which of its pairs."""
+
+    over: float
+    epsilon: float
+    delta: float
+
+
+def _strength(claim: PrivacyClaim, reading: Reading) -> _Strength:
+    low, high = reading[:2]
+    return max(
+        (
+            _Strength(epsilon_of(low, high, d) - e, e, d)
+            for e, d in zip(claim.epsilons.tolist(), claim.deltas.tolist(), strict=True)
+        ),
+        key=lambda each: each.over,
+    )
+
+
+def finding(
+    check: str,
+    claims: Sequence[PrivacyClaim],
+    measured: Sequence[Measured],
+    level: float,
+    runs: int,
+) -> Finding:
+    """Return what the measured rates say against the claims."""
+    if not measured:
+        return Finding(
+            check=check,
+            status="not run",
+            tried=TRIED[check],
+            evidence="the outcomes have nothing that this check could look at",
+            false_alarm=0.0,
+        )
+    found, claim, one, reading = max(
+        (
+            (_strength(claim, reading), claim, one, reading)
+            for claim in claims
+            for one in measured
+            for reading in one.readings()
+        ),
+        key=lambda each: each[0].over,
+    )
+    low, high, likelier, complement = reading
+    event = one.coding.say(~one.event if complement else one.event)
+    names = ("first", "second")
+    least = max(0.0, found.over + found.epsilon)
+    refuted = found.over > 0
+    words = "does not hold" if refuted else "is not refuted"
+    evidence = (
+        f"{claim.text} {words}: epsilon is at least {least:.4g} at delta "
+        f"{found.delta:g}, where {found.epsilon:.4g} is claimed. Of {len(measured)} "
+        f"events the strongest is this: {event}. It has a probability of at least "
+        f"{low:.6g} under the {names[likelier]} input, and of at most {high:.6g} under "
+        f"the {names[1 - likelier]}"
+    )
+    power = ""
+    if check == "privacy":
+        power = "; ".join(_power(c, runs, level / (4 * len(measured))) for c in claims)
+    return Finding(
+        check=check,
+        status="refuted" if refuted else "nothing found",
+        tried=TRIED[check],
+        evidence=evidence,
+        false_alarm=level,
+        input=one.pair.text,
+        epsilon=least,
+        power=power,
+        data={"curve": _curve(measured, one.pair)} if check == "privacy" else {},
+    )
+
+
+def _power(claim: PrivacyClaim, runs: int, error: float) -> str:
+    """Say which event would break a claim."""
+    found = detected(claim.breaks, _RATE, runs, error)
+    stated = 1 - float(claim.trade_off(np.array([_RATE]))[0])
+    return (
+        f"with probability 0.98 this finds an event of probability {_RATE:g} under one "
+        f"input and {found:.3f} under the other, where {stated:.3f} is claimed"
+    )
+
+
+def _curve(measured: Sequence[Measured], pair: Pair) -> list[list[float]]:
+    """Return bounds of both error rates, of each test that is an event of a pair.
+
+    A test calls for the second input if the event occurs. Rows are lower and upper
+    bound of its false positives, and lower and upper bound of its false negatives.
+    """
+    return [
+        [one.low[0], one.high[0], 1 - one.high[1], 1 - one.low[1]]
+        for one in measured
+        if one.pair is pair
+    ]

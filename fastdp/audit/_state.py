@@ -1,0 +1,262 @@
+"""The same noise, drawn twice: over forks, threads, copies, seeds, calls.
+
+Two runs of draws that ought to be independent are compared entry by entry. How often
+independent outputs are equal is bounded by pairs of outputs of one process.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastdp.audit._bounds import ERROR, rates
+from fastdp.audit._outcomes import Outcomes
+from fastdp.audit._report import Finding
+from fastdp.audit._worker import Batched, LostError, Subject, Worker
+
+#: Draws of each run that is compared, and pairs that bound how often outputs agree.
+_RUN, _PAIRS = 256, 2048
+
+#: The runs that are compared.
+COMPARED = {
+    "fork": "two processes forked from one",
+    "threads": "two threads",
+    "copy": "the mechanism and a copy of it",
+    "deep copy": "the mechanism and a deep copy of it",
+    "pickle": "two mechanisms read from one pickle",
+    "seed of numpy": "draws after numpy.random.seed with one seed, twice",
+    "seed of Python": "draws after random.seed with one seed, twice",
+    "next call": "draws and the draws of the next call",
+    "other input": "draws from the first input and then from the second",
+}
+
+TRIED = "the same draws from " + "; ".join(COMPARED.values())
+
+#: One row an outcome.
+Rows = np.ndarray
+
+
+def rows_of(outcomes: Outcomes) -> Rows:
+    """Return one integer row an outcome: its kind and the bits of its numbers."""
+    kinds = np.array([hash_of(label) for label in outcomes.labels])[outcomes.kinds]
+    bits = np.ascontiguousarray(outcomes.values).view(np.int64)
+    return np.column_stack([kinds, bits.reshape(len(outcomes), -1)])
+
+
+def hash_of(label: str) -> int:
+    """Return an integer for a label, the same in all processes."""
+    return int.from_bytes(label.encode()[-7:].rjust(7, b"\0"), "big")
+
+
+# ---- tasks, in the mechanism's process ----------------------------------------------
+
+
+def _run(subject: Subject, at: int = 0, n: int = _RUN, mechanism: Any = None) -> Rows:
+    """Return the outcomes of n draws, in as few calls as it takes."""
+    own = subject
+    if mechanism is not None:
+        own = Subject(mechanism, subject.inputs, subject.remarks, subject.beat)
+    parts: list[Rows] = []
+    while sum(map(len, parts)) < n:
+        found = own.draw(at, n - sum(map(len, parts)))
+        if found is None:
+            raise LostError("a batch failed")
+        parts.append(rows_of(found))
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate([np.resize(p, (len(p), width)) for p in parts])
+
+
+def pairs(subject: Subject) -> list[int]:
+    """Return for each input how often two outputs of one process agree."""
+    runs = [_run(subject, at, 2 * _PAIRS) for at in (0, 1)]
+    return [equal_rows(run[:_PAIRS], run[_PAIRS:]) for run in runs]
+
+
+def forked(subject: Subject) -> list[Rows]:
+    """Return a run of each of two processes that are forked after a first draw."""
+    _run(subject, 0, 2)
+    runs = []
+    for _ in range(2):
+        receiving, sending = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                raw = pickle.dumps(_run(subject))
+                with os.fdopen(sending, "wb") as file:
+                    file.write(raw)
+            finally:
+                os._exit(0)
+        os.close(sending)
+        with os.fdopen(receiving, "rb") as file:
+            raw = file.read()
+        os.waitpid(child, 0)
+        if not raw:
+            raise LostError("ends a forked process")
+        runs.append(pickle.loads(raw))
+    return runs
+
+
+def threaded(subject: Subject) -> list[Rows]:
+    """Return a run of each of two threads."""
+    found: list[Any] = [None, None]
+    start = threading.Barrier(2)
+
+    def work(i: int) -> None:
+        start.wait()
+        found[i] = _run(subject)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if any(run is None for run in found):
+        raise LostError("fails in a thread")
+    return found
+
+
+def copied(subject: Subject, how: str) -> list[Rows] | None:
+    """Return a run of the mechanism and one of a copy; None if it cannot be copied."""
+    makes: dict[str, Callable[[Any], Any]] = {
+        "copy": copy.copy,
+        "deep copy": copy.deepcopy,
+        "pickle": lambda m: pickle.loads(pickle.dumps(m)),
+    }
+    original = subject.mechanism
+    try:
+        # draw from a copy alone: an original may be a function, which has no copies
+        if how == "pickle":
+            first, second = makes[how](original), makes[how](original)
+        else:
+            first, second = original, makes[how](original)
+    except Exception:
+        return None
+    if first is second:
+        return None
+    return [_run(subject, mechanism=first), _run(subject, mechanism=second)]
+
+
+def seeded(subject: Subject, how: str) -> list[Rows]:
+    """Return two runs, each after the same seed of a global generator."""
+    runs = []
+    for _ in range(2):
+        if how == "seed of numpy":
+            np.random.seed(1)  # noqa: NPY002 - whether anybody uses it
+        else:
+            random.seed(1)
+        runs.append(_run(subject))
+    return runs
+
+
+def called(subject: Subject) -> list[Rows]:
+    """Return two runs after each other: of two calls, if batched, else in turn."""
+    found = _run(subject, 0, _RUN), _run(subject, 0, _RUN)
+    both = np.concatenate(found)
+    if isinstance(subject.mechanism, Batched):
+        return list(found)
+    return [both[0::2], both[1::2]]
+
+
+def of_both(subject: Subject) -> list[np.ndarray] | None:
+    """Return noise of the first input and of the second; None for other outputs."""
+    noise = []
+    for at in (0, 1):
+        x = np.asarray(subject.inputs[at])
+        if x.dtype.kind not in "biuf":
+            return None
+        parts: list[np.ndarray] = []
+        while sum(map(len, parts)) < _RUN:
+            found = subject.draw(at, _RUN - sum(map(len, parts)))
+            if found is None or found.values.shape[1] != x.size or not x.size:
+                return None
+            parts.append(found.values - x.reshape(-1))
+        noise.append(np.concatenate(parts)[:_RUN])
+    return noise
+
+
+TASKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "fork": (forked, ()),
+    "threads": (threaded, ()),
+    **{how: (copied, (how,)) for how in ("copy", "deep copy", "pickle")},
+    **{how: (seeded, (how,)) for how in ("seed of numpy", "seed of Python")},
+    "next call": (called, ()),
+    "other input": (of_both, ()),
+}
+
+
+# ---- the check -----------------------------------------------------------------------
+
+
+def equal_rows(first: Rows, second: Rows) -> int:
+    """Return how many rows are equal, entry by entry."""
+    n = min(len(first), len(second))
+    if first.shape[1] != second.shape[1]:
+        return 0
+    return int((first[:n] == second[:n]).all(axis=1).sum())
+
+
+def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
+    """Return whether runs that ought to be independent agree.
+
+    Parameters
+    ----------
+    mechanism : callable or Batched
+    inputs : pair
+    level : float
+    """
+    from scipy.special import bdtrc
+
+    found: list[str] = []
+    notes: list[str] = []
+    tried = 0
+    try:
+        with Worker(mechanism, inputs) as worker:
+            agreeing = max(worker.do(pairs))
+    except (LostError, RuntimeError) as error:
+        return _not_run(str(error).split("\n")[0])
+    # bounds of how often outputs agree have half of the level, the runs the other
+    rate = float(rates(np.array([agreeing]), _PAIRS, level / 4)[1][0])
+    share = level / 2 / len(TASKS)
+    for name, (task, arguments) in TASKS.items():
+        try:
+            with Worker(mechanism, inputs) as worker:
+                runs = worker.do(task, *arguments)
+        except (LostError, RuntimeError) as error:
+            notes.append(f"{name}: not tried, {_last_line(error)}")
+            continue
+        if runs is None:
+            notes.append(f"{name}: not tried, the mechanism does not allow it")
+            continue
+        tried += 1
+        equal, n = equal_rows(*runs), min(map(len, runs))
+        p = float(bdtrc(equal - 1, n, rate)) * (1 + ERROR) if equal else 1.0
+        if p <= share:
+            found.append(f"{COMPARED[name]}: {equal} of {n} outputs are the same")
+    if rate**_RUN > share:
+        notes.append("outputs agree so often by chance that repeats are not seen")
+    return Finding(
+        check="state",
+        status="fault" if found else "nothing found",
+        tried=TRIED,
+        evidence="; ".join(found) or f"no repeats in {tried} comparisons",
+        false_alarm=level,
+        power="noise that is drawn twice in half of the draws, for outputs that differ",
+        notes=tuple(notes),
+    )
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[-1]
+
+
+def _not_run(why: str) -> Finding:
+    return Finding(
+        check="state", status="not run", tried=TRIED, evidence=why, false_alarm=0.0
+    )

@@ -1,0 +1,89 @@
+"""``fastdp audit``: try to refute what is claimed of a mechanism."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import Any
+
+from fastdp.exceptions import DTypeError, FastDPError, ParameterError
+
+_DESCRIPTION = """\
+Audit a mechanism. FACTORY is a function without parameters, in a module that Python
+finds from here, that returns the arguments of fastdp.audit.run as a dict: "mechanism",
+"neighbors", "claim", and perhaps "draws" and "level".
+
+The exit code is 0 if nothing was found, 1 if a claim is refuted or a fault was found,
+and 2 for wrong usage. "Nothing found" is no proof.
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser of ``fastdp``."""
+    parser = commands.add_parser(
+        "audit",
+        help="try to refute what is claimed of a mechanism",
+        description=_DESCRIPTION,
+    )
+    parser.add_argument(
+        "factory", metavar="MODULE:FACTORY", help="what makes the mechanism"
+    )
+    parser.add_argument("--draws", metavar="N", type=int, help="draws from each input")
+    parser.add_argument(
+        "--level",
+        metavar="P",
+        type=float,
+        help="bound of the probability of a false alarm",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, not text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out ``fastdp audit`` and return the exit code.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        There is no such factory, or it does not return arguments of `audit.run`.
+    """
+    from fastdp import audit
+
+    given = _made(arguments.factory)
+    for name in ("draws", "level"):
+        if getattr(arguments, name) is not None:
+            given[name] = getattr(arguments, name)
+    unknown = set(given) - {"mechanism", "neighbors", "claim", "draws", "level"}
+    missing = {"mechanism", "neighbors", "claim"} - set(given)
+    for words, names in (("has no", unknown), ("needs", missing)):
+        if names:
+            raise ParameterError(f"audit {words} {', '.join(sorted(names))}")
+    report = audit.run(**given)
+    print(report.to_json() if arguments.json else report)
+    return int(report.refuted)
+
+
+def _made(text: str) -> dict[str, Any]:
+    """Return what the factory returns."""
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise ParameterError("give MODULE:FACTORY, such as mechanisms:noisy_count")
+    # as Python's own -m does
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - a text
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError:
+        raise ParameterError(f"there is no module {module}") from None
+    except AttributeError:
+        raise ParameterError(f"{module} has no {name}") from None
+    try:
+        made = factory()
+    except FastDPError:
+        raise
+    except Exception as error:
+        raise ParameterError(f"{text} raised {type(error).__name__}") from None
+    if not isinstance(made, dict):
+        raise DTypeError(f"{text} must return a dict, got {type(made).__name__}")
+    return dict(made)

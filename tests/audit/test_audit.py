@@ -1,0 +1,275 @@
+"""Audits find planted faults, leave sound mechanisms alone, and say why.
+
+The level is 1e-9; bytes are fixed, so that each outcome is the same in every run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdp import accounting, audit, cli
+from fastdp.audit import _bounds, _claims, _events, _outcomes, _worker
+from fastdp.exceptions import DTypeError, ParameterError
+from tests.audit import planted
+
+SOUND = planted.sound()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_worker, "PATIENCE", 2.0)
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("name", planted.FAULTS)
+def test_a_planted_fault_is_found(name: str) -> None:
+    make, check, draws = planted.FAULTS[name]
+    report = audit.run(**make(), draws=draws)
+    found = report.finding(check)
+    print(f"{name}: {report.seconds:.2f} s, {found.evidence}")
+    assert report.refuted
+    assert found.status in ("refuted", "fault"), str(report)
+    assert len(report.findings) >= 3
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_mechanism_is_not_reported(name: str) -> None:
+    report = audit.run(**SOUND[name], draws=20_000)
+    print(f"{name}: {report.seconds:.2f} s")
+    assert not report.refuted, str(report)
+    assert all(f.status == "nothing found" for f in report.findings), str(report)
+    total = sum(f.false_alarm for f in report.findings)
+    assert 0 < total <= report.level
+
+
+def test_there_are_faults_of_every_check() -> None:
+    checks = {fault.check for fault in planted.FAULTS.values()}
+    assert checks == {"privacy", "precision", "law", "state", "conduct"}
+    assert len(planted.FAULTS) >= 27
+
+
+# ---- bounds ------------------------------------------------------------------------
+
+
+def test_an_e_value_has_a_mean_of_at_most_one() -> None:
+    """The sum over all tables of 6 draws in two groups, with exact probabilities."""
+    p = np.array([0.1, 0.3, 0.6])
+    tables = [t for t in itertools.product(range(5), repeat=3) if sum(t) in (2, 4)]
+
+    def chance(t: tuple[int, ...]) -> float:
+        ways = math.factorial(sum(t)) / math.prod(map(math.factorial, t))
+        return float(ways * np.prod(p ** np.array(t)))
+
+    mean = sum(
+        chance(a) * chance(b) * math.exp(_bounds.log_evidence(np.array([a, b]), p))
+        for a in tables
+        for b in tables
+        if sum(a) == 2 and sum(b) == 4
+    )
+    assert 1 - 1e-4 < mean < 1
+    impossible = np.array([[1, 0]]), np.array([0.0, 1.0])
+    assert _bounds.log_evidence(*impossible) == math.inf
+
+
+def test_an_e_value_sees_what_chi_square_sees() -> None:
+    n, p = 10**6, np.full(100, 0.01)
+    wrong = p * (1 + 0.02 * (-1.0) ** np.arange(100))
+    counts = np.round(n * wrong).astype(np.int64)[None]
+    assert _bounds.log_evidence(counts, p) > math.log(1e12)
+    exact = np.round(n * p).astype(np.int64)[None]
+    assert _bounds.log_evidence(exact, p) < 0
+
+
+@pytest.mark.parametrize(("hits", "runs"), [(0, 50), (3, 50), (50, 50)])
+def test_rates_are_those_of_exact_sums(hits: int, runs: int) -> None:
+    low, high = (float(b[0]) for b in _bounds.rates(np.array([hits]), runs, 1e-6))
+
+    def at_least(k: int, rate: Fraction) -> Fraction:
+        terms = range(k, runs + 1)
+        return sum(
+            (math.comb(runs, i) * rate**i * (1 - rate) ** (runs - i) for i in terms),
+            Fraction(0),
+        )
+
+    if hits:
+        assert 0.99e-6 < at_least(hits, Fraction(low)) <= 1e-6
+    if hits < runs:
+        assert 0.99e-6 < 1 - at_least(hits + 1, Fraction(high)) <= 1e-6
+    assert (low > 0) == (hits > 0)
+
+
+def test_a_p_value_is_at_least_the_exact_one() -> None:
+    exact = 2 * sum(
+        math.comb(40, k) * 0.25**k * 0.75 ** (40 - k) for k in range(25, 41)
+    )
+    assert exact < _bounds.binomial_p(25, 40, 0.25) < exact * (1 + 1e-6)
+    assert _bounds.binomial_p(10, 40, 0.25) == 1
+    assert _bounds.binomial_p(1, 40, 0.0) == 0
+
+
+def test_draws_that_are_needed_break_the_claim_and_fewer_do_not() -> None:
+    claim = _claims.read((1, 0))[0]
+    assert isinstance(claim, _claims.PrivacyClaim)
+    least = _bounds.needed(claim.breaks, 1e-9)
+    for runs, enough in ((least, True), (least * 49 // 50 - 1, False)):
+        low, high = _bounds.rates(np.array([runs, 0]), runs, 1e-9)
+        assert claim.breaks(float(low[0]), float(high[1])) == enough
+
+
+# ---- codings -----------------------------------------------------------------------
+
+
+def test_the_lowest_bit_of_a_float_is_exact() -> None:
+    x = np.array([1.0, 3.0, 0.75, -40.0, 5e-324, 2.0**1023, 1 + 2.0**-52, 0.0, np.inf])
+    expected = [0, 0, -2, 3, -1074, 1023, -52, 2000, 2001]
+    assert _events.lowest_bits(x).tolist() == expected
+
+
+def test_atoms_have_cells_of_their_own() -> None:
+    rng = np.random.default_rng(1)
+    values = np.where(rng.random(10_000) < 0.1, 1.0, rng.normal(size=10_000))
+    outcomes = _outcomes.of_array(values)
+    coding = _events.by_number("output", lambda v: v[:, 0], [outcomes])
+    codes = coding.code(_outcomes.of_array(np.array([1.0, np.nextafter(1, 0), 1.1])))
+    assert len(set(codes.tolist())) == 3
+    chosen = np.zeros(coding.size, bool)
+    chosen[codes[0]] = True
+    assert coding.say(chosen) == "the output is (> 1 and <= 1)"
+
+
+def test_outcomes_of_all_kinds_are_told_apart() -> None:
+    outputs = [1, 2.5, "yes", None, [1, 2], np.float32(3), 2**70, [1, [2]], math.nan]
+    found = _outcomes.of_calls([*outputs, None], [""] * 9 + ["raises ValueError"])
+    assert len(set(found.kinds.tolist())) == 9  # both ints are of one kind
+    assert found.labels[-1] == "nan"
+    assert found.values[0] == 1
+    assert found.values[6] == 2**63 - 1
+    assert found.numbered().sum() == 5
+    both = _outcomes.joined([found, _outcomes.of_array(np.array([7, 8]))])
+    assert len(both) == 12
+    assert both.labels[both.kinds[0]] == "number of type int"
+
+
+# ---- claims and refusals -------------------------------------------------------------
+
+
+def test_events_become_pairs_that_their_accountant_gives() -> None:
+    (claim,) = _claims.read(accounting.GDPEvent(1))
+    assert isinstance(claim, _claims.PrivacyClaim)
+    accountant = accounting.PLDAccountant().compose(accounting.GDPEvent(1))
+    for epsilon, delta in zip(claim.epsilons, claim.deltas, strict=True):
+        assert accountant.delta(float(epsilon)) <= delta * (1 + 1e-9)
+    (rho,) = _claims.read(accounting.ZCDPEvent(rho=0.5))
+    assert isinstance(rho, _claims.PrivacyClaim)
+    assert len(rho.epsilons) > 5
+    assert len(_claims.read([accounting.PureDPEvent(1), (1, 0), planted.LAW])) == 3
+
+
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"draws": 10}, ParameterError, r"draws must be at least \d+ to refute"),
+    ({"level": 0}, ParameterError, "level"),
+    ({"level": 1e-31}, ParameterError, "at least 1e-30"),
+    ({"neighbors": "tables"}, ParameterError, "counts, sums"),
+    ({"neighbors": 3}, DTypeError, "pair"),
+    ({"neighbors": [1, 2]}, DTypeError, "tuples of two"),
+    ({"neighbors": []}, ParameterError, "1 to 32"),
+    ({"claim": "private"}, DTypeError, "claim must be"),
+    ({"claim": (1,)}, ParameterError, r"\(epsilon, delta\)"),
+    ({"claim": (-1, 0)}, ParameterError, "epsilon"),
+    ({"claim": []}, ParameterError, "at least one"),
+    ({"claim": planted.LAW, "neighbors": ("a", "b")}, DTypeError, "numbers"),
+    ({"mechanism": 3}, DTypeError, "its release"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "text"), REFUSED)
+def test_wrong_arguments_are_refused_before_a_call(
+    given: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    def release(x: Any) -> Any:
+        raise AssertionError("called")
+
+    usual = {"mechanism": release, "neighbors": (0, 1), "claim": (1, 0)}
+    with pytest.raises(error, match=text):
+        audit.run(**{**usual, **given})
+    with pytest.raises(DTypeError):
+        audit.batched(3)  # type: ignore[arg-type]
+
+
+# ---- reports and the command ---------------------------------------------------------
+
+
+@pytest.fixture
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "audited_here.py").write_text(
+        "from tests.audit import planted\n"
+        "def sound():\n    return planted.sound()['RandomizedResponse']\n"
+        "def faulty():\n    return planted.FAULTS['sensitivity_of_two'].make()\n"
+        "def wrong():\n    return 3\n"
+        "def broken():\n    raise KeyError('7340193')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.rest
+@pytest.mark.usefixtures("_here")
+def test_the_command_has_three_exit_codes(capfd: pytest.CaptureFixture[str]) -> None:
+    draws = "--draws=5000"
+    assert cli.main(["audit", "audited_here:sound", draws]) == 0
+    assert "found nothing" in capfd.readouterr().out
+    assert cli.main(["audit", "audited_here:faulty", draws, "--json"]) == 1
+    found = json.loads(capfd.readouterr().out)
+    assert found["refuted"]
+    assert found["draws"] == 5000
+    assert [f["check"] for f in found["findings"]] == [
+        *("conduct", "privacy", "precision", "state")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["audited_here"], "MODULE:FACTORY"),
+        (["audited_nowhere:x"], "no module"),
+        (["audited_here:x"], "has no x"),
+        (["audited_here:wrong"], "must return a dict, got int"),
+        (["audited_here:broken"], "raised KeyError"),
+        (["audited_here:sound", "--draws=5"], "draws must be at least"),
+    ],
+)
+@pytest.mark.usefixtures("_here")
+def test_wrong_usage_is_2(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["audit", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert text in said
+    assert "7340193" not in said
+
+
+@pytest.mark.rest
+def test_the_page_shows_what_it_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "howto" / "audit_a_mechanism.md"
+    blocks = re.findall(r"```(python|text)\n(.*?)```", page.read_text(), re.S)
+    (first, code), (second, shown) = blocks[:2]
+    assert (first, second) == ("python", "text")
+    exec(code, {})  # noqa: S102 - the page's own
+    assert without_numbers(capfd.readouterr().out) == without_numbers(shown)
+
+
+def without_numbers(text: str) -> str:
+    """Return the words: another numpy may draw other numbers, so events differ."""
+    text = re.sub(r"the strongest is this: .*?\. It has", "", " ".join(text.split()))
+    return re.sub(r"[\d.,e+-]*\d", "#", text)
