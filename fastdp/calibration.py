@@ -19,15 +19,17 @@ import numpy as np
 
 from fastdp import _validate
 from fastdp._validate import Real
-from fastdp.accounting import _laplace
+from fastdp.accounting import _discrete_gaussian, _laplace
 from fastdp.accounting._numeric import (
     integer_l2,
     log_down,
+    root_above,
     search,
     sqrt_float_up,
     sqrt_up,
 )
 from fastdp.accounting.conversions import (
+    capped_epsilon,
     discrete_gaussian_log_delta,
     discrete_laplace_rho,
     gaussian_log_delta,
@@ -53,6 +55,9 @@ __all__ = [
     "truncated_laplace_bound",
 ]
 
+#: By what ln(delta) is surely above a target, relatively to its size; so far below a
+#: crossing it is looked at; the last steps, of one coordinate and of several.
+_SURELY, _BEFORE, _LAST, _LAST_OF_MANY = 1e-11, 1e-9, 1e-13, 1e-7
 #: Parameters of noise on a power-of-two grid, in the data's unit.
 GRID_RANGE = (Fraction(2) ** -900, Fraction(2) ** 900)
 #: Entries whose rounding the default grid is charged for, where nothing is said.
@@ -188,13 +193,13 @@ def discrete_gaussian_sigma(
     sensitivity: Real,
     coordinates: int | None = None,
 ) -> float:
-    """Return a least sigma of discrete Gaussian noise for (epsilon, delta).
+    """Return the sigma of discrete Gaussian noise from which on (epsilon, delta) holds.
 
-    The proved bound on the discrete law's own delta was evaluated at the result and
-    is at most `delta`; just below (relatively 1e-12) it is not. That delta does not
-    fall everywhere as sigma grows: at a somewhat larger sigma it can be above `delta`
-    again (by up to 41 % in trials with sigma about 1). Use the result as it is, and
-    check any other sigma by `fastdp.accounting.conversions.discrete_gaussian_delta`.
+    The delta of discrete noise does not fall everywhere as sigma grows: beyond the
+    least sigma within `delta` it can be above it again (by up to 41 % in trials with
+    sigma about 1). At the result, and at every larger sigma, the proved bound is at
+    most `delta`. Just below (relatively 1e-12) it is not, where one coordinate moves;
+    where several may, the result may be larger by a part in 10^6.
 
     Parameters
     ----------
@@ -228,7 +233,55 @@ def discrete_gaussian_sigma(
         )
 
     guess = _analytic_sigma(e, target, max(s, Fraction(1)), SIGMA_RANGE)
-    return search("sigma", excess, guess, SIGMA_RANGE)
+    least = search("sigma", excess, guess, SIGMA_RANGE)
+    return _lasting(least, excess, e, target, integer_l2(s), coordinates)
+
+
+def _lasting(
+    least: float,
+    excess: Callable[[float], float],
+    epsilon: Fraction,
+    target: float,
+    sensitivity: Fraction,
+    coordinates: int | None,
+) -> float:
+    """Return the least sigma found from which on ln(delta) stays within the target.
+
+    `least` is within. From where a bound is met that falls, intervals are proved
+    downward; the last crossing of one coordinate is looked for in its piece.
+    """
+    epsilon = capped_epsilon(epsilon)
+    norm = max(1, int(sensitivity * sensitivity))
+    single, shift = coordinates == 1 or norm == 1, math.isqrt(norm)
+    moved = Fraction(shift) if single else sensitivity
+
+    def steady(sigma: float) -> float:
+        exact = Fraction(sigma)
+        return _discrete_gaussian.steady_log_delta(epsilon, moved, exact) - target
+
+    def crosses(low: float, high: float) -> bool:
+        """Return whether delta falls below the target once between both, for good."""
+        ends = Fraction(low), Fraction(high)
+        pieces = {_discrete_gaussian.piece(epsilon, shift, sigma) for sigma in ends}
+        return single and len(pieces) == 1 and excess(low) > _SURELY * (1 - target)
+
+    high = least if steady(least) <= 0 else search("sigma", steady, least, SIGMA_RANGE)
+    before, step = least * (1 - _BEFORE), high - least
+    while high > least:
+        if crosses(before, high):
+            return least
+        low = max(least, high - step)
+        if low < high and target >= _discrete_gaussian.log_delta_between(
+            epsilon, moved, Fraction(low), Fraction(high), coordinates
+        ):
+            high, step = low, 2 * step
+        elif crosses(low, high):
+            return root_above(excess, low, high)
+        elif step < high * (_LAST if single else _LAST_OF_MANY):
+            break
+        else:
+            step /= 2
+    return high
 
 
 # Real answers on a power-of-two grid

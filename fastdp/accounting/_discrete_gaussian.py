@@ -56,8 +56,44 @@ def log_delta(
             for pattern in maximal_patterns(norm, coordinates)
         )
         return min(worst, _zcdp.log_delta(epsilon, norm / (2 * sigma * sigma)))
+    return steady_log_delta(epsilon, sensitivity, sigma)
+
+
+def log_delta_between(
+    epsilon: Fraction,
+    sensitivity: Fraction,
+    low: Fraction,
+    high: Fraction,
+    coordinates: int | None,
+) -> float:
+    """Return an upper bound of ln(delta(epsilon)) for every sigma in [low, high].
+
+    With r = (high/low)^2 and n moved coordinates r^(1 + n/2) delta(epsilon/r) at `high`
+    (docs/proofs/calibration.md, section 4).
+    """
+    norm = max(1, int(sensitivity * sensitivity))
+    moved = norm if coordinates is None else min(norm, coordinates)
+    r = (high / low) ** 2
+    more = (1 + moved / 2) * log_fraction(r)
+    return inflate(log_delta(epsilon / r, sensitivity, high, coordinates) + more)
+
+
+def steady_log_delta(
+    epsilon: Fraction, sensitivity: Fraction, sigma: Fraction
+) -> float:
+    """Return an upper bound of ln(delta(epsilon)) that falls as sigma grows."""
+    norm = max(1, int(sensitivity * sensitivity))
     length = min(sensitivity, sqrt_up(Fraction(norm))) if sensitivity > 1 else 1
     return _large_or_concentrated(epsilon, Fraction(length), norm, sigma)
+
+
+def piece(epsilon: Fraction, shift: int, sigma: Fraction) -> int:
+    """Return the last integer that has no part in delta, of one coordinate.
+
+    While it is the same, the sigma at which delta is above a number are an interval
+    (docs/proofs/calibration.md, section 4).
+    """
+    return math.floor(epsilon * sigma * sigma / shift - Fraction(shift, 2))
 
 
 def _one_coordinate(epsilon: Fraction, shift: int, sigma: Fraction) -> float:

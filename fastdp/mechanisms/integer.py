@@ -340,11 +340,12 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
-        """Return the mechanism with the least noise for (epsilon, delta).
+        """Return the mechanism with the noise from which on (epsilon, delta) holds.
 
         From a proved bound on the discrete law's own profile, over every integer
-        shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`); sigma
-        is rounded up. `epsilon` may be 0. Errors are those of `from_rho`.
+        shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`), by
+        `fastdp.calibration.discrete_gaussian_sigma`. `epsilon` may be 0. Errors are
+        those of `from_rho`.
         """
         refuse(unknown)
         moved = _required_l2(sensitivity, squared_sensitivity)

@@ -7,13 +7,19 @@ import time
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastdp
 from fastdp import calibration
-from fastdp.accounting import conversions, l2_sensitivity, renyi_divergence
+from fastdp.accounting import (
+    _discrete_gaussian,
+    conversions,
+    l2_sensitivity,
+    renyi_divergence,
+)
 from fastdp.accounting._numeric import integer_l2
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 
@@ -132,7 +138,82 @@ def test_discrete_gaussian_sigma_is_met_and_tight(epsilon, delta, sensitivity, n
 
     assert log_delta(sigma) <= math.log(delta)
     if sigma > 1e-3:
-        assert log_delta(sigma * (1 - 1e-9)) > math.log(delta)
+        close = 1e-9 if n == 1 or sensitivity < 2 else 1e-6
+        assert log_delta(sigma * (1 - close)) > math.log(delta)
+
+
+def above(epsilon, delta, sensitivity, n, sigmas):
+    """Return the largest ln of delta over the target at some sigmas."""
+    log_delta = conversions.discrete_gaussian_log_delta
+    found = [
+        log_delta(epsilon=epsilon, sensitivity=sensitivity, sigma=s, coordinates=n)
+        for s in sigmas
+    ]
+    return max(found) - math.log(delta)
+
+
+def test_a_larger_sigma_is_within_the_target_as_well():
+    # The least sigma within the target is 0.88342; from there to 0.94479 it is not.
+    options = {"epsilon": 7.0449, "delta": 1.5604e-10, "sensitivity": 1}
+    sigma = calibration.discrete_gaussian_sigma(**options)
+    assert sigma == pytest.approx(0.944792, abs=1e-6)
+    assert above(7.0449, 1.5604e-10, 1, 1, [0.88342]) < 1e-4
+    assert above(7.0449, 1.5604e-10, 1, 1, [0.94]) > math.log(1.03)
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        epsilon, delta = 10 ** rng.uniform(-0.3, 1.3), 10 ** rng.uniform(-14, -4)
+        s, n = rng.choice([1, 2, 5]), 1
+        sigma = calibration.discrete_gaussian_sigma(
+            epsilon=epsilon, delta=delta, sensitivity=s, coordinates=n
+        )
+        more = sigma * (1 + np.geomspace(1e-9, 1, 120))
+        assert above(epsilon, delta, s, n, more) <= 1e-11
+
+
+@pytest.mark.rest
+def test_a_larger_sigma_is_within_the_target_where_several_integers_move():
+    rng = np.random.default_rng(6)
+    for square, n in [(2, None), (3, 2), (5, None), (8, 3)]:
+        epsilon, delta = 10 ** rng.uniform(0.5, 1.3), 10 ** rng.uniform(-14, -4)
+        options = {"sensitivity": math.sqrt(square), "coordinates": n}
+        sigma = calibration.discrete_gaussian_sigma(
+            epsilon=epsilon, delta=delta, **options
+        )
+        more = sigma * (1 + np.geomspace(1e-9, 0.6, 60))
+        assert above(epsilon, delta, math.sqrt(square), n, more) <= 1e-11
+
+
+@pytest.mark.parametrize(("square", "n"), [(1, 1), (9, 1), (3, None), (5, 2)])
+def test_bounds_for_all_sigmas_of_an_interval(square, n):
+    root = Fraction(square) if square == 1 else integer_l2(Fraction(math.sqrt(square)))
+    for epsilon in (0, Fraction(1, 2), 3, 9):
+        for low, high in [(0.4, 0.41), (0.9, 0.9001), (1.5, 3), (5, 5.5)]:
+            bound = _discrete_gaussian.log_delta_between(
+                Fraction(epsilon), root, Fraction(low), Fraction(high), n
+            )
+            inside = [
+                _discrete_gaussian.log_delta(
+                    Fraction(epsilon), root, Fraction(sigma), n
+                )
+                for sigma in np.linspace(low, high, 9)
+            ]
+            assert max(inside) <= bound + 1e-11
+            # Close where the interval is short.
+            slack = 4 + 12 * (epsilon * high) ** 2
+            assert bound - max(inside) < slack * (high / low - 1) * square + 1e-10
+
+
+def test_an_interval_that_trusts_its_end_would_be_seen():
+    # The bound at the upper end alone is not one for the interval.
+    low, high = Fraction("0.884"), Fraction("0.98")
+    end = _discrete_gaussian.log_delta(Fraction("7.0449"), Fraction(1), high, 1)
+    middle = _discrete_gaussian.log_delta(
+        Fraction("7.0449"), Fraction(1), Fraction("0.93"), 1
+    )
+    assert end < middle
+    assert middle <= _discrete_gaussian.log_delta_between(
+        Fraction("7.0449"), Fraction(1), low, high, 1
+    )
 
 
 @given(
