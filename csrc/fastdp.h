@@ -44,7 +44,7 @@ typedef enum {
     FDP_ERR_PARAMETER = 1, /* a public parameter is outside its domain        */
     FDP_ERR_ENTROPY = 2,   /* the operating system gave no randomness         */
     FDP_ERR_MEMORY = 3,    /* scratch memory could not be had                 */
-    FDP_ERR_RESOLVER = 4,  /* the exact resolver failed (its caller knows why) */
+    FDP_ERR_RESOLVER = 4,  /* no exact decision (who gave the resolver knows why) */
     FDP_ERR_BUILD = 5,     /* this build does not compute as it must           */
     FDP_ERR_LEVEL = 6      /* FASTDP_CPU names no level                        */
 } fdp_status_t;
@@ -189,6 +189,22 @@ typedef struct {
     fdp_digits_t law;
     void *owner;            /* handed to the resolver                       */
 } fdp_sampler_t;
+
+/* A positive rational number num / den in limbs of 64 bits, the lowest first. */
+typedef struct {
+    const uint64_t *num, *den;
+    size_t nums, dens; /* limbs */
+} fdp_ratio_t;
+
+/* Discrete Laplace noise of a scale in [1e-6, 2^55], kept to |x| <= bound if bound > 0;
+ * discrete Gaussian noise of a sigma in [1e-3, 2^55]. All fields are filled but `owner`,
+ * which is NULL. FDP_ERR_RESOLVER: 8,192 bits of precision do not decide a table. After a
+ * failure the sampler is zeros. @timing T0 of public parameters. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_sampler_laplace(fdp_sampler_t *sampler,
+                                                       const fdp_ratio_t *scale,
+                                                       int64_t bound);
+FDP_API FDP_NODISCARD fdp_status_t fdp_sampler_gaussian(fdp_sampler_t *sampler,
+                                                        const fdp_ratio_t *sigma);
 
 /* Completes the derived fields of a sampler whose exact fields are filled. */
 FDP_API FDP_NODISCARD fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler);

@@ -4,10 +4,8 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar, final
 
 import numpy as np
 
-from fastdp._digits import Digits
 from fastdp._exact_bits import Patterns
 from fastdp._stream import Stream
-from fastdp._tilt import Tilted
 
 _Array: TypeAlias = np.ndarray[Any, Any]
 _Grid: TypeAlias = tuple[float, float, float, float]
@@ -45,14 +43,9 @@ class Call:
 class Sampler:
     def __init__(self, resolver: _Settler) -> None: ...
     @staticmethod
-    def digits(
-        law: Digits,
-        resolver: _Settler,
-        bound: int = 0,
-        within: float = 1.0,
-    ) -> Sampler: ...
+    def laplace(scale: Fraction, resolver: _Settler, bound: int = 0) -> Sampler: ...
     @staticmethod
-    def tilted(law: Tilted, resolver: _Settler) -> Sampler: ...
+    def gaussian(sigma: Fraction, resolver: _Settler) -> Sampler: ...
     @property
     def chunk_outputs(self) -> int: ...
     @property
@@ -60,7 +53,9 @@ class Sampler:
     @property
     def tries(self) -> tuple[int, int, int, int]: ...
     def structure(self) -> bytes: ...
-    def widen(self, *, narrow: float = 0.0, wide: float = 0.0) -> Sampler: ...
+    def widen(
+        self, *, narrow: float = 0.0, wide: float = 0.0, sure: bool = False
+    ) -> Sampler: ...
 
 @final
 class Bernoulli:

@@ -251,7 +251,7 @@ cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
     if status == FDP_ERR_LEVEL:
         raise ParameterError(
             'FASTDP_CPU must be "portable", "avx2", "avx512" or "avx512vbmi" if it is set')
-    if status == FDP_ERR_RESOLVER and keyed.error != NULL:
+    if status == FDP_ERR_RESOLVER and keyed != NULL and keyed.error != NULL:
         error = <object> keyed.error
         Py_DECREF(error)
         keyed.error = NULL
@@ -406,12 +406,17 @@ def run(list tasks):
 
 # ---- samplers --------------------------------------------------------------
 
-cdef int _integer_columns(fdp_columns_t *c, table) except -1:
-    cut, alias = table
-    for i in range(len(cut)):
-        c.cut[i] = cut[i]
-        c.alias[i] = alias[i]
-    return 0
+cdef bytes _limbs(number):
+    return number.to_bytes((number.bit_length() + 63) // 64 * 8, "little")
+
+
+cdef tuple _ratio(fdp_ratio_t *ratio, fraction):
+    """Return the limbs, which `ratio` points into."""
+    cdef bytes num = _limbs(fraction.numerator), den = _limbs(fraction.denominator)
+    ratio.num = <const uint64_t *> PyBytes_AsString(num)
+    ratio.den = <const uint64_t *> PyBytes_AsString(den)
+    ratio.nums, ratio.dens = len(num) // 8, len(den) // 8
+    return num, den
 
 
 @cython.final
@@ -431,54 +436,23 @@ cdef class Sampler:
         self.c.owner = <void *> resolver
 
     @staticmethod
-    def digits(law, resolver, int64_t bound=0, double within=1.0):
-        """A law of alias digits, kept to |x| <= bound (probability `within`) if
-        bound > 0."""
+    def laplace(scale, resolver, int64_t bound=0):
+        """Discrete Laplace noise of a rational scale, kept to |x| <= bound if bound > 0."""
         cdef Sampler self = Sampler.__new__(Sampler, resolver)
-        cdef fdp_digits_t *c = &self.c.law
-        self.c.acceptance = within
-        c.bound = bound
-        c.shift, c.low = law.shift, law.low
-        c.special[0], c.special[1] = law.chance()
-        _integer_columns(&c.first, law.first)
-        for i, entry in enumerate(law.first_rest.entries):
-            c.first_rest[i] = entry
-        tail = law.geometric()
-        if tail is not None:
-            c.tails = 1
-            c.tail.theta, c.tail.scale, c.tail.inverse_w0, c.tail.inverse_w1 = tail
-        if law.shift:
-            _integer_columns(&c.second, law.second)
-            for i, entry in enumerate(law.second_rest.entries):
-                c.second_rest[i] = entry
-        if law.low:
-            for i, entry in enumerate(law.second_whole.entries):
-                c.second_whole[i] = entry
-            c.tops = len(law.masks)
-            for i, (top, mask) in enumerate(zip(law.top_floors, law.masks)):
-                c.top[i], c.mask[i] = top, mask
-            for i, copy in enumerate(law.copy_floors):
-                c.copy[i] = copy
-        _check(fdp_sampler_prepare(&self.c), NULL)
+        cdef fdp_ratio_t ratio
+        num, den = _ratio(&ratio, scale)
+        _check(fdp_sampler_laplace(&self.c, &ratio, bound), NULL)
+        self.c.owner = <void *> resolver
         return self
 
     @staticmethod
-    def tilted(law, resolver):
-        """Discrete Gaussian noise by tilted digits."""
+    def gaussian(sigma, resolver):
+        """Discrete Gaussian noise of a rational sigma."""
         cdef Sampler self = Sampler.__new__(Sampler, resolver)
-        cdef fdp_digits_t *c = &self.c.law
-        self.c.acceptance = 1.0
-        c.shift, c.low = law.shift, law.low
-        c.special[0] = law.chance()
-        _integer_columns(&c.first, law.first)
-        for i, entry in enumerate(law.entries):
-            c.first_rest[i] = entry
-        for i, (units, choice) in enumerate(zip(law.counts, law.choices)):
-            c.tilt.block[i] = units << 32 | choice
-        c.tilt.slope = law.slope
-        c.tilt.height, c.tilt.weight, c.tilt.inverse_2var, c.tilt.edge = law.doubles()
-        c.tilt.acceptance = law.acceptance()
-        _check(fdp_sampler_prepare(&self.c), NULL)
+        cdef fdp_ratio_t ratio
+        num, den = _ratio(&ratio, sigma)
+        _check(fdp_sampler_gaussian(&self.c, &ratio), NULL)
+        self.c.owner = <void *> resolver
         return self
 
     @property
@@ -500,13 +474,17 @@ cdef class Sampler:
         """The prepared fdp_sampler_t, for tests that call the core themselves."""
         return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_sampler_t))
 
-    def widen(self, *, double narrow=0.0, double wide=0.0):
+    def widen(self, *, double narrow=0.0, double wide=0.0, bint sure=False):
         """Return a copy that sends more lanes onward, for tests: `narrow` leaves the
         lists 16 ranks and small calls no tries, `wide` sends every special lane, or
-        every try, to the resolver. The law is the same.
+        every try, to the resolver. `sure` takes every trial for one within the bound.
+        The law is the same.
         """
         cdef Sampler other = Sampler.__new__(Sampler, self.resolver)
         other.c = self.c
+        if sure:
+            other.c.acceptance = 1.0
+            _check(fdp_sampler_prepare(&other.c), NULL)
         if narrow > 0:
             for i in range(4):
                 other.c.law.slots[i] = 16

@@ -109,6 +109,15 @@ cdef extern from "fastdp.h" nogil:
         fdp_digits_t law
         void *owner
 
+    ctypedef struct fdp_ratio_t:
+        const uint64_t *num
+        const uint64_t *den
+        size_t nums
+        size_t dens
+
+    fdp_status_t fdp_sampler_laplace(fdp_sampler_t *sampler, const fdp_ratio_t *scale,
+                                     int64_t bound)
+    fdp_status_t fdp_sampler_gaussian(fdp_sampler_t *sampler, const fdp_ratio_t *sigma)
     fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)
 
     ctypedef enum fdp_dtype_t:

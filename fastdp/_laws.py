@@ -6,7 +6,6 @@ draw share them.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -16,21 +15,13 @@ from fastdp import _core, _digits, _exact_bits, _tilt
 @lru_cache(maxsize=512)
 def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
     """Return the prepared discrete Laplace law, kept to |x| <= bound if bound > 0."""
-    law = _digits.laplace(scale)
-    within = 1.0
-    if bound:  # 1 - P(|X| > bound), for the number of trials only
-        rate = scale.denominator / scale.numerator
-        within = 1 - 2 * math.exp(-(bound + 1) * rate) / (1 + math.exp(-rate))
-    return _core.Sampler.digits(law, law.settle, bound, within)
+    return _core.Sampler.laplace(scale, _digits.laplace(scale).settle, bound)
 
 
 @lru_cache(maxsize=512)
 def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
     """Return the prepared discrete Gaussian law."""
-    law = _tilt.gaussian(sigma)
-    if isinstance(law, _digits.Digits):
-        return _core.Sampler.digits(law, law.settle)
-    return _core.Sampler.tilted(law, law.settle)
+    return _core.Sampler.gaussian(sigma, _tilt.gaussian(sigma).settle)
 
 
 @lru_cache(maxsize=512)

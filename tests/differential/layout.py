@@ -67,9 +67,9 @@ class Law(NamedTuple):
             own = _laws.gaussian_sampler(self.parameter)
         if resolver is None:
             return own
-        if self.is_tilted:
-            return _core.Sampler.tilted(self.table, resolver)
-        return _core.Sampler.digits(self.table, resolver, self.bound, own.acceptance)
+        if self.family == "laplace":
+            return _core.Sampler.laplace(self.parameter, resolver, self.bound)
+        return _core.Sampler.gaussian(self.parameter, resolver)
 
     def resolver(self) -> Resolver:
         """Return the product's resolver."""

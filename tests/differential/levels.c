@@ -27,6 +27,7 @@
 #include "fastdp.h"
 #include "rng/stream.h"
 #include "sampler/kernels.h"
+#include "../c_law.h"
 
 typedef struct {
     const char *name;
@@ -445,9 +446,8 @@ int main(int argc, char **argv)
     }
     check_adding();
     for (size_t i = 0; i < COUNT(laws); i++) {
-        if (fdp_sampler_prepare(&law[i].sampler) != FDP_OK) {
-            return 2;
-        }
+        law[i].sampler = law_of(law[i].name, (uint64_t)law[i].numerator,
+                                (uint64_t)law[i].denominator);
     }
     for (size_t c = 0; c < COUNT(ciphers); c++) {
         const fdp_call_t call = {.stream = stream_of(ciphers[c])};

@@ -1,4 +1,4 @@
-"""Writes levels_laws.h for levels.c: laws of all kinds, prepared by the package.
+"""Writes levels_laws.h for levels.c: names and parameters of laws of all kinds.
 
 Run as ``python -m tests.differential.levels_laws > levels_laws.h``.
 """
@@ -6,8 +6,6 @@ Run as ``python -m tests.differential.levels_laws > levels_laws.h``.
 from __future__ import annotations
 
 from fractions import Fraction
-
-from tests import digit_laws
 
 SCALES = (
     *("1/100", "3/10", "1", "10", "11", "7777/10", "2561", "4097", "10000", "1000000"),
@@ -32,10 +30,11 @@ SIGMAS = (
 
 
 def digits(family: str, parameter: Fraction) -> str:
-    """Return the initializer of a law."""
-    sampler = digit_laws.sampler(digit_laws.of(family, parameter))
-    numbers = f"{parameter.numerator}, {parameter.denominator}"
-    return f'{{"{family} {parameter}", {numbers},\n {sampler}}},'
+    """Return the initializer of a law, which levels.c prepares."""
+    return (
+        f'{{.name = "{family} {parameter}", .numerator = {parameter.numerator}, '
+        f".denominator = {parameter.denominator}}},"
+    )
 
 
 def main() -> None:

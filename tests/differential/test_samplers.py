@@ -152,7 +152,7 @@ def test_truncated_outputs_are_the_reference_kept_within_the_bound(law: Law) -> 
 def test_passes_go_on_until_there_are_enough(level: str) -> None:
     """A law that claims to keep all of its values is short of them in every pass."""
     law = Law("laplace", Fraction(10), 5)
-    sampler = _core.Sampler.digits(law.table, law.resolver(), law.bound, 1.0)
+    sampler = law.sampler().widen(sure=True)
     assert sampler.chunk_outputs == PASS
     call = _core.Call(Keyed(KEY))
     got, passes = np.zeros(0, np.int64), 0

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fastdp.h"
+#include "../c_law.h"
 #include "laws.h"
 
 #define COUNT 1000
@@ -21,7 +22,7 @@ int main(void)
 {
     const uint32_t masks[] = {0, 0xD, 0xF, UINT32_MAX};
     const fdp_grid_t grid = {1.0, -1e300, 1e300, 0.0};
-    fdp_sampler_t sampler = laws[0].sampler;
+    const fdp_sampler_t sampler = law_of(laws[0].name, laws[0].num, laws[0].den);
     int off = 0;
     for (size_t m = 0; m < sizeof masks / sizeof masks[0]; m++) {
         fdp_cpu_limit(masks[m]);
@@ -34,8 +35,7 @@ int main(void)
             x[i] = 0.3;
         }
         const fdp_target_t target = {x, FDP_F64, x, FDP_F64, &grid};
-        if (fdp_sampler_prepare(&sampler) != FDP_OK ||
-            fdp_release(&call, &sampler, 0, COUNT, &target) != FDP_OK) {
+        if (fdp_release(&call, &sampler, 0, COUNT, &target) != FDP_OK) {
             return 2;
         }
         for (int i = 0; i < COUNT; i++) {

@@ -1,7 +1,7 @@
 /* core_alone.c: the C core without Python, as an embedder would use it.
  *
- * test_core_alone.py writes laws.h (the tables of a few laws, from the exact
- * arithmetic) beside the build and compares the digests that this prints with
+ * test_core_alone.py writes laws.h (a few laws by name and parameter) beside the
+ * build and compares the digests that this prints with
  * those of the extension. Built with the sanitizers it shows leaks as well.
  */
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 #define COUNT 20000
 
-/* struct { const char *name; fdp_sampler_t sampler; } laws[] = {...}; */
+#include "../c_law.h"
+/* struct { const char *name; uint64_t num, den; } laws[] = {...}; */
 #include "laws.h"
 
 static int failures;
@@ -71,8 +72,7 @@ static void draw_laws(int64_t *out)
     for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
         int asked = 0;
         fdp_call_t call = fixed_call(&asked);
-        fdp_sampler_t sampler = laws[i].sampler;
-        expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
+        const fdp_sampler_t sampler = law_of(laws[i].name, laws[i].num, laws[i].den);
         expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_OK, "release");
         printf("%s %016llx\n", laws[i].name,
                (unsigned long long)digest(out, COUNT * sizeof *out));
@@ -115,13 +115,14 @@ static void fail_closed(int64_t *out)
     int asked = 0;
     fdp_call_t call = fixed_call(&asked);
     fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
-    fdp_sampler_t sampler = laws[0].sampler;
+    const fdp_sampler_t law = law_of(laws[0].name, laws[0].num, laws[0].den);
+    fdp_sampler_t sampler = law;
     sampler.acceptance = 2.0;
     expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "acceptance");
-    sampler = laws[0].sampler;
+    sampler = law;
     sampler.law.tilt.slope = 900;
     expect(fdp_sampler_prepare(&sampler) == FDP_ERR_PARAMETER, "slope");
-    sampler = laws[0].sampler;
+    sampler = law;
     expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
     sampler.law.unsettled = 1;
     memset(out, 1, COUNT * sizeof *out);

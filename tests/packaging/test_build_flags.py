@@ -6,12 +6,11 @@ Slow, since a compiler runs over the C core for every flag that is not refused.
 import os
 import shutil
 import subprocess
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.test_core_alone import digits_law
+from tests.packaging.test_core_alone import write_laws
 
 pytestmark = pytest.mark.slow
 
@@ -34,10 +33,7 @@ REFUSED = {
 
 def compiled(compiler, flags, csrc, folder):
     """Return the finished compiler, and the program."""
-    (folder / "laws.h").write_text(
-        "static const struct { const char *name; fdp_sampler_t sampler; } laws[] = {\n"
-        f"{digits_law('laplace', Fraction(1))}\n}};\n"
-    )
+    write_laws(folder)
     program = folder / "build_flags"
     sources = sorted(map(str, csrc.glob("*/*.c")))
     sources.append(str(ROOT / "tests" / "packaging" / "build_flags.c"))

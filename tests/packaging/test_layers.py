@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 # ---- C -------------------------------------------------------------------------
 
 #: From the bottom up; fastdp.h lies beside them and is seen by all.
-LAYERS = ("base", "rng", "sampler", "mech")
+LAYERS = ("base", "exact", "rng", "sampler", "mech")
 
 
 def c_files():

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _core, _digits, _laws, _tilt
+from fastdp import _core, _laws
 from fastdp import random as fdp_random
 from fastdp._selection import Weights
 from tests.privacy.streams import KeyStream
@@ -164,9 +164,9 @@ def faulty(family: str) -> _core.Sampler:
         raise ResolverError("resolver")
 
     if family == "laplace":
-        sampler = _core.Sampler.digits(_digits.laplace(Fraction(10)), resolve)
+        sampler = _core.Sampler.laplace(Fraction(10), resolve)
     else:
-        sampler = _core.Sampler.tilted(_tilt.Tilted(Fraction(10)), resolve)
+        sampler = _core.Sampler.gaussian(Fraction(10), resolve)
     return sampler.widen(wide=1)
 
 

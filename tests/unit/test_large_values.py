@@ -39,11 +39,10 @@ def table_of(law, parameter):
 
 
 def sampler(law, parameter, resolver, **options):
-    table = table_of(law, parameter)
-    if isinstance(table, _tilt.Tilted):
-        made = _core.Sampler.tilted(table, resolver)
+    if law == "laplace":
+        made = _core.Sampler.laplace(Fraction(parameter), resolver, **options)
     else:
-        made = _core.Sampler.digits(table, resolver, **options)
+        made = _core.Sampler.gaussian(Fraction(parameter), resolver)
     return made.widen(narrow=5.0, wide=5.0)
 
 

@@ -96,7 +96,7 @@ def test_tries_suffice(sigma: Fraction) -> None:
     """Fewer are kept than lanes are special with probability below 2^-64; 2^-44 for the
     smallest calls."""
     law, count = law_of(sigma), np.arange(1, 500)
-    tries = _core.Sampler.tilted(law, law.settle).tries
+    tries = _core.Sampler.gaussian(law.sigma, law.settle).tries
     for lanes, tried in zip((8, 64, 1024, 8192), tries, strict=True):
         special = stats.binom.pmf(count, lanes, law.chance())
         fewer = stats.binom.cdf(count - 1, tried, law.acceptance())
@@ -184,7 +184,9 @@ def check_blocks(sigma: Fraction, blocks: list[int]) -> None:
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
             continue
-        _core.fill(_core.Call(tape), _core.Sampler.tilted(law, law.settle), None, out)
+        _core.fill(
+            _core.Call(tape), _core.Sampler.gaussian(law.sigma, law.settle), None, out
+        )
         assert (out == answers).all(), level
     _core.limit_cpu(None)
 
@@ -262,7 +264,7 @@ def test_tries_at_their_thresholds(sigma: Fraction) -> None:
     """Every lane is special: the outputs are the accepted tries, in order."""
     law, reference = law_of(sigma), tilted_of(Law("gaussian", sigma))
     words, resolved = tries_at_thresholds(sigma), 0
-    tried = _core.Sampler.tilted(law, law.settle).tries[-1]
+    tried = _core.Sampler.gaussian(law.sigma, law.settle).tries[-1]
     for start in range(0, len(words), tried):
         part = words[start : start + tried]
         part += words[: tried - len(part)]
@@ -288,7 +290,7 @@ def test_tries_at_their_thresholds(sigma: Fraction) -> None:
                 continue
             n = max(len(answers), 65)
             out = np.zeros(n, np.int64)
-            _core.fill(call, _core.Sampler.tilted(law, settle), None, out)
+            _core.fill(call, _core.Sampler.gaussian(law.sigma, settle), None, out)
             assert out[: len(answers)].tolist() == answers, level
         resolved += sum(calls)
     _core.limit_cpu(None)
@@ -301,7 +303,7 @@ def test_more_special_lanes_than_ranks_and_tries(sigma: int, special: float) -> 
     law, n = law_of(Fraction(sigma)), 8192
     tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
     call = _core.Call(passes(law, tries, special))
-    sampler, out = _core.Sampler.tilted(law, law.settle), np.zeros(n, np.int64)
+    sampler, out = _core.Sampler.gaussian(law.sigma, law.settle), np.zeros(n, np.int64)
     answers = expected(Law("gaussian", Fraction(sigma)), call, n)
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
@@ -317,7 +319,10 @@ def test_as_many_special_lanes_as_ranks_or_tries(sigma: int, last: int) -> None:
     """And one more, which is the last lane of a piece, or the first."""
     same = Law("gaussian", Fraction(sigma))
     law, reference = law_of(same.parameter), tilted_of(same)
-    sampler, out = _core.Sampler.tilted(law, law.settle), np.zeros(8192, np.int64)
+    sampler, out = (
+        _core.Sampler.gaussian(law.sigma, law.settle),
+        np.zeros(8192, np.int64),
+    )
     tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
     blocks = _core.Call(passes(law, tries)).extension
     accepted = sum(
@@ -343,7 +348,7 @@ def test_a_small_call_of_special_lanes_alone(sigma: int, n: int) -> None:
     law = law_of(Fraction(sigma))
     tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
     call = _core.Call(passes(law, tries))
-    sampler, out = _core.Sampler.tilted(law, law.settle), np.zeros(n, np.int64)
+    sampler, out = _core.Sampler.gaussian(law.sigma, law.settle), np.zeros(n, np.int64)
     answers = expected(Law("gaussian", Fraction(sigma)), call, n)
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
@@ -365,7 +370,7 @@ def test_tails_beyond_their_start(sigma: Fraction) -> None:
     call, out = _core.Call(passes(law, tries)), np.zeros(100, np.int64)
     answers = expected(Law("gaussian", sigma), call, 100)
     assert (np.abs(answers) > 63 * 2**law.shift + 1).sum() > 40
-    _core.fill(call, _core.Sampler.tilted(law, law.settle), None, out)
+    _core.fill(call, _core.Sampler.gaussian(law.sigma, law.settle), None, out)
     assert (out == answers).all()
 
 
@@ -408,7 +413,9 @@ def test_a_resolver_that_fails_at_the_first_of_many_open_tries() -> None:
         calls.clear()
         out = np.ones(8192, np.int64)
         with pytest.raises(ArithmeticError):
-            _core.fill(_core.Call(tape), _core.Sampler.tilted(law, fail), None, out)
+            _core.fill(
+                _core.Call(tape), _core.Sampler.gaussian(law.sigma, fail), None, out
+            )
         assert len(calls) == 1
         assert not out.any()
     _core.limit_cpu(None)

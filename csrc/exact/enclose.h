@@ -1,0 +1,73 @@
+/* enclose.h: enclosures of reals in fixed point, as the reference makes them.
+ *
+ * At `bits`, a number is `w` limbs in two's complement, w = fdp_fx_width(bits), in units of
+ * 2^-bits; a pair is a lower and an upper end, one after the other.
+ */
+#ifndef FDP_EXACT_ENCLOSE_H
+#define FDP_EXACT_ENCLOSE_H
+
+#include "nat.h"
+
+#define FDP_FX_ROOM 40 /* bits above the point, beside the sign */
+
+static inline size_t fdp_fx_width(unsigned bits) { return (bits + FDP_FX_ROOM) / 64 + 1; }
+
+typedef struct {
+    fdp_arena_t *a;
+    unsigned bits;
+    size_t w;
+} fdp_fx_t;
+
+static inline fdp_fx_t fdp_fx_at(fdp_arena_t *a, unsigned bits)
+{
+    return (fdp_fx_t){a, bits, fdp_fx_width(bits)};
+}
+
+static inline uint64_t *fdp_fx_lo(const fdp_fx_t *f, uint64_t *pairs, size_t i)
+{
+    return pairs + 2 * i * f->w;
+}
+static inline uint64_t *fdp_fx_hi(const fdp_fx_t *f, uint64_t *pairs, size_t i)
+{
+    return pairs + (2 * i + 1) * f->w;
+}
+/* Room for n pairs. */
+static inline uint64_t *fdp_fx_take(const fdp_fx_t *f, size_t n)
+{
+    return fdp_arena_take(f->a, 2 * n * f->w);
+}
+
+FDP_INTERNAL void fdp_fx_set_nat(const fdp_fx_t *f, uint64_t *x, fdp_nat_t n);
+FDP_INTERNAL void fdp_fx_set_one(const fdp_fx_t *f, uint64_t *x);                /* 1 */
+FDP_INTERNAL int fdp_fx_compare(const uint64_t *x, const uint64_t *y, size_t w); /* signed */
+FDP_INTERNAL int fdp_fx_sign(const uint64_t *x, size_t w);
+FDP_INTERNAL fdp_nat_t fdp_fx_nat(const fdp_fx_t *f, const uint64_t *x); /* x >= 0, no copy */
+
+/* Pairs, none of which is below 0. */
+FDP_INTERNAL void fdp_fx_copy(const fdp_fx_t *f, uint64_t *out, const uint64_t *a);
+FDP_INTERNAL void fdp_fx_times(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
+                               const uint64_t *b);
+FDP_INTERNAL void fdp_fx_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
+                              const uint64_t *b);
+FDP_INTERNAL void fdp_fx_less(const fdp_fx_t *f, uint64_t *out, const uint64_t *a); /* 1 - a */
+FDP_INTERNAL void fdp_fx_add(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
+                             const uint64_t *b);
+/* factor * x / divisor, outward; factor * x - count, the lower end at least 0 */
+FDP_INTERNAL void fdp_fx_scale(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
+                               uint64_t factor, uint64_t divisor);
+FDP_INTERNAL void fdp_fx_left_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
+                                   uint64_t factor, uint64_t count);
+FDP_INTERNAL void fdp_fx_half(const fdp_fx_t *f, uint64_t *out, const uint64_t *a);
+/* floor(2^to x) of a number x below 1, if the pair fixes it. to <= 64 */
+FDP_INTERNAL bool fdp_fx_floor(const fdp_fx_t *f, const uint64_t *pair, unsigned to,
+                               uint64_t *floor);
+
+/* exp(-num / den): the reference exp_neg, end for end. */
+FDP_INTERNAL void fdp_fx_exp_neg(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num,
+                                 fdp_nat_t den);
+/* q / (1 + q), q = exp(-den / num): _exact.flip. */
+FDP_INTERNAL void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den);
+/* sqrt(2 pi): _tilt.root_two_pi. */
+FDP_INTERNAL void fdp_fx_root_two_pi(const fdp_fx_t *f, uint64_t *out);
+
+#endif

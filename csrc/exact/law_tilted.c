@@ -1,0 +1,318 @@
+/* law_tilted.c: the tables of discrete Gaussian noise of sigma > 8.7 by tilted digits.
+ *
+ * They rest on lower ends of 192 bits: these floors, one by one, define the tables, and
+ * with them what a key's words mean. docs/proofs/discrete_gaussian.md
+ */
+#include "law.h"
+
+#define BITS 192
+#define LIMBS 4 /* of a weight in units of 2^-192; a step has 3 */
+#define DIGIT 8 /* bits of the second digit */
+#define CHOICES (1u << 24)
+#define BLOCKS 63
+
+typedef struct {
+    fdp_nat_t num, den, num2, den2; /* sigma and its square */
+    uint32_t shift, low, slope;
+} sigma_t;
+
+/* 2^(23 + shift) / Z by Poisson summation, for sigma > 8:
+ * Z = sigma sqrt(2 pi) (1 + 2 q + 2 q^4 + 2 q^9 + ...), q = exp(-2 pi^2 sigma^2). */
+static void enclose_unit(const fdp_fx_t *f, const sigma_t *t, uint64_t *out)
+{
+    fdp_arena_t *a = f->a;
+    const size_t mark = fdp_arena_mark(a), w = f->w;
+    const unsigned bits = f->bits, point = bits + 64;
+    const fdp_fx_t fine = fdp_fx_at(a, point);
+    uint64_t *root = fdp_fx_take(f, 1), *wide = fdp_fx_take(&fine, 1);
+    uint64_t *q = fdp_fx_take(f, 1), *sum = fdp_fx_take(f, 1);
+    if (sum == NULL) {
+        return;
+    }
+    fdp_fx_root_two_pi(f, root);
+    fdp_fx_root_two_pi(&fine, wide);
+    if (a->failed) {
+        return;
+    }
+    fdp_nat_t fourth[2]; /* of sqrt(2 pi): 2 pi^2 is half of it */
+    for (size_t side = 0; side < 2; side++) {
+        const fdp_nat_t x = fdp_fx_nat(&fine, wide + side * fine.w);
+        const fdp_nat_t y = fdp_nat_mul(a, x, x);
+        fourth[side] = fdp_nat_right(a, fdp_nat_mul(a, y, y), 3 * point);
+    }
+    fourth[1] = fdp_nat_add(a, fourth[1], fdp_nat_of(a, 1));
+    const fdp_nat_t scale = fdp_nat_left(a, t->den2, point + 1);
+    fdp_fx_set_one(f, sum);
+    fdp_fx_set_one(f, sum + w);
+    bool last = false;
+    for (uint64_t n = 1; !last && !a->failed; n++) {
+        const fdp_nat_t rate = fdp_nat_mul(a, fdp_nat_of(a, n * n), t->num2);
+        fdp_fx_exp_neg(f, q, fdp_nat_mul(a, fourth[1], rate), scale);
+        last = fdp_nat_trim(q, w) == 0;
+        fdp_fx_scale(f, q, q, 2, 1);
+        fdp_limbs_add(sum, sum, q, w);
+        fdp_fx_exp_neg(f, q, fdp_nat_mul(a, fourth[0], rate), scale);
+        fdp_fx_scale(f, q, q, 2, 1);
+        fdp_limbs_add(sum + w, sum + w, q + w, w);
+    }
+    /* further terms are below one unit in all */
+    const fdp_nat_t high = fdp_nat_add(a, fdp_fx_nat(f, sum + w), fdp_nat_of(a, 2));
+    const fdp_nat_t most =
+        fdp_nat_right(a, fdp_nat_mul(a, fdp_fx_nat(f, root + w), high), bits);
+    const fdp_nat_t least =
+        fdp_nat_right(a, fdp_nat_mul(a, fdp_fx_nat(f, root), fdp_fx_nat(f, sum)), bits);
+    const fdp_nat_t top = fdp_nat_left(a, t->den, 23 + t->shift + 2 * bits);
+    const fdp_nat_t above = fdp_nat_mul(a, t->num, fdp_nat_add(a, most, fdp_nat_of(a, 1)));
+    const fdp_nat_t lower = fdp_nat_div(a, top, above, NULL);
+    const fdp_nat_t upper = fdp_nat_div_up(a, top, fdp_nat_mul(a, t->num, least));
+    if (!a->failed) {
+        fdp_fx_set_nat(f, out, lower);
+        fdp_fx_set_nat(f, out + w, upper);
+    }
+    fdp_arena_back(a, mark);
+}
+
+/* 2^23 exp(-M^2 / 2 sigma^2) f(M) / (Z (1 - r)), r = exp(-M / sigma^2) and M = 63 2^shift
+ * (side 0) or one more: its upper end. */
+static fdp_nat_t tail_edge(const fdp_fx_t *f, const sigma_t *t, const uint64_t *unit,
+                           uint64_t side)
+{
+    fdp_arena_t *a = f->a;
+    const unsigned wide = f->bits + t->shift;
+    const fdp_fx_t fine = fdp_fx_at(a, wide);
+    uint64_t *x = fdp_fx_take(f, 1), *r = fdp_fx_take(&fine, 1);
+    const fdp_nat_t block = fdp_nat_left(a, fdp_nat_of(a, BLOCKS), t->shift);
+    const fdp_nat_t first = fdp_nat_add(a, block, fdp_nat_of(a, side));
+    const fdp_nat_t square = fdp_nat_mul(a, first, first);
+    if (r == NULL || a->failed) {
+        return (fdp_nat_t){NULL, 0};
+    }
+    fdp_fx_exp_neg(f, x, fdp_nat_mul(a, square, t->den2), fdp_nat_left(a, t->num2, 1));
+    fdp_fx_exp_neg(&fine, r, fdp_nat_mul(a, first, t->den2), t->num2);
+    fdp_fx_less(&fine, r, r);
+    fdp_fx_times(f, x, x, unit);
+    return fdp_nat_div_up(a, fdp_nat_left(a, fdp_fx_nat(f, x + f->w), wide),
+                          fdp_nat_left(a, fdp_fx_nat(&fine, r), t->shift));
+}
+
+/* 256 times the density of a second digit over that of its block. */
+static uint32_t share_of(const sigma_t *t, uint32_t size, uint32_t digit)
+{
+    const int32_t step = 1 << (t->shift < DIGIT ? DIGIT - t->shift : 0);
+    const int32_t away = step * (int32_t)(2 * digit + 1) - 256;
+    const uint64_t far = (uint64_t)(away < 0 ? -away : away);
+    const uint64_t tilt = (2 * (uint64_t)size + 1) * far * t->slope >> 16;
+    const uint32_t cut = tilt > 256 ? 256 : (uint32_t)tilt;
+    return away > 0 ? 256 - cut : 256 + cut;
+}
+
+/* ---- weights ----------------------------------------------------------------- */
+
+/* At the edges of sub-blocks (all values if shift <= 8), one after the other. */
+typedef struct {
+    uint64_t value[LIMBS], step[LIMBS - 1], twice[LIMBS - 1];
+} walk_t;
+
+/* floor(x y 2^-192), y of three limbs, in x's place. */
+FDP_ALWAYS_INLINE void multiply(uint64_t *x, size_t n, const uint64_t *y)
+{
+    uint64_t room[2 * LIMBS - 1] = {0};
+    for (size_t i = 0; i < LIMBS - 1; i++) {
+        uint64_t carry = 0;
+        for (size_t j = 0; j < n; j++) {
+            const fdp_u128_t s = (fdp_u128_t)y[i] * x[j] + room[i + j] + carry;
+            room[i + j] = (uint64_t)s;
+            carry = (uint64_t)(s >> 64);
+        }
+        room[i + n] = carry;
+    }
+    memcpy(x, room + LIMBS - 1, n * sizeof *x);
+}
+
+static void walk(walk_t *w, uint64_t *edge, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(edge + LIMBS * i, w->value, sizeof w->value);
+        multiply(w->value, LIMBS, w->step);
+        multiply(w->step, LIMBS - 1, w->twice);
+    }
+}
+
+static bool is_above(const uint64_t *x, const uint64_t *y)
+{
+    for (size_t i = LIMBS; i-- > 0;) {
+        if (x[i] != y[i]) {
+            return x[i] > y[i];
+        }
+    }
+    return false;
+}
+
+/* What the digits of a block may take, and the hat of the rest: the largest. */
+static uint32_t block_count(const sigma_t *t, uint32_t size, const uint64_t *inside,
+                            const uint64_t *outside, uint32_t digits, uint64_t *hat)
+{
+    uint32_t share[1 << DIGIT], n = UINT32_MAX;
+    for (uint32_t d = 0; d < digits; d++) {
+        share[d] = share_of(t, size, d);
+        if (share[d] != 0) {
+            /* the whole part decides floor(w / s) */
+            const uint32_t most = (uint32_t)outside[LIMBS * d + LIMBS - 1] / share[d];
+            n = most < n ? most : n;
+        }
+    }
+    n = n == UINT32_MAX ? 0 : n;
+    memset(hat, 0, LIMBS * sizeof *hat);
+    for (uint32_t d = 0; d < digits; d++) {
+        uint64_t rest[LIMBS];
+        memcpy(rest, inside + LIMBS * d, sizeof rest);
+        rest[LIMBS - 1] -= (uint64_t)n * share[d];
+        if (is_above(rest, hat)) {
+            memcpy(hat, rest, sizeof rest);
+        }
+    }
+    const uint64_t lack[LIMBS] = {0, 0, 1, 0}; /* of the lower ends: 2^-64 */
+    fdp_limbs_add(hat, hat, lack, LIMBS);
+    return n;
+}
+
+/* Counts and hats of all blocks but the tails; `edge` has room for 257 weights. */
+static void all_blocks(const sigma_t *t, walk_t *w, uint64_t *edge, uint32_t *count,
+                       uint64_t (*hat)[LIMBS])
+{
+    const uint32_t digits = 1u << (t->shift < DIGIT ? t->shift : DIGIT);
+    const bool coarse = t->low > 0;
+    walk(w, edge, 1);
+    for (uint32_t size = 0; size < BLOCKS; size++) {
+        const size_t up = 64 + size, down = BLOCKS - size;
+        walk(w, edge + LIMBS, digits);
+        count[up] = block_count(t, size, edge, edge + (coarse ? LIMBS : 0), digits, hat[up]);
+        if (coarse) { /* the same ends on either side */
+            count[down] = count[up];
+            memcpy(hat[down], hat[up], sizeof hat[up]);
+        } else {
+            count[down] = block_count(t, size, edge + LIMBS, edge + LIMBS, digits, hat[down]);
+        }
+        memcpy(edge, edge + LIMBS * digits, LIMBS * sizeof *edge);
+    }
+}
+
+/* ---- tries --------------------------------------------------------------------- */
+
+/* Units of 2^-24 of the blocks, from their hats and the height of a unit, 2^-64 each. */
+static void choose_units(const uint64_t (*hat)[LIMBS], uint64_t height, uint32_t *choice)
+{
+    uint32_t chosen = 2;
+    choice[0] = choice[FDP_COLUMNS - 1] = 1; /* the tails */
+    for (size_t i = 1; i < FDP_COLUMNS - 1; i++) {
+        const fdp_u128_t top = (fdp_u128_t)hat[i][3] << 64 | hat[i][2];
+        const bool more = top % height != 0 || (hat[i][0] | hat[i][1]) != 0;
+        const uint32_t units = (uint32_t)(top / height) + more;
+        choice[i] = units == 0 ? 1 : units;
+        chosen += choice[i];
+    }
+    choice[64] += CHOICES - chosen;
+}
+
+/* Spreads them over 128 columns of 2^17. */
+static void choose_columns(const uint32_t *choice, uint64_t *entry)
+{
+    const uint32_t column = CHOICES / FDP_COLUMNS;
+    uint32_t left[FDP_COLUMNS];
+    uint8_t small[FDP_COLUMNS], large[FDP_COLUMNS];
+    size_t smalls = 0, larges = 0;
+    for (size_t i = 0; i < FDP_COLUMNS; i++) {
+        left[i] = choice[i];
+        entry[i] = i;
+        if (left[i] < column) {
+            small[smalls++] = (uint8_t)i;
+        } else {
+            large[larges++] = (uint8_t)i;
+        }
+    }
+    while (smalls != 0 && larges != 0) {
+        const uint8_t i = small[--smalls], giver = large[larges - 1];
+        const uint32_t cut = column - left[i];
+        entry[i] = (uint64_t)cut << 47 | giver;
+        left[giver] -= cut;
+        if (left[giver] < column) {
+            small[smalls++] = large[--larges];
+        }
+    }
+}
+
+/* The height of a unit of 2^-24, up to a multiple of 2^-64: all hats over them. */
+static uint64_t unit_height(fdp_arena_t *a, const uint64_t (*hat)[LIMBS])
+{
+    uint64_t total[LIMBS] = {0};
+    for (size_t i = 1; i < FDP_COLUMNS - 1; i++) {
+        fdp_limbs_add(total, total, hat[i], LIMBS);
+    }
+    const fdp_nat_t sum = {total, fdp_nat_trim(total, LIMBS)};
+    const fdp_nat_t mean = fdp_nat_div_up(a, sum, fdp_nat_of(a, CHOICES - 256));
+    if (a->failed || mean.n != 3) {
+        return 0;
+    }
+    return mean.d[2] + ((mean.d[0] | mean.d[1]) != 0);
+}
+
+/* ---- the law -------------------------------------------------------------------- */
+
+static void fill_doubles(const fdp_fx_t *f, const sigma_t *t, const uint64_t *unit,
+                         fdp_digits_t *law)
+{
+    fdp_arena_t *a = f->a;
+    const fdp_nat_t one = fdp_nat_left(a, fdp_nat_of(a, 1), BITS);
+    fdp_nat_t edge = fdp_nat_left(a, fdp_nat_of(a, 1), 92);
+    for (uint64_t side = 0; side < 2; side++) {
+        const fdp_nat_t e = tail_edge(f, t, unit, side);
+        edge = fdp_nat_compare(e, edge) > 0 ? e : edge;
+    }
+    law->tilt.weight = fdp_nat_quotient(a, fdp_fx_nat(f, unit), one);
+    law->tilt.inverse_2var = fdp_nat_quotient(a, t->den2, fdp_nat_left(a, t->num2, 1));
+    law->tilt.edge = fdp_nat_quotient(a, edge, one);
+    law->tilt.acceptance = law->special[0] * 0x1p23 / (law->tilt.height * 0x1p24);
+}
+
+fdp_status_t fdp_law_tilted(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_nat_t num2,
+                            fdp_nat_t den2, fdp_digits_t *law)
+{
+    sigma_t t = {num, den, num2, den2, law->shift, law->low, 0};
+    const fdp_fx_t f = fdp_fx_at(a, BITS);
+    /* floor(2^14 (2^shift / sigma)^2) */
+    const fdp_nat_t slope = fdp_nat_div(a, fdp_nat_left(a, den2, 14 + 2 * t.shift), num2, NULL);
+    uint64_t *unit = fdp_fx_take(&f, 1), *step = fdp_fx_take(&f, 1);
+    uint64_t *edge = fdp_arena_take(a, LIMBS * ((1 << DIGIT) + 1));
+    if (edge == NULL || slope.n != 1) {
+        return FDP_ERR_MEMORY;
+    }
+    t.slope = (uint32_t)slope.d[0];
+    enclose_unit(&f, &t, unit);
+    fdp_fx_exp_neg(&f, step, fdp_nat_left(a, den2, 2 * t.low), fdp_nat_left(a, num2, 1));
+    if (a->failed) {
+        return FDP_ERR_MEMORY;
+    }
+    walk_t w;
+    memcpy(w.value, unit, sizeof w.value);
+    memcpy(w.step, step, sizeof w.step);
+    memcpy(w.twice, step, sizeof w.twice);
+    multiply(w.twice, LIMBS - 1, w.step);
+    uint32_t count[FDP_COLUMNS] = {0}, choice[FDP_COLUMNS];
+    uint64_t hat[FDP_COLUMNS][LIMBS];
+    all_blocks(&t, &w, edge, count, hat);
+    const uint64_t height = unit_height(a, (const uint64_t (*)[LIMBS])hat);
+    if (height == 0) {
+        return FDP_ERR_MEMORY;
+    }
+    choose_units((const uint64_t (*)[LIMBS])hat, height, choice);
+    for (size_t i = 0; i < FDP_COLUMNS; i++) {
+        law->tilt.block[i] = (uint64_t)count[i] << 32 | choice[i];
+    }
+    fdp_alias_values(count, law);
+    choose_columns(choice, law->first_rest);
+    law->tilt.slope = t.slope;
+    law->tilt.height =
+        fdp_nat_quotient(a, fdp_nat_of(a, height), fdp_nat_left(a, fdp_nat_of(a, 1), 64));
+    fill_doubles(&f, &t, unit, law);
+    return a->failed ? FDP_ERR_MEMORY : FDP_OK;
+}

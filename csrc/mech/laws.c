@@ -1,0 +1,73 @@
+/* laws.c: prepared laws from exact parameters, in memory of the size that they need. */
+#include <math.h>
+
+#include "../base/rounding.h"
+#include "../exact/law.h"
+#include "scratch.h"
+
+/* Bytes: parameters of some 300 bits need less than the first, 8,192 bits of precision
+ * less than the last. */
+#define LEAST_ROOM ((size_t)1 << 16)
+#define MOST_ROOM ((size_t)1 << 24)
+
+static fdp_nat_t number(const uint64_t *limbs, size_t n)
+{
+    return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, n)};
+}
+
+/* Fills `law`, and the nearest double of den / num. */
+static fdp_status_t fill(fdp_law_fn make, fdp_nat_t num, fdp_nat_t den, fdp_digits_t *law,
+                         double *inverse)
+{
+    fdp_status_t status = FDP_ERR_MEMORY;
+    for (size_t size = LEAST_ROOM; status == FDP_ERR_MEMORY && size <= MOST_ROOM; size *= 4) {
+        fdp_arena_t arena = {.base = fdp_memory_take(size), .size = size / sizeof(uint64_t)};
+        if (arena.base == NULL) {
+            return FDP_ERR_MEMORY;
+        }
+        memset(law, 0, sizeof *law);
+        *inverse = fdp_nat_quotient(&arena, den, num);
+        status = make(&arena, num, den, law);
+        fdp_memory_give(arena.base, size);
+    }
+    return status;
+}
+
+static fdp_status_t make_law(fdp_sampler_t *sampler, fdp_law_fn make,
+                             const fdp_ratio_t *parameter, int64_t bound)
+{
+    const fdp_nat_t num = number(parameter->num, parameter->nums);
+    const fdp_nat_t den = number(parameter->den, parameter->dens);
+    double inverse;
+    memset(sampler, 0, sizeof *sampler);
+    if (num.n == 0 || den.n == 0 || bound < 0) {
+        return FDP_ERR_PARAMETER;
+    }
+    const fdp_rounding_t saved = fdp_rounding_enter();
+    fdp_status_t status = fill(make, num, den, &sampler->law, &inverse);
+    if (status == FDP_OK) {
+        sampler->law.bound = bound;
+        sampler->acceptance = 1.0;
+        if (bound != 0) { /* 1 - P(|X| > bound), for the number of trials only */
+            const double far = exp(-(double)((uint64_t)bound + 1) * inverse);
+            sampler->acceptance = 1.0 - 2.0 * far / (1.0 + exp(-inverse));
+        }
+        status = fdp_sampler_prepare(sampler);
+    }
+    if (status != FDP_OK) {
+        memset(sampler, 0, sizeof *sampler);
+    }
+    fdp_rounding_leave(saved);
+    return status;
+}
+
+fdp_status_t fdp_sampler_laplace(fdp_sampler_t *sampler, const fdp_ratio_t *scale,
+                                 int64_t bound)
+{
+    return make_law(sampler, fdp_law_laplace, scale, bound);
+}
+
+fdp_status_t fdp_sampler_gaussian(fdp_sampler_t *sampler, const fdp_ratio_t *sigma)
+{
+    return make_law(sampler, fdp_law_gaussian, sigma, 0);
+}

@@ -1,0 +1,126 @@
+"""Laws as C makes them, field for field as the Python laws; and their arithmetic."""
+
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from fastdp import _core
+from fastdp.exceptions import FastDPError
+from tests.law_fields import equal
+
+ROOT = Path(__file__).parents[2]
+RANGES = {
+    "laplace": (Fraction(1e-6), Fraction(2**55)),
+    "gaussian": (Fraction(1, 1000), Fraction(2**55)),
+}
+#: The largest parameter of one digit.
+DIGIT = {"laplace": Fraction(10), "gaussian": Fraction(87, 10)}
+TINY = Fraction(1, 10**300)
+
+
+def extremes(family: str) -> list[Fraction]:
+    """Return ends of the range, of shifts, and of what fits in doubles."""
+    low, high = RANGES[family]
+    edges = [DIGIT[family] * 2**k for k in (0, 1, 3, 5, 6, 8, 9, 40, 51)]
+    found = [low, low + TINY, high - TINY, high, Fraction(0.1), Fraction(1, 3)]
+    found += [edge + turn for edge in edges for turn in (-TINY, 0, TINY)]
+    if family == "laplace":  # where 1 / theta leaves what doubles hold
+        found += [Fraction(1, 690), Fraction(1, 691), Fraction(1, 692)]
+    return found
+
+
+def drawn(family: str, rng: random.Random) -> Fraction:
+    """Return a parameter of any size: a double, a short fraction, one of 2,200 bits."""
+    low, high = RANGES[family]
+    while True:
+        x = Fraction(2.0 ** rng.uniform(-20, 55))
+        kind = rng.randrange(4)
+        if kind == 0:
+            x = x.limit_denominator(1000)
+        elif kind == 1:
+            x *= 1 + Fraction(rng.getrandbits(300), 1 << 320)
+        elif kind == 2:
+            x *= Fraction(rng.getrandbits(2050) | 1, 1 << 2050)
+        if low <= x <= high:
+            return x
+
+
+@pytest.mark.parametrize("family", RANGES)
+def test_extremes_are_those_of_python(family: str) -> None:
+    assert [x for x in extremes(family)[:6] if not equal(family, x)] == []
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("family", RANGES)
+def test_borders_of_shifts_are_those_of_python(family: str) -> None:
+    assert [x for x in extremes(family)[6:] if not equal(family, x)] == []
+
+
+@pytest.mark.parametrize("family", RANGES)
+def test_random_laws_are_those_of_python(family: str) -> None:
+    rng = random.Random(5)
+    parameters = [drawn(family, rng) for _ in range(12 if family == "laplace" else 3)]
+    assert [x for x in parameters if not equal(family, x)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", RANGES)
+def test_many_laws_are_those_of_python(family: str) -> None:
+    rng = random.Random(6)
+    parameters = [drawn(family, rng) for _ in range(10_000)]
+    assert [x for x in parameters if not equal(family, x)] == []
+
+
+def near(bits: int) -> Fraction:
+    """Return a scale whose theta is within 2**-bits of a multiple of 2**-64."""
+    from mpmath import mp
+
+    with mp.workprec(bits + 200):
+        theta = mp.mpf(0xB504F333F9DE6484 // 2) / 2**64
+        t = -1 / mp.log(theta / (1 - theta))
+        man, exp = int(mp.floor(mp.ldexp(t, bits + 64))), bits + 64
+    return Fraction(man, 1 << exp)
+
+
+@pytest.mark.parametrize("bits", [300, 2000])
+def test_a_threshold_made_to_need_more_bits(bits: int) -> None:
+    assert equal("laplace", near(bits))
+
+
+def test_precision_ends_at_8192_bits() -> None:
+    with pytest.raises(FastDPError, match="status 4"):
+        _core.Sampler.laplace(near(9000), id)
+
+
+@pytest.mark.parametrize(
+    "make", [_core.Sampler.laplace, _core.Sampler.gaussian], ids=list(RANGES)
+)
+@pytest.mark.parametrize(
+    "value", [Fraction(0), Fraction(1, 10**9), Fraction(2**55) + TINY]
+)
+def test_c_refuses_what_is_out_of_range(
+    make: Callable[..., _core.Sampler], value: Fraction
+) -> None:
+    with pytest.raises(FastDPError, match="status 1"):
+        make(value, id)
+
+
+@pytest.mark.rest
+def test_arithmetic_and_every_size_of_memory(tmp_path: Path) -> None:
+    """Division by its definition, laws in memory of 0, 1, 2, ... limbs: sanitized."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler here")
+    program = tmp_path / "exact"
+    build = [compiler, "-std=c11", "-O1", "-g", "-D_DEFAULT_SOURCE"]
+    build += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    build += [f"-I{ROOT / 'csrc'}", str(Path(__file__).parent / "exact.c")]
+    build += sorted(map(str, (ROOT / "csrc" / "exact").glob("*.c")))
+    subprocess.run([*build, "-lm", "-o", str(program)], check=True)
+    run = subprocess.run([program], capture_output=True, text=True, env={})
+    assert (run.returncode, run.stdout, run.stderr) == (0, "fine\n", "")
