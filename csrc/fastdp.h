@@ -120,8 +120,10 @@ FDP_API void fdp_stream_derive(uint8_t out[32], const uint8_t key[32],
 
 /* ---- machine ----------------------------------------------------------- */
 
-/* The level in force: "portable", "avx2", "avx512" or "avx512vbmi". */
+/* The level in force; a level's name by its rank, from 0 ("portable") to the highest of
+ * any machine, NULL beyond, and what fdp_cpu_limit takes for it. */
 FDP_API const char *fdp_cpu_level(void);
+FDP_API const char *fdp_cpu_name(size_t rank, uint32_t *mask);
 FDP_API uint32_t fdp_cpu_mask(void);
 /* For tests: puts this mask in force, cut down to what the machine and
  * FASTDP_CPU allow; UINT32_MAX restores. Bits: csrc/base/cpu.h. */

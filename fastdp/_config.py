@@ -16,8 +16,9 @@ def show_config() -> dict[str, str]:
     Returns
     -------
     dict
-        Keys "fastdp", "cpu" ("portable", "avx2", "avx512" or, with byte permutes,
-        "avx512vbmi"; the environment variable FASTDP_CPU can lower it), "cipher"
+        Keys "fastdp", "cpu" (the highest of the levels "portable", "v128", "avx2",
+        "avx512" and "avx512vbmi" that the processor has; the environment variable
+        FASTDP_CPU can name a lower one), "cipher"
         ("aes" or "chacha20", of the secure default), "compiler" (of the extension),
         "numpy", "python" and "machine".
 

@@ -249,8 +249,8 @@ cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
             "this build of fastdp does not compute exactly: build it again without "
             "-ffast-math and its kin in CFLAGS")
     if status == FDP_ERR_LEVEL:
-        raise ParameterError(
-            'FASTDP_CPU must be "portable", "avx2", "avx512" or "avx512vbmi" if it is set')
+        names = ", ".join(f'"{name}"' for name in LEVELS)
+        raise ParameterError(f"FASTDP_CPU must be one of {names} if it is set")
     if status == FDP_ERR_RESOLVER and keyed != NULL and keyed.error != NULL:
         error = <object> keyed.error
         Py_DECREF(error)
@@ -715,8 +715,22 @@ CIPHERS = {
     "tape": FDP_CIPHER_TAPE,
 }
 
-# Masks of csrc/base/cpu.h: AVX2 1, AVX512 2, AES 4, VAES 8, VBMI 16.
-cdef dict _LEVELS = {"portable": 0, "avx2": 0xD, "avx512": 0xF, "avx512vbmi": 0x1F}
+
+cdef dict _levels():
+    """Return what fdp_cpu_limit takes for each level of any machine, lowest first."""
+    cdef uint32_t mask = 0
+    cdef size_t rank = 0
+    cdef const char *name = fdp_cpu_name(rank, &mask)
+    cdef dict masks = {}
+    while name != NULL:
+        masks[name.decode()] = mask
+        rank += 1
+        name = fdp_cpu_name(rank, &mask)
+    return masks
+
+
+cdef dict _LEVELS = _levels()
+LEVELS = tuple(_LEVELS)
 
 
 def config():

@@ -55,6 +55,7 @@ cdef extern from "fastdp.h" nogil:
     void fdp_stream_derive(uint8_t *out, const uint8_t *key, uint64_t index)
 
     const char *fdp_cpu_level()
+    const char *fdp_cpu_name(size_t rank, uint32_t *mask)
     uint32_t fdp_cpu_mask()
     void fdp_cpu_limit(uint32_t mask)
     uint32_t fdp_cipher_default()

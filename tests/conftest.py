@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from fastdp._core import LEVELS
+
 pytest_plugins = ["tests.randomness"]
 
-_LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 _LATER = {"slow", "rest"}
 _TIMED = Path(__file__).parent / "timing"
 
@@ -65,7 +66,7 @@ def _parts(item: pytest.Item) -> set[Part]:
         together.append(names.split(",") if isinstance(names, str) else names)
     values = [tuple(left.pop(n.strip()) for n in names) for names in together]
     values += [(value,) for value in left.values()]
-    is_level = [isinstance(v[0], str) and v[0] in _LEVELS for v in values]
+    is_level = [isinstance(v[0], str) and v[0] in LEVELS for v in values]
     level = [v[0] for v, is_one in zip(values, is_level, strict=True) if is_one]
     others = [
         (place, *map(id, v), *level)

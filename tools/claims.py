@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fastdp import _core
 from fastdp.cli import _timings, bench
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +34,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 SHARE = 0.6
 
 #: Every level includes those after it. The long arrays are measured at these only.
-LEVELS = ("avx512vbmi", "avx512", "avx2", "portable")
+LEVELS = tuple(reversed(_core.LEVELS))
 _LONG = ("avx512vbmi", "avx2")
 
 #: Lengths, within a core's cache and beyond the last, with the rounds of a result and

@@ -61,6 +61,19 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_X86_64 0
 #endif
 
+/* Whether vectors of 16 bytes can be tables of bytes: on x86-64 the processor is asked. */
+#if FDP_X86_64 || defined(__aarch64__) || defined(__wasm_simd128__)
+#define FDP_V128 1
+#else
+#define FDP_V128 0
+#endif
+/* Whether there may be instructions for AES. */
+#if FDP_X86_64 || defined(__aarch64__)
+#define FDP_AES 1
+#else
+#define FDP_AES 0
+#endif
+
 /* ---- attributes ------------------------------------------------------- */
 
 #ifndef FDP_NODISCARD /* fastdp.h has it too, for its own readers */
@@ -98,6 +111,7 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 
 /* The feature lists are what cpu.c checks before it grants the level: change
  * both together. gcc may keep to 256-bit vectors unless told otherwise. */
+#define FDP_FEATURES_V128 "sse3,ssse3,sse4.1,sse4.2,popcnt" /* x86-64-v2 */
 #define FDP_FEATURES_AVX2 "avx2,fma,bmi,bmi2,popcnt,lzcnt"
 #define FDP_FEATURES_AVX512 \
     FDP_FEATURES_AVX2 ",avx512f,avx512dq,avx512bw,avx512vl,avx512cd"
@@ -105,32 +119,40 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_FEATURES_AVX512VBMI \
     FDP_FEATURES_AVX512 ",avx512ifma,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq"
 
-#if FDP_X86_64
-
 #define FDP_PRAGMA_(text) _Pragma(#text)
 
 #if defined(__clang__)
 #define FDP_TARGET_(...)                                                       \
     FDP_PRAGMA_(clang attribute push(__attribute__((target(__VA_ARGS__))),     \
                                      apply_to = function))
+#define FDP_TARGET_BASE _Pragma("clang attribute push")
 #define FDP_TARGET_END _Pragma("clang attribute pop")
 #define FDP_WIDE_
 #else
 #define FDP_TARGET_(...)          \
     _Pragma("GCC push_options")   \
     FDP_PRAGMA_(GCC target(__VA_ARGS__))
+#define FDP_TARGET_BASE _Pragma("GCC push_options")
 #define FDP_TARGET_END _Pragma("GCC pop_options")
 #define FDP_WIDE_ ",prefer-vector-width=512"
 #endif
 
+#if FDP_X86_64
 /* 128-bit AES-NI, for machines with or without AVX. */
-#define FDP_TARGET_AESNI FDP_TARGET_("aes,ssse3,sse4.1")
+#define FDP_TARGET_AES FDP_TARGET_("aes,ssse3,sse4.1")
+#define FDP_TARGET_V128 FDP_TARGET_(FDP_FEATURES_V128)
 #define FDP_TARGET_AVX2 FDP_TARGET_(FDP_FEATURES_AVX2)
 #define FDP_TARGET_AVX2_AES FDP_TARGET_(FDP_FEATURES_AVX2 ",aes,vaes")
 #define FDP_TARGET_AVX512 FDP_TARGET_(FDP_FEATURES_AVX512 FDP_WIDE_)
 #define FDP_TARGET_AVX512VBMI FDP_TARGET_(FDP_FEATURES_AVX512VBMI FDP_WIDE_)
 #define FDP_TARGET_AVX512_AES FDP_TARGET_(FDP_FEATURES_AVX512 ",aes,vaes" FDP_WIDE_)
-
-#endif /* FDP_X86_64 */
+#else /* every such machine has vectors of 16 bytes; AES is an extension of ARMv8 */
+#define FDP_TARGET_V128 FDP_TARGET_BASE
+#if defined(__clang__)
+#define FDP_TARGET_AES FDP_TARGET_("aes")
+#else
+#define FDP_TARGET_AES FDP_TARGET_("+crypto")
+#endif
+#endif
 
 #endif

@@ -1,4 +1,4 @@
-/* cpu.c - our own CPUID and XGETBV reader.
+/* cpu.c - our own CPUID and XGETBV reader, and what Linux says of ARMv8.
  *
  *   fdp_cpu_read      processor and operating system -> mask
  *   fdp_cpu_env       FASTDP_CPU -> the bits that may stay
@@ -16,6 +16,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #define STATE_FILLED UINT32_C(0x80000000)
 #define STATE_SHIFT 8
@@ -27,6 +30,8 @@ static _Atomic uint32_t fdp_cpu_state;
  * enough for the code that uses it. */
 static uint32_t fdp_cpu_close(uint32_t mask)
 {
+    if (!(mask & FDP_CPU_V128))
+        mask &= ~(uint32_t)FDP_CPU_AVX2;
     if (!(mask & FDP_CPU_AVX2))
         mask &= ~(uint32_t)(FDP_CPU_AVX512 | FDP_CPU_VAES);
     if (!(mask & FDP_CPU_AVX512))
@@ -80,6 +85,8 @@ static uint32_t fdp_cpu_read(void)
      * aes 25, osxsave 27, avx 28 */
     if (fdp_all(one.ecx, BIT(0) | BIT(9) | BIT(19) | BIT(25)))
         mask |= FDP_CPU_AES;
+    if (fdp_all(one.ecx, BIT(0) | BIT(9) | BIT(19) | BIT(20) | BIT(23)))
+        mask |= FDP_CPU_V128;
     if (!fdp_all(one.ecx, BIT(27)))
         return mask;
 
@@ -106,43 +113,70 @@ static uint32_t fdp_cpu_read(void)
 
 #else
 
-static uint32_t fdp_cpu_read(void) { return 0; }
+#if defined(__aarch64__) && defined(__linux__)
+static bool fdp_has_aes(void) { return (getauxval(AT_HWCAP) & (1ul << 3)) != 0; }
+#else /* every Apple processor of this kind */
+static bool fdp_has_aes(void) { return FDP_AES; }
+#endif
+
+static uint32_t fdp_cpu_read(void)
+{
+    return (FDP_V128 ? (uint32_t)FDP_CPU_V128 : 0) |
+           (fdp_has_aes() ? (uint32_t)FDP_CPU_AES : 0);
+}
 
 #endif
 
-/* The levels by rank, and what FASTDP_CPU leaves that names one. */
 static const struct level {
     const char *name;
-    uint32_t kept;
-} levels[] = {{"portable", 0},
-              {"avx2", STATE_BITS & ~(uint32_t)FDP_CPU_AVX512},
-              {"avx512", STATE_BITS & ~(uint32_t)FDP_CPU_VBMI},
-              {"avx512vbmi", STATE_BITS}};
+    uint32_t bit;
+} levels[] = {
+#define LEVEL(name, bit) {#name, bit},
+    FDP_LEVELS(LEVEL)
+#undef LEVEL
+};
 
 #define LEVELS (sizeof levels / sizeof levels[0])
 
-/* The level that FASTDP_CPU names, the last if none; NULL if it is not one. */
-static const struct level *fdp_cpu_env(void)
+const char *fdp_cpu_name(size_t rank, uint32_t *mask)
 {
-    const char *name = getenv("FASTDP_CPU");
-    if (name == NULL || *name == 0)
-        return &levels[LEVELS - 1];
-    for (size_t i = 0; i < LEVELS; i++) {
-        if (strcmp(name, levels[i].name) == 0)
-            return &levels[i];
-    }
-    return NULL;
+    if (rank >= LEVELS)
+        return NULL;
+    *mask = rank == 0            ? 0
+            : rank + 1 == LEVELS ? STATE_BITS
+                                 : fdp_cpu_close(STATE_BITS & ~levels[rank + 1].bit);
+    return levels[rank].name;
 }
 
-bool fdp_cpu_named(void) { return fdp_cpu_env() != NULL; }
+/* What the level that FASTDP_CPU names keeps of the mask: all, if it names none; and
+ * whether it is a level. */
+static bool fdp_cpu_env(uint32_t *kept)
+{
+    const char *asked = getenv("FASTDP_CPU"), *name;
+    *kept = STATE_BITS;
+    if (asked == NULL || *asked == 0)
+        return true;
+    for (size_t rank = 0; (name = fdp_cpu_name(rank, kept)) != NULL; rank++) {
+        if (strcmp(asked, name) == 0)
+            return true;
+    }
+    *kept = STATE_BITS;
+    return false;
+}
+
+bool fdp_cpu_named(void)
+{
+    uint32_t kept;
+    return fdp_cpu_env(&kept);
+}
 
 static uint32_t fdp_cpu_load(void)
 {
     uint32_t state = atomic_load_explicit(&fdp_cpu_state, memory_order_relaxed);
     if (FDP_LIKELY(state != 0))
         return state;
-    const struct level *asked = fdp_cpu_env();
-    const uint32_t kept = asked == NULL ? STATE_BITS : asked->kept;
+    uint32_t kept;
+    (void)fdp_cpu_env(&kept); /* fdp_cpu_named refuses what is not a level */
     const uint32_t mask = fdp_cpu_close(fdp_cpu_read() & kept);
     const uint32_t fresh = STATE_FILLED | mask << STATE_SHIFT | mask;
     if (atomic_compare_exchange_strong(&fdp_cpu_state, &state, fresh))
@@ -155,7 +189,12 @@ uint32_t fdp_cpu_mask(void) { return fdp_cpu_load() & STATE_BITS; }
 size_t fdp_cpu_rank(void)
 {
     const uint32_t mask = fdp_cpu_mask();
-    return mask & FDP_CPU_VBMI ? 3 : mask & FDP_CPU_AVX512 ? 2 : mask & FDP_CPU_AVX2 ? 1 : 0;
+    size_t rank = 0;
+    for (size_t i = 1; i < LEVELS; i++) {
+        if (mask & levels[i].bit)
+            rank = i;
+    }
+    return rank;
 }
 
 const char *fdp_cpu_level(void) { return levels[fdp_cpu_rank()].name; }

@@ -11,28 +11,50 @@
 #include "config.h"
 
 enum {
-    FDP_CPU_AVX2 = 1,   /* FDP_FEATURES_AVX2 and ymm state saved by the system */
+    FDP_CPU_AVX2 = 1,   /* FDP_FEATURES_AVX2 and ymm state; implies V128 */
     FDP_CPU_AVX512 = 2, /* FDP_FEATURES_AVX512 and zmm state; implies AVX2 */
-    FDP_CPU_AES = 4,    /* AES-NI with SSSE3 and SSE4.1 */
+    FDP_CPU_AES = 4,    /* AES-NI with SSSE3 and SSE4.1, or that of ARMv8 */
     FDP_CPU_VAES = 8,   /* AES on ymm (with AVX512: zmm); implies AVX2 and AES */
-    FDP_CPU_VBMI = 16   /* FDP_FEATURES_AVX512VBMI; implies AVX512 */
+    FDP_CPU_VBMI = 16,  /* FDP_FEATURES_AVX512VBMI; implies AVX512 */
+    FDP_CPU_V128 = 32   /* tables of bytes in vectors of 16: FDP_FEATURES_V128, NEON or
+                         * simd128 */
 };
+
+/* The levels by rank, each above what it implies: X(name, bit of the mask). A level has a
+ * row in each of the tables of sampler/levels.c, fdp_kernels_<name>, fdp_digits_<name> and
+ * fdp_selection_<name>, on the machines that FDP_LEVELS_HERE builds it for. */
+#define FDP_LEVELS_ANY(X) X(portable, 0)
+#define FDP_LEVELS_V128(X) X(v128, FDP_CPU_V128)
+#define FDP_LEVELS_X86_64(X)  \
+    X(avx2, FDP_CPU_AVX2)     \
+    X(avx512, FDP_CPU_AVX512) \
+    X(avx512vbmi, FDP_CPU_VBMI)
+
+#define FDP_LEVELS(X) FDP_LEVELS_ANY(X) FDP_LEVELS_V128(X) FDP_LEVELS_X86_64(X)
+#if FDP_X86_64
+#define FDP_LEVELS_HERE(X) FDP_LEVELS(X)
+#elif FDP_V128
+#define FDP_LEVELS_HERE(X) FDP_LEVELS_ANY(X) FDP_LEVELS_V128(X)
+#else
+#define FDP_LEVELS_HERE(X) FDP_LEVELS_ANY(X)
+#endif
 
 /* Declared in fastdp.h:
  *
  * fdp_cpu_mask()   the mask in force. The environment variable FASTDP_CPU is
  *   read once, by the first call, and can only lower it: "portable" gives 0
- *   (hence ChaCha20), "avx2" removes AVX512, "avx512" removes VBMI.
- *   "avx512vbmi" and "" remove nothing. With any other value no call is opened.
- * fdp_cpu_level()  "avx512vbmi", "avx512", "avx2" or "portable": the widest level in
- *   the mask.
+ *   (hence ChaCha20), another level removes those above it, "" nothing. With any other
+ *   value no call is opened.
+ * fdp_cpu_level()  the highest level in the mask.
+ * fdp_cpu_name(rank, mask)  a level's name, NULL beyond the last, and what
+ *   fdp_cpu_limit takes for it.
  * fdp_cpu_limit(mask)  for tests: puts `mask` in force, cut down to what the
  *   processor and FASTDP_CPU allow; UINT32_MAX restores everything. A chunk that
  *   is open keeps the level it was opened with. */
 
 /* Whether FASTDP_CPU, if set, names a level. */
 FDP_INTERNAL bool fdp_cpu_named(void);
-/* The level in force: 0 portable, 1 AVX2, 2 AVX-512, 3 with VBMI. */
+/* The level in force, by its rank in FDP_LEVELS. */
 FDP_INTERNAL size_t fdp_cpu_rank(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* aes_body.inc.h - the one body of AES-256 counter mode: FDP_WIDTH blocks in a vector
- * FDP_V, FDP_SPREAD puts a 128-bit vector in every block of one, FDP_ROUND and FDP_LAST
- * are the rounds; FDP_LEVEL is the suffix of the function names.
+ * FDP_V, FDP_SPREAD puts a block in every place of one, FDP_ROUND and FDP_LAST are the
+ * rounds, with the key first if FDP_KEY_FIRST is defined; FDP_LEVEL is the suffix of the function names.
  *
  * Straight-line code on public counters: T2.
  * Reference: FIPS 197; the counter block is ours (cipher.h).
@@ -15,20 +15,34 @@ FDP_ALWAYS_INLINE void FDP_JOIN(fdp_aes_rounds, FDP_LEVEL)(const uint8_t *schedu
                                                            const FDP_V in[FDP_DEEP],
                                                            uint8_t *out)
 {
-    FDP_V k = FDP_SPREAD(load(schedule));
+    FDP_V k = FDP_SPREAD(load(schedule)), end = FDP_SPREAD(load(schedule + 16 * 14));
+#ifdef FDP_KEY_FIRST
+#define FDP_STEP(i) FDP_V s##i = in[i];
+#else
 #define FDP_STEP(i) FDP_V s##i = in[i] ^ k;
+#endif
     FDP_EACH(FDP_STEP)
 #undef FDP_STEP
 #define FDP_STEP(i) s##i = FDP_ROUND(s##i, k);
+#ifdef FDP_KEY_FIRST
+    for (int round = 1; round < 14; round++) {
+        FDP_EACH(FDP_STEP)
+        k = FDP_SPREAD(load(schedule + 16 * round));
+    }
+#undef FDP_STEP
+#define FDP_STEP(i)                                        \
+    s##i = FDP_LAST(s##i, k) ^ end;                        \
+    memcpy(out + 16 * FDP_WIDTH * i, &s##i, sizeof s##i);
+#else
     for (int round = 1; round < 14; round++) {
         k = FDP_SPREAD(load(schedule + 16 * round));
         FDP_EACH(FDP_STEP)
     }
 #undef FDP_STEP
-    k = FDP_SPREAD(load(schedule + 16 * 14));
 #define FDP_STEP(i)                                        \
-    s##i = FDP_LAST(s##i, k);                              \
+    s##i = FDP_LAST(s##i, end);                            \
     memcpy(out + 16 * FDP_WIDTH * i, &s##i, sizeof s##i);
+#endif
     FDP_EACH(FDP_STEP)
 #undef FDP_STEP
 }
@@ -37,10 +51,10 @@ void FDP_JOIN(fdp_aes_fill, FDP_LEVEL)(const uint32_t *key, uint64_t counter,
                                        uint64_t nonce, uint8_t *out, size_t nbytes)
 {
     static const uint64_t lane[8] = {0, 0, 1, 0, 2, 0, 3, 0};
-    const FDP_V step = FDP_SPREAD(_mm_set_epi64x(0, FDP_WIDTH));
+    const FDP_V step = FDP_SPREAD(((fdp_aes_block_t){FDP_WIDTH, 0}));
     FDP_V in[FDP_DEEP], next;
     memcpy(&next, lane, sizeof next);
-    next += FDP_SPREAD(_mm_set_epi64x((long long)nonce, (long long)counter));
+    next += FDP_SPREAD(((fdp_aes_block_t){counter, nonce}));
 
     for (size_t done = 0; done < nbytes; done += sizeof in) {
 #define FDP_STEP(i) in[i] = next, next += step;
@@ -75,6 +89,4 @@ void FDP_JOIN(fdp_aes_extend, FDP_LEVEL)(const uint32_t *key, const uint32_t *tr
 #undef FDP_V
 #undef FDP_WIDTH
 #undef FDP_SPREAD
-#undef FDP_ROUND
-#undef FDP_LAST
 #undef FDP_LEVEL

@@ -33,10 +33,15 @@ FDP_INTERNAL void fdp_chacha_block(const uint32_t key[8], uint64_t counter,
                                    uint64_t nonce, uint32_t out[16]);
 
 #if FDP_X86_64
-FDP_INTERNAL fdp_fill_fn fdp_chacha_fill_avx2, fdp_chacha_fill_avx512, fdp_aes_fill_aesni,
+FDP_INTERNAL fdp_fill_fn fdp_chacha_fill_avx2, fdp_chacha_fill_avx512,
     fdp_aes_fill_vaes256, fdp_aes_fill_vaes512;
 FDP_INTERNAL fdp_extend_fn fdp_chacha_extend_avx2, fdp_chacha_extend_avx512,
-    fdp_aes_extend_aesni, fdp_aes_extend_vaes256, fdp_aes_extend_vaes512;
+    fdp_aes_extend_vaes256, fdp_aes_extend_vaes512;
+#endif
+
+#if FDP_AES
+FDP_INTERNAL fdp_fill_fn fdp_aes_fill_v128;
+FDP_INTERNAL fdp_extend_fn fdp_aes_extend_v128;
 
 /* The two schedules of chunk `chunk`: the blocks {4 chunk + 0 .. 3, nonce 0} under `key`
  * are the main key (two blocks) and the extension key. */

@@ -41,7 +41,7 @@ static void chacha_open(fdp_chunk_t *chunk, const uint8_t key[32], uint64_t inde
     fdp_wipe(both, sizeof both);
 }
 
-#if FDP_X86_64
+#if FDP_AES
 
 static void aes_open(fdp_chunk_t *chunk, const uint8_t key[32], uint64_t index)
 {
@@ -63,7 +63,11 @@ static const fdp_cipher_row_t fdp_rows[] = {
 #if FDP_X86_64
     AES(FDP_CPU_VAES | FDP_CPU_AVX512, vaes512),
     AES(FDP_CPU_VAES, vaes256),
-    AES(FDP_CPU_AES, aesni),
+#endif
+#if FDP_AES
+    AES(FDP_CPU_AES, v128),
+#endif
+#if FDP_X86_64
     CHACHA(FDP_CPU_AVX512, avx512),
     CHACHA(FDP_CPU_AVX2, avx2),
 #endif

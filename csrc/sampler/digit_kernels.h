@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/config.h"
-#include "../fastdp.h"
+#include "../base/cpu.h"
 
 #define FDP_BLOCK_LANES 64
 #define FDP_RANKS 128     /* special lanes of a pass that have words of their own */
@@ -60,8 +59,7 @@ typedef struct {
 } fdp_parts_t;
 
 typedef struct {
-    uint32_t required; /* CPU mask */
-    bool inserts;      /* first and second put the lists in; else the caller does */
+    bool inserts; /* first and second put the lists in; else the caller does */
 
     /* What special lanes yield, from words of all ranks, and whether the known bits do
      * not decide; ranks is a multiple of 8. */
@@ -95,10 +93,9 @@ typedef struct {
                  const void *low, const int64_t *x, int64_t *out, size_t n);
 } fdp_digit_kernels_t;
 
-extern const fdp_digit_kernels_t fdp_digits_portable;
-extern const fdp_digit_kernels_t fdp_digits_avx2;
-extern const fdp_digit_kernels_t fdp_digits_avx512;
-extern const fdp_digit_kernels_t fdp_digits_avx512vbmi;
+#define FDP_ROW(name, bit) extern const fdp_digit_kernels_t fdp_digits_##name;
+FDP_LEVELS_HERE(FDP_ROW)
+#undef FDP_ROW
 
 /* The row of the level in force; that of a rank up to it (fdp_cpu_rank). */
 const fdp_digit_kernels_t *fdp_digit_kernels(void);

@@ -5,14 +5,12 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "../base/cpu.h"
 #include "../base/wipe.h"
 #include "bits.h"
 #include "constants.h"
 #include "digit_kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx2)
-#define FDP_LEVEL_MASK FDP_CPU_AVX2
 #define FDP_INSERTS false
 #define FDP_HAVE_HIGHEST
 

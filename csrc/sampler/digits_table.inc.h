@@ -1,7 +1,6 @@
 /* digits_table.inc.h: one level's row of the digit kernels, after all bodies. */
 
 const fdp_digit_kernels_t FDP_K(digits) = {
-    .required = FDP_LEVEL_MASK,
     .inserts = FDP_INSERTS,
     .list_first = FDP_K(list_first),
     .list_second = FDP_K(list_second),

@@ -6,14 +6,12 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "../base/cpu.h"
 #include "../base/wipe.h"
 #include "bits.h"
 #include "constants.h"
 #include "digit_kernels.h"
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, avx512vbmi)
-#define FDP_LEVEL_MASK (FDP_CPU_AVX2 | FDP_CPU_AVX512 | FDP_CPU_VBMI)
 #define FDP_INSERTS true
 #define FDP_HAVE_HIGHEST
 #define FDP_PRODUCT(a, b) ((a) * (b))

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../fastdp.h"
+#include "../base/cpu.h"
 
 #define FDP_RANK_MASKS 128 /* of 64 lanes each, in which ranks are found */
 
@@ -152,10 +152,9 @@ typedef struct {
     int64_t (*column_sum)(const int32_t *z, size_t n);
 } fdp_kernels_t;
 
-extern const fdp_kernels_t fdp_kernels_portable;
-extern const fdp_kernels_t fdp_kernels_avx2;
-extern const fdp_kernels_t fdp_kernels_avx512;
-extern const fdp_kernels_t fdp_kernels_avx512vbmi;
+#define FDP_ROW(name, bit) extern const fdp_kernels_t fdp_kernels_##name;
+FDP_LEVELS_HERE(FDP_ROW)
+#undef FDP_ROW
 
 /* The row of the level in force; that of a rank up to it (fdp_cpu_rank). */
 const fdp_kernels_t *fdp_kernels(void);

@@ -4,22 +4,19 @@
 #include "kernels.h"
 #include "selection.h"
 
-#if FDP_X86_64
-#define ROWS(family) \
-    {&family##_portable, &family##_avx2, &family##_avx512, &family##_avx512vbmi}
-#else
-#define ROWS(family) {&family##_portable}
-#endif
+#define KERNELS(name, bit) &fdp_kernels_##name,
+#define DIGITS(name, bit) &fdp_digits_##name,
+#define SELECTION(name, bit) &fdp_selection_##name,
 
 const fdp_kernels_t *fdp_kernels_at(size_t rank)
 {
-    static const fdp_kernels_t *const rows[] = ROWS(fdp_kernels);
+    static const fdp_kernels_t *const rows[] = {FDP_LEVELS_HERE(KERNELS)};
     return rows[rank];
 }
 
 const fdp_digit_kernels_t *fdp_digit_kernels_at(size_t rank)
 {
-    static const fdp_digit_kernels_t *const rows[] = ROWS(fdp_digits);
+    static const fdp_digit_kernels_t *const rows[] = {FDP_LEVELS_HERE(DIGITS)};
     return rows[rank];
 }
 
@@ -32,6 +29,6 @@ const fdp_digit_kernels_t *fdp_digit_kernels(void)
 
 const fdp_selection_kernels_t *fdp_selection_kernels(void)
 {
-    static const fdp_selection_kernels_t *const rows[] = ROWS(fdp_selection);
+    static const fdp_selection_kernels_t *const rows[] = {FDP_LEVELS_HERE(SELECTION)};
     return rows[fdp_cpu_rank()];
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "../base/choose.h"
-#include "../fastdp.h"
+#include "../base/cpu.h"
 
 #define FDP_BLOCK 512 /* candidates of a block, children of a node */
 #define FDP_LANES 16  /* candidate i of a block is in lane i mod 16 */
@@ -164,10 +164,9 @@ typedef struct {
                  fdp_leaders_t *leaders);
 } fdp_selection_kernels_t;
 
-extern const fdp_selection_kernels_t fdp_selection_portable;
-extern const fdp_selection_kernels_t fdp_selection_avx2;
-extern const fdp_selection_kernels_t fdp_selection_avx512;
-extern const fdp_selection_kernels_t fdp_selection_avx512vbmi;
+#define FDP_ROW(name, bit) extern const fdp_selection_kernels_t fdp_selection_##name;
+FDP_LEVELS_HERE(FDP_ROW)
+#undef FDP_ROW
 
 /* The row for the CPU level in force. */
 const fdp_selection_kernels_t *fdp_selection_kernels(void);

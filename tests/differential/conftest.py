@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fastdp import _core
-
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
+from fastdp._core import LEVELS
 
 
 @pytest.fixture

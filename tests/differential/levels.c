@@ -106,14 +106,19 @@ static void compare(const char *what, const char *law, uint32_t mask, const void
 
 /* ---- masks ---------------------------------------------------------------- */
 
+#define AVX2 (FDP_CPU_AES | FDP_CPU_V128 | FDP_CPU_AVX2)
+#define AVX512 (AVX2 | FDP_CPU_AVX512)
+
 static const uint32_t masks[] = {
     0,
     FDP_CPU_AES,
-    FDP_CPU_AES | FDP_CPU_AVX2,
-    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES,
-    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_AVX512,
-    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES | FDP_CPU_AVX512,
-    FDP_CPU_AES | FDP_CPU_AVX2 | FDP_CPU_VAES | FDP_CPU_AVX512 | FDP_CPU_VBMI,
+    FDP_CPU_V128,
+    FDP_CPU_V128 | FDP_CPU_AES,
+    AVX2,
+    AVX2 | FDP_CPU_VAES,
+    AVX512,
+    AVX512 | FDP_CPU_VAES,
+    AVX512 | FDP_CPU_VAES | FDP_CPU_VBMI,
 };
 
 /* Puts a mask in force, or false when the machine lacks some of it. */

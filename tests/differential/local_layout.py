@@ -10,6 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from fastdp import _core
+from fastdp._core import LEVELS
 from tests.differential.layout import Keyed
 from tests.reference import bernoulli, response
 from tests.reference.interval import More
@@ -19,8 +20,6 @@ BITS, RESPONSES, BYTES = 32768, 8192, 16384
 
 #: First chunks of the draws of one mechanism under one key.
 REGION = 1 << 30
-
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 def each_machine(key: bytes) -> Iterator[tuple[str, _core.Call]]:

@@ -8,12 +8,12 @@ import pytest
 
 import fastdp
 from fastdp import _core
+from fastdp._core import LEVELS
 from fastdp.mechanisms.local import _strings
 from fastdp.testing import FixedStream
 from tests.reference import domains
 
 KEY = bytes(range(16))
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import fastdp
 from fastdp import _core
+from fastdp._core import LEVELS
 from fastdp.testing import TapeStream
 from tests.differential.layout import (
     PASS,
@@ -90,7 +91,6 @@ ONE_OF_EACH = [
     Law("gaussian", Fraction(2**40)),
     Law("laplace", Fraction(10), 12),
 ]
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 def drawn(law: Law, call: _core.Call, n: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fastdp import _core, _ranking, _selection
+from fastdp._core import LEVELS
 from fastdp._selection import Choice, Weights
 from fastdp._stream import CallKey, Stream
 from fastdp.testing import TapeStream
@@ -17,7 +18,6 @@ from tests.differential.layout import Keyed
 from tests.reference import selection as reference
 
 KEY = bytes(range(7, 39))
-LEVELS = ("portable", "avx2", "avx512")
 NOISES = ("gumbel", "laplace", "gaussian")
 CHUNK = _core.SELECT_CHUNK
 

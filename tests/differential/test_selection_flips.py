@@ -11,6 +11,7 @@ import pytest
 
 import fastdp
 from fastdp import _core, _selection
+from fastdp._core import LEVELS
 from fastdp._selection import Choice
 from fastdp._stream import Stream
 from tests.differential.layout import Keyed
@@ -25,8 +26,6 @@ from tests.differential.test_selection import (
     word_of,
 )
 from tests.reference import selection as reference
-
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import pytest
 
 import fastdp
 from fastdp import _core, _exact_selection, _selection
+from fastdp._core import LEVELS
 from fastdp._selection import Choice, Weights
 from fastdp._stream import Stream
 from tests.differential.layout import Keyed
@@ -27,7 +28,6 @@ from tests.differential.test_selection import (
 )
 from tests.reference import selection as reference
 
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 TRIES = 2
 
 

@@ -137,7 +137,7 @@ def test_main_stream_from_an_offset(call: _core.Call, cipher: str, offset: int) 
 @pytest.mark.parametrize("cipher", CIPHERS)
 def test_levels_agree_over_a_megabyte(cipher: str, at_level: Any) -> None:
     digests = {}
-    for level in ("portable", "avx2", None):
+    for level in _core.LEVELS:
         in_force = _core.limit_cpu(level)
         if _core.cipher_available(cipher):
             stream = call_of(cipher, KEY).keystream(9, 0, MEGABYTE)

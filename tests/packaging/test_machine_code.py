@@ -119,8 +119,36 @@ def test_sums_do_not_branch_on_the_sign_of_the_data(code: str) -> None:
     if "__ubsan_handle" in code:
         pytest.skip("sanitizers look at signs themselves")
     found = branches_on_a_sign(code)
-    assert len(found) >= 9  # three functions at three levels or more
+    assert len(found) >= 12  # three functions at four levels or more
     assert not any(found.values()), found
+
+
+#: A kernel of a level, by its heading.
+KERNEL = re.compile(rf"<fdp_\w+_(?:{'|'.join(_core.LEVELS)})[.\w]*>:$")
+INTEGER_DIVISION = re.compile(r"\s(i?div[bwlq]?)\s")
+
+
+def divisions(code: str) -> list[str]:
+    """Return the integer divisions in the kernels of all levels."""
+    inside, found = False, []
+    for line in code.splitlines():
+        if line.endswith(">:"):
+            inside = KERNEL.search(line) is not None
+        elif inside and INTEGER_DIVISION.search(line):
+            found.append(line)
+    return found
+
+
+def test_a_division_is_found() -> None:
+    line = "  1f: div    %rcx"
+    assert divisions(f"0001 <fdp_rest_v128.isra.0>:\n{line}\n") == [line]
+    assert divisions(f"0001 <fdp_other>:\n{line}\n") == []
+    assert divisions("0001 <fdp_rest_v128>:\n  1f: vdivpd %ymm1,%ymm0,%ymm0") == []
+
+
+def test_kernels_do_not_divide_integers(code: str) -> None:
+    assert sum(KERNEL.search(line) is not None for line in code.splitlines()) > 200
+    assert divisions(code) == []
 
 
 COMPARISON = re.compile(r"\bv?u?comisd\s")
@@ -144,7 +172,7 @@ def test_a_scalar_is_not_compared(code: str) -> None:
     assert sum(bool(COMPARISON.search(line)) for line in lines) <= 4  # of its grid
 
 
-@pytest.mark.parametrize("level", ["portable", "avx2", "avx512"])
+@pytest.mark.parametrize("level", ["portable", "v128", "avx2", "avx512"])
 def test_numbers_are_cut_to_their_bounds_without_a_branch(
     code: str, level: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from fastdp import _core, _tilt
+from fastdp._core import LEVELS
 from fastdp.exceptions import ParameterError
 from fastdp.testing import TapeStream
 from tests.differential.layout import TRIES, Law, expected, tilted_of
@@ -28,7 +29,6 @@ SIGMAS = [
     Fraction(2**40),
     Fraction(2**55),
 ]
-LEVELS = ("portable", "avx2", "avx512", "avx512vbmi")
 
 
 def law_of(sigma: Fraction) -> _tilt.Tilted:
