@@ -13,9 +13,10 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fastdp._validate import float_down, float_up
 from fastdp.exceptions import CalibrationError, FastDPError, UnsupportedEventError
@@ -26,6 +27,10 @@ Answer = TypeVar("Answer")
 #: The evaluations lose at most 5e-13 (see docs/proofs/calibration.md, section 7).
 FLAT_SLOP = 9e-13
 RELATIVE_SLOP = 2e-15
+
+#: Largest table that BLAS multiplies with a vector on one thread, and sides of tables,
+#: of real numbers and of others.
+_VECTOR, _SIDE, _SIDE_OF_COMPLEX = 4000, 64, 32
 
 
 def answered(reading: Callable[[], Answer], otherwise: Answer) -> Answer:
@@ -48,6 +53,31 @@ def required(event: object, reading: Callable[[], Answer]) -> Answer:
     if found is None:
         raise UnsupportedEventError(f"{event!r} has parameters beyond doubles")
     return found
+
+
+def product(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a @ b, computed by this thread alone.
+
+    For products of a few thousand terms BLAS wakes other threads, which then wait for
+    each other, busily, for many times what the product takes.
+    """
+    if b.ndim == 1 or a.ndim == 1:
+        if max(a.size, b.size) <= _VECTOR:
+            return np.asarray(a @ b)
+        indices = "...j,j->..." if b.ndim == 1 else "j,j...->..."
+        return np.asarray(np.einsum(indices, a, b))
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    whole = np.zeros((*a.shape[:-1], columns), np.result_type(a, b))
+    side = _SIDE_OF_COMPLEX if np.iscomplexobj(whole) else _SIDE
+    if rows * inner * columns <= side**3:
+        return np.asarray(a @ b)
+    for i in range(0, rows, side):
+        for j in range(0, columns, side):
+            part = whole[..., i : i + side, j : j + side]
+            for k in range(0, inner, side):
+                left = a[..., i : i + side, k : k + side]
+                part += left @ b[..., k : k + side, j : j + side]
+    return whole
 
 
 def inflate(log_delta: float) -> float:
@@ -265,6 +295,7 @@ __all__ = [
     "log_down",
     "log_fraction",
     "precise",
+    "product",
     "root_above",
     "search",
     "shortened_up",

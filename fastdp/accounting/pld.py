@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
+from fastdp.accounting._atoms.bounds import LOWER
 from fastdp.accounting._bounds import Bracket, Certificate
 from fastdp.accounting._curve_readings import (
     CurveReadings,
@@ -265,7 +266,8 @@ class PLDAccountant(CurveReadings[State]):
             return Bracket(0.0, 0.0, 0.0, "closed form")
         if delta == 0:
             upper = pure_sum(stated)
-            lower = min(state.epsilon(_DEEPEST, check, effort).lower, upper)
+            lower = state.epsilon(_DEEPEST, check, effort, LOWER).lower
+            lower = min(lower, upper)
             return Bracket(lower, upper, upper, "closed form")
         found = state.epsilon(delta, check, effort)
         return found if stated is None else found.below(stated.epsilon_at(delta))

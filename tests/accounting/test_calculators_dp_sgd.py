@@ -364,3 +364,24 @@ def test_a_target_that_any_sigma_meets_is_refused():
         dp_sgd(
             60_000, batch=256, steps=3510, epsilon=1e5, delta=1e-5, sampling="shuffled"
         )
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize(("epsilon", "most"), [(3000, 6), (10**4, 2)])
+def test_large_targets_are_met_after_few_readings(monkeypatch, epsilon, most):
+    """Where estimates fail the search begins next to the least sigma."""
+    readings = []
+    whole = PLDAccountant.log_delta
+
+    def counted(self, at):
+        readings.append(at)
+        return whole(self, at)
+
+    monkeypatch.setattr(PLDAccountant, "log_delta", counted)
+    setting = {"batch": 256, "steps": 3510, "epsilon": epsilon}
+    if epsilon == 3000:
+        assert 0.0732 < dp_sgd(60_000, **setting, **POISSON).sigma < 0.0734
+    else:
+        with pytest.raises(CalibrationError, match="any larger one meets"):
+            dp_sgd(60_000, **setting, **POISSON)
+    assert 1 <= len(readings) <= most

@@ -16,6 +16,8 @@ from fastdp.accounting import (
     SampledWithoutReplacementEvent,
     renyi_divergence,
 )
+from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
+from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
 from fastdp.accounting._renyi.curves import ConcentratedCurve
 from fastdp.accounting._renyi.sampled import SubsetCurve
 from fastdp.accounting._renyi.subset_gaussian import SubsetGaussianCurve
@@ -49,6 +51,28 @@ def test_never_below_the_integral_and_next_to_it(c, q, t):
     with mp.workdps(20):
         true = exact_moment(c, q, t)
         assert true <= found <= true * (1 + mp.mpf(10) ** -11)
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize(("c", "q"), [(1, 0.01), (3, 1e-6)])
+def test_orders_of_the_loss_share_their_nodes(monkeypatch, c, q):
+    asked = []
+    whole = SampledGaussianLoss.log_ratio
+
+    def counted(self, x):
+        asked.append(x.size)
+        return whole(self, x)
+
+    monkeypatch.setattr(SampledGaussianLoss, "log_ratio", counted)
+    both = [SampledGaussianLoss(q, 1 / c, removal) for removal in (True, False)]
+    orders = np.exp2(np.arange(-18, 31) / 6)
+    value, error = SubsetGaussianLoss(*both).cumulants(orders)
+    assert len(asked) <= 5
+    for i in (7, 40):
+        with mp.workdps(20):
+            true = exact_moment(c, q, float(orders[i]))
+            assert abs(true - float(value[i])) <= float(error[i])
+        assert error[i] <= 1e-9 * value[i]
 
 
 @pytest.mark.parametrize("c", [0.3, 1.0, 4.0])

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fastdp.accounting._series import gauss_legendre
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: Exponent at which the integral of the tail ratio is cut: relatively e^-36.
@@ -22,13 +24,6 @@ _NODES = 40
 _RATIO_ERROR = 1e-13
 _LOG_ERROR = 1e-13
 _HALF_LOG_2PI = 0.9189385332046727
-
-
-@functools.cache
-def _rule() -> tuple[Floats, Floats]:
-    """Return nodes and weights of Gauss and Legendre on [0, 1]."""
-    x, w = np.polynomial.legendre.leggauss(_NODES)
-    return (x + 1) / 2, w / 2
 
 
 @functools.cache
@@ -87,7 +82,7 @@ def _tail_ratio(trials: Floats, hits: Floats) -> Floats:
         value = misses * np.log1p(small) - hits * end
         slope = misses * (1 - small) / (1 + small) - hits
         end = end - (value + _CUT) / slope
-    x, w = _rule()
+    x, w = gauss_legendre(_NODES)
     total = np.zeros_like(end)
     for node, weight in zip(x.tolist(), w.tolist(), strict=True):
         u = node * end

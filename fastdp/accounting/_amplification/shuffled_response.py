@@ -20,6 +20,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fastdp.accounting._numeric import product
+
 __all__ = ["ResponseSum"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
@@ -168,7 +170,7 @@ def _powers(
     """Return n ln(phi) at each y, and bounds of its errors."""
     turn = np.multiply.outer(y, law.values)
     half = np.sin(turn / 2)
-    moved = (-2 * half * half + 1j * np.sin(turn)) @ shape.chances
+    moved = product(-2 * half * half + 1j * np.sin(turn), shape.chances)
     modulus = np.hypot(1 + moved.real, moved.imag)
     near = np.abs(moved) < 0.5
     square = np.where(near, 2 * moved.real + np.abs(moved) ** 2, 0.0)
@@ -178,7 +180,7 @@ def _powers(
     # errors of the tilted chances, relatively, and of the turns
     units = 48 * (1 + shape.theta * float(np.abs(law.values).max()))
     size = np.minimum(np.abs(turn), 2.0) * units + np.abs(turn) * 8
-    size = size @ shape.chances
+    size = product(size, shape.chances)
     with np.errstate(divide="ignore"):
         slip = _U * (law.trials * size / modulus + 8 * np.abs(power))
     gone = modulus < 1e-3  # so small a power that only its size counts

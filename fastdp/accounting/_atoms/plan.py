@@ -25,6 +25,7 @@ from fastdp.accounting._atoms.law import (
     sums,
     totals,
 )
+from fastdp.accounting._numeric import product
 
 #: Cells of the fine run, for up to `_SUMS` sums.
 _FINE, _SUMS = 500, 30
@@ -255,7 +256,7 @@ class Plan:
             for one, other in dict.fromkeys(((i, j), (j, i))):  # a square once
                 rest = thinned(values[other], 200)
                 at = values[one].loss[:, None] + rest.loss
-                more = np.exp(np.interp(at, place, log_cost)) @ rest.mass
+                more = product(np.exp(np.interp(at, place, log_cost)), rest.mass)
                 cost[one] += more * (1 if i != j else 2)
         self._cost, self._edges = cost, {}
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fastdp.accounting._atoms.law import Floats, Law, U, law_of_cells, totals
 from fastdp.accounting._atoms.plan import Cost, spread
+from fastdp.accounting._series import gauss_legendre
 
 #: Gauss-Legendre nodes on each piece, the bound of their relative error, most pieces.
 _NODES, _ERROR, _MOST_PIECES = 10, 1e-12, 1 << 20
@@ -131,13 +132,13 @@ def _integrals(
     cell = np.repeat(np.arange(cuts.size), cuts)
     number = np.arange(cell.size) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     width = ((end - start) / cuts)[cell]
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    place = (start[cell] + number * width)[:, None] + np.outer(width, (nodes + 1) / 2)
+    nodes, weights = gauss_legendre(_NODES)
+    place = (start[cell] + number * width)[:, None] + np.outer(width, nodes)
     ratio = loss.log_ratio(place)
     level = loss.log_density(place)
     if loss.removal:
         level = level + ratio
-    part = np.exp(level) * np.outer(width, weights / 2)
+    part = np.exp(level) * np.outer(width, weights)
     error = loss.ratio_error(place, ratio) + 4 * U * np.abs(ratio)
     value = (ratio if loss.removal else -ratio) + (error if upper else -error)
     fall = np.expm1(np.minimum(edge[cell][:, None] - value, 0.0))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastdp.accounting._numeric import product
 from fastdp.accounting._pld.losses import (
     Complexes,
     Floats,
@@ -103,6 +104,10 @@ class _Weighted:
     total: float
     error: float
     steep: float
+
+    def sums(self, turn: Floats) -> Floats:
+        """Return the sums of sizes times the cosines of angles, turned by rows."""
+        return product(np.cos(self.angle + turn), self.size)
 
 
 class Contour:
@@ -307,10 +312,10 @@ class Contour:
         nodes, y = self._guessed, self._y
         angle = nodes.angle + (self._tilt.mean - epsilon) * y
         total = 0.5 / (self.theta * (1 + self.theta)) - self._blur / 4
-        total += float(np.cos(angle) @ nodes.size)
+        total += float(product(np.cos(angle), nodes.size))
         if not total > 0:
             return -math.inf, -self.theta
-        slope = float(np.sin(angle) @ (nodes.size * y)) / total - self.theta
+        slope = float(product(np.sin(angle), nodes.size * y)) / total - self.theta
         base = self._tilt.cumulant - self.theta * epsilon
         return base + log_or_lowest(self._step / math.pi * total), slope
 
@@ -337,14 +342,14 @@ class Contour:
         turn = np.multiply.outer(self._tilt.mean - epsilon, self._y)
         half = 0.5 / (self.theta * (1 + self.theta))
         scale = self._step / math.pi
-        middle = scale * (half + np.cos(self._nodes.angle + turn) @ self._nodes.size)
+        middle = scale * (half + self._nodes.sums(turn))
         slack = self._slack(epsilon)
         base, base_error = self._base(epsilon)
         value = np.array([middle - slack, middle, middle + slack])
         value[0] -= self._aliases(epsilon)
         if self._blur:
             waves = self._waves
-            total = 0.5 + np.cos(waves.angle + turn) @ waves.size
+            total = 0.5 + waves.sums(turn)
             error = self._error(waves, 0.5, epsilon)
             most = self._blur * scale * (total + error) + self._beyond / math.pi
             value[0] -= most * self._excess * np.exp(2 * base_error)
@@ -380,7 +385,7 @@ class Contour:
             size = size * np.abs(kernel)
             angle = angle + np.arctan2(kernel.imag, kernel.real)
         error = size * np.expm1(self._growth)
-        steep = float((size + error) @ self._y)
+        steep = float(product(size + error, self._y))
         return _Weighted(size, angle, float(size.sum()), float(error.sum()), steep)
 
     @functools.cached_property

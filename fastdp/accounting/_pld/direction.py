@@ -7,6 +7,7 @@ atoms.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -107,7 +108,7 @@ class Direction(Profile):
             return Bracket(0.0, upper, upper, "chernoff")
         guess = min(upper, self._chernoff.guess(target))
         best = Bracket(0.0, guess, upper, "chernoff")
-        try:
+        with contextlib.suppress(TooCostlyError):
             best = best.meet(
                 _by_contour(
                     self.composition,
@@ -118,10 +119,6 @@ class Direction(Profile):
                     self._many,
                 )
             )
-        except TooCostlyError:
-            t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
-            upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
-            best = best.meet(Bracket(0.0, best.estimate, upper, "chernoff"))
         aim = _BLURRED if self._many and effort < _ALL else _WIDE
         if _width(best) <= aim or best.upper <= enough:
             return best
@@ -129,7 +126,11 @@ class Direction(Profile):
         try:
             return best.meet(epsilon_bounds(steps, log_delta, enough, effort, wanted))
         except OverflowError:
-            return best
+            if best.method != "chernoff":
+                return best
+            t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
+            upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
+            return best.meet(Bracket(0.0, best.estimate, upper, "chernoff"))
 
     @functools.cached_property
     def _many(self) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 
 from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, spread
+from fastdp.accounting._numeric import product
 from fastdp.accounting._pld.listed_loss import (
     Atoms,
     ScatteredLoss,
@@ -36,11 +37,12 @@ from fastdp.accounting._pld.losses import (
     TiltedBatch,
     TiltedRows,
     U,
+    box_losses,
     complex_expm1,
     log_envelope_of,
-    one_less_sinc,
     turned,
 )
+from fastdp.accounting._series import gauss_legendre
 
 #: Points on which costs are looked at.
 _POINTS = 2001
@@ -225,7 +227,7 @@ class _LaplaceBatch(Batch):
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         value, error = _laplace_cumulants(*self._laws, t)
         error = error + U * (self._counts.size + 4) * np.abs(value)
-        return self._counts @ value, self._counts @ error
+        return product(self._counts, value), product(self._counts, error)
 
     def tilted(self, theta: float) -> TiltedBatch:
         if len(self._losses) <= _FEW:
@@ -271,7 +273,7 @@ class _TiltedLaplace(Tilted):
 
     def envelope(self, y: Floats) -> Floats:
         weight, half = self._laws.boxes
-        loss = one_less_sinc(np.multiply.outer(y, half[0])) @ weight[0]
+        loss = box_losses(weight[0], half[0], y)
         return np.asarray(np.minimum(1 - loss + 1e-12, self._laws.far(y)[0]))
 
     def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
@@ -346,10 +348,10 @@ class IntervalLoss(_Interval):
         pieces = math.ceil(e / half)
         if 2 * pieces * _NODES > _MOST_NODES:
             raise OverflowError("too many nodes")
-        x, weights = np.polynomial.legendre.leggauss(_NODES)
+        x, weights = gauss_legendre(_NODES)
         edges = np.linspace(-e, e, 2 * pieces + 1)  # one at 0, where subsets change
-        width = np.diff(edges) / 2
-        losses = ((edges[1:] + edges[:-1]) / 2)[:, None] + np.outer(width, x)
+        width = np.diff(edges)
+        losses = edges[:-1, None] + np.outer(width, x)
         masses = np.outer(width, weights) * self._density(losses)
         law = self._seen(self._with_ends(losses.ravel(), masses.ravel()))
         return ScatteredLoss(law.losses, law.masses, law.blur, mass_error=1e-14)

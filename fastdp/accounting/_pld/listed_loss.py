@@ -26,6 +26,7 @@ from fastdp.accounting._pld.losses import (
     Tilted,
     TiltedRows,
     U,
+    transform,
     turned,
 )
 
@@ -395,14 +396,9 @@ class TiltedAtoms(Tilted):
     def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
         if count * self._weight.size > _MOST_TABLE:
             raise OverflowError("too many atoms for a contour")
+        errors = self._weight * (self._error + U * (self._weight.size + 40))
+        value, error = transform(self._offset, self._weight, errors, step, count)
         y = step * np.arange(1, count + 1)
-        value, size = np.empty(count, np.complex128), np.empty(count)
-        rows = max(1, _TABLE // self._weight.size)
-        for i in range(0, count, rows):
-            part = slice(i, i + rows)
-            swing = turned(np.multiply.outer(y[part], self._offset))
-            value[part], size[part] = swing @ self._weight, np.abs(swing) @ self._weight
-        error = size * (self._error + U * (self._weight.size + 40))
         return value, error + y * float(self._weight @ self._slip) + self._missing
 
 

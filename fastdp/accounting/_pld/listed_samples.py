@@ -27,6 +27,7 @@ from fastdp.accounting._pld.families import (
 )
 from fastdp.accounting._pld.listed_loss import Atoms, sampled_loss
 from fastdp.accounting._pld.losses import Floats, U
+from fastdp.accounting._series import gauss_legendre
 from fastdp.exceptions import UnsupportedEventError
 
 #: Cells of the bulk of a law, and of each of its tails.
@@ -216,11 +217,11 @@ def _listed(
     ends, x = ends[rising], edges[rising]
     if ends.size < 2:
         raise UnsupportedEventError("the noise must leave something to tell")
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = gauss_legendre(_NODES)
     width = np.diff(x)
-    place = x[:-1, None] + np.outer(width, (nodes + 1) / 2)
+    place = x[:-1, None] + np.outer(width, nodes)
     value, blur, density = loss(place)
-    part = density * np.outer(width, weights / 2) / scale
+    part = density * np.outer(width, weights) / scale
     seen = value + blur if upper else value - blur
     fall = np.expm1(np.minimum(ends[:-1, None] - seen, 0.0))
     p, d = part.sum(axis=1), (part * fall).sum(axis=1)

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fastdp.accounting._numeric import product
+
 if TYPE_CHECKING:
     from fastdp.accounting._atoms.lattice import Lattice
     from fastdp.accounting._atoms.law import Law
@@ -385,10 +387,42 @@ def powers(centered: Complexes, error: Floats, counts: Floats) -> Nodes:
     length = np.abs(log_one)
     rounding = np.minimum(np.abs(centered), 1 + length)
     growth = np.log1p(error / size) + U * (16 * rounding + 4 * length)
-    total = counts @ growth
+    total = product(counts, growth)
     if counts.size > 1:
-        total = total + U * (counts.size + 2) * (counts @ length)
-    return Nodes(counts @ log_one, total)
+        total = total + U * (counts.size + 2) * product(counts, length)
+    return Nodes(product(counts, log_one), total)
+
+
+def transform(
+    offset: npt.NDArray[Any],
+    weight: npt.NDArray[Any],
+    errors: Floats,
+    step: float,
+    count: int,
+) -> tuple[Complexes, Floats]:
+    """Return sums of weight (e^(iy offset) - 1), and bounds of their errors.
+
+    At y = step, .. count step; `step` has at most 26 bits. Each term comes from two
+    others, f and g, as f g + f + g. So the absolute `errors` of the weights count by
+    the sizes of f and g only, which are small where most of the mass has a small loss.
+    """
+    width = math.isqrt(count - 1) + 1
+    short_y, long_y = step * np.arange(width), step * np.arange(1, count + 1, width)
+    value = np.zeros((long_y.size, width), np.complex128)
+    error = np.zeros((long_y.size, width))
+    errors = errors + 60 * U * np.abs(weight)
+    some = max(1, _TABLE // width)
+    for i in range(0, offset.size, some):
+        part = slice(i, i + some)
+        turn, own, slip = 1j * offset[part], weight[part], errors[part]
+        near = complex_expm1(np.multiply.outer(turn, short_y))
+        far = complex_expm1(np.multiply.outer(long_y, turn))
+        value += product(far * own, near)
+        value += product(far, own)[:, None] + product(own, near)
+        size, reach = np.abs(near), np.abs(far)
+        error += product(reach * slip, size)
+        error += product(reach, slip)[:, None] + product(slip, size)
+    return value.ravel()[:count], error.ravel()[:count]
 
 
 def log_envelope_of(boxes: list[Boxes], y: Floats) -> Floats:
@@ -401,14 +435,19 @@ def log_envelope_of(boxes: list[Boxes], y: Floats) -> Floats:
         weight = np.concatenate([(count[:, None] * w).ravel() for w, _, count in boxes])
         half = np.concatenate([h.ravel() for _, h, _ in boxes])
         weight, half = _by_size(weight, half)
-        return -(one_less_sinc(np.multiply.outer(y, half)) @ weight) * (1 - 1e-9)
+        return -box_losses(weight, half, y) * (1 - 1e-9)
     result = np.zeros_like(y)
     for weights, halves, counts in boxes:
         for row, lengths, count in zip(weights, halves, counts, strict=True):
             weight, half = _by_size(row, lengths)
-            loss = one_less_sinc(np.multiply.outer(y, half)) @ weight * (1 - 1e-9)
+            loss = box_losses(weight, half, y) * (1 - 1e-9)
             result += count * np.log1p(-np.minimum(loss, 1 - 1e-15))
     return result
+
+
+def box_losses(weight: Floats, half: Floats, y: Floats) -> Floats:
+    """Return the sums of weights times 1 - S(half length y)."""
+    return product(one_less_sinc(np.multiply.outer(y, half)), weight)
 
 
 def _by_size(weight: Floats, half: Floats) -> tuple[Floats, Floats]:

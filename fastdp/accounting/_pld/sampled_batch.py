@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastdp.accounting._numeric import product
 from fastdp.accounting._pld.losses import (
     Batch,
     Boxes,
@@ -188,8 +189,9 @@ class SampledGaussianBatch(Batch):
             for i in range(0, t.size, rows):
                 part = slice(i, i + rows)
                 value, error = table.cumulants(a[part])
-                both[0, part] += value @ k
-                both[1, part] += (error + U * (k.size + 4) * np.abs(value)) @ k
+                both[0, part] += product(value, k)
+                error += U * (k.size + 4) * np.abs(value)
+                both[1, part] += product(error, k)
         return both[0], both[1]
 
     def tables_for(self, a: Floats) -> list[_Table]:
@@ -565,7 +567,7 @@ class _Law:
         shape = (turn.shape[0], starts, width)
         value = np.zeros(shape, np.complex128)
         heavy = far * weight[:, None, :]
-        value[:, :, 1:] = heavy @ near.transpose(0, 2, 1)
+        value[:, :, 1:] = product(heavy, near.transpose(0, 2, 1))
         value[:, :, 1:] += (near @ weight[:, :, None])[:, None, :, 0]
         value += heavy.sum(axis=2)[:, :, None]
         return value.reshape(turn.shape[0], -1)[:, :count]

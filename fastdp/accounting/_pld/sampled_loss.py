@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fastdp.accounting._numeric import product
 from fastdp.accounting._pld.losses import (
     Complexes,
     Floats,
     Loss,
     Tilted,
     U,
+    box_losses,
     complex_expm1,
     complex_log1p,
-    one_less_sinc,
     short,
+    transform,
 )
 from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
 
@@ -225,7 +227,7 @@ def _near_zero(
     slope = np.abs(a)[:, None] * (
         np.exp(power + log_weight) + np.exp(np.minimum(ratio + log_weight, 700))
     )
-    error = (U * rounding.sum(axis=1) + slope @ slip) / (1 + excess)
+    error = (U * rounding.sum(axis=1) + product(slope, slip)) / (1 + excess)
     value = np.log1p(excess)
     return value, error + 4 * U * np.abs(value)
 
@@ -298,39 +300,18 @@ class _TiltedSample(Tilted):
         self._sizes, self._errors = np.abs(weight), np.abs(weight) * relative
 
     def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
-        """Each e^(iy(L - mean)) - 1 from two others, f and g, as f g + f + g.
-
-        So the errors of the weights count by the sizes of f and g only, which are
-        small where most of the mass has a small loss.
-        """
-        offset, weight = self._offset, self._weight
-        if count * offset.size > _MOST_TERMS:
+        if count * self._offset.size > _MOST_TERMS:
             raise OverflowError("too many terms for a contour")
-        width = math.isqrt(count - 1) + 1
-        starts = np.arange(1, count + 1, width)
-        near = complex_expm1(np.multiply.outer(1j * offset, step * np.arange(width)))
-        size, errors = np.abs(near), self._errors + 60 * U * self._sizes
-        value = np.empty((starts.size, width), np.complex128)
-        error = np.empty((starts.size, width))
-        rows = max(1, _TABLE // offset.size)
-        for i in range(0, starts.size, rows):
-            part = slice(i, i + rows)
-            far = complex_expm1(np.multiply.outer(step * starts[part], 1j * offset))
-            value[part] = (far * weight) @ near + (far @ weight)[:, None]
-            reach = np.abs(far)
-            error[part] = (reach * errors) @ size + (reach @ errors)[:, None]
-        value += weight @ near
-        error += errors @ size
+        value, error = transform(self._offset, self._weight, self._errors, step, count)
         y = step * np.arange(1, count + 1)
-        slip = y * float(self._sizes @ self._slips) + self._inner
-        return value.ravel()[:count], error.ravel()[:count] + slip
+        return value, error + y * float(self._sizes @ self._slips) + self._inner
 
     # ---- envelope ----------------------------------------------------------------
 
     def envelope(self, y: Floats) -> Floats:
         weight, half = self._boxes
         whole = max(1.0, float(weight.sum())) + 1e-12
-        bound = whole - one_less_sinc(np.multiply.outer(y, half)) @ weight
+        bound = whole - box_losses(weight, half, y)
         if self._count <= _SHIFTED_MOST:
             bound = np.minimum(bound, self._shifted_envelope(y))
         return np.asarray(np.minimum(1.0, bound))
@@ -414,6 +395,7 @@ class _TiltedSample(Tilted):
                 cell = np.exp(top + log_rho + lift) * width
                 beyond = float(np.exp(outer - _AIM + math.log(4 * self._size) + 1))
                 beyond += float(np.exp(outer)) * self._inner
-                total = np.exp(-np.multiply.outer(y, turn[:-1])) @ cell + beyond
+                total = product(np.exp(-np.multiply.outer(y, turn[:-1])), cell)
+                total += beyond
             best = np.fmin(best, total * (1 + 1e-9))
         return best

@@ -94,6 +94,8 @@ class Between(Profile):
         effort: float = 1.0,
         wanted: Wanted = BOTH,
     ) -> Bracket:
+        if wanted == LOWER:
+            return self.lower.epsilon(log_delta, enough, effort, LOWER)
         high = self.upper.epsilon(log_delta, enough, effort, UPPER)
         if high.upper <= enough:
             return high
@@ -273,14 +275,24 @@ class State:
 
     @_reading
     def epsilon(
-        self, delta: Fraction, check: bool = False, effort: float = 1.0
+        self,
+        delta: Fraction,
+        check: bool = False,
+        effort: float = 1.0,
+        wanted: Wanted = BOTH,
     ) -> Bracket:
         """Bound the least epsilon at `delta`, of both directions."""
         found: list[Bracket] = []
-        for side, profile in self._sides(None):
+        sides = self._sides(None)
+        for side, profile in sides:
             read = checked(side, profile) if check else profile
             enough = max((_enough(one) for one in found), default=0.0)
-            found.append(self._epsilon(side, read, delta, enough, effort))
+            if found and not check and _one_above(sides):
+                one = self._epsilon(side, profile, delta, 0.0, effort, LOWER)
+                least = min(one.lower, found[0].upper)
+                found.append(replace(found[0], lower=least))
+            else:
+                found.append(self._epsilon(side, read, delta, enough, effort, wanted))
         return _largest(found)
 
     def _epsilon(
@@ -290,6 +302,7 @@ class State:
         delta: Fraction,
         enough: float,
         effort: float,
+        wanted: Wanted,
     ) -> Bracket:
         """Bound the epsilon of one direction; below `enough` not closely."""
         low, high = _targets(side.kept, delta)
@@ -297,7 +310,9 @@ class State:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
         targets = low, high
-        found = answered(lambda: profile.epsilon(targets, enough, effort), _ANY_EPSILON)
+        found = answered(
+            lambda: profile.epsilon(targets, enough, effort, wanted), _ANY_EPSILON
+        )
         narrow = found.upper - found.lower <= _NARROW * found.upper
         if self.rho is None or narrow or found.upper <= enough:
             return found
@@ -396,6 +411,15 @@ class State:
         """A lower bound of the probability of an infinite loss, in either direction."""
         kept = max(self.removal.kept[1], self.addition.kept[1])
         return max(0.0, -math.expm1(kept) * (1 - 1e-14))
+
+
+def _one_above(sides: list[tuple[Side, Profile]]) -> bool:
+    """Return whether two directions have one law for upper bounds."""
+    (one, first), (other, second) = sides
+    if not (isinstance(first, Between) and isinstance(second, Between)):
+        return False
+    above = one.upper.composition.steps, other.upper.composition.steps
+    return one.kept[0] == other.kept[0] and above[0] == above[1]
 
 
 def _checked(direction: Direction) -> Profile:

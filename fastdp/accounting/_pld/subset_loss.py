@@ -17,6 +17,7 @@ from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._atoms.sampled import sampled_law
 from fastdp.accounting._pld.losses import Floats, Loss, U
+from fastdp.accounting._series import gauss_legendre
 
 if TYPE_CHECKING:
     from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
 #: Nodes on each piece of a quadrature, and in all.
 _NODES, _MOST_NODES = 20, 1 << 20
 
+#: Orders, in units of the largest, that share its nodes; most numbers of a table.
+_TOGETHER, _TABLE = 0.25, 1 << 18
+
 #: Bound of the quadrature's relative error, and of what sums of many terms lose.
 _ERROR = 1e-11
-
-
-def _log_expm1(z: Floats) -> Floats:
-    """Return ln(e^z - 1) for z > 0."""
-    return np.asarray(z + np.log(-np.expm1(-z)))
 
 
 @dataclass(frozen=True)
@@ -48,39 +47,58 @@ class SubsetGaussianLoss(Loss):
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t), by a quadrature over the x above 1/2."""
-        value, error = np.empty_like(t), np.empty_like(t)
-        for i, order in enumerate(t.tolist()):
-            value[i], error[i] = self._cumulant(order)
+        value, error = np.full_like(t, np.inf), np.full_like(t, np.inf)
+        left = np.arange(t.size)
+        while left.size:
+            most = float(t[left].max())
+            near = left[t[left] >= _TOGETHER * most]
+            value[near], error[near] = self._cumulants(t[near], most)
+            left = np.setdiff1d(left, near)
         return value, error
 
-    def _cumulant(self, t: float) -> tuple[float, float]:
+    def _cumulants(self, t: Floats, most: float) -> tuple[Floats, Floats]:
+        """Return K(t) for orders up to `most`, from the nodes for that."""
         q, s = self.removal.probability, self.removal.noise
-        reach = s * math.sqrt(2 * (45 - (1 + t) * math.log(q)))
-        stop = 1 + t + reach
+        reach = s * math.sqrt(2 * (45 - (1 + most) * math.log(q)))
+        stop = 1 + most + reach
         # On the ellipse of parameter 4 about a piece of this half length the
         # logarithm of the integrand changes by less than 8.
-        longest = min(s, 2 * s * s / (1 + t + stop))
+        longest = min(s, 2 * s * s / (1 + most + stop))
         pieces = math.ceil((stop - 0.5) / (2 * longest))
         if pieces * _NODES > _MOST_NODES:
-            return math.inf, math.inf
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+            return np.full_like(t, np.inf), np.full_like(t, np.inf)
+        nodes, weights = gauss_legendre(_NODES)
         edges = np.linspace(0.5, stop, pieces + 1)
-        half = (edges[1] - edges[0]) / 2
-        x = ((edges[1:] + edges[:-1]) / 2)[:, None] + half * nodes
-        ratio, density = self.removal.log_ratio(x), self.removal.log_density(x)
-        # M - 1 = int of (r^t - 1)(r - r^-t) above 1/2, where nothing cancels.
-        level = density + _log_expm1(t * ratio) + _log_expm1((1 + t) * ratio)
-        level -= t * ratio
-        peak = float(level.max())
-        total = half * float(np.exp(level - peak).sum(axis=0) @ weights)
-        # Beyond, r is below e^u: a normal tail around 1 + t.
-        log_tail = t * (1 + t) / (2 * s * s) - reach * reach / (2 * s * s) - peak
-        error = _ERROR + 16 * U * (1 + t) * (1 + float(np.abs(ratio).max()))
-        error += 2 * math.exp(min(log_tail, 600.0)) / total
-        log_gain = peak + math.log(total)
-        value = float(np.logaddexp(0.0, log_gain))
-        # An error e of the gain is one of e gain/(1 + gain) of K.
-        return value, error * math.exp(log_gain - value) + 4 * U * value
+        width = edges[1] - edges[0]
+        x = (edges[:-1, None] + width * nodes).ravel()
+        ratio = self.removal.log_ratio(x)
+        log_weight = np.tile(np.log(width * weights), pieces)
+        log_weight += self.removal.log_density(x) + ratio
+        rest = -np.expm1(-ratio)
+        value, error = np.empty_like(t), np.empty_like(t)
+        rows = max(1, _TABLE // x.size)
+        for i in range(0, t.size, rows):
+            order = t[i : i + rows]
+            power = np.multiply.outer(order, ratio)
+            # M - 1 = int of (r^t - 1)(r - r^-t) = r^(1 + t) (1 - r^-t)(1 - r^-(1 + t))
+            # above 1/2, where nothing cancels.
+            level = power + log_weight
+            peak = level.max(axis=1)
+            total = np.exp(level - peak[:, None])
+            fall = -np.expm1(-power)
+            total *= fall
+            total *= fall + (1 - fall) * rest
+            total = total.sum(axis=1)
+            # Beyond, r is below e^u: a normal tail around 1 + t.
+            away = (order * (1 + order) - (stop - 1 - order) ** 2) / (2 * s * s)
+            slip = _ERROR + 16 * U * (1 + order) * (1 + float(np.abs(ratio).max()))
+            slip += 2 * np.exp(np.minimum(away - peak, 600.0)) / total
+            log_gain = peak + np.log(total)
+            gain = np.logaddexp(0.0, log_gain)
+            # An error e of the gain is one of e gain/(1 + gain) of K.
+            error[i : i + rows] = slip * np.exp(log_gain - gain) + 4 * U * gain
+            value[i : i + rows] = gain
+        return value, error
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the law by cells of x above 1/2, and the mass at 0 between."""

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastdp._validate import float_down, float_up
+from fastdp.accounting._numeric import product
 from fastdp.accounting._renyi.curves import EXCESS, Curve
 from fastdp.accounting._series import (
     LARGE,
@@ -209,7 +210,7 @@ def _nodes(
         density=density,
         log_density=log_density,
         weights=weights,
-        fixed=(density * exp_remainder(np.minimum(-w, LARGE))) @ weights,
+        fixed=product(density * exp_remainder(np.minimum(-w, LARGE)), weights),
         low=math.log(rest),
         q=q,
         c=c,
@@ -233,7 +234,7 @@ def _log_moment(nodes: _Nodes, gap: Floats, addition: bool) -> Floats:
         far, near = slice(start, None), slice(0, start)
     terms = _remainders(gap, w[near])
     terms *= nodes.density[near]
-    sums = terms @ nodes.weights[near]
+    sums = product(terms, nodes.weights[near])
     sums += t * nodes.fixed
     top = np.zeros_like(gap)
     if w[far].size:
@@ -245,7 +246,7 @@ def _log_moment(nodes: _Nodes, gap: Floats, addition: bool) -> Floats:
         x += 1
         terms *= 1 - x * np.exp(1 - x)
         sums *= np.exp(-top)[:, None]
-        sums += terms @ nodes.weights[far]
+        sums += product(terms, nodes.weights[far])
     # Each term errs relatively by a few units times the size of its exponents.
     total, rounding = sums[:, 0], 2.3e-16 * (sums[:, 1] + gap * sums[:, 2])
     total = total + rounding + _omitted(nodes, gap, addition, total, top) + _LEAST
