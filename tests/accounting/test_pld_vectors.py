@@ -304,3 +304,19 @@ def test_discrete_laplace_answers(scale, shift, count, at):
     with mp.workdps(40):
         truth = convolution_truth(scale, shift, count, mp.mpf(at))
         assert width(accountant, at, truth) <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "count", "epsilon"),
+    [(0.6, 30, 5, 0.14314), (0.3, 50, 2, 0.03), (0.05, 10, 20, 0.08)],
+)
+def test_a_few_steps_of_wide_noise_are_settled_by_a_contour(
+    rate, sigma, count, epsilon
+):
+    """Shifted lines next to the real one bound their transforms far out."""
+    accountant = PLDAccountant().compose(
+        PoissonSampledEvent(rate, GaussianEvent(sensitivity=1, sigma=sigma)), count
+    )
+    bounds = accountant.delta_bounds(epsilon)
+    assert bounds.certificate == "contour"
+    assert bounds.upper - bounds.lower < 1e-8 * bounds.upper

@@ -50,6 +50,9 @@ _BOX_NODES = 320
 #: Steps up to which the shifted envelope, far out the better one, is worth its time.
 _SHIFTED_MOST = 256
 
+#: Shifted lines that are tried.
+_LINES = 6
+
 #: Most terms of all inner sums of a contour: a fraction of a second.
 _MOST_TERMS = 1 << 26
 
@@ -379,8 +382,8 @@ class _TiltedSample(Tilted):
         curvature = (1 + max(0.0, -a) / (4 * s * s)) / (s * s)
         top = np.maximum(level[1:], level[:-1]) + curvature * width * width / 8
         best = np.ones_like(y)
-        for part in (0.15, 0.3, 0.5, 0.7, 0.85):
-            c = math.pi * part
+        # Near c = y share/s^2 the bound is about the Gaussian one.
+        for c in np.geomspace(min(0.47, 2 / s), 2.67, _LINES).tolist():
             turn = np.arctan2(share * math.sin(c), 1 - share + share * math.cos(c))
             square = 1 - 4 * share * (1 - share) * math.sin(c / 2) ** 2
             if a >= 0:
