@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WHEEL_LIMIT = 2_000_000
 
 #: Folders that go into the sdist whole, and single files beside them.
-FOLDERS = ("bench", "csrc", "docs", "examples", "fastdp", "tests", "tools")
+FOLDERS = ("bench", "clients", "csrc", "docs", "examples", "fastdp", "tests", "tools")
 FILES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -39,7 +39,7 @@ _LEFT_OVER = re.compile(r"\.(pyc|pyo|so|o)$|(^|/)(__pycache__|\.[^/]+)(/|$)|_cor
 #: What setuptools adds to an sdist.
 _ADDED = re.compile(r"^(PKG-INFO|setup\.cfg|fastdp\.egg-info/.*)$")
 
-_EXTENSION = re.compile(r"^fastdp/_core\.[\w.-]*so$")
+EXTENSION = re.compile(r"^fastdp/_core\.([\w.-]*so|pyd)$")
 
 
 def sources(root: Path = ROOT) -> set[str]:
@@ -85,7 +85,7 @@ def wheel_problems(path: Path, root: Path = ROOT) -> list[str]:
         for name in sources(root)
         if name.startswith("fastdp/") and name.endswith((".py", ".pyi", "py.typed"))
     }
-    modules = {name for name in names - info if not _EXTENSION.match(name)}
+    modules = {name for name in names - info if not EXTENSION.match(name)}
     problems += [f"wheel lacks {name}" for name in sorted(expected - modules)]
     problems += [f"wheel should not hold {name}" for name in sorted(modules - expected)]
     extensions = names - info - modules

@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import abi3info
 import lief
 import numpy
 from setuptools import Extension
 
-from tools.check_package import wheel_problems
+from tools.check_package import EXTENSION, wheel_problems
 
 ZIG = (sys.executable, "-m", "ziglang")
 
@@ -46,9 +47,19 @@ class Target:
     def apple(self) -> bool:
         return self.tag.startswith("macosx")
 
+    @property
+    def windows(self) -> bool:
+        return self.tag.startswith("win")
+
+    @property
+    def name(self) -> str:
+        return "_core.pyd" if self.windows else "_core.abi3.so"
+
 
 _GLIBC = frozenset({"libc.so.6", "libm.so.6"})
 _MUSL = frozenset({"libc.so"})
+#: The stable ABI, the entropy, and what Windows itself is made of.
+_WINDOWS = frozenset({"python3.dll", "bcryptprimitives.dll", "kernel32.dll"})
 _APPLE = frozenset({"/usr/lib/libSystem.B.dylib"})
 
 TARGETS = (
@@ -75,17 +86,26 @@ TARGETS = (
         "macosx_10_15_x86_64", "x86_64-macos.10.15", ("macosx_10_13_x86_64",), _APPLE
     ),
     Target("macosx_11_0_arm64", "aarch64-macos.11.0", ("macosx_11_0_arm64",), _APPLE),
+    Target("win_amd64", "x86_64-windows-gnu", ("win_amd64",), _WINDOWS),
 )
 
-#: All that the headers of the limited API ask of a 64-bit Unix.
+#: All that the headers of the limited API ask of a 64-bit system.
 PYCONFIG = """\
+#ifdef _WIN32
+#define MS_WINDOWS 1
+#define MS_WIN32 1
+#define MS_WIN64 1
+#define HAVE_DECLSPEC_DLL 1
+#define Py_ENABLE_SHARED 1
+#define NT_THREADS 1
+#endif
 #define SIZEOF_SHORT 2
 #define SIZEOF_INT 4
-#define SIZEOF_LONG 8
+#define SIZEOF_LONG __SIZEOF_LONG__
 #define SIZEOF_LONG_LONG 8
 #define SIZEOF_VOID_P 8
 #define SIZEOF_SIZE_T 8
-#define SIZEOF_WCHAR_T 4
+#define SIZEOF_WCHAR_T __SIZEOF_WCHAR_T__
 #define SIZEOF_TIME_T 8
 #define SIZEOF_OFF_T 8
 #define SIZEOF_FPOS_T 16
@@ -139,7 +159,9 @@ def compiled(target: Target, extension: Extension, work: Path) -> Path:
         for flag in extension.extra_compile_args
         if _fits(flag, target)
     ]
-    flags += ["-fPIC", "-DNDEBUG", "-fno-sanitize=undefined", "-fwrapv"]
+    flags += ["-DNDEBUG", "-fno-sanitize=undefined", "-fwrapv"]
+    if not target.windows:
+        flags += ["-fPIC"]
     flags += [f"-D{name}={value}" for name, value in extension.define_macros]
     folders = ["csrc", python_headers(work), numpy_headers(target, work)]
     flags += [f"-I{folder}" for folder in folders]
@@ -152,27 +174,46 @@ def compiled(target: Target, extension: Extension, work: Path) -> Path:
 
     with ThreadPoolExecutor() as pool:
         objects = list(pool.map(made, extension.sources))
-    out = work / "_core.abi3.so"
+    out = work / target.name
     link = ["-lm", *extension.extra_link_args]
     if target.apple:
         name = "-Wl,-install_name,@rpath/_core.abi3.so"
         link = ["-Wl,-undefined,dynamic_lookup", name]
+    if target.windows:
+        link = ["-lbcryptprimitives", str(_stable_abi(work))]
     subprocess.run(
         [*compiler, "-shared", "-s", *objects, "-o", str(out), *link], check=True
     )
     return out
 
 
+def _stable_abi(work: Path) -> Path:
+    """Write python3.lib: for the linker, every name of the stable ABI of 3.11."""
+    names = [
+        f"{name}{kind}"
+        for table, kind in ((abi3info.FUNCTIONS, ""), (abi3info.DATAS, " DATA"))
+        for name, entry in ((symbol.name, found) for symbol, found in table.items())
+        if (entry.added.major, entry.added.minor) <= (3, 11)
+    ]
+    exports = work / "python3.def"
+    exports.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *names, ""]))
+    library = work / "python3.lib"
+    command = [*ZIG, "dlltool", "-m", "i386:x86-64"]
+    subprocess.run([*command, "-d", str(exports), "-l", str(library)], check=True)
+    return library
+
+
 def _fits(flag: str, target: Target) -> bool:
     if flag == "-fcf-protection":
         return "x86_64" in target.tag
-    return flag != "-fstack-clash-protection" or not target.apple
+    return flag != "-fstack-clash-protection" or "linux" in target.tag
 
 
 def problems(target: Target, path: Path) -> list[str]:
     """Return what is wrong with an extension, empty when nothing is."""
     binary: Any = lief.parse(str(path))
-    return (_mach_o if target.apple else _elf)(target, binary)
+    kind = _mach_o if target.apple else _pe if target.windows else _elf
+    return kind(target, binary)
 
 
 def _elf(target: Target, binary: Any) -> list[str]:
@@ -226,6 +267,23 @@ def _mach_o(target: Target, binary: Any) -> list[str]:
     ]
 
 
+def _pe(target: Target, binary: Any) -> list[str]:
+    flags = lief.PE.OptionalHeader.DLL_CHARACTERISTICS
+    libraries = {library.name.lower() for library in binary.imports}
+    return [
+        *_common(
+            target,
+            {name for name in libraries if not name.startswith("api-ms-win-crt-")},
+            {str(entry.name) for entry in binary.get_export().entries},
+        ),
+        *(
+            f"lacks {flag.name}"
+            for flag in (flags.DYNAMIC_BASE, flags.HIGH_ENTROPY_VA, flags.NX_COMPAT)
+            if not binary.optional_header.has(flag)
+        ),
+    ]
+
+
 def _common(target: Target, libraries: set[str], exports: set[str]) -> list[str]:
     others = sorted(libraries - target.libraries)
     found = [f"loads {name}" for name in others]
@@ -246,7 +304,7 @@ def wheel(shell: Path, target: Target, binary: Path, out: Path) -> Path:
     ):
         for member in old.namelist():
             data = old.read(member)
-            if member.endswith(".so"):
+            if EXTENSION.match(member):
                 member, data = f"fastdp/{binary.name}", binary.read_bytes()
             elif member.endswith(".dist-info/WHEEL"):
                 data = re.sub(rb"(?m)^Tag: .*$", f"Tag: {tag}".encode(), data)
@@ -261,7 +319,9 @@ def wheel(shell: Path, target: Target, binary: Path, out: Path) -> Path:
             # One time for all: the same sources give the same bytes.
             info = zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = (0o755 if member.endswith(".so") else 0o644) << 16
+            info.external_attr = (
+                0o755 if member.endswith((".so", ".pyd")) else 0o644
+            ) << 16
             new.writestr(info, data)
     return path
 

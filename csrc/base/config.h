@@ -23,8 +23,12 @@
 #if !defined(__GNUC__)
 #error "fastdp needs gcc or clang (vector extensions, inline assembly)"
 #endif
-#if !defined(__linux__) && !defined(__APPLE__)
-#error "fastdp runs on Linux and macOS: no other entropy source was reviewed"
+#if !defined(__linux__) && !defined(__APPLE__) && !defined(_WIN32)
+#error "fastdp runs on Linux, macOS and Windows: no other entropy source was reviewed"
+#endif
+/* gcc aligns the stack to 16 bytes there: AVX variables on it fault (its bug 54412). */
+#if defined(_WIN32) && !defined(__clang__)
+#error "fastdp needs clang on Windows"
 #endif
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "fastdp needs a little-endian machine"

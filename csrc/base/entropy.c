@@ -9,25 +9,41 @@
 #include "entropy.h"
 
 #include <errno.h>
-#include <sys/random.h>
-#include <sys/types.h>
 
 #include "wipe.h"
 
-#if defined(__APPLE__)
+#if defined(_WIN32)
+#include <windows.h>
+
+/* Of bcryptprimitives.dll, Windows 10 and later: the generator in which BCryptGenRandom
+ * and RtlGenRandom end, without a handle, a provider or a registry. */
+BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size);
+
+static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
+{
+    if (ProcessPrng(buf, n))
+        return (ptrdiff_t)n;
+    errno = EIO;
+    return -1;
+}
+
+#elif defined(__APPLE__)
+#include <sys/random.h>
 #include <unistd.h>
 
 #define ENTROPY_PIECE 256 /* getentropy refuses more at once */
 
-static ssize_t fdp_entropy_some(unsigned char *buf, size_t n)
+static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
 {
     const size_t piece = n < ENTROPY_PIECE ? n : ENTROPY_PIECE;
-    return getentropy(buf, piece) == 0 ? (ssize_t)piece : -1;
+    return getentropy(buf, piece) == 0 ? (ptrdiff_t)piece : -1;
 }
 
 #else
+#include <sys/random.h>
+#include <sys/types.h>
 
-static ssize_t fdp_entropy_some(unsigned char *buf, size_t n)
+static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
 {
     ssize_t got;
     do {
@@ -44,7 +60,7 @@ int fdp_entropy_fill(void *buf, size_t n)
     size_t left = n;
 
     while (left > 0) {
-        const ssize_t got = fdp_entropy_some(at, left);
+        const ptrdiff_t got = fdp_entropy_some(at, left);
         /* No progress, or more than was asked for, is as bad as an error. */
         if (got <= 0 || (size_t)got > left) {
             const int saved = got < 0 ? errno : EIO;

@@ -300,7 +300,7 @@ static void write_out(const batch_t *b, size_t n, int64_t *out)
 static bool sound(const fdp_clip_t *clip, fdp_dtype_t type)
 {
     return (type == FDP_F32 || type == FDP_F64) && clip->dimension >= 1 &&
-           clip->dimension < (UINT64_C(1) << 32) && clip->most >= 0 &&
+           (uint64_t)clip->dimension < (UINT64_C(1) << 32) && clip->most >= 0 &&
            clip->most < 0x1p30 && clip->limit <= UINT64_C(1) << 60 &&
            clip->step >= -1000 && clip->step <= 1000 &&
            (clip->norm == FDP_NORM_L1 || clip->norm == FDP_NORM_L2 ||

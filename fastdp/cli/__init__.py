@@ -146,18 +146,28 @@ def _undone_when_ended(received: list[int]) -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         if finished:
             return
-        if number != signal.SIGALRM:
+        if number != getattr(signal, "SIGALRM", None):
             received.append(number)
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        alarm(_AGAIN)
         if received == [number] or sys.exc_info()[0] is None:
             interrupted = received[0] == signal.SIGINT
             raise KeyboardInterrupt if interrupted else _Terminated
 
+    def alarm(seconds: float) -> None:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    # Windows has neither SIGHUP nor SIGALRM.
+    names: dict[str, Any] = {
+        "SIGTERM": signal.SIG_DFL,
+        "SIGHUP": signal.SIG_DFL,
+        "SIGINT": signal.default_int_handler,
+        "SIGALRM": signal.SIG_DFL,
+    }
     usual: dict[signal.Signals, Any] = {
-        signal.SIGTERM: signal.SIG_DFL,
-        signal.SIGHUP: signal.SIG_DFL,
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGALRM: signal.SIG_DFL,
+        signal.Signals[name]: handler
+        for name, handler in names.items()
+        if hasattr(signal, name)
     }
     ours = []
     if threading.current_thread() is threading.main_thread():
@@ -170,7 +180,7 @@ def _undone_when_ended(received: list[int]) -> Iterator[None]:
     finally:
         finished = True
         if received:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            alarm(0)
         for number in ours:
             signal.signal(number, usual[number])
 

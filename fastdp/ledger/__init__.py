@@ -20,7 +20,7 @@ from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit
 from fastdp.ledger._counters import LedgerCounter
 from fastdp.ledger._ledger import Ledger
-from fastdp.ledger._receipts import Receipt, Seen, Witness, receipts_from
+from fastdp.ledger._receipts import Receipt, Seen, Witness, need_locks, receipts_from
 from fastdp.ledger._store import FORMAT, Store, read_ledger
 from fastdp.ledger._terms import canonical
 
@@ -281,6 +281,7 @@ def _store(location: object, timeout: float) -> Store:
         from fastdp.ledger._postgres import PostgresStore
 
         return PostgresStore(str(location), seconds)
+    need_locks("a ledger in a file")
     from fastdp.ledger._sqlite import SqliteStore
 
     return SqliteStore(location, seconds)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,6 +14,9 @@ from typing import TextIO
 
 from fastdp.exceptions import DTypeError, LedgerError, ParameterError
 from fastdp.ledger._terms import canonical
+
+if sys.platform != "win32":
+    import fcntl
 
 _FORMAT = "fastdp receipts"
 
@@ -109,13 +112,24 @@ def _leave_locks() -> None:
         os.close(null)
 
 
-os.register_at_fork(after_in_child=_leave_locks)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_leave_locks)
+
+
+def need_locks(what: str) -> None:
+    """Refuse a file that several processes lock where the system cannot."""
+    if sys.platform == "win32":
+        raise LedgerError(
+            f"{what} needs flock, which Windows lacks: keep the ledger in PostgreSQL, "
+            "or use the Windows Subsystem for Linux"
+        )
 
 
 class Witness:
     """A small file elsewhere that knows the last entry of every budget."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        need_locks("a witness")
         self.path = Path(path).absolute()
 
     @contextlib.contextmanager
