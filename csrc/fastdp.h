@@ -608,7 +608,7 @@ fdp_column_moments(const fdp_column_t *column, size_t n, const void *x, fdp_dtyp
 
 /* ---- sums of privacy losses (@timing T0) ------------------------------------ */
 
-/* Sums of a cell's masses, and of these times what e^(edge - sum) lacks to 1, in two lanes
+/* Sums of a cell's masses, and of these times how far its edge is below, in two lanes
  * that do not wait for each other, and how many terms each has. */
 typedef struct {
     double p[2], d[2];
@@ -618,14 +618,15 @@ typedef struct {
 /* Gathers all sums a_i + l_j of two ascending lists in the cells [edge[c], edge[c + 1]):
  * adds to p[c] the products of their masses and to d[c] these times e^(edge[c] - sum) - 1,
  * both right to n + 16 units of 2^-52 relatively, n being what is returned: how many
- * additions follow each other. No sum is below edge[0], the last edge is infinite. Of a
+ * additions follow each other. Of `ratios` d[c] adds up the products times edge[c] - sum.
+ * No sum is below edge[0], the last edge is infinite. Of a
  * square the lists are the same, and each pair is taken once, with twice its mass. `cell`
  * is room for a number per column, `some` for a sum per cell, all 0.
  * docs/proofs/numerical_accounting.md */
 FDP_API size_t
 fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass, size_t columns,
-                const double *loss, const double *mass, int square, const double *edge,
-                uint32_t *cell, fdp_cell_t *some, double *p, double *d);
+                const double *loss, const double *mass, int square, int ratios,
+                const double *edge, uint32_t *cell, fdp_cell_t *some, double *p, double *d);
 
 #ifdef __cplusplus
 }

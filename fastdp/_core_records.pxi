@@ -90,7 +90,7 @@ def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray 
 
 
 def gather_sums(cnp.ndarray row_loss, cnp.ndarray row_mass, cnp.ndarray loss,
-                cnp.ndarray mass, cnp.ndarray edge, bint square):
+                cnp.ndarray mass, cnp.ndarray edge, bint square, bint ratios=False):
     """Return p and d of the cells, and how many additions follow: see fastdp.h.
 
     All are float64 arrays; the last edge is infinite.
@@ -111,5 +111,5 @@ def gather_sums(cnp.ndarray row_loss, cnp.ndarray row_mass, cnp.ndarray loss,
     cdef double *x = <double *> cnp.PyArray_DATA(p)
     cdef double *y = <double *> cnp.PyArray_DATA(d)
     with nogil:
-        terms = fdp_gather_sums(rows, a, u, columns, b, v, square, e, place, some, x, y)
+        terms = fdp_gather_sums(rows, a, u, columns, b, v, square, ratios, e, place, some, x, y)
     return p, d, terms

@@ -354,5 +354,5 @@ cdef extern from "fastdp.h" nogil:
 
     size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
                            size_t columns, const double *loss, const double *mass,
-                           int square, const double *edge, uint32_t *cell,
+                           int square, int ratios, const double *edge, uint32_t *cell,
                            fdp_cell_t *some, double *p, double *d)

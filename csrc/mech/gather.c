@@ -1,4 +1,4 @@
-/* gather.c: all sums of two public lists of losses, gathered in cells.
+/* gather.c: all sums of two public lists, of losses or of ratios, gathered in cells.
  *
  * What compositions of privacy losses take most of their time with. A row's sums ascend,
  * and those of a column ascend with the rows: so each column remembers its cell, and
@@ -75,7 +75,7 @@ static uint32_t fold(size_t cells, fdp_cell_t *some, double *p, double *d)
 
 size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_mass,
                        size_t columns, const double *loss, const double *mass, int square,
-                       const double *edge, uint32_t *cell, fdp_cell_t *some, double *p,
+                       int ratios, const double *edge, uint32_t *cell, fdp_cell_t *some, double *p,
                        double *d)
 {
     const fdp_rounding_t saved = fdp_rounding_enter();
@@ -88,7 +88,13 @@ size_t fdp_gather_sums(size_t rows, const double *row_loss, const double *row_ma
         for (size_t first = square ? i : 0, n; first < columns; first += n) {
             n = columns - first < BLOCK ? columns - first : BLOCK;
             place(n, row_loss[i], loss + first, edge, cell + first, gap);
-            kernels->fall(gap, mass + first, part, n);
+            if (ratios) {
+                for (size_t j = 0; j < n; j++) {
+                    part[j] = gap[j] * mass[first + j];
+                }
+            } else {
+                kernels->fall(gap, mass + first, part, n);
+            }
             if (i % ROWS == 0 && first == (square ? i : 0)) {
                 lowest = cell[first];
             }

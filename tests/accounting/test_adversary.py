@@ -30,6 +30,7 @@ from fastdp.accounting import (
     PrivacyLossEvent,
     PureAccountant,
     PureDPEvent,
+    RandomAllocationEvent,
     RDPAccountant,
     SampledWithoutReplacementEvent,
     TradeOffEvent,
@@ -174,6 +175,28 @@ def samples(inner, rate):
     ]
 
 
+def epochs(p, q, steps, count):
+    """Return both orders of epochs of allocated batches, the steps chosen by answers.
+
+    After each transcript a step shows its answer, or a noisy one by a channel of its
+    own; the first epoch shows all.
+    """
+    rng, found = np.random.default_rng(steps), []
+    for i in range(count):
+        withs, without = [np.ones(1) for _ in range(steps)], np.ones(1)
+        for step in range(steps):
+            channels = np.broadcast_to(np.eye(2), (without.size, 2, 2)).copy()
+            if i:
+                some = rng.random(without.size) < 0.5
+                channels[some] = rng.dirichlet([0.3, 0.3], (int(some.sum()), 2))
+            for j in range(steps):
+                law = np.asarray(p if j == step else q) @ channels
+                withs[j] = (withs[j][:, None] * law).ravel()
+            without = (without[:, None] * (np.asarray(q) @ channels)).ravel()
+        found += both(np.mean(withs, axis=0), without)
+    return found
+
+
 def after(value, member):
     """Return the mean of a value after a step with these losses, at all levels."""
     indices, masses = member
@@ -314,6 +337,22 @@ CASES = {
             ),
         )
     ],
+    "allocated epochs": lambda: [
+        (
+            epochs(*ANSWERS, 3, 8)[::2],
+            3,
+            RandomAllocationEvent(steps=3, event=PureDPEvent(Fraction(1.0987))),
+        ),
+        (choices(0.5), 1, choice("0.5")),
+    ],
+    "allocated epochs, additions": lambda: [
+        (
+            epochs(*ANSWERS, 4, 6)[1::2],
+            2,
+            RandomAllocationEvent(steps=4, event=PureDPEvent(Fraction(1.0987))),
+        ),
+        (gaussian(1, 400), 1, noise(1)),
+    ],
     "groups": lambda: [
         (chains(0.5, 2), 2, GroupEvent(HALF, 2)),
         (choices(1.0), 1, GroupEvent(choice("0.5"), 2)),
@@ -328,6 +367,7 @@ QUICK = (
     "one order",
     "trade-off functions",
     "samples of samples",
+    "allocated epochs",
     "groups",
 )
 KINDS = (
@@ -396,6 +436,12 @@ def test_one_fixed_choice_is_found(monkeypatch):
     half = pairs.two_points(Fraction(1, 4)).step().removal.loss
     monkeypatch.setattr(state, "dominating", lambda _: [((half, 3),)])
     assert excess(CASES["choices"](), PLDAccountant) > 1e-3
+
+
+def test_an_epoch_of_more_steps_is_found():
+    parts = CASES["allocated epochs"]()[:1]
+    wrong = RandomAllocationEvent(steps=4, event=parts[0][2].event)
+    assert excess([(parts[0][0], 3, wrong)], PLDAccountant) > 1e-2
 
 
 def test_the_rate_of_one_sample_alone_is_found():

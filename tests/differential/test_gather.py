@@ -40,16 +40,16 @@ def additions(a, b, ends):
     return most + 2 * len(folds)
 
 
-def wrong(seed, scales, number, square):
+def wrong(seed, scales, number, square, ratios=False):
     """Return the cells that are further off than they may be."""
     rng, (a, u, b, v) = laws(seed, scales)
     if square:
         b, v = a, u
     edges = cells(rng, a, b, number)
     ends = np.append(edges[:-1], np.inf)
-    p, d, most = _core.gather_sums(a, u, b, v, ends, square)
+    p, d, most = _core.gather_sums(a, u, b, v, ends, square, ratios)
     args = [x.tolist() for x in (a, u, b, v, edges)]
-    exact_p, exact_d, terms = gathered(*args)
+    exact_p, exact_d, terms = gathered(*args, ratios)
     assert square or most == additions(a, b, ends)
     bad = []
     for c in range(len(terms)):
@@ -62,11 +62,12 @@ def wrong(seed, scales, number, square):
     return bad
 
 
+@pytest.mark.parametrize("ratios", [False, True])
 @pytest.mark.parametrize("square", [False, True])
 @pytest.mark.parametrize("scales", SCALES)
-def test_every_level_is_as_right_as_is_charged(level, scales, square):
+def test_every_level_is_as_right_as_is_charged(level, scales, square, ratios):
     for seed, number in ((1, 3), (2, 20), (3, 100)):
-        assert wrong(seed, scales, number, square) == []
+        assert wrong(seed, scales, number, square, ratios) == []
 
 
 def test_a_wrong_term_is_seen(monkeypatch):

@@ -6,10 +6,11 @@ from fractions import Fraction
 import mpmath
 
 
-def gathered(row_loss, row_mass, loss, mass, edges):
+def gathered(row_loss, row_mass, loss, mass, edges, ratios=False):
     """Return p and d of every cell as Fractions, and how many sums each holds.
 
-    Sums and their distances from the left ends are those of doubles.
+    Sums and their distances from the left ends are those of doubles. Of ratios d has
+    these distances, else what e to them lacks to 1.
     """
     cells = len(edges) - 1
     p, d, terms = [Fraction(0)] * cells, [Fraction(0)] * cells, [0] * cells
@@ -17,7 +18,8 @@ def gathered(row_loss, row_mass, loss, mass, edges):
         for a, u in zip(row_loss, row_mass, strict=True):
             for b, v in zip(loss, mass, strict=True):
                 c = min(bisect_right(edges, a + b), cells) - 1
-                fall = mpmath.expm1(min(edges[c] - (a + b), 0.0))
+                gap = min(edges[c] - (a + b), 0.0)
+                fall = mpmath.mpf(gap) if ratios else mpmath.expm1(gap)
                 both = Fraction(u) * Fraction(v)
                 p[c] += both
                 d[c] += both * Fraction(int(fall * 2**200), 2**200)

@@ -25,6 +25,7 @@ from fastdp.accounting import (
     PoissonSampledEvent,
     PrivacyLossEvent,
     PureDPEvent,
+    RandomAllocationEvent,
     RandomizedResponseEvent,
     RDPEvent,
     SampledWithoutReplacementEvent,
@@ -69,6 +70,7 @@ EVENTS = [
     ),
     SelfComposedEvent(LaplaceEvent(sensitivity=1, scale=2), 1000),
     PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=2)),
+    RandomAllocationEvent(steps=10, event=GaussianEvent(sensitivity=1, sigma=2)),
     SampledWithoutReplacementEvent(
         source_dataset_size=1000,
         sample_size=10,

@@ -3,13 +3,14 @@
 Below every accountant and every reading (tests/packaging/test_layers.py).
 """
 
-from fastdp.accounting._facts import choices, composite, noise, stated
+from fastdp.accounting._facts import allocation, choices, composite, noise, stated
 from fastdp.accounting._facts.base import Facts, Reader, facts_of, require_rho
 from fastdp.accounting._facts.composite import grouped, leaves
 
 __all__ = [
     "Facts",
     "Reader",
+    "allocation",
     "choices",
     "composite",
     "facts_of",

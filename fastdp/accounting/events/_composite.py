@@ -150,6 +150,30 @@ class PoissonSampledEvent(_SampledEvent):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
+class RandomAllocationEvent(_Wrapper):
+    """One epoch of `steps` steps, of which each record joins one, uniformly.
+
+    What `fastdp.random.allocate` draws: every record's step is independent of those
+    of other records, and secret, and so are the sizes of batches. Batches of a
+    permutation are not of this kind.
+
+    Parameters
+    ----------
+    steps : int
+        Steps of the epoch, >= 1.
+    event : Event
+        What one step does with its batch, for `ADD_OR_REMOVE_ONE`: it may depend on
+        all answers before it, and must hide one record more or less in the batch. So a
+        sum is divided by a public number, not by the size of the batch. A step that is
+        repeated (`SelfComposedEvent`) stands for epochs with one and the same
+        allocation; repeat the whole event for a fresh one in each epoch.
+    """
+
+    steps: Count
+    event: Event
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
 class SampledWithoutReplacementEvent(_SampledEvent):
     """An event on a uniform subset of fixed size.
 

@@ -1,0 +1,281 @@
+"""Random allocation: the law of a mean of independent ratios, in cells of any width.
+
+Of one step R is the ratio dP/dQ under Q, and S the mean of t of them, independent. A
+cell of values is merged to its barycenter (lower) or split to its ends (upper), as
+cells of losses are, and sums keep the order of means of convex functions. Such a
+function rises (removal) or falls (addition) with S, so that every value is rounded up
+where that loses privacy, and else down (docs/proofs/allocation.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fastdp.accounting._atoms.law import Floats, Law, U
+from fastdp.accounting._atoms.plan import Cost, spread
+
+#: The least double, which products below it may lose.
+_LEAST = 5e-324
+
+#: Losses beyond these have no ratios in doubles that could be added up.
+_FARTHEST = 600.0
+
+#: Cells of a sum at most, and of them the share that lies evenly in ln of the sum.
+_MOST, _EVENLY = 3000, 0.25
+
+#: Values that a sum is planned with.
+_FEW = 160
+
+#: How much lighter tails of sums are that are cut off.
+_CUT = 1e-3
+
+#: What a blur of the mean costs where it is not known, by the loss.
+_STEEP = 6.0
+
+#: Returns the law of one ratio, as of one step's loss, in about so many cells.
+OneStep = Callable[[Cost | None, int], Law]
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """Values of a sum of ratios, ascending, with their masses under Q.
+
+    `lost` is what functions may have above that: of a removal the mean of what is
+    infinite, of an addition the probability. `error` bounds that of masses, relatively.
+    """
+
+    value: Floats
+    mass: Floats
+    lost: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One of `steps` steps, joined with probability `rate`, in one direction.
+
+    Parameters
+    ----------
+    steps : int
+        Steps of an epoch.
+    rate : float
+        Probability that the record is in the epoch.
+    removal : bool
+        Whether P, or Q, has the record.
+    upper : bool
+        Whether cells are split, or merged.
+    gone : float
+        Mass of one step's infinite losses, under P of a removal and under Q of an
+        addition. Laws are of finite losses, given that they are.
+    """
+
+    steps: int
+    rate: float
+    removal: bool
+    upper: bool
+    gone: float = 0.0
+
+    @property
+    def _toward(self) -> int:
+        """1 where values are rounded up, else -1."""
+        return 1 if self.removal == self.upper else -1
+
+    def law(self, one: OneStep, cost: Cost | None, cells: int, tail: float) -> Law:
+        """Return the law of the epoch's loss in about so many cells.
+
+        Raises
+        ------
+        OverflowError
+            A step has ratios that doubles do not bear.
+        """
+        cells = min(cells, _MOST)
+        cost = cost or (lambda loss: 1 + np.exp(np.clip(_STEEP * loss, -300, 300)))
+        step = one(lambda loss: self._price_of_loss(loss, cost), cells)
+        square, done = self._of_one(step), 1
+        result, whole = None, 0
+        left = self.steps
+        while True:
+            if left & 1:
+                if result is None:
+                    result, whole = square, done
+                else:
+                    whole += done
+                    result = self._sum(result, square, whole, cost, cells, tail)
+            left >>= 1
+            if not left:
+                break
+            done *= 2
+            square = self._sum(square, square, done, cost, cells, tail)
+        assert result is not None
+        return self._loss(result)
+
+    # ---- from losses, and back -------------------------------------------------------
+
+    def _of_one(self, law: Law) -> Ratios:
+        """Return the ratios of one step's law of losses in this direction."""
+        if float(np.abs(law.loss).max(initial=0.0)) > _FARTHEST:
+            raise OverflowError("losses are too large")
+        up = 1 + self._toward * 8 * U
+        error = (1 + law.error) * (1 + 16 * U) - 1
+        masses = law.mass * (1 - self.gone)
+        if self.removal:
+            value, mass = np.exp(law.loss) * up, masses * np.exp(-law.loss)
+            whole, slack = float(mass.sum()), error + (mass.size + 4) * U
+            if not self.upper:  # rounded losses may have more than Q has
+                mass = mass * min(1.0, (1 - slack) / whole)
+                return Ratios(value, mass, 0.0, error + slack)
+            zero, lost = max(1 - whole, 0.0) + 2 * slack, law.lost * (1 - self.gone)
+        else:
+            value, mass = np.exp(-law.loss[::-1]) * up, masses[::-1]
+            zero, lost = self.gone + law.lost * (1 - self.gone), 0.0
+        if zero:
+            value = np.concatenate([[0.0], value])
+            mass = np.concatenate([[zero], mass])
+        return Ratios(value, mass, lost, error)
+
+    def _loss(self, found: Ratios) -> Law:
+        """Return the law of the loss of an epoch."""
+        mean = found.value / self.steps
+        if self.rate < 1:
+            mean = 1 - self.rate + self.rate * mean
+        lost, mass, error = found.lost, found.mass, found.error + 32 * U
+        positive = mean > 0
+        if self.removal:
+            lost *= self.rate / self.steps * (1 + 4 * U)
+            finite = 1 - self.rate * self.gone
+        else:  # with all ratios 0 the loss is infinite
+            none = self.gone**self.steps if self.rate == 1 else 0.0
+            zero = float(mass[~positive].sum()) * (1 + error)
+            lost, finite = lost + max(zero - none * (1 - 1e-12), 0.0), 1 - none
+        mean, mass = mean[positive], mass[positive]
+        loss = np.log(mean) if self.removal else -np.log(mean[::-1])
+        mass = (mass * mean if self.removal else mass[::-1]) / finite
+        sign = 1 if self.upper else -1
+        loss = loss + sign * (8 * U + 8 * U * np.abs(loss))
+        kept = mass > 0
+        lost = min(1.0, lost / finite * (1 + error)) if self.upper else 0.0
+        return Law(loss[kept], mass[kept], lost, error)
+
+    # ---- sums ------------------------------------------------------------------------
+
+    def _sum(
+        self, a: Ratios, b: Ratios, done: int, cost: Cost, cells: int, tail: float
+    ) -> Ratios:
+        """Return the sum of two of these, of `done` ratios together, in cells."""
+        # Here, so that importing the accountants loads no extension.
+        from fastdp import _core
+
+        up = 1 + self._toward * 2 * U
+        rows = np.ascontiguousarray(a.value * up)
+        columns = np.ascontiguousarray(b.value * up)
+        edges = self._edges(a, b, done, cost, cells)
+        low, high = float(rows[0] + columns[0]), float(rows[-1] + columns[-1])
+        inner = edges[(edges > low) & (edges < high)]
+        if high <= low:
+            high = float(np.nextafter(low, np.inf))
+        edges = np.concatenate([[low], inner, [high]])
+        ends = np.append(edges[:-1], np.inf)
+        one, other = np.ascontiguousarray(a.mass), np.ascontiguousarray(b.mass)
+        p, d, terms = _core.gather_sums(rows, one, columns, other, ends, b is a, True)
+        slack = (terms + 16) * U
+        full = p > 0
+        rise = np.divide(-d, p, out=np.zeros_like(p), where=full)
+        rise = rise * (1 + self._toward * (2 * slack + 8 * U))
+        products = rows.size * columns.size * _LEAST
+        if self.upper:
+            share = np.minimum(rise / np.diff(edges), 1.0)
+            mass = np.zeros(edges.size)
+            mass[:-1] += p * (1 - share)
+            mass[1:] += p * share
+            value, lost = edges, a.lost + b.lost
+            lost += products * (max(high, 1.0) if self.removal else 1.0)
+        else:
+            value = edges[:-1] + np.minimum(rise, np.diff(edges))
+            value, mass, lost = value * up, p, 0.0
+        kept = mass > 0
+        error = (1 + a.error) * (1 + b.error) * (1 + 2 * slack) - 1
+        found = Ratios(value[kept], mass[kept], lost * (1 + 4 * U), error)
+        return self._cut(found, tail * _CUT)
+
+    def _cut(self, found: Ratios, tail: float) -> Ratios:
+        """Return the sum without tails of that size.
+
+        Below by masses under Q, above, of a removal, by those under P. A lower law
+        leaves them out. An upper one moves them to the value next to them, or what is
+        below to 0, whichever loses privacy; and what is above is lost in part.
+        """
+        value, mass = found.value, found.mass
+        first = int(np.searchsorted(np.cumsum(mass), tail))
+        top = mass * value if self.removal else mass
+        beyond = np.cumsum(top[::-1])
+        last = mass.size - int(np.searchsorted(beyond, tail * float(beyond[-1])))
+        if (first == 0 and last == mass.size) or last - first < 2:
+            return found
+        some = slice(first, last)
+        if not self.upper:
+            return replace(found, value=value[some], mass=mass[some])
+        more, lost = 1 + (mass.size + 4) * U, found.lost
+        below = float(mass[:first].sum()) * more
+        rest = float(mass[last:].sum()) * more
+        if self.removal:
+            lost += float(top[last:].sum()) * more * (1 + found.error)
+        value, mass = value[some], mass[some].copy()
+        mass[-1] += rest
+        if self.removal or value[0] == 0:
+            mass[0] += below
+        elif below:
+            value = np.concatenate([[0.0], value])
+            mass = np.concatenate([[below], mass])
+        return Ratios(value, mass, lost, found.error)
+
+    # ---- where cells go --------------------------------------------------------------
+
+    def _price(self, value: Floats, done: int, cost: Cost) -> Floats:
+        """Return what a blur of ln of a sum of `done` ratios costs, by mass under Q.
+
+        The others are taken for 1, and `cost` is that of a blur of the loss.
+        """
+        mean = (value + (self.steps - done)) / self.steps
+        mean = np.maximum(1 - self.rate + self.rate * mean, 1e-300)
+        slope = self.rate * value / self.steps / mean
+        loss = np.log(mean)
+        found = cost(loss) * mean if self.removal else cost(-loss)
+        return np.asarray(found * slope * slope)
+
+    def _price_of_loss(self, loss: Floats, cost: Cost) -> Floats:
+        """Return what a blur of one step's loss costs, by mass under P."""
+        value = np.exp(loss if self.removal else -loss)
+        found = self._price(value, 1, cost)
+        return np.asarray(found / value if self.removal else found)
+
+    def _edges(self, a: Ratios, b: Ratios, done: int, cost: Cost, cells: int) -> Floats:
+        """Return edges of cells for the sum of two."""
+        (x, p), (y, q) = _thinned(a), _thinned(b)
+        value = (x[:, None] + y).ravel()
+        order = np.argsort(value)
+        value, mass = value[order], (p[:, None] * q).ravel()[order]
+        price = self._price(value, done, cost)
+        planned = spread(np.log(value), mass, price, int((1 - _EVENLY) * cells))
+        lowest = min(v for v in (*_lowest(a, b), value[0]) if v > 0)
+        highest = float(a.value[-1] + b.value[-1])
+        level = np.linspace(np.log(lowest), np.log(highest), int(_EVENLY * cells))
+        return np.unique(np.exp(np.union1d(planned, level)))
+
+
+def _lowest(a: Ratios, b: Ratios) -> list[float]:
+    """Return the sums of the two lowest values of each."""
+    return [float(x + y) for x in a.value[:2] for y in b.value[:2]]
+
+
+def _thinned(found: Ratios) -> tuple[Floats, Floats]:
+    """Return about the positive values, and their masses."""
+    positive = found.value > 0
+    value, mass = found.value[positive], found.mass[positive]
+    if value.size <= _FEW:
+        return value, mass
+    first = np.unique(np.linspace(0, value.size, _FEW + 1).astype(int)[:-1])
+    some = np.add.reduceat(mass, first)
+    return np.add.reduceat(mass * value, first) / some, some

@@ -1,0 +1,98 @@
+"""Facts of an epoch whose records are allocated at random (docs/proofs/allocation.md).
+
+A mean of ratios is no wider than one of them: what holds of one step holds of the
+epoch. The pair of laws says more.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from fastdp._validate import float_up
+from fastdp.accounting._atoms.law import U
+from fastdp.accounting._facts.base import Facts, entry, facts_of
+from fastdp.accounting.events import (
+    Event,
+    NeighboringRelation,
+    RandomAllocationEvent,
+    relation_of,
+)
+from fastdp.exceptions import UnsupportedEventError
+
+if TYPE_CHECKING:
+    from fastdp.accounting._pld.families import Family
+    from fastdp.accounting._renyi.curves import Curve
+    from fastdp.accounting._trade_off_functions import TradeOffFunction
+
+#: Cells of the law that a trade-off function is made of, and ln of its tails.
+_CELLS, _LOG_TAIL = 1000, -60.0
+
+
+@entry(RandomAllocationEvent)
+class AllocationFacts(Facts[RandomAllocationEvent]):
+    """Every record joins one of t steps, uniformly, independently and in secret."""
+
+    left_to_accountants = True
+
+    def _inner(self) -> Facts[Event]:
+        """Return the facts of one step, which must be for one record more or less."""
+        inner = self.event.event
+        if relation_of(inner) is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise UnsupportedEventError(
+                "a random allocation has a bound for ADD_OR_REMOVE_ONE alone: state "
+                f"what one record more changes in a step; got {self.event!r}"
+            )
+        if inner.group_size > 1:
+            raise UnsupportedEventError(
+                "the event in a random allocation must be about single records: state "
+                f"the group around the allocation; got {self.event!r}"
+            )
+        return facts_of(inner)
+
+    def pure(self) -> Fraction | None:
+        """Return that of one step: all t ratios may be the largest at once."""
+        return self._inner().pure()
+
+    def stated(self) -> tuple[Fraction, Fraction] | None:
+        """Return what one step states."""
+        return self._inner().stated()
+
+    def rho(self) -> Fraction | None:
+        """Return that of one step, which large orders come near to."""
+        return self._inner().rho()
+
+    def family(self) -> Family:
+        """Return the pair of the epoch."""
+        from fastdp.accounting._pld.allocation_loss import AllocationFamily
+
+        inner, steps = self._inner(), self.event.steps
+        return AllocationFamily(inner.step(), steps) if steps > 1 else inner.family()
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the curve of the pair."""
+        from fastdp.accounting._renyi.mechanisms import LossCurve
+
+        if self.event.steps == 1:
+            return self._inner().curve()
+        step = self.step()
+        sides = step.removal, step.addition
+        losses = tuple(side.loss for side in sides if side.loss is not None)
+        lost = max(side.lost for side in sides)
+        return LossCurve(losses, float_up(lost)), lost
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the function of one order, the data without the record first."""
+        from fastdp.accounting import _trade_off_functions as functions
+
+        side = self.step().removal
+        if self.event.steps == 1 or side.loss is None:
+            return self._inner().trade_off()
+        try:
+            law = side.loss.law(None, _CELLS, True, _LOG_TAIL)
+        except OverflowError:
+            return self._inner().trade_off()
+        finite = float_up(1 - side.lost)
+        masses = law.mass * (finite * (1 + law.error + 4 * U))
+        lost = float_up(side.lost) + law.lost * (1 + 4 * U)
+        return functions.from_law(law.loss, masses, min(lost, 1.0))

@@ -1,0 +1,236 @@
+"""The loss of an epoch of random allocation: which step a record joined is secret.
+
+With R_1 .. R_t independent, as dP/dQ of one step under Q, the loss is ln of their mean
+S; the theorems are in docs/proofs/allocation.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+from scipy.stats import binom
+
+from fastdp._validate import float_down, float_up
+from fastdp.accounting._atoms.allocation import Allocation
+from fastdp.accounting._atoms.law import Law
+from fastdp.accounting._atoms.plan import Cost
+from fastdp.accounting._pld.families import Family, Sided, Step, loosened
+from fastdp.accounting._pld.losses import Floats, Loss, U
+from fastdp.exceptions import UnsupportedEventError
+
+#: Whole orders of the moments of a removal, and ln of the largest that is used.
+_ORDERS, _LARGEST = 64, 600.0
+
+#: Cells of one step's law for an addition's moments, ln of its tails, the ln s where
+#: its transform is known, and the orders that it gives: at 45 e^(14 w) is a double.
+_CELLS, _LOG_TAIL = 500, -160.0
+_PLACES = np.linspace(-20.0, 14.0, 8001)
+_FROM, _TO = 1.0, 45.0
+
+#: Steps beyond which ratios of 0 are not told apart.
+_MOST_STEPS = 1 << 20
+
+#: What a power that is below doubles counts for.
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class AllocationLoss(Loss):
+    """The loss of one of `steps` steps, joined with probability `rate`."""
+
+    one: Loss  # of one step, in this direction, given that it is finite
+    steps: int
+    removal: bool
+    rate: float = 1.0
+    #: What one step has lost at most, and at least: of P, or of an addition of Q.
+    lost: tuple[float, float] = (0.0, 0.0)
+
+    def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
+        """Return the law by cells of sums of ratios."""
+        tail = math.exp(max(log_tail, -650.0))
+
+        def one(price: Cost | None, number: int) -> Law:
+            return self.one.law(price, number, upper, log_tail)
+
+        # `rate` is rounded up.
+        rate = self.rate if upper or self.rate == 1 else math.nextafter(self.rate, 0)
+        gone = self.lost[0 if upper else 1]
+        epoch = Allocation(self.steps, rate, self.removal, upper, gone)
+        return epoch.law(one, cost, cells, tail)
+
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return bounds of K(t) from above, as S is no wider than R (theorem 22).
+
+        For the removal chords of K between whole orders, for the addition of what the
+        transform of S gives.
+        """
+        value, error = self.one.cumulants(t)
+        found = value + error + 8 * U * np.abs(value)
+        if self.lost[0] and not self.removal:
+            found = found + np.array([self._thinned(each) for each in t.tolist()])
+        better = self._removal(t) if self.removal else self._addition(t)
+        found = np.fmin(found, better)
+        if self.rate < 1 and not self.removal:  # at most a mean of 1 and of S^-t
+            least = np.minimum(found, _LARGEST)
+            mixed = np.log1p(self.rate * np.expm1(least))
+            found = np.where(found < _LARGEST, mixed, np.inf)
+        return found, 64 * U * np.abs(found)
+
+    def _removal(self, t: Floats) -> Floats:
+        whole = self._whole
+        return np.interp(t, np.arange(whole.size), whole, right=math.inf)
+
+    @functools.cached_property
+    def _whole(self) -> Floats:
+        """Upper bounds of K(0), K(1), .. as far as doubles go.
+
+        E S^n = n! t^-n [x^n] (sum of E R^k x^k/k!)^t, and all terms are positive.
+        """
+        k = np.arange(_ORDERS + 1.0)
+        moment, error = np.zeros((2, k.size))
+        moment[2:], error[2:] = self.one.cumulants(k[1:-1])
+        count = int(np.searchsorted(moment + error > _LARGEST, True))
+        k, moment = k[:count], moment[:count] + error[:count]
+        base = np.exp(moment - gammaln(k + 1) - k * math.log(self.steps))
+        base[1:] *= 1 - self.lost[1]
+        power = np.eye(1, count)[0]
+        left = self.steps
+        while left:
+            if left & 1:
+                power = np.convolve(power, base)[:count]
+            base = np.convolve(base, base)[:count]
+            left >>= 1
+        # Each product of order n has n coefficients but ones, and sums of two orders
+        # add up their errors: n times those of a coefficient and of all levels.
+        size = moment + gammaln(k + 1) + k * math.log(self.steps)
+        slip = k * (16 * size + 8 * self.steps.bit_length() + 128) * U
+        power = power * np.exp(gammaln(k + 1))
+        if self.rate < 1:
+            power = _mixed(power, self.rate)
+        finite = 1 - self.rate * self.lost[0]
+        found = np.maximum(np.log(power / finite), 0.0) + 2 * slip
+        found[1] = 0.0  # what is finite, given that it is
+        return np.asarray(found[1:])
+
+    def _addition(self, w: Floats) -> Floats:
+        """Bound ln E S^-w = ln of the integral of s^(w-1) E e^(-sS)/Gamma(w).
+
+        E e^(-sS) is convex in s: chords between places are above it.
+        """
+        # K is convex and 0 at 0: below the first order its chord.
+        share = np.minimum(w / _FROM, 1.0)
+        orders = np.maximum(w, _FROM)
+        found = [self._negative_moment(each) for each in orders.tolist()]
+        return np.asarray(share * np.array(found))
+
+    def _negative_moment(self, w: float) -> float:
+        """Return a bound of ln E S^-w, or infinity."""
+        # The mean is at least the geometric mean: E S^-2w <= (E R^(-2w/t))^t, where no
+        # ratio is 0. Else that of those which are not is at least as good as one.
+        times = 1 if self.lost[0] else self.steps
+        both = self.one.cumulants(np.array([2 * w / times]))
+        double = times * float(both[0][0] + both[1][0]) + self._thinned(2 * w)
+        if w > _TO or not double < _LARGEST:
+            return math.inf
+        s, f = self._transform
+        power = np.exp(w * _PLACES)
+        low, high = np.diff(power) / w, np.diff(power * s) / (w + 1)
+        fall = (f[:-1] - f[1:]) / np.diff(s)
+        parts = (f[:-1] + fall * s[:-1]) * low - fall * high
+        parts = np.minimum(parts, f[:-1] * low)
+        # Beyond the last place E e^(-sS) is at most (2w/(e s))^2w E S^-2w.
+        rest = 2 * w * math.log(2 * w / math.e) + double - w * _PLACES[-1]
+        total = (power[0] + math.exp(min(rest, _LARGEST))) / w + float(parts.sum())
+        return max(math.log(total) - float(gammaln(w)) + 1e-9, 0.0)
+
+    def _thinned(self, w: float) -> float:
+        """Bound ln E ((t/N)^w; N > 0 | N > 0), N ratios not being 0.
+
+        S is N/t times the mean of these, whose moments are at most those of one.
+        """
+        lost, steps = self.lost[0], self.steps
+        if not lost:
+            return 0.0
+        if steps > _MOST_STEPS:
+            return math.inf
+        n = np.arange(1.0, steps + 1)
+        level = binom.logpmf(n, steps, 1 - lost) + w * np.log(steps / n)
+        none = lost**steps
+        return float(logsumexp(level)) - math.log1p(-none) + 1e-9
+
+    @functools.cached_property
+    def _transform(self) -> tuple[Floats, Floats]:
+        """Places s, and upper bounds of E e^(-sS)."""
+        law = self.one.law(None, _CELLS, True, _LOG_TAIL)
+        value = np.exp(-law.loss) * (1 - 8 * U)
+        s = np.exp(_PLACES)
+        u = s / self.steps * (1 - 4 * U)
+        mass = law.mass * (1 - self.lost[0])
+        less = np.array([mass @ np.expm1(-x * value) for x in u.tolist()])
+        whole = float(mass.sum()) + self.lost[0] + law.lost
+        more = max(whole - 1, 0.0) + law.error * whole + (law.mass.size + 8) * U
+        less = np.minimum(less * (1 - law.error - (law.mass.size + 16) * U) + more, 0.0)
+        level = self.steps * np.log1p(np.maximum(less, -1 + 1e-16))
+        return s, np.exp(level * (1 - 16 * U)) * (1 + 8 * U)
+
+
+def _mixed(moment: Floats, rate: float) -> Floats:
+    """Return the moments of 1 - rate + rate S, at whole orders, from those of S."""
+    found = np.empty_like(moment)
+    for n in range(moment.size):
+        weight = np.array([math.comb(n, j) for j in range(n + 1)], dtype=np.float64)
+        j = np.arange(n + 1.0)
+        weight *= np.exp((n - j) * math.log1p(-rate)) * rate**j
+        found[n] = weight @ moment[: n + 1]
+    return found
+
+
+@dataclass(frozen=True)
+class AllocationFamily(Family):
+    """The pair of an epoch, from the step of one event in it."""
+
+    inner: Step
+    steps: int
+
+    def step(self) -> Step:
+        return self.sampled(Fraction(1))
+
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
+        """Return the step of a sample of the whole epoch."""
+        if fixed:
+            raise UnsupportedEventError(
+                "a random allocation on a subset of fixed size has no known pair"
+            )
+        removal, addition = (
+            self._sided(side, removal, rate)
+            for side, removal in (
+                (self.inner.removal, True),
+                (self.inner.addition, False),
+            )
+        )
+        return Step(removal, addition, self.inner.rho)
+
+    def _sided(self, side: Sided, removal: bool, rate: Fraction) -> Sided:
+        if side.lost and side.loss is None:
+            return loosened(side)  # the epoch is no worse than the step
+        share = float_up(rate)
+        lost = float_up(side.lost), float_down(side.sure)
+
+        def epoch(one: Loss | None) -> Loss | None:
+            return one and AllocationLoss(one, self.steps, removal, share, lost)
+
+        if removal:
+            gone, sure = rate * side.lost, rate * side.sure
+        elif rate < 1:
+            gone = sure = Fraction(0)
+        else:  # where all ratios are 0
+            slack = (4 * self.steps + 16) * U
+            power = lost[0] ** self.steps * (1 + slack)
+            gone = Fraction(min(power + _TINY, 1.0)) if side.lost else Fraction(0)
+            sure = Fraction(lost[1] ** self.steps * max(1 - slack, 0.0))
+        return Sided(epoch(side.loss), gone, sure, side.exact, epoch(side.least))
