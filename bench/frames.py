@@ -4,7 +4,7 @@
 
 Each line is one run and alternates its calls; times are minima of the wall clock. A row
 of `randomize` may cost the identity of its engine and twice the kernel; `release` the
-engine's own aggregate and two commits; `aggregate` DuckDB's own time for the recipe.
+engine's own aggregate and two commits; `Plan` DuckDB's own time for the recipe.
 """
 
 from __future__ import annotations
@@ -99,16 +99,23 @@ def aggregated(rows: int) -> None:
         }
     )
     x, g, u = (table[name].to_numpy() for name in "xgu")
-    asked: dict[str, Any] = {"by": "g", "bounds": {"x": (0, 100)}, "user": "u"}
-    asked |= {"mean": "x", "groups_per_user": 3, "epsilon": 1, "delta": 1e-6}
-    sql = frames.explain(table, **asked)
+    plan = fastdp.Plan(
+        unit=fastdp.Unit("u", groups=3, records=1),
+        by="g",
+        count=True,
+        mean="x",
+        bounds={"x": (0, 100)},
+        epsilon=1,
+        delta=1e-6,
+    )
+    sql = plan.sql(table)
     connection = duckdb.connect()
     connection.register("rows", table)
     plain = "select g, count(*), sum(x) from rows group by g"
     a, p, b, q = least(
         lambda: connection.sql(sql, params={"salt": "1"}).to_arrow_table(),
         lambda: connection.sql(plain).to_arrow_table(),
-        lambda: frames.aggregate(table, **asked, count=True, ledger=None),
+        lambda: plan.release(table),
         lambda: fastdp.mean(
             x,
             by=g,
@@ -120,7 +127,7 @@ def aggregated(rows: int) -> None:
         ),
         seconds=5,
     )
-    print(f"aggregate, {rows:,} rows, {rows // 100:,} users, 10,000 groups, s")
+    print(f"plan, {rows:,} rows, {rows // 100:,} users, 10,000 groups, s")
     print(f"  plain {p:.3f}, recipe {a:.3f}, ours {b:.3f}: {b / a:.2f} of the recipe")
     print(f"  fastdp.mean of the same arrays {q:.3f}: {q / a:.2f} of the recipe")
 

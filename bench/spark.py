@@ -83,16 +83,19 @@ def grouped(spark: Any, rows: int, runs: int = 3) -> None:
         "abs(xxhash64(id, 1)) % 10000 as g",
         "cast(abs(xxhash64(id, 2)) % 100 as double) as x",
     )
-    keys = pa.table({"g": range(10_000)})
     ask: dict[str, Any] = {"by": "g", "mean": "x", "bounds": {"x": (0, 100)}}
-    ask |= {"keys": keys, "epsilon": 1, "ledger": None, "count": True}
+    ask |= {"keys": [*range(10_000)], "epsilon": 1, "count": True}
+    of_rows, of_users = (
+        fastdp.Plan(unit=unit, **ask)
+        for unit in ("row", fastdp.Unit("u", groups=3, records=1))
+    )
     p, one, user = least(
         lambda: frame.groupBy("g").agg({"x": "sum", "*": "count"}).toArrow(),
-        lambda: frames.aggregate(frame, **ask),
-        lambda: frames.aggregate(frame, user="u", groups_per_user=3, **ask),
+        lambda: of_rows.release(frame),
+        lambda: of_users.release(frame),
         rounds=runs,
     )
-    print(f"aggregate, {rows:,} rows, {rows // 100:,} users, 10,000 groups")
+    print(f"plan, {rows:,} rows, {rows // 100:,} users, 10,000 groups")
     print(
         f"  Spark's own group-by {p:.2f} s; a row a user {one / p:.2f} of it; ", end=""
     )

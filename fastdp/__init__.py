@@ -15,8 +15,9 @@ SubsetSelection, ShuffledResponse, best_frequency_oracle; of numbers LocalMean, 
 vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictures:
 `fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
 `fastdp.random`. A durable budget:
-`fastdp.ledger`. Frames of any library: `fastdp.frames`. Under other
-libraries: `fastdp.adapters`. Tests of anybody's mechanism: `fastdp.audit`.
+`fastdp.ledger`. A private table of records: `Plan`, `Unit`. Frames of any library:
+`fastdp.frames`. Under other libraries: `fastdp.adapters`. Tests of anybody's mechanism:
+`fastdp.audit`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -41,18 +42,21 @@ if TYPE_CHECKING:
         mechanisms as mechanisms,
         plot as plot,
         random as random,
+        tables as tables,
     )
 
     # isort: on
     from fastdp._config import show_config as show_config
     from fastdp.exceptions import FastDPError as FastDPError
     from fastdp.mechanisms import *  # noqa: F403 - its __all__ is the list of names
+    from fastdp.tables import *  # noqa: F403
 else:
     _MODULES = (
         *("accounting", "adapters", "audit", "calibration", "distributions"),
-        *("exceptions", "frames", "ledger", "mechanisms", "plot", "random"),
+        *("exceptions", "frames", "ledger", "mechanisms", "plot", "random", "tables"),
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
+    _LISTED = ("mechanisms", "tables")
 
     def __getattr__(name):
         from importlib import import_module
@@ -62,12 +66,16 @@ else:
         if name in _ELSEWHERE:
             value = getattr(import_module(f"fastdp.{_ELSEWHERE[name]}"), name)
         elif name == "__all__":
-            listed = import_module("fastdp.mechanisms").__all__
+            modules = [import_module(f"fastdp.{module}") for module in _LISTED]
+            listed = [entry for module in modules for entry in module.__all__]
             value = sorted(["__version__", *_MODULES, *_ELSEWHERE, *listed])
-        elif name[:1] != "_" and name in import_module("fastdp.mechanisms").__all__:
-            value = getattr(import_module("fastdp.mechanisms"), name)
         else:
-            raise AttributeError(f"module 'fastdp' has no attribute {name!r}")
+            for module in _LISTED if name[:1] != "_" else ():
+                if name in (found := import_module(f"fastdp.{module}")).__all__:
+                    value = getattr(found, name)
+                    break
+            else:
+                raise AttributeError(f"module 'fastdp' has no attribute {name!r}")
         globals()[name] = value
         return value
 

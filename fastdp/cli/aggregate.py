@@ -1,7 +1,7 @@
 """``fastdp aggregate``: from records to a private table of groups.
 
-What bounds a user, sums and selects is `fastdp.frames.aggregate`; here are the options,
-the files and what is said of them.
+What is released is a `fastdp.Plan`; here are the options, the files and what is said of
+them.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ from fastdp.exceptions import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastdp.frames import Aggregate
+    from fastdp.tables import Plan, Release
+
+_STATISTICS = ("sum", "mean", "variance", "std")
 
 #: Rows of a text file that are read at once.
 _ROWS = 1 << 17
 
 _DESCRIPTION = """\
-Count records, and take means, sums and variances of columns, by groups, with noise.
+Count records, and take sums, means and variances of columns, by groups, with noise.
 
-Each user keeps at most K groups, and R records in each, chosen at random; numbers are
-clamped to their public bounds. Which groups occur is data: without --keys half of the
-budget selects those to show, by their number of users, and a delta is needed. A record
-with a null or no number in a column that is named contributes nothing, not even to
-the count; nor does one whose group has more than 1024 bytes, without --keys. Nothing
-that a cell holds stops the release or shows.
+--unit names the column of persons (or other units), all of whose records are hidden:
+each keeps at most --groups groups, and --records records in each, chosen at random.
+Numbers are clamped to their public bounds. Which groups occur is data: without --keys
+half of the budget selects those to show, by their number of units, and a delta is
+needed. A value that is missing leaves out its own statistic; a record without a group
+or a unit is left out, and so is one whose group has more than 1024 bytes, without
+--keys. Nothing that a cell holds stops the release or shows.
 """
 
 _EPILOG = """\
-Privacy: stated after the release, for a user added or removed; without --user for a
-row. Exact noise from the operating system's randomness; the time may depend on the
-data (timing class T0). Each run is a release of its own and spends its budget again,
-but for --ledger: the same label gives the same answer and one charge.
+Privacy: stated after the release, for a unit added or removed with all records, or for
+a row (--rows-are). Exact noise from the operating system's randomness; the time may
+depend on the data (timing class T0). Each run is a release of its own and spends its
+budget again, but for --ledger: the same label gives the same answer and one charge.
 """
 
 
@@ -50,18 +53,32 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the parser of ``fastdp``."""
     parser = commands.add_parser(
         "aggregate",
-        help="counts, means, sums and variances by groups, from records",
+        help="counts, sums, means and variances by groups, from records",
         description=_DESCRIPTION,
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
     add("input", metavar="INPUT", help=_tables.INPUT_HELP)
     several: dict[str, Any] = {"metavar": "NAMES", "action": "append", "default": []}
-    add("--by", required=True, **several, help="columns of the groups: NAME,NAME,...")
-    add("--count", action="store_true", help="release the number of records")
-    add("--mean", **several, help="columns whose mean is released")
-    add("--sum", **several, help="columns whose sum is released")
-    add("--variance", **several, help="columns whose variance is released")
+    add("--by", **several, help="columns of the groups: NAME,NAME,...")
+    add("--unit", metavar="NAME", help="column of persons, or others to be hidden")
+    add("--groups", metavar="K", type=int, help="with --unit and --by: groups of each")
+    add("--records", metavar="R", type=int, help="with --unit: records in each group")
+    add(
+        "--unit-name",
+        metavar="NAME",
+        help="what budgets call the unit (default: --unit)",
+    )
+    add(
+        "--rows-are",
+        metavar="NAME",
+        help='instead of --unit: no NAME has two rows; "row" says nothing of persons',
+    )
+    add("--count", action="store_true", help="release the number of records kept")
+    add("--units", action="store_true", help="release the number of units")
+    for what in _STATISTICS:
+        name = {"std": "standard deviation"}.get(what, what)
+        add(f"--{what}", **several, help=f"columns whose {name} is released")
     add(
         "--bounds",
         metavar="NAME=LOW,HIGH",
@@ -70,27 +87,32 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         type=_bounds,
         help="public bounds of such a column; once for each",
     )
-    add("--user", metavar="NAME", help="column of users; without it a row is one")
-    add("--groups-per-user", metavar="K", type=int, help="with --user (default: 1)")
-    add("--records-per-group", metavar="R", type=int, help="with --user (default: 1)")
     add("--keys", metavar="FILE", help="table of the public groups, all to be shown")
     add("--epsilon", metavar="E", type=number, help="budget, with Laplace noise")
     add("--rho", metavar="R", type=number, help="budget, with Gaussian noise")
     add("--delta", metavar="D", type=number, help="without --keys, and then required")
     add(
+        "--level",
+        metavar="P",
+        type=float,
+        default=0.95,
+        help="probability of each interval, by itself (default: %(default)s)",
+    )
+    add(
         "--plot",
         metavar="FILE",
         type=Path,
-        help="draw the first statistic with 95 %% intervals: .png, .pdf or .svg",
+        help="draw the first statistic with its intervals: .png, .pdf or .svg",
     )
     add(
         "--hash",
         choices=("engine", "sha256"),
         default="engine",
-        help="what chooses the records that a user keeps: sha256 is the same on every "
+        help="what chooses the records that a unit keeps: sha256 is the same on every "
         "engine, and slower (default: %(default)s)",
     )
-    add("--explain", action="store_true", help="print the group-by and read no record")
+    add("--dry-run", action="store_true", help="print cost and noise, read no record")
+    add("--sql", action="store_true", help="print the group-by and read no record")
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
     _tables.add_options(parser)
     _tables.add_escape(parser)
@@ -117,10 +139,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     Notes
     -----
-    **Privacy.** Stated on stderr after the release: that of
-    `fastdp.frames.aggregate`; timing class T0.
+    **Privacy.** Stated on stderr after the release: that of `fastdp.Plan`; timing
+    class T0.
     """
-    asked = _Asked.of(arguments)
+    _check(arguments)
     keys = None
     if arguments.keys is not None:
         keys = _places.table("--keys", arguments.keys)
@@ -130,54 +152,44 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "aggregate", "plot")
     _require_folder(tables.output)
-    options = asked.options()
+    words = _words(arguments)
     if keys is not None:
-        with _records(keys, asked.by, (), ()) as rows:
-            options["keys"] = _keys(rows)
-            return _run(arguments, asked, tables, options, ledgered)
-    return _run(arguments, asked, tables, options, ledgered)
-
-
-def _run(
-    arguments: argparse.Namespace,
-    asked: _Asked,
-    tables: _tables.Tables,
-    options: dict[str, Any],
-    ledgered: bool,
-) -> int:
+        with _records(keys, words["by"], (), ()) as rows:
+            words["keys"] = _keys(rows)
+    plan = fastdp.Plan(**words)
+    accuracy = plan.accuracy(arguments.level)
+    if arguments.dry_run:
+        print(accuracy)
+        return 0
     with contextlib.ExitStack() as stack:
-        wanted = (asked.by, asked.users, asked.values)
-        source = stack.enter_context(_records(tables.input, *wanted))
-        if arguments.explain:
-            del options["count"]
-            print(fastdp.frames.explain(source, **options))
+        units = [] if arguments.unit is None else [arguments.unit]
+        values = list(words["bounds"])
+        source = stack.enter_context(_records(tables.input, plan.by, units, values))
+        if arguments.sql:
+            print(plan.sql(source))
             return 0
-        book = None
+        charge: dict[str, Any] = {}
         if ledgered:
             opened = _ledgered.opened(arguments.ledger, tables.written)
             book = stack.enter_context(opened)
-        found = fastdp.frames.aggregate(
+            charge = {"label": arguments.label, "budgets": arguments.budgets}
+            charge["ledger"] = book
+        found = plan.release(
             source,
-            **options,
-            ledger=book,
-            label=arguments.label if ledgered else None,
-            budgets=arguments.budgets if ledgered else None,
-            memory_limit=arguments.memory,
+            **charge,
+            memory=arguments.memory,
             progress=stack.enter_context(_common.progress_of_one()),
         )
-    _write(arguments, asked, tables, found)
+    _write(arguments, tables, found)
     return 0
 
 
 def _write(
-    arguments: argparse.Namespace,
-    asked: _Asked,
-    tables: _tables.Tables,
-    found: Aggregate,
+    arguments: argparse.Namespace, tables: _tables.Tables, found: Release
 ) -> None:
     """Write what was released, and say it."""
-    table = found.frame
-    facts = asked.statement(found)
+    table = found.table(level=arguments.level)
+    facts = _statement(found.plan, arguments)
     receipts = {}
     sides = []
     if found.receipts_json is not None:
@@ -190,27 +202,28 @@ def _write(
         with contextlib.closing(tables.open_sink(temporary, schema, None)) as sink:
             sink.write(table.cast(schema))
     if arguments.plot is not None:
-        _common.save_picture(_picture(asked, found), arguments.plot)
+        _common.save_picture(_picture(arguments, found, table), arguments.plot)
     tables.say(facts, None if found.replayed else table.num_rows, arguments)
 
 
-def _picture(asked: _Asked, found: Aggregate) -> Any:
+def _picture(arguments: argparse.Namespace, found: Release, table: Any) -> Any:
     from fastdp import plot
     from fastdp.mechanisms._estimate import Estimate
 
-    rest = [name for name in found.frame.column_names if name not in asked.by]
-    name = next((name for name in rest if name != "count"), "count")
-    columns = [found.frame[key].to_pylist() for key in asked.by]
+    plan = found.plan
+    rest = [c for c in plan.columns if c not in ("count", "units") and c[-2:] != "_n"]
+    name = rest[0] if rest else plan.columns[0]
+    columns = [table[key].to_pylist() for key in plan.by]
     keys = [", ".join(map(str, row)) for row in zip(*columns, strict=True)]
     estimate = Estimate(
-        found.frame[name].to_numpy(),
-        found.interval(name),
-        0.95,
-        found.event,
+        found.values(name),
+        found.interval(name, arguments.level),
+        arguments.level,
+        found.event(),
         found.unit,
     )
-    delta = None if asked.delta is None else float(asked.delta)
-    return plot.intervals(estimate, keys, statistic=name, delta=delta)
+    delta = None if arguments.delta is None else float(arguments.delta)
+    return plot.intervals(estimate, keys or ["all"], statistic=name, delta=delta)
 
 
 def _require_folder(output: _places.Place) -> None:
@@ -226,13 +239,13 @@ def _require_folder(output: _places.Place) -> None:
 def _records(
     place: _places.Place, by: Sequence[str], users: Sequence[str], values: Sequence[str]
 ) -> Iterator[Any]:
-    """Give what `aggregate` reads: the path of a Parquet file, else a stream."""
+    """Give what a plan reads: the path of a Parquet file, else a stream."""
     if place.form.kind == "parquet" and place.path is not None and place.path.is_file():
         yield place.path
         return
     wanted = [("--by", name) for name in by]
-    wanted += [("--user", name) for name in users]
-    wanted += [("--mean, --sum or --variance", name) for name in values]
+    wanted += [("--unit", name) for name in users]
+    wanted += [("--bounds", name) for name in values]
     with _files.open_source(place, wanted) as source:
         yield _stream(source, [*by, *users], values, text=place.form.text)
 
@@ -274,188 +287,168 @@ def _stream(
 # ---- what is asked, and what is said ---------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The public parameters, checked as far as no file is needed."""
-
-    by: list[str]
-    count: bool
-    mean: list[str]
-    sum: list[str]
-    variance: list[str]
-    bounds: dict[str, tuple[Any, Any]]
-    user: str | None
-    groups: int | None
-    records: int | None
-    epsilon: Any
-    rho: Any
-    delta: Any
-    keys: bool
-    hash: str
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> _Asked:
-        """Return the parameters of the command line.
-
-        Raises
-        ------
-        ParameterError
-            They do not go together.
-        """
-        if arguments.keys is None and arguments.delta is None:
-            raise ParameterError(
-                "--delta must be given without --keys: which groups occur is data, and "
-                "to show one takes a delta; or list the public groups with --keys FILE"
-            )
-        if arguments.keys is not None and arguments.delta is not None:
-            raise ParameterError("--delta must be left out with --keys")
-        if (arguments.epsilon is None) == (arguments.rho is None):
-            raise ParameterError("exactly one of --epsilon and --rho must be given")
-        mean, total = _split(arguments.mean), _split(arguments.sum)
-        variance = _split(arguments.variance)
-        if not (arguments.count or mean or total or variance):
-            raise ParameterError(
-                "give at least one of --count, --mean, --sum, --variance"
-            )
-        for name in (*mean, *total, *variance):
-            if name not in dict(arguments.bounds):
-                raise ParameterError(
-                    f"--bounds {name}=LOW,HIGH must be given: public numbers, chosen "
-                    "without the data"
-                )
-        if len(dict(arguments.bounds)) != len(arguments.bounds):
-            raise ParameterError("--bounds must be given once for each column")
-        limits = (arguments.groups_per_user, arguments.records_per_group)
-        if arguments.user is None and limits != (None, None):
-            raise ParameterError(
-                "--groups-per-user and --records-per-group require --user"
-            )
-        return cls(
-            _split(arguments.by),
-            arguments.count,
-            mean,
-            total,
-            variance,
-            dict(arguments.bounds),
-            arguments.user,
-            *limits,
-            arguments.epsilon,
-            arguments.rho,
-            arguments.delta,
-            arguments.keys is not None,
-            arguments.hash,
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not go together, as far as no file is needed."""
+    by = _split(arguments.by)
+    if (arguments.unit is None) == (arguments.rows_are is None):
+        raise ParameterError(
+            "exactly one of --unit and --rows-are must be given: --unit person "
+            "--groups 2 --records 5 hides a person with all their records, of which so "
+            "many are kept; --rows-are row hides one row"
         )
-
-    @property
-    def users(self) -> list[str]:
-        return [] if self.user is None else [self.user]
-
-    @property
-    def values(self) -> list[str]:
-        return list(dict.fromkeys([*self.mean, *self.sum, *self.variance]))
-
-    def options(self) -> dict[str, Any]:
-        """Return the arguments of `aggregate`."""
-        return {
-            "by": self.by,
-            "count": self.count,
-            "mean": self.mean,
-            "sum": self.sum,
-            "variance": self.variance,
-            "bounds": self.bounds,
-            "user": self.user,
-            "groups_per_user": self.groups,
-            "records_per_group": self.records,
-            "epsilon": self.epsilon,
-            "rho": self.rho,
-            "delta": self.delta,
-            "hash": self.hash,
-        }
-
-    def statement(self, found: Aggregate) -> _tables.Statement:
-        """Say what is released, under which guarantee, and between which tables."""
-        budget = {
-            name: as_text(value)
-            for name in ("epsilon", "rho", "delta")
-            if (value := getattr(self, name)) is not None
-        }
-        k, r = self.groups or 1, self.records or 1
-        most = f"at most {k} groups, at most {r} records in each"
-        neighbors = "tables that differ in one row: whoever has several is not hidden"
-        if self.user is not None:
-            neighbors = (
-                f"tables that differ in all records of one {self.user!r}, of which "
-                f"those of {most} are kept"
-            )
-        if self.keys:
-            neighbors += "; the groups of --keys are public"
-        statistics = [c for c in found.frame.column_names if c not in self.by]
-        bounds = ", ".join(
-            f"{name} in [{as_text(low)}, {as_text(high)}]"
-            for name, (low, high) in self.bounds.items()
+    if arguments.unit is not None and arguments.records is None:
+        raise ParameterError(
+            "--records must be given with --unit: at most how many records of one "
+            f"{arguments.unit} are kept in a group; more records mean more noise, "
+            "fewer mean that records are left out"
         )
-        spent = ", ".join(f"{name} = {value}" for name, value in budget.items())
-        law = type(found.mechanisms["noise"]).__name__
-        beside = ", and of sums where bounds are -1 and 1" if self.values else ""
-        lines = {
-            "mechanism": f"{law}, exact noise, timing class T0: standard deviation "
-            f"{found.std:.4g} of the count{beside}",
-            "parameter": f"{spent}{f', {bounds}' if bounds else ''}",
-            "guarantee": f"{self._guarantee(budget)}, for this one release",
-            "neighbors": neighbors,
-            "released": f"{{rows}} groups of {', '.join(map(repr, self.by))}: "
-            + ", ".join(map(repr, statistics)),
-            "groups": self._groups(found),
-            "left out": (
-                "records with a null, or with no number in a named column, of text "
-                "files also blank cells: they contribute nothing, not even to the count"
-            ),
-        }
-        facts = {
-            **budget,
-            "unit": found.unit,
-            "by": self.by,
-            "statistics": statistics,
-            "bounds": {
-                n: [as_text(e) for e in ends] for n, ends in self.bounds.items()
-            },
-            "user": self.user,
-            **({"groups_per_user": k, "records_per_group": r} if self.user else {}),
-            "shares": found.shares,
-        }
-        return _tables.Statement("private table of groups", _Parts(found), facts, lines)
+    if arguments.unit is not None and bool(by) != (arguments.groups is not None):
+        raise ParameterError(
+            "--groups must be given with --unit and --by, and with both alone: in at "
+            "most how many groups one unit is kept"
+        )
+    limits = (arguments.groups, arguments.records, arguments.unit_name)
+    if arguments.unit is None and limits != (None, None, None):
+        raise ParameterError("--groups, --records and --unit-name require --unit")
+    if by and arguments.keys is None and arguments.delta is None:
+        raise ParameterError(
+            "--delta must be given for --by without --keys: which groups occur is "
+            "data, and to show one takes a delta; or list the public groups with "
+            "--keys FILE"
+        )
+    if arguments.delta is not None and (arguments.keys is not None or not by):
+        raise ParameterError("--delta must be left out with --keys, and without --by")
+    if arguments.keys is not None and not by:
+        raise ParameterError("--keys requires --by: the groups that it lists")
+    if (arguments.epsilon is None) == (arguments.rho is None):
+        raise ParameterError("exactly one of --epsilon and --rho must be given")
+    names = [n for what in _STATISTICS for n in _split(getattr(arguments, what))]
+    if not (arguments.count or arguments.units or names):
+        raise ParameterError(
+            "give at least one of --count, --units, --sum, --mean, --variance, --std"
+        )
+    for name in names:
+        if name not in dict(arguments.bounds):
+            raise ParameterError(
+                f"--bounds {name}=LOW,HIGH must be given: public numbers, chosen "
+                "without the data"
+            )
+    if len(dict(arguments.bounds)) != len(arguments.bounds):
+        raise ParameterError("--bounds must be given once for each column")
 
-    def _groups(self, found: Aggregate) -> str:
-        if found.shares is None:
-            return "all that --keys lists"
+
+def _words(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of the plan, but for public groups."""
+    unit: Any = fastdp.Rows(arguments.rows_are or "row")
+    if arguments.unit is not None:
+        unit = fastdp.Unit(
+            arguments.unit,
+            records=arguments.records,
+            groups=arguments.groups,
+            name=arguments.unit_name,
+        )
+    given = ("count", "units", "epsilon", "rho", "delta", "hash")
+    return {
+        "unit": unit,
+        "by": _split(arguments.by),
+        "bounds": dict(arguments.bounds),
+        **{what: _split(getattr(arguments, what)) for what in _STATISTICS},
+        **{name: getattr(arguments, name) for name in given},
+    }
+
+
+def _statement(plan: Plan, arguments: argparse.Namespace) -> _tables.Statement:
+    """Say what is released, under which guarantee, and between which tables."""
+    budget = {
+        name: as_text(value)
+        for name in ("epsilon", "rho", "delta")
+        if (value := getattr(arguments, name)) is not None
+    }
+    bounds = {name: tuple(map(as_text, of)) for name, of in arguments.bounds}
+    shown = ", ".join(f"{n} in [{low}, {high}]" for n, (low, high) in bounds.items())
+    spent = ", ".join(f"{name} = {value}" for name, value in budget.items())
+    law = "Gaussian" if "rho" in budget else "Laplace"
+    stds = ", ".join(
+        f"{row['std']:.4g} of {row['column']}"
+        for row in plan.accuracy().rows()
+        if row["std"] is not None
+    )
+    columns = ", ".join(map(repr, plan.columns))
+    groups = f"{{rows}} groups of {', '.join(map(repr, plan.by))}"
+    lines = {
+        "mechanism": f"discrete {law} noise, exact, timing class T0: standard "
+        f"deviation {stds}",
+        "parameter": f"{spent}{f', {shown}' if shown else ''}",
+        "guarantee": f"{_guarantee(budget)}, for this one release",
+        "neighbors": _neighbors(plan, arguments),
+        "released": f"{groups if plan.by else '{rows} row'}: {columns}, with low and "
+        f"high ({100 * arguments.level:g} %)",
+        "groups": _groups(plan, arguments),
+        "left out": (
+            "records without a group or a unit; a missing value, of text files also a "
+            "blank cell, leaves out its own statistic alone"
+        ),
+    }
+    facts = {
+        **budget,
+        "unit": plan.unit.name,
+        "unit_column": arguments.unit,
+        "groups_per_unit": arguments.groups,
+        "records_per_group": arguments.records,
+        "by": list(plan.by),
+        "statistics": list(plan.columns),
+        "bounds": bounds,
+        "level": arguments.level,
+    }
+    return _tables.Statement("private table of groups", _Parts(plan), facts, lines)
+
+
+def _neighbors(plan: Plan, arguments: argparse.Namespace) -> str:
+    if arguments.unit is None:
+        said = "tables that differ in one row: whoever has several is not hidden"
+        if arguments.rows_are != "row":
+            said = f"tables that differ in one row: no {arguments.rows_are!r} has two"
+    else:
+        most = f"at most {arguments.records} records"
+        if plan.by:
+            most = f"at most {arguments.groups} groups, {most} in each"
+        said = f"tables that differ in all records of one {plan.unit.name!r}, of which "
+        said += f"{most} are kept"
+    return f"{said}; the groups of --keys are public" if arguments.keys else said
+
+
+def _groups(plan: Plan, arguments: argparse.Namespace) -> str:
+    if not plan.by:
+        return "all records are one"
+    if arguments.keys is not None:
+        return "all that --keys lists, in its order"
+    selection = written(plan.mechanisms()["keys"])
+    return f"selected by their number of units, for half of the budget: {selection}"
+
+
+def _guarantee(budget: dict[str, str]) -> str:
+    if "rho" in budget:
+        but = f" but for delta = {budget['delta']}" if "delta" in budget else ""
+        return f"{budget['rho']}-zero-concentrated differential privacy (rho){but}"
+    if "delta" in budget:
         return (
-            "selected by their number of users, for half of the budget: "
-            f"{written(found.mechanisms['keys'])}"
+            f"({budget['epsilon']}, {budget['delta']})-differential privacy "
+            "(epsilon, delta)"
         )
-
-    def _guarantee(self, budget: dict[str, str]) -> str:
-        if "rho" in budget:
-            but = f" but for delta = {budget['delta']}" if "delta" in budget else ""
-            return f"{budget['rho']}-zero-concentrated differential privacy (rho){but}"
-        if "delta" in budget:
-            return (
-                f"({budget['epsilon']}, {budget['delta']})-differential privacy "
-                "(epsilon, delta)"
-            )
-        return f"{budget['epsilon']}-differential privacy (epsilon)"
+    return f"{budget['epsilon']}-differential privacy (epsilon)"
 
 
 @dataclass(frozen=True)
 class _Parts:
     """The mechanisms of one table, as its statement shows them."""
 
-    found: Aggregate
+    plan: Plan
 
     def event(self) -> Any:
-        return self.found.event
+        return self.plan.event()
 
     def to_json(self) -> str:
-        parts = self.found.mechanisms.items()
+        parts = self.plan.mechanisms().items()
         return json.dumps({name: json.loads(m.to_json()) for name, m in parts})
 
 

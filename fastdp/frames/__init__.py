@@ -9,18 +9,27 @@ docs/spark.md show the danger and the line to write.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fastdp import _public
-from fastdp.frames._aggregate import Aggregate, aggregate, explain
 from fastdp.frames._release import batches, randomize, release, tally
 
 __all__ = [
-    "Aggregate",
-    "aggregate",
     "batches",
-    "explain",
     "randomize",
     "release",
     "tally",
 ]
 
 _public.show(globals())
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name in ("aggregate", "explain", "Aggregate"):
+            raise AttributeError(
+                f"fastdp.frames.{name} is fastdp.Plan(...) now: release(source) and "
+                'sql(source); user="person" is unit=fastdp.Unit("person", groups=..., '
+                "records=...)"
+            )
+        raise AttributeError(f"module 'fastdp.frames' has no attribute {name!r}")

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from fastdp.exceptions import FastDPError, ParameterError
 from fastdp.frames import _tables
-from fastdp.frames._engines import Engine, keys_error, require_distinct, require_keys
+from fastdp.frames._engines import (
+    Engine,
+    keys_error,
+    require_distinct,
+    require_keys,
+    with_places,
+)
 from fastdp.frames._recipe import DUCKDB
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ class DuckDB(Engine):
     ----------
     source : path of a Parquet file, or frame
         A stream is read once, by `run`.
-    memory_limit : str, optional
+    memory : str, optional
         What DuckDB may use before it spills, such as "4GB".
     wanted : sequence of str, optional
         The columns that are read, for sources whose other columns may have no type.
@@ -46,7 +52,7 @@ class DuckDB(Engine):
     def __init__(
         self,
         source: Any,
-        memory_limit: str | None,
+        memory: str | None,
         wanted: Sequence[str] | None = None,
         numbers: Sequence[str] = (),
     ) -> None:
@@ -64,8 +70,8 @@ class DuckDB(Engine):
         }
         self._connection = duckdb.connect(config=config)
         try:
-            if memory_limit is not None:
-                self._limit(memory_limit)
+            if memory is not None:
+                self._limit(memory)
             self.table = self._named(source, wanted, numbers)
             with self._constant_messages("source"):
                 rows = self._connection.execute(f"describe select * from {self.table}")
@@ -82,17 +88,17 @@ class DuckDB(Engine):
     def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
         """Make the table of public keys, in the types of the source."""
         cells = ", ".join(
-            f"cast({self.dialect.quoted(name)} as {self._key_type(name)}) as g{i}"
-            for i, name in enumerate(by)
+            f"cast(g{i} as {self._key_type(name)}) as g{i}" for i, name in enumerate(by)
         )
         run = self._connection.execute
+        names = [f"g{i}" for i in range(len(by))]
         try:
-            self._connection.register("given_keys", keys)
-            run(f"create temp table keys as select {cells} from given_keys")
-            null = " or ".join(f"g{i} is null" for i in range(len(by)))
+            self._connection.register("given_keys", with_places(keys, names))
+            run(f"create temp table keys as select {cells}, place from given_keys")
+            null = " or ".join(f"{name} is null" for name in names)
             counted = run(
-                "select (select count(*) from (select distinct * from keys)), "
-                f"(select count(*) from keys where {null})"
+                f"select (select count(*) from (select distinct {', '.join(names)} "
+                f"from keys)), (select count(*) from keys where {null})"
             )
             ((distinct, nulls),) = counted.fetchall()
         except self._errors:
@@ -130,14 +136,12 @@ class DuckDB(Engine):
 
     # ---- inside ------------------------------------------------------------------
 
-    def _limit(self, memory_limit: str) -> None:
+    def _limit(self, memory: str) -> None:
         try:
-            self._connection.execute(
-                "set memory_limit = $limit", {"limit": memory_limit}
-            )
+            self._connection.execute("set memory_limit = $limit", {"limit": memory})
         except self._errors:
             raise ParameterError(
-                f'memory_limit must be a size such as "4GB", got {memory_limit!r}'
+                f'memory must be a size such as "4GB", got {memory!r}'
             ) from None
 
     def _named(
@@ -262,6 +266,6 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError:
         raise FastDPError(
-            'fastdp.frames.aggregate needs DuckDB: pip install "fastdp[cli]"'
+            'fastdp.Plan.release needs DuckDB: pip install "fastdp[cli]"'
         ) from None
     return duckdb

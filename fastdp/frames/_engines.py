@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._recipe import Dialect
@@ -138,7 +140,7 @@ def require_keys(distinct: int, nulls: int, rows: int) -> None:
 
 
 def cast_keys(keys: pa.Table, by: Sequence[str], types: Sequence[Any]) -> pa.Table:
-    """Return public keys, checked, in the types of a source, as the table "keys"."""
+    """Return public keys with places, checked, in a source's types, as "keys"."""
     pa = _tables.arrow()
     try:
         cells = [keys.column(n).cast(t) for n, t in zip(by, types, strict=True)]
@@ -148,4 +150,12 @@ def cast_keys(keys: pa.Table, by: Sequence[str], types: Sequence[Any]) -> pa.Tab
     found = pa.table(cells, names=places)
     distinct = found.group_by(places).aggregate([]).num_rows
     require_keys(distinct, sum(cell.null_count for cell in cells), found.num_rows)
-    return found
+    return with_places(found, places)
+
+
+def with_places(keys: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return public keys under such names, and the order that they were given in."""
+    places = np.arange(keys.num_rows, dtype=np.int64)
+    return keys.rename_columns(list(names)).append_column(
+        "place", _tables.arrow().array(places)
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from dataclasses import dataclass
 
 #: What chooses what a user keeps: the engine's own hash, or one that all engines have.
@@ -86,7 +85,7 @@ class Recipe:
     source : str
         The table, as SQL names it.
     by, values : tuple of str
-        Columns of keys, and of numbers.
+        Columns of keys, none for one group of all records; and columns of numbers.
     bounds : tuple of pairs of float
         Of each column of numbers.
     user : str or None
@@ -94,9 +93,10 @@ class Recipe:
     groups, records : int
         How many groups a user keeps, and records in each.
     public : bool
-        Whether the table "keys" lists the groups.
+        Whether the table "keys" lists the groups, each with its place.
     bits : int
-        Numbers become multiples of 2**-bits of half the width of their bounds.
+        Numbers become multiples of 2**-bits of half the width of their bounds; one that
+        is missing becomes the integer `absent`, which is added to nothing.
     text : frozenset of str
         Columns that are compared as text, whatever they are encoded by.
     hash : str
@@ -105,6 +105,9 @@ class Recipe:
         Columns of keys that may hold more than `MOST_BYTES`: such records are left out.
     squares : tuple of int
         Places in `values` of the numbers whose squares are summed as well.
+    alone : tuple of int
+        Places of the numbers of which the sum alone is released: multiples of 2**-bits
+        of the larger bound.
     dialect : Dialect
         The engine's.
     """
@@ -122,11 +125,13 @@ class Recipe:
     hash: str
     long: frozenset[str] = frozenset()
     squares: tuple[int, ...] = ()
+    alone: tuple[int, ...] = ()
     dialect: Dialect = DUCKDB
 
     def sql(self) -> str:
         """Return the group-by; the salt is its one parameter."""
-        steps = [self._records()]
+        steps = [] if self.by else [("keys", "  select 0 as g0, 0 as place")]
+        steps.append(self._records())
         if self.user is None:
             steps.append(("totals", self._totals("records", "count(*)", self._sums)))
         else:
@@ -136,23 +141,25 @@ class Recipe:
         body = ",\n".join(f"{name} as (\n{text})" for name, text in steps)
         return f"with {body}\n{self._shown()}"
 
-    def name(self) -> str:
-        """Return a name of what is asked, wherever the table lies: the same for equals.
+    def facts(self) -> dict[str, object]:
+        """Return what is asked, wherever the table lies: the same for equals.
 
         A ledger compares it: an answer for rows is none for users.
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
         del asked["long"], asked["dialect"]  # matters of types, and of the engine
-        if not self.squares:
-            del asked["squares"]  # the name of what older answers were for
-        listed = json.dumps(asked, sort_keys=True)
-        return f"fastdp aggregate {hashlib.sha256(listed.encode()).hexdigest()}"
+        return asked
+
+    @property
+    def absent(self) -> int:
+        """What stands for a number that is missing: no number becomes it."""
+        return -(1 << self.bits) - 1
 
     # ---- steps -------------------------------------------------------------------
 
     @property
     def _keys(self) -> str:
-        return ", ".join(f"g{i}" for i in range(len(self.by)))
+        return ", ".join(f"g{i}" for i in range(max(len(self.by), 1)))
 
     @property
     def _numbers(self) -> list[str]:
@@ -162,15 +169,21 @@ class Recipe:
     def _sums(self) -> dict[str, str]:
         """What is summed of a record, by the name of its sum."""
         one = 2**self.bits
-        squares = {
-            f"q{i}": f"((s{i} * s{i} + {one // 2}) >> {self.bits}) - {one // 2}"
-            for i in self.squares
-        }
-        return {name: name for name in self._numbers} | squares
+        found = {f"n{i}": self._present(i, "1") for i in range(len(self.values))}
+        found |= {s: self._present(i, s) for i, s in enumerate(self._numbers)}
+        for i in self.squares:
+            square = f"((s{i} * s{i} + {one // 2}) >> {self.bits}) - {one // 2}"
+            found[f"q{i}"] = self._present(i, square)
+        return found
+
+    def _present(self, i: int, number: str) -> str:
+        """Return what a record adds whose number may be missing."""
+        return f"case when s{i} <> {self.absent} then {number} else 0 end"
 
     def _records(self) -> tuple[str, str]:
-        """Take the records that are whole: nulls and NaN contribute nothing."""
+        """Take the records that have a group and a user; a number may be missing."""
         columns = [f"{self._cell(name)} as g{i}" for i, name in enumerate(self.by)]
+        columns = columns or ["0 as g0"]
         whole = [f"{self._column(name)} is not null" for name in self.by]
         for cell in (self._cell(name) for name in self.by if name in self.long):
             whole.append(f"{self.dialect.bytes_of.format(cell)} <= {MOST_BYTES}")
@@ -181,29 +194,35 @@ class Recipe:
             whole.insert(0, f"{self._column(self.user)} is not null")
         for i, name in enumerate(self.values):
             number = f"cast({self._column(name)} as double)"
-            columns.append(f"{self._integer(number, self.bounds[i])} as s{i}")
-            whole += [f"{self._column(name)} is not null", f"not isnan({number})"]
+            integer = self._integer(number, self.bounds[i], alone=i in self.alone)
+            columns.append(
+                f"case when {self._column(name)} is null or isnan({number}) "
+                f"then cast({self.absent} as bigint)\n      else {integer} end as s{i}"
+            )
         named = ""
-        if self.public:
+        if self.public and self.by:
             same = [f"{self._cell(n)} = keys.g{i}" for i, n in enumerate(self.by)]
             named = f"  semi join keys on {_lines(same, ' and ')}\n"
         text = (
             f"  select {_lines(columns)}\n  from {self.source} as source\n{named}"
-            f"  where {_lines(whole, ' and ')}"
+            f"  where {_lines(whole or ['true'], ' and ')}"
         )
         return "records", text
 
-    def _integer(self, number: str, bounds: tuple[float, float]) -> str:
+    def _integer(self, number: str, bounds: tuple[float, float], *, alone: bool) -> str:
         """Return floor(u 2**bits + 1/2), u the place between the bounds in [-1, 1].
+
+        `alone`: u is the number over the larger bound.
 
         Exact but for u itself: 2 u, its floor and half of an integer are no roundings.
         u is the difference times a constant, as our kernels have it: a product takes a
         quarter of a division's time, and the integer is held to its bounds after both.
         """
         low, high = bounds
-        half = high / 2 - low / 2
+        half = max(-low, high) if alone else high / 2 - low / 2
+        center = 0.0 if alone else low + half
         held = f"least(greatest({number}, {_double(low)}), {_double(high)})"
-        unit = f"({held} - {_double(low + half)}) * {_double(1 / half)}"
+        unit = f"({held} - {_double(center)}) * {_double(1 / half)}"
         twice = f"floor({unit} * {_double(2.0 ** (self.bits + 1))})"
         most = 2.0**self.bits
         return (
@@ -265,7 +284,7 @@ class Recipe:
             return f"select {self._keys}, {', '.join(names)} from totals"
         filled = ", ".join(f"coalesce({name}, 0) as {name}" for name in names)
         return (
-            f"select {self._keys}, {filled}\n"
+            f"select {self._keys}, place, {filled}\n"
             f"from keys left join totals using ({self._keys})"
         )
 

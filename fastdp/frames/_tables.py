@@ -33,6 +33,9 @@ _INT64 = np.iinfo(np.int64)
 #: Ticks per second of the units coarser than DuckDB's, which is the microsecond.
 _A_SECOND = {"s": 1, "ms": 1000}
 
+#: So many columns of a source are named where one is not there.
+_NAMED = 30
+
 #: Most digits of a decimal of 128 bits.
 _DIGITS = 38
 
@@ -143,7 +146,9 @@ def require_columns(name: str, there: Sequence[str], wanted: Iterable[str]) -> N
     for column in wanted:
         if there.count(column) != 1:
             raise ParameterError(
-                f"{name} must have one column {column!r}, it has {there.count(column)}"
+                f"{name} must have one column {column!r}, it has "
+                f"{there.count(column)}; its columns are "
+                f"{', '.join(map(str, there[:_NAMED]))}{' ...' * (len(there) > _NAMED)}"
             )
 
 
@@ -277,6 +282,17 @@ def leave(frame: Any, table: pa.Table) -> Any:
 
         return _spark.constants(frame, table)
     return table
+
+
+def none_of(frame: Any) -> Any:
+    """Return a frame of the kind of `frame` for `leave`, without its rows."""
+    if is_of(frame, "pandas", "DataFrame"):
+        return frame.iloc[:0].copy()
+    if is_of(frame, "polars", "DataFrame"):
+        return frame.clear()
+    if is_of(frame, "duckdb", "DuckDBPyRelation") or is_spark(frame):
+        return frame.limit(0)
+    return None
 
 
 def _as_pandas(table: pa.Table) -> Any:

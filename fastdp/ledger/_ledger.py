@@ -614,13 +614,13 @@ class Ledger:
         _files.finish(place, found.body)
         return answer
 
-    def _require_unit(self, budgets: Iterable[str], unit: str) -> None:
-        """Refuse a release per row on other budgets, and another on budgets per row."""
-        _protocol.require_rows(self.budgets(), budgets, unit)
-
     def _answers(self, label: str) -> bool:
         """Tell whether an answer is stored under a label, of whatever terms."""
         return _protocol.answers(self._store, label)
+
+    def _is_charged(self, label: str) -> bool:
+        """Tell whether a label was charged, whether or not its answer is stored."""
+        return _protocol.is_charged(self._store, label)
 
     def _stored_table(self, **asked: Any) -> Answer | None:
         """Return what `table` would, if it was stored before under equal terms.

@@ -18,7 +18,7 @@ import datetime
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from fastdp.exceptions import (
     UnitMismatchError,
 )
 from fastdp.ledger import _chain
-from fastdp.ledger._budgets import Budget, BudgetState
+from fastdp.ledger._budgets import Budget
 from fastdp.ledger._receipts import Receipt, receipts_json
 from fastdp.ledger._store import LostError, Rows, Run, Store, read_ledger
 from fastdp.ledger._terms import Terms, canonical, digest
@@ -177,6 +177,11 @@ def answers(store: Store, label: str) -> bool:
     return bool(_rows(store, "SELECT 1 FROM result WHERE label = ?", label))
 
 
+def is_charged(store: Store, label: str) -> bool:
+    """Tell whether a label was charged, whether or not its answer is stored."""
+    return bool(_rows(store, "SELECT 1 FROM charge WHERE label = ?", label))
+
+
 def _rows(store: Store, sql: str, label: str) -> list[Sequence[Any]]:
     for again in range(1, _TRIES):
         try:
@@ -293,27 +298,6 @@ def require_unit(budgets: Sequence[Budget], unit: str) -> None:
                 f"unit must be that of the budgets: budget {budget.name!r} is per "
                 f"{budget.unit!r}, this release is per {unit!r}; nothing was spent: "
                 f"if its sensitivities are those of one {budget.unit!r}, name that unit"
-            )
-
-
-def require_rows(
-    known: Mapping[str, BudgetState], budgets: Iterable[str], unit: str
-) -> None:
-    """Refuse a release per row on other budgets, and another on budgets per row.
-
-    A row that joins a user's rows can change which of them are kept: twice the loss.
-    """
-    for name in budgets:
-        if name in known and (known[name].unit == "row") != (unit == "row"):
-            hidden = "without user= it hides" if unit == "row" else "it hides"
-            way = (
-                'name the column of users, or charge a budget made with unit="row"'
-                if unit == "row"
-                else "charge a budget whose unit is what the column of users names"
-            )
-            raise ParameterError(
-                f"budgets must be of the release's unit: {hidden} one {unit}, "
-                f"and budget {name!r} is per {known[name].unit}; {way}"
             )
 
 

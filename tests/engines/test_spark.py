@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import frames
+from fastdp import Plan, Unit, frames
 from fastdp.exceptions import (
     DTypeError,
     FastDPError,
@@ -16,7 +16,8 @@ from fastdp.exceptions import (
     ParameterError,
 )
 from fastdp.frames._duckdb import DuckDB
-from fastdp.frames._spark import Spark, _reports
+from fastdp.frames._spark import _reports
+from fastdp.tables import _run
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs, spent, staged
 from tests.engines.spark import session
@@ -34,15 +35,13 @@ VISITS = pa.table(
         "cost": [float(i % 40) for i in range(600)],
     }
 )
-KEYS = pa.table({"town": ["t9", "t0", "t1", "t2"]})
+KEYS = ["t9", "t0", "t1", "t2"]
 ASK = {
+    "unit": Unit("user", groups=3, records=1),
     "by": "town",
     "count": True,
     "mean": "cost",
     "bounds": {"cost": (0, 50)},
-    "user": "user",
-    "groups_per_user": 3,
-    "ledger": None,
 }
 
 
@@ -69,22 +68,23 @@ def people(spark):
 def exact(spark, rows, **options):
     frame = spark.createDataFrame(hostile.table_of(rows)).repartition(3)
     plan = hostile.plan_of(**options)
-    with Spark(frame, plan.read_columns) as engine:
+    with _run.engine_of(plan, frame, None, None) as engine:
         return hostile.totals(plan, engine)
 
 
 @pytest.mark.parametrize(
-    ("values", "variance", "user", "kept"),
+    ("values", "variance", "alone", "user", "kept"),
     [
-        ((), (), "user", (9, 1)),
-        (("x", "y"), ("x", "y"), "user", (2, 3)),
-        (("x", "y"), ("y",), None, 0),
+        ((), (), (), "user", (9, 1)),
+        (("x", "y"), ("x", "y"), (), "user", (2, 3)),
+        (("x", "y"), ("y",), (), None, 0),
+        (("x", "y"), (), ("y",), "user", (2, 3)),
     ],
 )
 def test_the_integers_are_those_of_duckdb_and_of_the_reference(
-    spark, values, variance, user, kept
+    spark, values, variance, alone, user, kept
 ):
-    options = {"user": user, "kept": kept, "variance": variance}
+    options = {"user": user, "kept": kept, "variance": variance, "alone": alone}
     wanted = hostile.reference(hostile.ROWS, values, **options)
     found = exact(spark, hostile.ROWS, values=values, **options)
     assert found == wanted
@@ -98,66 +98,88 @@ def test_the_integers_are_those_of_duckdb_and_of_the_reference(
 def test_a_user_moves_what_is_stated_and_no_more(spark, hash):
     k, r = 2, 3
     options = {"kept": (k, r), "hash": hash, "variance": ("y",)}
-    unit = 2 ** hostile.plan_of(**options).bits
+    unit = 2 ** hostile.plan_of(**options)._noise.bits
     whole = exact(spark, hostile.ROWS, **options)
-    most, zero = np.zeros(5), (0,) * 5
+    most, zero = np.zeros(7), (0,) * 7
     for user in ("ann", "a\0n", "jane doe 1961", "full"):
         left = [row for row in hostile.ROWS if row["user"] != user]
         rest = exact(spark, left, **options)
         keys = whole.keys() | rest.keys()
         moved = [np.subtract(whole.get(g, zero), rest.get(g, zero)) for g in keys]
-        scaled = np.abs(np.array(moved, float)) / [1, 1, unit, unit, unit]
+        scaled = np.abs(np.array(moved, float)) / [1, 1, 1, 1, unit, unit, unit]
         most = np.maximum(most, scaled.sum(axis=0))
-    assert most.tolist() == [k, k * r, k * r, k * r, k * r / 2]  # reached
+    assert most.tolist() == [k, *[k * r] * 5, k * r / 2]  # reached
 
 
 # ---- what is released ------------------------------------------------------------
 
 
-def test_aggregate_gives_constants_and_charges_once(spark, visits, ledger):
-    options = {**ASK, "keys": KEYS, "epsilon": 2}
-    shown = {**options, "ledger": ledger, "budgets": "users", "label": "w47"}
-    first = frames.aggregate(visits, **shown)
-    again = frames.aggregate(visits.repartition(2), **shown)
-    assert type(first.frame) is type(visits)
-    assert first.frame.columns == ["town", "count", "cost_mean"]
-    assert first.frame.collect() == first.frame.collect() == again.frame.collect()
+def released(source, **options):
+    where = ("ledger", "label", "budgets", "memory", "stream")
+    own = {name: options.pop(name) for name in where if name in options}
+    return Plan(**{**ASK, **options}).release(source, **own)
+
+
+def test_a_plan_gives_constants_and_charges_once(spark, visits, ledger):
+    unit = Unit("user", groups=3, records=1, name="person")
+    shown = {"keys": KEYS, "epsilon": 2, "unit": unit}
+    shown |= {"ledger": ledger, "budgets": "users", "label": "w47"}
+    first = released(visits, **shown)
+    again = released(visits.repartition(2), **shown)
+    table = first.table()
+    assert type(table) is type(visits)
+    assert table.columns == [
+        *("town", "count", "count_low", "count_high"),
+        *("cost_n", "cost_mean", "cost_mean_low", "cost_mean_high", "note"),
+    ]
+    assert table.collect() == table.collect() == again.table().collect()
+    assert [row.town for row in table.collect()] == KEYS
     assert (first.replayed, again.replayed) == (False, True)
     assert spent(ledger, "users") == 2
-    metadata = first.frame.schema["town"].metadata
-    assert metadata["fastdp receipts"] == first.receipts_json
+    assert table.schema["town"].metadata["fastdp receipts"] == first.receipts_json
     with pytest.raises(LabelConflictError):
-        frames.aggregate(visits, **{**shown, "groups_per_user": 2})
+        released(visits, **{**shown, "bounds": {"cost": (0, 49)}})
     # The label is the transaction: on DuckDB the same question is replayed.
-    here = frames.aggregate(VISITS, **shown)
+    here = released(VISITS, **shown)
     assert here.replayed
-    assert here.frame.to_pylist() == [row.asDict() for row in first.frame.collect()]
-    names = ("by", "mean", "bounds", "user", "groups_per_user")
-    told = frames.explain(visits, epsilon=2, keys=KEYS, **{n: ASK[n] for n in names})
-    assert told == first.recipe
-    assert "`cost`" in told
+    assert here.table().to_pylist() == [row.asDict() for row in table.collect()]
+    assert "`cost`" in first.plan.sql(visits)
     assert not [view for view in spark.catalog.listTables() if "fastdp" in view.name]
 
 
-def test_aggregate_draws_what_it_draws_on_duckdb(visits):
-    options = {**ASK, "variance": "cost", "keys": KEYS, "rho": 1, "hash": "sha256"}
-    there = frames.aggregate(visits, stream=FixedStream("s"), **options)
-    here = frames.aggregate(VISITS, stream=FixedStream("s"), **options)
-    assert here.frame.equals(there.frame.toArrow().cast(here.frame.schema))
+def test_a_plan_draws_what_it_draws_on_duckdb(visits):
+    options = {"variance": "cost", "keys": KEYS, "rho": 1, "hash": "sha256"}
+    there = released(visits, stream=FixedStream("s"), **options).table()
+    here = released(VISITS, stream=FixedStream("s"), **options).table()
+    assert here.equals(there.toArrow().cast(here.schema))
 
 
 def test_private_keys_are_selected_and_may_be_none(spark, visits):
-    found = frames.aggregate(visits, epsilon=30, delta=1e-6, **ASK).frame
+    found = released(visits, epsilon=30, delta=1e-6).table()
     assert [row.town for row in found.collect()] == ["t0", "t1", "t2"]
-    none = frames.aggregate(visits.limit(0), epsilon=1, delta=1e-6, **ASK).frame
+    none = released(visits.limit(0), epsilon=1, delta=1e-6).table()
     assert none.collect() == []
     # What is no UTF-8 is no key.
     broken = spark.sql("select decode(x'ff', 'iso-8859-1') as k from range(500)")
     broken = broken.selectExpr("cast(unhex('ff') as string) as k").union(broken)
-    found = frames.aggregate(
-        broken, by="k", count=True, epsilon=30, delta=1e-6, ledger=None
+    plan = Plan(unit="row", by="k", count=True, epsilon=30, delta=1e-6)
+    assert [row.k for row in plan.release(broken).table().collect()] == ["ÿ"]
+
+
+def test_without_by_and_with_missing_values_it_is_as_on_duckdb(spark):
+    rows = pa.table({"who": [1, 1, 2, None], "x": [1.0, None, float("nan"), 5.0]})
+    plan = Plan(
+        unit=Unit("who", records=2),
+        count=True,
+        units=True,
+        mean="x",
+        bounds={"x": (0, 4)},
+        epsilon=1,
+        hash="sha256",
     )
-    assert [row.k for row in found.frame.collect()] == ["ÿ"]
+    here = plan.release(rows, stream=FixedStream("s")).table()
+    there = plan.release(spark.createDataFrame(rows), stream=FixedStream("s")).table()
+    assert here.equals(there.toArrow().cast(here.schema))
 
 
 def test_release_draws_once(visits, ledger):
@@ -221,17 +243,23 @@ def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch)
         ({"by": "nowhere"}, "must have one column 'nowhere'"),
         ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
         ({"mean": "town", "by": "user", "bounds": {"town": (0, 1)}}, "must differ"),
-        ({"user": "cost", "mean": (), "bounds": None}, "user 'cost' has a type"),
-        ({"memory_limit": "1GB"}, "left out on Spark"),
-        ({"keys": pa.table({"town": ["a", "a"]}), "delta": None}, "none twice"),
-        ({"keys": pa.table({"town": ["a", None]}), "delta": None}, "none twice"),
+        (
+            {
+                "unit": Unit("cost", groups=1, records=1),
+                "mean": (),
+                "bounds": None,
+            },
+            "user 'cost' has a type",
+        ),
+        ({"memory": "1GB"}, "left out on Spark"),
+        ({"keys": ["a", "a"], "delta": None}, "none twice"),
+        ({"keys": ["a", None], "delta": None}, "none twice"),
         ({"keys": pa.table({"town": [b"\xff"]}), "delta": None}, "of the types"),
     ],
 )
-def test_aggregate_refuses(visits, change, message):
-    options = {**ASK, "epsilon": 1, "delta": 1e-6, **change}
+def test_a_plan_refuses(visits, change, message):
     with pytest.raises((DTypeError, ParameterError), match=message):
-        frames.aggregate(visits, **options)
+        released(visits, **{"epsilon": 1, "delta": 1e-6, **change})
 
 
 def boom(batches):
@@ -269,9 +297,7 @@ def test_what_is_wrong_is_told_before_a_row_is_read(spark, visits, tmp_path):
         frames.release(twice, {"n": NOISE}, keys="town", ledger=None)
     twins = visits.selectExpr("town", "cost as a", "cost as A", "user")
     with pytest.raises(ParameterError, match="more than case"):
-        frames.aggregate(
-            twins, by="town", count=True, epsilon=1, ledger=None, keys=KEYS
-        )
+        Plan(unit="row", by="town", count=True, epsilon=1, keys=KEYS).release(twins)
     with pytest.raises(ParameterError, match="frame in memory"):
         frames.randomize(VISITS, {"user": RESPONSE}, path=tmp_path / "o")
 
@@ -290,7 +316,7 @@ def test_a_session_that_was_stopped_is_told(spark, visits, people, tmp_path):
     """Last of the file: it stops the engine."""
     spark.stop()
     for call in (
-        lambda: frames.aggregate(visits, keys=KEYS, epsilon=1, **ASK),
+        lambda: released(visits, keys=KEYS, epsilon=1),
         lambda: frames.release(visits, {"user": NOISE}, keys="town", ledger=None),
         lambda: frames.randomize(people, {"browser": RESPONSE}, path=tmp_path / "o"),
         lambda: frames.tally(people, RESPONSE, column="browser"),

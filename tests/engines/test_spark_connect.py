@@ -27,8 +27,9 @@ def test_it_is_connect(visits):
 
 for name in (
     "test_a_user_moves_what_is_stated_and_no_more",
-    "test_aggregate_gives_constants_and_charges_once",
+    "test_a_plan_gives_constants_and_charges_once",
     "test_private_keys_are_selected_and_may_be_none",
+    "test_without_by_and_with_missing_values_it_is_as_on_duckdb",
     "test_release_draws_once",
     "test_reports_are_files_before_they_are_read",
     "test_what_is_wrong_is_told_before_a_row_is_read",

@@ -12,12 +12,11 @@ import time
 import pytest
 
 import fastdp
-from fastdp import frames
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs, spent
 from tests.engines.spark import session
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 needs("pyspark", program="java")
 
 from tests.engines import faults
@@ -86,28 +85,25 @@ def test_an_executor_that_dies_between_stages(cluster, sink, ledger):
         "count": True,
         "mean": "cost",
         "bounds": {"cost": (0, 50)},
-        "user": "user",
-        "groups_per_user": 3,
-        "rho": 1,
-        "keys": pa.table({"town": range(7)}),
+        "unit": fastdp.Unit("user", groups=3, records=1, name="person"),
+        "keys": [*range(7)],
     }
 
     def release():
-        words = FixedStream("s")
-        return frames.aggregate(records(cluster), ledger=None, stream=words, **ask)
+        plan = fastdp.Plan(rho=1, **ask)
+        return plan.release(records(cluster), stream=FixedStream("s"))
 
     emptied(sink)
     calm = release()
     assert len(faults.seen(sink, "executor")[0]) == 1
-    assert disturbed(sink, release).frame.collect() == calm.frame.collect()
-
-    ask |= {"ledger": ledger, "budgets": "users", "label": "week 47"}
-    del ask["rho"]
+    assert disturbed(sink, release).table().collect() == calm.table().collect()
 
     def charge():
-        return frames.aggregate(records(cluster), epsilon=1, **ask)
+        plan = fastdp.Plan(epsilon=1, **ask)
+        charged = {"ledger": ledger, "budgets": "users", "label": "week 47"}
+        return plan.release(records(cluster), **charged)
 
     charged, again = disturbed(sink, charge), charge()
     assert again.replayed
-    assert again.frame.collect() == charged.frame.collect()
+    assert again.table().collect() == charged.table().collect()
     assert spent(ledger, "users") == 1

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastdp
 from fastdp.frames import _recipe
-from fastdp.frames._plan import Plan
-from fastdp.mechanisms._groups import Budget
+from fastdp.tables import _run
 from tests.reference import column
 
 pa = pytest.importorskip("pyarrow")
@@ -78,15 +78,36 @@ def plan_of(
     hash: str = "sha256",
     keys: Any = None,
     variance: Any = (),
+    alone: Any = (),
 ) -> Any:
-    delta = None if keys is not None else 1e-6
-    bounds = {name: BOUNDS[name] for name in values}
-    return Plan(
-        {"mean": values, "sum": (), "variance": variance},
-        *(("town", "sex"), True, bounds, keys, user, hash),
-        budget=Budget(1, None, delta),
-        kept=kept if user else (None, None),
+    unit: Any = "row"
+    if user is not None:
+        unit = fastdp.Unit(user, groups=kept[0], records=kept[1])
+    return fastdp.Plan(
+        unit=unit,
+        by=("town", "sex"),
+        keys=keys,
+        count=True,
+        sum=alone,
+        mean=[name for name in values if name not in alone],
+        variance=variance,
+        bounds={name: BOUNDS[name] for name in values},
+        epsilon=1,
+        delta=None if keys is not None else 1e-6,
+        hash=hash,
     )
+
+
+def integers(name: str, cell: Any, bits: int, *, alone: bool) -> tuple[int, int, int]:
+    """Whether a cell is a number, its place between the bounds, and of its square."""
+    if cell is None or cell != cell:
+        return 0, 0, 0
+    if not alone:
+        return column.row(float(cell), BOUNDS[name], bits)
+    low, high = BOUNDS[name]
+    most = max(-low, high)
+    held = min(max(float(cell), low), high)
+    return column.row(held, (-most, most), bits)
 
 
 def reference(
@@ -96,38 +117,45 @@ def reference(
     user: str | None = "user",
     kept: Any = (2, 3),
     variance: Any = (),
+    alone: Any = (),
 ) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """The same by the statement, one record at a time."""
-    bits = plan_of(values, user=user, kept=kept, variance=variance).bits
+    # A sum alone is asked first, and so it is summed first.
+    values = [*alone, *(name for name in values if name not in alone)]
+    plan = plan_of(values, user=user, kept=kept, variance=variance, alone=alone)
+    bits = plan._noise.bits
     mine: dict[Any, dict[Any, list[Any]]] = collections.defaultdict(
         lambda: collections.defaultdict(list)
     )
     for number, row in enumerate(rows):
         owner = number if user is None else row[user]
-        cells = [row[name] for name in values]
         key = (row["town"], row["sex"])
-        if owner is None or None in key or any(c is None or c != c for c in cells):
+        if owner is None or None in key:
             continue
-        integers = {
-            name: column.row(float(cell), BOUNDS[name], bits)
-            for name, cell in zip(values, cells, strict=True)
-        }
-        steps = tuple(integers[name][1] for name in values)
-        squares = tuple(integers[name][2] for name in values if name in variance)
-        mine[owner][key].append((steps, squares))
+        found = {n: integers(n, row[n], bits, alone=n in alone) for n in values}
+        there = tuple(found[name][0] for name in values)
+        steps = tuple(found[name][1] for name in values)
+        squares = tuple(found[name][2] for name in values if name in variance)
+        mine[owner][key].append((there, steps, squares))
     k, r = kept if user else (1, 1)
     totals: dict[Any, Any] = collections.defaultdict(
-        lambda: np.zeros(2 + len(values) + len(variance), object)
+        lambda: np.zeros(2 + 2 * len(values) + len(variance), object)
     )
     for owner, groups in mine.items():
         order = sorted(groups, key=lambda g: _recipe.tag(SALT, "group", [owner, *g]))
         for key in order[:k]:
             tagged = []
-            for (steps, squares), count in collections.Counter(groups[key]).items():
+            for whole, count in collections.Counter(groups[key]).items():
+                there, steps, squares = whole
+                # What is missing is one integer beyond all numbers.
+                tags = [
+                    s if t else -(2**bits) - 1
+                    for t, s in zip(there, steps, strict=True)
+                ]
                 for copy in range(1, count + 1):
-                    parts = [owner, *key, *steps, copy]
+                    parts = [owner, *key, *tags, copy]
                     tag = _recipe.tag(SALT, "record", parts)
-                    tagged.append((tag, [1, *steps, *squares]))
+                    tagged.append((tag, [1, *there, *steps, *squares]))
             drawn = [row for _, row in sorted(tagged)[:r]]
             totals[key] += [1, *np.sum(np.array(drawn, object), axis=0)]
     return {key: tuple(int(t) for t in total) for key, total in totals.items()}
@@ -135,6 +163,7 @@ def reference(
 
 def totals(plan: Any, engine: Any) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """Return what an engine gives before the noise: users, records, integer sums."""
-    found = plan.named(engine.run(plan.recipe(engine).sql(), SALT, None))
-    listed = [column.to_pylist() for column in found.columns]
-    return {row[:2]: row[2:] for row in zip(*listed, strict=True)}
+    found = _run.Totals(plan, engine.run(plan._recipe(engine).sql(), SALT, None))
+    keys = [column.to_pylist() for column in found._keys.columns]
+    sums = [x.tolist() for name, x in found._sums.items() if name != "place"]
+    return {row[:2]: row[2:] for row in zip(*keys, *sums, strict=True)}

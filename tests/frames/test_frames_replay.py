@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import accounting, frames
+from fastdp import Plan, Unit, accounting
 from fastdp.exceptions import DTypeError, LabelConflictError, ParameterError
 from fastdp.frames._duckdb import DuckDB
+from fastdp.ledger import _protocol
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
@@ -33,11 +34,19 @@ ASK: dict[str, Any] = {
     "count": True,
     "mean": "cost",
     "bounds": {"cost": (0, 50)},
-    "user": "user",
+    "unit": Unit("user", groups=1, records=1, name="person"),
     "epsilon": 4,
     "label": "w47",
 }
 SELECTED = {"delta": 1e-6}
+
+
+def released(source: Any = None, **options: Any) -> Any:
+    where = ("ledger", "label", "budgets")
+    own = {name: options.pop(name) for name in where if name in options}
+    return Plan(**options).release(VISITS if source is None else source, **own)
+
+
 PUBLIC = {"keys": pa.table({"town": ["Oslo", "Lima"]})}
 
 
@@ -71,16 +80,16 @@ def test_no_record_is_read_again(
     path = tmp_path / "visits.parquet"
     parquet.write_table(VISITS, path)
     options = {**ASK, **how, "ledger": ledger, "budgets": "towns"}
-    first = frames.aggregate(VISITS, **options)
+    first = released(**options)
     assert ran == [False]  # a new label costs no query more
     for source in (path, pl.from_arrow(VISITS), VISITS.slice(0, 0)):
         ran.clear()
-        again = frames.aggregate(source, **options)
+        again = released(source, **options)
         assert ran == [True]
         assert again.replayed
-        assert pa.table(again.frame)["count"].equals(first.frame["count"])
+        assert pa.table(again.table())["count"].equals(first.table()["count"])
     stream = VISITS.to_reader()
-    assert frames.aggregate(stream, **options).frame.equals(first.frame)
+    assert released(stream, **options).table().equals(first.table())
     assert stream.read_all().num_rows == N  # nothing was taken of it
     assert ledger.budget("towns").spent["epsilon"] == 4
 
@@ -88,23 +97,22 @@ def test_no_record_is_read_again(
 @pytest.mark.parametrize(
     ("how", "change"),
     [
-        (SELECTED, {"groups_per_user": 2}),
+        (SELECTED, {"unit": Unit("user", groups=2, records=1, name="person")}),
         (SELECTED, {"epsilon": 3}),
-        (SELECTED, {"most_rows": 7}),
         (PUBLIC, {"keys": pa.table({"town": TOWNS})}),
         (PUBLIC, {"keys": pa.table({"town": ["Oslo", "Rome"]})}),
     ],
-    ids=range(5),
+    ids=range(4),
 )
 def test_other_terms_are_refused(
     ledger: Any, ran: list[bool], how: dict[str, Any], change: dict[str, Any]
 ) -> None:
     """Whatever is seen without records, the whole group-by's terms decide."""
     options = {**ASK, **how, "ledger": ledger, "budgets": "towns"}
-    frames.aggregate(VISITS, **options)
+    released(**options)
     ran.clear()
     with pytest.raises(LabelConflictError):
-        frames.aggregate(VISITS, **{**options, **change})
+        released(**{**options, **change})
     assert ran == [True, False]
     assert ledger.budget("towns").spent["epsilon"] == 4
 
@@ -112,13 +120,13 @@ def test_other_terms_are_refused(
 def test_a_budget_per_person_pays_for_no_release_of_rows(
     ledger: Any, ran: list[bool]
 ) -> None:
-    rows = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns", "user": None}
-    with pytest.raises(ParameterError, match="per person"):
-        frames.aggregate(VISITS, **rows)
+    rows = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns", "unit": "row"}
+    with pytest.raises(ParameterError, match="per 'person', this release is per 'row'"):
+        released(**rows)
     assert ran == []
     assert ledger.audit().labels == 0
     ledger.add_budget("rows", accounting.PureFilter(99), unit="row")
-    found = frames.aggregate(VISITS, **{**rows, "budgets": iter(["rows"])})
+    found = released(**{**rows, "budgets": iter(["rows"])})
     assert found.unit == "row"
 
 
@@ -128,29 +136,48 @@ def test_bad_budgets_are_refused_before_a_record_is_read(
     for budgets in ([], ["towns", "towns"], "two\nlines"):
         options = {**ASK, **PUBLIC, "ledger": ledger, "budgets": budgets}
         with pytest.raises(ParameterError, match="budgets"):
-            frames.aggregate(VISITS, **options)
+            released(**options)
     assert ran == []
 
 
-def test_an_answer_for_rows_of_before_is_shown_again(
+def test_an_answer_is_shown_again_whatever_it_was_charged_to(
     ledger: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns", "user": None}
+    """Units are compared at the charge: what was charged by older versions stands."""
+    rows = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns", "unit": "row"}
     with monkeypatch.context() as earlier:
-        earlier.setattr(type(ledger), "_require_unit", lambda *_: None)
-        first = frames.aggregate(VISITS, **rows)
-    again = frames.aggregate(VISITS, **rows)
-    assert again.frame.equals(first.frame)
+        earlier.setattr(_protocol, "require_unit", lambda *_: None)
+        first = released(**rows)
+    again = released(**rows)
+    assert again.replayed
+    assert again.table().equals(first.table())
+
+
+def test_an_answer_of_an_older_version_is_read_by_its_label(ledger: Any) -> None:
+    """Its terms are others: the same label does not stand for a plan."""
+    m = fastdp.DiscreteLaplace(10, sensitivity=1)
+    old = ledger.table(
+        {"n": (m, np.array([5, 6]))},
+        keys={"town": np.array(["Lima", "Oslo"])},
+        label="w47",
+        budgets="towns",
+        source=f"fastdp aggregate {'0' * 64}",
+    )
+    with pytest.raises(LabelConflictError):
+        released(**{**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns"})
+    assert ledger.answer("w47").value["n"].tolist() == old.value["n"].tolist()
 
 
 def test_public_keys_in_another_order_are_the_same(ledger: Any) -> None:
     """Also without the group-by, and however the text is encoded."""
     options = {**ASK, **PUBLIC, "ledger": ledger, "budgets": "towns"}
-    first = frames.aggregate(VISITS, **options)
+    first = released(**options)
     encoded = pa.array(["Lima", "Oslo"], pa.large_string()).dictionary_encode()
-    again = frames.aggregate(VISITS, **{**options, "keys": pa.table({"town": encoded})})
-    assert again.replayed
-    assert again.frame.equals(first.frame)
+    assert first.table()["town"].to_pylist() == ["Oslo", "Lima"]
+    for keys in (pa.table({"town": encoded}), ["Lima", "Oslo"]):
+        again = released(**{**options, "keys": keys})
+        assert again.replayed
+        assert again.table().equals(first.table().take([1, 0]))
 
 
 def test_a_label_of_something_else_or_without_an_answer(
@@ -160,16 +187,16 @@ def test_a_label_of_something_else_or_without_an_answer(
     ledger.release(m, 5, label="w47", budgets="towns")
     options = {**ASK, **SELECTED, "ledger": ledger, "budgets": "towns"}
     with pytest.raises(LabelConflictError):
-        frames.aggregate(VISITS, **options)
+        released(**options)
     options["label"] = "w48"
     with monkeypatch.context() as broken:
         broken.setattr(
             fastdp.KeySelection, "select", lambda *_, **__: 1 / 0, raising=True
         )
         with pytest.raises(ZeroDivisionError):
-            frames.aggregate(VISITS, **options)
+            released(**options)
     ran.clear()
-    assert not frames.aggregate(VISITS, **options).replayed
+    assert not released(**options).replayed
     assert ran == [False]
 
 
@@ -179,7 +206,7 @@ def test_bad_labels_are_told_before_anything_runs(
 ) -> None:
     options = {**ASK, **SELECTED, "ledger": ledger, "budgets": "towns", "label": label}
     with pytest.raises((DTypeError, ParameterError), match="label must be"):
-        frames.aggregate(VISITS, **options)
+        released(**options)
     assert ran == []
 
 
@@ -211,8 +238,8 @@ def test_keys_of_every_type(ledger: Any, ran: list[bool], case: str) -> None:
     for name, column in columns.items():
         table = table.append_column(name, column)
     options = {**ASK, **how, "by": list(columns), "ledger": ledger}
-    first = frames.aggregate(table, budgets="towns", **options)
-    again = frames.aggregate(table, budgets="towns", **options)
+    first = released(table, budgets="towns", **options)
+    again = released(table, budgets="towns", **options)
     assert (first.replayed, again.replayed) == (False, True)
-    assert again.frame.equals(first.frame)
+    assert again.table().equals(first.table())
     assert ran == [False, True]

@@ -628,10 +628,11 @@ def test_a_release_per_user_is_not_charged_to_a_budget_per_row(tmp_path):
             limit = accounting.ApproximateFilter(epsilon=9, delta=0.1)
             book.add_budget(unit, limit, unit=unit)
         asked = {"by": "town", "count": True, "epsilon": 1, "delta": 1e-6}
-        wrong = {"row": {"user": "who", "groups_per_user": 1}, "patient": {}}
-        for name, users in wrong.items():
-            with pytest.raises(ParameterError, match="the release's unit"):
-                fastdp.frames.aggregate(
-                    visits, **asked, **users, ledger=book, label="a", budgets=name
-                )
+        patient = fastdp.Unit("who", groups=1, records=1, name="patient")
+        for name, unit in {"row": patient, "patient": "row"}.items():
+            plan = fastdp.Plan(**asked, unit=unit)
+            with pytest.raises(
+                ParameterError, match="unit must be that of the budgets"
+            ):
+                plan.release(visits, ledger=book, label="a", budgets=name)
         assert book.audit().labels == 0

@@ -127,6 +127,11 @@ MAY_IMPORT = {
     },
     "adapters": {*_FLOOR, "accounting", "mechanisms"},
     "audit": _FLOOR | {"accounting"},
+    "tables": {
+        *_FLOOR,
+        *("_stream", "accounting", "calibration", "frames", "ledger", "mechanisms"),
+        "random",
+    },
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 

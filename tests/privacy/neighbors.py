@@ -426,12 +426,12 @@ class Pair:
             return self._release(make, kinds)
         roles = {"v": "number", "u": "key", "g": "key"}
         columns = {name: self._column(kinds, role) for name, role in roles.items()}
-        options: dict[str, Any] = {"by": "g", "count": True}
+        options: dict[str, Any] = {"by": "g", "count": True, "unit": "row"}
         options |= self._choose.choice(BUDGETS)
         if self._choose.random() < 0.5:
-            options["user"] = "u"
+            options["unit"] = fastdp.Unit("u", groups=1, records=1)
         if self._choose.random() < 0.5:
-            what = self._choose.choice(["mean", "sum", "variance"])
+            what = self._choose.choice(["mean", "sum", "std"])
             options |= {what: "v", "bounds": {"v": (0, 5)}}
         own = isinstance(self._plain[0], (int, str))
         listed = self._choose.choice([["a", "b"], [1, 2], None, None, None])
@@ -444,12 +444,11 @@ class Pair:
 
         def call(which: int) -> Callable[[], Any]:
             rows = make({name: pair[which] for name, (_, pair) in columns.items()})
-            return lambda: frames.aggregate(
-                rows, **options, ledger=None, stream=FixedStream("n")
-            )
+            plan = fastdp.Plan(**options)
+            return lambda: plan.release(rows, stream=FixedStream("n"))
 
         said = " ".join(f"{name}={said}" for name, (said, _) in columns.items())
-        return f"aggregate {said} {options}", call
+        return f"plan {said} {options}", call
 
     def _release(
         self, make: Callable[[dict[str, Any]], Any], kinds: list[Kind]
@@ -582,10 +581,10 @@ def _own(error: BaseException) -> bool:
 
 
 def _form(found: Any) -> Any:
-    if isinstance(found, frames.Aggregate):
-        public = "keys" not in found.mechanisms
-        said = found.event, found.std, found.unit, found.shares, found.recipe
-        return _frame(found.frame, public), repr(said), repr(found)[:20]
+    if isinstance(found, fastdp.Release):
+        public = "keys" not in found.plan.mechanisms()
+        said = found.event(), found.unit, found.replayed, found.plan
+        return _frame(found.table(), public), repr(said), type(found.values("count"))
     if hasattr(found, "interval") and hasattr(found, "level"):  # an Estimate
         keys = found.keys
         public = found.keys is None or (found.shares is None and _delta(found) == 0)

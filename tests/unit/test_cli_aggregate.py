@@ -27,6 +27,8 @@ COLUMNS: dict[str, Any] = {
     "income": [float(i % 100) for i in range(N)],
 }
 EXACT = ["--epsilon", "8000", "--delta", "1e-9"]
+ROWS = ["--rows-are", "row"]
+PEOPLE = ["--unit", "person_id", "--groups", "1", "--records", "1"]
 
 
 @pytest.fixture
@@ -43,20 +45,23 @@ def test_the_line_of_the_readme(records: Path, capsys: Any) -> None:
     pytest.importorskip("matplotlib")
     line = (
         "--by region,sex --count --mean income --bounds income=0,200000 "
-        "--user person_id --groups-per-user 3 --records-per-group 1 "
+        "--unit person_id --unit-name person --groups 3 --records 1 "
         "--epsilon 1 --delta 1e-6 --plot out.png"
     )
     assert aggregate(records, "out.parquet", *line.split()) == 0
     said = capsys.readouterr().err
     table = parquet.read_table("out.parquet")
-    assert table.column_names == ["region", "sex", "count", "income_mean"]
+    assert table.column_names == [
+        *("region", "sex", "count", "count_low", "count_high", "income_n"),
+        *("income_mean", "income_mean_low", "income_mean_high", "note"),
+    ]
     assert "(1, 1e-06)-differential privacy" in said
-    assert "all records of one 'person_id'" in said
+    assert "all records of one 'person'" in said
     assert "at most 3 groups" in said
     statement = json.loads(table.schema.metadata[b"fastdp.release"])
-    assert statement["unit"] == "user"
+    assert (statement["unit"], statement["unit_column"]) == ("person", "person_id")
     assert statement["neighboring_relation"] == "ADD_OR_REMOVE_ONE"
-    assert set(statement["mechanism"]) == {"noise", "keys"}
+    assert set(statement["mechanism"]) == {"count", "income_n", "income_sum", "keys"}
     event = accounting.events.Event.from_json(json.dumps(statement["event"]))
     assert accounting.guarantees.event_epsilon(event, 1e-6) <= 1
     require_only(Path(), "people.parquet", "out.parquet", "out.png")
@@ -71,7 +76,7 @@ def test_all_forms_are_read_alike(records: Path, tmp_path: Path) -> None:
     Path("folder").mkdir()
     parquet.write_table(table.slice(0, 500), "folder/a.parquet")
     parquet.write_table(table.slice(500), "folder/b.parquet")
-    options = ["--by", "region,sex", "--count", "--mean", "income", *EXACT]
+    options = ["--by", "region,sex", "--count", "--mean", "income", *EXACT, *ROWS]
     options += ["--bounds", "income=0,100", "--variance", "income"]
     options += ["--hash", "sha256"]
     found = []
@@ -86,42 +91,78 @@ def test_all_forms_are_read_alike(records: Path, tmp_path: Path) -> None:
         assert len(one["income_variance"]) == 6
 
 
-def test_cells_of_text_that_are_none_contribute_nothing(
+def test_a_cell_of_text_that_is_none_leaves_out_its_own_statistic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     good = b"".join(b"u%d, north ,5\n" % i for i in range(50))
     bad = (
         b",north,5\n\xff,north,5\nv,,5\nw,\xfe,5\nx,north,\ny,north,5 000\n"
-        b"z,north,nan\nu,north,1_0\nonly one cell\n"
+        b"z,north,nan\nt,north,1_0\nonly one cell\n"
     )
     write_csv(tmp_path / "in.csv", b"who,where,x\n" + good + bad)
     options = ["--by", "where", "--count", "--mean", "x", "--bounds", "x=0,10"]
-    assert aggregate("in.csv", "out.csv", *options, "--user", "who", *EXACT) == 0
-    lines = Path("out.csv").read_text().splitlines()
-    assert lines[0] == "where,count,x_mean"
-    assert [line.replace('"', "").split(",")[:2] for line in lines[1:]] == [
-        ["north", "50"]
+    options += ["--unit", "who", "--groups", "1", "--records", "1"]
+    assert aggregate("in.csv", "out.csv", *options, *EXACT) == 0
+    lines = Path("out.csv").read_text().replace('"', "").splitlines()
+    assert lines[0].startswith("where,count,count_low,count_high,x_n,x_mean,")
+    # Four have no number in x: they are counted.
+    assert [line.split(",")[:5] for line in lines[1:]] == [
+        ["north", "54", "54", "54", "50"]
     ]
 
 
-def test_public_keys_are_shown_and_need_no_delta(records: Path, capsys: Any) -> None:
+def test_public_keys_are_shown_in_their_order_and_need_no_delta(
+    records: Path, capsys: Any
+) -> None:
     write_csv(Path("keys.csv"), "region\nwest\nnorth\n")
     options = ["--by", "region", "--count", "--keys", "keys.csv", "--epsilon", "1e4"]
-    assert aggregate(records, "out.csv", *options) == 0
+    assert aggregate(records, "out.csv", *options, *ROWS) == 0
     assert Path("out.csv").read_text().replace('"', "") == (
-        "region,count\nnorth,400\nwest,0\n"
+        "region,count,count_low,count_high\nwest,0,0,0\nnorth,400,400,400\n"
     )
     said = capsys.readouterr().err
     assert "whoever has several is not hidden" in said
     assert "the groups of --keys are public" in said
 
 
-def test_explain_prints_the_group_by_and_writes_nothing(
-    records: Path, capsys: Any
+def test_all_records_are_one_group(records: Path, capsys: Any) -> None:
+    options = ["--unit", "person_id", "--records", "3", "--units", "--epsilon", "1e4"]
+    assert aggregate(records, "out.csv", *options, "--sum", "income") == 2
+    assert "--bounds income=LOW,HIGH must be given" in capsys.readouterr().err
+    assert aggregate(records, "out.csv", *options, "--count", "--level", "0.5") == 0
+    assert Path("out.csv").read_text().replace('"', "").splitlines()[1] == (
+        "900,900,900,300,300,300"
+    )
+    assert "at most 3 records are kept" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_cost_and_noise_and_reads_nothing(
+    tmp_path: Path, capsys: Any
 ) -> None:
-    options = ["--by", "region", "--count", "--user", "person_id", *EXACT]
-    assert aggregate(records, "out.parquet", *options, "--explain") == 0
+    options = [
+        "--by",
+        "region",
+        "--count",
+        *PEOPLE,
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+    ]
+    missing = tmp_path / "missing.parquet"
+    assert aggregate(missing, tmp_path / "out.csv", *options, "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "epsilon 1 and delta 1e-06 for one person_id, of which 1 group"
+    )
+    assert "groups of 26 person_ids with probability 1/2" in said
+    require_only(tmp_path)
+
+
+def test_sql_prints_the_group_by_and_writes_nothing(records: Path, capsys: Any) -> None:
+    options = ["--by", "region", "--count", *PEOPLE, *EXACT]
+    assert aggregate(records, "out.parquet", *options, "--sql") == 0
     assert capsys.readouterr().out.startswith("with records as (")
     require_only(Path(), "people.parquet")
 
@@ -133,8 +174,11 @@ def test_a_label_is_one_answer_and_one_charge(
     with fastdp.ledger.create("budget.db") as book:
         rule = accounting.ApproximateFilter(epsilon=3, delta=1e-5)
         book.add_budget("people", rule, unit="row")
-    options = ["--by", "region", "--count", "--epsilon", "1", "--delta", "1e-6"]
-    options += ["--ledger", "budget.db", "--budget", "people", "--label", "w47"]
+    ask = ["--by", "region", "--count", "--epsilon", "1", "--delta", "1e-6"]
+    ask += ["--ledger", "budget.db", "--budget", "people", "--label", "w47"]
+    options = [*ask, *ROWS]
+    assert aggregate(records, output, *ask, "--rows-are", "person") == 3
+    assert "is per 'row', this release is per 'person'" in capsys.readouterr().err
     assert aggregate(records, output, *options) == 0
     first = Path(output).read_bytes()
     with fastdp.ledger.open("budget.db") as book:
@@ -145,18 +189,19 @@ def test_a_label_is_one_answer_and_one_charge(
     with fastdp.ledger.open("budget.db") as book:
         assert str(book.budget("people")) == spent
     assert Path(f"{output}.receipts.json").exists() == output.endswith("csv")
-    assert aggregate(records, output, *options, "--user", "person_id") == 4
+    assert aggregate(records, output, *ask, *PEOPLE) == 4
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epsilon", "1"], "--delta must be given without --keys"),
+        (["--epsilon", "1"], "--delta must be given for --by without --keys"),
         (["--epsilon", "1", "--delta", "1e-6", "--keys", "k.csv"], "left out with"),
         (["--delta", "1e-6"], "exactly one of --epsilon and --rho"),
         ([*EXACT, "--mean", "income"], "--bounds income=LOW,HIGH must be given"),
         ([*EXACT, "--bounds", "income=3"], "NAME=LOW,HIGH"),
-        ([*EXACT, "--groups-per-user", "3"], "require --user"),
+        ([*EXACT, "--groups", "3"], "require --unit"),
+        ([*EXACT, *PEOPLE], "exactly one of --unit and --rows-are"),
         ([*EXACT, "--ledger", "b.db"], "must be given together"),
         ([*EXACT, "--plot", "out.gif"], "--plot must end in"),
     ],
@@ -166,9 +211,30 @@ def test_what_is_public_is_refused_before_the_file_is_opened(
 ) -> None:
     missing = tmp_path / "missing.parquet"
     output = tmp_path / "out.parquet"
-    assert aggregate(missing, output, "--by", "region", "--count", *options) == 2
+    options = [*ROWS, "--by", "region", "--count", *options]
+    assert aggregate(missing, output, *options) == 2
     assert message in capsys.readouterr().err
     require_only(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "exactly one of --unit and --rows-are must be given: --unit person"),
+        (PEOPLE[:4], "--records must be given with --unit: at most how many records"),
+        (
+            [*PEOPLE[:2], "--records", "2"],
+            "--groups must be given with --unit and --by",
+        ),
+    ],
+)
+def test_whom_to_hide_and_how_much_of_them_must_be_said(
+    options: list[str], message: str, records: Path, capsys: Any
+) -> None:
+    options = ["--by", "region", "--count", *EXACT, *options]
+    assert aggregate(records, "out.parquet", *options) == 2
+    assert message in capsys.readouterr().err
+    require_only(Path(), "people.parquet")
 
 
 @pytest.mark.parametrize(
@@ -177,14 +243,14 @@ def test_what_is_public_is_refused_before_the_file_is_opened(
         (["--by", "nowhere", "--count"], "'nowhere'"),
         (["--by", "income", "--count"], "has a type that cannot be one"),
         (["--by", "region", "--sum", "sex", "--bounds", "sex=0,1"], "'sex' has a type"),
-        (["--by", "region", "--count", "--memory", "much"], "memory_limit"),
+        (["--by", "region", "--count", "--memory", "much"], "memory must be a size"),
         (["--by", "region", "--count", "-o", "none/out.parquet"], "an existing folder"),
     ],
 )
 def test_refusals_leave_nothing_behind(
     records: Path, options: list[str], message: str, capsys: Any
 ) -> None:
-    assert aggregate(records, "out.parquet", *options, *EXACT) == 2
+    assert aggregate(records, "out.parquet", *options, *EXACT, *ROWS) == 2
     assert message in capsys.readouterr().err
     require_only(Path(), "people.parquet")
 
@@ -195,7 +261,8 @@ def test_nothing_of_the_data_is_said(tmp_path: Path, capsys: Any) -> None:
         {"who": [SECRET], "town": [SECRET], "x": [float(SECRET)]},
     )
     output = tmp_path / "out.parquet"
-    options = ["--by", "town", "--mean", "x", "--bounds", "x=0,1", "--user", "who"]
+    options = ["--by", "town", "--mean", "x", "--bounds", "x=0,1", "--unit", "who"]
+    options += ["--groups", "1", "--records", "1"]
     options += ["--epsilon", "1", "--delta", "1e-12"]
     assert aggregate(source, output, *options) == 0
     said = capsys.readouterr()

@@ -50,7 +50,7 @@ PAGES = [
 
 
 #: What bounds each user's records before it draws.
-BOUNDED = {"fastdp.mechanisms.quick", "fastdp.frames._plan", "fastdp.mechanisms._keys"}
+BOUNDED = {"fastdp.mechanisms.quick", "fastdp.tables._run", "fastdp.mechanisms._keys"}
 
 
 class Draw(NamedTuple):
@@ -229,7 +229,7 @@ def test_records_are_aggregated_for_a_user_and_never_released() -> None:
     seen = 0
     for place, words in shell_lines():
         if words[:2] == ["fastdp", "aggregate"] and words[2] in RECORDS:
-            assert "--user" in words, place
+            assert "--unit" in words, place
             seen += 1
         if words[:2] == ["fastdp", "release"]:
             assert not {*words} & {*RECORDS}, place
@@ -263,7 +263,7 @@ def test_reports_and_aggregates_have_budgets_of_their_own(engine: str) -> None:
     of = next(one for one in named if "randomize" in one)
     assert of["randomize"]
     assert of["release"]
-    assert not of["randomize"] & (of["release"] | of.get("aggregate", set()))
+    assert not of["randomize"] & (of["release"])
 
 
 # ---- intervals ---------------------------------------------------------------------
@@ -312,22 +312,20 @@ def test_the_printed_intervals_hold_the_truth() -> None:
 
 def test_aggregates_of_the_demo_hold_the_truth() -> None:
     """The patients' two rows are in one clinic: bounds of 1 and 2 cut nothing."""
-    a = fastdp.frames.aggregate(
-        str(blocks.data() / "visits.parquet"),
+    plan = fastdp.Plan(
+        unit=fastdp.Unit("patient", groups=1, records=2),
         by="clinic",
-        keys=pa.table({"clinic": ["East", "North", "South", "West"]}),
+        keys=["East", "North", "South", "West"],
         count=True,
         mean="visits",
         bounds={"visits": (0, 12)},
-        user="patient",
-        records_per_group=2,
         epsilon=1,
-        ledger=None,
     )
+    a = plan.release(str(blocks.data() / "visits.parquet"))
     records = table()
     groups = np.array(records["clinic"].to_pylist())
     for statistic, of in (("count", len), ("visits_mean", np.mean)):
         low, high = a.interval(statistic, LEVEL)
-        for i, clinic in enumerate(a.frame["clinic"].to_pylist()):
+        for i, clinic in enumerate(a.table()["clinic"].to_pylist()):
             truth = of(records["visits"].to_numpy()[groups == clinic])
             assert low[i] <= truth <= high[i]

@@ -1,0 +1,18 @@
+"""A private table, described once: from records to counts, sums, means and variances.
+
+A `Plan` holds every public choice: whom it hides, how much of one unit counts, what is
+released by which groups, and the budget. It knows its cost and its noise before it
+sees a record. An engine (DuckDB, Spark) adds; noise, selection, intervals and the
+ledger are here, once.
+"""
+
+from __future__ import annotations
+
+from fastdp import _public
+from fastdp.tables._plan import Plan
+from fastdp.tables._release import Accuracy, Release
+from fastdp.tables._unit import Rows, Unit
+
+__all__ = ["Accuracy", "Plan", "Release", "Rows", "Unit"]
+
+_public.show(globals())

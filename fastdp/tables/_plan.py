@@ -1,0 +1,421 @@
+"""`Plan`: every public choice of a private table, checked before a record is seen."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import Event
+from fastdp.accounting.events._composite import composed
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.frames import _tables
+from fastdp.frames._engines import Engine
+from fastdp.frames._recipe import HASHES, Recipe
+from fastdp.frames._release import check_ledger
+from fastdp.ledger import Ledger
+from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms.moments import check_bounds
+from fastdp.tables._noise import Budget, Noise
+from fastdp.tables._release import Accuracy, Release
+from fastdp.tables._unit import Rows, Unit, check_unit, limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What a column of numbers is released as, in the order of the result.
+STATISTICS = ("sum", "mean", "variance", "std")
+
+
+class Plan:
+    """A private table of groups, described once: its cost and noise are known at once.
+
+    Parameters
+    ----------
+    unit : Unit, Rows or "row"
+        Whom the guarantee hides; required.
+    by : str or iterable of str
+        Columns of the groups: integers, text, bools, dates or decimals; none for one
+        group of all records. Text of more than 1024 bytes of UTF-8 counts as null
+        without `keys`. Python objects of pandas are text.
+    keys : list, dict of lists, or frame, optional
+        The groups to show, which are public; they come back in this order. A list goes
+        with one column, a dict of lists is each with each, a frame has a row for each.
+        Without it groups are selected by their number of units, for half of the budget.
+    count, units : bool
+        Whether to release the number of records that are kept, and of units.
+    sum, mean, variance, std : str or iterable of str
+        Columns of which these are released, each with the number of its values.
+    bounds : dict of str to (low, high)
+        Public bounds of each of these columns: values are clamped to them.
+    epsilon, rho : int, float, Fraction or Decimal
+        Pure epsilon (Laplace noise), or rho-zCDP (Gaussian noise); exactly one.
+    delta : int, float, Fraction or Decimal, optional
+        With `by` without `keys`, and then required: the guarantee is for (epsilon,
+        delta), or rho but for delta.
+    hash : {"engine", "sha256"}
+        What chooses the groups and records that a unit keeps. "sha256" is the same on
+        every engine, of integers, text and bools, and slower. Fairness rests on it, not
+        privacy.
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError
+        A parameter is missing, of a wrong type, or out of its domain.
+
+    Notes
+    -----
+    **A missing value (null or NaN) leaves out its own statistic, and nothing else**:
+    its record is counted. A record without a group or a unit is left out. The limits of
+    the unit are applied before values are looked at.
+
+    Privacy
+    -------
+    That of `event()`, for units added or removed: the neighboring relation. One unit is
+    in at most k groups with r records each. A record moves a number of records, the sum
+    of u = (x - center)/half, and a sum alone over its larger bound, by at most 1, in
+    exact integers, and the sum of u**2 - 1/2 by at most 1/2: each is released with L1
+    sensitivity k r, or L2 sensitivity sqrt(k) r, or half of that; the number of units
+    with k, or sqrt(k). Timing class T0.
+
+    References
+    ----------
+    docs/frames.md; docs/proofs/sums.md, docs/proofs/keys.md.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> plan = fastdp.Plan(
+    ...     unit=fastdp.Unit("patient", groups=2, records=2),
+    ...     by="region", keys=["North", "East", "South", "West"],
+    ...     count=True, mean="cost", bounds={"cost": (0, 20_000)}, rho=0.1,
+    ... )
+    >>> plan.columns
+    ('count', 'cost_n', 'cost_mean')
+    >>> print(plan.accuracy())
+    rho 0.1 for one patient, of which 2 groups and 2 records in each are kept
+    column     noise              std    95 % within
+    count      discrete Gaussian  10.95  21
+    cost_n     discrete Gaussian  10.95  21.47
+    cost_mean  ratio              -      3036 at n = 100, 303.6 at n = 1000
+    shown      all 4 groups that are listed
+    """
+
+    def __init__(
+        self,
+        *,
+        unit: Unit | Rows | str | None = None,
+        by: str | Iterable[str] = (),
+        keys: Any = None,
+        count: bool = False,
+        units: bool = False,
+        sum: str | Iterable[str] = (),
+        mean: str | Iterable[str] = (),
+        variance: str | Iterable[str] = (),
+        std: str | Iterable[str] = (),
+        bounds: Mapping[str, tuple[Real, Real]] | None = None,
+        epsilon: Real | None = None,
+        rho: Real | None = None,
+        delta: Real | None = None,
+        hash: str = "engine",
+    ) -> None:
+        self._unit = check_unit(unit)
+        self._by = _tables.columns_of("by", by)
+        self._counts = tuple(
+            name
+            for name, asked in (("count", count), ("units", units))
+            if _checked_bool(name, asked)
+        )
+        given = zip(STATISTICS, (sum, mean, variance, std), strict=True)
+        asked = {what: _tables.columns_of(what, names) for what, names in given}
+        self._asked = {
+            name: tuple(what for what in STATISTICS if name in asked[what])
+            for name in dict.fromkeys(n for names in asked.values() for n in names)
+        }
+        self._check_names()
+        self._bounds = _checked_bounds(bounds, tuple(self._asked))
+        if hash not in HASHES:
+            raise ParameterError(f"hash must be one of {HASHES}, got {hash!r}")
+        self._hash = hash
+        if keys is not None and not self._by:
+            raise ParameterError("keys goes with by: the groups that it lists")
+        self._keys = None if keys is None else _listed(keys, self._by)
+        unlisted = bool(self._by) and self._keys is None
+        budget = Budget.of(epsilon, rho, delta, unlisted=unlisted)
+        listed = None if self._keys is None else self._keys.num_rows
+        self._kept = limits(self._unit, grouped=bool(self._by), listed=listed)
+        self._noise = Noise(
+            budget,
+            self._kept,
+            count="count" in self._counts,
+            units="units" in self._counts,
+            kinds=[self._kind(name) for name in self._asked],
+        )
+
+    def _check_names(self) -> None:
+        if not self._asked and not self._counts:
+            raise ParameterError(
+                "ask for at least one of count, units, sum, mean, variance, std"
+            )
+        of_unit = [self._unit.column] if isinstance(self._unit, Unit) else []
+        read = [*self._by, *self._asked, *of_unit]
+        if len(set(read)) != len(read):
+            raise ParameterError(
+                "by, the unit's column and the columns of statistics must differ"
+            )
+        ends = [f"{name}_{end}" for name in self.columns for end in ("low", "high")]
+        shown = [*self._by, *self.columns, *ends, *(["note"] if self._asked else [])]
+        if len(set(shown)) != len(shown):
+            raise ParameterError(
+                "columns of the result must differ: rename each column of by that has "
+                "the name of a statistic"
+            )
+
+    def _kind(self, name: str) -> str:
+        """Return what is summed of a column: a kind that `Noise` knows."""
+        asked = self._asked[name]
+        if {"variance", "std"} & {*asked}:
+            return "variance"
+        return "mean" if "mean" in asked else "sum"
+
+    def __repr__(self) -> str:
+        groups = f" by {', '.join(self._by)}" if self._by else ""
+        return f"Plan({', '.join(self.columns)}{groups}; {self._unit!r})"
+
+    # ---- what is public ----------------------------------------------------------
+
+    @property
+    def unit(self) -> Unit | Rows:
+        """Whom the guarantee hides."""
+        return self._unit
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Columns of the groups."""
+        return self._by
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of statistics, beside their low and high."""
+        found = list(self._counts)
+        for name, asked in self._asked.items():
+            found += [] if asked == ("sum",) else [f"{name}_n"]
+            found += [f"{name}_{what}" for what in asked]
+        return tuple(found)
+
+    def event(self) -> Event:
+        """Return the event of one release."""
+        return composed(self._noise.events())
+
+    def mechanisms(self) -> dict[str, Mechanism]:
+        """Return the noise of each sum, in steps, and "keys" where these are selected.
+
+        Of a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its place in
+        [-1, 1] between the bounds; of a sum alone that over the larger bound.
+        """
+        names = list(self._asked)
+        words = {"n": "n", "s": "sum", "q": "squares"}
+        found: dict[str, Mechanism] = {}
+        for total in self._noise.totals:
+            what, place = total.name[0], total.name[1:]
+            fine = total.name not in self._counts
+            name = f"{names[int(place)]}_{words[what]}" if fine else total.name
+            found[name] = total.law
+        return (
+            {**found, "keys": self._noise.selection()}
+            if self._noise.unlisted
+            else found
+        )
+
+    def epsilon(self, *, delta: Real = 0) -> float:
+        """Return an epsilon that a release meets at `delta`, rounded up."""
+        from fastdp.accounting.guarantees import event_epsilon
+
+        return event_epsilon(self.event(), delta)
+
+    def accuracy(self, level: float = 0.95) -> Accuracy:
+        """Return the noise of each column, and what it stays within at a level.
+
+        Facts of the plan alone: to be looked at before anything is released.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `level` is not within 0 and 1.
+        """
+        return Accuracy(self, level)
+
+    # ---- release -----------------------------------------------------------------
+
+    def release(
+        self,
+        source: Any,
+        *,
+        ledger: Ledger | None = None,
+        label: str | None = None,
+        budgets: str | Iterable[str] | None = None,
+        memory: str | None = None,
+        progress: Callable[[float], object] | None = None,
+        stream: Stream | None = None,
+    ) -> Release:
+        """Return the table of some records: bounded, added up, noised, once.
+
+        Parameters
+        ----------
+        source : path of a Parquet file, or frame
+            Records: pandas, polars, pyarrow, a DuckDB relation, a stream of Arrow's, a
+            DataFrame of Spark. DuckDB adds them up, or Spark its own; files and streams
+            may be larger than memory. Text that is not UTF-8, and a time beyond 64 bits
+            of microseconds, is null. A DataFrame of Spark must have the same rows
+            whenever it is evaluated.
+        ledger : Ledger, optional
+            Where the answer is charged and stored: whoever asks again by the label
+            gets it again. Without one a second call is a second release.
+        label, budgets
+            With a ledger, as for `Ledger.table`. The budgets must be of the plan's
+            unit. What there is an answer for is not computed again: the columns' types
+            are read, and no record. Without `keys` at most 2**20 groups are shown.
+        memory : str, optional
+            What DuckDB may use, such as "4GB", before it spills records, unencrypted,
+            to a folder below TMPDIR that is removed at the end. Not with Spark.
+        progress : callable, optional
+            Told the share of the work that is done, from another thread. Not with
+            Spark.
+        stream : Stream, optional
+            Without a ledger: None draws fresh randomness; for tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A column is not there or of a wrong type. Never for a value.
+        FastDPError
+            The source cannot be read, its session of Spark was stopped, or DuckDB or
+            pyarrow is missing.
+        BudgetExceededError, UnsupportedEventError, UnitMismatchError
+            A budget does not cover the plan, or is of another unit: told before a
+            record is read.
+        LabelConflictError, LedgerError
+            As for `Ledger.table`.
+
+        Privacy
+        -------
+        That of `event()`, for the plan's unit. Timing class T0.
+        """
+        from fastdp.tables import _run
+
+        check_stream(stream)
+        check_ledger(ledger, label, budgets, None, stream)
+        charge = None if ledger is None else (ledger, label or "", budgets or ())
+        return _run.release(self, source, charge, memory, progress, stream)
+
+    def sql(self, source: Any) -> str:
+        """Return the group-by that `release` would run on a source; no record is read.
+
+        Raises
+        ------
+        DTypeError, ParameterError, FastDPError
+            As for `release`.
+        """
+        from fastdp.tables import _run
+
+        with _run.engine_of(self, source, None, None) as engine:
+            return self._recipe(engine).sql()
+
+    def describe(self) -> str:
+        """Return what is released, how, and what is left out, in sentences.
+
+        For the methods section of what is published: all of it is public.
+        """
+        from fastdp.tables import _words
+
+        return _words.described(self)
+
+    def _recipe(self, engine: Engine) -> Recipe:
+        """Return the group-by for a source; its columns are checked."""
+        user = self._unit.column if isinstance(self._unit, Unit) else None
+        values = tuple(self._asked)
+        text = engine.check(self._by, values, user)
+        if self._hash == "sha256":  # of texts: a time beyond its day has none
+            engine.require_texts(self._by)
+        if self._keys is not None:
+            engine.list_keys(self._keys, self._by)
+        public = not self._noise.unlisted
+        kinds = [self._kind(name) for name in values]
+        return Recipe(
+            source=engine.table,
+            by=self._by,
+            values=values,
+            bounds=tuple(self._bounds[name] for name in values),
+            user=user,
+            groups=self._kept[0],
+            records=self._kept[1],
+            public=public,
+            bits=self._noise.bits,
+            text=text,
+            hash=self._hash,
+            long=frozenset() if public else engine.texts(self._by),
+            squares=tuple(i for i, kind in enumerate(kinds) if kind == "variance"),
+            alone=tuple(i for i, kind in enumerate(kinds) if kind == "sum"),
+            dialect=engine.dialect,
+        )
+
+
+# ---- parameters ------------------------------------------------------------------
+
+
+def _checked_bool(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
+    return value
+
+
+def _checked_bounds(
+    bounds: Any, values: tuple[str, ...]
+) -> dict[str, tuple[float, float]]:
+    given = {} if bounds is None else bounds
+    if not isinstance(given, Mapping):
+        raise DTypeError("bounds must be a dict of (low, high) by column")
+    for name in values:
+        if name not in given:
+            raise ParameterError(
+                f"bounds must be given for {name!r}: public numbers, chosen without "
+                "the data"
+            )
+    for name in given:
+        if name not in values:
+            raise ParameterError(f"bounds are of a column of a statistic, not {name!r}")
+    return {name: check_bounds(given[name]) for name in values}
+
+
+def _listed(keys: Any, by: tuple[str, ...]) -> pa.Table:
+    """Return public groups as a table with the columns of `by`, in their order."""
+    if isinstance(keys, (list, tuple)):
+        if len(by) != 1:
+            raise ParameterError(
+                f"keys must be a dict with a list for each of {', '.join(by)}, or a "
+                "frame, got a list"
+            )
+        keys = {by[0]: keys}
+    if not isinstance(keys, Mapping):
+        found = _tables.read("keys", keys, by)
+    elif {*keys} != {*by} or not all(
+        isinstance(k, (list, tuple)) for k in keys.values()
+    ):
+        raise ParameterError(
+            f"keys must be a dict with a list for each of {', '.join(by)}"
+        )
+    else:
+        rows = list(itertools.product(*(keys[name] for name in by)))
+        with _tables.constant_messages("keys"):
+            cells = {name: [row[i] for row in rows] for i, name in enumerate(by)}
+            found = _tables.arrow().table(cells)
+    if not found.num_rows:
+        raise ParameterError("keys must be one group or more, none twice or null")
+    return found

@@ -1,0 +1,434 @@
+"""`Release`: what was released, its intervals, and what a plan's noise stays within."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp._validate import Real
+from fastdp.accounting.events import Event
+from fastdp.exceptions import ParameterError
+from fastdp.frames import _tables
+from fastdp.mechanisms._moments_release import MomentsRelease
+from fastdp.mechanisms.integer import DiscreteGaussian
+from fastdp.mechanisms.moments import Moments
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastdp.tables._noise import Noise
+    from fastdp.tables._plan import Plan
+
+_Array = np.ndarray[Any, Any]
+
+#: Groups that a repr shows.
+_SHOWN = 10
+
+#: Numbers of records at which `Accuracy` states the reach of a mean.
+_AT = (100, 1000)
+
+
+class Release:
+    """A released table of groups: nothing in it is private any more.
+
+    Made by `Plan.release`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        keys: pa.Table,
+        noisy: list[_Array],
+        *,
+        like: Any,
+        replayed: bool,
+        receipts_json: str | None,
+    ) -> None:
+        self._plan, self._keys, self._like = plan, keys, like
+        self._replayed, self._receipts = replayed, receipts_json
+        totals = zip(plan._noise.totals, noisy, strict=True)
+        self._noisy = {total.name: x for total, x in totals}
+        groups = len(noisy[0])
+        self._read = {
+            name: Column(plan, i, groups, self._noisy)
+            for i, name in enumerate(plan._asked)
+        }
+
+    def __repr__(self) -> str:
+        columns = self._columns(0.95)
+        left = len(next(iter(columns.values()))) - _SHOWN
+        heads = [str(name) for name in columns]
+        rows = zip(*(_texts(c[:_SHOWN]) for c in columns.values()), strict=True)
+        lines = _aligned([heads, *map(list, rows)])
+        return "\n".join(
+            [*lines, *([f"... and {left} more groups"] if left > 0 else [])]
+        )
+
+    # ---- what it is --------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """What was asked."""
+        return self._plan
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit whose presence is hidden."""
+        return self._plan.unit.name
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a ledger had the answer: nothing was drawn or spent now."""
+        return self._replayed
+
+    @property
+    def receipts_json(self) -> str | None:
+        """A ledger's receipts."""
+        return self._receipts
+
+    def event(self) -> Event:
+        """Return what the release cost; accountants and filters take it."""
+        return self._plan.event()
+
+    def epsilon(self, *, delta: Real = 0) -> float:
+        """Return an epsilon that the release meets at `delta`, rounded up."""
+        return self._plan.epsilon(delta=delta)
+
+    # ---- numbers -----------------------------------------------------------------
+
+    def values(self, column: str) -> _Array:
+        """Return a column as it was drawn, one entry a group: counts may be below 0.
+
+        Raises
+        ------
+        ParameterError
+            There is no such column in `Plan.columns`.
+        """
+        if column in self._noisy and column in ("count", "units"):
+            return self._noisy[column].copy()
+        found, what = self._found(column)
+        return found.values(what)
+
+    def interval(self, column: str, level: float = 0.95) -> tuple[_Array, _Array]:
+        """Return (low, high) of a column: each entry holds its statistic.
+
+        Parameters
+        ----------
+        column : str
+            One of `Plan.columns`.
+        level : float
+            Probability for each entry by itself, > 0 and < 1.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such column, or `level` is out of its domain.
+        """
+        p = float(_validate.open_unit("level", level))
+        if column in ("count", "units") and column in self._noisy:
+            (law,) = (t.law for t in self._plan._noise.totals if t.name == column)
+            below, above = (int(end) for end in law.confidence_interval(p))
+            noisy = self._noisy[column]
+            return np.maximum(noisy - above, 0), np.maximum(noisy - below, 0)
+        found, what = self._found(column)
+        return found.interval(what, p)
+
+    def _found(self, column: str) -> tuple[Column, str]:
+        if column not in self._plan.columns:
+            raise ParameterError(
+                f"column must be one of {', '.join(self._plan.columns)}, got {column!r}"
+            )
+        name, _, what = column.rpartition("_")
+        return self._read[name], what
+
+    def table(self, *, level: float = 0.95) -> Any:
+        """Return the table, with the ends of its intervals.
+
+        Parameters
+        ----------
+        level : float
+            Probability of each interval by itself, > 0 and < 1.
+
+        Returns
+        -------
+        frame
+            Of the kind of the source, of a file a pyarrow Table: the groups in the
+            order of `keys`, or sorted, and for each of `Plan.columns` its value, `_low`
+            and `_high`; NAME_n has no ends here. Numbers of records and units are shown
+            as at least 0. A mean, variance or std is null where the noisy number of
+            values is below 1. `note` names those whose interval is wider than half of
+            what was known before: they say nothing. Arrow tables hold a ledger's
+            receipts in their metadata, pandas frames in ``attrs``.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `level` is out of its domain.
+        """
+        pa = _tables.arrow()
+        p = float(_validate.open_unit("level", level))
+        keys = {name: self._keys.column(name) for name in self._keys.column_names}
+        columns = {
+            name: column if name in keys else _shown_array(column)
+            for name, column in self._columns(p).items()
+        }
+        found = pa.table({**columns, **keys}).select(list(columns))
+        if self._receipts is not None:
+            found = found.replace_schema_metadata({_tables.RECEIPTS: self._receipts})
+        return _tables.leave(self._like, found)
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        """Return all that is shown, by column."""
+        shown: dict[str, Any] = {n: self._keys.column(n) for n in self._plan.by}
+        wide: dict[str, _Array] = {}
+        for column in self._plan.columns:
+            value = self.values(column)
+            whole = value.dtype.kind == "i"
+            shown[column] = np.maximum(value, 0) if whole else value
+            if whole and column not in ("count", "units"):
+                continue
+            low, high = self.interval(column, level)
+            shown[f"{column}_low"], shown[f"{column}_high"] = low, high
+            if not whole:
+                found, what = self._found(column)
+                known = found.known(what)
+                if known is not None:
+                    wide[column] = high - low > known / 2
+        if wide:
+            flags = zip(*wide.values(), strict=True)
+            shown["note"] = [_note(wide, row) for row in flags]
+        return shown
+
+
+def _note(names: Any, flags: Any) -> str:
+    said = [name for name, is_wide in zip(names, flags, strict=True) if is_wide]
+    return f"wide: {', '.join(said)}" if said else ""
+
+
+def _shown_array(column: Any) -> Any:
+    """Return a column for Arrow: what is no number is null."""
+    pa = _tables.arrow()
+    if isinstance(column, list):
+        return pa.array(column, pa.string())
+    return pa.array(column, from_pandas=True)
+
+
+class Column:
+    """What was released of a column of numbers, by what is asked of it."""
+
+    def __init__(
+        self, plan: Plan, place: int, groups: int, noisy: dict[str, _Array]
+    ) -> None:
+        name = list(plan._asked)[place]
+        self._noise: Noise = plan._noise
+        self._bounds = plan._bounds[name]
+        sums = [noisy.get(f"{sum_}{place}") for sum_ in "nsq"]
+        steps = 2.0**self._noise.bits
+        self._moments: MomentsRelease | None = None
+        if sums[0] is None:  # the sum alone
+            self._alone = np.asarray(sums[1], np.float64) / steps
+            return
+        rows = np.array([x for x in sums if x is not None], np.float64) / steps
+        self._count: _Array = rows[0]
+        moments = moments_of(self._noise, self._bounds, groups, len(rows) - 1)
+        self._moments = MomentsRelease(moments, rows)
+
+    def values(self, what: str) -> _Array:
+        """Return a statistic of each group."""
+        if self._moments is None:
+            return self._scaled(self._alone)
+        if what == "n":
+            found: _Array = np.rint(self._count).astype(np.int64)
+            return found
+        if what == "sum":
+            return np.asarray(self._moments.sum)
+        value = (
+            self._moments.variance if what == "std" else getattr(self._moments, what)
+        )
+        value = np.sqrt(value) if what == "std" else np.asarray(value)
+        return np.where(np.rint(self._count) < 1, np.nan, value)
+
+    def interval(self, what: str, level: float) -> tuple[_Array, _Array]:
+        """Return the ends of a statistic of each group."""
+        if self._moments is None:
+            reach = reach_of(self._noise, self._bounds, level)
+            return self._scaled(self._alone - reach), self._scaled(self._alone + reach)
+        if what == "n":  # a whole number between them
+            low, high = self._moments.count_interval(level)
+            return np.ceil(low).astype(np.int64), np.maximum(np.floor(high), 0).astype(
+                np.int64
+            )
+        if what == "std":
+            low, high = self._moments.variance_interval(level)
+            return np.sqrt(low), np.sqrt(high)
+        ends: tuple[_Array, _Array]
+        ends = getattr(self._moments, f"{what}_interval")(level)
+        return ends
+
+    def known(self, what: str) -> float | None:
+        """Return how wide the interval was before the release; None without end."""
+        low, high = self._bounds
+        half = high / 2 - low / 2
+        widths = {"mean": 2 * half, "variance": half * half, "std": half}
+        return widths.get(what)
+
+    def _scaled(self, sums: _Array) -> _Array:
+        """Return sums over the larger bound as sums, within the doubles."""
+        low, high = self._bounds
+        with np.errstate(over="ignore"):
+            scaled = sums * max(-low, high)
+        most = np.finfo(np.float64).max
+        found: _Array = np.clip(scaled, -most, most)
+        return found
+
+
+def moments_of(
+    noise: Noise, bounds: tuple[float, float], groups: int, moments: int
+) -> Moments:
+    """Return the mechanism whose rows have this noise, for what it reads in them."""
+    return Moments(
+        scale=noise.parameter if noise.by_epsilon else None,
+        sigma=None if noise.by_epsilon else noise.parameter,
+        bounds=bounds,
+        moments=moments,
+        groups=max(groups, 1),
+    )
+
+
+def reach_of(
+    noise: Noise, bounds: tuple[float, float], level: float, *weights: float
+) -> float:
+    """Return what a weighted sum of noises in records stays within; of one, of 1."""
+    found = MomentsRelease(moments_of(noise, bounds, 1, 1), np.zeros((2, 1)))
+    return found._reach(level, *(weights or (1.0,)))
+
+
+class Accuracy:
+    """The noise of each column of a plan, and what it stays within; prints as a table.
+
+    Made by `Plan.accuracy`.
+    """
+
+    def __init__(self, plan: Plan, level: float) -> None:
+        self._plan = plan
+        self._level = float(_validate.open_unit("level", level))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return for each column its noise, its std and what it stays within.
+
+        `std` is in the units of the column, and None for what is computed from several
+        noisy numbers; `within` is a number, or one by number of values of a mean.
+        """
+        noise, found = self._plan._noise, []
+        laws = {total.name: total for total in noise.totals}
+        for column in self._plan.columns:
+            row: dict[str, Any] = {"column": column, "std": None, "within": None}
+            name, _, what = column.rpartition("_")
+            law = laws[column].law if column in laws else noise.totals[-1].law
+            row["noise"] = _name_of(law)
+            if column in laws:
+                ends = laws[column].law.confidence_interval(self._level)
+                row |= {"std": law.std, "within": max(map(abs, ends))}
+                found.append(row)
+                continue
+            bounds = self._plan._bounds[name]
+            fine = float(noise.parameter) * (math.sqrt(2) if noise.by_epsilon else 1)
+            one = reach_of(noise, bounds, self._level)
+            half = bounds[1] / 2 - bounds[0] / 2
+            if what == "n":
+                row |= {"std": fine, "within": one}
+            elif what == "sum" and f"{name}_n" not in self._plan.columns:
+                most = max(-bounds[0], bounds[1])
+                row |= {"std": fine * most, "within": one * most}
+            elif what == "sum":
+                center = bounds[0] + half
+                both = reach_of(noise, bounds, self._level, abs(center), half)
+                row |= {"std": fine * math.hypot(center, half), "within": both}
+            elif what == "mean":
+                both = half * reach_of(noise, bounds, self._level, 1.0, 1.0)
+                row |= {"noise": "ratio", "within": {n: both / n for n in _AT}}
+            else:
+                row |= {"noise": "ratio"}
+            found.append(row)
+        return found
+
+    def least_units(self, probability: float) -> int | None:
+        """Return the least number of units for which a group is shown so often.
+
+        None where all groups are public.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `probability` is not within 0 and 1.
+        """
+        p = float(_validate.open_unit("probability", probability))
+        if not self._plan._noise.unlisted:
+            return None
+        law = self._plan._noise.selection()
+        low, high = 0, 1
+        while law.probability(high) < p:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (
+                (low, middle) if law.probability(middle) >= p else (middle, high)
+            )
+        return high
+
+    def __repr__(self) -> str:
+        from fastdp.tables import _words
+
+        lines = [["column", "noise", "std", f"{100 * self._level:g} % within"]]
+        for row in self.rows():
+            std = "-" if row["std"] is None else f"{row['std']:.4g}"
+            within = row["within"]
+            if isinstance(within, dict):
+                said = ", ".join(f"{x:.4g} at n = {n}" for n, x in within.items())
+            else:
+                said = "-" if within is None else f"{within:.4g}"
+            lines.append([row["column"], row["noise"], std, said])
+        shown = _aligned([*lines, ["shown", _words.shown(self._plan, self)]], left=True)
+        return "\n".join([_words.cost(self._plan), *shown])
+
+
+def _name_of(law: Any) -> str:
+    gaussian = isinstance(law, DiscreteGaussian)
+    return "discrete Gaussian" if gaussian else "discrete Laplace"
+
+
+# ---- text ------------------------------------------------------------------------
+
+
+def _texts(column: Any) -> list[str]:
+    items = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    return [_text(item) for item in items]
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, (float, np.floating)):
+        return "" if item != item else f"{item:.6g}"
+    return "" if item is None else str(item)
+
+
+def _aligned(rows: list[list[str]], *, left: bool = False) -> list[str]:
+    """Return rows as lines; the last cell of a row that is shorter takes the rest."""
+    whole = [row for row in rows if len(row) == len(rows[0])]
+    first = max(len(row[0]) for row in rows)
+    widths = [max(len(row[i]) for row in whole) for i in range(len(rows[0]))]
+    widths[0] = max(widths[0], first)
+    lines = []
+    for row in rows:
+        cells = [
+            cell
+            if len(row) < len(widths) and i == len(row) - 1
+            else cell.ljust(widths[i])
+            if left
+            else cell.rjust(widths[i])
+            for i, cell in enumerate(row)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,113 @@
+"""What is said of a plan: its cost, its groups, and how a table was made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastdp.tables._unit import Unit
+
+if TYPE_CHECKING:
+    from fastdp.tables._plan import Plan
+    from fastdp.tables._release import Accuracy
+
+
+def guarantee(plan: Plan) -> str:
+    """Return the budget as it was asked: "epsilon 1 and delta 1e-06"."""
+    asked = plan._noise.budget
+    parts = {"epsilon": asked.epsilon, "rho": asked.rho, "delta": asked.delta}
+    return " and ".join(
+        f"{name} {_number(value)}" for name, value in parts.items() if value is not None
+    )
+
+
+def cost(plan: Plan) -> str:
+    """Return the first line of a plan's accuracy."""
+    return f"{guarantee(plan)} for one {plan.unit.name}{_kept(plan)}"
+
+
+def _kept(plan: Plan) -> str:
+    if not isinstance(plan.unit, Unit):
+        return ""
+    groups, records = plan._kept
+    if not plan.by:
+        return f", of which {_so_many(records, 'record')} are kept"
+    most = f"{_so_many(groups, 'group')} and {_so_many(records, 'record')} in each"
+    return f", of which {most} are kept"
+
+
+def shown(plan: Plan, accuracy: Accuracy) -> str:
+    """Return which groups are shown."""
+    if not plan.by:
+        return "one row, of all records"
+    if plan._keys is not None:
+        return f"all {_so_many(plan._keys.num_rows, 'group')} that are listed"
+    half, most = (accuracy.least_units(p) for p in (0.5, 0.95))
+    named = plan.unit.name
+    return f"groups of {half} {named}s with probability 1/2, of {most} with 0.95"
+
+
+def described(plan: Plan) -> str:
+    """Return the sentences of `Plan.describe`."""
+    said = {"count": "number of records", "units": f"number of {plan.unit.name}s"}
+    statistics = [said[name] for name in plan._counts]
+    for name, asked in plan._asked.items():
+        listed = [{"std": "standard deviation"}.get(what, what) for what in asked]
+        statistics.append(f"{_and(listed)} of {name}")
+    first = _and(statistics)
+    where = ""
+    if plan.by:
+        how = "listed in advance" if plan._keys is not None else "chosen privately"
+        where = f" by {_and(list(plan.by))} (groups {how})"
+    sentences = [f"{first[0].upper()}{first[1:]}{where}."]
+    notion = {
+        (True, False): "differential privacy",
+        (True, True): "differential privacy",
+        (False, False): "zero-concentrated differential privacy",
+        (False, True): "zero-concentrated differential privacy, but for delta",
+    }[plan._noise.by_epsilon, plan._noise.unlisted]
+    one = f"one {plan.unit.name}, added or removed"
+    if isinstance(plan.unit, Unit):
+        one += " with all records"
+    sentences.append(f"Released with {notion} ({guarantee(plan)}) for {one}.")
+    if isinstance(plan.unit, Unit):
+        groups, records = plan._kept
+        most = f"at most {_so_many(records, 'record')}"
+        if plan.by:
+            most = f"at most {_so_many(groups, 'group')} and "
+            most += f"{_so_many(records, 'record')} in each"
+        sentences.append(
+            f"Of each {plan.unit.name} {most} were kept, chosen at random; other "
+            "records are not counted."
+        )
+    for name, (low, high) in plan._bounds.items():
+        sentences.append(
+            f"Values of {name} were limited to {_number(low)} to {_number(high)}; a "
+            f"record without a value is counted and leaves out {name}."
+        )
+    law = "Laplace" if plan._noise.by_epsilon else "Gaussian"
+    stds = []
+    for row in plan.accuracy().rows():
+        if row["std"] is not None:
+            stds.append(f"{row['std']:.4g} of {row['column']}")
+    sentences.append(f"Noise: discrete {law}, standard deviation {_and(stds)}.")
+    sentences.append(
+        "The intervals are about this noise alone, each by itself: not about records "
+        "left out, nor about other people or years."
+    )
+    return " ".join(sentences)
+
+
+def _and(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _so_many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _number(value: object) -> str:
+    """Return a public number in few digits: as it was asked where it was short."""
+    if isinstance(value, int):
+        return f"{value:,}" if value >= 10_000 else str(value)
+    number = float(value)  # type: ignore[arg-type]
+    return f"{number:,.12g}"
