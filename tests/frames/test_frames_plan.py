@@ -244,7 +244,7 @@ def test_keys_are_selected_for_half(budget: Any) -> None:
     if "epsilon" in budget:
         assert found.epsilon(delta=1e-6) <= 30
         keys = found.plan.mechanisms()["keys"].event()
-        assert accounting.guarantees.event_epsilon(keys, 1e-6) == 15
+        assert 14.99 < accounting.guarantees.event_epsilon(keys, 1e-6) <= 15
 
 
 def test_rare_keys_stay_unseen() -> None:
