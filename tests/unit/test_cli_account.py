@@ -632,7 +632,7 @@ def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
     )
     options = ["--delta", "1e-6", "--solve", "2.sigma", "--to", "2"]
     solved = bounds(ask(SHUFFLED, *options))
-    assert list(solved) == ["privacy loss"]
+    assert list(solved) == ["privacy loss", "Renyi"]
     options[3:] = ["local_epsilon", "--to", "6"]
     largest = bounds(ask(SHUFFLED, *options))["privacy loss"]
     made = amplification.shuffled_event(

@@ -758,11 +758,13 @@ class TestFormulas:
             write(tmp_path / "keys.csv", {"k": ["=1", "b"]}),
             tmp_path / "o.csv",
         )
-        line = ["aggregate", str(source), "--by", "k", "--count", "--keys", str(keys)]
-        line += ["--epsilon", "1000", "-o", str(output)]
+        line = ["aggregate", str(source), "--rows-are", "row", "--by", "k", "--count"]
+        line += ["--keys", str(keys), "--epsilon", "1000", "-o", str(output)]
         for options, first in (([], "=1"), (["--escape-formulas"], "'=1")):
             assert main([*line, *options]) == 0
-            assert output.read_text() == f"k,count\n{first},50\nb,50\n"
+            assert output.read_text() == (
+                f"k,count,count_low,count_high\n{first},50,50,50\nb,50,50,50\n"
+            )
 
     def test_where_nothing_is_run(
         self, tmp_path: Path, said: Callable[[], str]

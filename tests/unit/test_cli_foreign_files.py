@@ -87,6 +87,7 @@ def test_views_and_runs(
     domain = ["--column", "k", "--categories", "a,b", "--epsilon", "1"]
     assert main(["collect", str(source), "-o", reports, *domain]) == 0
     groups = ["--by", "k", "--count", "--sum", "n", "--bounds", "n=0,9"]
+    groups += ["--rows-are", "row"]
     keys = write_csv(tmp_path / "keys.csv", "k\na\nb\n")
     line = [*groups, "--keys", str(keys), "--epsilon", "1e6", "-o", reports]
     if kind != "bytes view":
@@ -134,6 +135,7 @@ def test_a_date_a_time_or_a_decimal_may_be_any(tmp_path: Path, kind: str) -> Non
     with ipc.new_file(source, table.schema) as writer:
         writer.write_table(table)
     line = ["aggregate", str(source), "--by", "k", "--count", "--epsilon", "1"]
+    line += ["--rows-are", "row"]
     assert main([*line, "--delta", "1e-9", "-o", str(tmp_path / "out.csv")]) == 0
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow")
 COUNT = "--column visits --mechanism discrete-laplace --epsilon 1 --sensitivity 1"
 LEDGER = "--ledger L.db --budget b --label l"
 RELEASE = f"release t.csv {COUNT}"
-AGGREGATE = "aggregate t.csv --by k --count --epsilon 1"
+AGGREGATE = "aggregate t.csv --rows-are row --by k --count --epsilon 1"
 COLLECT = "collect t.csv --column k --epsilon 1 --categories"
 ESTIMATE = "estimate r.parquet r.csv"
 

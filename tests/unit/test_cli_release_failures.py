@@ -265,7 +265,8 @@ class TestWholeOrNotAtAll:
         self, tmp_path: Path, number: signal.Signals
     ) -> None:
         # What is longer than the reader's head and a pipe has been asked for by DuckDB.
-        asked = "aggregate - --by k --count --epsilon 1 --delta 1e-6 -o out.csv"
+        asked = "aggregate - --rows-are row --by k --count --epsilon 1"
+        asked += " --delta 1e-6 -o out.csv"
         usual = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
         code = (
             "import signal; from fastdp.cli.__main__ import program; "
@@ -301,9 +302,10 @@ class TestWholeOrNotAtAll:
     @pytest.mark.rest
     def test_an_input_that_is_not_read_to_its_end(self, tmp_path: Path) -> None:
         # Arrow reads ahead, and waits for a pipe that stays open.
-        asked = "aggregate - --by k --count --epsilon 1 --delta 1e-6 -o out.csv"
+        asked = "aggregate - --rows-are row --by k --count --epsilon 1"
+        asked += " --delta 1e-6 -o out.csv"
         with subprocess.Popen(
-            [sys.executable, "-m", "fastdp.cli", *asked.split(), "--explain"],
+            [sys.executable, "-m", "fastdp.cli", *asked.split(), "--sql"],
             cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -151,9 +151,9 @@ def cut(x: Any, bits: int) -> Any:
 @lemma(
     "kernels.md",
     "**Lemma 6 (tilt).**",
-    "csrc/sampler/digits_portable.c: odd = (uint16_t)((2 * size + 1) * far);",
-    "csrc/sampler/digits_portable.c: t = (uint16_t)(((uint32_t)odd * slope) >> 16);",
-    "csrc/sampler/digits_portable.c: m = (uint16_t)(size << 8 | (d ^ flip));",
+    "csrc/sampler/digits_tilt.inc.h: odd = (uint16_t)((2 * size + 1) * far);",
+    "csrc/sampler/digits_tilt.inc.h: t = (uint16_t)(((uint32_t)odd * slope) >> 16);",
+    "csrc/sampler/digits_tilt.inc.h: m = (uint16_t)(size << 8 | (d ^ flip));",
     wrong=[{"blocks": 256}, {"slope": 9000}],
 )
 def tilted_words(blocks: int = 64, slope: int = 865) -> Iterator[Any]:
