@@ -10,12 +10,13 @@
 
 #define COUNT 1000
 
-static int never(void *context, const fdp_pending_t *pending, int64_t *value)
+/* Any value: tables that odd flags have spoilt may leave much undecided. */
+static int zero(void *context, const fdp_pending_t *pending, int64_t value[2])
 {
     (void)context;
     (void)pending;
-    (void)value;
-    return -1;
+    value[0] = value[1] = 0;
+    return 1;
 }
 
 int main(void)
@@ -29,7 +30,7 @@ int main(void)
         fdp_call_t call;
         memset(&call, 0, sizeof call);
         call.stream.cipher = FDP_CIPHER_CHACHA20;
-        call.resolve = never;
+        call.resolve = zero;
         double x[COUNT];
         for (int i = 0; i < COUNT; i++) {
             x[i] = 0.3;
