@@ -202,28 +202,11 @@ def _write(
         with contextlib.closing(tables.open_sink(temporary, schema, None)) as sink:
             sink.write(table.cast(schema))
     if arguments.plot is not None:
-        _common.save_picture(_picture(arguments, found, table), arguments.plot)
+        from fastdp import plot
+
+        figure = plot.intervals(found, level=arguments.level)
+        _common.save_picture(figure, arguments.plot)
     tables.say(facts, None if found.replayed else table.num_rows, arguments)
-
-
-def _picture(arguments: argparse.Namespace, found: Release, table: Any) -> Any:
-    from fastdp import plot
-    from fastdp.mechanisms._estimate import Estimate
-
-    plan = found.plan
-    rest = [c for c in plan.columns if c not in ("count", "units") and c[-2:] != "_n"]
-    name = rest[0] if rest else plan.columns[0]
-    columns = [table[key].to_pylist() for key in plan.by]
-    keys = [", ".join(map(str, row)) for row in zip(*columns, strict=True)]
-    estimate = Estimate(
-        found.values(name),
-        found.interval(name, arguments.level),
-        arguments.level,
-        found.event(),
-        found.unit,
-    )
-    delta = None if arguments.delta is None else float(arguments.delta)
-    return plot.intervals(estimate, keys or ["all"], statistic=name, delta=delta)
 
 
 def _require_folder(output: _places.Place) -> None:

@@ -44,24 +44,27 @@ def intervals(
 
     Parameters
     ----------
-    results : MomentsRelease or Estimate, or mapping of key to them
+    results : Release, MomentsRelease or Estimate, or mapping of key to them
         One release with an entry for each group, or a release for each.
     keys : sequence, optional
         With one release: what to call its groups; default its own keys, or else
         their numbers from 0.
     statistic : str, optional
-        Of a ``MomentsRelease``: "count", "sum", "mean" (default) or "variance". Of
-        ``Estimate`` what to call it.
+        Of a ``Release`` one of its plan's columns; default the first that is no number
+        of records or units. Of a ``MomentsRelease``: "count", "sum", "mean" (default)
+        or "variance". Of ``Estimate`` what to call it.
     level : float, optional
-        Confidence of each interval by itself, > 0 and < 1, of a ``MomentsRelease``;
-        default 0.95. An ``Estimate`` has its own.
+        Confidence of each interval by itself, > 0 and < 1; default 0.95. An
+        ``Estimate`` has its own.
     delta : float, optional
-        Where the title states epsilon; without it, the pure epsilon or rho.
+        Where the title states epsilon; without it, the budget of a ``Release``, else
+        the pure epsilon or rho.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A dot and a line for each group, from above in the order given.
+        A dot and a line for each group, from above in the order given; a mean or
+        variance of no values has a line alone.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def intervals(
         names, released = list(results), list(results.values())
     else:
         names, released = [], [results]
-        keys = getattr(results, "keys", None) if keys is None else keys
+        keys = _names(results) if keys is None else keys
     if not released:
         raise ParameterError("results must not be empty")
     read = [_read(result, statistic, level) for result in released]
@@ -188,11 +191,29 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
 # ---- what is drawn -----------------------------------------------------------------
 
 
+def _names(result: Any) -> Sequence[object] | None:
+    """Return what a release calls its groups; None where it does not say."""
+    if not hasattr(result, "plan"):
+        return getattr(result, "keys", None)
+    return [", ".join(map(str, key)) or "all records" for key in result.groups()]
+
+
 def _read(
     result: Any, statistic: str | None, level: float | None
 ) -> tuple[str, float, Floats, Floats, Floats, Any]:
     """Return statistic, level, values, ends and event of a release."""
-    if hasattr(result, "value") and hasattr(result, "interval"):
+    if hasattr(result, "plan"):
+        columns = result.plan.columns
+        rest = [c for c in columns if c not in ("count", "units") and c[-2:] != "_n"]
+        name = (rest or columns)[0] if statistic is None else statistic
+        exact = float(_validate.open_unit("level", 0.95 if level is None else level))
+        if name not in columns:
+            raise ParameterError(
+                f"statistic must be one of {', '.join(columns)}, got {name!r}"
+            )
+        value, (low, high) = result.values(name), result.interval(name, exact)
+        event = result.event()
+    elif hasattr(result, "value") and hasattr(result, "interval"):
         if level not in (None, result.level):
             raise ParameterError("level is for a MomentsRelease: an Estimate has one")
         name, exact, value = statistic or "estimate", float(result.level), result.value
@@ -208,8 +229,8 @@ def _read(
         event = result.mechanism.event()
     else:
         raise DTypeError(
-            "results must be a MomentsRelease, an Estimate, or a mapping to them, "
-            f"got {type(result).__name__}"
+            "results must be a Release, a MomentsRelease, an Estimate, or a mapping to "
+            f"them, got {type(result).__name__}"
         )
     ends = (np.atleast_1d(np.asarray(part, np.float64)) for part in (value, low, high))
     middle, below, above = ends
@@ -224,7 +245,7 @@ def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure
     places = np.arange(len(names))
     axes.hlines(places, low, high, color="C0", linewidth=1.5)
     axes.plot(middle, places, "o", color="C0", markersize=5)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     if len(names) <= _NAMED:
@@ -240,6 +261,9 @@ def cost_line(released: list[Any], events: list[Any], delta: float | None) -> st
     if any(event != first for event in events):
         return f"{len(events)} releases of different cost"
     each = "" if len(events) == 1 else "each "
+    if delta is None and all(hasattr(one, "plan") for one in released):
+        said = {one.plan.cost() for one in released}
+        return each + said.pop() if len(said) == 1 else "releases of different units"
     mechanism = getattr(released[0], "mechanism", None)
     made = "" if mechanism is None else f"{type(mechanism).__name__}, "
     unit = getattr(released[0], "unit", "")

@@ -235,6 +235,12 @@ class Plan:
 
         return event_epsilon(self.event(), delta)
 
+    def cost(self) -> str:
+        """Return the budget as it was asked, and whom it is for, in words."""
+        from fastdp.tables import _words
+
+        return f"{_words.guarantee(self)} for one {self.unit.name}{_words.kept(self)}"
+
     def accuracy(self, level: float = 0.95) -> Accuracy:
         """Return the noise of each column, and what it stays within at a level.
 

@@ -99,6 +99,13 @@ class Release:
 
     # ---- numbers -----------------------------------------------------------------
 
+    def groups(self) -> list[tuple[Any, ...]]:
+        """Return the groups in the table's order; without `by` one without a name."""
+        if not self._plan.by:
+            return [()]
+        columns = [self._keys.column(name).to_pylist() for name in self._plan.by]
+        return list(zip(*columns, strict=True))
+
     def values(self, column: str) -> _Array:
         """Return a column as it was drawn, one entry a group: counts may be below 0.
 
@@ -392,7 +399,7 @@ class Accuracy:
                 said = "-" if within is None else f"{within:.4g}"
             lines.append([row["column"], row["noise"], std, said])
         shown = _aligned([*lines, ["shown", _words.shown(self._plan, self)]], left=True)
-        return "\n".join([_words.cost(self._plan), *shown])
+        return "\n".join([self._plan.cost(), *shown])
 
 
 def _name_of(law: Any) -> str:

@@ -20,12 +20,8 @@ def guarantee(plan: Plan) -> str:
     )
 
 
-def cost(plan: Plan) -> str:
-    """Return the first line of a plan's accuracy."""
-    return f"{guarantee(plan)} for one {plan.unit.name}{_kept(plan)}"
-
-
-def _kept(plan: Plan) -> str:
+def kept(plan: Plan) -> str:
+    """Return how much of one unit counts; nothing where a row is one."""
     if not isinstance(plan.unit, Unit):
         return ""
     groups, records = plan._kept

@@ -222,3 +222,72 @@ def test_running_totals_and_their_plans():
         plot.running(shown, 3)
     with pytest.raises(ParameterError, match="each step"):
         plot.running(np.zeros(33), plans[0])
+
+
+# ---- releases of a plan ----------------------------------------------------------
+
+
+def released(**words: Any) -> Any:
+    """Return a table of 300 records in three groups, with next to no noise."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    table = pa.table(
+        {
+            "who": range(300),
+            "town": ["oslo", "rome", "bonn"] * 100,
+            "sex": ["f", "m"] * 150,
+            "cost": [float(i % 10) for i in range(300)],
+        }
+    )
+    unit = fastdp.Unit("who", groups=1 if "by" in words else None, records=2)
+    return fastdp.Plan(unit=unit, epsilon=1e4, **words).release(table)
+
+
+def test_a_table_of_a_plan() -> None:
+    r = released(
+        by=["town", "sex"],
+        keys={"town": ["rome", "oslo", "none"], "sex": ["m"]},
+        count=True,
+        mean="cost",
+        bounds={"cost": (0, 10)},
+    )
+    assert r.groups() == [("rome", "m"), ("oslo", "m"), ("none", "m")]
+    figure = plot.intervals(r, level=0.9)
+    names, dots, ends = drawn(figure)
+    assert names == ["rome, m", "oslo, m", "none, m"]
+    assert np.array_equal(dots, r.values("cost_mean"), equal_nan=True)
+    assert np.isnan(dots[2])  # of nobody: the line says that nothing is known
+    assert np.array_equal(ends, r.interval("cost_mean", 0.9))
+    (axes,) = figure.axes
+    assert axes.get_title() == (
+        "cost_mean by group, 90 % intervals\n"
+        "epsilon 10,000 for one who, of which 1 group and 2 records in each are kept"
+    )
+    count = plot.intervals(r, statistic="count", delta=1e-6)
+    _, dots, ends = drawn(count)
+    assert np.array_equal(dots, r.values("count"))
+    assert np.array_equal(ends, r.interval("count"))
+    assert count.axes[0].get_title().endswith("epsilon 10000 at delta 1e-06")
+    with pytest.raises(ParameterError, match="one of count, cost_n, cost_mean"):
+        plot.intervals(r, statistic="cost")
+
+
+def test_tables_of_one_group_beside_each_other() -> None:
+    r = released(count=True)
+    assert r.groups() == [()]
+    assert drawn(plot.intervals(r))[0] == ["all records"]
+    figure = plot.intervals({"2024": r, "2025": r})
+    assert drawn(figure)[0] == ["2024", "2025"]
+    assert figure.axes[0].get_title() == (
+        "count by group, 95 % intervals\n"
+        "each epsilon 10,000 for one who, of which 2 records are kept"
+    )
+
+
+def test_a_table_without_groups_to_show() -> None:
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    plan = fastdp.Plan(unit="row", by="town", count=True, epsilon=1, delta=1e-12)
+    r = plan.release(pa.table({"town": pa.array([], pa.string())}))
+    assert r.groups() == []
+    assert drawn(plot.intervals(r))[0] == []
