@@ -121,6 +121,7 @@ def aggregated(rows: int) -> None:
             by=g,
             user=u,
             groups_per_user=3,
+            records_per_group=1,
             bounds=(0, 100),
             epsilon=1,
             delta=1e-6,

@@ -282,17 +282,25 @@ def _bounds(groups: Groups, users: Users) -> tuple[int, int]:
     if by is None:
         if many is not None or each is not None:
             raise ParameterError("groups_per_user and records_per_group require by")
-        return 1, _validate.integer("records_per_user", _one(most), 1, 2**31)
+        return 1, _limit("records_per_user", "user", most)
     if most is not None:
         raise ParameterError("records_per_user goes without by: use records_per_group")
     return (
-        _validate.integer("groups_per_user", _one(many), 1, 2**31),
-        _validate.integer("records_per_group", _one(each), 1, 2**31),
+        _limit("groups_per_user", "user and by", many),
+        _limit("records_per_group", "user and by", each),
     )
 
 
-def _one(given: int | None) -> int:
-    return 1 if given is None else given
+def _limit(name: str, where: str, given: int | None) -> int:
+    """Return a limit of a user; there is no default, for it decides what is counted."""
+    if given is None:
+        what, _, whose = name.partition("_per_")
+        raise ParameterError(
+            f"{name} must be given with {where}: at most how many {what} of one "
+            f"{'user' if whose == 'user' else 'user in a group'} are kept; more mean "
+            "more noise, fewer mean that records are left out"
+        )
+    return _validate.integer(name, given, 1, 2**31)
 
 
 def _public(keys: Any) -> list[Any]:

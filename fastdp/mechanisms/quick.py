@@ -69,10 +69,10 @@ def count(
         Whose record it is; large ids must be integers, not floats. Without it the
         guarantee is for a row, not for a person.
     records_per_user : int, optional
-        With `user`: how many records of each are kept, at random; 1 if not given.
+        With `user`, and then required: how many records of each are kept, at random.
     groups_per_user, records_per_group : int, optional
-        With `user` and `by` instead: how many groups of each are kept, at random, and
-        how many records in each; 1 if not given.
+        With `user` and `by` instead, and then required: how many groups of each are
+        kept, at random, and how many records in each.
     level : float
         Probability of the interval, > 0 and < 1.
     stream : Stream, optional

@@ -109,7 +109,8 @@ def test_floats_that_are_no_integers_are_keys() -> None:
         assert listed[known].tolist() == values[:5]
         assert distinct(listed[known])[0].tolist() == [5e-324, 1.5, 2, 2.5]
     exact: dict[str, Any] = {"epsilon": 1e6, "stream": FixedStream("floats")}
-    assert fastdp.count([1] * 600, user=[1.5, 2.5] * 300, **exact).value == 2
+    users = {"user": [1.5, 2.5] * 300, "records_per_user": 1}
+    assert fastdp.count([1] * 600, **users, **exact).value == 2
     shown = fastdp.count([1] * 3, by=[1.5, 1.0, 1], keys=[1, 1.5], **exact)
     assert (shown.keys, shown.value.tolist()) == ([1, 1.5], [2, 1])
 

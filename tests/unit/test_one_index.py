@@ -17,6 +17,8 @@ pd = pytest.importorskip("pandas")
 N = 4
 DRAWN: dict[str, Any] = {"stream": FixedStream("one index")}
 BOUNDS: dict[str, Any] = {"bounds": (0, 5), **DRAWN}
+ONE: dict[str, Any] = {"epsilon": 1, "records_per_user": 1}
+EACH: dict[str, Any] = {"groups_per_user": 1, "records_per_group": 1}
 OPEN: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, **DRAWN}
 
 
@@ -70,13 +72,15 @@ def bounded(x: Any, by: Any) -> object:
 
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "count user": lambda x, by: fastdp.count(x, user=by, epsilon=1, **DRAWN),
+    "count user": lambda x, by: fastdp.count(x, user=by, **ONE, **DRAWN),
     "count by": lambda x, by: fastdp.count(x, by=by, **OPEN),
-    "count by and user": lambda x, by: fastdp.count([1] * N, by=x, user=by, **OPEN),
-    "sum": lambda x, by: fastdp.sum(x, user=by, epsilon=1, **BOUNDS),
-    "mean": lambda x, by: fastdp.mean(x, user=by, epsilon=1, **BOUNDS),
-    "variance": lambda x, by: fastdp.variance(x, user=by, epsilon=1, **BOUNDS),
-    "histogram": lambda x, by: fastdp.histogram(x, [0, 5], user=by, epsilon=1, **DRAWN),
+    "count by and user": lambda x, by: fastdp.count(
+        [1] * N, by=x, user=by, **EACH, **OPEN
+    ),
+    "sum": lambda x, by: fastdp.sum(x, user=by, **ONE, **BOUNDS),
+    "mean": lambda x, by: fastdp.mean(x, user=by, **ONE, **BOUNDS),
+    "variance": lambda x, by: fastdp.variance(x, user=by, **ONE, **BOUNDS),
+    "histogram": lambda x, by: fastdp.histogram(x, [0, 5], user=by, **ONE, **DRAWN),
     "contributions": bounded,
     "moments": moments,
     "open moments": open_moments,
@@ -109,4 +113,4 @@ def test_one_index_may_have_labels_that_are_null_or_equal() -> None:
     assert len(
         fastdp.bound_contributions(user, x, keys_per_user=1, records_per_key=1, **DRAWN)
     )
-    fastdp.sum(x, user=user, epsilon=1, **BOUNDS)
+    fastdp.sum(x, user=user, **ONE, **BOUNDS)

@@ -87,9 +87,9 @@ def test_users_are_bounded_before_anything_is_added():
     assert low[0] <= 0 <= high[0]
     assert low[1] <= 200 <= high[1]
     assert fastdp.sum(x, bounds=(0, 10), **options).epsilon() <= 1
-    one = fastdp.count(x, user=users, epsilon=1, level=SURE)
+    one = fastdp.count(x, **{**options, "records_per_user": 1})
     assert contains(one, 100)
-    nobody = fastdp.count(x, user=[None] * 3000, epsilon=1, level=SURE)
+    nobody = fastdp.count(x, **{**options, "user": [None] * 3000})
     assert contains(nobody, 0)
 
 
@@ -164,7 +164,7 @@ def test_a_group_of_one_user_is_not_shown():
     """Each of 30 users has 5 records in a group of their own: 150 chances of 1e-12."""
     users = np.repeat(np.arange(30), 5)
     options = {"by": users, "user": users, "epsilon": 1, "delta": 1e-12}
-    options |= {"records_per_group": 5}
+    options |= {"groups_per_user": 1, "records_per_group": 5}
     bounded = {**options, "bounds": (0, 1)}
     x = np.ones(150)
     for found in (
@@ -305,7 +305,32 @@ def test_bad_groups_are_named(call, message):
         (lambda: fastdp.count([1]), "exactly one of epsilon and rho"),
         (lambda: fastdp.count([1], epsilon=1, rho=1), "exactly one of epsilon and rho"),
         (lambda: fastdp.count([1], epsilon=1, records_per_user=2), "goes with user"),
-        (lambda: fastdp.count([1], epsilon=1, user=[1, 2]), r"user must have shape"),
+        (
+            lambda: fastdp.count([1], epsilon=1, user=[1, 2], records_per_user=1),
+            r"user must have shape",
+        ),
+        (
+            lambda: fastdp.count([1], epsilon=1, user=[1]),
+            "records_per_user must be given with user: .* records of one user are",
+        ),
+        (
+            lambda: fastdp.histogram(
+                [1], [0, 2], by=[1], keys=[1], epsilon=1, user=[1], records_per_group=2
+            ),
+            "groups_per_user must be given with user and by: .* groups of one user are",
+        ),
+        (
+            lambda: fastdp.mean(
+                [1],
+                bounds=(0, 1),
+                by=[1],
+                keys=[1],
+                epsilon=1,
+                user=[1],
+                groups_per_user=2,
+            ),
+            "records_per_group must be given .* records of one user in a group are",
+        ),
         (lambda: fastdp.count([1], epsilon=1, level=2), "level must be"),
         (
             lambda: fastdp.mean(np.array(["a"]), bounds=(0, 1), epsilon=1),
