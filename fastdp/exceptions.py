@@ -17,6 +17,7 @@ __all__ = [
     "LabelUsedError",
     "LedgerError",
     "LedgerRolledBackError",
+    "LedgerUnavailableError",
     "ParameterError",
     "UnitMismatchError",
     "UnsupportedEventError",
@@ -73,6 +74,10 @@ class LabelUsedError(LedgerError):
 
 class LedgerRolledBackError(LedgerError):
     """The ledger has forgotten entries that a witness or a receipt proves."""
+
+
+class LedgerUnavailableError(LedgerError):
+    """The ledger is locked or out of reach for now: ask again by the same label."""
 
 
 class InsecureStreamWarning(UserWarning):

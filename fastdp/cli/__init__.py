@@ -29,6 +29,7 @@ from fastdp.exceptions import (
     LabelConflictError,
     LabelUsedError,
     LedgerError,
+    LedgerUnavailableError,
     ParameterError,
     UnitMismatchError,
     UnsupportedEventError,
@@ -37,7 +38,7 @@ from fastdp.exceptions import (
 __all__ = ["main"]
 
 #: Exit codes: success, wrong usage, what a ledger refuses, any other failure.
-OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL = 0, 1, 2, 3, 4, 5, 70
+OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL, LATER = 0, 1, 2, 3, 4, 5, 70, 75
 
 #: The exit code after a signal is this and its number, as in a shell.
 _SIGNALED = 128
@@ -74,9 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 for success, 2 for wrong usage or a refused parameter, 3 for a budget that
         does not cover, price or fit the release, 4 for a label that stands for
-        something else, 5 for a ledger that cannot be used, 70 for a mistake of fastdp,
-        128 and the number of a signal that ended the command (130, 143 or 129), 1 for
-        any other failure, and for an audit that found something.
+        something else, 5 for a ledger that cannot be used, 75 for one that is locked or
+        out of reach for now, 70 for a mistake of fastdp, 128 and the number of a signal
+        that ended the command (130, 143 or 129), 1 for any other failure, and for an
+        audit that found something.
         ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
     signals: list[int] = []
@@ -103,6 +105,8 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
             return _fail(str(error), BUDGET)
         case LabelConflictError() | LabelUsedError():
             return _fail(str(error), LABEL)
+        case LedgerUnavailableError():
+            return _fail(str(error), LATER)
         case LedgerError():
             return _fail(str(error), LEDGER)
         case ParameterError() | DTypeError() | CalibrationError():

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdp.exceptions import FastDPError, LedgerError
+from fastdp.exceptions import FastDPError, LedgerError, LedgerUnavailableError
 from fastdp.ledger._receipts import Seen
 from fastdp.ledger._store import WRITE_ONCE, LostError, Rows, Run, moved, schema
 from fastdp.ledger._terms import digest
@@ -264,7 +264,7 @@ class PostgresStore:
         except self._psycopg.Error as error:
             state = error.sqlstate
             if state == "55P03":
-                raise LedgerError(
+                raise LedgerUnavailableError(
                     f"the ledger {self.where} has been locked for more than "
                     f"{self._timeout:g} s; nothing was released"
                 ) from None

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdp.exceptions import FastDPError, LedgerError
+from fastdp.exceptions import FastDPError, LedgerError, LedgerUnavailableError
 from fastdp.ledger._receipts import Seen, lock_file
 from fastdp.ledger._store import WRITE_ONCE, Rows, Run, moved, schema
 from fastdp.ledger._terms import canonical
@@ -288,8 +288,8 @@ class SqliteStore:
                 pause = min(1.5 * pause, 0.005)
             yield
 
-    def _locked(self) -> LedgerError:
-        return LedgerError(
+    def _locked(self) -> LedgerUnavailableError:
+        return LedgerUnavailableError(
             f"the ledger {self.where} has been locked for more than "
             f"{self._timeout:g} s; nothing was released"
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
-from fastdp.exceptions import LedgerError
+from fastdp.exceptions import LedgerError, LedgerUnavailableError
 from fastdp.ledger._receipts import Seen
 
 #: Of new ledgers, and those that can be read: the first has no counters.
@@ -121,7 +121,7 @@ class Store(Protocol):
         """Let go of the database."""
 
 
-class LostError(LedgerError):
+class LostError(LedgerUnavailableError):
     """The connection was lost: what it was doing may or may not have happened."""
 
 

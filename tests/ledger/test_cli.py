@@ -1,9 +1,11 @@
 """`fastdp ledger`, releases through it, and its page in a browser."""
 
 import argparse
+import functools
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -35,6 +37,19 @@ def here(tmp_path, monkeypatch):
 
 def run(line, code=0):
     assert main(line.split()) == code
+
+
+def test_a_ledger_that_is_locked_has_an_exit_code_of_its_own(here, monkeypatch, capsys):
+    opened = fastdp.ledger.open
+    soon = functools.partial(opened, timeout=0.2)
+    monkeypatch.setattr(fastdp.ledger, "open", soon)
+    spend = "ledger spend budget.db --label a --budget clinic --rho 0.1 --neighbors"
+    writer = sqlite3.connect("budget.db", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    run(f"{spend} add-or-remove-one", 75)
+    assert "has been locked for more than 0.2 s" in capsys.readouterr().err
+    writer.close()
+    run(f"{spend} add-or-remove-one")
 
 
 RELEASE = (

@@ -22,6 +22,7 @@ from fastdp import accounting, ledger
 from fastdp.exceptions import (
     LedgerError,
     LedgerRolledBackError,
+    LedgerUnavailableError,
     ParameterError,
 )
 from fastdp.ledger import _care, _sqlite
@@ -113,7 +114,7 @@ def test_a_reader_that_stays_is_a_timeout_by_name(tmp_path, monkeypatch):
         reader = sqlite3.connect(place, isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM budget").fetchall()
-        with pytest.raises(LedgerError, match="has been locked for more than"):
+        with pytest.raises(LedgerUnavailableError, match="locked for more than"):
             book.release(NOISE, CELLS, label="a", budgets="all")
         reader.close()
         assert book.audit().labels == 0

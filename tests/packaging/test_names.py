@@ -143,7 +143,10 @@ ERRORS = {
     "LedgerError": OSError,
 }
 #: What a ledger refuses by name; each is a LedgerError.
-LEDGER_ERRORS = {"LabelConflictError", "LabelUsedError", "LedgerRolledBackError"}
+LEDGER_ERRORS = {
+    *("LabelConflictError", "LabelUsedError"),
+    *("LedgerRolledBackError", "LedgerUnavailableError"),
+}
 
 
 @pytest.mark.parametrize(("name", "builtin"), ERRORS.items())

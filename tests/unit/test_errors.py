@@ -23,6 +23,7 @@ BUILTIN = {
     "LabelConflictError": OSError,
     "LabelUsedError": OSError,
     "LedgerRolledBackError": OSError,
+    "LedgerUnavailableError": OSError,
 }
 
 
