@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from fastdp.accounting import (
+    ApproximateDPEvent,
     Event,
     FDPAccountant,
     GaussianEvent,
@@ -25,6 +26,8 @@ from fastdp.accounting import (
     RandomAllocationEvent,
     RDPAccountant,
     SelfComposedEvent,
+    TradeOffEvent,
+    TruncatedDiscreteLaplaceEvent,
     ZCDPAccountant,
     event_epsilon,
 )
@@ -268,6 +271,133 @@ def test_epochs_compose_with_other_events_and_are_written():
     assert alone < accountant.epsilon(1e-5) < alone + 0.1
     assert Event.from_json(event.to_json()) == event
     assert event_epsilon(event, 1e-5) <= 1
+
+
+# ---- masses where one of two laws has nothing ----------------------------------------
+
+#: Laws with the record and without it, as masses of answers.
+BOTH = [(0.6, 0.2), (0.1, 0.2), (0.2, 0.1), (0, 0.5), (0.1, 0)]
+WITHOUT = [(0.6, 0.2), (0.4, 0.5), (0, 0.3)]
+CONSTANT = [(0.9, 1), (0.1, 0)]
+
+
+def listed(pairs):
+    known = sorted((math.log(p / q), p) for p, q in pairs if p and q)
+    losses, masses = zip(*known, strict=True)
+    probabilities = tuple(Fraction(str(mass)) for mass in masses)
+    return PrivacyLossEvent(losses=losses, probabilities=probabilities)
+
+
+def approximate(epsilon, delta):
+    e, rest = math.exp(epsilon), 1 - delta
+    one, other = rest * e / (1 + e), rest / (1 + e)
+    return [(delta, 0), (one, other), (other, one), (0, delta)]
+
+
+def truncated(shift, scale, bound):
+    weight = {k: math.exp(-abs(k) / scale) for k in range(-bound, bound + 1)}
+    return [(weight.get(k - shift, 0), weight.get(k, 0)) for k in range(-9, 10)]
+
+
+#: Knots of a trade-off function that is its own inverse.
+KNOTS = ((0, "0.1", "0.3", "0.8", 1), ("0.8", "0.3", "0.1", 0, 0))
+
+HOLES = {
+    "masses on both sides": (listed(BOTH), BOTH),
+    "mass without the record": (listed(WITHOUT), WITHOUT),
+    "a ratio below 1": (listed(CONSTANT), CONSTANT),
+    "often nothing": (
+        ApproximateDPEvent(epsilon=Fraction(1, 4), delta=Fraction(1, 2)),
+        approximate(0.25, 0.5),
+    ),
+    "seldom nothing": (
+        ApproximateDPEvent(epsilon=2, delta=Fraction(1, 1000)),
+        approximate(2, 0.001),
+    ),
+    "a trade-off function": (
+        TradeOffEvent(
+            false_positive_rates=tuple(map(Fraction, KNOTS[0])),
+            false_negative_rates=tuple(map(Fraction, KNOTS[1])),
+        ),
+        [(0.2, 0), (0.5, 0.1), (0.2, 0.2), (0.1, 0.5), (0, 0.2)],
+    ),
+    "truncated noise": (
+        TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=1, bound=2),
+        truncated(1, 1, 2),
+    ),
+}
+
+
+def exact_epoch(pairs, steps, rate):
+    """Return the masses of an epoch's answers, with the record and without it."""
+    masses = [(Fraction(p), Fraction(q)) for p, q in pairs]
+    sums = [sum(column) for column in zip(*masses, strict=True)]
+    masses = [(p / sums[0], q / sums[1]) for p, q in masses if p or q]
+    found = []
+    for answers in itertools.product(masses, repeat=steps):
+        q = math.prod(other for _, other in answers)
+        p = sum(
+            math.prod(pair[i != j] for i, pair in enumerate(answers))
+            for j in range(steps)
+        )
+        found.append(((1 - rate) * q + rate * p / steps, q))
+    return found
+
+
+def exact_moment(law, t):
+    """Return ln E (p/q)^t of the ratios that are finite, and the mass of others."""
+    lost = sum(p for p, q in law if not q)
+    parts = [float(p) * float(p / q) ** t for p, q in law if p and q]
+    return math.log(math.fsum(parts) / float(1 - lost)), float(lost)
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(2, 5)], ids=["all", "some"])
+@pytest.mark.parametrize("name", HOLES)
+def test_moments_count_steps_whose_ratio_is_0(name, rate):
+    event, pairs = HOLES[name]
+    steps = 2 if len(pairs) > 5 else 3
+    removal = exact_epoch(pairs, steps, rate)
+    laws = removal, [(q, p) for p, q in removal]
+    whole = epoch(steps, event)
+    whole = whole if rate == 1 else PoissonSampledEvent(rate, whole)
+    step, (curve, lost) = facts_of(whole).step(), facts_of(whole).curve()
+    slip = 1e-9
+    for side, law in zip((step.removal, step.addition), laws, strict=True):
+        for t in (0.01, 0.5, 1.0, 2.3, 7.0, 20.0):
+            truth, gone = exact_moment(law, t)
+            assert gone * (1 - slip) <= side.lost
+            assert side.sure <= gone * (1 + slip)
+            if side.lost > gone + slip:
+                continue  # the moments are those of another pair
+            value, error = (
+                side.loss.cumulants(np.array([t])) if side.loss else np.zeros((2, 1))
+            )
+            assert truth <= value[0] + error[0] + slip * (1 + abs(truth))
+            if step.rho is not None:
+                assert truth <= step.rho * t * (1 + t) + slip
+            if lost <= gone + slip:
+                found = curve.log_moment(np.array([t]))[0]
+                assert truth - t * math.log1p(-gone) <= found + slip * (1 + truth)
+    for kind in (PLDAccountant, RDPAccountant, FDPAccountant):
+        accountant = kind().compose(whole)
+        for at in (0.05, 1.0):
+            a = Fraction(math.exp(at))
+            truth = max(float(sum(max(p - a * q, 0) for p, q in law)) for law in laws)
+            assert truth <= accountant.delta(at) + 1e-12
+            if kind is PLDAccountant:
+                assert accountant.delta_bounds(at).lower <= truth + 1e-12
+
+
+def test_rho_of_steps_without_the_record_is_not_that_of_an_epoch():
+    event, pairs = HOLES["often nothing"]
+    law = [(q, p) for p, q in exact_epoch(pairs, 2, 1)]
+    step = facts_of(event).step()
+    assert exact_moment(law, 0.5)[0] > step.rho * 0.5 * 1.5
+    assert facts_of(epoch(2, event)).step().rho is None
+    for kind in (ZCDPAccountant, PureAccountant):
+        with pytest.raises(UnsupportedEventError):
+            kind().compose(epoch(2, event))
 
 
 # ---- other notions -------------------------------------------------------------------

@@ -35,6 +35,10 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
 
     left_to_accountants = True
 
+    def __init__(self, event: RandomAllocationEvent) -> None:
+        super().__init__(event)
+        self.listed = event.steps > 1 or facts_of(event.event).listed
+
     def _inner(self) -> Facts[Event]:
         """Return the facts of one step, which must be for one record more or less."""
         inner = self.event.event
@@ -71,15 +75,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
 
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the curve of the pair."""
-        from fastdp.accounting._renyi.mechanisms import LossCurve
-
-        if self.event.steps == 1:
-            return self._inner().curve()
-        step = self.step()
-        sides = step.removal, step.addition
-        losses = tuple(side.loss for side in sides if side.loss is not None)
-        lost = max(side.lost for side in sides)
-        return LossCurve(losses, float_up(lost)), lost
+        return self._inner().curve() if self.event.steps == 1 else self.curve_of_step()
 
     def trade_off(self) -> TradeOffFunction:
         """Return the function of one order, the data without the record first."""

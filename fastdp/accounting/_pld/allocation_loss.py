@@ -35,6 +35,9 @@ _FROM, _TO = 1.0, 45.0
 #: Steps beyond which ratios of 0 are not told apart.
 _MOST_STEPS = 1 << 20
 
+#: How often all ratios may be 0 where the transform is of use.
+_OFTEN = 0.5
+
 #: What a power that is below doubles counts for.
 _TINY = 1e-300
 
@@ -75,11 +78,28 @@ class AllocationLoss(Loss):
             found = found + np.array([self._thinned(each) for each in t.tolist()])
         better = self._removal(t) if self.removal else self._addition(t)
         found = np.fmin(found, better)
-        if self.rate < 1 and not self.removal:  # at most a mean of 1 and of S^-t
-            least = np.minimum(found, _LARGEST)
-            mixed = np.log1p(self.rate * np.expm1(least))
-            found = np.where(found < _LARGEST, mixed, np.inf)
+        if self.rate < 1:  # with a record that is not there ratios are 1
+            found = np.maximum(found, 0.0)
+        if self.rate < 1 and not self.removal:
+            found = self._sampled(t, found)
         return found, 64 * U * np.abs(found)
+
+    def _sampled(self, t: Floats, found: Floats) -> Floats:
+        """Bound ln E (1 - rate + rate S)^-t from K of S, where S is not 0.
+
+        There it is at most a mean of 1 and of S^-t, and (1 - rate)^-t where S is 0.
+        """
+        none = -t * math.log1p(-self.rate)
+        least = np.minimum(found, _LARGEST)
+        mixed = self.rate * np.expm1(least)
+        mixed += self._none * np.expm1(np.minimum(none, _LARGEST))
+        known = (found < _LARGEST) & ((none < _LARGEST) | (self._none == 0))
+        return np.where(known, np.log1p(mixed), np.inf)
+
+    @property
+    def _none(self) -> float:
+        """The probability that all ratios are 0, rounded up."""
+        return power_up(self.lost[0], self.steps)
 
     def _removal(self, t: Floats) -> Floats:
         whole = self._whole
@@ -135,7 +155,7 @@ class AllocationLoss(Loss):
         times = 1 if self.lost[0] else self.steps
         both = self.one.cumulants(np.array([2 * w / times]))
         double = times * float(both[0][0] + both[1][0]) + self._thinned(2 * w)
-        if w > _TO or not double < _LARGEST:
+        if w > _TO or not double < _LARGEST or self._none > _OFTEN:
             return math.inf
         s, f = self._transform
         power = np.exp(w * _PLACES)
@@ -146,7 +166,8 @@ class AllocationLoss(Loss):
         # Beyond the last place E e^(-sS) is at most (2w/(e s))^2w E S^-2w.
         rest = 2 * w * math.log(2 * w / math.e) + double - w * _PLACES[-1]
         total = (power[0] + math.exp(min(rest, _LARGEST))) / w + float(parts.sum())
-        return max(math.log(total) - float(gammaln(w)) + 1e-9, 0.0)
+        some = math.log1p(-self._none)  # of the probability that S is not 0
+        return max(math.log(total) - some - float(gammaln(w)) + 1e-9, 0.0)
 
     def _thinned(self, w: float) -> float:
         """Bound ln E ((t/N)^w; N > 0 | N > 0), N ratios not being 0.
@@ -160,8 +181,9 @@ class AllocationLoss(Loss):
             return math.inf
         n = np.arange(1.0, steps + 1)
         level = binom.logpmf(n, steps, 1 - lost) + w * np.log(steps / n)
-        none = lost**steps
-        return float(logsumexp(level)) - math.log1p(-none) + 1e-9
+        if self._none >= 1:
+            return math.inf
+        return float(logsumexp(level)) - math.log1p(-self._none) + 1e-9
 
     @functools.cached_property
     def _transform(self) -> tuple[Floats, Floats]:
@@ -177,6 +199,11 @@ class AllocationLoss(Loss):
         less = np.minimum(less * (1 - law.error - (law.mass.size + 16) * U) + more, 0.0)
         level = self.steps * np.log1p(np.maximum(less, -1 + 1e-16))
         return s, np.exp(level * (1 - 16 * U)) * (1 + 8 * U)
+
+
+def power_up(lost: float, steps: int) -> float:
+    """Return lost^steps, rounded up and at most 1."""
+    return min(lost**steps * (1 + (4 * steps + 16) * U) + _TINY, 1.0) if lost else 0.0
 
 
 def _mixed(moment: Floats, rate: float) -> Floats:
@@ -213,7 +240,9 @@ class AllocationFamily(Family):
                 (self.inner.addition, False),
             )
         )
-        return Step(removal, addition, self.inner.rho)
+        # A step whose ratio is 0 makes a mean of ratios smaller than any other of them.
+        whole = self.inner.removal.lost == self.inner.addition.lost == 0
+        return Step(removal, addition, self.inner.rho if whole else None)
 
     def _sided(self, side: Sided, removal: bool, rate: Fraction) -> Sided:
         if side.lost and side.loss is None:
@@ -226,11 +255,10 @@ class AllocationFamily(Family):
 
         if removal:
             gone, sure = rate * side.lost, rate * side.sure
-        elif rate < 1:
+        elif share < 1:
             gone = sure = Fraction(0)
         else:  # where all ratios are 0
-            slack = (4 * self.steps + 16) * U
-            power = lost[0] ** self.steps * (1 + slack)
-            gone = Fraction(min(power + _TINY, 1.0)) if side.lost else Fraction(0)
-            sure = Fraction(lost[1] ** self.steps * max(1 - slack, 0.0))
+            gone = Fraction(power_up(lost[0], self.steps))
+            less = 1 - (4 * self.steps + 16) * U
+            sure = Fraction(lost[1] ** self.steps * max(less, 0.0) if rate == 1 else 0)
         return Sided(epoch(side.loss), gone, sure, side.exact, epoch(side.least))
