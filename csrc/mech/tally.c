@@ -1,6 +1,6 @@
 /* tally.c: sums over public reports, from which the frequency oracles estimate.
  *
- *   fdp_count_columns    unary rows: seven at a time by full adders
+ *   fdp_count_columns    unary rows: sixteen at a time by full adders
  *   fdp_count_values     labels
  *   fdp_count_support    hashed reports: four users at a time against all categories
  *   fdp_walsh_hadamard   the transform that undoes Hadamard codes
@@ -15,54 +15,37 @@
 
 /* ---- columns ------------------------------------------------------------- */
 
-#define PANEL 32    /* 64-bit words of a row that are counted together */
-#define ROWS_MOST 252 /* rows whose sum fits in 8 bits, a multiple of 7  */
+#define PANEL 256 /* bytes of a row that are counted together, a multiple of BLOCK */
+#define BLOCK 64  /* of a row's bytes that the kernels take, of the widest vectors */
+#define ROWS_MOST 240 /* rows whose sum fits in 8 bits, a multiple of 16 */
 
-/* Adds the 8-bit counts of a panel, `words` wide from byte `first` on, to count. */
-static void flush_panel(const uint64_t *small, size_t words, size_t first, size_t columns,
-                        int64_t *count)
-{
-    for (size_t b = 0; b < 8; b++) {
-        const uint8_t *byte = (const uint8_t *)(small + b * words);
-        for (size_t k = 0; k < 8 * words; k++) {
-            const size_t column = 8 * (first + k) + 7 - b;
-            if (column < columns) {
-                count[column] += byte[k];
-            }
-        }
-    }
-}
-
-/* Adds the bits of `have` <= 7 rows to the 8-bit counts of a panel. */
-static void add_rows(const fdp_kernels_t *kernels, const uint8_t *rows, size_t row_bytes,
-                     size_t bytes, size_t have, uint64_t *small)
-{
-    const size_t words = (bytes + 7) / 8;
-    if (have == 7 && bytes % 8 == 0) {
-        kernels->column7(rows, row_bytes, small, words);
-        return;
-    }
-    uint8_t copy[7 * 8 * PANEL] = {0};
-    for (size_t r = 0; r < have; r++) {
-        memcpy(copy + r * 8 * PANEL, rows + r * row_bytes, bytes);
-    }
-    kernels->column7(copy, 8 * PANEL, small, words);
-}
-
+/* Counts of the columns of n rows' bytes from `first` on, and of a panel at most. */
 static void count_panel(const fdp_kernels_t *kernels, size_t n, size_t row_bytes,
                         const uint8_t *rows, size_t first, size_t columns, int64_t *count)
 {
     const size_t left = row_bytes - first;
-    const size_t bytes = left < 8 * PANEL ? left : 8 * PANEL;
-    uint64_t small[8 * PANEL];
+    const size_t bytes = left < PANEL ? left : PANEL;
+    const size_t wide = (bytes + BLOCK - 1) / BLOCK * BLOCK;
+    FDP_ALIGNED(64) uint8_t plane[8 * PANEL];
+    FDP_ALIGNED(64) uint8_t copy[16 * PANEL];
     for (size_t done = 0; done < n; done += ROWS_MOST) {
         const size_t stop = n - done < ROWS_MOST ? n : done + ROWS_MOST;
-        memset(small, 0, sizeof small);
-        for (size_t row = done; row < stop; row += 7) {
-            add_rows(kernels, rows + row * row_bytes + first, row_bytes, bytes,
-                     stop - row < 7 ? stop - row : 7, small);
+        memset(plane, 0, 8 * wide);
+        for (size_t row = done; row < stop; row += 16) {
+            const uint8_t *from = rows + row * row_bytes + first;
+            /* What is read beyond a row's end belongs to the next rows, or is 0 in a copy:
+             * columns beyond the last are not taken. */
+            if (stop - row >= 16 && wide <= (n - row - 15) * row_bytes - first) {
+                kernels->columns16(from, row_bytes, plane, wide);
+                continue;
+            }
+            memset(copy, 0, 16 * wide);
+            for (size_t r = 0; r < 16 && r < stop - row; r++) {
+                memcpy(copy + r * wide, from + r * row_bytes, bytes);
+            }
+            kernels->columns16(copy, wide, plane, wide);
         }
-        flush_panel(small, (bytes + 7) / 8, first, columns, count);
+        kernels->columns_add(plane, wide, count, columns);
     }
 }
 
@@ -72,8 +55,10 @@ fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
     if (columns > 8 * row_bytes) {
         return FDP_ERR_PARAMETER;
     }
-    for (size_t first = 0; first < row_bytes; first += 8 * PANEL) {
-        count_panel(fdp_kernels(), n, row_bytes, rows, first, columns, count);
+    for (size_t first = 0; 8 * first < columns; first += PANEL) {
+        const size_t here = columns - 8 * first;
+        count_panel(fdp_kernels(), n, row_bytes, rows, first,
+                    here < 8 * PANEL ? here : 8 * PANEL, count + 8 * first);
     }
     return FDP_OK;
 }
@@ -218,9 +203,17 @@ fdp_status_t fdp_count_support(size_t n, const fdp_hashed_t *report, uint32_t bu
 
 /* ---- Hadamard ------------------------------------------------------------ */
 
+#define NEAR 4096 /* numbers that stay in the first cache */
+
 void fdp_walsh_hadamard(size_t n, int64_t *a)
 {
-    for (size_t half = 1; half < n; half *= 2) {
-        fdp_kernels()->butterfly(a, n, half);
+    const fdp_kernels_t *kernels = fdp_kernels();
+    uint64_t *word = (uint64_t *)a;
+    const size_t part = n < NEAR ? n : NEAR;
+    for (size_t i = 0; i < n; i += part) {
+        kernels->butterflies(word + i, part, 1);
+    }
+    if (n > part) {
+        kernels->butterflies(word, n, part);
     }
 }

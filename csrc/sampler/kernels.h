@@ -121,8 +121,9 @@ typedef struct {
     /* Counting public reports: n a multiple of 8 (support4). */
     void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,
                      size_t n);
-    void (*column7)(const uint8_t *row, size_t stride, uint64_t *count, size_t n);
-    void (*butterfly)(int64_t *a, size_t n, size_t half);
+    void (*columns16)(const uint8_t *row, size_t stride, uint8_t *plane, size_t n);
+    void (*columns_add)(const uint8_t *plane, size_t n, int64_t *count, size_t columns);
+    void (*butterflies)(uint64_t *a, size_t n, size_t half);
     void (*sketch_row)(const fdp_function_t *words, uint32_t shift, const int64_t *table,
                        const uint64_t *x, int64_t *sum, size_t n);
     void (*seeded4)(const fdp_seeded_t user[4], const uint64_t *x, int64_t *count,

@@ -31,50 +31,232 @@ static void FDP_K(support4)(const fdp_support_t user[4], uint32_t start,
     }
 }
 
-/* sum and carry of three bits in every position */
-#define FDP_ADD3(a, b, c, sum, carry)               \
-    do {                                            \
-        const uint64_t half = (a) ^ (b);            \
-        const uint64_t both = (a) & (b), third = c; \
-        sum = half ^ third;                         \
-        carry = both | (half & third);              \
+typedef uint64_t FDP_K(lanes) __attribute__((vector_size(FDP_VECTOR)));
+/* The same wherever it lies: gcc 12 copies 32 bytes in halves by way of the stack. */
+typedef FDP_K(lanes) FDP_K(lanes_at) __attribute__((aligned(1), may_alias));
+#define FDP_AT(p) (*(FDP_K(lanes_at) *)(void *)(p))
+#define FDP_FROM(p) (*(const FDP_K(lanes_at) *)(const void *)(p))
+
+/* sum and carry of three bits in every position; sum may be one of them */
+#ifndef FDP_ADD3
+#define FDP_ADD3(a, b, c, sum, carry)                                     \
+    do {                                                                  \
+        const FDP_K(lanes) half = (a) ^ (b), first = (a), third = (c);    \
+        sum = half ^ third;                                               \
+        carry = first ^ (half & (first ^ third));                         \
+    } while (0)
+#endif
+
+/* Two more rows for what counts ones: the carry counts twos. */
+#define FDP_TWO(carry, k)                                             \
+    do {                                                              \
+        const FDP_K(lanes) even = FDP_FROM(row + (k) * stride + w);       \
+        const FDP_K(lanes) odd = FDP_FROM(row + ((k) + 1) * stride + w);  \
+        FDP_ADD3(one, even, odd, one, carry);                             \
+    } while (0)
+#define FDP_FOUR(carry, k)                    \
+    do {                                      \
+        FDP_K(lanes) a2, b2;                  \
+        FDP_TWO(a2, k);                       \
+        FDP_TWO(b2, (k) + 2);                 \
+        FDP_ADD3(two, a2, b2, two, carry);    \
+    } while (0)
+#define FDP_EIGHT(carry, k)                   \
+    do {                                      \
+        FDP_K(lanes) a4, b4;                  \
+        FDP_FOUR(a4, k);                      \
+        FDP_FOUR(b4, (k) + 4);                \
+        FDP_ADD3(four, a4, b4, four, carry);  \
     } while (0)
 
-/* Adds the bits of 7 rows of n words, `stride` bytes apart, to counts of 8 bits: byte k
- * of count[b n + w] counts bit b of byte k of word w. */
-static void FDP_K(column7)(const uint8_t *restrict row, size_t stride,
-                           uint64_t *restrict count, size_t n)
+/* Adds the bits of 16 rows of n bytes, a multiple of 64, `stride` apart, to counters of 8
+ * bits in planes: bit p of the count of a column is that of the column in plane p, which
+ * begins at byte p n. */
+static void FDP_K(columns16)(const uint8_t *restrict row, size_t stride,
+                             uint8_t *restrict plane, size_t n)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    for (size_t w = 0; w < n; w++) {
-        uint64_t r[7], one_a, one_b, two_a, two_b, two_c, one, two, four;
-        for (size_t k = 0; k < 7; k++) {
-            memcpy(&r[k], row + k * stride + 8 * w, 8);
-        }
-        FDP_ADD3(r[0], r[1], r[2], one_a, two_a);
-        FDP_ADD3(r[3], r[4], r[5], one_b, two_b);
-        FDP_ADD3(one_a, one_b, r[6], one, two_c);
-        FDP_ADD3(two_a, two_b, two_c, two, four);
-        for (unsigned b = 0; b < 8; b++) {
-            count[b * n + w] += ((one >> b) & ones) + (((two >> b) & ones) << 1) +
-                                (((four >> b) & ones) << 2);
+    for (size_t w = 0; w < n; w += FDP_VECTOR) {
+        FDP_K(lanes) one = FDP_AT(plane + w), two = FDP_AT(plane + n + w);
+        FDP_K(lanes) four = FDP_AT(plane + 2 * n + w), eight = FDP_AT(plane + 3 * n + w);
+        FDP_K(lanes) carry, a8, b8;
+        FDP_EIGHT(a8, 0);
+        FDP_EIGHT(b8, 8);
+        FDP_ADD3(eight, a8, b8, eight, carry);
+        FDP_AT(plane + w) = one;
+        FDP_AT(plane + n + w) = two;
+        FDP_AT(plane + 2 * n + w) = four;
+        FDP_AT(plane + 3 * n + w) = eight;
+        for (size_t p = 4; p < 8; p++) {
+            const FDP_K(lanes) bit = FDP_AT(plane + p * n + w);
+            FDP_AT(plane + p * n + w) = bit ^ carry;
+            carry &= bit;
         }
     }
 }
+#undef FDP_EIGHT
+#undef FDP_FOUR
+#undef FDP_TWO
 #undef FDP_ADD3
 
-/* One pass of the Walsh-Hadamard transform: pairs at distance `half`. */
-static void FDP_K(butterfly)(int64_t *a, size_t n, size_t half)
+/* Transposes, in each group of 2 x 2 of 8 x 8 parts of `bits` bits (the word's number and
+ * the part's place in it), what lies beside the diagonal. */
+FDP_ALWAYS_INLINE void FDP_K(exchange)(FDP_K(lanes) word[8], size_t apart, int bits,
+                                       uint64_t low)
 {
-    for (size_t i = 0; i < n; i += 2 * half) {
-        int64_t *restrict low = a + i, *restrict high = a + i + half;
-        for (size_t k = 0; k < half; k++) {
-            const int64_t x = low[k], y = high[k];
-            low[k] = x + y;
-            high[k] = x - y;
+    for (size_t k = 0; k < 8; k++) {
+        if ((k & apart) == 0) {
+            const FDP_K(lanes) moved = ((word[k] >> bits) ^ word[k + apart]) & low;
+            word[k + apart] ^= moved;
+            word[k] ^= moved << bits;
         }
     }
 }
+
+/* Adds what the planes hold (columns16) to the counts of their columns; the first column
+ * is a byte's highest bit. */
+static void FDP_K(columns_add)(const uint8_t *restrict plane, size_t n,
+                               int64_t *restrict count, size_t columns)
+{
+#if FDP_VECTOR == 64
+    const FDP_K(lanes) byte = {0, 8, 16, 24, 32, 40, 48, 56};
+#elif FDP_VECTOR == 32
+    const FDP_K(lanes) byte = {0, 8, 16, 24};
+#else
+    const FDP_K(lanes) byte = {0, 8};
+#endif
+    for (size_t w = 0; 8 * w < columns; w += FDP_VECTOR) {
+        FDP_K(lanes) word[8], back[8];
+        FDP_ALIGNED(64) uint8_t sum[8 * FDP_VECTOR];
+        for (size_t p = 0; p < 8; p++) {
+            word[p] = FDP_FROM(plane + p * n + w);
+        }
+        FDP_K(exchange)(word, 1, 1, UINT64_C(0x5555555555555555));
+        FDP_K(exchange)(word, 2, 2, UINT64_C(0x3333333333333333));
+        FDP_K(exchange)(word, 4, 4, UINT64_C(0x0f0f0f0f0f0f0f0f));
+        /* Byte k of word b is the count of bit b of byte k. */
+        for (size_t b = 0; b < 8; b++) {
+            back[7 - b] = word[b];
+        }
+        FDP_K(exchange)(back, 1, 8, UINT64_C(0x00ff00ff00ff00ff));
+        FDP_K(exchange)(back, 2, 16, UINT64_C(0x0000ffff0000ffff));
+        FDP_K(exchange)(back, 4, 32, UINT64_C(0x00000000ffffffff));
+        /* Word k has the counts of byte k in the order of columns. */
+        memcpy(sum, back, sizeof sum);
+        const size_t left = columns - 8 * w, whole = left / 8;
+        int64_t *to = count + 8 * w;
+        size_t k = 0;
+        for (; k < FDP_VECTOR && k < whole; k++) {
+            uint64_t eight;
+            memcpy(&eight, sum + FDP_VECTOR * (k % 8) + k / 8 * 8, sizeof eight);
+            for (size_t b = 0; b < 8; b += FDP_VECTOR / 8) {
+                const FDP_K(lanes) all = (FDP_K(lanes)){0} + (eight >> (8 * b));
+                FDP_AT(to + 8 * k + b) += all >> byte & 255;
+            }
+        }
+        for (size_t b = 0; k < FDP_VECTOR && b < left % 8; b++) {
+            to[8 * k + b] += sum[FDP_VECTOR * (k % 8) + k / 8 * 8 + b];
+        }
+    }
+}
+
+/* What stands `apart` lanes away, and which lanes are the second of their pairs. */
+#if defined(__clang__)
+#define FDP_SWAP(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#else
+#define FDP_SWAP(x, ...) __builtin_shuffle(x, (FDP_K(lanes)){__VA_ARGS__})
+#endif
+#define FDP_NO UINT64_C(0)
+#define FDP_YES UINT64_MAX
+#if FDP_VECTOR == 64
+#define FDP_ACROSS(LEVEL)                                                                 \
+    LEVEL((FDP_SWAP(x, 1, 0, 3, 2, 5, 4, 7, 6)),                                          \
+          {FDP_NO, FDP_YES, FDP_NO, FDP_YES, FDP_NO, FDP_YES, FDP_NO, FDP_YES})           \
+    LEVEL((FDP_SWAP(x, 2, 3, 0, 1, 6, 7, 4, 5)),                                          \
+          {FDP_NO, FDP_NO, FDP_YES, FDP_YES, FDP_NO, FDP_NO, FDP_YES, FDP_YES})           \
+    LEVEL((FDP_SWAP(x, 4, 5, 6, 7, 0, 1, 2, 3)),                                          \
+          {FDP_NO, FDP_NO, FDP_NO, FDP_NO, FDP_YES, FDP_YES, FDP_YES, FDP_YES})
+#elif FDP_VECTOR == 32
+#define FDP_ACROSS(LEVEL)                                                \
+    LEVEL((FDP_SWAP(x, 1, 0, 3, 2)), {FDP_NO, FDP_YES, FDP_NO, FDP_YES}) \
+    LEVEL((FDP_SWAP(x, 2, 3, 0, 1)), {FDP_NO, FDP_NO, FDP_YES, FDP_YES})
+#else
+#define FDP_ACROSS(LEVEL) LEVEL((FDP_SWAP(x, 1, 0)), {FDP_NO, FDP_YES})
+#endif
+#define FDP_LEVEL_ACROSS(swapped, ...)                  \
+    {                                                   \
+        const FDP_K(lanes) second = __VA_ARGS__;        \
+        x = swapped + ((x ^ second) - second);          \
+    }
+
+/* The passes at distances below that of vectors. */
+FDP_ALWAYS_INLINE FDP_K(lanes) FDP_K(across)(FDP_K(lanes) x)
+{
+    FDP_ACROSS(FDP_LEVEL_ACROSS)
+    return x;
+}
+#undef FDP_SWAP
+#undef FDP_NO
+#undef FDP_YES
+#undef FDP_ACROSS
+#undef FDP_LEVEL_ACROSS
+
+/* The passes at `half` and, of the first `radix` (2, 4, 8) multiples, in registers; with
+ * `inside` those within vectors, too. */
+FDP_ALWAYS_INLINE void FDP_K(walsh)(uint64_t *a, size_t n, size_t half, size_t radix,
+                                    bool inside)
+{
+    for (size_t i = 0; i < n; i += radix * half) {
+        for (size_t k = i; k < i + half; k += FDP_VECTOR / 8) {
+            FDP_K(lanes) x[8];
+            for (size_t j = 0; j < radix; j++) {
+                x[j] = FDP_AT(a + k + j * half);
+                x[j] = inside ? FDP_K(across)(x[j]) : x[j];
+            }
+            for (size_t apart = 1; apart < radix; apart *= 2) {
+                for (size_t j = 0; j < radix; j++) {
+                    if ((j & apart) == 0) {
+                        const FDP_K(lanes) low = x[j], high = x[j + apart];
+                        x[j] = low + high;
+                        x[j + apart] = low - high;
+                    }
+                }
+            }
+            for (size_t j = 0; j < radix; j++) {
+                FDP_AT(a + k + j * half) = x[j];
+            }
+        }
+    }
+}
+
+/* The passes of the Walsh-Hadamard transform of n words (a power of 2) at distances from
+ * `half` (1, or 64 and more) on, three in one where there are three left; sums wrap. */
+static void FDP_K(butterflies)(uint64_t *a, size_t n, size_t half)
+{
+    const size_t lanes = FDP_VECTOR / 8;
+    if (half == 1 && n >= 8 * lanes) {
+        FDP_K(walsh)(a, n, lanes, 8, true);
+        half = 8 * lanes;
+    }
+    for (; half < lanes && half < n; half *= 2) {
+        for (size_t i = 0; i < n; i += 2 * half) {
+            for (size_t k = i; k < i + half; k++) {
+                const uint64_t x = a[k], y = a[k + half];
+                a[k] = x + y;
+                a[k + half] = x - y;
+            }
+        }
+    }
+    for (; 8 * half <= n; half *= 8) {
+        FDP_K(walsh)(a, n, half, 8, false);
+    }
+    if (4 * half == n) {
+        FDP_K(walsh)(a, n, half, 4, false);
+    } else if (2 * half == n) {
+        FDP_K(walsh)(a, n, half, 2, false);
+    }
+}
+#undef FDP_AT
+#undef FDP_FROM
 
 /* sum[i] += table[the first bits of the hash of x[i]]; `shift` bits do not count. */
 static void FDP_K(sketch_row)(const fdp_function_t *words, uint32_t shift,

@@ -414,7 +414,7 @@ def test_transform_is_the_sum_of_the_definition(bits: int) -> None:
 
 
 @pytest.mark.usefixtures("level")
-@pytest.mark.parametrize("bits", [13, 17, 20])
+@pytest.mark.parametrize("bits", [12, 13, 14, 15, 17, 20])
 def test_transform_twice_is_a_multiple(bits: int) -> None:
     a = np.random.default_rng(bits).integers(-1000, 1000, size=2**bits)
     got = a.copy()
@@ -444,6 +444,21 @@ def test_column_sums(d: int, kind: str) -> None:
         _core.column_sums(rows, width, counts)
         expected = unary.column_sums(rows.reshape(n, width), d)
         assert (counts - before == expected).all(), n
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("width", [1, 8, 63, 64, 65, 127, 128, 255, 256, 257, 320, 577])
+def test_column_sums_at_the_borders_of_blocks(width: int) -> None:
+    """Sixteen rows and 240, 64 bytes and 256; any address, any last column."""
+    for n in (15, 16, 17, 31, 32, 33, 239, 240, 241, 256, 481):
+        held = np.random.default_rng(n).integers(0, 256, n * width + 1, np.uint8)
+        rows = held[n % 2 : n % 2 + n * width]
+        for columns in (8 * width, 8 * width - 7, 8 * width - n % 8, 4 * width + 1):
+            counts = np.full(columns + 1, 2**62)  # one more: the next caller's
+            _core.column_sums(rows, width, counts[:-1])
+            expected = unary.column_sums(rows.reshape(n, width), columns)
+            assert (counts[:-1] - 2**62 == expected).all(), (n, columns)
+            assert counts[-1] == 2**62
 
 
 @pytest.mark.usefixtures("level")

@@ -23,6 +23,26 @@ RR, UE = fastdp.RandomizedResponse, fastdp.UnaryEncoding
 LH, HR = fastdp.LocalHashing, fastdp.HadamardResponse
 
 
+# --- arithmetic ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("users", [0, 1, 7, 10**6, 2**40 + 1])
+def test_each_rounding_is_the_one_that_is_stated(users: int) -> None:
+    """Exact fractions, then one rounding a step, to the last bit."""
+    own, cross = Fraction(731058578630004, 10**15), Fraction(1, 3) + Fraction(1, 10**18)
+    rng = np.random.default_rng(users)
+    supporters = rng.integers(0, users, size=200, endpoint=True)
+    found = Support(own, cross).estimate(supporters, users)
+    whole = users * cross // 1
+    counts = ((supporters - whole) - float(users * cross - whole)) / float(own - cross)
+    holders = np.clip(counts, 0, users)
+    spread = holders * float(own * (1 - own))
+    spread += (users - holders) * float(cross * (1 - cross))
+    assert found.counts.tobytes() == counts.tobytes()
+    errors = np.sqrt(spread) / float(own - cross)
+    assert found.standard_errors.tobytes() == errors.tobytes()
+
+
 # --- unbiased -----------------------------------------------------------------
 
 

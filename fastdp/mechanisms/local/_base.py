@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -186,8 +185,8 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
         return self._domain.count
 
     def _estimate(self, tally: _Array, users: int) -> FrequencyEstimate:
-        made = self._support.estimate(self._supporters(tally), users)
-        return dataclasses.replace(made, mechanism=self, names=self.names)
+        supporters = self._supporters(tally)
+        return self._support.estimate(supporters, users, self, self.names)
 
     def _supporters(self, tally: _Array) -> _Array:
         """Return how many reports support each category."""

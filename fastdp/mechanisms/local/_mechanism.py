@@ -251,7 +251,9 @@ def count_parts(
         tallies.append(tally)
 
     _arrays.in_parallel(part, len(reports), USERS, workers)
-    total = np.zeros(size, np.int64)
-    for tally in tallies:
+    if not tallies:
+        return np.zeros(size, np.int64)
+    total = tallies[0]
+    for tally in tallies[1:]:
         total += tally
     return total

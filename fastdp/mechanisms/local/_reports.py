@@ -58,9 +58,13 @@ def as_reports(
         )
     if not own:
         reports = _narrowed(reports, dtype, row)
-    n = reports.size // row[0] if row else reports.size
-    flat: _Array = np.require(reports, requirements=["C", "A"])
-    return flat.reshape(n, *row)
+    flat: _Array = reports
+    held = flat.flags
+    if type(flat) is not np.ndarray or not (held.c_contiguous and held.aligned):
+        flat = np.require(reports, requirements=["C", "A"])
+    if flat.ndim == 1 + len(row):
+        return flat
+    return flat.reshape(reports.size // row[0] if row else reports.size, *row)
 
 
 def as_records(reports: Any, dtype: np.dtype[Any], *, made_by: str) -> _Array:

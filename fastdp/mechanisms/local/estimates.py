@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -47,17 +48,34 @@ class Support:
         spread += (1 - frequency) * self.cross * (1 - self.cross)
         return math.sqrt(users * spread) / float(self.own - self.cross)
 
-    def estimate(self, supporters: _Array, users: int) -> FrequencyEstimate:
+    @cached_property
+    def _doubles(self) -> tuple[float, float, float]:
+        """The scale of counts, and the variances of a report's bit."""
+        own, cross = self.own, self.cross
+        return float(own - cross), float(own * (1 - own)), float(cross * (1 - cross))
+
+    def estimate(
+        self,
+        supporters: _Array,
+        users: int,
+        mechanism: Mechanism | None = None,
+        names: Names | None = None,
+    ) -> FrequencyEstimate:
         """Return the estimate from the int64 number of supporters of each category."""
-        scale = float(self.own - self.cross)
+        scale, own, cross = self._doubles
         # The whole part of what others add is taken off in integers: no digit is lost.
-        expected = users * self.cross
-        whole = math.floor(expected)
-        counts = ((supporters - whole) - float(expected - whole)) / scale
-        holders = np.clip(counts, 0, users)
-        spread = holders * float(self.own * (1 - self.own))
-        spread += (users - holders) * float(self.cross * (1 - self.cross))
-        return FrequencyEstimate(counts, np.sqrt(spread) / scale, users)
+        unit = self.cross.denominator
+        whole, rest = divmod(users * self.cross.numerator, unit)
+        counts = (supporters - whole) - rest / unit
+        counts /= scale
+        holders = np.minimum(np.maximum(counts, 0), users)
+        errors = users - holders
+        errors *= cross
+        holders *= own
+        errors += holders
+        np.sqrt(errors, out=errors)
+        errors /= scale
+        return FrequencyEstimate(counts, errors, users, mechanism, names)
 
 
 @dataclass(frozen=True, eq=False)

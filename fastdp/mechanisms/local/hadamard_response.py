@@ -147,5 +147,7 @@ class HadamardResponse(FrequencyOracle):
         _core.walsh_hadamard(signed)
         # signed[0] counts the reports in range; those in v's half less the others
         # are signed[v + 1].
-        supporters: _Array = (signed[0] + signed[1 : self.categories + 1]) // 2
+        supporters: _Array = signed[1 : self.categories + 1]
+        supporters += signed[0]
+        supporters >>= 1
         return supporters
