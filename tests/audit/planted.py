@@ -5,6 +5,8 @@ Generators start from fixed seeds, and sound mechanisms draw from the system.
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -141,6 +143,138 @@ def choice_with_twice_the_epsilon() -> dict[str, Any]:
     return {"mechanism": mechanism, "neighbors": "selections", "claim": (2, 0)}
 
 
+@fault("privacy")
+def zero_has_two_signs() -> dict[str, Any]:
+    """Draw a sign and a size, so that 0 is twice as likely."""
+    rng = np.random.default_rng(10)
+    p = 1 - np.exp(-1)
+
+    def noise(shape: Any) -> Any:
+        return rng.choice((-1, 1), shape) * (rng.geometric(p, shape) - 1)
+
+    return of_noise(noise)
+
+
+@fault("privacy")
+def noise_of_one_sign() -> dict[str, Any]:
+    rng = np.random.default_rng(11)
+    return of_noise(lambda shape: rng.geometric(1 - np.exp(-1), shape))
+
+
+@fault("privacy")
+def clipped_to_the_data_after_noise() -> dict[str, Any]:
+    rng = np.random.default_rng(12)
+
+    def release(x: np.ndarray) -> np.ndarray:
+        noisy = x.sum(axis=1) + rng.laplace(size=len(x))
+        return np.clip(noisy, 0, len(x[0]) * x.max(axis=1))
+
+    mechanism = audit.batched(release)
+    return {"mechanism": mechanism, "neighbors": "sums", "claim": (1, 0)}
+
+
+@fault("privacy")
+def scale_from_the_data() -> dict[str, Any]:
+    rng = np.random.default_rng(13)
+
+    def release(x: np.ndarray) -> np.ndarray:
+        return x.mean(axis=1) + rng.laplace(size=len(x)) * x.max(axis=1) / 100
+
+    pair = np.zeros(100), np.eye(100)[0]
+    mechanism = audit.batched(release)
+    return {"mechanism": mechanism, "neighbors": pair, "claim": (1, 0)}
+
+
+@fault("privacy")
+def count_rounded_to_a_float() -> dict[str, Any]:
+    """Move two counts at distance 1 to distance 2: floats are even beyond 2^53."""
+    noise, middle = integer_laplace(1), 2**53 + 1
+
+    def release(x: np.ndarray) -> np.ndarray:
+        return x.astype(np.float64).astype(np.int64) + noise(x.shape)
+
+    mechanism = audit.batched(release)
+    pair = middle, middle + 1
+    return {"mechanism": mechanism, "neighbors": pair, "claim": (1, 0)}
+
+
+@fault("privacy")
+def two_releases_for_the_price_of_one() -> dict[str, Any]:
+    noise = integer_laplace(1)
+
+    def release(x: np.ndarray) -> np.ndarray:
+        return x[:, None] + noise((len(x), 2))
+
+    mechanism = audit.batched(release)
+    return {"mechanism": mechanism, "neighbors": (0, 1), "claim": (1, 0)}
+
+
+@fault("privacy")
+def reports_keep_as_if_of_two_categories() -> dict[str, Any]:
+    rng, keep = np.random.default_rng(14), np.e / (1 + np.e)
+
+    def release(x: np.ndarray) -> np.ndarray:
+        other = (x + rng.integers(1, 5, x.shape)) % 5
+        return np.where(rng.random(x.shape) < keep, x, other)
+
+    mechanism = audit.batched(release)
+    return {"mechanism": mechanism, "neighbors": (0, 1), "claim": (1, 0)}
+
+
+@fault("privacy")
+def ties_are_not_broken_at_random() -> dict[str, Any]:
+    """Choose the first of the best, unless noise tells them apart."""
+    rng = np.random.default_rng(15)
+
+    def select(x: np.ndarray) -> np.ndarray:
+        choice = (x + rng.gumbel(size=x.shape) * 2).argmax(axis=1)
+        tied = (x == x.max(axis=1, keepdims=True)).sum(axis=1) > 1
+        return np.where(tied, x.argmax(axis=1), choice)
+
+    mechanism = audit.batched(select)
+    return {"mechanism": mechanism, "neighbors": "selections", "claim": (1, 0)}
+
+
+@fault("privacy", 4000)
+def threshold_without_noise_of_the_queries() -> dict[str, Any]:
+    """Answer like the sparse vector technique, with a noisy threshold alone."""
+    noise = integer_laplace(1)
+
+    def first_above(answers: tuple[int, ...]) -> str:
+        limit = int(noise(()))
+        return "".join("above" if y >= limit else "below" for y in answers)
+
+    pair = (0, 1), (1, 0)
+    return {"mechanism": first_above, "neighbors": pair, "claim": (1, 0)}
+
+
+@fault("privacy")
+def sample_that_is_everybody() -> dict[str, Any]:
+    """Claim the amplification by a sample of a tenth, without the sample."""
+    claim = (float(np.log1p(0.1 * np.expm1(1))), 0)
+    return of_noise(integer_laplace(1), claim)
+
+
+@fault("privacy", 4000)
+def mean_of_nobody() -> dict[str, Any]:
+    rng = np.random.default_rng(16)
+
+    def mean(x: tuple[float, ...]) -> float:
+        return sum(x) / len(x) + rng.laplace() if x else float("nan")
+
+    return {"mechanism": mean, "neighbors": ((), (1.0,)), "claim": (1, 0)}
+
+
+@fault("privacy", 4000)
+def answers_are_remembered() -> dict[str, Any]:
+    noise, known = integer_laplace(1), dict[int, int]()
+
+    def release(x: int) -> int:
+        return known.setdefault(x, 100 * x + int(noise(())))
+
+    return single(release)
+
+
 # ---- floats ----------------------------------------------------------------------
 
 
@@ -154,6 +288,45 @@ def laplace_of_floats() -> dict[str, Any]:
 def noise_of_even_numbers() -> dict[str, Any]:
     noise = integer_laplace(4)
     return of_noise(lambda shape: 2 * noise(shape))
+
+
+@fault("precision")
+def grid_that_the_data_leave() -> dict[str, Any]:
+    noise = integer_laplace(2.0**10)
+    claim = {"neighbors": (0.0, 1 / 3), "claim": (1, 0)}
+    return {**of_noise(lambda shape: noise(shape) * 2.0**-10), **claim}
+
+
+@fault("precision")
+def noise_of_16_random_bits() -> dict[str, Any]:
+    rng = np.random.default_rng(17)
+
+    def noise(shape: Any) -> Any:
+        u = (rng.integers(0, 2**16, shape) + 0.5) / 2**16
+        return np.sign(u - 0.5) * -np.log(2 * np.minimum(u, 1 - u))
+
+    return of_noise(noise)
+
+
+@fault("precision")
+def noise_of_single_precision() -> dict[str, Any]:
+    rng = np.random.default_rng(18)
+
+    def noise(shape: Any) -> Any:
+        return rng.laplace(size=shape).astype(np.float32)
+
+    return {**of_noise(noise), "neighbors": (0.0, 0.1), "claim": (0.1, 0)}
+
+
+@fault("precision")
+def one_noise_for_all_cells() -> dict[str, Any]:
+    noise = integer_laplace(1)
+
+    def release(x: np.ndarray) -> np.ndarray:
+        return x + noise((len(x), 1))
+
+    mechanism = audit.batched(release)
+    return {"mechanism": mechanism, "neighbors": "histograms", "claim": (1, 0)}
 
 
 # ---- the law -----------------------------------------------------------------------
@@ -199,7 +372,75 @@ def first_of_32_without_noise() -> dict[str, Any]:
     return of_noise(gap, LAW)
 
 
+@fault("law", 50_000)
+def sum_of_3_uniform_numbers() -> dict[str, Any]:
+    rng = np.random.default_rng(19)
+
+    def noise(shape: Any) -> Any:
+        return 2 * rng.random((*shape, 3)).sum(axis=-1) - 3
+
+    return {**of_noise(noise, stats.norm()), "neighbors": (0.0, 1.0)}
+
+
+@fault("law", 50_000)
+def positive_in_53_percent() -> dict[str, Any]:
+    noise, rng = integer_laplace(20), np.random.default_rng(20)
+
+    def leaning(shape: Any) -> Any:
+        size = np.abs(noise(shape))
+        return np.where(rng.random(shape) < 0.53, size, -size)
+
+    return of_noise(leaning, distributions.DiscreteLaplace(20))
+
+
+@fault("law")
+def one_noise_for_a_whole_batch() -> dict[str, Any]:
+    noise = integer_laplace(1)
+    return of_noise(lambda shape: noise(()), LAW)
+
+
 # ---- state -------------------------------------------------------------------------
+
+
+@fault("state")
+def seed_is_the_day() -> dict[str, Any]:
+    def noise(shape: Any) -> Any:
+        day = int(time.time()) // 86_400
+        return np.random.default_rng(day).normal(size=shape)
+
+    return of_noise(noise, (1, 0.5))
+
+
+@fault("state")
+def seed_is_the_number_of_the_process() -> dict[str, Any]:
+    def noise(shape: Any) -> Any:
+        return np.random.default_rng(os.getpid()).normal(size=shape)
+
+    return of_noise(noise, (1, 0.5))
+
+
+@fault("state")
+def each_thread_starts_at_one_seed() -> dict[str, Any]:
+    own = threading.local()
+
+    def noise(shape: Any) -> Any:
+        if not hasattr(own, "rng"):
+            own.rng = np.random.default_rng(21)
+        return own.rng.normal(size=shape)
+
+    return of_noise(noise, (1, 0.5))
+
+
+@fault("state", 4000)
+def seed_is_the_input() -> dict[str, Any]:
+    """Start anew for each input, so that both inputs have the same noise."""
+    known: dict[int, np.random.Generator] = {}
+
+    def release(x: int) -> float:
+        rng = known.setdefault(x, np.random.default_rng(22))
+        return x + rng.normal()
+
+    return {**single(release), "claim": (1, 0.5)}
 
 
 @fault("state")
@@ -282,8 +523,6 @@ def hangs() -> dict[str, Any]:
 @fault("conduct", 2000)
 def ends_the_process() -> dict[str, Any]:
     def release(x: int) -> int:
-        import os
-
         os._exit(3)
 
     return single(release)
@@ -350,6 +589,12 @@ def sound() -> dict[str, dict[str, Any]]:
     real = fastdp.Laplace.from_epsilon(1, sensitivity=1)
     smooth = fastdp.Gaussian.from_epsilon_delta(epsilon=1, delta=1e-6, sensitivity=1)
     answer = fastdp.RandomizedResponse.from_epsilon(1, categories=3)
+
+    def reported(m: Any) -> dict[str, Any]:
+        mechanism = audit.batched(m.release)
+        return {"mechanism": mechanism, "neighbors": (0, 1), "claim": m.event()}
+
+    half = fastdp.Quantiles(0.5, bounds=(0, 1), epsilon=1)
     return {
         "DiscreteLaplace": added(one, (0, 1), LAW),
         "DiscreteLaplace of scale 100": added(
@@ -372,4 +617,33 @@ def sound() -> dict[str, dict[str, Any]]:
         },
         "ExponentialMechanism": chosen(fastdp.ExponentialMechanism(1, sensitivity=1)),
         "PermuteAndFlip": chosen(fastdp.PermuteAndFlip(1, sensitivity=1)),
+        **{
+            f"ReportNoisyMax of {noise} noise": chosen(
+                fastdp.ReportNoisyMax(1, sensitivity=1, noise=noise)
+            )
+            for noise in ("exponential", "laplace", "gumbel")
+        },
+        "Laplace of vectors": added(
+            fastdp.Laplace.from_epsilon(1, sensitivity=3, coordinates=8), "vectors"
+        ),
+        "Gaussian of vectors": added(
+            fastdp.Gaussian(2, sensitivity=1, coordinates=8), "vectors"
+        ),
+        "UnaryEncoding": reported(fastdp.UnaryEncoding.from_epsilon(1, categories=4)),
+        "HadamardResponse": reported(
+            fastdp.HadamardResponse.from_epsilon(1, categories=7)
+        ),
+        "SubsetSelection": reported(
+            fastdp.SubsetSelection.from_epsilon(1, categories=6)
+        ),
+        "DiscreteLaplace of one count": {
+            "mechanism": one.release,
+            "neighbors": (0, 1),
+            "claim": one.event(),
+        },
+        "Quantiles": {
+            "mechanism": lambda x: float(half.release(x)),
+            "neighbors": (np.array([0.1, 0.9]), np.array([0.1, 0.9, 1.0])),
+            "claim": (1, 0),
+        },
     }
