@@ -94,6 +94,9 @@ typedef struct {
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
                               int64_t value[2]);
 
+/* Without a resolver (NULL) fdp_release settles by integers of its own: the law's owner
+ * is then its parameter, a const fdp_ratio_t * that stays where it is (NULL: a lane that
+ * is left undecided is FDP_ERR_RESOLVER). All other draws need a resolver. */
 typedef struct {
     fdp_stream_t stream;
     fdp_resolve_fn resolve;

@@ -21,8 +21,44 @@ FDP_INTERNAL fdp_status_t fdp_law_laplace(fdp_arena_t *a, fdp_nat_t num, fdp_nat
                                           fdp_digits_t *law);
 FDP_INTERNAL fdp_status_t fdp_law_gaussian(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                            fdp_digits_t *law);
-/* A Gaussian of sigma > 8.7, from sigma and sigma^2, with `shift` and `low` filled. */
-FDP_INTERNAL fdp_status_t fdp_law_tilted(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
-                                         fdp_nat_t num2, fdp_nat_t den2, fdp_digits_t *law);
+
+/* A sigma > 8.7, its square, and the shift and low bits of its digits. */
+typedef struct {
+    fdp_nat_t num, den, num2, den2;
+    uint32_t shift, low, slope;
+} fdp_sigma_t;
+
+/* `slope` is found; *height: that of a try's unit, in units of 2^-64. */
+FDP_INTERNAL fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma,
+                                         fdp_digits_t *law, uint64_t *height);
+
+/* ---- enclosures that tables and the resolver share ------------------------------ */
+
+/* The first digit's law, of 128 outcomes; the second digit's, of n. */
+FDP_INTERNAL void fdp_laplace_first(const fdp_fx_t *f, const uint64_t *theta,
+                                    const uint64_t *q, uint64_t *out);
+FDP_INTERNAL void fdp_laplace_second(const fdp_fx_t *f, const uint64_t *q, size_t n,
+                                     uint64_t *out);
+FDP_INTERNAL void fdp_laplace_corrections(const fdp_fx_t *f, const uint64_t *ladder,
+                                          size_t low, uint64_t *one, uint64_t *some,
+                                          uint64_t *none);
+FDP_INTERNAL void fdp_laplace_tops(const fdp_fx_t *f, size_t low, const uint64_t *one,
+                                   const uint64_t *some, uint32_t units, uint64_t *out);
+FDP_INTERNAL void fdp_gaussian_first(const fdp_fx_t *f, fdp_nat_t num2, fdp_nat_t den2,
+                                     uint64_t *law);
+FDP_INTERNAL void fdp_tilted_unit(const fdp_fx_t *f, const fdp_sigma_t *t, uint64_t *out);
+FDP_INTERNAL uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint32_t digit);
+
+/* ---- the resolver ---------------------------------------------------------------- */
+
+/* Extension block `block` of the trial at hand. */
+typedef void (*fdp_block_fn)(const void *context, uint32_t block, uint8_t out[16]);
+
+/* Settles a pending trial as fdp_resolve_fn: 1 and the value, 0, or -1 (with a->failed:
+ * the arena is too small; without: 8,192 bits of a uniform do not decide). `law` are the
+ * tables of the parameter num / den. What the arena held is the caller's to wipe. */
+FDP_INTERNAL int fdp_law_settle(fdp_arena_t *a, const fdp_digits_t *law, fdp_nat_t num,
+                                fdp_nat_t den, const uint64_t *words, fdp_block_fn block,
+                                const void *context, int64_t value[2]);
 
 #endif

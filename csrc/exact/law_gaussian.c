@@ -32,14 +32,13 @@ static void outer(const fdp_fx_t *f, const uint64_t *twice, uint64_t *step, uint
     fdp_fx_scale(f, sum, sum, 2, 1);
 }
 
-static bool attempt(const fdp_fx_t *f, fdp_nat_t num2, fdp_nat_t den2, fdp_digits_t *out)
+void fdp_gaussian_first(const fdp_fx_t *f, fdp_nat_t num2, fdp_nat_t den2, uint64_t *law)
 {
-    const size_t p = 2 * f->w;
+    const size_t p = 2 * f->w, mark = fdp_arena_mark(f->a);
     uint64_t *step = fdp_fx_take(f, 1), *twice = fdp_fx_take(f, 1);
     uint64_t *term = fdp_fx_take(f, 1), *total = fdp_fx_take(f, 1);
-    uint64_t *law = fdp_fx_take(f, FDP_COLUMNS);
-    if (law == NULL) {
-        return false;
+    if (total == NULL) {
+        return;
     }
     fdp_fx_exp_neg(f, step, den2, fdp_nat_left(f->a, num2, 1));
     fdp_fx_times(f, twice, step, step);
@@ -55,6 +54,16 @@ static bool attempt(const fdp_fx_t *f, fdp_nat_t num2, fdp_nat_t den2, fdp_digit
     for (size_t i = 0; i < FDP_COLUMNS; i++) {
         fdp_fx_times(f, law + i * p, law + i * p, step);
     }
+    fdp_arena_back(f->a, mark);
+}
+
+static bool attempt(const fdp_fx_t *f, fdp_nat_t num2, fdp_nat_t den2, fdp_digits_t *out)
+{
+    uint64_t *law = fdp_fx_take(f, FDP_COLUMNS);
+    if (law == NULL) {
+        return false;
+    }
+    fdp_gaussian_first(f, num2, den2, law);
     return !f->a->failed && fdp_alias_first(f, law, 1, out);
 }
 
@@ -75,7 +84,9 @@ fdp_status_t fdp_law_gaussian(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_
     }
     if (law->shift != 0) {
         law->low = law->shift > 8 ? law->shift - 8 : 0;
-        return fdp_law_tilted(a, num, den, num2, den2, law);
+        const fdp_sigma_t t = {num, den, num2, den2, law->shift, law->low, 0};
+        uint64_t height;
+        return fdp_law_tilted(a, &t, law, &height);
     }
     const size_t start = fdp_arena_mark(a);
     bool sure = false;

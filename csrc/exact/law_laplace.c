@@ -26,8 +26,8 @@ static void powers(const fdp_fx_t *f, const uint64_t *q, size_t n, uint64_t *out
 }
 
 /* The first digit's law, of 128 outcomes: q = exp(-2^shift / t). */
-static void first_law(const fdp_fx_t *f, const uint64_t *theta, const uint64_t *q,
-                      uint64_t *out)
+void fdp_laplace_first(const fdp_fx_t *f, const uint64_t *theta, const uint64_t *q,
+                       uint64_t *out)
 {
     const size_t mark = fdp_arena_mark(f->a);
     uint64_t *power = fdp_fx_take(f, 64), *part = fdp_fx_take(f, 3);
@@ -50,7 +50,7 @@ static void first_law(const fdp_fx_t *f, const uint64_t *theta, const uint64_t *
 }
 
 /* P(D = d), in proportion to q^d: q = exp(-2^low / t). */
-static void second_law(const fdp_fx_t *f, const uint64_t *q, size_t n, uint64_t *out)
+void fdp_laplace_second(const fdp_fx_t *f, const uint64_t *q, size_t n, uint64_t *out)
 {
     const size_t mark = fdp_arena_mark(f->a);
     uint64_t *total = fdp_fx_take(f, 1);
@@ -70,8 +70,8 @@ static void second_law(const fdp_fx_t *f, const uint64_t *q, size_t n, uint64_t 
 
 /* one[k] = P(c_k = 1) = tanh(2^k / 2t); some[k], that one of c_k ... is 1; and that none
  * is. The ladder has exp(-2^k / t). */
-static void corrections(const fdp_fx_t *f, const uint64_t *ladder, size_t low, uint64_t *one,
-                        uint64_t *some, uint64_t *none)
+void fdp_laplace_corrections(const fdp_fx_t *f, const uint64_t *ladder, size_t low,
+                             uint64_t *one, uint64_t *some, uint64_t *none)
 {
     const size_t mark = fdp_arena_mark(f->a), p = 2 * f->w;
     uint64_t *x = fdp_fx_take(f, 2);
@@ -94,37 +94,50 @@ static void corrections(const fdp_fx_t *f, const uint64_t *ladder, size_t low, u
 /* ---- tables ------------------------------------------------------------------ */
 
 /* The thresholds of a correction: of all sets of few bits, or of the highest of many. */
+void fdp_laplace_tops(const fdp_fx_t *f, size_t low, const uint64_t *one,
+                      const uint64_t *some, uint32_t units, uint64_t *out)
+{
+    const size_t p = 2 * f->w, mark = fdp_arena_mark(f->a);
+    const uint32_t tops = low <= SPARE ? (1u << low) - 1 : (uint32_t)low;
+    uint64_t *sum = fdp_fx_take(f, 1), *part = fdp_fx_take(f, 1), *less = fdp_fx_take(f, 1);
+    if (less == NULL) {
+        return;
+    }
+    memset(sum, 0, p * sizeof *sum);
+    for (uint32_t i = 0; i < tops; i++) {
+        if (low > SPARE) {
+            fdp_fx_copy(f, sum, some + (low - 1 - i) * p);
+        } else {
+            set_ones(f, part);
+            for (size_t k = 0; k < low; k++) {
+                fdp_fx_less(f, less, one + k * p);
+                fdp_fx_times(f, part, part, (tops - i) >> k & 1 ? one + k * p : less);
+            }
+            fdp_fx_add(f, sum, sum, part);
+        }
+        fdp_fx_scale(f, out + i * p, sum, 1 << 13, units);
+    }
+    fdp_arena_back(f->a, mark);
+}
+
 static bool low_bits(const fdp_fx_t *f, const scale_t *t, const uint64_t *one,
                      const uint64_t *some, uint32_t units, fdp_digits_t *law)
 {
     const size_t p = 2 * f->w, low = t->low, mark = fdp_arena_mark(f->a);
-    uint64_t *sum = fdp_fx_take(f, 1), *part = fdp_fx_take(f, 1);
-    uint64_t *less = fdp_fx_take(f, 1), *top = fdp_fx_take(f, 1);
+    law->tops = low <= SPARE ? (1u << low) - 1 : (uint32_t)low;
+    uint64_t *top = fdp_fx_take(f, law->tops);
     if (top == NULL) {
         return false;
     }
     bool sure = true;
-    law->tops = low <= SPARE ? (1u << low) - 1 : (uint32_t)low;
-    memset(sum, 0, p * sizeof *sum);
+    fdp_laplace_tops(f, low, one, some, units, top);
     for (uint32_t i = 0; i < law->tops && sure; i++) {
-        if (low > SPARE) {
-            law->mask[i] = UINT64_C(1) << (low - 1 - i);
-            fdp_fx_copy(f, sum, some + (low - 1 - i) * p);
-            sure &= fdp_fx_floor(f, sum, 64, &law->copy[i]);
-        } else {
-            law->mask[i] = law->tops - i;
-            set_ones(f, part);
-            for (size_t k = 0; k < low; k++) {
-                fdp_fx_less(f, less, one + k * p);
-                fdp_fx_times(f, part, part, law->mask[i] >> k & 1 ? one + k * p : less);
-            }
-            fdp_fx_add(f, sum, sum, part);
-        }
-        fdp_fx_scale(f, top, sum, 1 << 13, units);
-        sure &= fdp_fx_floor(f, top, 64, &law->top[i]);
+        law->mask[i] = low > SPARE ? UINT64_C(1) << (low - 1 - i) : law->tops - i;
+        sure &= low <= SPARE || fdp_fx_floor(f, some + (low - 1 - i) * p, 64, &law->copy[i]);
+        sure &= fdp_fx_floor(f, top + i * p, 64, &law->top[i]);
     }
     fdp_arena_back(f->a, mark);
-    return sure;
+    return sure && !f->a->failed;
 }
 
 static bool second_digit(const fdp_fx_t *f, const scale_t *t, const uint64_t *ladder,
@@ -137,8 +150,8 @@ static bool second_digit(const fdp_fx_t *f, const scale_t *t, const uint64_t *la
     if (rest == NULL) {
         return false;
     }
-    second_law(f, ladder + low * p, n, digit);
-    corrections(f, ladder, low, one, some, none);
+    fdp_laplace_second(f, ladder + low * p, n, digit);
+    fdp_laplace_corrections(f, ladder, low, one, some, none);
     uint32_t count[1 << DIGIT] = {0}, units = 1 << 13;
     bool sure = !f->a->failed;
     for (size_t d = 0; d < n && sure; d++) {
@@ -181,7 +194,7 @@ static bool attempt(const fdp_fx_t *f, const scale_t *t, fdp_digits_t *law)
     set_ones(f, whole);
     fdp_fx_add(f, whole, whole, ladder);
     fdp_fx_over(f, theta, ladder, whole);
-    first_law(f, theta, ladder + t->shift * p, first);
+    fdp_laplace_first(f, theta, ladder + t->shift * p, first);
     return !f->a->failed && fdp_fx_floor(f, theta, 64, &law->tail.theta) &&
            fdp_alias_first(f, first, 2, law) &&
            (t->shift == 0 || second_digit(f, t, ladder, law));

@@ -11,14 +11,9 @@
 #define CHOICES (1u << 24)
 #define BLOCKS 63
 
-typedef struct {
-    fdp_nat_t num, den, num2, den2; /* sigma and its square */
-    uint32_t shift, low, slope;
-} sigma_t;
-
 /* 2^(23 + shift) / Z by Poisson summation, for sigma > 8:
  * Z = sigma sqrt(2 pi) (1 + 2 q + 2 q^4 + 2 q^9 + ...), q = exp(-2 pi^2 sigma^2). */
-static void enclose_unit(const fdp_fx_t *f, const sigma_t *t, uint64_t *out)
+void fdp_tilted_unit(const fdp_fx_t *f, const fdp_sigma_t *t, uint64_t *out)
 {
     fdp_arena_t *a = f->a;
     const size_t mark = fdp_arena_mark(a), w = f->w;
@@ -74,7 +69,7 @@ static void enclose_unit(const fdp_fx_t *f, const sigma_t *t, uint64_t *out)
 
 /* 2^23 exp(-M^2 / 2 sigma^2) f(M) / (Z (1 - r)), r = exp(-M / sigma^2) and M = 63 2^shift
  * (side 0) or one more: its upper end. */
-static fdp_nat_t tail_edge(const fdp_fx_t *f, const sigma_t *t, const uint64_t *unit,
+static fdp_nat_t tail_edge(const fdp_fx_t *f, const fdp_sigma_t *t, const uint64_t *unit,
                            uint64_t side)
 {
     fdp_arena_t *a = f->a;
@@ -96,7 +91,7 @@ static fdp_nat_t tail_edge(const fdp_fx_t *f, const sigma_t *t, const uint64_t *
 }
 
 /* 256 times the density of a second digit over that of its block. */
-static uint32_t share_of(const sigma_t *t, uint32_t size, uint32_t digit)
+uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint32_t digit)
 {
     const int32_t step = 1 << (t->shift < DIGIT ? DIGIT - t->shift : 0);
     const int32_t away = step * (int32_t)(2 * digit + 1) - 256;
@@ -149,12 +144,12 @@ static bool is_above(const uint64_t *x, const uint64_t *y)
 }
 
 /* What the digits of a block may take, and the hat of the rest: the largest. */
-static uint32_t block_count(const sigma_t *t, uint32_t size, const uint64_t *inside,
+static uint32_t block_count(const fdp_sigma_t *t, uint32_t size, const uint64_t *inside,
                             const uint64_t *outside, uint32_t digits, uint64_t *hat)
 {
     uint32_t share[1 << DIGIT], n = UINT32_MAX;
     for (uint32_t d = 0; d < digits; d++) {
-        share[d] = share_of(t, size, d);
+        share[d] = fdp_tilted_share(t, size, d);
         if (share[d] != 0) {
             /* the whole part decides floor(w / s) */
             const uint32_t most = (uint32_t)outside[LIMBS * d + LIMBS - 1] / share[d];
@@ -177,7 +172,7 @@ static uint32_t block_count(const sigma_t *t, uint32_t size, const uint64_t *ins
 }
 
 /* Counts and hats of all blocks but the tails; `edge` has room for 257 weights. */
-static void all_blocks(const sigma_t *t, walk_t *w, uint64_t *edge, uint32_t *count,
+static void all_blocks(const fdp_sigma_t *t, walk_t *w, uint64_t *edge, uint32_t *count,
                        uint64_t (*hat)[LIMBS])
 {
     const uint32_t digits = 1u << (t->shift < DIGIT ? t->shift : DIGIT);
@@ -258,7 +253,7 @@ static uint64_t unit_height(fdp_arena_t *a, const uint64_t (*hat)[LIMBS])
 
 /* ---- the law -------------------------------------------------------------------- */
 
-static void fill_doubles(const fdp_fx_t *f, const sigma_t *t, const uint64_t *unit,
+static void fill_doubles(const fdp_fx_t *f, const fdp_sigma_t *t, const uint64_t *unit,
                          fdp_digits_t *law)
 {
     fdp_arena_t *a = f->a;
@@ -274,21 +269,22 @@ static void fill_doubles(const fdp_fx_t *f, const sigma_t *t, const uint64_t *un
     law->tilt.acceptance = law->special[0] * 0x1p23 / (law->tilt.height * 0x1p24);
 }
 
-fdp_status_t fdp_law_tilted(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_nat_t num2,
-                            fdp_nat_t den2, fdp_digits_t *law)
+fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma, fdp_digits_t *law,
+                            uint64_t *height)
 {
-    sigma_t t = {num, den, num2, den2, law->shift, law->low, 0};
+    fdp_sigma_t t = *sigma;
     const fdp_fx_t f = fdp_fx_at(a, BITS);
     /* floor(2^14 (2^shift / sigma)^2) */
-    const fdp_nat_t slope = fdp_nat_div(a, fdp_nat_left(a, den2, 14 + 2 * t.shift), num2, NULL);
+    const fdp_nat_t slope = fdp_nat_div(a, fdp_nat_left(a, t.den2, 14 + 2 * t.shift), t.num2, NULL);
     uint64_t *unit = fdp_fx_take(&f, 1), *step = fdp_fx_take(&f, 1);
     uint64_t *edge = fdp_arena_take(a, LIMBS * ((1 << DIGIT) + 1));
     if (edge == NULL || slope.n != 1) {
         return FDP_ERR_MEMORY;
     }
     t.slope = (uint32_t)slope.d[0];
-    enclose_unit(&f, &t, unit);
-    fdp_fx_exp_neg(&f, step, fdp_nat_left(a, den2, 2 * t.low), fdp_nat_left(a, num2, 1));
+    fdp_tilted_unit(&f, &t, unit);
+    fdp_fx_exp_neg(&f, step, fdp_nat_left(a, t.den2, 2 * t.low),
+                   fdp_nat_left(a, t.num2, 1));
     if (a->failed) {
         return FDP_ERR_MEMORY;
     }
@@ -300,11 +296,11 @@ fdp_status_t fdp_law_tilted(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_na
     uint32_t count[FDP_COLUMNS] = {0}, choice[FDP_COLUMNS];
     uint64_t hat[FDP_COLUMNS][LIMBS];
     all_blocks(&t, &w, edge, count, hat);
-    const uint64_t height = unit_height(a, (const uint64_t (*)[LIMBS])hat);
-    if (height == 0) {
+    *height = unit_height(a, (const uint64_t (*)[LIMBS])hat);
+    if (*height == 0) {
         return FDP_ERR_MEMORY;
     }
-    choose_units((const uint64_t (*)[LIMBS])hat, height, choice);
+    choose_units((const uint64_t (*)[LIMBS])hat, *height, choice);
     for (size_t i = 0; i < FDP_COLUMNS; i++) {
         law->tilt.block[i] = (uint64_t)count[i] << 32 | choice[i];
     }
@@ -312,7 +308,7 @@ fdp_status_t fdp_law_tilted(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_na
     choose_columns(choice, law->first_rest);
     law->tilt.slope = t.slope;
     law->tilt.height =
-        fdp_nat_quotient(a, fdp_nat_of(a, height), fdp_nat_left(a, fdp_nat_of(a, 1), 64));
+        fdp_nat_quotient(a, fdp_nat_of(a, *height), fdp_nat_left(a, fdp_nat_of(a, 1), 64));
     fill_doubles(&f, &t, unit, law);
     return a->failed ? FDP_ERR_MEMORY : FDP_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../base/wipe.h"
+#include "../exact/law.h"
 #include "digits_pass.h"
 #include "scratch.h"
 
@@ -36,6 +37,68 @@ static uint64_t word_of(const fdp_digits_t *law, const uint8_t *area, size_t ran
     uint64_t word;
     memcpy(&word, area + 8 * (group * FDP_RANK_GROUP + rank % FDP_RANK_GROUP), sizeof word);
     return word;
+}
+
+/* ---- the core's own resolver ------------------------------------------------ */
+
+/* Bytes: most lanes need the first; 8,192 bits of precision less than the last. */
+#define LEAST_ROOM ((size_t)1 << 17)
+#define MOST_ROOM ((size_t)1 << 25)
+
+typedef struct {
+    const fdp_call_t *call;
+    const fdp_pending_t *pending;
+} trial_t;
+
+static void extend(const void *context, uint32_t block, uint8_t out[16])
+{
+    const trial_t *t = context;
+    fdp_call_extend(t->call, t->pending->chunk, t->pending->trial, block, out);
+}
+
+static fdp_nat_t number(const uint64_t *limbs, size_t n)
+{
+    return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, n)};
+}
+
+/* By integers, in memory of the size that the lane needs. */
+static int settle(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
+{
+    const fdp_ratio_t *parameter = pending->owner;
+    const trial_t trial = {p->call, pending};
+    if (parameter == NULL) {
+        return -1;
+    }
+    const fdp_nat_t num = number(parameter->num, parameter->nums);
+    const fdp_nat_t den = number(parameter->den, parameter->dens);
+    int kept = -1;
+    bool again = num.n != 0 && den.n != 0;
+    for (size_t size = LEAST_ROOM; again && size <= MOST_ROOM; size *= 4) {
+        fdp_arena_t arena = {.base = fdp_memory_take(size), .size = size / sizeof(uint64_t)};
+        again = arena.base != NULL;
+        if (again) {
+            kept = fdp_law_settle(&arena, p->law, num, den, pending->more, extend, &trial, value);
+            again = arena.failed;
+        } else {
+            p->status = FDP_ERR_MEMORY;
+        }
+        fdp_memory_give(arena.base, size);
+    }
+    return again ? -1 : kept;
+}
+
+int fdp_pass_resolve(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
+{
+    int kept = -1;
+    if (p->call->resolve != NULL) {
+        kept = p->call->resolve(p->call->context, pending, value);
+    } else {
+        kept = settle(p, pending, value);
+    }
+    if (kept < 0 && p->status == FDP_OK) {
+        p->status = FDP_ERR_RESOLVER;
+    }
+    return kept;
 }
 
 static void resolve(fdp_pass_t *p, const uint8_t *area, size_t i, const size_t rank[2],
@@ -73,7 +136,7 @@ static void resolve(fdp_pass_t *p, const uint8_t *area, size_t i, const size_t r
     };
     fdp_open_t *const late = &p->late[p->late_count++];
     int64_t value[2] = {0, 0};
-    if (p->call->resolve(p->call->context, &pending, value) <= 0) {
+    if (fdp_pass_resolve(p, &pending, value) == 0) { /* digits reject nothing */
         p->status = FDP_ERR_RESOLVER;
     }
     late->lane = i;

@@ -23,7 +23,7 @@ size_t fdp_tilt_bytes(void) { return sizeof(fdp_tries_t); }
 /* ---- the resolver --------------------------------------------------------- */
 
 /* Words [1, word, place] of a try, or [0, 0, 0] of a lane; -1 on failure. */
-static int resolve(const fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
+static int resolve(fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
                    fdp_i128_t *value)
 {
     const fdp_pending_t pending = {
@@ -34,7 +34,7 @@ static int resolve(const fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
         .more_words = 3,
     };
     int64_t found[2] = {0, 0};
-    const int kept = p->call->resolve(p->call->context, &pending, found);
+    const int kept = fdp_pass_resolve(p, &pending, found);
     *value = (fdp_i128_t)((fdp_u128_t)(uint64_t)found[1] << 64 | (uint64_t)found[0]);
     fdp_wipe(found, sizeof found);
     return kept;
@@ -60,9 +60,6 @@ static void settle_tries(fdp_pass_t *p)
         memcpy(&more[2], p->area + 8 * (at + FDP_RANK_GROUP), 8);
         const int kept = resolve(p, (uint32_t)(FDP_PASS + i), more, &t->exact[i]);
         fdp_wipe(more, sizeof more);
-        if (kept < 0) {
-            p->status = FDP_ERR_RESOLVER;
-        }
         t->state[i] = kept > 0;
     }
 }
@@ -94,7 +91,7 @@ static void settle_lanes(fdp_pass_t *p, size_t need)
         fdp_open_t late = {.lane = i};
         if (k >= t->count) {
             const uint64_t more[3] = {0, 0, 0};
-            if (resolve(p, (uint32_t)(p->at + i), more, &late.value) <= 0) {
+            if (resolve(p, (uint32_t)(p->at + i), more, &late.value) == 0) {
                 p->status = FDP_ERR_RESOLVER;
             }
         } else if (t->exact != NULL) {

@@ -109,6 +109,32 @@ static void draw_fresh(void)
     expect(memcmp(a, b, sizeof a) != 0, "two calls differ");
 }
 
+/* All special lanes to the core's own resolver: what the kernels draw. */
+static void settle_alone(int64_t *out)
+{
+    const size_t few = 3000;
+    for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
+        int asked = 0;
+        fdp_call_t call = fixed_call(&asked);
+        fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
+        const fdp_ratio_t parameter = {&laws[i].num, &laws[i].den, 1, 1};
+        fdp_sampler_t sampler = law_of(laws[i].name, laws[i].num, laws[i].den);
+        call.resolve = NULL;
+        expect(fdp_release(&call, &sampler, 0, few, &target) == FDP_OK, "no resolver");
+        const uint64_t fast = digest(out, few * sizeof *out);
+        sampler.law.unsettled = 1;
+        if (i == 0) {
+            expect(fdp_release(&call, &sampler, 0, few, &target) == FDP_ERR_RESOLVER,
+                   "no parameter");
+            expect(all_zero(out, few), "zeros without a parameter");
+        }
+        sampler.owner = (void *)(uintptr_t)&parameter;
+        expect(fdp_release(&call, &sampler, 0, few, &target) == FDP_OK, "own resolver");
+        expect(digest(out, few * sizeof *out) == fast, "what the kernels draw");
+        fdp_call_close(&call);
+    }
+}
+
 /* All special lanes to a resolver that fails: an error, and only zeros. */
 static void fail_closed(int64_t *out)
 {
@@ -144,6 +170,7 @@ int main(void)
     draw_uniform(out);
     draw_fresh();
     fail_closed(out);
+    settle_alone(out);
     free(out);
     return failures != 0;
 }
