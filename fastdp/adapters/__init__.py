@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fastdp.adapters import dp_accounting as dp_accounting
+    from fastdp.adapters import opendp as opendp
 
-__all__ = ["dp_accounting"]
+__all__ = ["dp_accounting", "opendp"]
 
 
 def __getattr__(name: str) -> object:

@@ -31,8 +31,9 @@ def load(module: str, *, package: str, tested: tuple[str, str]) -> Any:
     first, end = tested
     if not _numbers(first) <= _numbers(version) < _numbers(end):
         warnings.warn(
-            f"fastdp.adapters.{module} is tested with {package} >= {first} and < "
-            f"{end}, not with {version}: compare a few results with the library's own",
+            f"fastdp.adapters.{module.partition('.')[0]} is tested with {package} >= "
+            f"{first} and < {end}, not with {version}: compare a few results with "
+            "the library's own",
             stacklevel=2,
         )
     return found

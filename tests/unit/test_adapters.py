@@ -12,7 +12,10 @@ from fastdp.adapters import _library
 from fastdp.exceptions import FastDPError
 
 #: Each module under fastdp.adapters, its extra, and the library that it loads.
-ADAPTERS = {"dp_accounting": ("dp_accounting", "dp_accounting")}
+ADAPTERS = {
+    "dp_accounting": ("dp_accounting", "dp_accounting"),
+    "opendp": ("opendp", "opendp"),
+}
 
 
 def test_no_library_is_loaded_before_its_adapter():
