@@ -131,7 +131,8 @@ class Server:
 
     def start(self, data=None):
         options = f"-c listen_addresses='' -k {self.folder} -c max_connections=300"
-        command = ["pg_ctl", "-D", data or self.data, "-w", "-l", self.folder / "log"]
+        command = ["pg_ctl", "-D", data or self.data, "-w", "-t", "240"]
+        command += ["-l", self.folder / "log"]
         for _ in range(50):  # what was killed may still hold its memory
             if not self.run(*command, "-o", options, "start", check=False).returncode:
                 return
