@@ -40,6 +40,7 @@ from fastdp.mechanisms.quick import (
 )
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
+from fastdp.mechanisms.shares import LaplaceShares
 from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity
 from fastdp.mechanisms.sparse_vector import SparseVector
 from fastdp.mechanisms.stability import ProposeTestRelease, StableMode
@@ -58,6 +59,7 @@ __all__ = [
     "HierarchicalHistogram",
     "KeySelection",
     "Laplace",
+    "LaplaceShares",
     "LocalHashing",
     "LocalMean",
     "Mechanism",

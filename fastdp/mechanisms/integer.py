@@ -21,6 +21,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
+from fastdp.mechanisms.shares import LaplaceShares
 
 _INT64 = np.int64
 
@@ -216,6 +217,33 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
     def scale(self) -> int | float | Fraction:
         """Scale of the law, exact."""
         return _validate.plain(self._scale)
+
+    def shares(self, *, parties: int, honest: int, modulus: int) -> LaplaceShares:
+        """Return this noise in shares, for parties under secure aggregation.
+
+        Parameters
+        ----------
+        parties : int
+            Most parties of a sum.
+        honest : int
+            Parties whose shares sum to this noise: the least number that add
+            their share, stay to the end, and keep it secret.
+        modulus : int
+            Of the sum, in [2, 2**62].
+
+        Returns
+        -------
+        LaplaceShares
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain, no sensitivity is known, or the scale is
+            above 2**40.
+        """
+        return LaplaceShares(
+            of=self.event(), parties=parties, honest=honest, modulus=modulus
+        )
 
     def _event(
         self, sensitivity: Fraction, relation: NeighboringRelation

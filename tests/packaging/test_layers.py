@@ -112,10 +112,12 @@ MAY_IMPORT = {
         *_FLOOR,
         *("_arrays", "_core", "_laws", "_selection", "_stream"),
     },
+    "_points": {"_core", "_exact", "_stream", "random"},
     "mechanisms": {
         *_FLOOR,
         *("_arrays", "_arrow", "_core", "_exact", "_exact_selection"),
-        *("_doorway", "_factors", "_laws", "_ranking", "_selection", "_stream"),
+        *("_doorway", "_factors", "_laws", "_points", "_ranking"),
+        *("_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
     },
     "plot": _FLOOR | {"accounting"},

@@ -1,0 +1,230 @@
+"""Noise in shares: several parties add parts of one discrete Laplace noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fastdp import _arrays, _core, _points, _validate
+from fastdp._stream import Stream, check_stream
+from fastdp.accounting.events import DiscreteLaplaceEvent, PureDPEvent
+from fastdp.exceptions import ParameterError
+
+#: Largest modulus: sums of two residues fit int64.
+_MODULUS = 1 << 62
+
+#: Largest scale of noise in shares.
+_SCALE = 1 << 40
+
+#: Largest scale at which `_excess` sums; beyond, the value here is a bound.
+_SUMMED = Fraction(4096)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceShares:
+    """Shares of discrete Laplace noise under secure aggregation.
+
+    Every party adds a share of its own to its integers, modulo `modulus`. The
+    aggregator learns the sum of all parties modulo `modulus`, and nothing else. The
+    shares of `honest` parties sum to discrete Laplace noise; those of more parties
+    have more noise. Made by `DiscreteLaplace.shares`.
+
+    Parameters
+    ----------
+    of : DiscreteLaplaceEvent
+        Noise that the shares of `honest` parties give, for the sensitivity of the
+        sum of all parties; its scale is at most 2**40.
+    parties : int
+        Most parties of a sum, in [1, 2**32].
+    honest : int
+        Parties in [1, parties] that add their share and keep it secret.
+    modulus : int
+        In [2, 2**62].
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range.
+
+    Privacy
+    -------
+    That of `event()`: pure epsilon = sensitivity/scale, under the neighboring
+    relation of the event. It holds for the sum alone, and only if both neighbors have
+    the same parties: a party without records sends its share all the same. A single
+    share hides far less. Exact.
+
+    References
+    ----------
+    Goryczka, Xiong, "A comprehensive comparison of multiparty secure additions with
+    differential privacy", IEEE TDSC 2017. docs/proofs/shares.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+    >>> shares = m.shares(parties=3, honest=2, modulus=2**32)
+    >>> sent = [shares.add_share(np.array([i, 10 * i])) for i in range(3)]
+    >>> shares.decode(np.sum(sent, axis=0) % 2**32).shape
+    (2,)
+    """
+
+    of: DiscreteLaplaceEvent
+    parties: int
+    honest: int
+    modulus: int
+
+    def __post_init__(self) -> None:
+        parties = _validate.integer("parties", self.parties, 1, 2**32)
+        _validate.integer("honest", self.honest, 1, parties)
+        _validate.integer("modulus", self.modulus, 2, _MODULUS)
+        if self.of.scale > _SCALE:
+            raise ParameterError(
+                "scale must be at most 2**40 for shares, got "
+                f"{_validate.shown(self.of.scale)}: release a coarser unit"
+            )
+
+    def add_share(self, x: Any, *, stream: Stream | None = None) -> Any:
+        """Return one party's `x` with its share, modulo `modulus`.
+
+        Parameters
+        ----------
+        x : ndarray of an integer dtype (not uint64)
+            The party's integers.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        ndarray of int64
+            Of x's shape, in [0, modulus).
+
+        Raises
+        ------
+        DTypeError
+            `x` is not such an array. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        Of a single result: that of `event(honest=1)`. Of the sum: `event()`. Timing
+        class T0: the time depends on the share.
+        """
+        check_stream(stream)
+        x = _arrays.data("x", x, real=False)
+        shape = Fraction(1, self.honest)
+        share = _points.draw(x.size, self.of.scale, shape, stream)
+        residue = np.asarray(share % self.modulus).astype(np.int64)
+        masked = x.astype(np.int64) % self.modulus
+        masked += residue.reshape(x.shape)
+        masked %= self.modulus
+        if share.dtype != object:
+            _core.zero(share)
+        _core.zero(residue)
+        return masked
+
+    def decode(self, total: Any) -> Any:
+        """Return a sum modulo `modulus` as integers around 0.
+
+        Parameters
+        ----------
+        total : ndarray of an integer dtype (not uint64)
+            The aggregator's sum, modulo `modulus`.
+
+        Returns
+        -------
+        ndarray of int64
+            In [-(modulus // 2), (modulus - 1) // 2]. The noisy sum itself unless that
+            lies outside; `wrap_probability` bounds the probability.
+
+        Raises
+        ------
+        DTypeError
+            `total` is not such an array.
+        """
+        total = _arrays.data("total", total, real=False).astype(np.int64)
+        residue = total % self.modulus
+        return residue - self.modulus * (residue > (self.modulus - 1) // 2)
+
+    def event(self, *, honest: int | None = None) -> DiscreteLaplaceEvent | PureDPEvent:
+        """Return the public facts of one sum, for an accountant.
+
+        Parameters
+        ----------
+        honest : int, optional
+            Least number of honest parties whose shares are in the sum, in
+            [1, parties]; None takes the one that the shares were made for. Fewer cost
+            more: a pure epsilon by the law of their shares.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `honest` is out of its domain. With 0 there is no guarantee.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> m = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
+        >>> shares = m.shares(parties=100, honest=80, modulus=2**32)
+        >>> shares.event()
+        DiscreteLaplaceEvent(sensitivity=1, scale=1)
+        >>> round(float(shares.event(honest=60).epsilon), 3)
+        1.274
+        """
+        if honest is None:
+            return self.of
+        honest = _validate.integer("honest", honest, 1, self.parties)
+        if honest >= self.honest:
+            return self.of
+        excess = _excess(Fraction(honest, self.honest), self.of.scale)
+        epsilon = self.of.sensitivity * (1 / self.of.scale + Fraction(excess))
+        return PureDPEvent(epsilon, neighboring_relation=self.of.neighboring_relation)
+
+    def wrap_probability(self, largest: int) -> float:
+        """Return an upper bound on the probability that `decode` is wrong, an entry.
+
+        Parameters
+        ----------
+        largest : int
+            Largest absolute value of the true sum, >= 0.
+
+        Returns
+        -------
+        float
+            For at most `parties` shares, all drawn by `add_share`. Of n entries: at
+            most n times as much. A party that sends anything else can make any
+            sum wrong.
+        """
+        largest = _validate.integer("largest", largest, 0)
+        room = float((self.modulus // 2 - largest) / self.of.scale)
+        shape = self.parties / self.honest
+        if room <= shape * (1 + 1e-9):
+            return 1.0
+        exponent = shape * math.log(room / shape) - (room - shape)
+        slack = 1e-12 * (1 + room + shape)
+        return min(1.0, 2 * math.exp(exponent + slack))
+
+
+def _excess(shape: Fraction, scale: Fraction) -> float:
+    """Return an upper bound on ln(P(0)/P(1)) - 1/scale of a sum of this shape < 1.
+
+    docs/proofs/shares.md, section 3: the sums are of positive terms, the margins are
+    above their rounding.
+    """
+    top = float(min(scale, _SUMMED))
+    decay = math.exp(-2 / top)
+    count = math.ceil(20 * top) + 50
+    j = np.arange(count)
+    b = np.concatenate([[1.0], np.cumprod((j + float(shape)) / (j + 1))])
+    weights = decay**j
+    square = float(np.sum(b[:-1] ** 2 * weights))
+    square += float(b[-1]) ** 2 * decay**count / -math.expm1(-2 / top)
+    cross = float(np.sum(b[:-1] * b[1:] * weights))
+    ratio = min(square / cross, 1 / float(shape))
+    return math.log(max(ratio, 1.0) * (1 + 1e-9)) + 1e-12
