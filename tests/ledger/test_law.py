@@ -63,6 +63,7 @@ def check_law(labels):
     assert book.audit().problems == []
 
 
+@pytest.mark.rest
 def test_answers_keep_the_law_through_crashes():
     check_law(2_000)
 

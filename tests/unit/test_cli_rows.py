@@ -53,6 +53,7 @@ def shortened(content: bytes, columns: int, piece: int, **options: Any) -> bytes
     return b"".join(parts)
 
 
+@pytest.mark.rest
 @settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.sampled_from(TOKENS), min_size=1, max_size=60),

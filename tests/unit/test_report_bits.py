@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fastdp
 from fastdp import _core
@@ -24,6 +25,7 @@ def number(digits: str) -> int:
     return int(digits, 16)
 
 
+@pytest.mark.rest
 def test_the_file_is_what_the_reference_says() -> None:
     assert (FOLDER / "reports.json").read_text() == make_reports.text()
 
