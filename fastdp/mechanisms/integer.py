@@ -271,6 +271,9 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     squared_sensitivity : int, float, Fraction or Decimal, optional
         The square of the sensitivity instead, exactly: 3 for three counts that one
         individual changes by 1 each.
+    coordinates : int, optional
+        Most entries that one individual changes, for the integers' own profile: 1 where
+        each individual is in one entry. None, where it is not known, may cost more.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
@@ -300,8 +303,9 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     0.5
     """
 
-    __slots__ = ("_sigma",)
+    __slots__ = ("_coordinates", "_sigma")
 
+    _coordinates: int | None
     _sigma: Fraction
 
     def __init__(
@@ -310,6 +314,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         *,
         sensitivity: Real | None = None,
         squared_sensitivity: Real | None = None,
+        coordinates: int | None = None,
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> None:
@@ -320,8 +325,12 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         if squared_sensitivity is not None:
             square = _validate.exact("squared_sensitivity", squared_sensitivity)
             made_for[0] = ("squared_sensitivity", _validate.plain(square))
+        if coordinates is not None:
+            coordinates = _validate.integer("coordinates", coordinates, 1)
+            made_for.append(("coordinates", coordinates))
         self._freeze(
             _arguments=(("sigma", _validate.plain(exact)), *made_for),
+            _coordinates=coordinates,
             _sigma=exact,
             _step=Fraction(1),
             _sampler=_laws.gaussian_sampler(exact),
@@ -335,6 +344,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         *,
         sensitivity: Real | None = None,
         squared_sensitivity: Real | None = None,
+        coordinates: int | None = None,
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
@@ -354,6 +364,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved),
             sensitivity=sensitivity,
             squared_sensitivity=squared_sensitivity,
+            coordinates=coordinates,
             neighboring_relation=neighboring_relation,
         )
 
@@ -365,13 +376,15 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         delta: Real,
         sensitivity: Real | None = None,
         squared_sensitivity: Real | None = None,
+        coordinates: int | None = None,
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
         """Return the mechanism with the noise from which on (epsilon, delta) holds.
 
         From a proved bound on the discrete law's own profile, over every integer
-        shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`), by
+        shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`) in at
+        most `coordinates` entries, by
         `fastdp.calibration.discrete_gaussian_sigma`. `epsilon` may be 0. Errors are
         those of `from_rho`.
         """
@@ -379,10 +392,14 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         moved = _required_l2(sensitivity, squared_sensitivity)
         return cls(
             calibration.discrete_gaussian_sigma(
-                epsilon=epsilon, delta=delta, sensitivity=moved
+                epsilon=epsilon,
+                delta=delta,
+                sensitivity=moved,
+                coordinates=coordinates,
             ),
             sensitivity=sensitivity,
             squared_sensitivity=squared_sensitivity,
+            coordinates=coordinates,
             neighboring_relation=neighboring_relation,
         )
 
@@ -397,6 +414,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         return DiscreteGaussianEvent(
             sensitivity=sensitivity,
             sigma=self._sigma,
+            coordinates=self._coordinates,
             neighboring_relation=relation,
         )
 

@@ -449,6 +449,46 @@ def test_the_square_is_stated_exactly() -> None:
     assert even.event() == fastdp.DiscreteGaussian(2, sensitivity=2).event()
 
 
+def test_moving_one_entry_costs_less_than_moving_many() -> None:
+    many = fastdp.DiscreteGaussian(3, sensitivity=2.5)
+    one = fastdp.DiscreteGaussian(3, sensitivity=2.5, coordinates=1)
+    # Integers that move by at most 2.5 in one entry move by 2.
+    assert one.delta(2) == fastdp.DiscreteGaussian(
+        3, sensitivity=2, coordinates=1
+    ).delta(2)
+    assert one.delta(2) < many.delta(2) / 5
+    assert one.event().coordinates == 1
+    assert one.event(sensitivity=1).coordinates == 1
+    assert fastdp.Mechanism.from_json(one.to_json()) == one != many
+    assert pickle.loads(pickle.dumps(one)) == one
+    least = fastdp.DiscreteGaussian.from_epsilon_delta(
+        epsilon=1, delta=1e-6, sensitivity=2.5, coordinates=1
+    )
+    assert least.sigma == fastdp.calibration.discrete_gaussian_sigma(
+        epsilon=1, delta=1e-6, sensitivity=2.5, coordinates=1
+    )
+    assert least.delta(1) <= 1e-6
+    made = fastdp.DiscreteGaussian.from_rho(0.5, sensitivity=2, coordinates=3)
+    assert (
+        made.event() == fastdp.DiscreteGaussian(2, sensitivity=2, coordinates=3).event()
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **k: fastdp.DiscreteGaussian(2, **k),
+        lambda **k: fastdp.DiscreteGaussian.from_rho(1, **k),
+        lambda **k: fastdp.DiscreteGaussian.from_epsilon_delta(**BUDGET, **k),
+    ],
+)
+def test_wrong_coordinates_are_named(make: Any) -> None:
+    with pytest.raises(ParameterError, match="coordinates"):
+        make(sensitivity=1, coordinates=0)
+    with pytest.raises(DTypeError, match="coordinates"):
+        make(sensitivity=1, coordinates=1.0)
+
+
 def test_one_of_sensitivity_and_its_square_is_given() -> None:
     for make in (
         lambda **k: fastdp.DiscreteGaussian(2, **k),
