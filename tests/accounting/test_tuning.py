@@ -17,6 +17,7 @@ from fastdp.accounting import (
     renyi_divergence,
 )
 from fastdp.accounting.calculators import private_tuning
+from fastdp.accounting.guarantees import event_delta
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 
@@ -137,3 +138,26 @@ def test_orders_are_close_enough_for_sampled_noise():
     for delta in (1e-3, 1e-6, 1e-12):
         tail = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
         assert plan.epsilon(delta) <= (whole + tail).min() * 1.01
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianEvent(sensitivity=1, sigma=4),
+        PureDPEvent(Fraction(1, 5)),
+        PoissonSampledEvent(
+            sampling_probability=Fraction(1, 100),
+            event=GaussianEvent(sensitivity=1, sigma=1),
+        ),
+    ],
+)
+def test_between_its_orders_a_poisson_number_has_chords_of_delta(event):
+    made = private_tuning(event, law="poisson", mean_runs=10).event
+    for order, stated in list(zip(made.orders, made.epsilons, strict=True))[::5]:
+        a = float(order)
+        delta = event_delta(event, math.log1p(1 / (a - 1)))
+        one = float(renyi_divergence(event, a))
+        grown = math.exp(min(700, (a - 1) * (one + 10 * delta)))
+        exact = math.log(math.exp(-10) + 10 * grown) / (a - 1)
+        assert exact * (1 - 1e-9) <= stated or grown == math.exp(700)
+        assert float(stated) <= exact * 1.05 or grown == math.exp(700)
