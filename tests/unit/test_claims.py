@@ -75,6 +75,29 @@ def test_a_claim_of_no_line_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert words == "gone, n = 100,000: claimed, and there is no such line"
 
 
+def test_a_claim_is_the_least_of_the_processors() -> None:
+    def result(processor: str, **ratios: float) -> claims.Result:
+        rows = [
+            {"name": name, "ns_least": 1.0, "numpy_ns_least": value}
+            for name, value in ratios.items()
+        ]
+        setting = {**SETTING, "processor": processor}
+        return {"setting": setting, "kernels": rows, "local": [], "selection": []}
+
+    def shown(made: claims.Result) -> tuple[str, list[float]]:
+        ratios = [claims.ratio(row) for row in made["kernels"]]
+        return made["setting"]["processor"], ratios
+
+    old, new = result("A", x=5.0, gone=1.0), result("B", x=4.0, y=7.0)
+    both = claims.least_of(old, new)
+    assert shown(both) == ("A; B", [4.0, 7.0])
+    assert shown(claims.least_of(both, result("B", x=6.0, y=2.0))) == (
+        "A; B",
+        [4.0, 2.0],
+    )
+    assert shown(claims.least_of(old, result("A", x=9.0))) == ("A", [9.0])
+
+
 def test_which_claims_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(claims, "RESULTS", tmp_path)
     row = {"name": "a line", "ns_least": 1.0, "numpy_ns_least": 8.0}
