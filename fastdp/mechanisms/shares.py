@@ -20,7 +20,7 @@ _MODULUS = 1 << 62
 #: Largest scale of noise in shares.
 _SCALE = 1 << 40
 
-#: Largest scale at which `_excess` sums; beyond, the value here is a bound.
+#: Largest scale at which `_excess` sums; its value there bounds larger scales.
 _SUMMED = Fraction(4096)
 
 
@@ -44,11 +44,6 @@ class LaplaceShares:
         Parties in [1, parties] that add their share and keep it secret.
     modulus : int
         In [2, 2**62].
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
 
     Privacy
     -------
