@@ -6,6 +6,7 @@ accountant may be below. Each kind of event comes with pairs that its docstring 
 Wrong rules are planted, and have to be found.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -33,10 +34,12 @@ from fastdp.accounting import (
     RandomAllocationEvent,
     RDPAccountant,
     SampledWithoutReplacementEvent,
+    SampledWithReplacementEvent,
     TradeOffEvent,
     ZCDPAccountant,
 )
-from fastdp.accounting._pld import pairs, ranges, state
+from fastdp.accounting._pld import contour, pairs, ranges, state
+from fastdp.accounting._pld.contour import Contour
 from fastdp.accounting._pld.losses import GaussianLoss
 from fastdp.exceptions import UnsupportedEventError
 
@@ -147,6 +150,44 @@ def mixtures(epsilon, rate, subset):
         for none, one, other in itertools.product(laws, repeat=3)
         if close(none, one) and close(none, other) and (close(one, other) or not subset)
     ]
+
+
+def draws(epsilon, source, size):
+    """Return the pairs of draws with repetitions, one record replaced, that tell most.
+
+    A record that is drawn k times is k steps of epsilon from none, and from another.
+    """
+    laws, _ = near(2 * epsilon)
+    within = [
+        {
+            (i, j)
+            for i, j in itertools.product(range(len(laws)), repeat=2)
+            if reached(laws[i], laws[j], epsilon, k)
+        }
+        for k in range(size + 1)
+    ]
+    chance = [
+        math.comb(size, k) * (1 / source) ** k * (1 - 1 / source) ** (size - k)
+        for k in range(size + 1)
+    ]
+
+    def chained(inside):
+        return all((a, b) in within[1] for a, b in itertools.pairwise(inside))
+
+    rows = [
+        x for x in itertools.product(range(len(laws)), repeat=size + 1) if chained(x)
+    ]
+    found = [
+        tuple(sum(c * laws[i] for c, i in zip(chance, x, strict=True)) for x in both_)
+        for both_ in itertools.product(rows, repeat=2)
+        if all((a, b) in within[k] for k, (a, b) in enumerate(zip(*both_, strict=True)))
+    ]
+    p, q = (np.array(x) for x in zip(*found, strict=True))
+    most = {
+        int(np.maximum(p - math.exp(level) * q, 0).sum(axis=1).argmax())
+        for level in np.linspace(-2 * epsilon, 2 * epsilon, 41)
+    }
+    return [pair(p[i], q[i]) for i in most]
 
 
 def chains(epsilon, size):
@@ -309,6 +350,17 @@ CASES = {
             ),
         )
     ],
+    "trade-off functions in either order": lambda: [
+        (
+            both(ONE, OTHER),
+            3,
+            TradeOffEvent(
+                false_positive_rates=(0, Fraction(1, 50), 0.5, 1),
+                false_negative_rates=(1, 0.5, Fraction(1, 50), 0),
+                neighboring_relation=REPLACE,
+            ),
+        )
+    ],
     "subsets": lambda: [
         (
             mixtures(1.0, 0.3, True),
@@ -325,6 +377,17 @@ CASES = {
             mixtures(1.0, 0.3, False),
             3,
             PoissonSampledEvent(PART, PureDPEvent(1), neighboring_relation=REPLACE),
+        )
+    ],
+    "draws with repetitions": lambda: [
+        (
+            draws(1.0, 4, 2),
+            3,
+            SampledWithReplacementEvent(
+                source_dataset_size=4,
+                sample_size=2,
+                event=PureDPEvent(1, neighboring_relation=REPLACE),
+            ),
         )
     ],
     "samples of samples": lambda: [
@@ -366,6 +429,8 @@ QUICK = (
     "either order",
     "one order",
     "trade-off functions",
+    "trade-off functions in either order",
+    "draws with repetitions",
     "samples of samples",
     "allocated epochs",
     "groups",
@@ -397,6 +462,61 @@ def test_no_adversary_exceeds_an_accountant(name):
         read += 1
         assert worst <= 1e-9, (name, kind)
     assert read
+
+
+# ---- many different steps, blurred ---------------------------------------------------
+
+
+def many():
+    """Return nine different mechanisms, each with pairs within its epsilon."""
+    found = []
+    for i in range(21, 57, 4):
+        epsilon = GRID * i
+        family = response(epsilon) + choices(epsilon, 4)
+        found.append((family, 1, PureDPEvent(Fraction(i, 100))))
+    return found
+
+
+@functools.cache
+def reached_by_many():
+    return game(many())
+
+
+@pytest.fixture
+def blurred(monkeypatch):
+    """Blur the losses of the nine (theorem 19), with so few nodes that it shows."""
+    monkeypatch.setattr(contour, "_TERMS", 6000)
+    monkeypatch.setattr(contour, "_BLURRED_TERMS", 6000)
+    accountant = PLDAccountant()
+    for _, _, event in many():
+        accountant.compose(event)
+    side = accountant._snapshot()[0].removal.upper
+
+    def read(epsilon):
+        level = side._chernoff.best_delta(epsilon)[1] - 1.5
+        found = Contour(side.composition, side._chernoff, epsilon, level, blurred=True)
+        assert found._blur > 0
+        return found
+
+    return read
+
+
+def test_no_adversary_exceeds_blurred_losses(blurred):
+    found = reached_by_many()
+    for epsilon in EPSILONS:
+        reached_ = math.log(found[SIDE + round(epsilon / GRID)])
+        (bounds,) = blurred(epsilon).log_deltas(np.array([epsilon]))
+        assert bounds.lower <= reached_ + 1e-9
+        assert reached_ <= bounds.upper + 1e-9
+        assert bounds.upper - bounds.lower < 0.1
+
+
+def test_a_blur_by_losses_of_the_other_order_is_found(blurred):
+    """Noise of mean -v/2, not v/2: delta as of so much more epsilon."""
+    found, epsilon = reached_by_many(), 0.2
+    one = blurred(epsilon)
+    (bounds,) = one.log_deltas(np.array([epsilon + one._blur]))
+    assert math.log(found[SIDE + round(epsilon / GRID)]) > bounds.upper + 1e-2
 
 
 # ---- planted rules -------------------------------------------------------------------
@@ -449,3 +569,32 @@ def test_the_rate_of_one_sample_alone_is_found():
     parts = CASES["samples of samples"]()
     wrong = PoissonSampledEvent(Fraction(1, 10), parts[0][2].event.event)
     assert excess([(parts[0][0], 4, wrong)], PLDAccountant) > 1e-2
+
+
+def test_a_subset_read_for_a_replaced_record_is_found():
+    """Records that join alone need not be as close to each other as in a subset."""
+    one = CASES["samples of a replaced record"]()[0]
+    event = CASES["subsets"]()[0][2]
+    assert excess([(one[0], 3, event)], PLDAccountant) > 1e-2
+
+
+def test_draws_from_too_many_records_are_found():
+    ((family, count, event),) = CASES["draws with repetitions"]()
+    wrong = dataclasses.replace(event, source_dataset_size=8)
+    assert excess([(family, count, wrong)], PLDAccountant) > 1e-1
+
+
+def test_a_group_that_is_too_small_is_found():
+    parts = [(chains(0.5, 3), 2, GroupEvent(HALF, 2))]
+    assert excess(parts, PLDAccountant) > 1e-2
+
+
+def test_a_trade_off_function_of_one_order_is_found():
+    ((family, count, _),) = CASES["trade-off functions in either order"]()
+    wrong = TradeOffEvent(
+        false_positive_rates=(0, Fraction(1, 50), 1),
+        false_negative_rates=(1, 0.5, 0),
+        neighboring_relation=REPLACE,
+    )
+    for kind in (PLDAccountant, FDPAccountant):
+        assert excess([(family, count, wrong)], kind) > 1e-2
