@@ -16,7 +16,7 @@ from fastdp.ledger import Answer, Ledger
 from fastdp.ledger._terms import check_name
 from fastdp.mechanisms._base import Additive
 from fastdp.mechanisms.local._base import FrequencyOracle
-from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local._mechanism import Aggregator
 from fastdp.mechanisms.local.estimates import FrequencyEstimate
 
 if TYPE_CHECKING:

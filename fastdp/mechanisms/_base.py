@@ -131,9 +131,7 @@ class Mechanism(ABC):
         >>> fastdp.Mechanism.from_json(m.to_json())
         DiscreteLaplace(scale=10, sensitivity=1)
         """
-        made = mechanism_of(unwrapped(text, FORMAT, "mechanism"), cls)
-        assert isinstance(made, cls)
-        return made
+        return mechanism_of(unwrapped(text, FORMAT, "mechanism"), cls, Additive)
 
     @abstractmethod
     def event(self) -> Event:

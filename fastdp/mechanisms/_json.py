@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from fastdp import _validate
 from fastdp.accounting.events._base import NeighboringRelation, rational
 from fastdp.exceptions import ParameterError
 
-if TYPE_CHECKING:
-    from fastdp.mechanisms._base import Mechanism
+Kind = TypeVar("Kind")
 
 #: Name of the form; its version is that of events.
 FORMAT = "fastdp mechanism"
 
 
-def content_of(mechanism: Mechanism) -> dict[str, Any]:
+def content_of(mechanism: Any) -> dict[str, Any]:
     """Return the type and the arguments of a mechanism in types that JSON knows."""
-    declared = _declared(type(mechanism))
+    declared = _declared(mechanism.__class__)
     content: dict[str, Any] = {"type": type(mechanism).__name__}
     for name, value in mechanism._arguments:
         content[name] = (
@@ -37,8 +37,10 @@ def content_of(mechanism: Mechanism) -> dict[str, Any]:
     return content
 
 
-def mechanism_of(content: object, base: type[Mechanism]) -> Mechanism:
+def mechanism_of(content: object, base: type[Kind], inner: type[Any]) -> Kind:
     """Return the mechanism that `content_of` wrote: one of `base` or its subclasses.
+
+    A mechanism in it is one of `inner`, and holds no other.
 
     Raises
     ------
@@ -61,24 +63,18 @@ def mechanism_of(content: object, base: type[Mechanism]) -> Mechanism:
             f"{', '.join(sorted(set(declared) - needed)) or 'no other'}"
         )
     arguments = {
-        n: mechanism_of(value, _inner())
+        n: mechanism_of(value, inner, inner)
         if "Additive" in declared[n].annotation and value is not None
         else _read(n, value, "Real" in declared[n].annotation)
         for n, value in given.items()
     }
-    return kinds[name](**arguments)
+    made: Kind = kinds[name](**arguments)
+    return made
 
 
-def _inner() -> type[Mechanism]:
-    """Return the base of mechanisms that others hold: none of them holds another."""
-    from fastdp.mechanisms._base import Additive
-
-    return Additive
-
-
-def _kinds(base: type[Mechanism]) -> dict[str, type[Mechanism]]:
+def _kinds(base: type[Any]) -> dict[str, Callable[..., Any]]:
     """Return the mechanisms that a JSON text can state, by name."""
-    found = (
+    found: dict[str, Callable[..., Any]] = (
         {} if inspect.isabstract(base) or not base._stated else {base.__name__: base}
     )
     for kind in base.__subclasses__():
@@ -87,7 +83,7 @@ def _kinds(base: type[Mechanism]) -> dict[str, type[Mechanism]]:
 
 
 @functools.cache
-def _declared(kind: type[Mechanism]) -> dict[str, inspect.Parameter]:
+def _declared(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the parameters of a constructor, by name; annotations are text."""
     return {
         name: parameter
@@ -97,7 +93,7 @@ def _declared(kind: type[Mechanism]) -> dict[str, inspect.Parameter]:
 
 
 @functools.cache
-def defaults_of(kind: type[Mechanism]) -> dict[str, Any]:
+def defaults_of(kind: Callable[..., Any]) -> dict[str, Any]:
     """Return the defaults of a constructor's parameters, by name."""
     return {
         name: parameter.default

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 import fastdp
 from fastdp import frames
-from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local._mechanism import Aggregator
 from tests.engines.conftest import spent, staged
 
 RESPONSE = fastdp.RandomizedResponse.from_epsilon(2, categories=16)

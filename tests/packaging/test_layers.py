@@ -203,7 +203,7 @@ def test_imports_go_down(path):
 # ---- the accounting wing ---------------------------------------------------------
 
 #: Floors of `fastdp.accounting`, from the bottom up, by the first name below it: a
-#: module imports from its own floor and those below, and no imports go in a circle.
+#: module imports from its own floor and those below.
 FLOORS = {
     "numbers and events": (
         *("_bounds", "_discrete_gaussian", "_gaussian", "_gdp", "_grid_noise"),
@@ -227,28 +227,19 @@ FLOOR_OF = {name: i for i, names in enumerate(FLOORS.values()) for name in names
 WING = "fastdp.accounting"
 
 
-def wing():
-    """Return the paths of the wing's modules by name."""
+def modules_of(package):
+    """Return the paths of a package's modules by name."""
     found = {}
-    for path in (ROOT / "fastdp" / "accounting").rglob("*.py"):
+    for path in (ROOT / package.replace(".", "/")).rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts).removesuffix(".__init__")] = path
     return found
 
 
 def inner_imports(text, modules):
-    """Return the wing's modules that a source imports when it runs."""
-    tree = ast.parse(text)
-    only_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
+    """Return the modules that a source imports, those for types alone included."""
     names = set()
-    for node in ast.walk(tree):
-        if id(node) in only_types:
-            continue
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -261,13 +252,17 @@ def floor_of(module):
     return FLOOR_OF[module.removeprefix(WING).lstrip(".").partition(".")[0]]
 
 
-def circles(arrows):
-    """Return the modules that are left when those without open imports are taken."""
-    left = dict(arrows)
-    while ready := [m for m, below in left.items() if not below & set(left)]:
-        for module in ready:
-            del left[module]
-    return left
+def in_circles(arrows):
+    """Return the modules from which a way of imports leads back to them."""
+    reached = {name: set(below) for name, below in arrows.items()}
+    grown = True
+    while grown:
+        grown = False
+        for below in reached.values():
+            further = set().union(*(reached.get(other, set()) for other in below))
+            grown = grown or not further <= below
+            below |= further
+    return {name for name, below in reached.items() if name in below}
 
 
 def heights(arrows):
@@ -280,17 +275,17 @@ def heights(arrows):
     return found
 
 
-def wing_arrows():
-    modules = wing()
+def arrows_of(package):
+    modules = modules_of(package)
     return {
-        name: inner_imports(path.read_text(), modules) - {name, WING}
+        name: inner_imports(path.read_text(), modules) - {name, package}
         for name, path in modules.items()
-        if name != WING
+        if name != package
     }
 
 
-def test_the_wing_has_floors_and_no_circle():
-    arrows = wing_arrows()
+def test_the_wing_has_floors():
+    arrows = arrows_of(WING)
     assert len(arrows) > 50
     upward = [
         (module, other)
@@ -299,25 +294,41 @@ def test_the_wing_has_floors_and_no_circle():
         if floor_of(other) > floor_of(module)
     ]
     assert upward == []
-    assert circles(arrows) == {}
+
+
+#: Modules that import each other, at least for types. None may join them.
+IN_CIRCLES = {
+    *("cli._ledgered", "cli._tables"),
+    *("frames._dask", "frames._engines", "frames._parts", "frames._ray"),
+    *("frames._release", "frames._spark", "frames._tables"),
+    *("ledger._counters", "ledger._ledger"),
+    *("mechanisms._moments_release", "mechanisms.moments"),
+    *("tables._plan", "tables._release", "tables._run", "tables._words"),
+}
+
+
+def test_no_imports_go_in_a_circle():
+    arrows = arrows_of("fastdp")
+    assert len(arrows) > 200
+    assert in_circles(arrows) == {f"fastdp.{name}" for name in IN_CIRCLES}
 
 
 @pytest.mark.rest
 def test_the_wing_is_counted():
     """Prints (with -s) the rooms and floors of the wing and of its engine."""
-    arrows = wing_arrows()
+    arrows, modules = arrows_of(WING), modules_of(WING)
     engine = {
         name: {b for b in below if "._pld." in b}
         for name, below in arrows.items()
         if "._pld." in name
     }
     for title, part in (("wing", arrows), ("engine", engine)):
-        lines = sum(len(wing()[name].read_text().splitlines()) for name in part)
+        lines = sum(len(modules[name].read_text().splitlines()) for name in part)
         floors = max(heights(part).values())
-        print(f"{title}: {len(part)} rooms, {floors} floors, {lines} lines, 0 circles")
+        print(f"{title}: {len(part)} rooms, {floors} floors, {lines} lines")
         assert floors > 1
     assert len(engine) <= 30
-    assert max(heights(engine).values()) <= 5
+    assert max(heights(engine).values()) <= 6
 
 
 def sampled_step(rate, sigma):
@@ -362,9 +373,9 @@ def test_an_upward_import_and_a_circle_are_seen():
     text = "def f():\n    from fastdp.accounting.pld import X\n"
     assert inner_imports(text, modules) == {"fastdp.accounting.pld"}
     typed = "if TYPE_CHECKING:\n    from fastdp.accounting.pld import X\n"
-    assert inner_imports(typed, modules) == set()
+    assert inner_imports(typed, modules) == {"fastdp.accounting.pld"}
     assert floor_of("fastdp.accounting.pld") > floor_of("fastdp.accounting._pld.atoms")
-    assert set(circles({"a": {"b"}, "b": {"a"}, "c": {"a"}, "d": set()})) == {*"abc"}
+    assert in_circles({"a": {"b"}, "b": {"a"}, "c": {"a"}, "d": set()}) == {*"ab"}
 
 
 def test_the_layers_have_no_cycle():

@@ -14,7 +14,8 @@ import pytest
 import fastdp
 from fastdp import _core
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms.local import Aggregator, aggregation
+from fastdp.mechanisms.local import Aggregator
+from fastdp.mechanisms.local._mechanism import VERSION
 from fastdp.testing import FixedStream
 
 MECHANISMS = [
@@ -162,7 +163,7 @@ def test_a_refused_or_failed_batch_leaves_the_tally(m: Any, monkeypatch: Any) ->
 def test_states_of_other_versions_are_refused() -> None:
     m = MECHANISMS[2]
     restore, (version, *state) = m.aggregator().__reduce__()
-    assert version == aggregation.VERSION == 1
+    assert version == VERSION == 1
     assert restore(version, *state) == m.aggregator()
     with pytest.raises(ParameterError, match=r"version .* must be 1, got 2"):
         restore(2, *state)

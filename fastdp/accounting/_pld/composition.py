@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +29,6 @@ from fastdp.accounting._pld.losses import (
     total,
 )
 
-if TYPE_CHECKING:
-    from fastdp.accounting._pld.contour import Plan
-
 #: Steps in a list before they go to the table of all.
 _LISTED = 64
 
@@ -50,6 +46,24 @@ _FEW = 16
 
 Steps = tuple[tuple[Loss, int], ...]
 Place = tuple[float, float, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A contour: theta, the distance and number of its nodes, and what they leave out.
+
+    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
+    `lost` is ln of that unit over delta, and `orders` are the indices of the orders
+    that bound the aliases; `blur` is the variance of the Gaussian loss that is added.
+    """
+
+    theta: float
+    step: float
+    count: int
+    beyond: float
+    lost: float
+    orders: Indices
+    blur: float = 0.0
 
 
 class _Known:

@@ -14,11 +14,13 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fastdp.accounting._numeric import product
+from fastdp.accounting._pld.chernoff import Chernoff
+from fastdp.accounting._pld.composition import Composition, Plan
 from fastdp.accounting._pld.losses import (
     Complexes,
     Floats,
@@ -32,10 +34,6 @@ from fastdp.accounting._pld.losses import (
     short,
     total,
 )
-
-if TYPE_CHECKING:
-    from fastdp.accounting._pld.chernoff import Chernoff
-    from fastdp.accounting._pld.composition import Composition
 
 #: What aliases and cut-off nodes may each add to delta, relative to it.
 _SHARE = 1e-13
@@ -67,24 +65,6 @@ class LogDelta:
     lower: float
     estimate: float
     upper: float
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A contour: theta, the distance and number of its nodes, and what they leave out.
-
-    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
-    `lost` is ln of that unit over delta, and `orders` are the indices of the orders
-    that bound the aliases; `blur` is the variance of the Gaussian loss that is added.
-    """
-
-    theta: float
-    step: float
-    count: int
-    beyond: float
-    lost: float
-    orders: Indices
-    blur: float = 0.0
 
 
 class TooCostlyError(Exception):

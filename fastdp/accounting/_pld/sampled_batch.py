@@ -12,7 +12,6 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from fastdp.accounting._pld.losses import (
     Floats,
     Indices,
     LoopBatch,
+    Loss,
     Nodes,
     Tilt,
     TiltedBatch,
@@ -34,9 +34,6 @@ from fastdp.accounting._pld.losses import (
     total,
     unit_steps,
 )
-
-if TYPE_CHECKING:
-    from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
 #: -ln of what a quadrature may err by, before the number of steps: of K at the orders
 #: that plans and Chernoff bounds take, and of K(theta) and phi.
@@ -149,11 +146,30 @@ _shared_samples = functools.lru_cache(maxsize=2)(_Samples)
 _shared_tables = functools.lru_cache(maxsize=2)(_Samples.order_tables)
 
 
+@dataclass(frozen=True)
+class SampledStep(Loss):
+    """Gaussian noise on a Poisson sample, for the removal or the addition of a record.
+
+    Parameters
+    ----------
+    probability : float
+        q, > 0 and < 1, within half a unit in the last place.
+    noise : float
+        s, the standard deviation for sensitivity 1, likewise.
+    removal : bool
+        Which of the two orders.
+    """
+
+    probability: float
+    noise: float
+    removal: bool
+
+
 class SampledGaussianBatch(Batch):
     """Losses of Gaussian noise on Poisson samples with their counts."""
 
     def __init__(
-        self, losses: tuple[SampledGaussianLoss, ...], counts: tuple[int, ...]
+        self, losses: tuple[SampledStep, ...], counts: tuple[int, ...]
     ) -> None:
         self.losses, self.count_of = losses, counts
         removal = np.array([loss.removal for loss in losses])

@@ -20,7 +20,6 @@ from fastdp.accounting._numeric import product
 from fastdp.accounting._pld.losses import (
     Complexes,
     Floats,
-    Loss,
     Tilted,
     U,
     box_losses,
@@ -29,7 +28,7 @@ from fastdp.accounting._pld.losses import (
     short,
     transform,
 )
-from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
+from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch, SampledStep
 
 if TYPE_CHECKING:
     from fastdp.accounting._atoms.law import Law
@@ -61,22 +60,8 @@ _TABLE, _MOST_NODES = 1 << 18, 1 << 16
 
 
 @dataclass(frozen=True)
-class SampledGaussianLoss(Loss):
-    """Gaussian noise on a Poisson sample, for the removal or the addition of a record.
-
-    Parameters
-    ----------
-    probability : float
-        q, > 0 and < 1, within half a unit in the last place.
-    noise : float
-        s, the standard deviation for sensitivity 1, likewise.
-    removal : bool
-        Which of the two orders.
-    """
-
-    probability: float
-    noise: float
-    removal: bool
+class SampledGaussianLoss(SampledStep):
+    """The loss of one step, by quadrature."""
 
     batch: ClassVar[type[SampledGaussianBatch]] = SampledGaussianBatch
 

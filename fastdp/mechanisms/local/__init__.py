@@ -2,8 +2,7 @@
 
 from fastdp import _public
 from fastdp.mechanisms.local._base import FrequencyOracle
-from fastdp.mechanisms.local._mechanism import LocalMechanism
-from fastdp.mechanisms.local.aggregation import Aggregator
+from fastdp.mechanisms.local._mechanism import Aggregator, LocalMechanism
 from fastdp.mechanisms.local.count_mean_sketch import CountMeanSketch, Sketch
 from fastdp.mechanisms.local.estimates import (
     ConsistentEstimate,

@@ -16,8 +16,12 @@ from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms.local import _probabilities, _strings
-from fastdp.mechanisms.local._mechanism import USERS, LocalMechanism
-from fastdp.mechanisms.local.aggregation import VERSION, Aggregator
+from fastdp.mechanisms.local._mechanism import (
+    USERS,
+    VERSION,
+    Aggregator,
+    LocalMechanism,
+)
 from fastdp.mechanisms.local.estimates import Support, ValueEstimate
 from fastdp.mechanisms.local.local_hashing import REPORT
 
