@@ -7,12 +7,19 @@ from fractions import Fraction
 import pytest
 
 from fastdp.accounting import (
+    ComposedEvent,
     GaussianEvent,
     NeighboringRelation,
     PoissonSampledEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
 )
 from fastdp.accounting.calculators import dp_sgd
-from fastdp.accounting.calculators._estimate import estimated_log_delta, root_near
+from fastdp.accounting.calculators._estimate import (
+    estimated_log_delta,
+    largest_count,
+    root_near,
+)
 from fastdp.accounting.pld import PLDAccountant
 from fastdp.accounting.rdp import RDPAccountant
 from fastdp.exceptions import (
@@ -179,6 +186,78 @@ def test_shuffled_epochs_have_whole_batches_only():
     assert check.epsilon(1e-5) <= plan.epsilon
 
 
+@pytest.mark.rest
+def test_allocated_batches_cost_less_than_poissons_and_far_less_than_shuffled_ones():
+    setting = {"batch": 600, "epochs": 10, "sigma": 1, "delta": 1e-5}
+    plans = {
+        sampling: dp_sgd(60_000, sampling=sampling, **setting)
+        for sampling in ("allocated", "poisson", "shuffled")
+    }
+    allocated = plans["allocated"]
+    # The truth, by the Mellin transform, is 1.7014984358.
+    assert 1.7014984358 <= allocated.epsilon <= 1.7014984358 * (1 + 1e-4)
+    assert plans["poisson"].epsilon == pytest.approx(1.8282366665, rel=1e-9)
+    assert plans["shuffled"].epsilon == pytest.approx(46.2, abs=0.05)
+    relations = {name: plan.neighboring_relation for name, plan in plans.items()}
+    assert relations == {
+        "allocated": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "poisson": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "shuffled": NeighboringRelation.REPLACE_ONE,
+    }
+    assert (allocated.steps, allocated.epochs, allocated.certified) == (1000, 10, True)
+    least = dp_sgd(
+        60_000,
+        batch=600,
+        epochs=10,
+        epsilon=allocated.epsilon,
+        delta=1e-5,
+        sampling="allocated",
+    )
+    assert 1 - 1e-6 <= least.sigma <= 1 + 4e-4
+
+
+ALLOCATED = {"sampling": "allocated", "delta": 1e-5, "accountant": RDPAccountant}
+
+
+@pytest.mark.rest
+def test_allocated_epochs_are_of_whole_steps_and_may_be_cut_short():
+    one = GaussianEvent(sensitivity=1, sigma=2)
+    step = PoissonSampledEvent(Fraction(1, 4), one)
+    rest = PoissonSampledEvent(
+        Fraction(3, 4), RandomAllocationEvent(steps=3, event=one)
+    )
+    epoch = RandomAllocationEvent(steps=4, event=one)
+    for steps, parts in (
+        (1, [(step, 1)]),
+        (3, [(rest, 1)]),
+        (4, [(epoch, 1)]),
+        (8, [(epoch, 2)]),
+        (9, [(epoch, 2), (step, 1)]),
+        (11, [(epoch, 2), (rest, 1)]),
+    ):
+        plan = dp_sgd(10, batch=3, steps=steps, sigma=2, **ALLOCATED)
+        events = tuple(SelfComposedEvent(*part) for part in parts)
+        assert plan.event == (events[0] if len(events) == 1 else ComposedEvent(events))
+        assert (plan.batch, plan.epochs) == (2.5, steps / 4)
+    assert dp_sgd(10, sampling_rate=0.3, epochs=2, sigma=2, **ALLOCATED).steps == 8
+    whole = dp_sgd(10, batch=10, steps=3, sigma=2, **ALLOCATED)
+    assert whole.event == SelfComposedEvent(one, 3)
+
+
+@pytest.mark.rest
+def test_what_is_left_out_of_an_allocation_is_solved_for():
+    common = {"sampling": "allocated", "delta": 1e-5}
+    plan = dp_sgd(1000, batch=200, steps=18, sigma=2, **common)
+    limit = plan.epsilon
+    most = dp_sgd(1000, batch=200, sigma=2, epsilon=limit, **common)
+    assert most.steps == 18
+    wide = dp_sgd(1000, steps=18, sigma=2, epsilon=limit, **common)
+    assert wide.batch == 200
+    least = dp_sgd(1000, steps=18, batch=200, epsilon=limit, **common)
+    assert 2 * (1 - 1e-4) <= least.sigma <= 2 * (1 + 2e-3)
+    assert PLDAccountant().compose(least.event).epsilon(1e-5) <= limit * (1 + 1e-9)
+
+
 def phi(x):
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
@@ -306,6 +385,25 @@ def test_no_estimate_where_there_is_none():
     assert root_near(lambda x: 1.0, 1.0, 1.0) is None
     place, slope = root_near(lambda x: math.log(x) * 2 - 3, 1.0, 1.0)
     assert (place, slope) == (pytest.approx(math.exp(1.5)), pytest.approx(2))
+
+
+@pytest.mark.parametrize("most", [1, 2, 50, 10**12])
+@pytest.mark.parametrize("limit", [1, 2, 7, 40, 10**6, 10**12])
+@pytest.mark.parametrize("guess", [1e-3, 1, 5, 1e6, 1e300])
+def test_the_largest_count_is_found_from_any_guess(most, limit, guess):
+    asked = []
+
+    def excess(k):
+        asked.append(k)
+        return max(-1e300, (k - limit) / limit if k > 3 else k - limit - 0.5)
+
+    truth = max((k for k in (1, 2, 3) if excess(k) <= 0), default=0)
+    truth = min(most, limit if limit > 3 else truth)
+    asked.clear()
+    assert largest_count("steps", excess, guess, most, 1.0) == truth
+    assert len(asked) < 60
+    with pytest.raises(CalibrationError, match="steps must be >= 1"):
+        largest_count("steps", lambda k: float(k), guess, most, 1.0)
 
 
 def test_rates_and_epochs_say_what_batches_and_steps_say():

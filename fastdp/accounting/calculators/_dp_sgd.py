@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
@@ -26,6 +27,7 @@ from fastdp.accounting.events import (
     GaussianEvent,
     NeighboringRelation,
     PoissonSampledEvent,
+    RandomAllocationEvent,
     SampledWithoutReplacementEvent,
     SelfComposedEvent,
 )
@@ -44,8 +46,13 @@ __all__ = ["DPSGDPlan", "dp_sgd"]
 _SIGMAS = (Fraction(1, 20), Fraction(10**6))
 _MOST_STEPS = 10**12
 
+#: How far below its target ln(delta) may end where it is known between bounds only.
+_NEAR_BOUNDS = 2e-3
+
 #: Makes an empty accountant.
 Maker = Callable[[], Accountant[Any]]
+
+_Parts: TypeAlias = tuple[tuple[Event, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +64,9 @@ class DPSGDPlan:
     records, steps : int
         Number of records and of steps.
     batch : int or float
-        Exact batch size, or its mean (Poisson), which need not be whole.
+        Exact batch size, or its mean (Poisson, allocated), which need not be whole.
     sampling : str
-        "poisson", "fixed" or "shuffled".
+        "poisson", "allocated", "fixed" or "shuffled".
     sigma : float
         Noise multiplier: standard deviation of the noise on the sum of clipped
         gradients, over the clipping norm.
@@ -86,7 +93,7 @@ class DPSGDPlan:
 
     @property
     def neighboring_relation(self) -> NeighboringRelation:
-        """Poisson: one record more or less; else one record replaced."""
+        """Poisson, allocated: one record more or less; else one record replaced."""
         return relation_of(self.event)
 
     @property
@@ -127,11 +134,13 @@ def dp_sgd(
     records : int
         Number of records, >= 1; public.
     batch : int, optional
-        Batch size, 1 ... records: exact, or its mean for Poisson batches. If left out:
-        the largest that meets the target.
+        Batch size, 1 ... records: exact, or its mean for Poisson batches. Allocated:
+        an epoch has records/batch steps, rounded up, and the mean batch is records
+        over that. If left out: the largest that meets the target.
     sampling_rate : int, float, Fraction or Decimal, optional
         In place of `batch`: batch/records, > 0 and <= 1. Of Poisson batches the
-        probability of each record, exactly; of others it must give a whole batch.
+        probability of each record, exactly; of fixed and shuffled ones it must give a
+        whole batch.
     steps : int, optional
         Number of steps, >= 1. If left out: the most that meet the target.
     epochs : int, float, Fraction or Decimal, optional
@@ -146,9 +155,11 @@ def dp_sgd(
         > 0 and < 1.
     sampling : str
         How batches are drawn, by the code that trains: "poisson" (each record by a coin
-        of its own in every step), "fixed" (a uniform subset of `batch` records, drawn
-        anew in every step) or "shuffled" (disjoint batches of a permutation, as most
-        data loaders do).
+        of its own in every step), "allocated" (each record joins one step of every
+        epoch, uniformly and by itself: `fastdp.random.allocate`), "fixed" (a uniform
+        subset of `batch` records, drawn anew in every step) or "shuffled" (disjoint
+        batches of a permutation, as most data loaders do; "allocated" is a change of
+        one line and costs far less).
     before : Event, optional
         Earlier phases of the same training, for the same neighboring relation (the
         `event` of their plan); they are in the guarantee.
@@ -178,8 +189,11 @@ def dp_sgd(
 
     Privacy
     -------
-    Of all iterates together. Poisson batches: one record more or less (sensitivity 1 in
-    clipping norms). Fixed and shuffled ones: one record replaced (sensitivity 2).
+    Of all iterates together. Poisson and allocated batches: one record more or less
+    (sensitivity 1 in clipping norms); sums must be divided by a public number, not by
+    the size of the batch, and who is in a batch, or how many, must not show. Fixed and
+    shuffled ones: one record replaced (sensitivity 2).
+    Allocated batches: an epoch that is cut short is a sample of a shorter one.
     Shuffled batches in one epoch touch a record once, so that an epoch is one Gaussian
     release; partial epochs count as whole ones, and a smaller last batch as the first
     of a new epoch.
@@ -187,7 +201,8 @@ def dp_sgd(
     References
     ----------
     Abadi et al., "Deep Learning with Differential Privacy" (2016); Chua et al., "How
-    Private are DP-SGD Implementations?" (2024), for shuffled batches.
+    Private are DP-SGD Implementations?" (2024), for shuffled batches; Feldman and
+    Shenfeld, "Privacy Amplification by Random Allocation" (2025).
 
     Examples
     --------
@@ -224,7 +239,8 @@ def dp_sgd(
     )
     m = None if batch is None else Fraction(_validate.integer("batch", batch, 1, n))
     if sampling_rate is not None:
-        m = _batch_of(sampling_rate, n, whole=not setting.is_poisson)
+        m = _batch_of(sampling_rate, n, whole=not setting.by_coins)
+    m = m and setting.batch(m)
     count = None if steps is None else _validate.integer("steps", steps, 1)
     if epochs is not None:
         count = _steps_of(epochs, n, m, sampling)
@@ -291,10 +307,10 @@ def _steps_of(epochs: Real, records: int, batch: Fraction | None, sampling: str)
 
 
 def _check_sampling(sampling: str, assume_poisson: bool) -> None:
-    if sampling not in ("poisson", "fixed", "shuffled"):
+    if sampling not in ("poisson", "allocated", "fixed", "shuffled"):
         raise ParameterError(
-            "sampling must be 'poisson', 'fixed' or 'shuffled': what the training code "
-            f"does, got {sampling!r}"
+            "sampling must be 'poisson', 'allocated', 'fixed' or 'shuffled': what the "
+            f"training code does, got {sampling!r}"
         )
     if not isinstance(assume_poisson, bool):
         raise DTypeError(
@@ -315,35 +331,46 @@ class _Setting:
     maker: Maker
     delta: float
 
-    def parts(self, batch: Fraction, steps: int, sigma: Real) -> tuple[Event, int]:
-        """Return the event of one step (or epoch), and how often it occurs."""
+    def parts(self, batch: Fraction, steps: int, sigma: Real) -> _Parts:
+        """Return the events of steps or epochs, and how often each occurs."""
         width = _validate.exact("sigma", sigma)
         replace = NeighboringRelation.REPLACE_ONE
-        n = self.records
-        if self.is_poisson:
-            rate = batch / n
+        n, rate = self.records, batch / self.records
+        if self.by_coins:
             one: Event = GaussianEvent(sensitivity=Fraction(1), sigma=width)
-            return (PoissonSampledEvent(rate, one) if rate < 1 else one), steps
+            if rate == 1:
+                return ((one, steps),)
+            if self.sampling != "allocated":
+                return ((PoissonSampledEvent(rate, one), steps),)
+            epochs, cut = divmod(steps, int(1 / rate))
+            whole = RandomAllocationEvent(steps=int(1 / rate), event=one)
+            # A record's step is one of the first `cut` with probability cut * rate.
+            some = one if cut <= 1 else RandomAllocationEvent(steps=cut, event=one)
+            parts = (whole, epochs), (PoissonSampledEvent(cut * rate, some), cut and 1)
+            return tuple(part for part in parts if part[1])
         one = GaussianEvent(
             sensitivity=Fraction(2), sigma=width, neighboring_relation=replace
         )
         if self.sampling == "shuffled":
-            return one, self.participations(batch, steps)
+            return ((one, self.participations(batch, steps)),)
         if batch == n:
-            return one, steps
-        return SampledWithoutReplacementEvent(
+            return ((one, steps),)
+        subset = SampledWithoutReplacementEvent(
             source_dataset_size=n, sample_size=int(batch), event=one
-        ), steps
+        )
+        return ((subset, steps),)
 
     def participations(self, batch: Fraction, steps: int) -> int:
         """Return how many shuffled batches a record may be in."""
         return math.ceil(steps / _epoch(self.records, batch, "shuffled"))
 
-    def composed(self, event: Event, count: int) -> Accountant[Any]:
+    def composed(self, parts: _Parts) -> Accountant[Any]:
         accountant = self.maker()
         if self.before is not None:
             accountant.compose(self.before)
-        return accountant.compose(event, count)
+        for event, count in parts:
+            accountant.compose(event, count)
+        return accountant
 
     def plan(
         self,
@@ -354,12 +381,12 @@ class _Setting:
         epsilon: Real | None,
     ) -> DPSGDPlan:
         """Return the plan; an epsilon that is known to be met is not looked for."""
-        event, count = self.parts(batch, steps, sigma)
-        whole: Event = SelfComposedEvent(event, count)
+        parts = self.parts(batch, steps, sigma)
+        events: list[Event] = [SelfComposedEvent(*part) for part in parts]
         if self.before is not None:
-            whole = ComposedEvent((self.before, whole))
+            events.insert(0, self.before)
         if epsilon is None:
-            epsilon = self.composed(event, count).epsilon(delta)
+            epsilon = self.composed(parts).epsilon(delta)
         return DPSGDPlan(
             records=self.records,
             batch=int(batch) if batch.denominator == 1 else float(batch),
@@ -368,7 +395,7 @@ class _Setting:
             sigma=float(sigma),
             epsilon=float_up(_validate.exact("epsilon", epsilon)),
             delta=self.delta,
-            event=whole,
+            event=events[0] if len(events) == 1 else ComposedEvent(tuple(events)),
             accountant=type(self.maker()).__name__,
             certified=not self.assume_poisson,
         )
@@ -377,7 +404,7 @@ class _Setting:
         self, target: _Target, batch: Fraction, steps: int, sigma: Real
     ) -> float:
         """Return how far ln(delta) is above its target."""
-        composed = self.composed(*self.parts(batch, steps, sigma))
+        composed = self.composed(self.parts(batch, steps, sigma))
         return max(composed.log_delta(target.epsilon), -1e300) - target.limit
 
     def least_sigma(self, target: _Target, batch: Fraction, steps: int) -> Fraction:
@@ -385,7 +412,7 @@ class _Setting:
         times, rate = steps, float(batch / self.records)
         if self.charges_epochs:
             times, rate = self.participations(batch, steps), 1.0
-        wide = 1.0 if self.is_poisson else 2.0  # the sensitivity
+        wide = 1.0 if self.by_coins else 2.0  # the sensitivity
         guess = wide / math.sqrt(math.log1p((target.mu / rate) ** 2 / times))
         guess = min(max(guess, 0.05), 1e6)
         # d ln(mu)/d ln(sigma) = -(1/sigma^2)/(1 - exp(-1/sigma^2)) at the guess
@@ -402,7 +429,8 @@ class _Setting:
         def excess(sigma: float) -> float:
             return self.excess(target, batch, steps, sigma)
 
-        found = root_below(excess, guess, slope) if guess > least else None
+        near = _NEAR_BOUNDS if self.sampling == "allocated" else NEAR
+        found = root_below(excess, guess, slope, near) if guess > least else None
         if found is None:
             found = search("sigma", excess, guess, _SIGMAS, 1e-2, 1e-9)
         if found <= least:
@@ -462,41 +490,47 @@ class _Setting:
                 lambda k: self.excess(target, Fraction(self.records), k, sigma),
                 target.mu**2 * float(sigma) ** 2 / 4,
                 _MOST_STEPS,
+                target.slope() / 2,
             )
             return math.floor(epochs * _epoch(self.records, batch, "shuffled"))
         rate, width = float(batch / self.records), float(sigma)
         guess = (target.mu / rate) ** 2 / math.expm1(min(width**-2, 700.0))
-        better = self.estimate(
-            target, lambda k: (rate, width, k), guess, target.slope() / 2
-        )
+        slope = target.slope() / 2
+        better = self.estimate(target, lambda k: (rate, width, k), guess, slope)
+        guess, slope = better or (guess, slope)
         return largest_count(
             "steps",
             lambda k: self.excess(target, batch, k, sigma),
-            better[0] if better else guess,
+            guess,
             _MOST_STEPS,
-            sure=better is not None,
+            slope,
         )
 
     def largest_batch(self, target: _Target, steps: int, sigma: Fraction) -> Fraction:
         """Return the largest batch that meets the target."""
         n, width = self.records, float(sigma)
         guess = target.mu / math.sqrt(steps * math.expm1(min(width**-2, 700.0))) * n
-        better = self.estimate(
-            target, lambda m: (m / n, width, steps), guess, target.slope()
-        )
-        found = largest_count(
-            "batch",
-            lambda m: self.excess(target, Fraction(m), steps, sigma),
-            better[0] if better else guess,
-            n,
-            sure=better is not None,
-        )
-        return Fraction(found)
+        slope = target.slope()
+        better = self.estimate(target, lambda m: (m / n, width, steps), guess, slope)
+        guess, slope = better or (guess, slope)
+
+        @functools.cache
+        def excess(batch: Fraction) -> float:
+            return self.excess(target, batch, steps, sigma)
+
+        found = largest_count("batch", lambda m: excess(self.batch(m)), guess, n, slope)
+        return self.batch(found)
+
+    def batch(self, size: Fraction | int) -> Fraction:
+        """Return the batch, or the mean of allocated ones whose epochs are whole."""
+        if self.sampling != "allocated":
+            return Fraction(size)
+        return Fraction(self.records, math.ceil(self.records / Fraction(size)))
 
     @property
-    def is_poisson(self) -> bool:
-        """Whether batches are drawn, or taken for drawn, by coins."""
-        return self.sampling == "poisson" or self.assume_poisson
+    def by_coins(self) -> bool:
+        """Whether each record joins steps by itself, or is taken to do so."""
+        return self.sampling in ("poisson", "allocated") or self.assume_poisson
 
     @property
     def charges_epochs(self) -> bool:

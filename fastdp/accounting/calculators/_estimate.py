@@ -160,9 +160,9 @@ def root_near(
 
 
 def root_below(
-    excess: Callable[[float], float], guess: float, slope: float
+    excess: Callable[[float], float], guess: float, slope: float, near: float = NEAR
 ) -> float | None:
-    """Return a point where `excess` was found just below 0, in logarithms of it.
+    """Return a point where `excess` was found just below 0, at most `near`.
 
     A step by the given slope, a secant, then inverse interpolation in three points.
     """
@@ -170,9 +170,9 @@ def root_below(
     seen: list[tuple[float, float]] = []  # (excess + NEAR/2, logarithm)
     for _ in range(12):
         value = excess(math.exp(x))
-        if -NEAR <= value <= 0:
+        if -near <= value <= 0:
             return math.exp(x)
-        seen = [*seen[-2:], (value + NEAR / 2, x)]
+        seen = [*seen[-2:], (value + near / 2, x)]
         if not math.isfinite(value) or len({f for f, _ in seen}) < len(seen):
             return None
         if len(seen) == 1:
@@ -189,35 +189,29 @@ def root_below(
 
 
 def largest_count(
-    name: str,
-    excess: Callable[[int], float],
-    guess: float,
-    most: int,
-    *,
-    sure: bool = False,
+    name: str, excess: Callable[[int], float], guess: float, most: int, slope: float
 ) -> int:
     """Return the largest k in 1 ... most with excess(k) <= 0; excess grows with k.
 
-    From a guess outwards by doubling steps, small ones where it is sure, then by
-    bisection.
+    Outwards from a guess, then by interpolation and halving in ln k; `slope` is about
+    d excess/d ln(k).
     """
     k = int(min(max(guess, 1.0), float(most)))
-    step = max(1, k // (10**7 if sure else 50))
-    if excess(k) <= 0:
-        low, high = k, min(k + step, most)
-        while excess(high) <= 0:
-            if high == most:
-                return most
-            low, step = high, 2 * step
-            high = min(high + step, most)
-    else:
-        high, low = k, max(k - step, 1)
-        while excess(low) > 0:
-            if low == 1:
-                raise CalibrationError(f"{name} must be >= 1, but 1 exceeds the target")
-            high, step = low, 2 * step
-            low = max(low - step, 1)
+    low, high, at_low, at_high, turn, reach = 0, most + 1, 0.0, 0.0, 0, 1.2
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
+        value = excess(k)
+        if value <= 0:
+            low, at_low = k, value
+        else:
+            high, at_high = k, value
+        turn += 1
+        if low == 0 or high > most:  # only one side was seen
+            jump = max(-reach, min(reach, -reach * value / max(slope, 1e-3)))
+            k, reach = int(min(k * math.exp(min(jump, 300.0)), 1e300)), 2 * reach
+        else:
+            share = at_low / (at_low - at_high) if turn % 3 else 0.5
+            k = round(low * (high / low) ** share)
+        k = min(max(k, low + 1), high - 1)
+    if low == 0:
+        raise CalibrationError(f"{name} must be >= 1, but 1 exceeds the target")
     return low
