@@ -16,8 +16,8 @@ vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictur
 `fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
 `fastdp.random`. A durable budget:
 `fastdp.ledger`. A private table of records: `Plan`, `Unit`. Frames of any library:
-`fastdp.frames`. Under other libraries: `fastdp.adapters`. Tests of anybody's mechanism:
-`fastdp.audit`.
+`fastdp.frames`. Gradients: `fastdp.training`. Under other libraries:
+`fastdp.adapters`. Tests of anybody's mechanism: `fastdp.audit`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         plot as plot,
         random as random,
         tables as tables,
+        training as training,
     )
 
     # isort: on
@@ -54,6 +55,7 @@ else:
     _MODULES = (
         *("accounting", "adapters", "audit", "calibration", "distributions"),
         *("exceptions", "frames", "ledger", "mechanisms", "plot", "random", "tables"),
+        "training",
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
     _LISTED = ("mechanisms", "tables")

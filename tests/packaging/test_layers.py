@@ -134,6 +134,7 @@ MAY_IMPORT = {
         *("_stream", "accounting", "calibration", "frames", "ledger", "mechanisms"),
         "random",
     },
+    "training": _FLOOR | {"_arrays", "_stream", "accounting", "mechanisms"},
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 

@@ -14,6 +14,7 @@ from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._memory import Remembering
 from fastdp.mechanisms.pate import PATEDivergence
+from fastdp.training import GradientSum
 
 #: Of each kind, with numbers that no decimal and no double holds.
 THIRD = Fraction(1, 3)
@@ -35,6 +36,7 @@ MADE: list[Any] = [
         blocks=4,
         neighboring_relation="replace_one",
     ),
+    GradientSum(sigma=THIRD, radius=(1, THIRD), shapes=[(2, 3), ()]),
     fastdp.Moments.from_epsilon(1, bounds=(0.1, 9), groups=3, records_per_group=2),
     fastdp.HierarchicalHistogram.from_epsilon(1, leaves=9, rows_per_unit=2),
     fastdp.Moments.from_epsilon(1, bounds=(0, 9), delta=1e-6),

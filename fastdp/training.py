@@ -1,0 +1,386 @@
+"""Sums of gradients for private training, safe whatever floats do.
+
+Gradients of one example are clipped together and become integers of a public grid
+before they are summed, as rows of `ClippedSum` do: the sensitivity is exact, and the
+noise is the exact discrete Gaussian on the grid. docs/training.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _public, _validate
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    RandomAllocationEvent,
+    Relation,
+    as_relation,
+    l2_sensitivity,
+)
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms import ClippedSum, Mechanism, _clipping
+from fastdp.mechanisms._totals import Accumulator
+
+__all__ = ["GradientAccumulator", "GradientSum"]
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_A = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+#: Entries that are copied and clipped at once: they stay in a processor's cache.
+_CACHED = 2**16
+
+
+class GradientSum(Mechanism):
+    """Noisy sum of the gradients of a batch, for a list of parameters as one release.
+
+    Parameters
+    ----------
+    sigma : int, float, Fraction or Decimal
+        Standard deviation of discrete Gaussian noise on each entry, in the gradients'
+        unit, > 0: that of `calculators.dp_sgd` times the radius.
+    radius : int, float, Fraction or Decimal, or sequence of them
+        Bound of the L2 norm of an example's gradient, in [2**-900, 2**900]: one for
+        all parameters together (flat clipping), or one for each of them (per layer).
+    shapes : sequence of tuple of int
+        The parameters' shapes; together fewer than 2**32 entries.
+    granularity : int, float, Fraction or Decimal, optional
+        Step of the grid, a power of two above each radius/2**30; None takes a step of
+        at most 2**-29 of the noise where the radii allow.
+    neighboring_relation : NeighboringRelation
+        Under `REPLACE_ONE` an example may become any other, under `REPLACE_SPECIAL`
+        one whose gradient is 0.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        A parameter is of a wrong type or out of its range, or radii and shapes differ
+        in number.
+
+    Privacy
+    -------
+    That of `event()`: the exact discrete Gaussian on the grid for the exact integer
+    sensitivity under the neighboring relation, of all parameters together. With K the
+    sum of floor((radius/g)**2) over the radii it is sqrt(K) steps, and twice that for
+    an example replaced. Exact. An example's gradient must be computed from that
+    example and what was released before: batch normalization, or a loss divided by the
+    batch's size, make it one of the others as well. Timing class T0.
+
+    References
+    ----------
+    Abadi et al., "Deep learning with differential privacy", CCS 2016. McMahan, Andrew,
+    Erlingsson, Chien, Mironov, Papernot, Kairouz, "A general approach to adding
+    differential privacy to iterative training procedures", 2018 (bounds per layer).
+    docs/proofs/sums.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastdp.training import GradientSum
+    >>> m = GradientSum(sigma=1.1, radius=1.0, shapes=[(4, 3), (3,)])
+    >>> weights, bias = m.release([np.ones((32, 4, 3)), np.ones((32, 3))])
+    >>> weights.shape, bias.shape
+    ((4, 3), (3,))
+    """
+
+    __slots__ = ("_groups", "_relation", "_rows", "_shapes")
+
+    _returns_array: ClassVar[bool] = False  # a list of them
+
+    _groups: tuple[tuple[ClippedSum, slice], ...]  # what is clipped together
+    _relation: NeighboringRelation
+    _rows: int  # that are worked on at once
+    _shapes: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self,
+        *,
+        sigma: Real,
+        radius: Real | Sequence[Real],
+        shapes: Sequence[Sequence[int]],
+        granularity: Real | None = None,
+        neighboring_relation: Relation = _A,
+    ) -> None:
+        exact = _validate.positive("sigma", sigma)
+        checked = tuple(
+            _shape(f"shapes[{i}]", s) for i, s in enumerate(_listed("shapes", shapes))
+        )
+        sizes = [math.prod(shape) for shape in checked]
+        _validate.integer("the sum of the sizes of shapes", sum(sizes), 1, 2**32 - 1)
+        flat = not isinstance(radius, (list, tuple))
+        given = [radius] if flat else _listed("radius", radius, len(sizes))
+        radii = [_validate.between("radius", r, *_clipping.RADII) for r in given]
+        step = _clipping.step_of(exact, max(radii), granularity, None)
+        if min(radii) < step:
+            raise ParameterError(
+                f"radius must be at least the granularity, {_validate.plain(step)}, of "
+                f"which every entry is a multiple, got {float(min(radii))!r}"
+            )
+        plain = [_validate.plain(r) for r in radii]
+        places = [slice(i, None if flat else i + 1) for i in range(len(radii))]
+        relation = as_relation(neighboring_relation)
+        self._freeze(
+            _arguments=self._not_default(
+                sigma=_validate.plain(exact),
+                radius=plain[0] if flat else tuple(plain),
+                shapes=checked,
+                granularity=_validate.plain(step),
+                neighboring_relation=relation,
+            ),
+            _groups=tuple(
+                (
+                    ClippedSum(
+                        sigma=exact,
+                        radius=length,
+                        dimension=sum(sizes[which]),
+                        norm=2,
+                        granularity=step,
+                    ),
+                    which,
+                )
+                for length, which in zip(radii, places, strict=True)
+            ),
+            _relation=relation,
+            _rows=max(1, _CACHED // sum(sizes)),
+            _shapes=checked,
+        )
+
+    @property
+    def granularity(self) -> int | float | Fraction:
+        """Step of the grid, in the gradients' unit: a power of two."""
+        return _validate.plain(self._groups[0][0]._step)
+
+    def event(
+        self, *, neighboring_relation: Relation | None = None
+    ) -> DiscreteGaussianEvent:
+        """Return the event of one release, of all parameters, in steps of the grid.
+
+        `neighboring_relation` asks for another relation than the mechanism's own.
+        """
+        relation = self._relation
+        if neighboring_relation is not None:
+            relation = as_relation(neighboring_relation)
+        square = Fraction(sum(clipped._limit for clipped, _ in self._groups))
+        if relation is NeighboringRelation.REPLACE_ONE:
+            square *= 4
+        return DiscreteGaussianEvent(
+            sensitivity=l2_sensitivity(square),
+            sigma=self._groups[0][0]._parameter / self._groups[0][0]._step,
+            coordinates=sum(map(math.prod, self._shapes)),
+            neighboring_relation=relation,
+        )
+
+    def sampled_event(
+        self, *, sampling_probability: Real | None = None, steps: int | None = None
+    ) -> PoissonSampledEvent | RandomAllocationEvent:
+        """Return the event of a step, or an epoch, whose batches are drawn at random.
+
+        Parameters
+        ----------
+        sampling_probability : int, float, Fraction or Decimal, optional
+            In [0, 1]: each example joins the step's batch with this probability,
+            independently of the others (`fastdp.random.bernoulli`).
+        steps : int, optional
+            >= 1: each example joins one of so many steps, uniformly and independently
+            of the others (`fastdp.random.allocate`); the event is that of all of them.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            Not exactly one of the two; out of its range; `steps` for a relation other
+            than `ADD_OR_REMOVE_ONE`.
+
+        Privacy
+        -------
+        That of such batches: shuffled ones, or ones of fixed size, are neither.
+        """
+        name, given = _validate.one_of(
+            sampling_probability=sampling_probability, steps=steps
+        )
+        step = self.event(neighboring_relation=_A)
+        if name == "sampling_probability":
+            rate = _validate.exact(name, given)
+            return PoissonSampledEvent(rate, step, neighboring_relation=self._relation)
+        if self._relation is not _A:
+            raise ParameterError(
+                "neighboring_relation must be ADD_OR_REMOVE_ONE for steps=, got "
+                f"{self._relation.name}: what an allocation costs is known for that"
+            )
+        return RandomAllocationEvent(
+            steps=_validate.integer(name, given, 1), event=step
+        )
+
+    def accumulator(self) -> GradientAccumulator:
+        """Return an empty accumulator, for a batch that comes in microbatches."""
+        return GradientAccumulator(self)
+
+    def release(
+        self,
+        gradients: Any,
+        *,
+        out: Any = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> list[_Array]:
+        """Return the noisy sum of the gradients of a batch, one array a parameter.
+
+        Parameters
+        ----------
+        gradients : list of arrays of float64 or float32, shapes (n, *shape)
+            One for each parameter, with one row for each example: numpy arrays, and
+            whatever gives its memory by DLPack or the buffer protocol. An example
+            whose gradient holds NaN or an infinity counts as 0.
+        out : list of arrays of float64 or float32, optional
+            What the sums are written into, of the parameters' shapes: as `gradients`,
+            C-contiguous and writeable. None makes float64 arrays.
+        stream : Stream, optional
+            None draws a fresh key from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        list of ndarray
+            `out` as numpy arrays, in the gradients' unit: multiples of the granularity,
+            rounded to the array's type.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong dtype, shape or number of arrays; memory that the host cannot read
+            or write. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness; `out` is as before.
+
+        Privacy
+        -------
+        That of `event()`, and for a random batch that of `sampled_event`. Divide by a
+        public number, not by the size of such a batch. Timing class T0.
+        """
+        check_stream(stream)
+        into = self._outputs(out)
+        added = self.accumulator().add(gradients, workers=workers)
+        return added.release(out=into, stream=stream, workers=workers)
+
+    def _outputs(self, out: Any) -> list[_Array]:
+        """Return what the sums are written into, as arrays of numpy."""
+        if out is None:
+            return [np.zeros(shape) for shape in self._shapes]
+        found = []
+        for i, shape in enumerate(self._shapes):
+            o = _arrays.shared(f"out[{i}]", _listed("out", out, len(self._shapes))[i])
+            single = getattr(o, "dtype", None) == np.float32
+            dtype = np.dtype(np.float32 if single else np.float64)
+            found.append(_arrays.output(o, shape, dtype, f"out[{i}]"))
+        return found
+
+    def _inputs(self, gradients: Any) -> list[_Array]:
+        """Return gradients as arrays of one dtype and of shapes (n, size)."""
+        given = _listed("gradients", gradients, len(self._shapes))
+        found: list[_Array] = []
+        for i, (g, shape) in enumerate(zip(given, self._shapes, strict=True)):
+            name = f"gradients[{i}]"
+            x = _arrays.data(name, g, real=True)
+            n = len(found[0]) if found else x.shape[0] if x.ndim else 0
+            if x.shape != (n, *shape):
+                wanted = ", ".join(map(str, [n if found else "n", *shape]))
+                raise ParameterError(
+                    f"{name} must have shape ({wanted}), one row for each example, got "
+                    f"{x.shape}"
+                )
+            found.append(x.reshape(n, math.prod(shape)))
+        return [x.astype(np.result_type(*found), copy=False) for x in found]
+
+
+class GradientAccumulator(Accumulator[GradientSum]):
+    """Exact sums of clipped gradients on their way to one release of a `GradientSum`.
+
+    Holds private numbers and shows none. `add` and `merge` return the accumulator, so
+    that microbatches, threads and machines come together in any order; `release` draws
+    the noise once and clears it. Pickling carries the private sums.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, mechanism: GradientSum) -> None:
+        groups = getattr(mechanism, "_groups", ())
+        super().__init__(GradientSum, mechanism, *(m.shape for m, _ in groups))
+
+    def add(self, gradients: Any, *, workers: int = 1) -> GradientAccumulator:
+        """Add a microbatch; arguments and errors are those of `GradientSum.release`."""
+        m = self._mechanism
+        x = m._inputs(gradients)
+
+        def part(start: int, stop: int, *sums: _Array) -> None:
+            counted = np.zeros(1, np.int64)  # the kernel's, of no use here
+            for first in range(start, stop, m._rows):
+                some = [each[first : min(first + m._rows, stop)] for each in x]
+                block = _block(some)
+                for (clipped, which), total in zip(m._groups, sums, strict=True):
+                    rows = some[which]
+                    row = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+                    clipped._clip.sums(row, block, counted, total)
+
+        return self._add(part, len(x[0]), m._rows, workers)
+
+    def release(
+        self, *, out: Any = None, stream: Stream | None = None, workers: int = 1
+    ) -> list[_Array]:
+        """Return the noisy sums and clear the accumulator, as `GradientSum.release`."""
+        m = self._mechanism
+        check_stream(stream)
+        _validate.integer("workers", workers, 1)
+        into = m._outputs(out)
+        totals = [total.clamped() for total in self._totals]
+        for (clipped, _), total in zip(m._groups, totals, strict=True):
+            clipped._noise.release(total, out=total, stream=stream, workers=workers)
+        self._clear()
+        for (clipped, which), total in zip(m._groups, totals, strict=True):
+            step, at = float(clipped._step), 0
+            for each in into[which]:
+                part = total[at : at + each.size].reshape(each.shape)
+                np.multiply(part, step, out=each, casting="same_kind")
+                at += each.size
+        return into
+
+
+def _block(arrays: list[_Array]) -> _Array:
+    """Return the block of each example: 0, or -1, none, if a number is not finite."""
+    finite: Any = True
+    with np.errstate(invalid="ignore"):
+        for x in arrays:
+            finite &= np.isfinite(x.max(axis=1)) & np.isfinite(x.min(axis=1))
+    return np.asarray(finite).astype(np.int64) - 1
+
+
+def _listed(name: str, given: Any, wanted: int | None = None) -> list[Any]:
+    """Return a list that has one entry for each parameter."""
+    if not isinstance(given, (list, tuple)):
+        raise DTypeError(
+            f"{name} must be a list, one for each parameter, got {type(given).__name__}"
+        )
+    if len(given) != wanted if wanted is not None else not given:
+        raise ParameterError(
+            f"{name} must be one for each of {wanted or 'the'} parameters, got "
+            f"{len(given)}"
+        )
+    return list(given)
+
+
+def _shape(name: str, shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, (list, tuple)):
+        raise DTypeError(f"{name} must be a tuple of int, got {type(shape).__name__}")
+    return tuple(_validate.integer(name, n, 1, 2**32 - 1) for n in shape)
+
+
+_public.show(globals())
