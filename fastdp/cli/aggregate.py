@@ -405,7 +405,13 @@ def _groups(plan: Plan, arguments: argparse.Namespace) -> str:
         return "all records are one"
     if arguments.keys is not None:
         return "all that --keys lists, in its order"
-    selection = written(plan.mechanisms()["keys"])
+    if (keys := plan.mechanisms().get("keys")) is None:
+        half, most = (plan.accuracy().least_units(p) for p in (0.5, 0.95))
+        return (
+            "selected by a noisy number that is released as well: shown from "
+            f"{half} on with probability 1/2, from {most} on with 0.95"
+        )
+    selection = written(keys)
     return f"selected by their number of units, for half of the budget: {selection}"
 
 

@@ -353,7 +353,7 @@ class Ledger:
         keys: Mapping[str, Any],
         label: str,
         budgets: str | Iterable[str],
-        select: tuple[Mechanism, Any] | None = None,
+        select: tuple[Mechanism, Any] | tuple[str, int, Event] | None = None,
         most_rows: int | None = None,
         source: str | None = None,
         unit: str | None = None,
@@ -373,6 +373,9 @@ class Ledger:
             As for `release`.
         select : (mechanism, array of shape (n,)), optional
             A mechanism with `select` that returns a mask of n bools: the keys to show.
+            Or (column, number, event): those are shown whose noisy value in this column
+            is above the number and whose exact one is above 0, and the event is what
+            that costs beside the column's noise.
         most_rows : int
             Largest number of rows to show, needed with `select`: of more, the first in
             the order of the keys are kept, and at most 512 MiB of them. It must not

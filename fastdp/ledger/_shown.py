@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from fastdp import _validate
+from fastdp.accounting.events import Event
+from fastdp.accounting.events._base import check_event
 from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.ledger import _terms
 from fastdp.ledger._terms import Terms
-from fastdp.mechanisms._base import Mechanism
 
 #: Bytes of rows to show: what every store takes.
 _LIMIT = 512 << 20
@@ -75,12 +76,26 @@ def checked_selection(select: object, rows: int) -> tuple[Any, Any]:
     return mechanism, values
 
 
+def checked_threshold(
+    select: tuple[Any, ...], cells: Mapping[str, tuple[Any, Any]]
+) -> tuple[str, int, Event]:
+    """Return which column shows the rows, above what number, and what that costs."""
+    name, above, event = select
+    if name not in cells:
+        raise ParameterError("select must name a column, or be (mechanism, array)")
+    return (
+        name,
+        _validate.integer("select", above, 1, 2**62),
+        check_event("the event of select", event),
+    )
+
+
 def asked(
     columns: Any,
     keys: Any,
     label: str,
     budgets: Any,
-    select: tuple[Mechanism, Any] | None = None,
+    select: tuple[Any, ...] | None = None,
     most_rows: int | None = None,
     source: str | None = None,
 ) -> tuple[Terms, Callable[[int, object], tuple[str, bytes]]]:
@@ -111,13 +126,24 @@ def asked(
         _terms.require_size(
             sum(part.nbytes for part in (*names.values(), *trials.values()))
         )
-        chosen = None
+        mask = None
     else:
-        chosen = checked_selection(select, rows)
         limit = _validate.integer("most_rows", most_rows or 0, 1, 10**9)
-        facts["select"] = _terms.law_of(chosen[0])
+        if isinstance(select, tuple) and len(select) == 3:
+            name, above, event = checked_threshold(select, cells)
+            facts["select"] = {"column": name, "above": str(above)}
+
+            def mask(noisy: Mapping[str, Any]) -> Any:
+                return (noisy[name] > above) & (cells[name][1] > 0)
+        else:
+            law, values = checked_selection(select, rows)
+            facts["select"], event = _terms.law_of(law), law.event()
+
+            def mask(noisy: Mapping[str, Any]) -> Any:
+                return law.select(values)
+
         facts["most_rows"] = limit
-        events.append(chosen[0].event())
+        events.append(event)
         rare = None
         width = sum(trial.dtype.itemsize for trial in trials.values())
         _terms.require_size(limit * width)
@@ -125,8 +151,8 @@ def asked(
     def draw(_: int, __: object) -> tuple[str, bytes]:
         noisy = {name: m.release(values) for name, (m, values) in cells.items()}
         shown = names
-        if chosen is not None:
-            rows_shown = kept(names, chosen[0].select(chosen[1]), limit, width)
+        if mask is not None:
+            rows_shown = kept(names, mask(noisy), limit, width)
             shown = {
                 name: narrowed(column[rows_shown]) for name, column in names.items()
             }

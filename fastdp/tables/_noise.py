@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from fastdp import _validate, calibration
 from fastdp._validate import Real
-from fastdp.accounting.events import Event, l2_sensitivity
+from fastdp.accounting.events import ApproximateDPEvent, Event, l2_sensitivity
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._moments_shape import grid_bits
+from fastdp.mechanisms._thresholds import least_threshold
 from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.key_selection import KeySelection
 from fastdp.mechanisms.unknown_histogram import UnknownHistogram
@@ -99,12 +100,46 @@ class Total(NamedTuple):
         return {"count": "n", "units": "users"}.get(self.name, self.name)
 
 
+class Threshold(NamedTuple):
+    """How a noisy number shows the groups that nobody listed, beside its release.
+
+    Attributes
+    ----------
+    total : str
+        The number's name: of units, of records, or "n0".
+    above : int
+        A group is shown whose noisy number is above it, in steps of 2**-bits, and whose
+        exact one is above 0.
+    step : int
+        2**bits of the number.
+    law : mechanism
+        Its noise.
+    event : Event
+        What it costs to show groups, beside the noise.
+    """
+
+    total: str
+    above: int
+    step: int
+    law: Law
+    event: Event
+
+    def shown(self, exact: Any, noisy: Any) -> Any:
+        """Return which groups are shown."""
+        return (noisy > self.above) & (exact > 0)
+
+    def probability(self, number: int) -> float:
+        """Return the probability that a group of such a number is shown."""
+        law = self.law._law
+        return float(law.sf(float(self.above - number * self.step))) if number else 0.0
+
+
 class Noise:
     """The totals of a table with their laws, and what selects its groups.
 
     Count, numbers of records and sums have equal noise, in records: weights by what a
     record moves. The number of units has less, by the number of records that each unit
-    keeps.
+    keeps. Where it selects the groups it has half of the budget, or all without others.
 
     Parameters
     ----------
@@ -128,47 +163,56 @@ class Noise:
     ) -> None:
         self.budget, self._kept = budget, kept
         self.unlisted = budget.delta is not None
-        self.share = budget.amount / (2 if self.unlisted else 1)
-        groups, records = kept
+        self.by_epsilon = budget.epsilon is not None
+        own = _own(count, units, kinds) if self.unlisted else None
+        alone = own is not None and (own != "units" or not (count or kinds))
+        self.share = budget.amount / (2 if self.unlisted and not alone else 1)
+        first: tuple[Total, ...] = ()
+        if own == "units" and not alone:
+            *_, first = self._fitted(count=False, units=True, kinds=())
+            units = False
+        self.parameter, self.bits, rest = self._fitted(count, units, kinds)
+        # In the order of the columns: a number of units comes after one of records.
+        self.totals = (*rest[:count], *first, *rest[count:])
+        self.threshold = None if own is None else self._threshold(own)
+
+    def _fitted(
+        self, count: bool, units: bool, kinds: Sequence[str]
+    ) -> tuple[Fraction, int, tuple[Total, ...]]:
+        """Return the noise in records, the binary places, and totals for `share`."""
+        groups, records = self._kept
         parts = [_MOVED["sum"]] * (count + units) + [_MOVED[kind] for kind in kinds]
         first = sum((part[0] for part in parts), Fraction(0))
         second = sum((part[1] for part in parts), Fraction(0))
-        self.by_epsilon = budget.epsilon is not None
         if self.by_epsilon:
-            self._set(groups * records * first / self.share, count, units, kinds)
-            return
+            scale = groups * records * first / self.share
+            return self._made(scale, count, units, kinds)
         moved = l2_sensitivity(groups * records**2 * second)
         sigma = calibration.gaussian_sigma_from_rho(rho=self.share, sensitivity=moved)
-        self._set(Fraction(sigma), count, units, kinds)
+        made = self._made(Fraction(sigma), count, units, kinds)
         # The roots of sensitivities are rounded up: so is what the events state.
-        while sum(_rho(total.law) for total in self.totals) > self.share:
+        while sum(_rho(total.law) for total in made[2]) > self.share:
             sigma = math.nextafter(sigma, math.inf)
-            self._set(Fraction(sigma), count, units, kinds)
+            made = self._made(Fraction(sigma), count, units, kinds)
+        return made
 
-    def _set(
+    def _made(
         self, parameter: Fraction, count: bool, units: bool, kinds: Sequence[str]
-    ) -> None:
-        """Make the totals with noise of this parameter, in records."""
-        self.parameter, self.bits = parameter, grid_bits(parameter)
-        own = [("count", self._whole(self._kept[1]))] if count else []
-        own += [("units", self._whole(1))] if units else []
-        self.totals = tuple(Total(name, law, 0) for name, law in own)
-        self.totals += tuple(
-            Total(f"{sum_}{i}", self._fine(sum_), self.bits)
-            for i, kind in enumerate(kinds)
-            for sum_ in {"sum": "s", "mean": "ns", "variance": "nsq"}[kind]
-        )
-
-    def _whole(self, records: int) -> Law:
-        """Return the noise of a number that a unit moves by so much in each group."""
-        scaled = self.parameter * records / self._kept[1]
-        return self._law(scaled, records)
-
-    def _fine(self, sum_: str) -> Law:
-        """Return the noise of a sum in steps of 2**-bits; of squares half is moved."""
-        records, steps = self._kept[1], 2**self.bits
-        most = steps // 2 if sum_ == "q" else steps
-        return self._law(self.parameter * steps, records * most)
+    ) -> tuple[Fraction, int, tuple[Total, ...]]:
+        """Return totals with noise of this parameter, in records."""
+        bits, (_, records) = grid_bits(parameter), self._kept
+        own = [("count", records)] * count + [("units", 1)] * units
+        totals = [
+            Total(name, self._law(parameter * moved / records, moved), 0)
+            for name, moved in own
+        ]
+        for i, kind in enumerate(kinds):
+            for sum_ in {"sum": "s", "mean": "ns", "variance": "nsq"}[kind]:
+                # Of squares half is moved.
+                moved = records << bits if sum_ != "q" else records << bits >> 1
+                law = self._law(parameter * 2**bits, moved)
+                totals.append(Total(f"{sum_}{i}", law, bits))
+        return parameter, bits, tuple(totals)
 
     def _law(self, parameter: Fraction, moved: int) -> Law:
         groups = self._kept[0]
@@ -177,18 +221,45 @@ class Noise:
         square = l2_sensitivity(Fraction(groups * moved**2))
         return DiscreteGaussian(parameter, sensitivity=square)
 
+    @property
+    def _delta(self) -> Fraction:
+        return _validate.open_unit("delta", self.budget.delta) * _ROOM
+
+    def _threshold(self, name: str) -> Threshold:
+        """Return what shows a group of one unit with probability delta at most.
+
+        docs/proofs/keys.md: at most k groups are of one unit alone.
+        """
+        (total,) = (t for t in self.totals if t.name == name)
+        groups, records = self._kept
+        moved, step = 1 if name == "units" else records, 2**total.bits
+        least = least_threshold(total.law, self._delta / groups, moved, step)
+        event = ApproximateDPEvent(epsilon=Fraction(0), delta=self._delta)
+        return Threshold(name, least * step, step, total.law, event)
+
     def selection(self) -> KeySelection | UnknownHistogram:
         """Return what shows groups that nobody listed, by their number of units."""
-        delta = _validate.open_unit("delta", self.budget.delta) * _ROOM
         if self.by_epsilon:
             return KeySelection.from_epsilon_delta(
-                epsilon=self.share, delta=delta, keys_per_user=self._kept[0]
+                epsilon=self.share, delta=self._delta, keys_per_user=self._kept[0]
             )
         return UnknownHistogram.from_rho_delta(
-            rho=self.share, delta=delta, keys_per_user=self._kept[0]
+            rho=self.share, delta=self._delta, keys_per_user=self._kept[0]
         )
 
     def events(self) -> list[Event]:
         """Return what the parts cost, the selection of groups last."""
         found: list[Event] = [total.law.event() for total in self.totals]
+        if self.threshold is not None:
+            return [*found, self.threshold.event]
         return [*found, self.selection().event()] if self.unlisted else found
+
+
+def _own(count: bool, units: bool, kinds: Sequence[str]) -> str | None:
+    """Return the released number that selects groups; None if they cost a part."""
+    if units:
+        return "units"
+    if not kinds:
+        return "count"
+    one = len(kinds) == 1 and not count and kinds[0] != "sum"
+    return "n0" if one else None

@@ -43,7 +43,10 @@ class Plan:
     keys : list, dict of lists, or frame, optional
         The groups to show, which are public; they come back in this order. A list goes
         with one column, a dict of lists is each with each, a frame has a row for each.
-        Without it groups are selected by their number of units, for half of the budget.
+        Without it groups are selected: by the noisy number of units with `units`, half
+        of the budget, or all of it without other statistics; by the noisy number of
+        records if `count`, or the mean, variance or std of one column, is all that is
+        asked; else by the number of units, for half of the budget.
     count, units : bool
         Whether to release the number of records that are kept, and of units.
     sum, mean, variance, std : str or iterable of str
@@ -210,7 +213,7 @@ class Plan:
         return composed(self._noise.events())
 
     def mechanisms(self) -> dict[str, Mechanism]:
-        """Return the noise of each sum, in steps, and "keys" where these are selected.
+        """Return the noise of each sum, in steps, and "keys" where these cost a part.
 
         Of a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its place in
         [-1, 1] between the bounds; of a sum alone that over the larger bound.
@@ -223,11 +226,9 @@ class Plan:
             fine = total.name not in self._counts
             name = f"{names[int(place)]}_{words[what]}" if fine else total.name
             found[name] = total.law
-        return (
-            {**found, "keys": self._noise.selection()}
-            if self._noise.unlisted
-            else found
-        )
+        if self._noise.unlisted and self._noise.threshold is None:
+            found["keys"] = self._noise.selection()
+        return found
 
     def epsilon(self, *, delta: Real = 0) -> float:
         """Return an epsilon that a release meets at `delta`, rounded up."""

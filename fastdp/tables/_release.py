@@ -365,7 +365,7 @@ class Accuracy:
     def least_units(self, probability: float) -> int | None:
         """Return the least number of units for which a group is shown so often.
 
-        None where all groups are public.
+        Of records where their number selects the groups. None where all are public.
 
         Raises
         ------
@@ -375,7 +375,7 @@ class Accuracy:
         p = float(_validate.open_unit("probability", probability))
         if not self._plan._noise.unlisted:
             return None
-        law = self._plan._noise.selection()
+        law = self._plan._noise.threshold or self._plan._noise.selection()
         low, high = 0, 1
         while law.probability(high) < p:
             low, high = high, 2 * high

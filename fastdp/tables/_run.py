@@ -170,19 +170,30 @@ class Totals:
         columns = zip(self._names, self._keys.columns, strict=True)
         return {name: _tables.packed(c, public=public) for name, c in columns}
 
-    def selection(self) -> tuple[Any, _Array]:
-        """Return what selects groups that nobody listed, by their number of units."""
-        return self._plan._noise.selection(), self._sums["users"]
+    def selection(self) -> tuple[Any, ...]:
+        """Return what selects groups that nobody listed, as `Ledger.table` takes it."""
+        own = self._plan._noise.threshold
+        if own is None:
+            return self._plan._noise.selection(), self._sums["users"]
+        place = [total.name for total in self._plan._noise.totals].index(own.total)
+        return [*self.cells()][place], own.above, own.event
 
     def drawn(self, stream: Stream | None) -> tuple[pa.Table, list[_Array]]:
         """Return the groups to show and their noisy totals."""
-        keys, cells = self._keys, list(self.cells().values())
-        if self._plan._noise.unlisted:
-            law, users = self.selection()
-            mask = law.select(users, stream=stream)
+        noise, keys = self._plan._noise, self._keys
+        noisy = [m.release(x, stream=stream) for m, x in self.cells().values()]
+        if noise.unlisted:
+            own = noise.threshold
+            if own is None:
+                law, users = self.selection()
+                mask = law.select(users, stream=stream)
+            else:
+                place = [total.name for total in noise.totals].index(own.total)
+                exact = self._sums[noise.totals[place].source]
+                mask = own.shown(exact, noisy[place])
             keys = keys.filter(_tables.arrow().array(mask))
-            cells = [(m, x[mask]) for m, x in cells]
-        return self._shown(keys, [m.release(x, stream=stream) for m, x in cells])
+            noisy = [x[mask] for x in noisy]
+        return self._shown(keys, noisy)
 
     def read(self, value: Mapping[str, _Array]) -> tuple[pa.Table, list[_Array]]:
         """Return groups and noisy totals as a ledger has stored them."""

@@ -38,7 +38,8 @@ def shown(plan: Plan, accuracy: Accuracy) -> str:
     if plan._keys is not None:
         return f"all {_so_many(plan._keys.num_rows, 'group')} that are listed"
     half, most = (accuracy.least_units(p) for p in (0.5, 0.95))
-    named = plan.unit.name
+    own = plan._noise.threshold
+    named = plan.unit.name if own is None or own.total == "units" else "record"
     return f"groups of {half} {named}s with probability 1/2, of {most} with 0.95"
 
 

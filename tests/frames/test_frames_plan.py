@@ -235,16 +235,62 @@ def test_public_keys_are_all_shown_in_their_order_and_cost_what_they_say() -> No
 
 @pytest.mark.parametrize("budget", [{"epsilon": 30}, {"rho": 30}])
 def test_keys_are_selected_for_half(budget: Any) -> None:
-    found = released(delta=1e-6, units=True, **budget)
+    found = released(delta=1e-6, **budget)
     # A key of a thousand users stays unseen with a probability below 1e-100.
     assert found.table()["town"].to_pylist() == ["t0", "t1", "t2"]
-    for name, truth in (("count", 1000), ("units", 1000), ("cost_mean", 19.5)):
+    for name, truth in (("count", 1000), ("cost_mean", 19.5)):
         low, high = found.interval(name, 1 - 1e-12)
         assert ((low - 0.1 <= truth) & (truth <= high + 0.1)).all(), name
     if "epsilon" in budget:
         assert found.epsilon(delta=1e-6) <= 30
         keys = found.plan.mechanisms()["keys"].event()
         assert 14.99 < accounting.guarantees.event_epsilon(keys, 1e-6) <= 15
+
+
+UNLISTED: dict[str, Any] = {"by": "town", "delta": 1e-6}
+PERSON = fastdp.Unit("user", groups=3, records=1)
+MANY = fastdp.Unit("user", groups=3, records=7)
+COST: dict[str, Any] = {"bounds": {"cost": (0, 50)}}
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"rho": 0.1}])
+def test_a_released_number_selects_its_groups(budget: Any) -> None:
+    """A plan whose own number selects has the noise of one whose groups are listed."""
+    listed: dict[str, Any] = {"by": "town", "keys": KEYS}
+    for unit, asked, name in (
+        (PERSON, {"units": True}, "units"),
+        (MANY, {"count": True}, "count"),
+        (MANY, {"mean": "cost", **COST}, "cost_n"),
+        (MANY, {"std": "cost", **COST}, "cost_n"),
+    ):
+        plan = Plan(unit=unit, **UNLISTED, **asked, **budget)
+        same = Plan(unit=unit, **listed, **asked, **budget)
+        assert plan.mechanisms() == same.mechanisms()
+        own = plan._noise.threshold
+        assert plan.mechanisms()[name] is own.law
+        # The least threshold: of one unit with all its records.
+        alone = 1 if name == "units" else unit.records
+        assert own.probability(alone) <= 1e-6 / 3 < own.probability(alone + 1)
+        text = str(plan.accuracy())
+        assert ("users with" in text) == (name == "units")
+        found = plan.release(VISITS).table()
+        assert found["town"].to_pylist() == ["t0", "t1", "t2"]
+    # Beside others a number of units has the half that selects.
+    both = Plan(unit=MANY, **UNLISTED, units=True, count=True, **budget)
+    half = {name: x / 2 for name, x in budget.items()}
+    for part, asked in (("units", {"units": True}), ("count", {"count": True})):
+        alone = Plan(unit=MANY, **UNLISTED, **asked, **half)
+        assert both.mechanisms()[part] == alone.mechanisms()[part]
+    assert "keys" not in both.mechanisms()
+
+
+def test_the_figures_of_a_number_of_units() -> None:
+    """A group is shown from 15 units on, where a part for keys showed it from 26 on."""
+    one = fastdp.Unit("user", groups=1, records=1)
+    alone = Plan(unit=one, units=True, epsilon=1, **UNLISTED).accuracy()
+    parts = Plan(unit=one, count=True, mean="cost", epsilon=1, **COST, **UNLISTED)
+    assert alone.least_units(0.5) == 15
+    assert parts.accuracy().least_units(0.5) == 26
 
 
 def test_rare_keys_stay_unseen() -> None:
@@ -284,9 +330,12 @@ def ledger(tmp_path: Path) -> Any:
         yield book
 
 
-@pytest.mark.parametrize("selected", [True, False])
-def test_a_label_is_one_answer_and_one_charge(ledger: Any, selected: bool) -> None:
-    how = {"delta": 1e-6} if selected else {"keys": KEYS}
+@pytest.mark.parametrize(
+    "how",
+    [{"delta": 1e-6}, {"delta": 1e-6, "units": True}, {"keys": KEYS}],
+    ids=["parts", "own number", "listed"],
+)
+def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
     options = {**how, "epsilon": 4, "ledger": ledger, "budgets": "towns"}
     first = released(label="w47", **options)
     spent = str(ledger.budget("towns"))
@@ -610,7 +659,7 @@ def test_the_accuracy_is_that_of_the_intervals(budget: Any, delta: Any) -> None:
     accuracy = plan.accuracy()
     assert (accuracy.least_units(0.5) is None) == (delta is None)
     if delta is not None:
-        least, law = accuracy.least_units(0.5), plan.mechanisms()["keys"]
+        least, law = accuracy.least_units(0.5), plan._noise.threshold
         assert law.probability(least) >= 0.5 > law.probability(least - 1)
     text = str(accuracy)
     assert "for one who, of which 3 groups and 2 records in each are kept" in text

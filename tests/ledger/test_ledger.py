@@ -213,6 +213,31 @@ def test_keys_are_selected_by_their_users_and_paid_for(book):
     assert book.audit().ok
 
 
+def test_a_column_shows_rows_by_its_own_noise(book):
+    rule = accounting.ApproximateFilter(epsilon=9, delta=0.01)
+    book.add_budget("d", rule, unit="person")
+    shows = accounting.ApproximateDPEvent(epsilon=0, delta=1e-6)
+    above = np.array([0, 2**40, 2**40, -(2**40), 2**40])
+    options = {"label": "t", "budgets": "d", "most_rows": 9}
+    keys = {"clinic": np.array(["a", "d", "c", "b", "e"])}
+    columns = {"visits": (NOISE, above), "rest": (NOISE, np.arange(5))}
+    answer = book.table(columns, keys=keys, select=("visits", 2**39, shows), **options)
+    assert answer.value["clinic"].tolist() == ["c", "d", "e"]
+    assert (answer.value["visits"] > 2**39).all()
+    spent = book.budget("d").spent
+    assert spent["delta"] == Fraction(1e-6)
+    assert spent["epsilon"] == 2 * PRICE
+    # What nobody has is not shown, however low the number.
+    options |= {"label": "u"}
+    columns = {"visits": (NOISE, np.array([0, 1, 0, 0, 2**40]))}
+    answer = book.table(columns, keys=keys, select=("visits", 1, shows), **options)
+    assert "e" in answer.value["clinic"]
+    assert not {"a", "b", "c"} & {*answer.value["clinic"].tolist()}
+    for wrong in (("none", 1, shows), ("visits", 0, shows), ("visits", 1, NOISE)):
+        with pytest.raises((ParameterError, DTypeError), match="select"):
+            book.table(columns, keys=keys, select=wrong, **options)
+
+
 def test_private_keys_need_a_public_number_of_rows(book):
     book.add_budget(
         "d", accounting.ApproximateFilter(epsilon=5, delta=0.5), unit="person"

@@ -52,10 +52,10 @@ class Case:
         self.event = self.plan.event()
         self.laws: dict[Any, dict[Any, float]] = {}
         self.known: dict[Any, _run.Totals] = {}
-        self.used = 0.0
-        self.selection = (
-            self.plan._noise.selection() if self.plan._noise.unlisted else None
-        )
+        self.used = 0.0  # the largest part of what is allowed
+        self.own = self.plan._noise.threshold
+        parted = self.plan._noise.unlisted and self.own is None
+        self.selection = self.plan._noise.selection() if parted else None
 
     def totals(self, dataset: tuple[Rows, ...]) -> _run.Totals:
         if dataset in self.known:
@@ -80,6 +80,14 @@ class Case:
             outcomes = Outcomes()
             with monkeypatch.context() as patch:
                 noise = outcomes.noise(width, lambda _: (-1, 2))
+                if self.own is not None:  # what is not shown is one cell
+                    near = self.own.above // width(self.own.law)
+                    other, own = noise, self.own.law
+                    shows = outcomes.noise(width, lambda _: (near - 1, near + 3))
+
+                    def noise(m: Any, x: Any, **_: Any) -> Any:
+                        return shows(m, x) if m is own else other(m, x)
+
                 patch.setattr(_Integer, "release", noise)
                 patch.setattr(KeySelection, "select", free(outcomes.selected))
                 if self.selection is not None:
@@ -110,7 +118,6 @@ def excess(
     event = stated or case.event
     allowed = {e: event_delta(event, e) for e in (0.5, 1.0)}
     worst = -math.inf
-    case.used = 0.0
     rows = [((key, x),) for person in PEOPLE for key, x in person]
     people = rows[1:4] if case.plan.unit == fastdp.Rows() else PEOPLE
     for person in people:
@@ -146,6 +153,21 @@ CASES: dict[str, Any] = {
     ),
     "unlisted count": lambda: Case(count=True, epsilon=1, delta=0.05),
     "unlisted sum": lambda: Case(sum="x", epsilon=1, delta=0.05, **X),
+    "unlisted units": lambda: Case(units=True, epsilon=1, delta=0.05),
+    "unlisted units of rows": lambda: Case(
+        units=True, unit="row", epsilon=1, delta=0.05
+    ),
+    "unlisted units and count": lambda: Case(
+        units=True, count=True, epsilon=1, delta=0.05
+    ),
+    "unlisted units and sum, rho": lambda: Case(
+        units=True, sum="x", rho=0.5, delta=0.05, **X
+    ),
+    "unlisted units, rho": lambda: Case(units=True, rho=0.5, delta=0.05),
+    "unlisted mean": lambda: Case(mean="x", epsilon=1, delta=0.05, **X),
+    "unlisted std of rows": lambda: Case(
+        std="x", unit="row", epsilon=1, delta=0.05, **X
+    ),
 }
 
 
@@ -155,6 +177,7 @@ def test_no_neighbors_are_told_apart_by_more_than_the_event(
 ) -> None:
     case = CASES[name]()
     assert excess(case, monkeypatch) <= SLACK
+    assert excess(case, monkeypatch, others=()) <= SLACK
     assert all(abs(sum(law.values()) - 1) < 1e-9 for law in case.laws.values())
     assert case.used > 0.1  # what is allowed is no idle statement
 
@@ -183,6 +206,22 @@ def unbounded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_recipe.Recipe, "_kept", wrong)
 
 
+def one_less(patch: pytest.MonkeyPatch) -> None:
+    """A group is shown by a number that is smaller by one."""
+    least = _noise.least_threshold
+    patch.setattr(_noise, "least_threshold", lambda *rest: least(*rest) - 1)
+
+
+def of_one_record(patch: pytest.MonkeyPatch) -> None:
+    """The threshold is for one record, where units have two."""
+    least = _noise.least_threshold
+    patch.setattr(
+        _noise,
+        "least_threshold",
+        lambda law, delta, r, one=1: least(law, delta, 1, one),
+    )
+
+
 def by_records(patch: pytest.MonkeyPatch) -> None:
     """Groups are selected by records, not by units."""
     patch.setattr(
@@ -206,10 +245,16 @@ def unweighted(patch: pytest.MonkeyPatch) -> None:
 FAULTS: dict[str, tuple[Any, Any]] = {
     "noise for one group": (CASES["count"], of_one),
     "units are not bounded": (CASES["mean"], unbounded),
-    "groups are selected by records": (CASES["unlisted count"], by_records),
+    "groups are selected by records": (CASES["unlisted sum"], by_records),
+    "a threshold is lower by one": (CASES["unlisted units"], one_less),
+    "a mean's threshold is lower by one": (CASES["unlisted mean"], one_less),
+    "a threshold is for one record": (CASES["unlisted count"], of_one_record),
     "a missing value is added": (CASES["sum"], absent_is_added),
     "a mean has noise for one sum": (CASES["mean"], unweighted),
 }
+
+
+ALONE = ("groups are", "a threshold", "a mean's")
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -218,5 +263,5 @@ def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     right = make()
     plant(monkeypatch)
     # Of nobody else: a group that is shown at all is the unit's.
-    others = () if plant is by_records else OTHERS
+    others = () if name.startswith(ALONE) else OTHERS
     assert excess(make(), monkeypatch, right.event, others) > SLACK

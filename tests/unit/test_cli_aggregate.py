@@ -156,7 +156,7 @@ def test_a_dry_run_says_cost_and_noise_and_reads_nothing(
     assert said.startswith(
         "epsilon 1 and delta 1e-06 for one person_id, of which 1 group"
     )
-    assert "groups of 26 person_ids with probability 1/2" in said
+    assert "groups of 15 records with probability 1/2" in said
     require_only(tmp_path)
 
 
