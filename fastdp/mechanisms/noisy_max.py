@@ -15,7 +15,6 @@ from fastdp.accounting.events import (
     ExponentialMechanismEvent,
     NeighboringRelation,
     PermuteAndFlipEvent,
-    PureDPEvent,
     Relation,
 )
 from fastdp.exceptions import ParameterError
@@ -119,7 +118,7 @@ class PermuteAndFlip(_Race):
     -------
     One choice: pure epsilon, under the neighboring relation the sensitivity
     holds for (with `monotonic` for adding or removing one record only). Not of
-    bounded range: concentrated privacy follows from pure epsilon alone. Exact.
+    bounded range: several cost what Laplace noise of scale 1/epsilon costs. Exact.
 
     References
     ----------
@@ -176,8 +175,8 @@ class ReportNoisyMax(_Race):
     One choice: pure epsilon, under the neighboring relation the sensitivity
     holds for (with `monotonic` for adding or removing one record only). Gumbel noise
     makes it the exponential mechanism, of bounded range (rho = epsilon**2/8);
-    exponential noise makes it permute-and-flip; for these and for Laplace noise
-    concentrated privacy follows from pure epsilon alone. Exact.
+    exponential noise makes it permute-and-flip; several of these, or with Laplace
+    noise, cost what Laplace noise of scale 1/epsilon costs. Exact.
 
     References
     ----------
@@ -218,11 +217,8 @@ class ReportNoisyMax(_Race):
         return self._kind
 
     def _single(self, relation: NeighboringRelation) -> Event:
-        event = {
-            "exponential": PermuteAndFlipEvent,
-            "gumbel": ExponentialMechanismEvent,
-            "laplace": PureDPEvent,
-        }[self._kind]
+        gumbel = self._kind == "gumbel"
+        event = ExponentialMechanismEvent if gumbel else PermuteAndFlipEvent
         return event(self._epsilon, neighboring_relation=relation)
 
 

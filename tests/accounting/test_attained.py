@@ -284,7 +284,12 @@ def test_permute_and_flip_attains_its_lower_bounds(epsilon):
 
     laws = [
         (chosen(t), chosen(t - epsilon))
-        for t in (*np.linspace(-2 * epsilon, 2 * epsilon, 41), epsilon / 2)
+        for t in (
+            *np.linspace(-2 * epsilon, 2 * epsilon, 41),
+            *((epsilon - at) / 2 for at in (-epsilon, *EPSILONS)),
+            *((epsilon + at) / 2 for at in EPSILONS),
+            epsilon / 2,
+        )
     ]
     laws += [(q, p) for p, q in laws]
     for count in (1, 4):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from fastdp.accounting import _response, conversions
 from fastdp.accounting._facts.base import ZERO, Facts, Reader, entry
 from fastdp.accounting.events import (
     ExponentialMechanismEvent,
-    PermuteAndFlipEvent,
     PureDPEvent,
     RandomizedResponseEvent,
 )
@@ -101,17 +99,14 @@ class ExponentialMechanismFacts(Facts[ExponentialMechanismEvent]):
         """Return a pair that dominates every range, and one that has it."""
         from fastdp.accounting._pld import pairs
 
-        return pairs.interval(self.event.epsilon, self.rho(), ends=False)
+        return pairs.bounded_range(self.event.epsilon, self.rho())
 
 
-@entry(PermuteAndFlipEvent, PureDPEvent)
-class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
+@entry(PureDPEvent)
+class PureFacts(Facts[PureDPEvent]):
     """Pure privacy, of which randomized response is the worst case."""
 
-    @property
-    def states_guarantee(self) -> bool:
-        """Whether nothing but epsilon is known."""
-        return isinstance(self.event, PureDPEvent)
+    states_guarantee = True
 
     def pure(self) -> Fraction:
         """Return epsilon."""
@@ -121,7 +116,7 @@ class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
         """Return 0 where nothing is told."""
         return ZERO if self.event.epsilon == 0 else None
 
-    def grouped(self, size: int) -> PermuteAndFlipEvent | PureDPEvent:
+    def grouped(self, size: int) -> PureDPEvent:
         """Return `size` times epsilon."""
         return replace(self.event, epsilon=size * self.event.epsilon)
 
@@ -132,18 +127,3 @@ class PureFacts(Facts[PermuteAndFlipEvent | PureDPEvent]):
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
         """Return what randomized response has."""
         return _response.pure_log_delta(self.event.epsilon, epsilon)
-
-    def family(self) -> Family:
-        """Return randomized response, or a choice of two candidates below it.
-
-        Two scores that are as far apart before as after, the other way round: the
-        worse one is chosen with the probability e^(-epsilon/2)/2.
-        """
-        from fastdp.accounting._pld.families import LooseFamily, two_points
-
-        if self.states_guarantee:
-            return super().family()
-        e = self.event.epsilon
-        odds = math.log1p(2 * math.expm1(float(min(e, Fraction(600))) / 2))
-        least = Fraction(odds * (1 - 1e-14))
-        return LooseFamily(two_points(e), two_points(least))

@@ -18,6 +18,7 @@ from fastdp.accounting.events import (
     GaussianEvent,
     GDPEvent,
     LaplaceEvent,
+    PermuteAndFlipEvent,
     TruncatedDiscreteLaplaceEvent,
 )
 
@@ -33,23 +34,28 @@ _MOST_ATOMS = 2000
 _MOST_REPLACED = 512
 
 
-@entry(LaplaceEvent)
-class LaplaceFacts(Facts[LaplaceEvent]):
-    """Continuous Laplace noise: one coordinate moved by all is the worst case."""
+@entry(LaplaceEvent, PermuteAndFlipEvent)
+class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
+    """Continuous Laplace noise, and choices by noise of which it is the worst case.
+
+    Of a vector one coordinate moved by all is the worst case.
+    """
 
     def pure(self) -> Fraction:
         """Return sensitivity/scale."""
+        if isinstance(self.event, PermuteAndFlipEvent):
+            return self.event.epsilon
         return self.event.sensitivity / self.event.scale
 
     def rho(self) -> Fraction:
         """Return the KL divergence, which is the largest slope."""
-        rho = conversions.laplace_rho(
-            sensitivity=self.event.sensitivity, scale=self.event.scale
-        )
-        return conversions.least_rho(rho, self.pure())
+        e = self.pure()
+        return conversions.least_rho(conversions.laplace_rho(sensitivity=e, scale=1), e)
 
-    def grouped(self, size: int) -> LaplaceEvent:
+    def grouped(self, size: int) -> LaplaceEvent | PermuteAndFlipEvent:
         """Return the same noise under `size` times the sensitivity."""
+        if isinstance(self.event, PermuteAndFlipEvent):
+            return replace(self.event, epsilon=size * self.event.epsilon)
         return replace(self.event, sensitivity=size * self.event.sensitivity)
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float:
@@ -70,17 +76,22 @@ class LaplaceFacts(Facts[LaplaceEvent]):
         return LaplaceCurve(self.pure()), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair."""
+        """Return the exact pair, for a choice with that of two candidates below it."""
         from fastdp.accounting._pld import pairs
 
-        return pairs.interval(self.pure(), self.rho(), ends=True)
+        choice = isinstance(self.event, PermuteAndFlipEvent)
+        make = pairs.noisy_choice if choice else pairs.laplace
+        return make(self.pure(), self.rho())
 
     def replaced(self, rate: Fraction) -> Step:
         """Return the law of noise that is moved one way or the other."""
         from fastdp.accounting._pld import listed_samples
+        from fastdp.accounting._pld.families import NOTHING, between
 
         e = self.pure()
-        return listed_samples.replaced_laplace(e, e, rate) or super().replaced(rate)
+        step = listed_samples.replaced_laplace(e, e, rate) or super().replaced(rate)
+        choice = isinstance(self.event, PermuteAndFlipEvent)
+        return between(step, NOTHING) if choice else step
 
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function."""

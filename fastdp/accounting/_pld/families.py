@@ -291,22 +291,22 @@ class AtomFamily(Family):
 class IntervalFamily(Family):
     """A density e^(l/2) on (-epsilon, epsilon), with atoms (Laplace noise) or without.
 
-    Without them it dominates what is of bounded range epsilon, whatever the interval,
-    but no single mechanism attains it: randomized response with epsilon/2 is of bounded
-    range, and serves lower bounds.
+    With them it dominates choices by noise, without them what is of bounded range
+    epsilon. Of one choice the profile is attained, at each point by another mechanism;
+    of several, what one mechanism attains serves lower bounds.
     """
 
     epsilon: Fraction  # the largest loss
     rho: Fraction
     ends: bool = True
     least: Family | None = None  # serves lower bounds; None for the loss itself
+    alone: bool = True  # whether the profile of one step is attained
 
     def step(self) -> Step:
         loss = LaplaceLoss(self.epsilon, ends=self.ends)
         least = None if self.least is None else self.least.step()
-        closed = IntervalProfile(self.epsilon, ends=self.ends)
-        exact = least is None or not self.ends  # of one step the profile is attained
-        return replace(self._step(loss, loss, least), closed=closed if exact else None)
+        closed = IntervalProfile(self.epsilon, self.ends) if self.alone else None
+        return replace(self._step(loss, loss, least), closed=closed)
 
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
         views = (View.SUBSET,) * 2 if fixed else (View.REMOVAL, View.ADDITION)

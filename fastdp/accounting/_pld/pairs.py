@@ -124,16 +124,33 @@ def three_points(p: Fraction, q: Fraction, unit: Fraction, rho: Fraction) -> Fam
     return AtomFamily(law, law, rho, loss)
 
 
-def interval(epsilon: Fraction, rho: Fraction, ends: bool) -> Family:
-    """Return the pair of Laplace noise (with ends), or what dominates bounded range."""
-    if not PURE[0] <= epsilon <= PURE[1]:
+def laplace(epsilon: Fraction, rho: Fraction, least: Family | None = None) -> Family:
+    """Return the pair of Laplace noise."""
+    return _interval(epsilon, rho, True, least)
+
+
+def noisy_choice(epsilon: Fraction, rho: Fraction) -> Family:
+    """Return that pair, above what a choice of two candidates attains.
+
+    Two scores that are as far apart before as after, the other way round: the
+    worse one is chosen with the probability e^(-epsilon/2)/2.
+    """
+    odds = math.log1p(2 * math.expm1(float(min(epsilon, Fraction(600))) / 2))
+    return laplace(epsilon, rho, two_points(Fraction(odds * (1 - 1e-14))))
+
+
+def bounded_range(epsilon: Fraction, rho: Fraction) -> Family:
+    """Return what dominates bounded range, above randomized response of half of it."""
+    return _interval(epsilon, rho, False, two_points(epsilon / 2))
+
+
+def _interval(
+    epsilon: Fraction, rho: Fraction, ends: bool, least: Family | None
+) -> Family:
+    known = least is None or isinstance(least, AtomFamily)
+    if not known or not PURE[0] <= epsilon <= PURE[1]:
         return BoundedFamily(rho)
-    if ends:
-        return IntervalFamily(epsilon, rho)
-    half = two_points(epsilon / 2)
-    if not isinstance(half, AtomFamily):
-        return BoundedFamily(rho)
-    return IntervalFamily(epsilon, rho, False, half)
+    return IntervalFamily(epsilon, rho, ends, least)
 
 
 def discrete_gaussian(
@@ -178,7 +195,7 @@ def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
         least = IntervalFamily(below, rho)
         if float(above) == float(below):
             return least
-        return IntervalFamily(above, rho, least=least)
+        return IntervalFamily(above, rho, least=least, alone=False)
     masses = np.maximum(_response_masses(shift, float(rate))[::-1], 5e-324)
     return _lattice(shift, rate, masses, Fraction(0), rho)
 

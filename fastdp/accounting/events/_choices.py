@@ -61,8 +61,8 @@ class ExponentialMechanismEvent(Event):
     sensitivity s, epsilon = 2 c s; where all scores can only rise when a record is
     added (monotonic), epsilon = c s, and the relation is ADD_OR_REMOVE_ONE.
 
-    Report noisy max with Gumbel noise is the same mechanism; with exponential noise
-    (`PermuteAndFlipEvent`) or Laplace noise it is not.
+    Report noisy max with Gumbel noise is the same mechanism; with exponential or
+    Laplace noise it is not (`PermuteAndFlipEvent`).
 
     Parameters
     ----------
@@ -79,9 +79,11 @@ class ExponentialMechanismEvent(Event):
 
 @dataclass(frozen=True, repr=False)
 class PermuteAndFlipEvent(Event):
-    """A selection by permute-and-flip: pure epsilon, and not of bounded range.
+    """A selection by permute-and-flip, or by scores with exponential or Laplace noise.
 
-    Report noisy max with exponential noise has the same law.
+    It has pure epsilon, and is not of bounded range: it costs what Laplace noise of
+    scale 1/epsilon costs (docs/proofs/selection.md, Theorem 6). Permute-and-flip is
+    report noisy max with exponential noise (Ding et al. 2021).
 
     Parameters
     ----------
