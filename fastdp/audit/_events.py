@@ -125,12 +125,17 @@ def _intervals(name: str, edges: np.ndarray, chosen: np.ndarray) -> str:
     ends = np.flatnonzero(inside[:-1] & ~inside[1:])
     parts = []
     for start, end in zip(starts, ends, strict=True):
-        low = f"> {edges[start - 1]:.6g}" if start > 0 else ""
-        high = f"<= {edges[end - 1]:.6g}" if end <= len(edges) else ""
+        low = f"> {_short(edges[start - 1])}" if start > 0 else ""
+        high = f"<= {_short(edges[end - 1])}" if end <= len(edges) else ""
         parts.append(" and ".join(p for p in (low, high) if p) or "any number")
     if chosen[-1]:
         parts.append("no number")
     return _few([f"({p})" if " and " in p else p for p in parts], f"the {name} is")
+
+
+def _short(x: float) -> str:
+    """Write a number; all digits where neighboring integers would look the same."""
+    return f"{x:.6g}" if abs(x) < 10**6 else f"{x:.17g}"
 
 
 def by_likelihood(learned: Sequence[Outcomes]) -> Coding:

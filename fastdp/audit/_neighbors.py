@@ -35,37 +35,30 @@ class Pair:
 
 
 def _counts() -> list[Pair]:
-    high = 2**63 - 1
-    return [
-        Pair("0 and 1", 0, 1),
-        Pair("255 and 256", 255, 256),
-        Pair("the largest int64 and one less", high, high - 1),
-        Pair("the smallest int64 and one more", -high - 1, -high),
-    ]
+    return [Pair("0 and 1", 0, 1), Pair("255 and 256", 255, 256)]
 
 
 def _sums() -> list[Pair]:
     n = 100
-    zeros = np.zeros(n)
-    last = zeros.copy()
-    last[-1] = 1.0
-    halves = np.full(n, 0.5)
-    large = halves.copy()
-    large[0] = 1e308
-    small = halves.copy()
-    small[0] = -1e308
+    zeros, halves = np.zeros(n), np.full(n, 0.5)
     tiny = np.full(n, 2.0**-53)
-    tiny[0] = 1.0
-    without = tiny.copy()
-    without[0] = 0.0
-    inside, outside = halves.copy(), halves.copy()
-    inside[0], outside[0] = 1.0, 2.0
+
+    def pair(text: str, like: np.ndarray, at: int, one: float, other: float) -> Pair:
+        first, second = like.copy(), like.copy()
+        first[at], second[at] = one, other
+        return Pair(text, first, second)
+
+    spread = halves.copy()
+    spread[[10, 20]] = 1e308, -1e308
     return [
-        Pair("100 zeros, and the last of them 1", zeros, last),
-        Pair("100 halves, and the first of them 1e308", halves, large),
-        Pair("100 halves, and the first of them -1e308", halves, small),
-        Pair("1, or 0, before 99 times 2^-53", tiny, without),
-        Pair("1, or 2, before 99 halves", inside, outside),
+        pair("100 zeros, and the last of them 1", zeros, -1, 0, 1),
+        *(
+            pair(f"100 halves, and the first of them {x}", halves, 0, 0.5, x)
+            for x in (1e308, -1e308, np.inf, -np.inf, np.nan)
+        ),
+        pair("1, or 0, before 99 times 2^-53", tiny, 0, 1, 0),
+        pair("1, or 2, before 99 halves", halves, 0, 1, 2),
+        pair("0, or 1, between 1e308 and -1e308", spread, 15, 0, 1),
     ]
 
 
@@ -83,7 +76,6 @@ def _vectors() -> list[Pair]:
     return [
         Pair("8 zeros, and the first of them 1", zeros, unit),
         Pair("8 zeros, and all of them 8^-1/2", zeros, np.full(8, 8**-0.5)),
-        Pair("8 zeros, and one of them -0.0", zeros, -zeros),
     ]
 
 
@@ -137,6 +129,58 @@ def pairs_of(neighbors: Any) -> list[Pair]:
         if not isinstance(each, tuple) or len(each) != 2:
             raise DTypeError("neighbors must give pairs: tuples of two inputs")
     return [_pair(*each) for each in found]
+
+
+def edges_of(pair: Pair) -> list[Pair]:
+    """Return pairs at the edges of arithmetic, no further apart than a given one.
+
+    All numbers of both inputs are moved by one amount, to the limits of integers and to
+    where floats get coarse; or the second input is the first with a smallest change.
+    """
+    x, y = np.asarray(pair.first), np.asarray(pair.second)
+    if x.shape != y.shape or not x.size or {x.dtype.kind, y.dtype.kind} - set("iuf"):
+        return []
+    if "f" not in x.dtype.kind + y.dtype.kind:
+        return _integer_edges(pair)
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    moved = [
+        (f"both larger by 2^{k} + 1", x + 2.0**k + 1, y + 2.0**k + 1) for k in (24, 52)
+    ]
+    found = [each for each in moved if _no_further(*each[1:], np.abs(y - x))]
+    if (x == 0).any():
+        found.append(("0.0 and -0.0", x, np.where(x == 0, -0.0, x)))
+    found.append(("the first input, and the next float", x, np.nextafter(x, y)))
+    own = np.asarray if x.ndim else float
+    return [Pair(text, own(a), own(b)) for text, a, b in found]
+
+
+def _no_further(x: np.ndarray, y: np.ndarray, distance: np.ndarray) -> bool:
+    gap = np.abs(y - x)
+    return bool((gap <= distance).all() and gap.any())
+
+
+def _integer_edges(pair: Pair) -> list[Pair]:
+    x, y = pair.first, pair.second
+    whole = [np.asarray(z).astype(object) for z in (x, y)]
+    low, high = min(z.min() for z in whole), max(z.max() for z in whole)
+    kept = np.int64 if isinstance(x, int) else np.asarray(x).dtype
+    least, most = int(np.iinfo(kept).min), int(np.iinfo(kept).max)
+    moves = {f"the largest {np.dtype(kept)}": most - high}
+    moves[f"the smallest {np.dtype(kept)}"] = least - low
+    # int32 and uint32 end, and float32 and float64 get even
+    for power, past in ((31, 0), (32, 0), (24, 2), (53, 2)):
+        if 2**power + past <= most:
+            moves[f"around 2^{power}"] = 2**power + past - high
+    return [
+        Pair(text, *(_like(z + move, x) for z in whole)) for text, move in moves.items()
+    ]
+
+
+def _like(numbers: Any, x: Any) -> Any:
+    if isinstance(x, int):
+        return int(numbers)
+    array = np.asarray(numbers).astype(np.asarray(x).dtype)
+    return array if np.ndim(x) or isinstance(x, np.ndarray) else array[()]
 
 
 def _pair(first: Any, second: Any) -> Pair:

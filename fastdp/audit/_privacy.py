@@ -40,6 +40,11 @@ TRIED = {
         "outputs that one input gives and the other does not: powers of two that "
         "divide them, rests of divisions, values seen before"
     ),
+    "edges": (
+        "as privacy, for inputs at the limits of integers, where floats get coarse, "
+        "0.0 and -0.0, a smallest change. The claim is taken to hold for inputs whose "
+        "numbers are all moved by one amount, and for closer ones than those given"
+    ),
 }
 
 
@@ -48,12 +53,12 @@ def codings(check: str, learned: Sequence[Outcomes]) -> list[Coding]:
 
     Parameters
     ----------
-    check : {"privacy", "precision"}
+    check : {"privacy", "precision", "edges"}
     learned : sequence of Outcomes
         Those of both inputs in the first part.
     """
     width = min(x.values.shape[1] for x in learned)
-    if check == "privacy":
+    if check != "precision":
         labels = list(dict.fromkeys(label for x in learned for label in x.labels))
         found = [_events.by_kind(labels)]
         if width == 1:

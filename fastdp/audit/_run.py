@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fastdp import _validate
 from fastdp._validate import Real, float_down
-from fastdp.audit import _law, _privacy, _state
+from fastdp.audit import _budget, _law, _messages, _privacy, _state, _time
 from fastdp.audit._bounds import needed
 from fastdp.audit._claims import LawClaim, PrivacyClaim, read
 from fastdp.audit._law import Tables
-from fastdp.audit._neighbors import Pair, pairs_of
+from fastdp.audit._neighbors import Pair, edges_of, pairs_of
 from fastdp.audit._outcomes import Outcomes, joined
 from fastdp.audit._privacy import Events
 from fastdp.audit._report import Finding, Report
@@ -22,7 +23,10 @@ from fastdp.audit._worker import Batched, LostError, Subject, Worker
 from fastdp.exceptions import DTypeError, ParameterError
 
 #: Checks that share the level.
-_STATISTICAL = 4
+_STATISTICAL = 6
+
+#: Draws of an input at an edge of arithmetic, unless the claim needs more.
+_AT_EDGES = 4000
 
 #: Outcomes of one input from which events are chosen, at most.
 _LEARNED = 2**18
@@ -64,6 +68,8 @@ def run(
     claim: Any,
     draws: int = 200_000,
     level: Real = 1e-9,
+    timing: int = 0,
+    budget: tuple[Callable[[Any], Any], int] | None = None,
 ) -> Report:
     """Try to refute what is claimed of a mechanism.
 
@@ -89,6 +95,12 @@ def run(
     level : int, float, Fraction or Decimal
         Bound of the probability that a mechanism that keeps its claim is reported;
         >= 1e-30.
+    timing : int
+        Pairs of calls whose run times are compared; 0 if nothing is claimed of them.
+    budget : pair of callable and int, optional
+        A function of an input that answers, or raises once its budget is spent, and
+        how many answers that affords. It is called with the first input, in threads,
+        copies and forks. Default: nothing is spent.
 
     Returns
     -------
@@ -139,6 +151,9 @@ def run(
     privacy = [c for c in claims if isinstance(c, PrivacyClaim)]
     laws = [c for c in claims if isinstance(c, LawClaim)]
     tables = [_tables(c, pairs[0]) for c in laws]
+    pairs_timed = _validate.integer("timing", timing, 0, 2**40)
+    if budget is not None:
+        _require_budget(budget)
     share = alpha / _STATISTICAL
     _require_enough(n, privacy, share / len(pairs))
     start = time.perf_counter()
@@ -149,7 +164,15 @@ def run(
         findings += [survey.finding(check, share) for check in ("privacy", "precision")]
     if laws:
         findings.append(survey.law(share))
-    findings.append(_state.check(mechanism, (pairs[0].first, pairs[0].second), share))
+    if privacy:
+        findings.append(_at_edges(mechanism, pairs[0], privacy, n, share))
+    inputs = pairs[0].first, pairs[0].second
+    findings.append(_state.check(mechanism, inputs, share))
+    findings.append(_messages.check(mechanism, inputs))
+    if pairs_timed:
+        findings.append(_time.check(mechanism, inputs, pairs_timed, share))
+    if budget is not None:
+        findings.append(_budget.check(*budget, inputs[0]))
     return Report(
         mechanism=_name(mechanism),
         claim="; ".join(c.text for c in claims),
@@ -168,12 +191,22 @@ def _name(mechanism: Any) -> str:
     return str(getattr(function, "__qualname__", repr(function)))
 
 
+def _require_budget(budget: Any) -> None:
+    if not isinstance(budget, tuple) or len(budget) != 2 or not callable(budget[0]):
+        raise DTypeError("budget must be a pair of a function and a number of answers")
+    _validate.integer("budget", budget[1], 1, 2**20)
+
+
+def _least(claims: Sequence[PrivacyClaim], level: float) -> int:
+    """Return the draws that can refute a claim, as if one event alone were tested."""
+    return 2 * min(needed(c.breaks, level / 200) for c in claims)
+
+
 def _require_enough(n: int, claims: Sequence[PrivacyClaim], level: float) -> None:
     """Refuse draws that cannot refute a claim, whatever the mechanism does."""
     if not claims:
         return
-    # as if one event alone were tested in the half that is held out
-    least = 2 * min(needed(c.breaks, level / 200) for c in claims)
+    least = _least(claims, level)
     if n < least:
         raise ParameterError(
             f"draws must be at least {least} to refute the claim at this level, got {n}"
@@ -194,6 +227,25 @@ def _tables(claim: LawClaim, pair: Pair) -> list[Tables]:
     return [Tables(claim.of_input(x)) for x in (pair.first, pair.second)]
 
 
+def _at_edges(
+    mechanism: Any, pair: Pair, claims: Sequence[PrivacyClaim], n: int, level: float
+) -> Finding:
+    """Return what pairs at the edges of arithmetic show."""
+    pairs = edges_of(pair)
+    if isinstance(mechanism, Batched):
+        function = mechanism.function  # one by one, so that an error is an outcome
+
+        def one(x: Any) -> Any:
+            return function(np.asarray(x)[None])[0]
+    else:
+        one = mechanism
+    least = _least(claims, level / max(1, len(pairs)))
+    survey = _Survey(one, pairs, claims, [], ("edges",))
+    survey.run(min(n, max(2 * least, _AT_EDGES)))
+    found = survey.finding("edges", level)
+    return replace(found, status="fault") if survey.short else found
+
+
 class _Survey:
     """The draws of all pairs, in one process, and what is counted of them."""
 
@@ -203,16 +255,17 @@ class _Survey:
         pairs: Sequence[Pair],
         claims: Sequence[PrivacyClaim],
         tables: Sequence[list[Tables]],
+        checks: Sequence[str] = ("privacy", "precision"),
     ) -> None:
         self._mechanism, self._pairs = mechanism, pairs
         self._claims, self._tables = claims, tables
         self._is_noise = [len({*map(id, each)}) == 1 for each in tables]
-        self._events: dict[str, list[Events]] = {"privacy": [], "precision": []}
+        self._events: dict[str, list[Events]] = {check: [] for check in checks}
         self._tested = 0
         self._no_number = ""
         self._faults: dict[str, None] = {}
         self._kinds: dict[str, int] = {}
-        self._short = ""
+        self.short = ""
 
     def run(self, n: int) -> None:
         """Draw n times from each input of each pair."""
@@ -226,7 +279,7 @@ class _Survey:
                     self._faults["prints to standard output or error"] = None
         except LostError as lost:
             self._faults[str(lost)] = None
-            self._short = str(lost)
+            self.short = str(lost)
         self._faults |= dict.fromkeys(worker.remarks)
 
     def _survey(self, worker: Worker, k: int, pair: Pair, n: int) -> None:
@@ -266,7 +319,7 @@ class _Survey:
                 if outcomes is None:
                     failures += 1
                     if failures == _FAILURES:
-                        self._short = "batches fail"
+                        self.short = "batches fail"
                         return False
                     continue
                 left[which] -= len(outcomes)
@@ -322,12 +375,12 @@ class _Survey:
     def finding(self, check: str, level: float) -> Finding:
         """Return what a check of privacy or precision found."""
         every = self._events[check]
-        if self._short or not every or not self._tested:
+        if self.short or not every or not self._tested:
             return Finding(
                 check=check,
                 status="not run",
                 tried=_privacy.TRIED[check],
-                evidence=self._short or "no draws",
+                evidence=self.short or "no draws",
                 false_alarm=0.0,
             )
         share = level / len(self._pairs)

@@ -79,16 +79,15 @@ def pairs(subject: Subject) -> list[int]:
     return [equal_rows(run[:_PAIRS], run[_PAIRS:]) for run in runs]
 
 
-def forked(subject: Subject) -> list[Rows]:
-    """Return a run of each of two processes that are forked after a first draw."""
-    _run(subject, 0, 2)
-    runs = []
+def in_forks(work: Callable[[], Any]) -> list[Any]:
+    """Return what a function returns in each of two processes forked from this one."""
+    found = []
     for _ in range(2):
         receiving, sending = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                raw = pickle.dumps(_run(subject))
+                raw = pickle.dumps(work())
                 with os.fdopen(sending, "wb") as file:
                     file.write(raw)
             finally:
@@ -99,8 +98,14 @@ def forked(subject: Subject) -> list[Rows]:
         os.waitpid(child, 0)
         if not raw:
             raise LostError("ends a forked process")
-        runs.append(pickle.loads(raw))
-    return runs
+        found.append(pickle.loads(raw))
+    return found
+
+
+def forked(subject: Subject) -> list[Rows]:
+    """Return a run of each of two processes that are forked after a first draw."""
+    _run(subject, 0, 2)
+    return in_forks(lambda: _run(subject))
 
 
 def threaded(subject: Subject) -> list[Rows]:
@@ -122,25 +127,30 @@ def threaded(subject: Subject) -> list[Rows]:
     return found
 
 
-def copied(subject: Subject, how: str) -> list[Rows] | None:
-    """Return a run of the mechanism and one of a copy; None if it cannot be copied."""
+def copies(original: Any, how: str) -> tuple[Any, Any] | None:
+    """Return a mechanism and a copy of it; None if it cannot be copied."""
     makes: dict[str, Callable[[Any], Any]] = {
         "copy": copy.copy,
         "deep copy": copy.deepcopy,
         "pickle": lambda m: pickle.loads(pickle.dumps(m)),
     }
-    original = subject.mechanism
     try:
-        # draw from a copy alone: an original may be a function, which has no copies
+        # two copies: an original may be a function, which has none
         if how == "pickle":
             first, second = makes[how](original), makes[how](original)
         else:
             first, second = original, makes[how](original)
     except Exception:
         return None
-    if first is second:
+    return None if first is second else (first, second)
+
+
+def copied(subject: Subject, how: str) -> list[Rows] | None:
+    """Return a run of the mechanism and one of a copy; None if it cannot be copied."""
+    both = copies(subject.mechanism, how)
+    if both is None:
         return None
-    return [_run(subject, mechanism=first), _run(subject, mechanism=second)]
+    return [_run(subject, mechanism=each) for each in both]
 
 
 def seeded(subject: Subject, how: str) -> list[Rows]:

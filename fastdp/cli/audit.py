@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+from inspect import signature
 from typing import Any
 
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
@@ -13,7 +14,7 @@ from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 _DESCRIPTION = """\
 Audit a mechanism. FACTORY is a function without parameters, in a module that Python
 finds from here, that returns the arguments of fastdp.audit.run as a dict: "mechanism",
-"neighbors", "claim", and perhaps "draws" and "level".
+"neighbors", "claim", and perhaps "draws", "level", "timing" and "budget".
 
 The exit code is 0 if nothing was found, 1 if a claim is refuted or a fault was found,
 and 2 for wrong usage. "Nothing found" is no proof.
@@ -37,6 +38,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         type=float,
         help="bound of the probability of a false alarm",
     )
+    parser.add_argument(
+        "--timing",
+        metavar="N",
+        type=int,
+        help="pairs of calls whose times are compared",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
     parser.set_defaults(run=run)
 
@@ -52,11 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     from fastdp import audit
 
     given = _made(arguments.factory)
-    for name in ("draws", "level"):
+    for name in ("draws", "level", "timing"):
         if getattr(arguments, name) is not None:
             given[name] = getattr(arguments, name)
-    unknown = set(given) - {"mechanism", "neighbors", "claim", "draws", "level"}
     missing = {"mechanism", "neighbors", "claim"} - set(given)
+    unknown = set(given) - set(signature(audit.run).parameters)
     for words, names in (("has no", unknown), ("needs", missing)):
         if names:
             raise ParameterError(f"audit {words} {', '.join(sorted(names))}")

@@ -18,16 +18,25 @@ import numpy as np
 import pytest
 
 from fastdp import accounting, audit, cli
-from fastdp.audit import _bounds, _claims, _events, _outcomes, _worker
+from fastdp.audit import (
+    _bounds,
+    _claims,
+    _events,
+    _neighbors,
+    _outcomes,
+    _time,
+    _worker,
+)
 from fastdp.exceptions import DTypeError, ParameterError
-from tests.audit import planted
+from tests.audit import planted, planted_calls
 
-SOUND = planted.sound()
+SOUND = {**planted.sound(), **planted_calls.sound()}
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_worker, "PATIENCE", 2.0)
+    monkeypatch.setattr(_time, "clock", planted_calls.clock)
 
 
 @pytest.mark.rest
@@ -49,15 +58,19 @@ def test_a_sound_mechanism_is_not_reported(name: str) -> None:
     report = audit.run(**SOUND[name], draws=20_000 if many else 3000)
     print(f"{name}: {report.seconds:.2f} s")
     assert not report.refuted, str(report)
-    assert all(f.status == "nothing found" for f in report.findings), str(report)
+    done = [f for f in report.findings if f.status != "not run"]
+    assert all(f.status == "nothing found" for f in done), str(report)
+    # inputs of other lengths cannot be moved by one amount
+    assert {f.check for f in report.findings} - {f.check for f in done} <= {"edges"}
     total = sum(f.false_alarm for f in report.findings)
     assert 0 < total <= report.level
 
 
 def test_there_are_faults_of_every_check() -> None:
     checks = {fault.check for fault in planted.FAULTS.values()}
-    assert checks == {"privacy", "precision", "law", "state", "conduct"}
-    assert len(planted.FAULTS) >= 40
+    usual = {"privacy", "precision", "law", "state", "conduct"}
+    assert checks == usual | {"edges", "messages", "time", "budget"}
+    assert len(planted.FAULTS) >= 70
     assert len(SOUND) >= 20
 
 
@@ -163,6 +176,63 @@ def test_outcomes_of_all_kinds_are_told_apart() -> None:
     assert both.labels[both.kinds[0]] == "number of type int"
 
 
+# ---- edges and time ------------------------------------------------------------------
+
+
+def test_edges_are_no_further_apart_than_the_inputs() -> None:
+    top = 2**63 - 1
+    given = {
+        "ints": (5, 7),
+        "int8": (np.array([1, 2], np.int8), np.array([1, 4], np.int8)),
+        "floats": (np.array([0.0, 0.5]), np.array([1.0, 0.5])),
+    }
+    found = {
+        name: _neighbors.edges_of(_neighbors.Pair("", *pair))
+        for name, pair in given.items()
+    }
+    assert [(p.first, p.second) for p in found["ints"]][:2] == [
+        *((top - 2, top), (-top - 1, -top + 1))
+    ]
+    assert [p.first.dtype for p in found["int8"]] == [np.int8] * 2
+    assert found["int8"][0].second.tolist() == [124, 127]
+    for name, edges in found.items():
+        x, y = (np.asarray(z).astype(object) for z in given[name])
+        for edge in edges:
+            a, b = (np.asarray(z).astype(object) for z in (edge.first, edge.second))
+            assert np.all(abs(b - a) <= abs(y - x)), edge
+    assert math.copysign(1, found["floats"][-2].second[0]) == -1
+    assert _neighbors.edges_of(_neighbors.Pair("", np.zeros(1), np.zeros(2))) == []
+    assert _neighbors.edges_of(_neighbors.Pair("", "a", "b")) == []
+
+
+def calls_of(cost: float, seed: int) -> _time.Calls:
+    """Return calls of two inputs, of which the second takes `cost` ns longer."""
+    rng = np.random.default_rng(seed)
+    order = rng.integers(0, 2, 4000)
+    which = np.stack([order, 1 - order], axis=1).reshape(-1)
+    drift = 1000 + 500 * np.sin(np.arange(8000) / 300)  # a machine that is not steady
+    spent = drift + rng.exponential(50, 8000) + cost * which
+    return which, spent.astype(np.int64), rng.normal(size=8000)
+
+
+def test_given_times_tell_the_input_or_nothing() -> None:
+    found = [_time.finding(calls_of(cost, 1), 1e-9) for cost in (0.0, 30.0)]
+    assert [f.status for f in found] == ["nothing found", "fault"]
+    assert "the second input takes longer" in found[1].evidence
+    assert [len(x) for x in found[1].data["times"]] == [101, 101]
+
+
+def test_welch_is_that_of_scipy_if_nothing_is_cropped() -> None:
+    from scipy import stats
+
+    a, b = np.arange(50.0), np.arange(50.0) * 1.5 + 4
+    t = stats.ttest_ind(b, a, equal_var=False).statistic
+    assert abs(_time.welch(a, b)) >= abs(t) - 1e-12
+    assert _time.welch(a, a) == 0
+    outlier = np.append(a, 1e6)
+    assert abs(_time.welch(outlier, np.append(b, 0.0))) > 2  # cropped, else below 1.1
+
+
 # ---- claims and refusals -------------------------------------------------------------
 
 
@@ -192,6 +262,9 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"claim": []}, ParameterError, "at least one"),
     ({"claim": planted.LAW, "neighbors": ("a", "b")}, DTypeError, "numbers"),
     ({"mechanism": 3}, DTypeError, "its release"),
+    ({"timing": -1}, ParameterError, "timing"),
+    ({"budget": 5}, DTypeError, "a function and a number"),
+    ({"budget": (len, 0)}, ParameterError, "budget"),
 ]
 
 
@@ -236,7 +309,7 @@ def test_the_command_has_three_exit_codes(capfd: pytest.CaptureFixture[str]) -> 
     assert found["refuted"]
     assert found["draws"] == 5000
     assert [f["check"] for f in found["findings"]] == [
-        *("conduct", "privacy", "precision", "state")
+        *("conduct", "privacy", "precision", "edges", "state", "messages")
     ]
 
 

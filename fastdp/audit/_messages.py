@@ -1,0 +1,161 @@
+"""Whether errors, warnings, the log, prints or a repr show a value of the data."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import random
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastdp.audit._report import Finding
+from fastdp.audit._worker import Batched, LostError, Subject, Worker
+
+#: Calls with each kind of input, of which all must show their value.
+_CALLS = 24
+
+#: Digits by which a value is known again, and those that follow them.
+_KNOWN, _MORE = 7, 3
+
+#: Inputs with a value that is known again, by what they are.
+INPUTS: dict[str, Callable[[Any, int], Any]] = {
+    "an integer": lambda x, v: v,
+    "a float": lambda x, v: v + 0.5,
+    "a text": lambda x, v: str(v),
+    "bytes": lambda x, v: str(v).encode(),
+    "a list": lambda x, v: [v, v],
+    "a ragged list": lambda x, v: [[v], [v, v]],
+    "a list with None": lambda x, v: [v, None],
+    "a dict": lambda x, v: {"value": v},
+    "an array of objects": lambda x, v: np.array([v, None, str(v)], object),
+    "an array of texts": lambda x, v: np.array([str(v)] * 2),
+    "an array with NaN": lambda x, v: np.array([v, np.nan, np.inf, -np.inf]),
+    "an array of complex numbers": lambda x, v: np.array([complex(v, v)]),
+    "an array of three axes": lambda x, v: np.full((1, 1, 2), float(v)),
+    "the same shape": lambda x, v: _filled(x, v),
+    "the same shape, with NaN": lambda x, v: _filled(x, v, np.nan),
+    "an empty array": lambda x, v: np.zeros(0),
+    "a huge integer": lambda x, v: v * 10**30,
+    "a huge float": lambda x, v: v * 1e298,
+}
+
+TRIED = (
+    "whether errors, warnings, logs, prints or the repr show a value of the input: "
+    f"{', '.join(INPUTS)}"
+)
+
+
+def _filled(x: Any, value: int, last: float | None = None) -> Any:
+    """Return numbers like those of an input, all of them a value but the last."""
+    array = np.full(np.shape(x), value, np.int64 if last is None else np.float64)
+    if last is not None and array.size:
+        array.reshape(-1)[-1] = last
+    return array if array.ndim else array.item()
+
+
+class _Log(logging.Handler):
+    """Keeps the texts of a log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a text."""
+        self.texts.append(record.getMessage())
+
+
+def said(subject: Subject, kind: str) -> list[dict[str, bool]]:
+    """Return for each call where its value was shown, in the mechanism's process."""
+    found = []
+    for _ in range(_CALLS):
+        value = random.SystemRandom().randrange(10**9, 10**10)
+        x = INPUTS[kind](subject.inputs[0], value)
+        known = str(value)[:_KNOWN]
+        texts = _texts(subject.mechanism, x)
+        plain = {name: _digits(text) for name, text in texts.items()}
+        found.append({name: known in text for name, text in plain.items()})
+        subject.beat()
+    return found
+
+
+def _digits(text: str) -> str:
+    return text.translate(str.maketrans("", "", ".,_' "))
+
+
+def _texts(mechanism: Any, x: Any) -> dict[str, str]:
+    """Return what one call says, by where."""
+    function = mechanism
+    if isinstance(mechanism, Batched):
+        function = mechanism.function
+        x = np.asarray(x)[None] if not isinstance(x, list | dict) else [x]
+    log, printed, error = _Log(), io.StringIO(), ""
+    root = logging.getLogger()
+    root.addHandler(log)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as warned,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
+            warnings.simplefilter("always")
+            try:
+                function(x)
+            except (Exception, SystemExit) as raised:
+                # no locals, but the errors that it came from
+                error = "".join(traceback.format_exception(raised))
+    finally:
+        root.removeHandler(log)
+    owner = getattr(function, "__self__", function)
+    return {
+        "an error": error,
+        "a warning": "\n".join(str(w.message) for w in warned),
+        "a log": "\n".join(log.texts),
+        "a print": printed.getvalue(),
+        "the repr": f"{owner!r} {owner!s}",
+    }
+
+
+def check(mechanism: Any, inputs: tuple[Any, Any]) -> Finding:
+    """Return whether messages show values of the input.
+
+    Parameters
+    ----------
+    mechanism : callable or Batched
+    inputs : pair
+        Numbers like those of the first are put into some of the inputs.
+    """
+    faults: dict[str, list[str]] = {}
+    notes = []
+    left = list(INPUTS)
+    while left:
+        with Worker(mechanism, inputs) as worker:
+            try:
+                while left:
+                    calls = worker.do(said, left[0])
+                    kind = left.pop(0)
+                    for where in calls[0]:
+                        if all(call[where] for call in calls):
+                            faults.setdefault(f"{where} shows", []).append(kind)
+            except LostError as lost:
+                kind = left.pop(0)
+                if str(lost).startswith("hangs"):
+                    notes.append(f"{kind}: {lost}")
+                else:
+                    faults.setdefault(str(lost), []).append(kind)
+            except RuntimeError as error:
+                notes.append(f"{left.pop(0)}: {str(error).strip().split(chr(10))[-1]}")
+    evidence = "; ".join(f"{what}: {', '.join(of)}" for what, of in faults.items())
+    return Finding(
+        check="messages",
+        status="fault" if faults else "nothing found",
+        tried=TRIED,
+        evidence=evidence or "no value of an input is shown",
+        false_alarm=0.0,
+        notes=tuple(notes),
+    )
