@@ -53,11 +53,6 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     ----------
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
-
-    Raises
-    ------
-    DTypeError
-        `neighboring_relation` is of another type.
     """
 
     # ---- for subclasses -----------------------------------------------------------
@@ -103,8 +98,6 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain.
         UnsupportedEventError
             This notion has no bound for the event, or its neighboring relation or
             group size differs from that of the events before.
@@ -114,13 +107,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         return self._add(event, count)
 
     def supports(self, event: Event | HasEvent) -> bool:
-        """Return whether `compose` would take the event.
-
-        Raises
-        ------
-        DTypeError
-            `event` is not an event, nor a mechanism.
-        """
+        """Return whether `compose` would take the event."""
         event = as_event("event", event)
         with self._lock:
             try:
@@ -154,8 +141,6 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            delta is out of its domain.
         UnsupportedEventError
             No finite epsilon is proved at this delta.
         """
@@ -188,8 +173,6 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            epsilon is negative or not finite.
         UnsupportedEventError
             No delta below 1 is proved at any epsilon.
         """
@@ -216,8 +199,6 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            epsilon is negative or not finite.
         UnsupportedEventError
             No delta below 1 is proved at any epsilon.
         """
@@ -235,8 +216,6 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
 
         Raises
         ------
-        DTypeError
-            `statement` is not a `Statement`.
         UnsupportedEventError
             This notion has no bound for one of the events.
         """

@@ -66,11 +66,6 @@ class Audit:
         ----------
         trade_off : TradeOffFunction
             Of the claim, with the dataset without the record as null hypothesis.
-
-        Raises
-        ------
-        DTypeError
-            `trade_off` is no trade-off function.
         """
         from fastdp.accounting._trade_off_functions import TradeOffFunction
 

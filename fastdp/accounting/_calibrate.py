@@ -68,8 +68,6 @@ def calibrate(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     CalibrationError
         Neither end of the interval meets the target.
     UnsupportedEventError
@@ -167,8 +165,6 @@ def calibrate_count(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     UnsupportedEventError
         The accountant has no bound for the event.
 

@@ -154,11 +154,6 @@ class CurveReadings(Accountant[State], Generic[State]):
         -------
         lower, upper : ndarray of float64
             Proved bounds, in the shape of `epsilons`.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `epsilons` are not numbers, negative or not finite.
         """
         array = nonnegative("epsilons", epsilons)
         profile = self._bounds_of(self._snapshot(), None)
@@ -177,11 +172,6 @@ class CurveReadings(Accountant[State], Generic[State]):
         -------
         lower, upper : ndarray of float64
             Proved bounds, in the shape of `epsilons`.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `epsilons` are not numbers, negative or not finite.
 
         Examples
         --------
@@ -207,11 +197,6 @@ class CurveReadings(Accountant[State], Generic[State]):
             Proved bounds, in the shape of `deltas`; infinite where delta is less
             than the probability of an infinite loss. Those of `epsilon_bounds` may
             be narrower.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `deltas` are not numbers, or out of their domain.
 
         Examples
         --------
@@ -310,9 +295,8 @@ class CurveReadings(Accountant[State], Generic[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain, or the grid would
-            have too many losses.
+        ParameterError
+            The grid would have too many losses.
         UnsupportedEventError
             What was composed is about groups, or has losses of 700 and more.
 
@@ -393,11 +377,6 @@ class CurveReadings(Accountant[State], Generic[State]):
         ProfileTradeOff
             A `TradeOffFunction`: f(x) is the least false-negative rate at the
             false-positive rate x, rounded down.
-
-        Raises
-        ------
-        DTypeError
-            `symmetric` is no bool.
 
         Privacy
         -------

@@ -68,7 +68,7 @@ class Statement:
 
         Raises
         ------
-        DTypeError, ParameterError
+        ParameterError
             The text is not such JSON, or of another version.
         """
         content = unwrapped(text, _FORMAT, "statement")

@@ -74,11 +74,6 @@ class TradeOffFunction(abc.ABC):
         ----------
         false_positive_rate : array_like of float
             In [0, 1].
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A rate is out of its domain.
         """
         x = _rates("false_positive_rate", false_positive_rate)
         return np.asarray(np.clip(self._values(x), 0.0, 1 - x))
@@ -92,11 +87,6 @@ class TradeOffFunction(abc.ABC):
         ----------
         slope : array_like of float
             Finite.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A slope is not a finite number.
         """
         y = reals("slope", slope)
         if not np.all(np.isfinite(y)):
@@ -114,11 +104,6 @@ class TradeOffFunction(abc.ABC):
         ----------
         epsilon : array_like of float
             Finite and >= 0.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            An epsilon is out of its domain.
         """
         e = nonnegative("epsilon", epsilon)
         slope = -np.exp(np.minimum(e, 700.0)) * (1 - 4e-16)
@@ -141,11 +126,6 @@ class TradeOffFunction(abc.ABC):
 
     def group(self, size: int) -> TradeOffFunction:
         """Return 1 - (1 - f)^(size times): what holds for a group of `size`.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `size` is not an int >= 1.
 
         References
         ----------
@@ -171,11 +151,6 @@ class TradeOffFunction(abc.ABC):
         probability : int, float, Fraction or Decimal
             Sampling probability, > 0 and <= 1.
 
-        Raises
-        ------
-        DTypeError, ParameterError
-            The probability is out of its domain.
-
         References
         ----------
         Dong, Roth, Su (2022), Section 4.
@@ -200,11 +175,6 @@ class TradeOffFunction(abc.ABC):
         ----------
         probability : int, float, Fraction or Decimal
             Sampling probability, > 0 and <= 1.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            The probability is out of its domain.
         """
         return self.sampled(probability).either_order()
 
@@ -227,11 +197,6 @@ class GaussianTradeOff(TradeOffFunction):
     ----------
     mu : Fraction
         > 0; any real number is taken at its exact value.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        mu is out of its domain.
 
     Examples
     --------
@@ -287,11 +252,6 @@ class LaplaceTradeOff(TradeOffFunction):
     ----------
     epsilon : Fraction
         > 0; sensitivity/scale.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        epsilon is out of its domain.
     """
 
     epsilon: Fraction
@@ -383,11 +343,6 @@ class PiecewiseTradeOff(TradeOffFunction):
         Increasing from 0 to 1.
     false_negative_rates : array_like of float, shape (n,)
         f there: convex, decreasing, at most 1 - x, and 0 at the end.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        The rates are not those of a trade-off function.
     """
 
     __slots__ = ("_f", "_x")

@@ -240,9 +240,8 @@ def shuffled_closed_form_epsilon(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain, or the theorem's
-        condition on `local_epsilon` is not met.
+    ParameterError
+        The theorem's condition on `local_epsilon` is not met.
 
     References
     ----------
@@ -340,8 +339,6 @@ def shuffled_clients(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     CalibrationError
         Ten thousand million clients are not enough.
 

@@ -89,11 +89,6 @@ def pure_epsilon(*, sensitivity: Real, scale: Real) -> Fraction:
     -------
     Fraction
         epsilon; `fastdp._validate.float_up` makes a double of it.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is not a finite positive real.
     """
     return _validate.positive("sensitivity", sensitivity) / _validate.positive(
         "scale", scale
@@ -157,11 +152,6 @@ def discrete_laplace_rho(*, sensitivity: Real, scale: Real) -> float:
     rho = a (s - 2 q (1 - q^s)/(1 - q^2)) with a = 1/scale, q = exp(-a), s the L1
     sensitivity rounded down to an integer (not below 1). This exceeds the
     continuous law's epsilon + exp(-epsilon) - 1, which is no bound here.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is not a finite positive real.
     """
     return _laplace.rho(
         _validate.positive("sensitivity", sensitivity),
@@ -182,11 +172,6 @@ def laplace_rho(*, sensitivity: Real, scale: Real) -> float:
     """Return e + exp(-e) - 1, e = sensitivity/scale, of continuous Laplace noise.
 
     Rounded up. It is not a bound for the discrete law.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is not a finite positive real.
     """
     return _laplace.continuous_rho(pure_epsilon(sensitivity=sensitivity, scale=scale))
 
@@ -210,8 +195,6 @@ def truncated_laplace_delta(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     UnsupportedEventError
         epsilon is below sensitivity/scale: no bound is proved there.
     """
@@ -237,11 +220,6 @@ def gaussian_rho(*, sensitivity: Real, sigma: Real) -> Fraction:
     ----------
     sensitivity, sigma : int, float, Fraction or Decimal
         L2 sensitivity and parameter of the noise, > 0, in one unit.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is not a finite positive real.
     """
     s = _validate.positive("sensitivity", sensitivity)
     width = _validate.positive("sigma", sigma)
@@ -359,13 +337,7 @@ def discrete_gaussian_epsilon(
 
 
 def pure_to_rho(epsilon: Real) -> float:
-    """Return epsilon tanh(epsilon/2), the exact rho of pure epsilon, rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        `epsilon` is negative or not finite.
-    """
+    """Return epsilon tanh(epsilon/2), the exact rho of pure epsilon, rounded up."""
     e = _validate.nonnegative("epsilon", epsilon)
     context = precise(60)
     d = to_decimal(-e, context).exp(context)
@@ -392,11 +364,6 @@ def pure_to_mu(epsilon: Real) -> float:
 
     -2 Phi^-1(1/(1 + e^epsilon)), the least: there the two trade-off functions touch,
     and each half of the Gaussian one lies below its chord, which is the pure one.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        `epsilon` is negative or not finite.
     """
     e = _validate.nonnegative("epsilon", epsilon)
     # Phi(-x) <= exp(-x^2/2)/2 and 1/(1 + e^epsilon) >= exp(-epsilon)/2.
@@ -437,13 +404,7 @@ def zcdp_delta(*, epsilon: Real, rho: Real) -> float:
 
 
 def zcdp_epsilon(*, delta: Real, rho: Real) -> float:
-    """Return epsilon at `delta` that rho-zCDP implies, at the best order, rounded up.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        delta is not in (0, 1) or rho is negative or not finite.
-    """
+    """Return epsilon at `delta` of rho-zCDP, at the best order, rounded up."""
     d = _validate.open_unit("delta", delta)
     exact = _validate.nonnegative("rho", rho)
     return _zcdp.epsilon_from(log_down(d), exact, Fraction(0))
@@ -453,11 +414,6 @@ def zcdp_to_rho(*, epsilon: Real, delta: Real) -> float:
     """Return the largest rho that implies (epsilon, delta), rounded down.
 
     0.0 when it is below 1e-100.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        epsilon is negative or not finite, or delta is not in (0, 1).
     """
     e = capped_epsilon(epsilon)
     target = log_down(_validate.open_unit("delta", delta))

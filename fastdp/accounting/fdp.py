@@ -76,11 +76,6 @@ def gdp_log_delta(*, epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     ndarray of float64
         Absolute excess below 2e-12 max(1, |ln delta|) where epsilon/mu is below 100.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        An argument is of the wrong type or out of its domain.
-
     References
     ----------
     Dong, Roth, Su, "Gaussian Differential Privacy" (2022), Corollary 2.13; Balle and
@@ -123,11 +118,6 @@ def gdp_epsilon(*, delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
         > 0 and < 1.
     mu : array_like of float
         Finite and > 0; broadcast against `delta`.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        An argument is of the wrong type or out of its domain.
 
     Examples
     --------
@@ -174,11 +164,6 @@ def compose_trade_offs(
     PiecewiseTradeOff, GaussianTradeOff or ApproximateTradeOff
         A GaussianTradeOff if all functions are Gaussian, and an ApproximateTradeOff,
         the function 1 - x, if there are none.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        An entry is not of this form.
 
     References
     ----------

@@ -69,8 +69,6 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain.
         UnsupportedEventError
             The filter's notion has no bound for the event, or its neighboring
             relation or group size differs from that of the events before.
@@ -85,7 +83,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
         Raises
         ------
-        DTypeError, ParameterError, UnsupportedEventError
+        UnsupportedEventError
             As for `spend`.
         """
         times = _validate.whole("count", count, 0)
@@ -320,8 +318,6 @@ class DeclaredFilter(_SumFilter):
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     UnsupportedEventError
         The accountant has no bound for the event.
 

@@ -36,8 +36,6 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
 
     Raises
     ------
-    DTypeError, ParameterError
-        delta is out of its domain.
     UnsupportedEventError
         The event is not known, or no finite epsilon is proved at this delta.
     """
@@ -50,8 +48,6 @@ def event_delta(event: Event, epsilon: Real) -> float:
 
     Raises
     ------
-    DTypeError, ParameterError
-        epsilon is negative or not finite.
     UnsupportedEventError
         The event is not known, or no bound is proved at this epsilon.
     """

@@ -31,7 +31,7 @@ class _Odometer(Record[State]):
 
         Raises
         ------
-        DTypeError, ParameterError, UnsupportedEventError, BudgetExceededError
+        UnsupportedEventError, BudgetExceededError
             As for an accountant's `compose`.
         """
         return self._add(event, count)
@@ -90,11 +90,6 @@ class ZCDPOdometer(_Odometer[_Running]):
         > 0 and < 1; for all times together.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        delta is out of its domain.
 
     Examples
     --------

@@ -94,11 +94,6 @@ class PLDAccountant(CurveReadings[State]):
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
-    Raises
-    ------
-    DTypeError
-        `neighboring_relation` is of another type.
-
     Notes
     -----
     What is proved rests on double arithmetic that rounds to nearest and on library
@@ -174,8 +169,6 @@ class PLDAccountant(CurveReadings[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            delta or effort is out of its domain.
         CertificateError
             Both methods' bounds hold and contradict each other: a mistake in fastdp.
 
@@ -208,8 +201,6 @@ class PLDAccountant(CurveReadings[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            epsilon is negative or not finite.
         CertificateError
             With `check`: both methods' bounds hold and contradict each other.
         """
@@ -227,8 +218,6 @@ class PLDAccountant(CurveReadings[State]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            epsilon is negative or not finite.
         CertificateError
             With `check`: both methods' bounds hold and contradict each other.
         """

@@ -72,8 +72,6 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
     UnsupportedEventError
         The event's divergence is infinite or not known.
 
@@ -356,11 +354,6 @@ class RDPAccountant(Accountant[_Sum]):
         ----------
         order : array_like of float
             Orders > 1; at infinity it is the pure epsilon.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            An order is out of its domain.
         """
         state, stated = self._snapshot()
         pure = math.inf if stated is None else float_up(stated.epsilon)
@@ -376,8 +369,6 @@ class RDPAccountant(Accountant[_Sum]):
 
         Raises
         ------
-        DTypeError, ParameterError
-            A delta is out of its domain.
         UnsupportedEventError
             No finite epsilon is proved at some delta.
         """
@@ -393,11 +384,6 @@ class RDPAccountant(Accountant[_Sum]):
         ----------
         epsilons : array_like of float, shape (n,)
             Finite and >= 0 each.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            An epsilon is out of its domain.
         """
         flat = _reals("epsilons", epsilons)
         if not np.all(np.isfinite(flat) & (flat >= 0)):

@@ -232,11 +232,6 @@ def largest_advantage_of_trade_off(trade_off: TradeOffFunction) -> float:
     trade_off : TradeOffFunction
         On or below the mechanism's.
 
-    Raises
-    ------
-    DTypeError
-        `trade_off` is no trade-off function.
-
     Examples
     --------
     >>> from fastdp.accounting import GaussianEvent, PLDAccountant
@@ -320,11 +315,6 @@ def largest_kl_divergence(epsilon: Real) -> float:
     epsilon : int, float, Fraction or Decimal
         Pure epsilon, >= 0.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        epsilon is out of its domain.
-
     Examples
     --------
     >>> round(largest_kl_divergence(1), 6)
@@ -344,11 +334,6 @@ def randomized_response_epsilon(bias: Real) -> float:
     ----------
     bias : int, float, Fraction or Decimal
         >= 0 and < 1/2.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        bias is out of its domain.
 
     Examples
     --------

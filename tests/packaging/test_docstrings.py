@@ -74,6 +74,20 @@ def test_public_objects_are_documented(thing):
     assert text == inspect.cleandoc(thing.__doc__ or ""), "inherited, not its own"
 
 
+def test_wrong_parameters_of_the_accounting_wing_are_stated_once():
+    """Its sections of errors are left to what is not obvious."""
+    package = importlib.import_module("fastdp.accounting")
+    assert {"DTypeError", "ParameterError"} <= set(re.findall(r"\w+", package.__doc__))
+    wing = [name for name in MODULES if name.startswith("fastdp.accounting")]
+    stated = 0
+    for name in wing:
+        source = inspect.getsource(importlib.import_module(name))
+        for section in re.findall(r"Raises\n +-{6}\n(.*?)(?:\n\n|\"{3})", source, re.S):
+            stated += 1
+            assert "DTypeError" not in section, (name, section)
+    assert stated > 20
+
+
 @pytest.mark.parametrize("thing", DRAWING, ids=name_of)
 def test_what_draws_states_errors_privacy_and_timing(thing):
     assert {"Raises", "Privacy"} <= sections(thing)

@@ -74,9 +74,8 @@ def contractive_iteration(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain, or a condition is not
-        met; the message names it.
+    ParameterError
+        A condition of the theorem is not met; the message names it.
 
     Privacy
     -------
@@ -138,8 +137,8 @@ def gradient_contraction(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain, or the step is not contractive.
+    ParameterError
+        The step is not contractive.
 
     Examples
     --------
@@ -199,8 +198,8 @@ def noisy_gradient_descent(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain, or a condition is not met.
+    ParameterError
+        A condition of the theorem is not met.
 
     Examples
     --------
@@ -270,8 +269,8 @@ def noisy_sgd(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain, or a condition is not met.
+    ParameterError
+        A condition of the theorem is not met.
 
     References
     ----------

@@ -77,8 +77,8 @@ def noisy_minibatch_sgd(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is out of its domain, or a condition is not met.
+    ParameterError
+        A condition of the theorem is not met.
 
     Privacy
     -------

@@ -200,7 +200,7 @@ class PrivacyLossDistribution:
 
         Raises
         ------
-        DTypeError, ParameterError
+        ParameterError
             The text is not such JSON; the message names the field that is missing,
             not known, or out of its domain.
         """

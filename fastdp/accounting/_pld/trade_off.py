@@ -139,11 +139,6 @@ class ProfileTradeOff(TradeOffFunction):
         ----------
         epsilon : array_like of float
             Finite and >= 0.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            An epsilon is out of its domain.
         """
         e = nonnegative("epsilons", epsilon)
         values = [profile(e.ravel())[1] for profile in (self._steep, self._flat)]

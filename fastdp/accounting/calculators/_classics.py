@@ -53,13 +53,7 @@ class ProposeTestReleasePlan:
     event: ApproximateDPEvent
 
     def distance_for(self, probability: Real) -> float:
-        """Return a distance from which the test passes with at least `probability`.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            probability is not between 1/2 and 1.
-        """
+        """Return a distance from which the test passes with at least `probability`."""
         p = _validate.open_unit("probability", probability)
         if 2 * p < 1:
             raise ParameterError(
@@ -236,9 +230,8 @@ def subsample_and_aggregate(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain; `assignment` is left out
-        or does not suit the relation.
+    ParameterError
+        `assignment` is left out or does not suit the relation.
 
     References
     ----------

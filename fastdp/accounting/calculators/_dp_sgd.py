@@ -178,9 +178,6 @@ def dp_sgd(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain; not exactly one is left
-        out; `sampling` is not known or `assume_poisson` does not belong to it.
     CalibrationError
         No value of what was left out meets the target.
     UnsupportedEventError

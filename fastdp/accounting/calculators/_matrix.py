@@ -92,9 +92,9 @@ class MatrixPlan:
 
         Raises
         ------
-        DTypeError, ParameterError
-            sigma is out of its domain, or the relation is ADD_OR_REMOVE_ONE: to remove
-            a record would shift all later steps.
+        ParameterError
+            The relation is ADD_OR_REMOVE_ONE: to remove a record would shift all later
+            steps.
         """
         neighboring_relation = as_relation(neighboring_relation)
         if neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
@@ -147,12 +147,6 @@ def matrix_mechanism(
     Returns
     -------
     MatrixPlan
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain, or does not belong to
-        the strategy.
 
     References
     ----------

@@ -71,9 +71,8 @@ def pate(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain; `assignment` is left out
-        or does not suit the relation.
+    ParameterError
+        `assignment` is left out or does not suit the relation.
 
     Privacy
     -------

@@ -156,9 +156,8 @@ def smooth_sensitivity_divergence(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain; `smoothness` is too large
-        for the order.
+    ParameterError
+        `smoothness` is too large for the order.
 
     References
     ----------

@@ -88,8 +88,6 @@ def private_tuning(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain, or not of this law.
     UnsupportedEventError
         No Renyi divergence of the event is known.
 

@@ -142,7 +142,7 @@ class Event:
 
         Raises
         ------
-        DTypeError, ParameterError
+        ParameterError
             The text is not such JSON, of another version, or has a field that is
             not known, missing, or out of its domain.
         """

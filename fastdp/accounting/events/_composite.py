@@ -68,8 +68,6 @@ class ComposedEvent(Event):
 
     Raises
     ------
-    DTypeError, ParameterError
-        `events` is not a sequence of events, or empty.
     UnsupportedEventError
         Neighboring relations or group sizes differ.
     """

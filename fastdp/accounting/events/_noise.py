@@ -30,11 +30,6 @@ def l2_sensitivity(square: _validate.Real) -> Fraction:
     square : int, float, Fraction or Decimal
         The exact squared L2 sensitivity, > 0; for example the number of counts
         that one individual moves by at most 1 each.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        `square` is not a finite positive real.
     """
     return sqrt_up(_validate.positive("square", square))
 

@@ -180,9 +180,8 @@ def privacy_loss_from_pmf(
 
     Raises
     ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain, or probabilities add up
-        to more than rounding explains.
+    ParameterError
+        Probabilities add up to more than rounding explains.
 
     Examples
     --------
