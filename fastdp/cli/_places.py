@@ -440,15 +440,94 @@ class AtomicOutput:
 
     def _publish(self) -> None:
         try:
-            # The data must be on the disk before the name points at it.
-            descriptor = os.open(self.temporary, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self.sync()
             self.temporary.replace(self.path)
         except OSError as error:
             raise _cannot_write(self.path, error) from None
+
+    def sync(self) -> None:
+        """Have the data on the disk, before the name points at it."""
+        descriptor = os.open(self.temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Together:
+    """Files of this machine that appear at their paths together, or not at all.
+
+    Only a kill between two renames leaves some of them old.
+    """
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._outputs: list[AtomicOutput] = []
+
+    def __enter__(self) -> Together:
+        return self
+
+    @contextlib.contextmanager
+    def output(self, place: Place) -> Iterator[Path]:
+        """Give a path to write to; what is there waits for the others."""
+        one = AtomicOutput(place.local("of a plan"))
+        one.wanted = False  # by itself
+        temporary = self._stack.enter_context(one)
+        try:
+            yield temporary
+            one.sync()
+        except OSError as error:
+            raise _cannot_write(one.path, error) from None
+        self._outputs.append(one)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._stack:
+            if kind is None:
+                self._publish()
+
+    def _publish(self) -> None:
+        before: list[tuple[AtomicOutput, Path | None]] = []
+        path = Path()
+        try:
+            for one in self._outputs:
+                path = one.path
+                before.append((one, _kept_aside(one)))
+                one.temporary.replace(path)
+        except BaseException as error:
+            for one, old in reversed(before):
+                if one.temporary.exists():
+                    continue  # it was not put in place
+                if old is None:
+                    one.path.unlink(missing_ok=True)
+                else:
+                    old.replace(one.path)
+            if isinstance(error, OSError):
+                raise _cannot_write(path, error) from None
+            raise
+        finally:
+            for one in self._outputs:
+                _aside(one).unlink(missing_ok=True)
+
+
+def _aside(one: AtomicOutput) -> Path:
+    return one.temporary.with_suffix(".old")
+
+
+def _kept_aside(one: AtomicOutput) -> Path | None:
+    """Keep the file that is there until the others are in place, too."""
+    if not one.path.exists():
+        return None
+    old = _aside(one)
+    try:
+        os.link(one.path, old)
+    except OSError:  # not every file system has links
+        shutil.copy2(one.path, old)
+    return old
 
 
 class _CopiedOutput:

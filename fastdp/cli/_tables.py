@@ -39,10 +39,10 @@ docs/tables.md says more.
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add the options of the output, of forms and of statements."""
     add = parser.add_argument
-    add("-o", "--output", metavar="OUTPUT", required=True, help=_OUTPUT_HELP)
+    add("-o", "--output", metavar="OUTPUT", required=required, help=_OUTPUT_HELP)
     for name in ("input", "output"):
         add(
             f"--{name}-format",
@@ -190,21 +190,28 @@ class Tables:
 
     @contextlib.contextmanager
     def outputs(
-        self, statement: Statement, sides: Sequence[tuple[_places.Place, str]] = ()
+        self,
+        statement: Statement,
+        sides: Sequence[tuple[_places.Place, str]] = (),
+        together: _places.Together | None = None,
     ) -> Iterator[Path]:
-        """Give a temporary file for the table; publish it with what lies beside it."""
+        """Give a temporary file for the table; publish it with what lies beside it.
+
+        `together` puts them in place, with the outputs of other tables.
+        """
+        opened = _places.output if together is None else together.output
         if self.metadata is not None:
             own = _places.Place("--metadata", str(self.metadata), self.output.form)
             sides = [*sides, (own, statement.to_json())]
         with contextlib.ExitStack() as stack:
             for place, text in sides:
-                note = stack.enter_context(_places.output(place))
+                note = stack.enter_context(opened(place))
                 note.write_text(text, encoding="utf-8")
-            with _places.output(self.output) as temporary:
+            with opened(self.output) as temporary:
                 yield temporary
                 # A table must never stand beside an older description, whatever
                 # comes next.
-                for place, _ in sides:
+                for place, _ in sides if together is None else ():
                     place.remove()
 
     def say(

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import functools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastdp
-from fastdp.cli import _cells, _common, _files, _ledgered, _places, _tables
-from fastdp.cli._numbers import as_text, number, written
+from fastdp.cli import (
+    _cells,
+    _common,
+    _files,
+    _ledgered,
+    _places,
+    _plan_file,
+    _statements,
+    _tables,
+    ledger,
+)
+from fastdp.cli._numbers import number
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -58,7 +68,15 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
+    add("input", metavar="INPUT", nargs="?", help=_tables.INPUT_HELP)
+    add("--plan", metavar="FILE", help="TOML that describes tables, instead of options")
+    add(
+        "--set",
+        metavar="NAME=TEXT",
+        action="append",
+        default=[],
+        help="what {NAME} is in the names of a plan's files, label and budgets",
+    )
     several: dict[str, Any] = {"metavar": "NAMES", "action": "append", "default": []}
     add("--by", **several, help="columns of the groups: NAME,NAME,...")
     add("--unit", metavar="NAME", help="column of persons, or others to be hidden")
@@ -111,13 +129,18 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="what chooses the records that a unit keeps: sha256 is the same on every "
         "engine, and slower (default: %(default)s)",
     )
-    add("--dry-run", action="store_true", help="print cost and noise, read no record")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print cost and noise, and what budgets would have left; read no record",
+    )
     add("--sql", action="store_true", help="print the group-by and read no record")
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
-    _tables.add_options(parser)
+    _tables.add_options(parser, required=False)
     _tables.add_escape(parser)
     _ledgered.add_options(parser)
-    parser.set_defaults(run=run)
+    usual = {action.dest: action.default for action in parser._actions}
+    parser.set_defaults(run=functools.partial(run, usual=usual))
 
 
 def _bounds(text: str) -> tuple[str, tuple[Any, Any]]:
@@ -128,8 +151,14 @@ def _bounds(text: str) -> tuple[str, tuple[Any, Any]]:
     return name, (number(low), number(high))
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     """Carry out ``fastdp aggregate`` and return the exit code.
+
+    Parameters
+    ----------
+    arguments : Namespace
+    usual : dict of str to object
+        What they are where nothing is given.
 
     Raises
     ------
@@ -142,6 +171,65 @@ def run(arguments: argparse.Namespace) -> int:
     **Privacy.** Stated on stderr after the release: that of `fastdp.Plan`; timing
     class T0.
     """
+    if arguments.plan is None:
+        return _run_one(arguments)
+    _plan_file.require_alone(arguments, usual)
+    asked = _plan_file.read(arguments.plan, arguments.set)
+    written, read = _plan_file.asked_files(asked)
+    read += _places.file("--plan", arguments.plan)
+    _places.require_different(written, read)
+    _common.require_pyarrow("aggregate")
+    plans = {name: _planned(table) for name, table in asked.tables.items()}
+    with _plan_file.naming(Path(arguments.plan).name):
+        report = fastdp.Report(plans)
+    charge: dict[str, Any] = {"label": asked.label, "budgets": asked.budgets}
+    with contextlib.ExitStack() as stack:
+        if asked.ledger is not None:
+            opened = _ledgered.opened(asked.ledger, written)
+            charge["ledger"] = stack.enter_context(opened)
+        if arguments.dry_run:
+            for name, plan in plans.items():
+                print(f"[{name}]\n{plan.accuracy(asked.tables[name].level)}\n")
+            print(f"all together: {report.cost()}")
+            _would_be_left(report, charge)
+            return 0
+        sources = {
+            name: stack.enter_context(_source(table, plans[name]))
+            for name, table in asked.tables.items()
+        }
+        if arguments.sql:
+            for name, plan in plans.items():
+                print(f"-- {name}\n{plan.sql(sources[name])}\n")
+            return 0
+        for table in asked.tables.values():
+            _require_folder(table.output)
+        found = report.release(
+            sources,
+            **(charge if asked.ledger else {}),
+            memory=arguments.memory,
+            progress=stack.enter_context(_common.progress_of_one()),
+        )
+    said = []
+    with _places.Together() as together:
+        for name, table in asked.tables.items():
+            tables = _tables.Tables(
+                table.input, table.output, None, False, table.escape, ()
+            )
+            said.append((table, tables, _write(table, tables, found[name], together)))
+    if next(iter(found.values())).replayed:
+        ledger, label = asked.ledger, asked.label
+        outputs = ", ".join(str(table.output) for table in asked.tables.values())
+        told = argparse.Namespace(ledger=ledger, label=label, output=outputs)
+        print(_ledgered.replayed(told), file=sys.stderr)
+        return 0
+    for _, tables, (facts, rows) in said:
+        tables.say(facts, rows, arguments)
+    print(f"fastdp: all together: {report.cost()}", file=sys.stderr)
+    return 0
+
+
+def _run_one(arguments: argparse.Namespace) -> int:
+    """Release the one table that the options describe."""
     _check(arguments)
     keys = None
     if arguments.keys is not None:
@@ -152,44 +240,89 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "aggregate", "plot")
     _require_folder(tables.output)
-    words = _words(arguments)
-    if keys is not None:
-        with _records(keys, words["by"], (), ()) as rows:
-            words["keys"] = _keys(rows)
-    plan = fastdp.Plan(**words)
+    table = _plan_file.Table(
+        where="",
+        words=_words(arguments),
+        keys=keys,
+        input=tables.input,
+        output=tables.output,
+        level=arguments.level,
+        escape=tables.escape,
+    )
+    plan = _planned(table)
     accuracy = plan.accuracy(arguments.level)
-    if arguments.dry_run:
-        print(accuracy)
-        return 0
+    charge: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
-        units = [] if arguments.unit is None else [arguments.unit]
-        values = list(words["bounds"])
-        source = stack.enter_context(_records(tables.input, plan.by, units, values))
-        if arguments.sql:
-            print(plan.sql(source))
-            return 0
-        charge: dict[str, Any] = {}
         if ledgered:
             opened = _ledgered.opened(arguments.ledger, tables.written)
             book = stack.enter_context(opened)
             charge = {"label": arguments.label, "budgets": arguments.budgets}
             charge["ledger"] = book
+        if arguments.dry_run:
+            print(accuracy)
+            _would_be_left(plan, charge)
+            return 0
+        source = stack.enter_context(_source(table, plan))
+        if arguments.sql:
+            print(plan.sql(source))
+            return 0
         found = plan.release(
             source,
             **charge,
             memory=arguments.memory,
             progress=stack.enter_context(_common.progress_of_one()),
         )
-    _write(arguments, tables, found)
+    facts, rows = _write(table, tables, found)
+    if arguments.plot is not None:
+        from fastdp import plot
+
+        figure = plot.intervals(found, level=arguments.level)
+        _common.save_picture(figure, arguments.plot)
+    tables.say(facts, None if found.replayed else rows, arguments)
     return 0
 
 
+def _planned(table: _plan_file.Table) -> Plan:
+    """Return the plan of a table; its public groups may be a file's."""
+    if table.keys is None:
+        return table.plan()
+    with _records(table.keys, _split_by(table.words), (), ()) as rows:
+        return table.plan(_keys(rows))
+
+
+def _split_by(words: Mapping[str, Any]) -> list[str]:
+    by = words.get("by", ())
+    return [by] if isinstance(by, str) else list(by)
+
+
+def _source(table: _plan_file.Table, plan: Plan) -> Any:
+    """Open the records of a table."""
+    units = [plan.unit.column] if isinstance(plan.unit, fastdp.Unit) else []
+    return _records(table.input, plan.by, units, list(table.words.get("bounds") or {}))
+
+
+def _would_be_left(cost: Plan | fastdp.Report, charge: Mapping[str, Any]) -> None:
+    """Print what budgets would have left after a charge; nothing is charged."""
+    book = charge.get("ledger")
+    if book is None:
+        return
+    if book._is_charged(charge["label"]):
+        print(f"label {charge['label']!r} is charged: it would be asked again for free")
+        return
+    unit = cost.unit.name
+    left = book.preview(cost.event(), budgets=charge["budgets"], unit=unit)
+    print(f"after this release:\n{ledger.listed(left)}")
+
+
 def _write(
-    arguments: argparse.Namespace, tables: _tables.Tables, found: Release
-) -> None:
-    """Write what was released, and say it."""
-    table = found.table(level=arguments.level)
-    facts = _statement(found.plan, arguments)
+    table: _plan_file.Table,
+    tables: _tables.Tables,
+    found: Release,
+    together: _places.Together | None = None,
+) -> tuple[_tables.Statement, int]:
+    """Write what was released; return what is said of it, and its rows."""
+    shown = found.table(level=table.level)
+    facts = _statements.statement(found.plan, table)
     receipts = {}
     sides = []
     if found.receipts_json is not None:
@@ -197,16 +330,11 @@ def _write(
         if tables.output.form.text:
             beside = tables.output.beside(_ledgered.BESIDE)
             sides.append((beside, found.receipts_json + "\n"))
-    with tables.outputs(facts, sides) as temporary:
-        schema = tables.described(table.schema.remove_metadata(), facts, receipts)
+    with tables.outputs(facts, sides, together) as temporary:
+        schema = tables.described(shown.schema.remove_metadata(), facts, receipts)
         with contextlib.closing(tables.open_sink(temporary, schema, None)) as sink:
-            sink.write(table.cast(schema))
-    if arguments.plot is not None:
-        from fastdp import plot
-
-        figure = plot.intervals(found, level=arguments.level)
-        _common.save_picture(figure, arguments.plot)
-    tables.say(facts, None if found.replayed else table.num_rows, arguments)
+            sink.write(shown.cast(schema))
+    return facts, shown.num_rows
 
 
 def _require_folder(output: _places.Place) -> None:
@@ -272,6 +400,10 @@ def _stream(
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options that do not go together, as far as no file is needed."""
+    if arguments.input is None or arguments.output is None:
+        raise ParameterError("INPUT and --output must be given, or --plan FILE")
+    if arguments.set:
+        raise ParameterError("--set requires --plan: the file that names what is set")
     by = _split(arguments.by)
     if (arguments.unit is None) == (arguments.rows_are is None):
         raise ParameterError(
@@ -338,107 +470,6 @@ def _words(arguments: argparse.Namespace) -> dict[str, Any]:
         **{what: _split(getattr(arguments, what)) for what in _STATISTICS},
         **{name: getattr(arguments, name) for name in given},
     }
-
-
-def _statement(plan: Plan, arguments: argparse.Namespace) -> _tables.Statement:
-    """Say what is released, under which guarantee, and between which tables."""
-    budget = {
-        name: as_text(value)
-        for name in ("epsilon", "rho", "delta")
-        if (value := getattr(arguments, name)) is not None
-    }
-    bounds = {name: tuple(map(as_text, of)) for name, of in arguments.bounds}
-    shown = ", ".join(f"{n} in [{low}, {high}]" for n, (low, high) in bounds.items())
-    spent = ", ".join(f"{name} = {value}" for name, value in budget.items())
-    law = "Gaussian" if "rho" in budget else "Laplace"
-    stds = ", ".join(
-        f"{row['std']:.4g} of {row['column']}"
-        for row in plan.accuracy().rows()
-        if row["std"] is not None
-    )
-    columns = ", ".join(map(repr, plan.columns))
-    groups = f"{{rows}} groups of {', '.join(map(repr, plan.by))}"
-    lines = {
-        "mechanism": f"discrete {law} noise, exact, timing class T0: standard "
-        f"deviation {stds}",
-        "parameter": f"{spent}{f', {shown}' if shown else ''}",
-        "guarantee": f"{_guarantee(budget)}, for this one release",
-        "neighbors": _neighbors(plan, arguments),
-        "released": f"{groups if plan.by else '{rows} row'}: {columns}, with low and "
-        f"high ({100 * arguments.level:g} %)",
-        "groups": _groups(plan, arguments),
-        "left out": (
-            "records without a group or a unit; a missing value, of text files also a "
-            "blank cell, leaves out its own statistic alone"
-        ),
-    }
-    facts = {
-        **budget,
-        "unit": plan.unit.name,
-        "unit_column": arguments.unit,
-        "groups_per_unit": arguments.groups,
-        "records_per_group": arguments.records,
-        "by": list(plan.by),
-        "statistics": list(plan.columns),
-        "bounds": bounds,
-        "level": arguments.level,
-    }
-    return _tables.Statement("private table of groups", _Parts(plan), facts, lines)
-
-
-def _neighbors(plan: Plan, arguments: argparse.Namespace) -> str:
-    if arguments.unit is None:
-        said = "tables that differ in one row: whoever has several is not hidden"
-        if arguments.rows_are != "row":
-            said = f"tables that differ in one row: no {arguments.rows_are!r} has two"
-    else:
-        most = f"at most {arguments.records} records"
-        if plan.by:
-            most = f"at most {arguments.groups} groups, {most} in each"
-        said = f"tables that differ in all records of one {plan.unit.name!r}, of which "
-        said += f"{most} are kept"
-    return f"{said}; the groups of --keys are public" if arguments.keys else said
-
-
-def _groups(plan: Plan, arguments: argparse.Namespace) -> str:
-    if not plan.by:
-        return "all records are one"
-    if arguments.keys is not None:
-        return "all that --keys lists, in its order"
-    if (keys := plan.mechanisms().get("keys")) is None:
-        half, most = (plan.accuracy().least_units(p) for p in (0.5, 0.95))
-        return (
-            "selected by a noisy number that is released as well: shown from "
-            f"{half} on with probability 1/2, from {most} on with 0.95"
-        )
-    selection = written(keys)
-    return f"selected by their number of units, for half of the budget: {selection}"
-
-
-def _guarantee(budget: dict[str, str]) -> str:
-    if "rho" in budget:
-        but = f" but for delta = {budget['delta']}" if "delta" in budget else ""
-        return f"{budget['rho']}-zero-concentrated differential privacy (rho){but}"
-    if "delta" in budget:
-        return (
-            f"({budget['epsilon']}, {budget['delta']})-differential privacy "
-            "(epsilon, delta)"
-        )
-    return f"{budget['epsilon']}-differential privacy (epsilon)"
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The mechanisms of one table, as its statement shows them."""
-
-    plan: Plan
-
-    def event(self) -> Any:
-        return self.plan.event()
-
-    def to_json(self) -> str:
-        parts = self.plan.mechanisms().items()
-        return json.dumps({name: json.loads(m.to_json()) for name, m in parts})
 
 
 def _split(names: Sequence[str]) -> list[str]:

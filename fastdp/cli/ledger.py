@@ -207,11 +207,11 @@ def _budget(arguments: argparse.Namespace) -> int:
         book.add_budget(
             arguments.name, admission, unit=arguments.unit, block_of=arguments.block_of
         )
-        print(_table(book.budgets()))
+        print(listed(book.budgets()))
     return 0
 
 
-def _table(budgets: Mapping[str, Any]) -> str:
+def listed(budgets: Mapping[str, Any]) -> str:
     """Return budgets as lines of text."""
     if not budgets:
         return "no budget yet: fastdp ledger budget makes one"
@@ -235,7 +235,7 @@ def _show(arguments: argparse.Namespace) -> int:
             print(json.dumps({n: b.to_dict() for n, b in budgets.items()}, indent=1))
             return 0
         print("\n".join(f"{name}: {text}" for name, text in book.describe().items()))
-    print(_table(budgets))
+    print(listed(budgets))
     return 0
 
 
@@ -258,7 +258,7 @@ def _spend(arguments: argparse.Namespace) -> int:
     with _open(arguments) as book:
         if arguments.dry_run:
             left = book.preview(event, budgets=arguments.budgets, count=arguments.count)
-            print(_table(left))
+            print(listed(left))
             return 0
         book.spend(
             event,
@@ -267,7 +267,7 @@ def _spend(arguments: argparse.Namespace) -> int:
             count=arguments.count,
         )
         budgets = book.budgets()
-    print(_table({name: budgets[name] for name in sorted(arguments.budgets)}))
+    print(listed({name: budgets[name] for name in sorted(arguments.budgets)}))
     return 0
 
 

@@ -625,13 +625,11 @@ class Ledger:
         """Tell whether a label was charged, whether or not its answer is stored."""
         return _protocol.is_charged(self._store, label)
 
-    def _stored_table(self, **asked: Any) -> Answer | None:
-        """Return what `table` would, if it was stored before under equal terms.
+    def _stored_table(self, wanted: Terms) -> Answer | None:
+        """Return what was stored before under equal terms; nothing is drawn or charged.
 
-        Nothing is drawn or charged. Other terms are no answer here, and for `table` to
-        refuse.
+        Other terms are no answer here, and for the charge to refuse.
         """
-        wanted, _ = _shown.asked(**asked)
         try:
             found = _protocol.stored(self._store, wanted)
         except LabelConflictError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -90,16 +90,38 @@ def checked_threshold(
     )
 
 
-def asked(
+@dataclass(frozen=True)
+class Part:
+    """One table to be drawn: its public facts, its cost and its draw.
+
+    Attributes
+    ----------
+    facts : dict
+        What the terms of its transaction say of it.
+    events : list of Event
+        What it costs.
+    rare : Fraction or None
+        Probability that its draw shows in time; None: no bound.
+    size : int
+        Bytes of the answer, beside the keys that a selection shows.
+    draw : callable
+        Takes the number of tables of one answer, and draws the named columns.
+    """
+
+    facts: dict[str, Any]
+    events: list[Event]
+    rare: Fraction | None
+    size: int
+    draw: Callable[[int], dict[str, Any]]
+
+
+def part(
     columns: Any,
     keys: Any,
-    label: str,
-    budgets: Any,
     select: tuple[Any, ...] | None = None,
     most_rows: int | None = None,
-    source: str | None = None,
-) -> tuple[Terms, Callable[[int, object], tuple[str, bytes]]]:
-    """Return the terms of a table, all arguments checked, and what draws it."""
+) -> Part:
+    """Return a table to be drawn, all arguments checked."""
     names, cells, rows = checked_columns(columns, keys, select is not None)
     events = [m.event() for m, _ in cells.values()]
     rare: Fraction | None = Fraction(0)
@@ -123,9 +145,7 @@ def asked(
         if most_rows is not None:
             raise ParameterError("most_rows must be left out without select")
         facts["rows"], facts["shown"] = rows, digest_of(names)
-        _terms.require_size(
-            sum(part.nbytes for part in (*names.values(), *trials.values()))
-        )
+        size = sum(part.nbytes for part in (*names.values(), *trials.values()))
         mask = None
     else:
         limit = _validate.integer("most_rows", most_rows or 0, 1, 10**9)
@@ -146,24 +166,75 @@ def asked(
         events.append(event)
         rare = None
         width = sum(trial.dtype.itemsize for trial in trials.values())
-        _terms.require_size(limit * width)
+        size = limit * width
+
+    def draw(tables: int) -> dict[str, Any]:
+        noisy = {name: m.release(values) for name, (m, values) in cells.items()}
+        if mask is None:
+            return {**names, **noisy}
+        rows_shown = kept(names, mask(noisy), limit, width, tables)
+        return {
+            **{name: narrowed(column[rows_shown]) for name, column in names.items()},
+            **{name: column[rows_shown] for name, column in noisy.items()},
+        }
+
+    return Part(facts, events, rare, size, draw)
+
+
+_Draw = Callable[[int, object], tuple[str, bytes]]
+
+
+def asked(
+    columns: Any,
+    keys: Any,
+    label: str,
+    budgets: Any,
+    select: tuple[Any, ...] | None = None,
+    most_rows: int | None = None,
+    source: str | None = None,
+) -> tuple[Terms, _Draw]:
+    """Return the terms of a table, all arguments checked, and what draws it."""
+    one = part(columns, keys, select, most_rows)
+    _terms.require_size(one.size)
 
     def draw(_: int, __: object) -> tuple[str, bytes]:
-        noisy = {name: m.release(values) for name, (m, values) in cells.items()}
-        shown = names
-        if mask is not None:
-            rows_shown = kept(names, mask(noisy), limit, width)
-            shown = {
-                name: narrowed(column[rows_shown]) for name, column in names.items()
-            }
-            noisy = {name: column[rows_shown] for name, column in noisy.items()}
-        return "table", _terms.packed_table({**shown, **noisy})
+        return "table", _terms.packed_table(one.draw(1))
 
     wanted = _terms.terms(
-        label, "table", budgets, composed(events), facts, source=source
+        label, "table", budgets, composed(one.events), one.facts, source=source
     )
-    wanted = replace(wanted, distance=rare)
-    return wanted, draw
+    return replace(wanted, distance=one.rare), draw
+
+
+def asked_together(
+    tables: Mapping[str, Mapping[str, Any]], label: str, budgets: Any
+) -> tuple[Terms, _Draw]:
+    """Return the terms of several tables as one transaction, and what draws them.
+
+    Each is a dict of `part`'s arguments, with the public name of its source. Stored,
+    they are one table whose columns have the names "TABLE/COLUMN".
+    """
+    sources = {name: asked["source"] for name, asked in tables.items()}
+    parts = {
+        name: part(**{word: x for word, x in asked.items() if word != "source"})
+        for name, asked in tables.items()
+    }
+    _terms.require_size(sum(one.size for one in parts.values()))
+
+    def draw(_: int, __: object) -> tuple[str, bytes]:
+        columns = {
+            f"{name}/{column}": values
+            for name, one in parts.items()
+            for column, values in one.draw(len(parts)).items()
+        }
+        return "table", _terms.packed_table(columns)
+
+    facts = {n: {**one.facts, "source": sources[n]} for n, one in parts.items()}
+    events = [event for one in parts.values() for event in one.events]
+    wanted = _terms.terms(label, "table", budgets, composed(events), {"tables": facts})
+    steps = [one.rare for one in parts.values() if one.rare is not None]
+    rare = sum(steps, Fraction(0)) if len(steps) == len(parts) else None
+    return replace(wanted, distance=rare), draw
 
 
 def digest_of(keys: Mapping[str, np.ndarray[Any, Any]]) -> str:
@@ -190,11 +261,12 @@ def kind(column: np.ndarray[Any, Any]) -> str:
 
 
 def kept(
-    keys: Mapping[str, Any], mask: Any, limit: int, width: int
+    keys: Mapping[str, Any], mask: Any, limit: int, width: int, tables: int = 1
 ) -> np.ndarray[Any, Any]:
     """Return the rows to show, in the order of the keys, the first `limit` of them.
 
-    No more are shown than a store takes: only keys that would be shown decide that.
+    No more are shown than a store takes of each of so many tables: only keys that
+    would be shown decide that.
     `width` is that of a row beside its keys.
     """
     rows = np.flatnonzero(mask)
@@ -204,7 +276,7 @@ def kept(
     first: np.ndarray[Any, Any] = rows[order][:limit]
     for column in keys.values():
         width += _width(column[first])
-    return first[: _LIMIT // width]
+    return first[: _LIMIT // tables // width]
 
 
 def narrowed(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

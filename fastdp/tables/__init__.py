@@ -11,8 +11,9 @@ from __future__ import annotations
 from fastdp import _public
 from fastdp.tables._plan import Plan
 from fastdp.tables._release import Accuracy, Release
+from fastdp.tables._report import Report
 from fastdp.tables._unit import Rows, Unit
 
-__all__ = ["Accuracy", "Plan", "Release", "Rows", "Unit"]
+__all__ = ["Accuracy", "Plan", "Release", "Report", "Rows", "Unit"]
 
 _public.show(globals())

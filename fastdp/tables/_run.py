@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fastdp import random as fdp_random
 from fastdp._stream import Stream
-from fastdp.exceptions import ParameterError
+from fastdp.accounting.events._composite import composed
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import MOST, Recipe
-from fastdp.ledger import Ledger
+from fastdp.ledger import Answer, Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
 from fastdp.tables._release import Release
 from fastdp.tables._unit import Unit
@@ -41,31 +42,119 @@ def release(
     stream: Stream | None,
 ) -> Release:
     """Return the table, with what a ledger has for it, or charged to its budgets."""
-    answer, stored, asked = None, False, None
+    answer, stored = None, False
     if charge is not None:
         ledger, label, budgets = charge
-        asked = _Asked(plan, ledger, label, check_names("budgets", budgets))
-        stored = ledger._answers(label)
-        if not ledger._is_charged(label):  # what was charged is not paid for again
-            ledger.preview(plan.event(), budgets=asked.budgets, unit=plan.unit.name)
-    salt = _salt(None if asked is None else asked.label, stream)
+        about: Any = {"label": label, "budgets": check_names("budgets", budgets)}
+        stored = _require_covered(ledger, **about, plans=[plan])
+    salt = _salt(None if charge is None else charge[1], stream)
     with engine_of(plan, source, memory, progress) as engine:
         recipe = plan._recipe(engine)
-        if asked is not None and stored:
-            # Of no records: the terms of an answer are those of the types alone.
-            none = replace(recipe, source=engine.empty(_read(plan)))
-            totals = Totals(plan, engine.run(none.sql(), salt, None))
-            answer = asked.ledger._stored_table(**asked.table(totals, recipe))
+        if stored:
+            totals = _no_totals(plan, engine, recipe, salt)
+            asked = _asked(plan, totals, recipe, _MOST_ROWS)
+            answer = ledger._stored_table(_shown.asked(**asked, **about)[0])
         if answer is None:
             totals = Totals(plan, engine.run(recipe.sql(), salt, progress))
-    if asked is None:
-        shown, noisy = totals.drawn(stream)
+    if charge is None:
+        return _released(plan, source, totals.drawn(stream))
+    if answer is None:
+        asked = _asked(plan, totals, recipe, _MOST_ROWS)
+        answer = ledger.table(**asked, **about, unit=plan.unit.name)
+    return _released(plan, source, totals.read(answer.value), answer)
+
+
+def release_together(
+    plans: Mapping[str, Plan],
+    sources: Mapping[str, Any],
+    charge: tuple[Ledger, str, str | Iterable[str]] | None,
+    memory: str | None,
+    progress: Callable[[float], object] | None,
+    stream: Stream | None,
+) -> dict[str, Release]:
+    """Return several tables, of one charge; nothing is drawn before all are added."""
+    answer, stored = None, False
+    if charge is not None:
+        ledger, label, budgets = charge
+        budgets = check_names("budgets", budgets)
+        stored = _require_covered(ledger, label, budgets, list(plans.values()))
+    salt = _salt(None if charge is None else charge[1], stream)
+    most = _MOST_ROWS // len(plans)
+
+    def gathered(*, nothing: bool = False) -> tuple[dict[str, Totals], dict[str, Any]]:
+        """Return totals by name, of no records where `nothing`, and what is asked."""
+        found, asked = {}, {}
+        for done, (name, plan) in enumerate(plans.items()):
+            told = None if nothing else _share_of(progress, done, len(plans))
+            with engine_of(plan, sources[name], memory, told) as engine:
+                try:
+                    recipe = plan._recipe(engine)
+                except (ParameterError, DTypeError) as error:
+                    raise type(error)(f"tables {name!r}: {error}") from None
+                if nothing:
+                    found[name] = _no_totals(plan, engine, recipe, salt)
+                else:
+                    found[name] = Totals(plan, engine.run(recipe.sql(), salt, told))
+            asked[name] = _asked(plan, found[name], recipe, most)
+        return found, asked
+
+    if stored:
+        totals, asked = gathered(nothing=True)
+        wanted, _ = _shown.asked_together(asked, label, budgets)
+        answer = ledger._stored_table(wanted)
+    if answer is None:
+        totals, asked = gathered()
+    if charge is None:
+        tables = {name: one.drawn(stream) for name, one in totals.items()}
     else:
         if answer is None:
-            answer = asked.ledger.table(
-                **asked.table(totals, recipe), unit=plan.unit.name
-            )
-        shown, noisy = totals.read(answer.value)
+            unit = next(iter(plans.values())).unit.name
+            wanted, draw = _shown.asked_together(asked, label, budgets)
+            answer = ledger._drawn(wanted.per(unit), draw, _terms.unpacked_table)
+        own = {
+            name: {
+                column.removeprefix(f"{name}/"): values
+                for column, values in answer.value.items()
+                if column.startswith(f"{name}/")
+            }
+            for name in plans
+        }
+        tables = {name: totals[name].read(own[name]) for name in plans}
+    return {n: _released(p, sources[n], tables[n], answer) for n, p in plans.items()}
+
+
+def _require_covered(
+    ledger: Ledger, label: str, budgets: tuple[str, ...], plans: Sequence[Plan]
+) -> bool:
+    """Refuse what the budgets do not cover; return whether there is an answer."""
+    stored = ledger._answers(label)
+    if not ledger._is_charged(label):  # what was charged is not paid for again
+        event = composed([event for plan in plans for event in plan._noise.events()])
+        ledger.preview(event, budgets=budgets, unit=plans[0].unit.name)
+    return stored
+
+
+def _share_of(
+    progress: Callable[[float], object] | None, done: int, of: int
+) -> Callable[[float], object] | None:
+    """Return what is told the share of one table, where so many are done."""
+    return None if progress is None else lambda share: progress((done + share) / of)
+
+
+def _no_totals(plan: Plan, engine: Engine, recipe: Recipe, salt: str) -> Totals:
+    """Return totals of no records: the terms of an answer are those of types alone."""
+    none = replace(recipe, source=engine.empty(_read(plan)))
+    return Totals(plan, engine.run(none.sql(), salt, None))
+
+
+def _released(
+    plan: Plan,
+    source: Any,
+    table: tuple[pa.Table, list[_Array]],
+    answer: Answer | None = None,
+) -> Release:
+    """Return the release of groups and their noisy totals."""
+    shown, noisy = table
     return Release(
         plan,
         _tables.with_text(shown, "string"),
@@ -110,29 +199,18 @@ def _salt(label: str | None, stream: Stream | None) -> str:
     return fdp_random.bytes(32, stream=stream).hex()
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a ledger is asked, beside the totals."""
-
-    plan: Plan
-    ledger: Ledger
-    label: str
-    budgets: tuple[str, ...]
-
-    def table(self, totals: Totals, recipe: Recipe) -> dict[str, Any]:
-        """Return the arguments of `Ledger.table` for a group-by's totals."""
-        unlisted = self.plan._noise.unlisted
-        facts = {**recipe.facts(), "unit": self.plan.unit.name}
-        listed = json.dumps(facts, sort_keys=True)
-        return {
-            "columns": totals.cells(),
-            "keys": totals.packed(public=not unlisted),
-            "label": self.label,
-            "budgets": self.budgets,
-            "select": totals.selection() if unlisted else None,
-            "most_rows": _MOST_ROWS if unlisted else None,
-            "source": f"fastdp plan {hashlib.sha256(listed.encode()).hexdigest()}",
-        }
+def _asked(plan: Plan, totals: Totals, recipe: Recipe, most: int) -> dict[str, Any]:
+    """Return what `Ledger.table` takes of a table, but for label and budgets."""
+    unlisted = plan._noise.unlisted
+    facts = {**recipe.facts(), "unit": plan.unit.name}
+    listed = json.dumps(facts, sort_keys=True)
+    return {
+        "columns": totals.cells(),
+        "keys": totals.packed(public=not unlisted),
+        "select": totals.selection() if unlisted else None,
+        "most_rows": most if unlisted else None,
+        "source": f"fastdp plan {hashlib.sha256(listed.encode()).hexdigest()}",
+    }
 
 
 class Totals:

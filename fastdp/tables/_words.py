@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fastdp import _validate
 from fastdp.tables._unit import Unit
 
 if TYPE_CHECKING:
@@ -13,11 +15,22 @@ if TYPE_CHECKING:
 
 def guarantee(plan: Plan) -> str:
     """Return the budget as it was asked: "epsilon 1 and delta 1e-06"."""
-    asked = plan._noise.budget
-    parts = {"epsilon": asked.epsilon, "rho": asked.rho, "delta": asked.delta}
-    return " and ".join(
-        f"{name} {_number(value)}" for name, value in parts.items() if value is not None
-    )
+    return sum_of([plan])
+
+
+def sum_of(plans: Sequence[Plan]) -> str:
+    """Return the budgets of plans, each kind of them added up."""
+    said = []
+    for name in ("epsilon", "rho", "delta"):
+        asked = [getattr(plan._noise.budget, name) for plan in plans]
+        given = [
+            _validate.exact(name, _validate.least_reading(x))
+            for x in asked
+            if x is not None
+        ]
+        if given:
+            said.append(f"{name} {_number(sum(given))}")
+    return " and ".join(said)
 
 
 def kept(plan: Plan) -> str:

@@ -6,7 +6,8 @@ on the line before a block changes that, and is invisible where pages are render
 
     <!-- not run: why, and what runs it elsewhere -->
 
-Other languages than Python and shell are data, and never run.
+Other languages than Python and shell are data, and never run. TOML whose first line is
+``# NAME.toml`` is written to that file.
 """
 
 from __future__ import annotations
@@ -112,6 +113,9 @@ def run(page: Path, folder: Path) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": page.stem}
     with contextlib.chdir(folder):
         for block in blocks(page):
+            named = re.match(r"# (\w+\.toml)\n", block.text)
+            if block.language == "toml" and named:
+                Path(named[1]).write_text(block.text, "utf-8")
             if not block.runs:
                 continue
             if block.is_python:
