@@ -3,20 +3,28 @@
 Below every accountant and every reading (tests/packaging/test_layers.py).
 """
 
-from fastdp.accounting._facts import allocation, choices, composite, noise, stated
+from fastdp.accounting._facts import (
+    allocation,
+    choices,
+    composed,
+    noise,
+    samples,
+    stated,
+)
 from fastdp.accounting._facts.base import Facts, Reader, facts_of, require_rho
-from fastdp.accounting._facts.composite import grouped, leaves
+from fastdp.accounting._facts.composed import grouped, leaves
 
 __all__ = [
     "Facts",
     "Reader",
     "allocation",
     "choices",
-    "composite",
+    "composed",
     "facts_of",
     "grouped",
     "leaves",
     "noise",
     "require_rho",
+    "samples",
     "stated",
 ]
