@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
+
 from fastdp._validate import float_down, float_up
 from fastdp.accounting._numeric import log_fraction
 from fastdp.exceptions import UnsupportedEventError
@@ -129,3 +131,37 @@ def draws(source: int, count: int, least: float) -> tuple[list[float], float]:
         if rest < least or len(found) > _MOST_DRAWS:
             return found, rest
     return found, 0.0
+
+
+def at_least(trials: int, rate: Fraction, least: int) -> Fraction:
+    """Return P(Bin(trials, rate) >= least), rounded up; 0 and 1 are exact.
+
+    A sum from `least` on of what the ratios of neighbors give, and a geometric series.
+    """
+    if least > trials or rate == 0:
+        return Fraction(least <= 0)
+    if least <= 0 or rate == 1:
+        return Fraction(1)
+    log_odds = log_fraction(rate) - log_fraction(1 - rate)
+    mean = float(trials * rate)
+    spread = math.sqrt(mean * float(1 - rate))
+    if least < mean - 40 * spread:
+        return Fraction(1)
+    last = min(trials, math.ceil(max(least, mean) + 12 * spread + 40))
+    parts = (
+        math.lgamma(trials + 1),
+        -math.lgamma(least + 1),
+        -math.lgamma(trials - least + 1),
+        least * log_fraction(rate),
+        (trials - least) * log_fraction(1 - rate),
+    )
+    count = np.arange(least, last, dtype=np.float64)
+    steps = np.log((trials - count) / (count + 1)) + log_odds
+    logs = sum(parts) + np.concatenate([[0.0], np.cumsum(steps)])
+    total = float(np.exp(logs).sum())
+    ratio = (trials - last) / (last + 1) * math.exp(log_odds)
+    total += float(np.exp(logs[-1])) * ratio / (1 - ratio)
+    size = sum(map(abs, parts)) + (count.size + 1) * (8 + abs(log_odds))
+    size += float(np.abs(steps).sum()) + float(np.abs(logs).max())
+    raised = total * math.exp(size * 1e-15 + 1e-12) + 5e-324
+    return Fraction(min(1.0, math.nextafter(raised, 2.0)))

@@ -19,6 +19,7 @@ from scipy.special import ndtr
 from fastdp.accounting import (
     ApproximateAccountant,
     ApproximateDPEvent,
+    DiscreteLaplaceEvent,
     ExponentialMechanismEvent,
     FDPAccountant,
     GaussianEvent,
@@ -238,6 +239,30 @@ def epochs(p, q, steps, count):
     return found
 
 
+def cut(ratio, rate, cap):
+    """Return removals from samples that are cut to the first `cap` records.
+
+    The record is the first of five, and four others count against it or not at all; the
+    noise has the ratio of neighboring masses, and is clamped.
+    """
+    totals = np.arange(-5, 6)
+    noise = ratio ** np.abs(totals[:, None] - totals)
+    noise[:, 1:-1] *= 1 - ratio
+    noise /= 1 + ratio
+    found = []
+    for others in ((-1,) * 4, (-1, -1, 0, 0), (0, 0, -1, -1), (0,) * 4):
+        laws = []
+        for values in ((1, *others), others):
+            law = np.zeros(totals.size)
+            for size in range(len(values) + 1):
+                chance = rate**size * (1 - rate) ** (len(values) - size)
+                for drawn in itertools.combinations(values, size):
+                    law[5 + sum(drawn[:cap])] += chance
+            laws.append(law @ noise)
+        found.append(pair(*laws))
+    return found
+
+
 def after(value, member):
     """Return the mean of a value after a step with these losses, at all levels."""
     indices, masses = member
@@ -416,6 +441,19 @@ CASES = {
         ),
         (gaussian(1, 400), 1, noise(1)),
     ],
+    "cut samples": lambda: [
+        (
+            cut(0.6, 0.4, 2),
+            3,
+            PoissonSampledEvent(
+                Fraction(2, 5),
+                DiscreteLaplaceEvent(sensitivity=1, scale=Fraction(1.9575)),
+                largest_batch=2,
+                records=5,
+            ),
+        ),
+        (choices(0.5), 1, choice("0.5")),
+    ],
     "groups": lambda: [
         (chains(0.5, 2), 2, GroupEvent(HALF, 2)),
         (choices(1.0), 1, GroupEvent(choice("0.5"), 2)),
@@ -433,6 +471,7 @@ QUICK = (
     "draws with repetitions",
     "samples of samples",
     "allocated epochs",
+    "cut samples",
     "groups",
 )
 KINDS = (
@@ -562,6 +601,12 @@ def test_an_epoch_of_more_steps_is_found():
     parts = CASES["allocated epochs"]()[:1]
     wrong = RandomAllocationEvent(steps=4, event=parts[0][2].event)
     assert excess([(parts[0][0], 3, wrong)], PLDAccountant) > 1e-2
+
+
+def test_a_cut_that_is_taken_for_post_processing_is_found():
+    parts = CASES["cut samples"]()[:1]
+    wrong = dataclasses.replace(parts[0][2], largest_batch=None, records=None)
+    assert excess([(parts[0][0], 3, wrong)], PLDAccountant) > 1e-1
 
 
 def test_the_rate_of_one_sample_alone_is_found():

@@ -216,6 +216,27 @@ def test_allocated_batches_cost_less_than_poissons_and_far_less_than_shuffled_on
     assert 1 - 1e-6 <= least.sigma <= 1 + 4e-4
 
 
+def test_poisson_batches_that_are_cut_cost_more():
+    setting = {"batch": 600, "steps": 1000, **POISSON}
+    whole = dp_sgd(60_000, sigma=1, **setting).epsilon
+    cut = {
+        cap: dp_sgd(60_000, sigma=1, largest_batch=cap, **setting)
+        for cap in (650, 700, 750)
+    }
+    assert whole < cut[750].epsilon < whole * (1 + 1e-5)
+    assert cut[700].epsilon == pytest.approx(1.8793, abs=1e-4)
+    assert cut[650].epsilon == pytest.approx(5.1377, abs=1e-4)
+    event = cut[700].event.event
+    assert (event.largest_batch, event.records) == (700, 60_000)
+    least = dp_sgd(60_000, epsilon=whole, largest_batch=700, **setting)
+    assert 1 < least.sigma < 1.03
+    assert least.event.event.largest_batch == 700
+    with pytest.raises(ParameterError, match="largest_batch must be None but"):
+        dp_sgd(
+            9, batch=3, steps=1, sigma=1, delta=0.1, sampling="fixed", largest_batch=4
+        )
+
+
 ALLOCATED = {"sampling": "allocated", "delta": 1e-5, "accountant": RDPAccountant}
 
 

@@ -70,6 +70,12 @@ EVENTS = [
     ),
     SelfComposedEvent(LaplaceEvent(sensitivity=1, scale=2), 1000),
     PoissonSampledEvent(Fraction(1, 100), GaussianEvent(sensitivity=1, sigma=2)),
+    PoissonSampledEvent(
+        Fraction(1, 100),
+        GaussianEvent(sensitivity=1, sigma=2),
+        largest_batch=20,
+        records=1000,
+    ),
     RandomAllocationEvent(steps=10, event=GaussianEvent(sensitivity=1, sigma=2)),
     SampledWithoutReplacementEvent(
         source_dataset_size=1000,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fastdp._validate import float_up
-from fastdp.accounting._atoms.law import U
 from fastdp.accounting._facts.base import Facts, entry, facts_of
 from fastdp.accounting.events import (
     Event,
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from fastdp.accounting._pld.families import Family
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
-
-#: Cells of the law that a trade-off function is made of, and ln of its tails.
-_CELLS, _LOG_TAIL = 1000, -60.0
 
 
 @entry(RandomAllocationEvent)
@@ -79,16 +74,5 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
 
     def trade_off(self) -> TradeOffFunction:
         """Return the function of one order, the data without the record first."""
-        from fastdp.accounting import _trade_off_functions as functions
-
-        side = self.step().removal
-        if self.event.steps == 1 or side.loss is None:
-            return self._inner().trade_off()
-        try:
-            law = side.loss.law(None, _CELLS, True, _LOG_TAIL)
-        except OverflowError:
-            return self._inner().trade_off()
-        finite = float_up(1 - side.lost)
-        masses = law.mass * (finite * (1 + law.error + 4 * U))
-        lost = float_up(side.lost) + law.lost * (1 + 4 * U)
-        return functions.from_law(law.loss, masses, min(lost, 1.0))
+        whole = None if self.event.steps == 1 else self.trade_off_of_removal()
+        return whole or self._inner().trade_off()

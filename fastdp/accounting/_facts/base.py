@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 ZERO = Fraction(0)
 
+#: Cells of the law that a trade-off function is made of, and ln of its tails.
+_CELLS, _LOG_TAIL = 1000, -60.0
+_U = 2.0**-52
+
 Kind = TypeVar("Kind", bound=Event)
 
 _ENTRIES: dict[type[Event], type[Facts[Event]]] = {}
@@ -71,6 +75,11 @@ class Facts(Generic[Kind]):
 
     def __init__(self, event: Kind) -> None:
         self.event = event
+
+    @classmethod
+    def of(cls, event: Kind) -> Facts[Kind]:
+        """Return the facts of an event of the kind that this class is the entry of."""
+        return cls(event)
 
     # ---- numbers ---------------------------------------------------------------------
 
@@ -172,6 +181,25 @@ class Facts(Generic[Kind]):
         step = listed_samples.replaced_pure(*pair, rate)
         return step if self.states_guarantee else between(step, NOTHING)
 
+    def trade_off_of_removal(self) -> TradeOffFunction | None:
+        """Return the function of `step`, the data without the record first.
+
+        None where the loss of the removal is not known by cells.
+        """
+        from fastdp.accounting import _trade_off_functions as functions
+
+        side = self.step().removal
+        if side.loss is None:
+            return None
+        try:
+            law = side.loss.law(None, _CELLS, True, _LOG_TAIL)
+        except OverflowError:
+            return None
+        finite = float_up(1 - side.lost)
+        masses = law.mass * (finite * (1 + law.error + 4 * _U))
+        lost = float_up(side.lost) + law.lost * (1 + 4 * _U)
+        return functions.from_law(law.loss, masses, min(lost, 1.0))
+
     def trade_off(self) -> TradeOffFunction:
         """Return a trade-off function on or below that of the event."""
         from fastdp.accounting._trade_off_functions import ApproximateTradeOff
@@ -211,7 +239,7 @@ def facts_of(event: Event) -> Facts[Event]:
     kind = _ENTRIES.get(type(event))
     if kind is None:
         raise UnsupportedEventError(f"no facts are known of {event!r}")
-    facts = kind(event)
+    facts = kind.of(event)
     if facts.pure() != 0:
         return facts
     nothing = PureDPEvent(ZERO, neighboring_relation=relation_of(event))

@@ -139,6 +139,14 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
 
     _what = "a Poisson sample"
 
+    @classmethod
+    def of(cls, event: PoissonSampledEvent) -> Facts[PoissonSampledEvent]:
+        """Return the facts of a sample, which may be cut."""
+        cap, records = event.largest_batch, event.records
+        if cap is None or records is None or cap >= records:
+            return cls(event)
+        return CutFacts(event, cap, records)
+
     def _relations(self) -> tuple[NeighboringRelation, NeighboringRelation]:
         return relation_of(self.event.event), relation_of(self.event)
 
@@ -259,6 +267,55 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         if inner is None:
             return super().trade_off()
         return facts_of(inner).trade_off().sampled(self._rate())
+
+
+class CutFacts(Facts[PoissonSampledEvent]):
+    """A Poisson sample that is cut where it is too large (theorem 27).
+
+    Whether the others fill a batch is shown. Then the record takes another one's place.
+    """
+
+    left_to_accountants = True
+    listed = True
+
+    def __init__(self, event: PoissonSampledEvent, cap: int, records: int) -> None:
+        super().__init__(event)
+        self._rate = event.sampling_probability
+        self._two = facts_of(_twice(event.event))
+        self._cut = _sampling.at_least(records - 1, self._rate, cap)
+
+    def pure(self) -> Fraction | None:
+        """Return the amplified epsilon of two changes."""
+        pure = ZERO if self._rate == 0 else self._two.pure()
+        return None if pure is None else _sampling.amplified(self._rate, pure)
+
+    def stated(self) -> tuple[Fraction, Fraction] | None:
+        """Return both numbers of two changes amplified."""
+        pair = self._two.stated()
+        if pair is None:
+            return None
+        return _sampling.amplified(self._rate, pair[0]), self._rate * pair[1]
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the curve of the step."""
+        return self.curve_of_step()
+
+    def step(self) -> Step:
+        """Return the step of both cases, and a smaller dataset's for lower bounds."""
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.families import between
+        from fastdp.accounting._pld.mixed_loss import mixed
+
+        one, two = (
+            pairs.poisson(facts.family(), self._rate)
+            for facts in (facts_of(self.event.event), self._two)
+        )
+        return between(mixed(one, two, self._cut), one)
+
+    def trade_off(self) -> TradeOffFunction:
+        """Return the function of one order, the sample without the record first."""
+        whole = self.trade_off_of_removal()
+        return whole or self._two.trade_off().sampled(self._rate)
 
 
 @entry(SampledWithoutReplacementEvent)

@@ -123,6 +123,7 @@ def dp_sgd(
     before: Event | None = None,
     accountant: Maker | None = None,
     assume_poisson: bool = False,
+    largest_batch: int | None = None,
 ) -> DPSGDPlan:
     """Return a schedule of private training with what was left out solved for.
 
@@ -171,6 +172,9 @@ def dp_sgd(
         shuffled batches (the truth may be ten times as large); the plan says so. False
         charges every record in full once an epoch of records // batch steps, which
         holds.
+    largest_batch : int, optional
+        Only with "poisson": a larger batch is cut to so many of its records, a uniform
+        subset or the first in a public order, so that arrays have one shape.
 
     Returns
     -------
@@ -190,6 +194,8 @@ def dp_sgd(
     (sensitivity 1 in clipping norms); sums must be divided by a public number, not by
     the size of the batch, and who is in a batch, or how many, must not show. Fixed and
     shuffled ones: one record replaced (sensitivity 2).
+    Poisson batches that are cut cost more than those that are not: one record may push
+    out another (docs/proofs/amplification.md, section 6).
     Allocated batches: an epoch that is cut short is a sample of a shorter one.
     Shuffled batches in one epoch touch a record once, so that an epoch is one Gaussian
     release; partial epochs count as whole ones, and a smaller last batch as the first
@@ -226,9 +232,17 @@ def dp_sgd(
             f"epsilon must be left out, got {len(left_out)} left out"
         )
     _check_sampling(sampling, assume_poisson)
+    if largest_batch is not None:
+        largest_batch = _validate.integer("largest_batch", largest_batch, 1)
+        if sampling != "poisson":
+            raise ParameterError(
+                "largest_batch must be None but for Poisson batches: others have no "
+                f"proof for it, got sampling={sampling!r}"
+            )
     setting = _Setting(
         n,
         sampling,
+        largest_batch,
         assume_poisson,
         None if before is None else check_event("before", before),
         accountant or (RDPAccountant if sampling == "fixed" else PLDAccountant),
@@ -323,6 +337,7 @@ class _Setting:
 
     records: int
     sampling: str
+    cap: int | None
     assume_poisson: bool
     before: Event | None
     maker: Maker
@@ -335,6 +350,11 @@ class _Setting:
         n, rate = self.records, batch / self.records
         if self.by_coins:
             one: Event = GaussianEvent(sensitivity=Fraction(1), sigma=width)
+            if self.cap is not None:
+                sample = PoissonSampledEvent(
+                    rate, one, largest_batch=self.cap, records=n
+                )
+                return ((sample, steps),)
             if rate == 1:
                 return ((one, steps),)
             if self.sampling != "allocated":

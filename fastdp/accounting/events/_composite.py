@@ -140,11 +140,55 @@ class PoissonSampledEvent(_SampledEvent):
         is known that hides whether the record was in the sample, and only its delta
         is amplified. `REPLACE_SPECIAL` over such an event is for mechanisms that treat
         a sample with the special record as they treat it without.
+    largest_batch : int, optional
+        A larger sample is cut to so many records, >= 1: to a uniform subset of them, or
+        to the first ones in a public order. That is no post-processing: a record may
+        push out another one, and what two changes of the sample cost counts where
+        samples are as large. For `ADD_OR_REMOVE_ONE` alone, and not for samples that
+        are thrown away where they are too large.
+    records : int, optional
+        With `largest_batch`: how many records the data have at most; public.
     """
+
+    _MAY_FOLLOW: ClassVar[frozenset[str]] = _SampledEvent._MAY_FOLLOW | {
+        "largest_batch",
+        "records",
+    }
 
     sampling_probability: Unit
     event: Event
     neighboring_relation: RelationField = field(default=OF_THE_EVENT, kw_only=True)
+    largest_batch: int | None = field(default=None, kw_only=True)
+    records: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [x is not None for x in (self.largest_batch, self.records)]
+        if not any(given):
+            return
+        if not all(given):
+            raise ParameterError(
+                "largest_batch and records must be given together: how often a sample "
+                "is cut depends on both"
+            )
+        for name in ("largest_batch", "records"):
+            self._set(name, _validate.integer(name, getattr(self, name), 1))
+        add = NeighboringRelation.ADD_OR_REMOVE_ONE
+        whole, inside = relation_of(self), relation_of(self.event)
+        if not whole is inside is add:
+            raise UnsupportedEventError(
+                "largest_batch must be with ADD_OR_REMOVE_ONE for the sample and for "
+                f"the event inside, got {whole.name} around {inside.name}"
+            )
+        if self.group_size > 1:
+            raise UnsupportedEventError(
+                "largest_batch must be around an event about single records: state the "
+                "group around the sample"
+            )
+
+    def _follows(self, name: str) -> bool:
+        absent = name in ("largest_batch", "records") and self.records is None
+        return absent or super()._follows(name)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -83,9 +83,12 @@ def _theirs(event: Event, relation: NeighboringRelation) -> Any:
                 return dp.RandomizedResponseDpEvent(float_down(k * q), int(k))
             reason = "its other answers must all have the probability q"
         case accounting.PoissonSampledEvent(sampling_probability=rate, event=inner):
-            if relation_of(inner) is ADD:
+            if event.largest_batch is not None:
+                reason = "its samples are not cut to a largest_batch"
+            elif relation_of(inner) is ADD:
                 return dp.PoissonSampledDpEvent(float_up(rate), _theirs(inner, ADD))
-            reason = "a sample reads the event inside for ADD_OR_REMOVE_ONE"
+            else:
+                reason = "a sample reads the event inside for ADD_OR_REMOVE_ONE"
         case (
             accounting.SampledWithoutReplacementEvent(event=inner)
             | accounting.SampledWithReplacementEvent(event=inner)
