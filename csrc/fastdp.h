@@ -94,9 +94,8 @@ typedef struct {
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
                               int64_t value[2]);
 
-/* Without a resolver (NULL) fdp_release settles by integers of its own: the law's owner
- * is then its parameter, a const fdp_ratio_t * that stays where it is (NULL: a lane that
- * is left undecided is FDP_ERR_RESOLVER). All other draws need a resolver. */
+/* fdp_release settles by integers of its own, unless a test gives its law an owner. All
+ * other draws need a resolver. */
 typedef struct {
     fdp_stream_t stream;
     fdp_resolve_fn resolve;
@@ -188,11 +187,15 @@ typedef struct {
     uint32_t unsettled;   /* tests: all special lanes go to the resolver        */
 } fdp_digits_t;
 
+#define FDP_LIMBS 80 /* of a parameter's numerator and denominator, at most */
+
 typedef struct {
     double acceptance;      /* probability that a trial is within the bound */
     uint32_t chunk_outputs; /* derived: outputs of one chunk                */
     fdp_digits_t law;
-    void *owner;            /* handed to the resolver                       */
+    uint64_t num[FDP_LIMBS], den[FDP_LIMBS]; /* the parameter, lowest limb first */
+    void *owner; /* tests: lanes go to call->resolve, with this owner; NULL: the core
+                    settles them */
 } fdp_sampler_t;
 
 /* A positive rational number num / den in limbs of 64 bits, the lowest first. */
@@ -202,9 +205,9 @@ typedef struct {
 } fdp_ratio_t;
 
 /* Discrete Laplace noise of a scale in [1e-6, 2^55], kept to |x| <= bound if bound > 0;
- * discrete Gaussian noise of a sigma in [1e-3, 2^55]. All fields are filled but `owner`,
- * which is NULL. FDP_ERR_RESOLVER: 8,192 bits of precision do not decide a table. After a
- * failure the sampler is zeros. @timing T0 of public parameters. */
+ * discrete Gaussian noise of a sigma in [1e-3, 2^55]. FDP_ERR_PARAMETER: out of range, or
+ * more than FDP_LIMBS limbs; FDP_ERR_RESOLVER: 8,192 bits of precision do not decide a
+ * table. After a failure the sampler is zeros. @timing T0 of public parameters. */
 FDP_API FDP_NODISCARD fdp_status_t fdp_sampler_laplace(fdp_sampler_t *sampler,
                                                        const fdp_ratio_t *scale,
                                                        int64_t bound);

@@ -421,38 +421,34 @@ cdef tuple _ratio(fdp_ratio_t *ratio, fraction):
 
 @cython.final
 cdef class Sampler:
-    """A prepared law: the kernel's table and the exact resolver behind it.
+    """A prepared law: the kernel's table and the parameter behind it.
 
-    `resolver(words, block)` settles a pending trial exactly from its words and
-    its extension blocks: an int, or None when the law rejects the trial.
+    In tests `resolver(words, block)` settles pending trials from their words and
+    extension blocks: an int, or None when the law rejects the trial.
     """
 
     cdef fdp_sampler_t c
     cdef object resolver
 
-    def __cinit__(self, resolver):
+    def __cinit__(self):
         memset(&self.c, 0, sizeof(fdp_sampler_t))
-        self.resolver = resolver
-        self.c.owner = <void *> resolver
 
     @staticmethod
-    def laplace(scale, resolver, int64_t bound=0):
+    def laplace(scale, int64_t bound=0):
         """Discrete Laplace noise of a rational scale, kept to |x| <= bound if bound > 0."""
-        cdef Sampler self = Sampler.__new__(Sampler, resolver)
+        cdef Sampler self = Sampler.__new__(Sampler)
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, scale)
         _check(fdp_sampler_laplace(&self.c, &ratio, bound), NULL)
-        self.c.owner = <void *> resolver
         return self
 
     @staticmethod
-    def gaussian(sigma, resolver):
+    def gaussian(sigma):
         """Discrete Gaussian noise of a rational sigma."""
-        cdef Sampler self = Sampler.__new__(Sampler, resolver)
+        cdef Sampler self = Sampler.__new__(Sampler)
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, sigma)
         _check(fdp_sampler_gaussian(&self.c, &ratio), NULL)
-        self.c.owner = <void *> resolver
         return self
 
     @property
@@ -474,14 +470,17 @@ cdef class Sampler:
         """The prepared fdp_sampler_t, for tests that call the core themselves."""
         return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_sampler_t))
 
-    def widen(self, *, double narrow=0.0, double wide=0.0, bint sure=False):
+    def widen(self, *, double narrow=0.0, double wide=0.0, bint sure=False,
+              resolver=None):
         """Return a copy that sends more lanes onward, for tests: `narrow` leaves the
         lists 16 ranks and small calls no tries, `wide` sends every special lane, or
         every try, to the resolver. `sure` takes every trial for one within the bound.
-        The law is the same.
+        The law is the same. `resolver` settles in place of the core.
         """
-        cdef Sampler other = Sampler.__new__(Sampler, self.resolver)
+        cdef Sampler other = Sampler.__new__(Sampler)
         other.c = self.c
+        other.resolver = resolver if resolver is not None else self.resolver
+        other.c.owner = NULL if other.resolver is None else <void *> other.resolver
         if sure:
             other.c.acceptance = 1.0
             _check(fdp_sampler_prepare(&other.c), NULL)

@@ -108,6 +108,8 @@ cdef extern from "fastdp.h" nogil:
         double acceptance
         uint32_t chunk_outputs
         fdp_digits_t law
+        uint64_t num[80]
+        uint64_t den[80]
         void *owner
 
     ctypedef struct fdp_ratio_t:
@@ -151,6 +153,7 @@ cdef extern from "fastdp.h" nogil:
                              uint64_t first_chunk, size_t n,
                              const fdp_target_t *target)
 
+    size_t FDP_LIMBS
     size_t FDP_BYTES_CHUNK
     size_t FDP_INTEGERS_CHUNK
 

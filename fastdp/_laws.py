@@ -1,4 +1,4 @@
-"""Prepared laws: the kernels' tables with the exact resolvers behind them.
+"""Prepared laws: the kernels' tables with what decides exactly behind them.
 
 Each is made once for its public parameters and kept; mechanisms and the functions that
 draw share them.
@@ -9,19 +9,21 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from fastdp import _core, _digits, _exact_bits, _tilt
+from fastdp import _core, _exact_bits, _validate
 
 
 @lru_cache(maxsize=512)
 def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
     """Return the prepared discrete Laplace law, kept to |x| <= bound if bound > 0."""
-    return _core.Sampler.laplace(scale, _digits.laplace(scale).settle, bound)
+    _validate.between("scale", scale, *_validate.SCALE_RANGE)
+    return _core.Sampler.laplace(scale, bound)
 
 
 @lru_cache(maxsize=512)
 def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
     """Return the prepared discrete Gaussian law."""
-    return _core.Sampler.gaussian(sigma, _tilt.gaussian(sigma).settle)
+    _validate.between("sigma", sigma, *_validate.SIGMA_RANGE)
+    return _core.Sampler.gaussian(sigma)
 
 
 @lru_cache(maxsize=512)

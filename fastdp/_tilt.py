@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from fastdp import _validate
 from fastdp._digits import (
     GAUSSIAN_DIGIT,
     PASS,
@@ -24,9 +23,6 @@ from fastdp._digits import (
     integer_columns,
 )
 from fastdp._exact import SECOND, Block, Uniform, exp_neg, minus_log
-
-#: Supported sigmas of the discrete Gaussian law.
-GAUSSIAN_RANGE = (Fraction(1, 1000), Fraction(2**55))
 
 #: Bits of the second digit, and of the byte that tilts it.
 DIGIT = 8
@@ -337,14 +333,7 @@ class Tilted:
 
 
 def gaussian(sigma: Fraction) -> Gaussian | Tilted:
-    """Return the discrete Gaussian law of parameter `sigma` as its kernels draw it.
-
-    Raises
-    ------
-    ParameterError
-        `sigma` is outside [1e-3, 2**55].
-    """
-    sigma = _validate.between("sigma", sigma, *GAUSSIAN_RANGE)
+    """Return the discrete Gaussian law of parameter `sigma` as its kernels draw it."""
     return Gaussian(sigma) if sigma <= GAUSSIAN_DIGIT else _tilted(sigma)
 
 

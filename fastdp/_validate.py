@@ -32,6 +32,10 @@ _LONGEST = 200
 #: Longest numerator or denominator of a parameter, in bits: every double fits.
 MAX_BITS = 2200
 
+#: Parameters of the noise that the core draws (1e-6 as a double included).
+SCALE_RANGE = (Fraction(1e-6), Fraction(2**55))
+SIGMA_RANGE = (Fraction(1, 1000), Fraction(2**55))
+
 
 def exact(name: str, value: object) -> Fraction:
     """Return the exact rational value of a finite real parameter.

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp import _validate
-from fastdp._validate import Real
+from fastdp._validate import SCALE_RANGE, SIGMA_RANGE, Real
 from fastdp.accounting import _discrete_gaussian, _laplace
 from fastdp.accounting._numeric import (
     integer_l2,
@@ -34,7 +34,7 @@ from fastdp.accounting.conversions import (
     discrete_laplace_rho,
     gaussian_log_delta,
 )
-from fastdp.distributions import MAX_BOUND, SCALE_RANGE, SIGMA_RANGE
+from fastdp.distributions import MAX_BOUND
 from fastdp.exceptions import CalibrationError, ParameterError
 
 __all__ = [

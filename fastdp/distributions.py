@@ -43,9 +43,6 @@ from fastdp._special import (
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "TruncatedDiscreteLaplace"]
 
-#: Supported parameters, those of the sampling kernels.
-SCALE_RANGE = (Fraction(1e-6), Fraction(2**55))
-SIGMA_RANGE = (Fraction(1, 1000), Fraction(2**55))
 MAX_BOUND = 2**62
 
 
@@ -224,7 +221,7 @@ class DiscreteLaplace(_SymmetricLaw):
     __slots__ = ("_rate", "_scale")
 
     def __init__(self, scale: _validate.Real) -> None:
-        self._scale = _validate.between("scale", scale, *SCALE_RANGE)
+        self._scale = _validate.between("scale", scale, *_validate.SCALE_RANGE)
         self._rate = pair_of(1 / self._scale)
 
     @property
@@ -274,7 +271,7 @@ class TruncatedDiscreteLaplace(_SymmetricLaw):
     __slots__ = ("_bound", "_rate", "_scale")
 
     def __init__(self, scale: _validate.Real, *, bound: int) -> None:
-        self._scale = _validate.between("scale", scale, *SCALE_RANGE)
+        self._scale = _validate.between("scale", scale, *_validate.SCALE_RANGE)
         self._bound = _validate.integer("bound", bound, 0, MAX_BOUND)
         self._rate = pair_of(1 / self._scale)
 
@@ -354,7 +351,7 @@ class DiscreteGaussian(_SymmetricLaw):
     __slots__ = ("_rate", "_sigma")
 
     def __init__(self, sigma: _validate.Real) -> None:
-        self._sigma = _validate.between("sigma", sigma, *SIGMA_RANGE)
+        self._sigma = _validate.between("sigma", sigma, *_validate.SIGMA_RANGE)
         self._rate = pair_of(1 / (2 * self._sigma * self._sigma))
 
     @property

@@ -232,6 +232,7 @@ void fdp_pass_drop(fdp_pass_t *p)
     if (p->late != NULL) {
         fdp_memory_give(p->late, late_bytes(p));
         p->late = NULL;
+        fdp_wipe_resolver();
     }
     p->late_count = 0;
 }

@@ -127,8 +127,8 @@ FDP_INTERNAL void fdp_pass_draw(fdp_pass_t *p, size_t at, size_t need);
 FDP_INTERNAL void fdp_pass_close(fdp_pass_t *p);
 /* Hands the lanes that are open to the resolver (digits_settle.c). */
 FDP_INTERNAL void fdp_pass_settle(fdp_pass_t *p, size_t need);
-/* Settles a trial: by call->resolve, or if that is NULL by integers, with the parameter
- * that the law's owner is. 1, 0 (rejected) or -1, with a status. */
+/* Settles a trial by integers, or by call->resolve if the law has an owner. 1, 0
+ * (rejected) or -1, with a status. */
 FDP_INTERNAL int fdp_pass_resolve(fdp_pass_t *p, const fdp_pending_t *pending,
                                   int64_t value[2]);
 /* Memory of `late` for all special lanes of the piece: false if there is none. */

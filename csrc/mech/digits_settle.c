@@ -56,21 +56,16 @@ static void extend(const void *context, uint32_t block, uint8_t out[16])
     fdp_call_extend(t->call, t->pending->chunk, t->pending->trial, block, out);
 }
 
-static fdp_nat_t number(const uint64_t *limbs, size_t n)
+static fdp_nat_t number(const uint64_t *limbs)
 {
-    return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, n)};
+    return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, FDP_LIMBS)};
 }
 
 /* By integers, in memory of the size that the lane needs. */
 static int settle(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
 {
-    const fdp_ratio_t *parameter = pending->owner;
     const trial_t trial = {p->call, pending};
-    if (parameter == NULL) {
-        return -1;
-    }
-    const fdp_nat_t num = number(parameter->num, parameter->nums);
-    const fdp_nat_t den = number(parameter->den, parameter->dens);
+    const fdp_nat_t num = number(p->sampler->num), den = number(p->sampler->den);
     int kept = -1;
     bool again = num.n != 0 && den.n != 0;
     for (size_t size = LEAST_ROOM; again && size <= MOST_ROOM; size *= 4) {
@@ -90,10 +85,10 @@ static int settle(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
 int fdp_pass_resolve(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
 {
     int kept = -1;
-    if (p->call->resolve != NULL) {
-        kept = p->call->resolve(p->call->context, pending, value);
-    } else {
+    if (pending->owner == NULL) {
         kept = settle(p, pending, value);
+    } else if (p->call->resolve != NULL) {
+        kept = p->call->resolve(p->call->context, pending, value);
     }
     if (kept < 0 && p->status == FDP_OK) {
         p->status = FDP_ERR_RESOLVER;

@@ -40,12 +40,14 @@ static fdp_status_t make_law(fdp_sampler_t *sampler, fdp_law_fn make,
     const fdp_nat_t den = number(parameter->den, parameter->dens);
     double inverse;
     memset(sampler, 0, sizeof *sampler);
-    if (num.n == 0 || den.n == 0 || bound < 0) {
+    if (num.n == 0 || den.n == 0 || num.n > FDP_LIMBS || den.n > FDP_LIMBS || bound < 0) {
         return FDP_ERR_PARAMETER;
     }
     const fdp_rounding_t saved = fdp_rounding_enter();
     fdp_status_t status = fill(make, num, den, &sampler->law, &inverse);
     if (status == FDP_OK) {
+        memcpy(sampler->num, num.d, num.n * sizeof *num.d);
+        memcpy(sampler->den, den.d, den.n * sizeof *den.d);
         sampler->law.bound = bound;
         sampler->acceptance = 1.0;
         if (bound != 0) { /* 1 - P(|X| > bound), for the number of trials only */

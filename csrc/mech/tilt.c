@@ -112,6 +112,7 @@ static void drop_exact(fdp_tries_t *t)
     if (t->exact != NULL) {
         fdp_memory_give(t->exact, FDP_TRIES * sizeof *t->exact);
         t->exact = NULL;
+        fdp_wipe_resolver();
     }
 }
 

@@ -65,14 +65,10 @@ class Law(NamedTuple):
             own = _laws.laplace_sampler(self.parameter, self.bound)
         else:
             own = _laws.gaussian_sampler(self.parameter)
-        if resolver is None:
-            return own
-        if self.family == "laplace":
-            return _core.Sampler.laplace(self.parameter, resolver, self.bound)
-        return _core.Sampler.gaussian(self.parameter, resolver)
+        return own if resolver is None else own.widen(resolver=resolver)
 
     def resolver(self) -> Resolver:
-        """Return the product's resolver."""
+        """Return the specification's resolver."""
         return self.table.settle
 
 

@@ -12,6 +12,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,12 +49,27 @@ class Case(NamedTuple):
         return Turns(self.name.encode(), cipher)
 
 
+class Settled:
+    """A law of which the resolver settles all special lanes; one of tilted digits tries
+    none ahead of it in a small call."""
+
+    def __init__(self, kind: str, parameter: int) -> None:
+        make = getattr(_core.Sampler, kind)
+        self._sampler = make(Fraction(parameter)).widen(narrow=1, wide=1)
+
+    def release(self, x: Array, stream: Turns) -> Array:
+        out: Array = _core.fill(stream, self._sampler, x, x.shape)
+        return out
+
+
 def _mechanisms() -> Iterator[tuple[str, Any]]:
     """Yield what is called, with the kind of its data."""
     yield "integers", fastdp.DiscreteLaplace(NOISE)
     yield "integers", fastdp.DiscreteGaussian(NOISE)
     yield "integers", fastdp.TruncatedLaplace(NOISE, bound=2 * NOISE)
     yield "reals", fastdp.Laplace(1.0, granularity=2.0**-38, coordinates=1)
+    for kind, parameter in (("laplace", NOISE), ("gaussian", 8), ("gaussian", NOISE)):
+        yield "settled", Settled(kind, parameter)
     yield "reals", fastdp.LocalMean.from_epsilon(1, bounds=(0, 1))
     for k in (2, 5, 300):
         yield "labels", fastdp.RandomizedResponse.from_epsilon(1, categories=k)
@@ -78,7 +94,7 @@ def _mechanisms() -> Iterator[tuple[str, Any]]:
 def _data(kind: str, n: int, seed: list[int]) -> Array:
     """Return private data, made without copies that could be left behind."""
     made = np.random.default_rng(seed)
-    if kind == "integers":
+    if kind in ("integers", "settled"):
         return made.integers(-(2**62), 2**62, n)
     if kind == "reals" or kind == "scores":
         return made.uniform(0, 1, n)

@@ -391,6 +391,7 @@ static fdp_sampler_t widened(const law_t *law, int widen)
         s.law.slots[i] = 16;
     }
     s.law.unsettled = widen == 2;
+    s.owner = &differences; /* any: lanes go to `resolve` */
     return s;
 }
 

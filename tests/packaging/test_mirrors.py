@@ -53,7 +53,7 @@ def header_fields(text):
     for body, name in re.findall(pattern, without_comments(text)):
         fields[name] = []
         for line in body.split(";"):
-            for part in re.sub(r"\[\d+\]", "", line).split(","):
+            for part in re.sub(r"\[\w+\]", "", line).split(","):
                 if part.strip():
                     fields[name].append(re.search(r"(\w+)\s*$", part)[1])
     return fields

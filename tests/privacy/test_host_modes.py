@@ -164,10 +164,10 @@ def faulty(family: str) -> _core.Sampler:
         raise ResolverError("resolver")
 
     if family == "laplace":
-        sampler = _core.Sampler.laplace(Fraction(10), resolve)
+        sampler = _core.Sampler.laplace(Fraction(10))
     else:
-        sampler = _core.Sampler.gaussian(Fraction(10), resolve)
-    return sampler.widen(wide=1)
+        sampler = _core.Sampler.gaussian(Fraction(10))
+    return sampler.widen(wide=1, resolver=resolve)
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])

@@ -40,10 +40,10 @@ def table_of(law, parameter):
 
 def sampler(law, parameter, resolver, **options):
     if law == "laplace":
-        made = _core.Sampler.laplace(Fraction(parameter), resolver, **options)
+        made = _core.Sampler.laplace(Fraction(parameter), **options)
     else:
-        made = _core.Sampler.gaussian(Fraction(parameter), resolver)
-    return made.widen(narrow=5.0, wide=5.0)
+        made = _core.Sampler.gaussian(Fraction(parameter))
+    return made.widen(narrow=5.0, wide=5.0, resolver=resolver)
 
 
 def stream_of(law, parameter):
@@ -113,7 +113,7 @@ def test_a_bound_rejects_them():
 
 @pytest.mark.parametrize("stream", [None, FixedStream("none")])
 def test_a_sampler_without_a_law_is_refused(stream):
-    empty = _core.Sampler(lambda words, block: 1)
+    empty = _core.Sampler()
     out = np.ones(N, np.int64)
     for draw in (
         lambda: _core.fill_one(empty, 5, stream),

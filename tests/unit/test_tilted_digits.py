@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fastdp import _core, _tilt
+from fastdp import _core, _laws, _tilt
 from fastdp._core import LEVELS
 from fastdp.exceptions import ParameterError
 from fastdp.testing import TapeStream
@@ -96,7 +96,7 @@ def test_tries_suffice(sigma: Fraction) -> None:
     """Fewer are kept than lanes are special with probability below 2^-64; 2^-44 for the
     smallest calls."""
     law, count = law_of(sigma), np.arange(1, 500)
-    tries = _core.Sampler.gaussian(law.sigma, law.settle).tries
+    tries = _core.Sampler.gaussian(law.sigma).tries
     for lanes, tried in zip((8, 64, 1024, 8192), tries, strict=True):
         special = stats.binom.pmf(count, lanes, law.chance())
         fewer = stats.binom.cdf(count - 1, tried, law.acceptance())
@@ -131,7 +131,7 @@ def test_what_the_tries_yield_is_what_the_digits_leave() -> None:
 @pytest.mark.parametrize("value", [0, -1, Fraction(999, 10**6), 2**55 + 1])
 def test_sigmas_outside_the_range_are_refused(value: Fraction) -> None:
     with pytest.raises(ParameterError, match="sigma"):
-        _tilt.gaussian(Fraction(value))
+        _laws.gaussian_sampler(Fraction(value))
 
 
 # --- all words of a block -----------------------------------------------------------
@@ -184,9 +184,7 @@ def check_blocks(sigma: Fraction, blocks: list[int]) -> None:
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
             continue
-        _core.fill(
-            _core.Call(tape), _core.Sampler.gaussian(law.sigma, law.settle), None, out
-        )
+        _core.fill(_core.Call(tape), _core.Sampler.gaussian(law.sigma), None, out)
         assert (out == answers).all(), level
     _core.limit_cpu(None)
 
@@ -264,7 +262,7 @@ def test_tries_at_their_thresholds(sigma: Fraction) -> None:
     """Every lane is special: the outputs are the accepted tries, in order."""
     law, reference = law_of(sigma), tilted_of(Law("gaussian", sigma))
     words, resolved = tries_at_thresholds(sigma), 0
-    tried = _core.Sampler.gaussian(law.sigma, law.settle).tries[-1]
+    tried = _core.Sampler.gaussian(law.sigma).tries[-1]
     for start in range(0, len(words), tried):
         part = words[start : start + tried]
         part += words[: tried - len(part)]
@@ -290,7 +288,8 @@ def test_tries_at_their_thresholds(sigma: Fraction) -> None:
                 continue
             n = max(len(answers), 65)
             out = np.zeros(n, np.int64)
-            _core.fill(call, _core.Sampler.gaussian(law.sigma, settle), None, out)
+            sampler = _core.Sampler.gaussian(law.sigma).widen(resolver=settle)
+            _core.fill(call, sampler, None, out)
             assert out[: len(answers)].tolist() == answers, level
         resolved += sum(calls)
     _core.limit_cpu(None)
@@ -303,7 +302,7 @@ def test_more_special_lanes_than_ranks_and_tries(sigma: int, special: float) -> 
     law, n = law_of(Fraction(sigma)), 8192
     tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
     call = _core.Call(passes(law, tries, special))
-    sampler, out = _core.Sampler.gaussian(law.sigma, law.settle), np.zeros(n, np.int64)
+    sampler, out = _core.Sampler.gaussian(law.sigma), np.zeros(n, np.int64)
     answers = expected(Law("gaussian", Fraction(sigma)), call, n)
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
@@ -320,7 +319,7 @@ def test_as_many_special_lanes_as_ranks_or_tries(sigma: int, last: int) -> None:
     same = Law("gaussian", Fraction(sigma))
     law, reference = law_of(same.parameter), tilted_of(same)
     sampler, out = (
-        _core.Sampler.gaussian(law.sigma, law.settle),
+        _core.Sampler.gaussian(law.sigma),
         np.zeros(8192, np.int64),
     )
     tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
@@ -348,7 +347,7 @@ def test_a_small_call_of_special_lanes_alone(sigma: int, n: int) -> None:
     law = law_of(Fraction(sigma))
     tries = np.random.default_rng(9).integers(0, 2**64, (TRIES, 2), np.uint64)
     call = _core.Call(passes(law, tries))
-    sampler, out = _core.Sampler.gaussian(law.sigma, law.settle), np.zeros(n, np.int64)
+    sampler, out = _core.Sampler.gaussian(law.sigma), np.zeros(n, np.int64)
     answers = expected(Law("gaussian", Fraction(sigma)), call, n)
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
@@ -370,7 +369,7 @@ def test_tails_beyond_their_start(sigma: Fraction) -> None:
     call, out = _core.Call(passes(law, tries)), np.zeros(100, np.int64)
     answers = expected(Law("gaussian", sigma), call, 100)
     assert (np.abs(answers) > 63 * 2**law.shift + 1).sum() > 40
-    _core.fill(call, _core.Sampler.gaussian(law.sigma, law.settle), None, out)
+    _core.fill(call, _core.Sampler.gaussian(law.sigma), None, out)
     assert (out == answers).all()
 
 
@@ -407,15 +406,14 @@ def test_a_resolver_that_fails_at_the_first_of_many_open_tries() -> None:
         calls.append(words)
         raise ArithmeticError
 
+    sampler = _core.Sampler.gaussian(law.sigma).widen(resolver=fail)
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
             continue
         calls.clear()
         out = np.ones(8192, np.int64)
         with pytest.raises(ArithmeticError):
-            _core.fill(
-                _core.Call(tape), _core.Sampler.gaussian(law.sigma, fail), None, out
-            )
+            _core.fill(_core.Call(tape), sampler, None, out)
         assert len(calls) == 1
         assert not out.any()
     _core.limit_cpu(None)
