@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fastdp.adapters import diffprivlib as diffprivlib
     from fastdp.adapters import dp_accounting as dp_accounting
     from fastdp.adapters import opendp as opendp
 
-__all__ = ["dp_accounting", "opendp"]
+__all__ = ["diffprivlib", "dp_accounting", "opendp"]
 
 
 def __getattr__(name: str) -> object:
