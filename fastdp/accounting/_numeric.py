@@ -80,6 +80,20 @@ def product(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return whole
 
 
+def binomial_ratios(
+    count: int, odds: float, first: int, mode: int, last: int
+) -> npt.NDArray[np.float64]:
+    """Return binomial masses from `first` to `last` over that at the mode.
+
+    The i-th from the mode has the rounding of i products of two ratios each.
+    """
+    up = np.arange(mode, last, dtype=np.float64)
+    down = np.arange(mode, first, -1, dtype=np.float64)
+    rising = np.cumprod((count - up) / (up + 1) * odds)
+    falling = np.cumprod(down / ((count - down + 1) * odds))
+    return np.concatenate([falling[::-1], [1.0], rising])
+
+
 def inflate(log_delta: float) -> float:
     """Return an upper bound of the ln(delta) that was computed as `log_delta`."""
     return min(0.0, log_delta + FLAT_SLOP + RELATIVE_SLOP * abs(log_delta))

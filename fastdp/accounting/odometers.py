@@ -14,11 +14,10 @@ from typing import Self
 
 from fastdp import _validate
 from fastdp._validate import Real, float_up
-from fastdp.accounting._facts import facts_of, require_rho
+from fastdp.accounting._facts import facts_of, require_pure, require_rho
 from fastdp.accounting._numeric import log_down, root_above, shortened_up
 from fastdp.accounting._record import Record, State
 from fastdp.accounting.events import Event, Relation
-from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["PureOdometer", "ZCDPOdometer"]
 
@@ -54,10 +53,7 @@ class PureOdometer(_Odometer[Fraction]):
         return Fraction(0)
 
     def _step(self, state: Fraction, event: Event, count: int) -> Fraction:
-        epsilon = facts_of(event).pure()
-        if epsilon is None:
-            raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
-        return shortened_up(state + count * epsilon)
+        return shortened_up(state + count * require_pure(event))
 
 
 @dataclass(frozen=True)

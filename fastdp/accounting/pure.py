@@ -5,11 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from fastdp.accounting._accountant import Accountant
-from fastdp.accounting._facts import facts_of
+from fastdp.accounting._facts import require_pure
 from fastdp.accounting._numeric import shortened_up
 from fastdp.accounting._response import pure_epsilon_at, pure_log_delta
 from fastdp.accounting.events import Event
-from fastdp.exceptions import UnsupportedEventError
 
 __all__ = ["PureAccountant"]
 
@@ -43,10 +42,7 @@ class PureAccountant(Accountant[Fraction]):
         return Fraction(0)
 
     def _charge(self, state: Fraction, event: Event, count: int) -> Fraction:
-        epsilon = facts_of(event).pure()
-        if epsilon is None:
-            raise UnsupportedEventError(f"no pure epsilon is known for {event!r}")
-        return shortened_up(state + count * epsilon)
+        return shortened_up(state + count * require_pure(event))
 
     def _epsilon_at(self, state: Fraction, delta: Fraction) -> float:
         return pure_epsilon_at(state, delta)

@@ -17,6 +17,7 @@ import numpy as np
 
 from fastdp.accounting._atoms.law import Floats, Law, U
 from fastdp.accounting._atoms.plan import Cost, Leaf, Spaced, in_cells, joined
+from fastdp.accounting._numeric import binomial_ratios
 
 #: Products of masses that one composition may take, about a fifth of a second; losses
 #: that are kept where at most two laws are added up, and the most of one step.
@@ -120,11 +121,7 @@ class Lattice:
         high = min(count, math.ceil(mode + 1 + reach))
         if high - low > _MOST_BINOMIAL:
             raise OverflowError("too many losses")
-        up = np.arange(mode, high, dtype=np.float64)
-        down = np.arange(mode, low, -1, dtype=np.float64)
-        rising = np.cumprod((count - up) / (up + 1) * odds)
-        falling = np.cumprod(down / ((count - down + 1) * odds))
-        ratio = np.concatenate([falling[::-1], [1.0], rising])
+        ratio = binomial_ratios(count, odds, low, mode, high)
         away = np.abs(np.arange(low, high + 1) - mode)
         slip = away * (_RATIO * U + 2 * self.error) + 8 * U
         total = float(ratio.sum())

@@ -11,7 +11,13 @@ from fastdp.accounting._facts import (
     samples,
     stated,
 )
-from fastdp.accounting._facts.base import Facts, Reader, facts_of, require_rho
+from fastdp.accounting._facts.base import (
+    Facts,
+    Reader,
+    facts_of,
+    require_pure,
+    require_rho,
+)
 from fastdp.accounting._facts.composed import grouped, leaves
 
 __all__ = [
@@ -24,6 +30,7 @@ __all__ = [
     "grouped",
     "leaves",
     "noise",
+    "require_pure",
     "require_rho",
     "samples",
     "stated",

@@ -246,9 +246,17 @@ def facts_of(event: Event) -> Facts[Event]:
     return _ENTRIES[PureDPEvent](nothing)
 
 
+def require_pure(event: Event) -> Fraction:
+    """Return the pure epsilon of an event, which must have one."""
+    return _required(event, facts_of(event).pure(), "pure epsilon")
+
+
 def require_rho(event: Event) -> Fraction:
     """Return rho of an event, which must have a finite one."""
-    rho = facts_of(event).rho()
-    if rho is None:
-        raise UnsupportedEventError(f"no finite rho is known for {event!r}")
-    return rho
+    return _required(event, facts_of(event).rho(), "finite rho")
+
+
+def _required(event: Event, found: Fraction | None, what: str) -> Fraction:
+    if found is None:
+        raise UnsupportedEventError(f"no {what} is known for {event!r}")
+    return found

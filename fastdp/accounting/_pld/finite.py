@@ -17,7 +17,12 @@ import numpy as np
 
 from fastdp._validate import float_up
 from fastdp.accounting._bounds import Bracket
-from fastdp.accounting._numeric import FLAT_SLOP, RELATIVE_SLOP, inflate
+from fastdp.accounting._numeric import (
+    FLAT_SLOP,
+    RELATIVE_SLOP,
+    binomial_ratios,
+    inflate,
+)
 from fastdp.accounting._pld.closed import Pointwise
 from fastdp.accounting._pld.listed_loss import ListedLoss, pure_loss
 from fastdp.accounting._pld.losses import Floats, U, numbers
@@ -205,11 +210,7 @@ class SignsProfile(Pointwise):
         reach = math.ceil(_REACH * math.sqrt(count * minus / (1 + odds))) + _REACH_FLAT
         mode = min(count, math.floor((count + 1) * minus))
         first, last = max(0, mode - reach), min(count, mode + reach)
-        up = np.arange(mode, last, dtype=np.float64)
-        down = np.arange(mode, first, -1, dtype=np.float64)
-        rising = np.cumprod((count - up) / (up + 1) * odds)
-        falling = np.cumprod(down / ((count - down + 1) * odds))
-        masses = np.concatenate([falling[::-1], [1.0], rising])
+        masses = binomial_ratios(count, odds, first, mode, last)
         # The i-th ratio from the mode has the error of i products and i times that of
         # the odds, whose exponent carries three roundings.
         steps = np.abs(np.arange(first, last + 1) - mode)

@@ -15,6 +15,7 @@ section 3.
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
 from dataclasses import dataclass
@@ -51,50 +52,47 @@ _LEAST = 1e-300
 
 
 @dataclass(frozen=True)
-class SubsampledGaussianCurve(Curve):
-    """Gaussian noise on a Poisson sample; a record is added or removed.
+class SampledGaussianCurve(Curve):
+    """Gaussian noise on a sample: gaps of similar size share the nodes of a sum.
 
     Parameters
     ----------
     ratio : Fraction
         sensitivity/sigma, > 0.
-    probability : Fraction
+    rate : Fraction
         Sampling probability, > 0 and < 1.
-    addition : bool
-        Whether the second dataset has the record; the other order is the worse.
     """
 
     ratio: Fraction
-    probability: Fraction
-    addition: bool = False
+    rate: Fraction
 
     def log_moment(self, gap: Floats) -> Floats:
         """Return K(gap) rounded up."""
         c = float_up(self.ratio)
-        plain = gap * (1 + gap) * (c * c / 2) * (1 + EXCESS)
-        rest = float_down(1 - self.probability)
-        if c > _LARGEST_NOISE_RATIO or gap.size == 0 or rest == 0:
-            return plain
-        if self.addition:  # no loss exceeds -ln(1 - q)
-            plain = np.minimum(plain, gap * (-math.log(rest) * (1 + EXCESS)))
-        if gap.max() <= _TOGETHER * gap.min():
-            return np.minimum(plain, self._together(c, gap))
-        result = plain.copy()
-        order = np.argsort(gap)
-        start = 0
-        while start < gap.size:  # gaps of similar size share their nodes
-            first = gap[order[start]]
-            stop = int(np.searchsorted(gap[order], _TOGETHER * first, side="right"))
+        result = self._simple(gap, gap * (1 + gap) * (c * c / 2) * (1 + EXCESS))
+        if c > _LARGEST_NOISE_RATIO or float_down(1 - self.rate) == 0:
+            return result
+        order, start = np.argsort(gap), 0
+        while start < gap.size:
+            limit = _TOGETHER * gap[order[start]]
+            stop = int(np.searchsorted(gap[order], limit, side="right"))
             chosen = order[start:stop]
-            value = self._together(c, gap[chosen])
-            result[chosen] = np.minimum(plain[chosen], value)
+            result[chosen] = np.minimum(result[chosen], self._together(gap[chosen]))
             start = stop
         return result
+
+    def _simple(self, gap: Floats, plain: Floats) -> Floats:
+        """Return what is known without a sum, from K without sampling."""
+        return plain
+
+    @abc.abstractmethod
+    def _together(self, gap: Floats) -> Floats:
+        """Return K rounded up at gaps within a factor of `_TOGETHER`."""
 
     @property
     def search_gap(self) -> float:
         """About where sampling ceases to help: q exp(t c^2/2) = 1."""
-        c, q = float(self.ratio), float(self.probability)
+        c, q = float(self.ratio), float(self.rate)
         return (1 - 2 * math.log(q)) / (c * c) + 1
 
     @property
@@ -103,13 +101,35 @@ class SubsampledGaussianCurve(Curve):
         c = float(self.ratio)
         return max(0.0, 36 / c - 1) if c <= _LARGEST_NOISE_RATIO else 0.0
 
-    def _together(self, c: float, gap: Floats) -> Floats:
+
+@dataclass(frozen=True)
+class SubsampledGaussianCurve(SampledGaussianCurve):
+    """Gaussian noise on a Poisson sample; a record is added or removed.
+
+    Parameters
+    ----------
+    ratio, rate : Fraction
+        As of the base.
+    addition : bool
+        Whether the second dataset has the record; the other order is the worse.
+    """
+
+    addition: bool = False
+
+    def _simple(self, gap: Floats, plain: Floats) -> Floats:
+        rest = float_down(1 - self.rate)
+        if not self.addition or rest == 0:
+            return plain
+        # No loss exceeds -ln(1 - q).
+        return np.minimum(plain, gap * (-math.log(rest) * (1 + EXCESS)))
+
+    def _together(self, gap: Floats) -> Floats:
         low, high = float(gap.min()), float(gap.max())
-        q = float(self.probability)
+        c, q = float_up(self.ratio), float(self.rate)
         aim = _AIM + 2 * math.log(2 / q) + 2 * math.log(1 + 1 / c)
         aim += math.log(1 + 1 / low) + math.log(2 + 2 * high)
-        largest = _up_to_power(high)
-        key = self.ratio, self.probability, self.addition, largest, math.ceil(aim)
+        largest = up_to_power(high)
+        key = self.ratio, self.rate, self.addition, largest, math.ceil(aim)
         nodes = _nodes(*key)
         if nodes is None:
             return np.full_like(gap, np.inf)
@@ -123,7 +143,7 @@ class SubsampledGaussianCurve(Curve):
         return np.concatenate(parts)
 
 
-def _up_to_power(value: float) -> float:
+def up_to_power(value: float) -> float:
     """Return value rounded up to a power of sqrt(2), so that nodes are used again."""
     return math.pow(2.0, math.ceil(2 * math.log2(value)) / 2)
 

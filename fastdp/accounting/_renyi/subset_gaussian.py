@@ -22,25 +22,25 @@ from typing import NamedTuple
 import numpy as np
 
 from fastdp._validate import float_down, float_up
-from fastdp.accounting._renyi.curves import EXCESS, Curve
+from fastdp.accounting._renyi.curves import EXCESS
+from fastdp.accounting._renyi.subsampled_gaussian import (
+    SampledGaussianCurve,
+    up_to_power,
+)
 from fastdp.accounting._series import Floats, softplus
 
-#: Beyond, the bound without sampling is returned: exponentials would overflow.
-_LARGEST_NOISE_RATIO = 35.0
 #: -ln of what is left out at the far end, before what the gap and the rate ask for.
 _AIM = 38.0
 #: Nodes of a panel, and the parameter of the ellipses: errors are below 3^-2n; samples
 #: around a panel.
 _ORDER, _ELLIPSE, _SAMPLES = 40, 3.0, 9
 _MOST_PANELS = 4000
-#: Gaps within this factor share their nodes.
-_TOGETHER = 8
 _LOG_SQRT_2PI = 0.9189385332046727
 _UNIT = 2.3e-16
 
 
 @dataclass(frozen=True)
-class SubsetGaussianCurve(Curve):
+class SubsetGaussianCurve(SampledGaussianCurve):
     """Gaussian noise on a subset of fixed size; a record is replaced.
 
     Parameters
@@ -51,37 +51,11 @@ class SubsetGaussianCurve(Curve):
         Share of the records that is in the subset, > 0 and < 1.
     """
 
-    ratio: Fraction
-    rate: Fraction
-
-    def log_moment(self, gap: Floats) -> Floats:
-        """Return K(gap) rounded up."""
-        c = float_up(self.ratio)
-        result = gap * (1 + gap) * (c * c / 2) * (1 + EXCESS)
-        if c > _LARGEST_NOISE_RATIO:
-            return result
-        order = np.argsort(gap)
-        start = 0
-        while start < gap.size:
-            limit = _TOGETHER * gap[order[start]]
-            stop = int(np.searchsorted(gap[order], limit, side="right"))
-            chosen = order[start:stop]
-            value = _log_moments(self.ratio, self.rate, gap[chosen])
-            result[chosen] = np.minimum(result[chosen], value)
-            start = stop
-        return result
-
-    @property
-    def search_gap(self) -> float:
-        """About where sampling ceases to help: q exp(t c^2/2) = 1."""
-        c, q = float(self.ratio), float(self.rate)
-        return (1 - 2 * math.log(q)) / (c * c) + 1
-
-    @property
-    def trusted_gap(self) -> float:
-        """Beyond, the squares of the places make rounding tell."""
-        c = float(self.ratio)
-        return max(0.0, 36 / c - 1) if c <= _LARGEST_NOISE_RATIO else 0.0
+    def _together(self, gap: Floats) -> Floats:
+        largest = up_to_power(float(gap.max()))
+        aim = _AIM - 2 * math.log(min(1.0, float(self.rate) * float(gap.min())))
+        nodes = _nodes(self.ratio, self.rate, largest, math.ceil(aim))
+        return np.full_like(gap, np.inf) if nodes is None else _log_moments(nodes, gap)
 
 
 class _Nodes(NamedTuple):
@@ -97,13 +71,7 @@ class _Nodes(NamedTuple):
     last: tuple[float, float, float]  # y, ln r and ln phi at the far end
 
 
-def _log_moments(ratio: Fraction, rate: Fraction, gap: Floats) -> Floats:
-    """Return K rounded up at gaps within a factor of `_TOGETHER`."""
-    largest = math.pow(2.0, math.ceil(2 * math.log2(float(gap.max()))) / 2)
-    aim = _AIM - 2 * math.log(min(1.0, float(rate) * float(gap.min())))
-    nodes = _nodes(ratio, rate, largest, math.ceil(aim))
-    if nodes is None:
-        return np.full_like(gap, np.inf)
+def _log_moments(nodes: _Nodes, gap: Floats) -> Floats:
     t = gap[:, None]
     with np.errstate(divide="ignore"):
         logs = nodes.log_weight + t * nodes.v
