@@ -987,12 +987,12 @@ cdef fdp_status_t _numbers(const Job *job, uint64_t chunk, size_t at,
                               job.x + at * job.x_item, job.x_type, job.out + at)
 
 
-def number_clients(Call call, Numbers law, cnp.ndarray x, cnp.ndarray out,
+def number_clients(source, Numbers law, cnp.ndarray x, cnp.ndarray out,
                    uint64_t first_chunk=0):
     """Write the codes of numbers, doubles, floats or int64, into bytes."""
     cdef Job job = _job(x, out)
     job.law = &law.c
-    _draw(_numbers, &job, cnp.PyArray_SIZE(out), FDP_NUMBERS_CHUNK, call, first_chunk)
+    _draw(_numbers, &job, cnp.PyArray_SIZE(out), FDP_NUMBERS_CHUNK, source, first_chunk)
 
 
 # ---- tallies of public reports ---------------------------------------------

@@ -18,6 +18,7 @@
 #define FDP_VECTOR 64
 #define FDP_HAVE_EXPAND
 #define FDP_HAVE_ADD_GRID
+#define FDP_HAVE_NUMBERS
 #define FDP_HAVE_RESPOND
 #define FDP_HAVE_RANKS
 

@@ -20,12 +20,18 @@ static inline uint64_t FDP_K(short_product)(uint64_t a, uint64_t b)
     return (a & UINT32_MAX) * (b & UINT32_MAX);
 }
 
+#ifdef FDP_HAVE_NUMBERS
+#define FDP_NUMBERS FDP_K(number_codes)
+#else
+#define FDP_NUMBERS FDP_K(numbers)
+#endif
+
 /* Codes of n numbers, a multiple of 64, from a 64-bit and a 32-bit word each. Not 0 if
  * the 64-bit word of one is among the last, whose code the caller has to put. Of doubles
  * one difference, one product and one sum: nothing that could be contracted. */
-static uint64_t FDP_K(numbers)(const fdp_number_t *law, const double *restrict x,
-                               const uint64_t *restrict u, const uint32_t *restrict r,
-                               uint8_t *restrict code, size_t n)
+static uint64_t FDP_NUMBERS(const fdp_number_t *law, const double *restrict x,
+                                   const uint64_t *restrict u, const uint32_t *restrict r,
+                                   uint8_t *restrict code, size_t n)
 {
     const fdp_number_t w = *law;
     uint64_t last = 0;
@@ -64,3 +70,8 @@ static uint64_t FDP_K(numbers)(const fdp_number_t *law, const double *restrict x
     }
     return last;
 }
+
+#undef FDP_NUMBERS
+#ifdef FDP_HAVE_NUMBERS
+#include "number_avx512.inc.h"
+#endif

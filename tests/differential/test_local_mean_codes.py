@@ -105,6 +105,35 @@ def test_codes_at_every_border(m: Any) -> None:
             _core.limit_cpu(None)
 
 
+@each_law
+def test_codes_beside_borders(m: Any) -> None:
+    """Words at every distance of a power of two from the borders, like ones together,
+    and each of the last words among 63 from the middle of a code: 64 numbers are
+    decided together."""
+    law = windows.members(Fraction(m._windows.ratio), m.members, m.share, UNIT)
+    borders = windows.borders(law, UNIT)
+    last = [w for w in borders if w >= UNIT - m._windows.spare]
+    step = max(1, len(borders) // 24)
+    chosen = [*borders[::step], *borders[-1:]]
+    near = [w + s * 2**k for k in range(60) for w in chosen for s in (-1, 1)]
+    middle = law[0].inside // 2
+    alone = [w for one in last for w in (one, *[middle] * 63)]
+    u = np.array([*alone, *(w for w in near if 0 <= w < UNIT)], np.uint64)
+    chunks = -(-len(u) // CHUNK)
+    tape = np.zeros((chunks, 12 * CHUNK), np.uint8)
+    drawn = np.random.default_rng(4).integers(0, 2**32, (chunks, CHUNK), np.uint32)
+    tape[:, : 8 * CHUNK] = np.resize(u, (chunks, CHUNK)).view(np.uint8)
+    tape[:, 8 * CHUNK :] = drawn.view(np.uint8)
+    x = np.resize(numbers(m, 997), len(u))
+    expected = reference(m, x, u, drawn.reshape(-1)[: len(u)])
+    try:
+        for level in layout.LEVELS:
+            if _core.limit_cpu(level) == level:
+                assert m.release(x, stream=TapeStream(tape)).tolist() == expected, level
+    finally:
+        _core.limit_cpu(None)
+
+
 def test_the_last_words_are_used() -> None:
     """Some law has words left over, an even and an odd number of them."""
     left = {m._windows.spare for m in LAWS}

@@ -362,13 +362,12 @@ class LocalMean(LocalMechanism[MeanEstimate]):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        def part(start: int, stop: int, chunk: int) -> None:
-            _core.number_clients(
-                call, self._law, x[start:stop], reports[start:stop], chunk
-            )
+        _arrays.draw(self._answer, x, reports, stream, _core.NUMBERS_CHUNK, workers)
 
-        with _core.Call(stream, reports) as call:
-            _arrays.in_parallel(part, len(x), _core.NUMBERS_CHUNK, workers)
+    def _answer(
+        self, source: _arrays.Source, x: _Array, reports: _Array, first: int
+    ) -> None:
+        _core.number_clients(source, self._law, x, reports, first)
 
     def _draw_rows(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
