@@ -8,7 +8,8 @@ refutes claims, and proves none.
 """
 
 from fastdp import _public
-from fastdp.audit._report import Finding, Report
+from fastdp.audit._findings import Finding
+from fastdp.audit._report import Report
 from fastdp.audit._run import batched, run
 from fastdp.audit._worker import Batched
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fastdp.audit._report import Finding
+from fastdp.audit._findings import Finding
 from fastdp.audit._state import copies, in_forks
 from fastdp.audit._worker import LostError, Subject, Worker
 

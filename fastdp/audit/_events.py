@@ -135,7 +135,7 @@ def _intervals(name: str, edges: np.ndarray, chosen: np.ndarray) -> str:
 
 def _short(x: float) -> str:
     """Write a number; all digits where neighboring integers would look the same."""
-    return f"{x:.6g}" if abs(x) < 10**6 else f"{x:.17g}"
+    return f"{x:.6g}" if abs(float(x)) < 10**6 else f"{x:.17g}"
 
 
 def by_likelihood(learned: Sequence[Outcomes]) -> Coding:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastdp.audit._bounds import binomial_p, log_evidence
-from fastdp.audit._report import Finding
+from fastdp.audit._findings import Finding
 
 #: Cells of a law by size, and of each number of a pair.
 _CELLS, _FIFTHS = 128, 5

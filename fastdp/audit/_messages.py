@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdp.audit._report import Finding
+from fastdp.audit._findings import Finding
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 
 #: Calls with each kind of input, of which all must show their value.

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fastdp.audit import _events
+from fastdp.audit import _events, _figures
 from fastdp.audit._bounds import detected, rates
 from fastdp.audit._claims import PrivacyClaim
 from fastdp.audit._events import Coding
+from fastdp.audit._findings import Finding
 from fastdp.audit._neighbors import Pair
 from fastdp.audit._outcomes import Outcomes
-from fastdp.audit._report import Finding
 
 #: Room for the rounding of a few operations.
 _ROUNDING = 1e-13
@@ -133,6 +134,12 @@ class Events:
             _events.chosen_events(*_of_both(coding, learned), claims)
             for coding in self._codings
         ]
+        #: Figures of the first part of the draws.
+        self.data: dict[str, Any] = {}
+        if check == "privacy":
+            self.data["outputs"] = _figures.of_outputs(learned)
+        elif check == "precision":
+            self.data["support"] = _figures.of_support(learned)
         self._counts = [np.zeros((2, c.size), np.int64) for c in self._codings]
         self.number = sum(len(s) for s in self._sets)
 
@@ -259,7 +266,12 @@ def finding(
         input=one.pair.text,
         epsilon=least,
         power=power,
-        data={"curve": _curve(measured, one.pair)} if check == "privacy" else {},
+        data={
+            "curve": _curve(measured, one.pair),
+            "claims": [c.trade_off(np.linspace(0, 1, 101)).tolist() for c in claims],
+        }
+        if check == "privacy"
+        else {},
     )
 
 

@@ -1,66 +1,23 @@
-"""What an audit found: text and JSON."""
+"""What an audit found: text, JSON and a page."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
 
-Status = Literal["refuted", "fault", "nothing found", "not run"]
+from fastdp.audit import _html
+from fastdp.audit._findings import Finding
 
 _WIDTH = 88
 
 LIMITS = (
-    'Limits: "nothing found" is no proof. An audit calls the mechanism a limited '
+    '"Nothing found" is no proof. An audit calls the mechanism a limited '
     "number of times, with the inputs named above, and sees what differs by more than "
     "it can explain by chance. A fault that is smaller, that needs another input or "
     "that shows once in more calls than these stays unseen. Calls are taken to be "
     "independent of each other; the state check looks for calls that are not."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """What one check found; made by `run`.
-
-    Parameters
-    ----------
-    check : str
-        The check's name.
-    status : str
-        "refuted": a claim does not hold. "fault": something else is wrong, whatever
-        is claimed. "nothing found", or "not run".
-    tried : str
-        What was done.
-    evidence : str
-        The strongest evidence against the claim, or why the check did not run.
-    false_alarm : float
-        Upper bound of the probability that a mechanism that keeps its claim is
-        reported. 0 for what is seen with certainty.
-    input : str
-        The input, or pair of inputs, that shows it.
-    epsilon : float or None
-        No mechanism with a smaller epsilon, at the claim's delta, has the rates that
-        were seen. None where the check bounds none.
-    power : str
-        What would have been found.
-    notes : tuple of str
-        What else was seen.
-    data : dict
-        Figures of the pictures.
-    """
-
-    check: str
-    status: Status
-    tried: str
-    evidence: str
-    false_alarm: float
-    input: str = ""
-    epsilon: float | None = None
-    power: str = ""
-    notes: tuple[str, ...] = ()
-    data: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +96,11 @@ class Report:
             for note in found.notes:
                 lines += _wrapped(f"note: {note}")
             lines.append("")
-        return "\n".join([*lines, *textwrap.wrap(LIMITS, _WIDTH)])
+        return "\n".join([*lines, *textwrap.wrap(f"Limits: {LIMITS}", _WIDTH)])
+
+    def to_html(self) -> str:
+        """Return the report as a page with pictures that stands alone."""
+        return _html.page(self, LIMITS)
 
     def to_json(self) -> str:
         """Return the report as JSON: the fields of `Report` and of each `Finding`."""

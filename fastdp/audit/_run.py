@@ -14,11 +14,12 @@ from fastdp._validate import Real, float_down
 from fastdp.audit import _budget, _law, _messages, _privacy, _state, _time
 from fastdp.audit._bounds import needed
 from fastdp.audit._claims import LawClaim, PrivacyClaim, read
+from fastdp.audit._findings import Finding
 from fastdp.audit._law import Tables
 from fastdp.audit._neighbors import Pair, edges_of, pairs_of
 from fastdp.audit._outcomes import Outcomes, joined
 from fastdp.audit._privacy import Events
-from fastdp.audit._report import Finding, Report
+from fastdp.audit._report import Report
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 from fastdp.exceptions import DTypeError, ParameterError
 
@@ -385,7 +386,9 @@ class _Survey:
             )
         share = level / len(self._pairs)
         measured = [one for events in every for one in events.measured(share)]
-        return _privacy.finding(check, self._claims, measured, level, self._tested)
+        found = _privacy.finding(check, self._claims, measured, level, self._tested)
+        shown = next((e for e in every if e.pair.text == found.input), every[0])
+        return replace(found, data={**found.data, **shown.data})
 
     def law(self, level: float) -> Finding:
         """Return what the tables of the first pair found."""

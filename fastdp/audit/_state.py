@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fastdp.audit._bounds import ERROR, rates
+from fastdp.audit._findings import Finding
 from fastdp.audit._outcomes import Outcomes
-from fastdp.audit._report import Finding
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 
 #: Draws of each run that is compared, and pairs that bound how often outputs agree.

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from fastdp.audit._bounds import binomial_p
+from fastdp.audit._findings import Finding
 from fastdp.audit._outcomes import of_calls
-from fastdp.audit._report import Finding
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 
 #: The clock, in nanoseconds.

@@ -7,8 +7,10 @@ import importlib
 import os
 import sys
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
+from fastdp.cli import _places
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
 _DESCRIPTION = """\
@@ -45,6 +47,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="pairs of calls whose times are compared",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="write a page with pictures as well"
+    )
     parser.set_defaults(run=run)
 
 
@@ -68,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         if names:
             raise ParameterError(f"audit {words} {', '.join(sorted(names))}")
     report = audit.run(**given)
+    if arguments.html is not None:
+        with _places.AtomicOutput(arguments.html) as temporary:
+            temporary.write_text(report.to_html(), encoding="utf-8")
     print(report.to_json() if arguments.json else report)
     return int(report.refuted)
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
+from fastdp import _page
 from fastdp.ledger import _protocol
 from fastdp.ledger._budgets import Budget, BudgetState
 from fastdp.ledger._chain import Audit
@@ -23,17 +24,6 @@ _ROWS = 500
 _UNANSWERED = {"spend": "none is kept", "counter": "a total for each step"}
 
 _STYLE = """
-:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #d9e0e7;
-  --fill: #2f6f9f; --warn: #b45f06; --bad: #a61b1b; --good: #22713d; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 68rem; padding: 2rem 1.5rem 4rem; color: var(--ink);
-  font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; background: #fff; }
-h1 { font-size: 1.6rem; margin: 0 0 .2rem; }
-h2 { font-size: 1.15rem; margin: 2.2rem 0 .8rem; }
-p.soft, .soft { color: var(--soft); }
-code { font-size: .92em; overflow-wrap: anywhere; }
-.state { border-left: 5px solid var(--good); background: #f2f8f4; padding: .7rem 1rem;
-  margin: 1.2rem 0; } .state.bad { border-color: var(--bad); background: #fbf1f1; }
 .budget { border: 1px solid var(--line); border-radius: 8px; padding: .9rem 1.1rem;
   margin: 0 0 1rem; } .budget h3 { margin: 0; font-size: 1.02rem; }
 .row { display: flex; justify-content: space-between; gap: 1rem; flex-wrap: wrap; }
@@ -41,12 +31,8 @@ code { font-size: .92em; overflow-wrap: anywhere; }
   overflow: hidden; } .bar div { height: 100%; background: var(--fill); }
 .bar.near div { background: var(--warn); } .bar.full div { background: var(--bad); }
 svg { width: 100%; height: 90px; display: block; margin-top: .5rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; padding: .4rem .6rem; border-bottom: 1px solid var(--line);
-  vertical-align: top; } th { color: var(--soft); font-weight: 600; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f5f7f9;
   padding: .6rem; border-radius: 6px; margin: .4rem 0 0; font-size: .82rem; }
-@media print { details { break-inside: avoid; } }
 """
 
 
@@ -57,10 +43,6 @@ def page(store: Store, uuid: str, audit: Audit) -> str:
     now = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
     engine = " · ".join(store.describe().values())
     parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width'>",
-        f"<title>Privacy budgets of {escape(store.where)}</title>",
-        f"<style>{_STYLE}</style></head><body>",
         "<h1>Privacy budgets</h1>",
         f"<p class='soft'>{escape(store.where)} · {escape(engine)}<br>",
         f"ledger <code>{escape(uuid)}</code>, as of {escape(now)}</p>",
@@ -69,9 +51,8 @@ def page(store: Store, uuid: str, audit: Audit) -> str:
         *(_budget(store, budget, audit) for budget in budgets),
         *([] if budgets else ["<p class='soft'>No budget yet.</p>"]),
         *_releases(store),
-        "</body></html>",
     ]
-    return "\n".join(parts) + "\n"
+    return _page.document(f"Privacy budgets of {store.where}", _STYLE, parts)
 
 
 def _verdict(audit: Audit) -> str:

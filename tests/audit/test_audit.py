@@ -13,6 +13,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from fastdp.audit import (
     _events,
     _neighbors,
     _outcomes,
+    _pictures,
     _time,
     _worker,
 )
@@ -291,6 +293,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "from tests.audit import planted\n"
         "def sound():\n    return planted.sound()['RandomizedResponse']\n"
         "def faulty():\n    return planted.FAULTS['sensitivity_of_two'].make()\n"
+        "def timed():\n"
+        "    made = planted.FAULTS['laplace_of_floats'].make()\n"
+        "    return {**made, 'timing': 500}\n"
         "def wrong():\n    return 3\n"
         "def broken():\n    raise KeyError('7340193')\n"
     )
@@ -348,3 +353,36 @@ def without_numbers(text: str) -> str:
     """Return the words: another numpy may draw other numbers, so events differ."""
     text = re.sub(r"the strongest is this: .*?\. It has", "", " ".join(text.split()))
     return re.sub(r"[\d.,e+-]*\d", "#", text)
+
+
+@pytest.mark.rest
+@pytest.mark.usefixtures("_here")
+def test_the_page_stands_alone_and_has_its_pictures(tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    arguments = ["audit", "audited_here:timed", "--draws=5000", f"--html={place}"]
+    assert cli.main(arguments) == 1
+    text = place.read_text()
+    ElementTree.fromstring(re.sub(r"<!doctype html>|<meta[^>]*>", "", text))
+    assert not re.search(r"<script|<link|src=|href=|url\(|https?:", text)
+    for words in (
+        *("How well inputs can be told apart", "What comes out", "The last digits"),
+        *("How long calls take", "A fault was found", "no proof", "with probability"),
+    ):
+        assert words in text, words
+    assert text.count("<svg") == 4
+    assert "&lt;locals&gt;" in text  # a mechanism's name, escaped
+
+
+@pytest.mark.rest
+def test_a_page_of_words_lists_them() -> None:
+    text = audit.run(**planted.FAULTS["error_for_one_input"].make(), draws=2000)
+    assert "<td>raises ValueError</td><td>0</td><td>1</td>" in text.to_html()
+
+
+def test_a_band_is_the_hull_of_its_rules() -> None:
+    box = np.array([[0.2, 0.3, 0.4, 0.5], [0.5, 0.6, 0.45, 0.5]])
+    low, high = _pictures._hulls(box)
+    assert low == [(0.0, 1.0), (0.2, 0.4), (1.0, 0.0)]
+    assert high == [(0.0, 1.0), (0.3, 0.5), (1.0, 0.0)]
+    ticks = [x for x, _ in _pictures._ticks(-0.3, 1.0)]
+    assert ticks == pytest.approx([0.0, 0.5, 1.0])
