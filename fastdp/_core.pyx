@@ -462,6 +462,19 @@ cdef class Sampler:
         return self.c.acceptance
 
     @property
+    def bytes_per_sample(self):
+        """Random bytes of a lane in full passes, those of special lanes in part."""
+        cdef uint32_t low = self.c.law.low
+        cdef size_t word = 0 if low == 0 else 2 if low <= 16 else 4 if low <= 32 else 8
+        if self.c.law.tilt.slope != 0:
+            return 4 + word + 16.0 * 384 / 8192
+        if self.c.law.shift == 0:
+            return 2 + 16.0 * 128 / 8192
+        if low <= 3:
+            return 4 + 32.0 * 128 / 8192
+        return 4 + word + 64.0 * 128 / 8192
+
+    @property
     def tries(self):
         """Tries of tilted digits that are worked for 8 lanes, 64, 1024, and a pass."""
         return tuple(self.c.law.tilt.tries)

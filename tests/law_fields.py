@@ -4,7 +4,8 @@ import ctypes
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from fastdp import _core, _digits, _tilt
+from fastdp import _core
+from tests.reference import exact_digits, exact_tilt
 
 _U8, _U32, _U64 = ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64
 _F64 = ctypes.c_double
@@ -108,9 +109,9 @@ def _columns(table: tuple[bytes, bytes]) -> tuple[tuple[int, ...], ...]:
     return tuple(_filled(part, 128) for part in table)
 
 
-def in_python(law: _digits.Digits | _tilt.Tilted) -> Fields:
+def in_python(law: exact_digits.Digits | exact_tilt.Tilted) -> Fields:
     """Return the fields of the Python law."""
-    if isinstance(law, _tilt.Tilted):
+    if isinstance(law, exact_tilt.Tilted):
         empty, none = (0,) * 32, _columns((b"", b""))
         block = tuple(n << 32 | c for n, c in zip(law.counts, law.choices, strict=True))
         return Fields(
@@ -134,9 +135,9 @@ def in_python(law: _digits.Digits | _tilt.Tilted) -> Fields:
 def equal(family: str, parameter: Fraction) -> bool:
     """Tell whether C makes the law as Python does, field for field."""
     if family == "laplace":
-        table: Any = _digits.laplace(parameter)
+        table: Any = exact_digits.laplace(parameter)
         made = _core.Sampler.laplace(parameter)
     else:
-        table = _tilt.gaussian(parameter)
+        table = exact_tilt.gaussian(parameter)
         made = _core.Sampler.gaussian(parameter)
     return in_c(made) == in_python(table)

@@ -327,7 +327,7 @@ void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den)
     fdp_arena_back(f->a, mark);
 }
 
-/* arctan(1/n) 2^point and the number of the last term, as in _tilt.root_two_pi. */
+/* arctan(1/n) 2^point and the number of the last term, as in exact_tilt.root_two_pi. */
 static fdp_nat_t arctan(fdp_arena_t *a, uint64_t n, unsigned point, uint64_t *last)
 {
     uint64_t rest;

@@ -67,7 +67,7 @@ FDP_INTERNAL void fdp_fx_exp_neg(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num
                                  fdp_nat_t den);
 /* q / (1 + q), q = exp(-den / num): _exact.flip. */
 FDP_INTERNAL void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den);
-/* sqrt(2 pi): _tilt.root_two_pi. */
+/* sqrt(2 pi): exact_tilt.root_two_pi. */
 FDP_INTERNAL void fdp_fx_root_two_pi(const fdp_fx_t *f, uint64_t *out);
 
 #endif

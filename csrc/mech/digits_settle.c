@@ -8,7 +8,7 @@
 #include "scratch.h"
 
 /* Further words of a lane: flags, the digits as they are known, the low word.
- * fastdp/_digits.py, settle. */
+ * tests/reference/exact_digits.py, settle. */
 #define WORDS (6 + FDP_COPIES)
 
 /* The low bits of a trial as they were read: a kernel may have cleared some. */

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import fastdp
-from fastdp import _digits, _tilt
+from fastdp import _laws
 from fastdp.cli._timings import Array, Case
 
 #: Parameters of the lines: narrow and wide kernels of both laws.
@@ -128,12 +128,12 @@ def _scalar_case(generator: np.random.Generator) -> Case:
 
 def laplace_bytes(scale: int | float | Fraction) -> float:
     """Return the random bytes that one discrete Laplace sample needs in long arrays."""
-    return _digits.laplace(Fraction(scale)).bytes_per_sample()
+    return _laws.laplace_sampler(Fraction(scale)).bytes_per_sample
 
 
 def gaussian_bytes(sigma: int | float | Fraction) -> float:
     """Return the random bytes of a discrete Gaussian sample in long arrays."""
-    return _tilt.gaussian(Fraction(sigma)).bytes_per_sample()
+    return _laws.gaussian_sampler(Fraction(sigma)).bytes_per_sample
 
 
 def _short(value: int | float | Fraction) -> str:

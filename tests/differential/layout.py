@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fastdp import _core, _digits, _laws, _tilt
+from fastdp import _core, _laws
 from fastdp._stream import CallKey, Stream
-from tests.reference import digits, tilted
+from tests.reference import digits, exact_digits, exact_tilt, tilted
 from tests.reference.interval import More
 
 #: What settles a pending trial: words and extension blocks to a value or None.
@@ -50,14 +50,14 @@ class Law(NamedTuple):
         return f"{text}-{self.bound}" if self.bound else text
 
     @property
-    def table(self) -> _digits.Digits | _tilt.Tilted:
+    def table(self) -> exact_digits.Digits | exact_tilt.Tilted:
         if self.family == "laplace":
-            return _digits.laplace(self.parameter)
-        return _tilt.gaussian(self.parameter)
+            return exact_digits.laplace(self.parameter)
+        return exact_tilt.gaussian(self.parameter)
 
     @property
     def is_tilted(self) -> bool:
-        return isinstance(self.table, _tilt.Tilted)
+        return isinstance(self.table, exact_tilt.Tilted)
 
     def sampler(self, resolver: Resolver | None = None) -> _core.Sampler:
         """Return the product's sampler, or the same law with another resolver."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fastdp import _digits, _tilt
-from fastdp._digits import real_cuts
 from fastdp._exact import SECOND, Uniform, flip
+from tests.reference import exact_digits, exact_tilt
+from tests.reference.exact_digits import real_cuts
 
 pytestmark = pytest.mark.rest
 
@@ -75,7 +75,7 @@ def cuts(masses: Any, rest: Any, column: int) -> Callable[[int], Any]:
 
 
 def digit_lanes(law: Any, rng: random.Random) -> Iterator[Lane]:
-    many = 4 + _digits.COPIES
+    many = 4 + exact_digits.COPIES
 
     def low() -> int:
         return rng.getrandbits(64)
@@ -105,7 +105,7 @@ def digit_lanes(law: Any, rng: random.Random) -> Iterator[Lane]:
             given = {SECOND + i: (0, 0) for i in range(zeros)}
             yield lane({0: 3, 1: word, 2: 0}, given)
             yield lane({0: 3, 1: word, 2: WORD}, dict.fromkeys(given, (WORD, WORD)))
-        if isinstance(law, _digits.Laplace):
+        if isinstance(law, exact_digits.Laplace):
             theta = partial(flip, law.t.numerator, law.t.denominator)
             for x, given in ties(64, SECOND, theta):
                 yield lane({0: 3, 1: word, 2: x}, given)
@@ -125,7 +125,7 @@ def digit_lanes(law: Any, rng: random.Random) -> Iterator[Lane]:
     for i in {0, len(law.masks) - 1, rng.randrange(len(law.masks))}:
         for x, given in ties(64, 3 * SECOND, lambda bits, i=i: law.top(bits)[i]):
             yield lane({0: 12, 3: low(), 4: x}, given)
-    if law.low > _digits.SPARE:
+    if law.low > exact_digits.SPARE:
         for i in {0, law.low - 1}:
             for x, given in ties(
                 64, 4 * SECOND, lambda bits, i=i: law.corrections(bits)[i]
@@ -133,7 +133,7 @@ def digit_lanes(law: Any, rng: random.Random) -> Iterator[Lane]:
                 yield lane({0: 12, 3: low(), 4: 0, 5: x}, given)
 
 
-def threshold_of(law: _tilt.Tilted, word: int, place: int) -> Callable[[int], Any]:
+def threshold_of(law: exact_tilt.Tilted, word: int, place: int) -> Callable[[int], Any]:
     """Return what a try's V is compared with, first."""
     found: list[Callable[[int], Any]] = []
 
@@ -143,12 +143,12 @@ def threshold_of(law: _tilt.Tilted, word: int, place: int) -> Callable[[int], An
             return super().below(bound)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_tilt, "Uniform", Spy)
+        patch.setattr(exact_tilt, "Uniform", Spy)
         law.attempt(word, place, lambda k: bytes(16))
     return found[0]
 
 
-def try_lanes(law: _tilt.Tilted, rng: random.Random) -> Iterator[Lane]:
+def try_lanes(law: exact_tilt.Tilted, rng: random.Random) -> Iterator[Lane]:
     def low() -> int:
         return rng.getrandbits(64)
 
@@ -200,9 +200,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lanes_of(family: str, parameter: Fraction) -> tuple[Any, list[Lane]]:
     rng = random.Random(f"{family} {parameter}")
-    law: Any = _digits.laplace if family == "laplace" else _tilt.gaussian
+    law: Any = exact_digits.laplace if family == "laplace" else exact_tilt.gaussian
     table = law(parameter)
-    lanes = try_lanes if isinstance(table, _tilt.Tilted) else digit_lanes
+    lanes = try_lanes if isinstance(table, exact_tilt.Tilted) else digit_lanes
     return table, list(lanes(table, rng))
 
 
@@ -259,5 +259,5 @@ def test_bits_that_never_decide_end(program: Path) -> None:
         if refused:
             assert (kept, low, high) == (-1, 0, 0)
         else:
-            value = _digits.laplace(t).settle(words, lane.block)
+            value = exact_digits.laplace(t).settle(words, lane.block)
             assert (kept, low | high << 64) == (1, value & ((1 << 128) - 1))

@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdp import _core, _digits, _laws, _tilt
+from fastdp import _core, _laws
 from fastdp._exact_bits import patterns
 from tests import elf
+from tests.reference import exact_digits, exact_tilt
 
 ROOT = Path(__file__).resolve().parents[2]
 PERCENTILES = (100, 99.9, 99, 95, 90, 75, 50)
@@ -104,9 +105,9 @@ def law_of(family: str, parameter: int) -> Law:
     exact = Fraction(parameter)
     table: Any
     if family == "laplace":
-        table, sampler = _digits.laplace(exact), _laws.laplace_sampler(exact)
+        table, sampler = exact_digits.laplace(exact), _laws.laplace_sampler(exact)
     else:
-        table, sampler = _tilt.gaussian(exact), _laws.gaussian_sampler(exact)
+        table, sampler = exact_tilt.gaussian(exact), _laws.gaussian_sampler(exact)
     # `id` only has an address: the harness counts what asks a resolver.
     raw = sampler.widen(resolver=id).structure()
     return Law(family, exact, table, ctypes.create_string_buffer(raw, len(raw)))

@@ -7,9 +7,15 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from fastdp import _digits
-from fastdp._digits import Digits, Gaussian, Laplace, real_columns, real_cuts
 from tests.differential.layout import Law, reference_of
+from tests.reference import exact_digits
+from tests.reference.exact_digits import (
+    Digits,
+    Gaussian,
+    Laplace,
+    real_columns,
+    real_cuts,
+)
 
 LONG = Fraction(random.Random(1).getrandbits(2200) | 1, 3**1380)
 SCALES = [
@@ -26,7 +32,7 @@ ONE = 1 << BITS
 
 def total_of(table: Digits | None, masses: list[tuple[int, int]], rest: object) -> None:
     """The pieces of the columns add up to the masses, every cut lies in [0, 1]."""
-    assert isinstance(rest, _digits.Rest)
+    assert isinstance(rest, exact_digits.Rest)
     cuts = real_cuts(masses, rest, BITS)
     low, high = [0] * len(cuts), [0] * len(cuts)
     for c, (lo, hi) in enumerate(cuts):
@@ -47,7 +53,7 @@ def units_of(counts: tuple[int, ...], columns: tuple[bytes, bytes]) -> None:
     for c, (cut, alias) in enumerate(zip(*columns, strict=True)):
         found[alias] += cut + 1
         found[c] += 255 - cut
-    assert found[_digits.SPECIAL] == 256 * len(counts) - sum(counts) > 0
+    assert found[exact_digits.SPECIAL] == 256 * len(counts) - sum(counts) > 0
     assert [found[i] for i in range(len(counts))] == list(counts)
 
 
@@ -55,7 +61,7 @@ def units_of(counts: tuple[int, ...], columns: tuple[bytes, bytes]) -> None:
 def test_columns_have_the_exact_masses(law: Law) -> None:
     table = law.table
     assert isinstance(table, Digits)
-    units_of(table.first_counts, _digits.integer_columns(table.first_counts))
+    units_of(table.first_counts, exact_digits.integer_columns(table.first_counts))
     total_of(table, table.first_masses(BITS), table.first_rest)
     if isinstance(table, Laplace) and table.shift:
         units_of(table.second_counts, table.second)
@@ -106,7 +112,7 @@ def chances(table: Laplace, bits: int) -> dict[tuple[int, int], mpmath.mpf]:
 def test_the_parts_add_up_to_the_discrete_laplace(t: str) -> None:
     """All of the second stage by enumeration: the probability of every value of a
     block, from counts, cuts and thresholds, with fair low bits."""
-    table = _digits.laplace(Fraction(t))
+    table = exact_digits.laplace(Fraction(t))
     with mpmath.workprec(300):
         q = mpmath.exp(-1 / (mpmath.mpf(table.t.numerator) / table.t.denominator))
         lower: Counter[int] = Counter()
@@ -129,7 +135,7 @@ def test_the_parts_add_up_to_the_discrete_laplace(t: str) -> None:
 def test_corrections_make_the_bits_independent(t: str) -> None:
     """Some c_k is 1 with probability c; the first thresholds and the copies give every
     set of bits the product of its bits' chances."""
-    table = _digits.laplace(Fraction(t))
+    table = exact_digits.laplace(Fraction(t))
     r = table.low
     with mpmath.workprec(400):
         scale = mpmath.mpf(table.t.numerator) / table.t.denominator

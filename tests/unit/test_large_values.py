@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _core, _digits, _tilt
+from fastdp import _core
 from fastdp.exceptions import FastDPError
 from fastdp.mechanisms import sparse_vector
 from fastdp.testing import FixedStream, TapeStream
 from tests.differential.test_targets import on_grid
+from tests.reference import exact_digits, exact_tilt
 
 N = 40
 LARGE = [
@@ -34,8 +35,8 @@ LAWS = [("laplace", 10), ("laplace", 2**40), ("gaussian", 8), ("gaussian", 2**40
 
 def table_of(law, parameter):
     if law == "laplace":
-        return _digits.laplace(Fraction(parameter))
-    return _tilt.gaussian(Fraction(parameter))
+        return exact_digits.laplace(Fraction(parameter))
+    return exact_tilt.gaussian(Fraction(parameter))
 
 
 def sampler(law, parameter, resolver, **options):
@@ -49,12 +50,12 @@ def sampler(law, parameter, resolver, **options):
 def stream_of(law, parameter):
     """A stream whose lanes all are special."""
     table = table_of(law, parameter)
-    if isinstance(table, _tilt.Tilted):
-        start = 16 * _tilt.TRIES
+    if isinstance(table, exact_tilt.Tilted):
+        start = 16 * exact_tilt.TRIES
     else:
         start = 128 * 8 * (2 if table.shift == 0 else 4 if table.low <= 3 else 8)
     cut, alias = table.first
-    column = alias.index(_digits.SPECIAL)
+    column = alias.index(exact_digits.SPECIAL)
     main = np.zeros((1, start + 1024), np.uint8)
     main[0, start:][:64] = column
     main[0, start:][64:128] = cut[column]

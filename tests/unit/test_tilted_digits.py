@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fastdp import _core, _laws, _tilt
+from fastdp import _core, _laws
 from fastdp._core import LEVELS
 from fastdp.exceptions import ParameterError
 from fastdp.testing import TapeStream
 from tests.differential.layout import TRIES, Law, expected, tilted_of
+from tests.reference import exact_tilt
 from tests.reference.interval import exp_minus
 
 SIGMAS = [
@@ -31,9 +32,9 @@ SIGMAS = [
 ]
 
 
-def law_of(sigma: Fraction) -> _tilt.Tilted:
-    law = _tilt.gaussian(sigma)
-    assert isinstance(law, _tilt.Tilted)
+def law_of(sigma: Fraction) -> exact_tilt.Tilted:
+    law = exact_tilt.gaussian(sigma)
+    assert isinstance(law, exact_tilt.Tilted)
     return law
 
 
@@ -42,7 +43,7 @@ def law_of(sigma: Fraction) -> _tilt.Tilted:
 
 @pytest.mark.parametrize("bits", [64, 128, 500])
 def test_root_two_pi_is_enclosed(bits: int) -> None:
-    lo, hi = _tilt.root_two_pi(bits)
+    lo, hi = exact_tilt.root_two_pi(bits)
     with mpmath.workprec(bits + 60):
         assert lo <= mpmath.ldexp(mpmath.sqrt(2 * mpmath.pi), bits) <= hi
     assert hi - lo < 8
@@ -84,7 +85,7 @@ def test_digits_are_below_the_law_and_hats_above_the_rest(sigma: Fraction) -> No
 @pytest.mark.parametrize("sigma", [*SIGMAS, Fraction("16.22"), 2227.53], ids=float)
 def test_few_lanes_are_special_and_half_of_the_tries_kept(sigma: Fraction) -> None:
     law = law_of(Fraction(sigma))
-    assert sum(law.choices) == _tilt.CHOICES
+    assert sum(law.choices) == exact_tilt.CHOICES
     assert 0.4 < law.acceptance() < 0.7
     assert 0.0024 < law.chance() < 0.0077  # 128 special lanes: docs/proofs/timing.md
     assert float(law.height) > 2**-9.1  # tries left open: docs/proofs/kernels.md
@@ -110,7 +111,7 @@ def test_what_the_tries_yield_is_what_the_digits_leave() -> None:
     reference = tilted_of(Law("gaussian", sigma))
     special = law.chance()
     z = sum(math.exp(-x * x / 200) for x in range(-200, 201))
-    whole = float(law.height) * _tilt.CHOICES * law.acceptance() / 2**23
+    whole = float(law.height) * exact_tilt.CHOICES * law.acceptance() / 2**23
     assert whole == pytest.approx(special, rel=1e-12)
     total = 0.0
     for x in range(-126, 126):
@@ -120,7 +121,7 @@ def test_what_the_tries_yield_is_what_the_digits_leave() -> None:
         assert left >= 0
         # a try chooses the block, a place of 2^j in it, and is kept with left / hat
         outcome = (x >> 1) + 64
-        chosen = law.choices[outcome] / _tilt.CHOICES / 2
+        chosen = law.choices[outcome] / exact_tilt.CHOICES / 2
         kept = left / (float(law.height) * law.choices[outcome])
         from_tries = special * chosen * kept / law.acceptance()
         assert from_digits + from_tries == pytest.approx(p, rel=1e-9, abs=1e-15)
@@ -137,7 +138,7 @@ def test_sigmas_outside_the_range_are_refused(value: Fraction) -> None:
 # --- all words of a block -----------------------------------------------------------
 
 
-def selectors(law: _tilt.Tilted) -> dict[int, tuple[int, int]]:
+def selectors(law: exact_tilt.Tilted) -> dict[int, tuple[int, int]]:
     """A column and a byte u of each block."""
     cut, alias = law.first
     found: dict[int, tuple[int, int]] = {}
@@ -206,14 +207,14 @@ def test_all_words_of_all_blocks(sigma: Fraction) -> None:
 # --- tries at their thresholds --------------------------------------------------------
 
 
-def choices_of(law: _tilt.Tilted) -> dict[int, tuple[int, int]]:
+def choices_of(law: exact_tilt.Tilted) -> dict[int, tuple[int, int]]:
     """A column and a number u of each block of a try."""
     cut, alias = law.columns
     picks = {alias[c]: (c, 0) for c in range(128) if cut[c]}
     return picks | {c: (c, cut[c]) for c in range(128) if cut[c] < 2**17}
 
 
-def passes(law: _tilt.Tilted, tries: Any, special: Any = 1) -> TapeStream:
+def passes(law: exact_tilt.Tilted, tries: Any, special: Any = 1) -> TapeStream:
     """A pass of these tries in which such a share of the lanes is special besides, or
     these lanes alone."""
     area = np.zeros((TRIES, 2), np.uint64)

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise of large sigma by tilted digits: tables and exact resolver.
+"""Discrete Gaussian noise of large sigma by tilted digits: what csrc/exact equals.
 
 A first digit chooses a block of 2**j values by an integer alias table, a second one of
 eight bits is uniform but for a *tilt* toward zero, and low bits are fair. What these
@@ -14,15 +14,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from fastdp._digits import (
+from fastdp._exact import SECOND, Block, Uniform, exp_neg, minus_log
+from tests.reference.exact_digits import (
     GAUSSIAN_DIGIT,
-    PASS,
     SPECIAL,
     Gaussian,
     Pair,
     integer_columns,
 )
-from fastdp._exact import SECOND, Block, Uniform, exp_neg, minus_log
 
 #: Bits of the second digit, and of the byte that tilts it.
 DIGIT = 8
@@ -238,11 +237,6 @@ class Tilted:
     def acceptance(self) -> float:
         """Return the probability that a try is accepted."""
         return self.chance() * 2**23 / (float(self.height) * CHOICES)
-
-    def bytes_per_sample(self) -> float:
-        """Return the random bytes of a lane in full passes, those of tries in part."""
-        word = next(size for size in (0, 2, 4, 8) if self.low <= 8 * size)
-        return 4 + word + 16 * TRIES / PASS
 
     def tail_edge(self, side: int, g: int, bits: int) -> Pair:
         """Enclose 2**23 exp(-g^2 / 2 sigma^2) f(M) / (Z (1 - r)), where

@@ -1,4 +1,4 @@
-"""Laws drawn by alias digits: their tables, and the exact resolver behind them.
+"""Laws drawn by alias digits, their tables and exact resolver: what csrc/exact equals.
 
 Discrete Laplace noise of every scale and discrete Gaussian noise of small sigma are
 made of *digits*. A digit takes two bytes to one of a few values by an alias table of
@@ -43,12 +43,6 @@ SPARE = 3
 
 #: Words for further corrections of the low bits, when there are more than SPARE.
 COPIES = 4
-
-#: Special lanes of a pass that have words of their own.
-RANKS = 128
-
-#: Lanes of a pass.
-PASS = 8192
 
 #: Where the value of a column is "special".
 SPECIAL = 0x80
@@ -278,14 +272,6 @@ class Digits(ABC):
     def chance(self) -> tuple[float, float]:
         """Return the probabilities that a lane is special, by digit."""
         return 1 - sum(self.first_counts) / 2**15, 0.0
-
-    def bytes_per_sample(self) -> float:
-        """Return the random bytes of a lane in full passes, those of ranks in part."""
-        words, trial = (2, 2) if self.shift == 0 else (4, 4)
-        if self.low > SPARE:
-            words += COPIES
-            trial += next(size for size in (2, 4, 8) if self.low <= 8 * size)
-        return trial + 8 * words * RANKS / PASS
 
     # --- the resolver ---
 
