@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import abc
 import functools
 import math
 from fractions import Fraction
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from fastdp import _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting._accountant import Accountant
+from fastdp.accounting._atoms.bounds import LOWER
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._gdp import reals
 from fastdp.accounting._pld.distribution import (
@@ -24,6 +24,7 @@ from fastdp.accounting._pld.distribution import (
     law_of,
 )
 from fastdp.accounting._pld.losses import Floats, U
+from fastdp.accounting._pld.state import State
 from fastdp.accounting._pld.trade_off import (
     Profile,
     ProfileTradeOff,
@@ -35,8 +36,6 @@ from fastdp.accounting._response import Stated
 from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, nonnegative
 from fastdp.accounting.events._base import NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
-
-State = TypeVar("State")
 
 
 class LogProfile(Protocol):
@@ -51,6 +50,10 @@ _LOWEST = -36.0
 
 #: Epsilons beyond this are left to the ends of a trade-off function.
 _FARTHEST = 700.0
+
+#: The lower bound of epsilon at delta 0 is the one at this delta: epsilon never grows
+#: with delta.
+_DEEPEST = Fraction(1, 10**300)
 
 #: With so few deltas each epsilon is solved for by itself.
 _FEW = 12
@@ -89,45 +92,37 @@ class TradeOffBounds(NamedTuple):
     upper: PiecewiseTradeOff
 
 
-class CurveReadings(Accountant[State], Generic[State]):
-    """What an accountant that bounds its profile from both sides says of whole curves.
+class CurveReadings(Accountant[State]):
+    """What the accountant of privacy losses says of whole curves."""
 
-    A subclass tells the profile of the larger direction, or of one, and how an
-    epsilon is solved for.
-    """
-
-    @abc.abstractmethod
-    def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
-        """Return what bounds ln delta: of a removal, an addition, or (None) both."""
-
-    @abc.abstractmethod
     def _epsilon_bracket(
-        self, snapshot: tuple[State, Stated | None], delta: Fraction
+        self,
+        snapshot: tuple[State, Stated | None],
+        delta: Fraction,
+        check: bool = False,
+        effort: float = 1.0,
     ) -> Bracket:
         """Return bounds of the least epsilon at delta, from 0 to 1."""
-
-    @abc.abstractmethod
-    def _end(self, state: State, log_delta: float) -> float:
-        """Return an epsilon where ln delta, of what is not lost, is below that."""
-
-    @abc.abstractmethod
-    def _rough_end(self, state: State, log_delta: float) -> float:
-        """Return such an epsilon at no cost, which may be a few percent larger."""
-
-    @abc.abstractmethod
-    def _has_corners(self, state: State) -> bool:
-        """Return whether the profile that was read may have corners."""
-
-    @abc.abstractmethod
-    def _lost(self, state: State) -> float:
-        """Return a lower bound of the probability of an infinite loss."""
+        state, stated = snapshot
+        if delta == 1 or tells_nothing(stated):
+            return Bracket(0.0, 0.0, 0.0, "closed form")
+        if delta == 0:
+            upper = pure_sum(stated)
+            lower = state.epsilon(_DEEPEST, check, effort, LOWER).lower
+            lower = min(lower, upper)
+            return Bracket(lower, upper, upper, "closed form")
+        found = state.epsilon(delta, check, effort)
+        return found if stated is None else found.below(stated.epsilon_at(delta))
 
     def _bounds_of(
         self, snapshot: tuple[State, Stated | None], removal: bool | None
     ) -> LogProfile:
-        """Return what bounds ln delta; delta is 0 from the sum of pure epsilons on."""
+        """Return what bounds ln delta: of a removal, an addition, or (None) both.
+
+        delta is 0 from the sum of pure epsilons on.
+        """
         state, pure = snapshot[0], pure_sum(snapshot[1])
-        profile = self._log_profile(state, removal)
+        profile = functools.partial(state.bounds, removal=removal)
 
         def cut(epsilons: Floats, deepest: float = -math.inf) -> Floats:
             bounds = profile(epsilons, deepest=deepest)
@@ -138,7 +133,7 @@ class CurveReadings(Accountant[State], Generic[State]):
 
     def _reach(self, snapshot: tuple[State, Stated | None], log_delta: float) -> float:
         """Return an epsilon beyond which finite losses have hardly any delta."""
-        return min(self._end(snapshot[0], log_delta), pure_sum(snapshot[1]))
+        return min(snapshot[0].end(log_delta), pure_sum(snapshot[1]))
 
     # ---- profiles ------------------------------------------------------------------
 
@@ -348,7 +343,7 @@ class CurveReadings(Accountant[State], Generic[State]):
             for removal in (True, False)
         )
         if not pessimistic:  # beyond the grid there may be nothing but the lost
-            one[-1] = other[-1] = self._lost(snapshot[0])
+            one[-1] = other[-1] = snapshot[0].lost
         laws = [
             law_of(first, second, step, pessimistic)
             for first, second in ((one, other), (other, one))
@@ -439,19 +434,16 @@ class CurveReadings(Accountant[State], Generic[State]):
     ) -> tuple[ProfileTradeOff, Profile, Profile, float, float]:
         require_bool("symmetric", symmetric)
         snapshot = self._snapshot()
-        end = min(
-            self._rough_end(snapshot[0], _LOWEST), pure_sum(snapshot[1]), _FARTHEST
-        )
-        end = max(end, 1e-9)
+        rough = snapshot[0].end(_LOWEST, math.inf)
+        end = max(min(rough, pure_sum(snapshot[1]), _FARTHEST), 1e-9)
         steep, flat = (
             functools.partial(_deltas, self._bounds_of(snapshot, removal))
             for removal in (None if symmetric else True, False)
         )
         if symmetric:
             flat = steep
-        corners = functools.partial(self._has_corners, snapshot[0])
-        exact = ProfileTradeOff(steep, flat, end, corners=corners)
-        return exact, steep, flat, end, self._lost(snapshot[0])
+        exact = ProfileTradeOff(steep, flat, end, corners=snapshot[0].has_corners)
+        return exact, steep, flat, end, snapshot[0].lost
 
 
 def require_bool(name: str, value: object) -> None:

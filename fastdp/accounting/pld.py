@@ -16,22 +16,17 @@ from typing import NamedTuple
 from fastdp import _public, _validate
 from fastdp._validate import Real, float_down, float_up
 from fastdp.accounting import conversions
-from fastdp.accounting._atoms.bounds import LOWER
 from fastdp.accounting._bounds import Bracket, Certificate
 from fastdp.accounting._curve_readings import (
     CurveReadings,
-    LogProfile,
     TradeOffBounds,
-    pure_sum,
     require_bool,
-    tells_nothing,
 )
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld.families import Step
 from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._pld.trade_off import ProfileTradeOff
-from fastdp.accounting._response import Stated
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 
@@ -47,10 +42,6 @@ __all__ = [
 
 #: Relative width of epsilon and delta that is aimed at.
 _AIM = 1e-6
-
-#: The lower bound of epsilon at delta 0 is the one at this delta: epsilon never grows
-#: with delta.
-_DEEPEST = Fraction(1, 10**300)
 
 
 class Bounds(NamedTuple):
@@ -77,7 +68,7 @@ class Bounds(NamedTuple):
     certificate: Certificate
 
 
-class PLDAccountant(CurveReadings[State]):
+class PLDAccountant(CurveReadings):
     """Composes the laws of privacy losses: the exact profile, with proved bounds.
 
     For Gaussian, Laplace, discrete Laplace (also truncated) and discrete Gaussian
@@ -237,41 +228,6 @@ class PLDAccountant(CurveReadings[State]):
             found.upper,
             found.method,
         )
-
-    # ---- whole curves (_curve_readings.py) -------------------------------------------
-
-    def _log_profile(self, state: State, removal: bool | None) -> LogProfile:
-        return functools.partial(state.bounds, removal=removal)
-
-    def _epsilon_bracket(
-        self,
-        snapshot: tuple[State, Stated | None],
-        delta: Fraction,
-        check: bool = False,
-        effort: float = 1.0,
-    ) -> Bracket:
-        state, stated = snapshot
-        if delta == 1 or tells_nothing(stated):
-            return Bracket(0.0, 0.0, 0.0, "closed form")
-        if delta == 0:
-            upper = pure_sum(stated)
-            lower = state.epsilon(_DEEPEST, check, effort, LOWER).lower
-            lower = min(lower, upper)
-            return Bracket(lower, upper, upper, "closed form")
-        found = state.epsilon(delta, check, effort)
-        return found if stated is None else found.below(stated.epsilon_at(delta))
-
-    def _end(self, state: State, log_delta: float) -> float:
-        return state.end(log_delta)
-
-    def _rough_end(self, state: State, log_delta: float) -> float:
-        return state.end(log_delta, math.inf)
-
-    def _has_corners(self, state: State) -> bool:
-        return state.has_corners()
-
-    def _lost(self, state: State) -> float:
-        return state.lost
 
 
 @functools.lru_cache(maxsize=16)

@@ -193,8 +193,7 @@ def test_a_pile_that_is_left_out_is_found(monkeypatch):
     accountant = PLDAccountant().compose(sampled(0.0501, 0.1201), count=50)
     x, y = attack(0.0501, 0.1201, 50)
     least = float(np.max(1 - x - math.exp(0.1) * y))
-    addition = accountant._log_profile(accountant._snapshot()[0], False)
-    _, upper = addition(np.array([0.1]))
+    _, upper = accountant._snapshot()[0].bounds(np.array([0.1]), removal=False)
     assert math.exp(upper[0]) < 0.9 * least
 
 
