@@ -76,7 +76,7 @@ def test_what_is_not_lost_may_be_negative():
     # For the addition: -33 with probability e^-33, and then +30, else infinite.
     accountant = composed(PrivacyLossEvent(losses=(33,), probabilities=(1,)))
     accountant.compose(PureDPEvent(30))
-    lower, _ = accountant._log_profile(accountant._snapshot()[0], False)(np.zeros(1))
+    lower, _ = accountant._snapshot()[0].bounds(np.zeros(1), False)
     assert np.exp(lower[0]) <= -math.expm1(-33)
 
 
