@@ -415,13 +415,17 @@ def test_renyi_divergences_at_whole_orders_are_exact():
         assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 4)], ids=["all", "some"])
 @pytest.mark.parametrize("order", [1.01, 1.5, 2.0, 3.7, 12.0])
-def test_renyi_divergences_are_not_below_those_of_responses(order):
+def test_renyi_divergences_are_not_below_those_of_responses(order, rate):
     e, steps = 1.0, 20
     p, j = 1 / (1 + math.exp(e)), np.arange(steps + 1)
     mass = binom.pmf(j, steps, p)
     mean = (j * math.exp(e) + (steps - j) * math.exp(-e)) / steps
-    step = facts_of(epoch(steps, PureDPEvent(1))).step()
+    mean = float(1 - rate) + float(rate) * mean
+    event = epoch(steps, PureDPEvent(1))
+    event = event if rate == 1 else PoissonSampledEvent(rate, event)
+    step = facts_of(event).step()
     t = order - 1
     for side, truth in ((step.removal, mean**order), (step.addition, mean**-t)):
         value, error = side.loss.cumulants(np.array([t]))
@@ -429,6 +433,16 @@ def test_renyi_divergences_are_not_below_those_of_responses(order):
         # Below order 2 a chord stands in for a bend.
         most = 2 if order < 2 else 1.06
         assert exact <= value[0] + error[0] <= exact * most + 1e-4
+
+
+def test_an_epoch_cut_short_has_no_larger_renyi_divergences():
+    """It is a whole epoch of which less is shown."""
+    inner = gaussian(2)
+    whole = RDPAccountant().compose(epoch(50, inner)).epsilon(1e-5)
+    for cut in (2, 20):
+        event = PoissonSampledEvent(Fraction(cut, 50), epoch(cut, inner))
+        exact = PLDAccountant().compose(event).epsilon(1e-5)
+        assert exact <= RDPAccountant().compose(event).epsilon(1e-5) < whole
 
 
 def test_simple_notions_get_what_holds_of_one_step():

@@ -76,12 +76,11 @@ class AllocationLoss(Loss):
         found = value + error + 8 * U * np.abs(value)
         if self.lost[0] and not self.removal:
             found = found + np.array([self._thinned(each) for each in t.tolist()])
-        better = self._removal(t) if self.removal else self._addition(t)
-        found = np.fmin(found, better)
         if self.rate < 1:  # with a record that is not there ratios are 1
             found = np.maximum(found, 0.0)
         if self.rate < 1 and not self.removal:
             found = self._sampled(t, found)
+        found = np.fmin(found, self._removal(t) if self.removal else self._addition(t))
         return found, 64 * U * np.abs(found)
 
     def _sampled(self, t: Floats, found: Floats) -> Floats:
@@ -138,9 +137,9 @@ class AllocationLoss(Loss):
         return np.asarray(found[1:])
 
     def _addition(self, w: Floats) -> Floats:
-        """Bound ln E S^-w = ln of the integral of s^(w-1) E e^(-sS)/Gamma(w).
+        """Bound ln E X^-w = ln of the integral of s^(w-1) E e^(-sX)/Gamma(w).
 
-        E e^(-sS) is convex in s: chords between places are above it.
+        X = 1 - rate + rate S, and E e^(-sX) is convex in s: chords are above it.
         """
         # K is convex and 0 at 0: below the first order its chord.
         share = np.minimum(w / _FROM, 1.0)
@@ -149,13 +148,17 @@ class AllocationLoss(Loss):
         return np.asarray(share * np.array(found))
 
     def _negative_moment(self, w: float) -> float:
-        """Return a bound of ln E S^-w, or infinity."""
+        """Return a bound of ln E X^-w, or infinity."""
         # The mean is at least the geometric mean: E S^-2w <= (E R^(-2w/t))^t, where no
         # ratio is 0. Else that of those which are not is at least as good as one.
         times = 1 if self.lost[0] else self.steps
         both = self.one.cumulants(np.array([2 * w / times]))
         double = times * float(both[0][0] + both[1][0]) + self._thinned(2 * w)
-        if w > _TO or not double < _LARGEST or self._none > _OFTEN:
+        none = self._none if self.rate == 1 else 0.0  # of X, the probability of 0
+        if self.rate < 1:  # X is at least 1 - rate, and X^-2w a mean of 1 and S^-2w
+            least = -2 * w * math.log1p(-self.rate) * (1 + 8 * U)
+            double = min(least, max(double, 0.0)) if not self.lost[0] else least
+        if w > _TO or not double < _LARGEST or none > _OFTEN:
             return math.inf
         s, f = self._transform
         power = np.exp(w * _PLACES)
@@ -166,7 +169,7 @@ class AllocationLoss(Loss):
         # Beyond the last place E e^(-sS) is at most (2w/(e s))^2w E S^-2w.
         rest = 2 * w * math.log(2 * w / math.e) + double - w * _PLACES[-1]
         total = (power[0] + math.exp(min(rest, _LARGEST))) / w + float(parts.sum())
-        some = math.log1p(-self._none)  # of the probability that S is not 0
+        some = math.log1p(-none)
         return max(math.log(total) - some - float(gammaln(w)) + 1e-9, 0.0)
 
     def _thinned(self, w: float) -> float:
@@ -187,17 +190,18 @@ class AllocationLoss(Loss):
 
     @functools.cached_property
     def _transform(self) -> tuple[Floats, Floats]:
-        """Places s, and upper bounds of E e^(-sS)."""
+        """Places s, and upper bounds of E e^(-sX)."""
         law = self.one.law(None, _CELLS, True, _LOG_TAIL)
         value = np.exp(-law.loss) * (1 - 8 * U)
         s = np.exp(_PLACES)
-        u = s / self.steps * (1 - 4 * U)
+        u = s * self.rate / self.steps * (1 - 4 * U)
         mass = law.mass * (1 - self.lost[0])
         less = np.array([mass @ np.expm1(-x * value) for x in u.tolist()])
         whole = float(mass.sum()) + self.lost[0] + law.lost
         more = max(whole - 1, 0.0) + law.error * whole + (law.mass.size + 8) * U
         less = np.minimum(less * (1 - law.error - (law.mass.size + 16) * U) + more, 0.0)
         level = self.steps * np.log1p(np.maximum(less, -1 + 1e-16))
+        level = level - s * (1 - self.rate)
         return s, np.exp(level * (1 - 16 * U)) * (1 + 8 * U)
 
 
