@@ -7,6 +7,7 @@ mechanism proves for it. docs/howto/opendp.md.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -30,9 +31,11 @@ dp = _library.load("opendp.prelude", package="opendp", tested=("0.16", "0.17"))
 
 __all__ = ["from_measurement", "make_fastdp", "to_measurement"]
 
-_GAUSSIAN = (DiscreteGaussian, Gaussian)
-_KINDS = (DiscreteLaplace, Laplace, TruncatedLaplace, *_GAUSSIAN)
-
+#: Mechanisms by the norm of the distance between vectors.
+_NORMS = {
+    "L1Distance": (DiscreteLaplace, Laplace, TruncatedLaplace),
+    "L2Distance": (DiscreteGaussian, Gaussian),
+}
 _INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32")
 
 
@@ -86,21 +89,27 @@ def make_fastdp(
     mechanism has no finite reading in the measure.
     """
     _library.require(dp, "opendp")
-    if type(mechanism) not in _KINDS:
+    norm = next((n for n, kinds in _NORMS.items() if type(mechanism) in kinds), None)
+    if norm is None:
         raise DTypeError(
             "mechanism must be a DiscreteLaplace, DiscreteGaussian, TruncatedLaplace, "
             f"Laplace or Gaussian, got {type(mechanism).__name__}: no other one has a "
             "cost for each distance"
         )
-    kind = _check_space(input_domain, input_metric, mechanism)
-    measure, read = _reading(mechanism, output_measure, delta)
+    kind = _check_space(input_domain, input_metric, mechanism, norm)
+    measure, read = _reading(mechanism, output_measure, delta, norm)
+
+    def function(x: Any) -> Any:
+        y = mechanism.release(x)
+        return y if isinstance(y, list) else y.item()
+
+    def privacy_map(d_in: Any) -> Any:
+        if d_in == 0:  # the same input, the same law
+            return read(accounting.PureDPEvent(Fraction(0)))
+        return read(mechanism.event(sensitivity=d_in))
+
     return dp.m.make_user_measurement(
-        input_domain,
-        input_metric,
-        measure,
-        lambda x: _plain(mechanism.release(x)),
-        _map(mechanism, read),
-        TO=kind,
+        input_domain, input_metric, measure, function, privacy_map, TO=kind
     )
 
 
@@ -114,7 +123,8 @@ def to_measurement(
     _library.require(dp, "opendp")
     from opendp.mod import _PartialConstructor
 
-    return _PartialConstructor(
+    partial: Any = _PartialConstructor
+    return partial(
         lambda domain, metric: make_fastdp(
             domain, metric, mechanism, output_measure=output_measure, delta=delta
         )
@@ -154,31 +164,29 @@ def from_measurement(
         raise DTypeError(
             f"measurement must be a Measurement, got {type(measurement).__name__}"
         )
-    measure = str(measurement.output_measure.type)
-    if measure == "MaxDivergence":
-        epsilon, delta = measurement.map(d_in), Fraction(0)
-    elif measure == "Approximate<MaxDivergence>":
-        epsilon, delta = measurement.map(d_in)
-    elif measure == "ZeroConcentratedDivergence":
-        rho = measurement.map(d_in)
-        if rho < math.inf:
-            return accounting.ZCDPEvent(rho, neighboring_relation=relation)
-        epsilon = rho
-    else:
+    name = str(measurement.output_measure.type)
+    approximate, concentrated = (
+        "Approximate<MaxDivergence>",
+        "ZeroConcentratedDivergence",
+    )
+    if name not in ("MaxDivergence", approximate, concentrated):
         raise UnsupportedEventError(
-            f"measurement must have a counterpart here, got the measure {measure}: "
+            f"measurement must have a counterpart here, got the measure {name}: "
             "dp.c.make_fix_delta(measurement, delta) reads a curve at one delta"
         )
+    cost: Any = measurement.map(d_in)
+    options: Any = {"neighboring_relation": relation}
+    if name == concentrated and cost < math.inf:
+        return accounting.ZCDPEvent(cost, **options)
+    epsilon, delta = cost if name == approximate else (cost, Fraction(0))
     if epsilon == math.inf:
         epsilon, delta = Fraction(0), Fraction(1)
     if delta == 0:
-        return accounting.PureDPEvent(epsilon, neighboring_relation=relation)
-    return accounting.ApproximateDPEvent(
-        epsilon=epsilon, delta=delta, neighboring_relation=relation
-    )
+        return accounting.PureDPEvent(epsilon, **options)
+    return accounting.ApproximateDPEvent(epsilon=epsilon, delta=delta, **options)
 
 
-def _check_space(domain: Any, metric: Any, mechanism: Any) -> str:
+def _check_space(domain: Any, metric: Any, mechanism: Any, norm: str) -> str:
     """Check that a mechanism takes the space, and return the type of its releases."""
     for name, value, kind in (
         ("input_domain", domain, dp.Domain),
@@ -188,15 +196,15 @@ def _check_space(domain: Any, metric: Any, mechanism: Any) -> str:
             raise DTypeError(
                 f"{name} must be opendp's {kind.__name__}, got {type(value).__name__}"
             )
+    name, law = str(domain.type), type(mechanism).__name__
+    found = re.fullmatch(r"(VectorDomain<)?AtomDomain<(\w+)>>?", name)
+    vector, member = found.groups() if found else (None, None)
     real = isinstance(mechanism, (Laplace, Gaussian))
-    name = str(domain.type)
-    vector = name.startswith("VectorDomain<AtomDomain<")
-    member = name.removeprefix("VectorDomain<").removeprefix("AtomDomain<").rstrip(">")
-    if member not in (("f64",) if real else _INTEGERS):
-        allowed = "f64" if real else " or ".join(_INTEGERS)
+    members = ("f64",) if real else _INTEGERS
+    if member not in members:
         raise ParameterError(
-            f"input_domain must hold numbers of type {allowed} for "
-            f"{type(mechanism).__name__}, got {name}"
+            f"input_domain must hold numbers of type {' or '.join(members)} for "
+            f"{law}, got {name}"
         )
     if real and (domain.element_domain if vector else domain).nan:
         raise ParameterError(
@@ -208,31 +216,18 @@ def _check_space(domain: Any, metric: Any, mechanism: Any) -> str:
             f"{mechanism.coordinates}, for rounding is charged for so many entries; "
             f"got {domain.size}"
         )
-    norm = "L2Distance" if isinstance(mechanism, _GAUSSIAN) else "L1Distance"
     wanted = norm if vector else "AbsoluteDistance"
-    found = str(metric.type).partition("<")[0]
-    if found != wanted:
+    distance = str(metric.type).partition("<")[0]
+    if distance != wanted:
         raise ParameterError(
-            f"input_metric must be {wanted} for {type(mechanism).__name__} on "
-            f"{name}, got {found}"
+            f"input_metric must be {wanted} for {law} on {name}, got {distance}"
         )
     kind = "f64" if real else "i64"
     return f"Vec<{kind}>" if vector else kind
 
 
-def _map(mechanism: Any, read: Callable[[Event], Any]) -> Callable[[Any], Any]:
-    """Return the cost for a distance."""
-
-    def privacy_map(d_in: Any) -> Any:
-        if d_in == 0:  # the same input, the same law
-            return read(accounting.PureDPEvent(Fraction(0)))
-        return read(mechanism.event(sensitivity=d_in))
-
-    return privacy_map
-
-
 def _reading(
-    mechanism: Mechanism, measure: Any, delta: Real | None
+    mechanism: Mechanism, measure: Any, delta: Real | None, norm: str
 ) -> tuple[Any, Callable[[Event], Any]]:
     """Return the measure, and what reads an event in it."""
     if delta is not None:
@@ -246,11 +241,11 @@ def _reading(
         return dp.approximate(dp.max_divergence()), lambda e: (event_epsilon(e, at), up)
     if isinstance(mechanism, TruncatedLaplace):
         raise ParameterError("delta must be given for TruncatedLaplace")
+    pure = norm == "L1Distance"
     if measure is None:
-        gaussian = isinstance(mechanism, _GAUSSIAN)
-        measure = dp.zero_concentrated_divergence() if gaussian else dp.max_divergence()
+        measure = dp.max_divergence() if pure else dp.zero_concentrated_divergence()
     name = str(getattr(measure, "type", type(measure).__name__))
-    if name == "MaxDivergence" and not isinstance(mechanism, _GAUSSIAN):
+    if name == "MaxDivergence" and pure:
         return measure, event_epsilon
     if name == "ZeroConcentratedDivergence":
         return measure, event_rho
@@ -259,11 +254,6 @@ def _reading(
         "Laplace noise has max_divergence, all have zero_concentrated_divergence, and "
         "delta= stands for approximate(max_divergence())"
     )
-
-
-def _plain(y: Any) -> Any:
-    """Return a release as opendp takes it: of numpy's scalars the number."""
-    return y if isinstance(y, list) else y.item()
 
 
 _public.show(globals())
