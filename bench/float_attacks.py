@@ -1,0 +1,107 @@
+"""Attacks on the noise of other libraries, before and after ours is put below them.
+
+    python bench/float_attacks.py                # the libraries that are installed
+    python bench/float_attacks.py --draws 5000
+
+Each mechanism claims an epsilon for two inputs at distance 1. An audit (`fastdp.audit`)
+draws from both and looks for outputs that only one of them gives: bits below those that
+the other's can have, holes in the support, values seen before; and for likelier ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import fastdp
+from fastdp import accounting, audit
+
+CLAIM = {"epsilon": 1.0, "delta": 1e-5}
+CHECKS = ("precision", "privacy", "edges")
+
+#: Library, mechanism, "before" or "after", one draw, what is claimed, and the inputs.
+Case = tuple[str, str, str, Callable[[Any], Any], Any, tuple[float, float]]
+
+
+def diffprivlib() -> Iterator[Case]:
+    """Yield its mechanisms and ours under its names: the claim is their arguments."""
+    from diffprivlib import mechanisms as before
+
+    from fastdp.adapters.diffprivlib import mechanisms as after
+
+    bounds = {"lower": -1000, "upper": 1000}
+    for name, given, inputs in (
+        ("Laplace", {"epsilon": 1.0}, (0.0, 1.0)),
+        ("LaplaceTruncated", {"epsilon": 1.0, **bounds}, (0.0, 1.0)),
+        ("Gaussian", CLAIM, (0.0, 1.0)),
+        ("GaussianAnalytic", CLAIM, (0.0, 1.0)),
+        ("Geometric", {"epsilon": 1.0}, (0, 1)),
+        ("GaussianDiscrete", CLAIM, (0, 1)),
+    ):
+        claim = (1, given.get("delta", 0))
+        for when, module in (("before", before), ("after", after)):
+            m = getattr(module, name)(sensitivity=1, **given)
+            yield "diffprivlib", name, when, m.randomise, claim, inputs
+
+
+def opendp() -> Iterator[Case]:
+    """Yield its measurements and ours in their place: their maps state the claims."""
+    import opendp.prelude as dp
+
+    from fastdp.adapters.opendp import to_measurement
+
+    dp.enable_features("contrib", "honest-but-curious")
+    real = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    whole = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    for name, space, one, theirs, ours in (
+        ("laplace, f64", real, 1.0, dp.m.then_laplace(1.0), fastdp.Laplace(1)),
+        ("gaussian, f64", real, 1.0, dp.m.then_gaussian(1.0), fastdp.Gaussian(1)),
+        ("laplace, i64", whole, 1, dp.m.then_laplace(1.0), fastdp.DiscreteLaplace(1)),
+        (
+            "gaussian, i64",
+            whole,
+            1,
+            dp.m.then_gaussian(1.0),
+            fastdp.DiscreteGaussian(1),
+        ),
+    ):
+        for when, what in (("before", theirs), ("after", to_measurement(ours))):
+            m = space >> what
+            event: Any = accounting.ZCDPEvent(m.map(one))
+            if name.startswith("laplace"):
+                event = accounting.PureDPEvent(m.map(one))
+            yield "opendp", name, when, m, event, (one * 0, one)
+
+
+def found(case: Case, draws: int) -> str:
+    """Return what the audit found against a claim, by check."""
+    *_, draw, claim, inputs = case
+    report = audit.run(draw, neighbors=inputs, claim=claim, draws=draws)
+    shown = []
+    for check in CHECKS:
+        finding = report.finding(check)
+        if finding.status in ("refuted", "fault"):
+            least = finding.epsilon if finding.epsilon is not None else math.nan
+            shown.append(f"{check}: epsilon >= {least:.2f}")
+    return ", ".join(shown) or "nothing"
+
+
+def main() -> None:
+    """Print a table of what was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--draws", type=int, default=20_000)
+    chosen = parser.parse_args()
+    print(f"Claim: epsilon 1; {chosen.draws:,} draws of each input")
+    for library in (diffprivlib, opendp):
+        if importlib.util.find_spec(library.__name__) is None:
+            print(f"{library.__name__}: not installed")
+            continue
+        for case in library():
+            print(f"{case[0]:12} {case[1]:17} {case[2]:7} {found(case, chosen.draws)}")
+
+
+if __name__ == "__main__":
+    main()
