@@ -156,7 +156,8 @@ typedef struct {
 typedef struct {
     uint32_t slope;      /* floor(2^14 (2^shift / sigma)^2); 0: not such a law */
     uint64_t block[128]; /* of a block: units of the digit << 32 | of a try   */
-    double height;       /* hat of a try's unit                               */
+    uint64_t unit;       /* hat of a try's unit, 2^-64 each                   */
+    double height;       /* the same, nearest                                 */
     double weight;       /* f(x) times this is 2^(23 + shift) P(X = x)        */
     double inverse_2var; /* 1 / (2 sigma^2), nearest                          */
     double edge;         /* a try of a tail with V height >= edge is rejected */

@@ -76,6 +76,7 @@ cdef extern from "fastdp.h" nogil:
     ctypedef struct fdp_tilt_t:
         uint32_t slope
         uint64_t block[128]
+        uint64_t unit
         double height
         double weight
         double inverse_2var

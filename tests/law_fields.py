@@ -27,6 +27,7 @@ class _Tilt(ctypes.Structure):
     _fields_ = [
         ("slope", _U32),
         ("block", _U64 * 128),
+        ("unit", _U64),
         *[(name, _F64) for name in ("height", "weight", "inverse_2var", "edge")],
         ("acceptance", _F64),
         ("tries", _U32 * 4),
@@ -81,6 +82,7 @@ class Fields(NamedTuple):
     tail: tuple[float, ...]
     slope: int
     block: tuple[int, ...]
+    unit: int
     tilt: tuple[float, ...]
 
 
@@ -96,7 +98,7 @@ def in_c(sampler: _core.Sampler) -> Fields:
         *(tuple(law.first_rest), tuple(law.second_rest), tuple(law.second_whole)),
         *(tuple(part)[: law.tops] for part in (law.top, law.copy, law.mask)),
         (law.tail.theta, law.tail.scale, law.tail.inverse_w0, law.tail.inverse_w1),
-        *(tilt.slope, tuple(tilt.block)),
+        *(tilt.slope, tuple(tilt.block), tilt.unit),
         (tilt.height, tilt.weight, tilt.inverse_2var, tilt.edge, tilt.acceptance),
     )
 
@@ -117,7 +119,8 @@ def in_python(law: exact_digits.Digits | exact_tilt.Tilted) -> Fields:
         return Fields(
             *(law.shift, law.low, 0, (law.chance(), 0.0), _columns(law.first), none),
             *(tuple(law.entries), empty, empty, (), (), (), (0, 0.0, 0.0, 0.0)),
-            *(law.slope, block, (*law.doubles(), law.acceptance())),
+            *(law.slope, block, int(law.height * 2**64)),
+            (*law.doubles(), law.acceptance()),
         )
     tail = law.geometric()
     tops = law.top_floors if law.low else ()
@@ -128,7 +131,7 @@ def in_python(law: exact_digits.Digits | exact_tilt.Tilted) -> Fields:
         _filled(law.second_rest.entries if law.shift else (), 32),
         _filled(law.second_whole.entries if law.low else (), 32),
         *(tops, law.copy_floors or (0,) * len(tops), law.masks if law.low else ()),
-        *(tail or (0, 0.0, 0.0, 0.0), 0, (0,) * 128, (0.0,) * 5),
+        *(tail or (0, 0.0, 0.0, 0.0), 0, (0,) * 128, 0, (0.0,) * 5),
     )
 
 

@@ -28,9 +28,9 @@ typedef struct {
     uint32_t shift, low, slope;
 } fdp_sigma_t;
 
-/* `slope` is found; *height: that of a try's unit, in units of 2^-64. */
+/* `slope` is found. */
 FDP_INTERNAL fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma,
-                                         fdp_digits_t *law, uint64_t *height);
+                                         fdp_digits_t *law);
 
 /* ---- enclosures that tables and the resolver share ------------------------------ */
 

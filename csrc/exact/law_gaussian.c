@@ -85,8 +85,7 @@ fdp_status_t fdp_law_gaussian(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_
     if (law->shift != 0) {
         law->low = law->shift > 8 ? law->shift - 8 : 0;
         const fdp_sigma_t t = {num, den, num2, den2, law->shift, law->low, 0};
-        uint64_t height;
-        return fdp_law_tilted(a, &t, law, &height);
+        return fdp_law_tilted(a, &t, law);
     }
     const size_t start = fdp_arena_mark(a);
     bool sure = false;

@@ -269,8 +269,7 @@ static void fill_doubles(const fdp_fx_t *f, const fdp_sigma_t *t, const uint64_t
     law->tilt.acceptance = law->special[0] * 0x1p23 / (law->tilt.height * 0x1p24);
 }
 
-fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma, fdp_digits_t *law,
-                            uint64_t *height)
+fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma, fdp_digits_t *law)
 {
     fdp_sigma_t t = *sigma;
     const fdp_fx_t f = fdp_fx_at(a, BITS);
@@ -296,19 +295,20 @@ fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma, fdp_digits
     uint32_t count[FDP_COLUMNS] = {0}, choice[FDP_COLUMNS];
     uint64_t hat[FDP_COLUMNS][LIMBS];
     all_blocks(&t, &w, edge, count, hat);
-    *height = unit_height(a, (const uint64_t (*)[LIMBS])hat);
-    if (*height == 0) {
+    const uint64_t height = unit_height(a, (const uint64_t (*)[LIMBS])hat);
+    if (height == 0) {
         return FDP_ERR_MEMORY;
     }
-    choose_units((const uint64_t (*)[LIMBS])hat, *height, choice);
+    choose_units((const uint64_t (*)[LIMBS])hat, height, choice);
     for (size_t i = 0; i < FDP_COLUMNS; i++) {
         law->tilt.block[i] = (uint64_t)count[i] << 32 | choice[i];
     }
     fdp_alias_values(count, law);
     choose_columns(choice, law->first_rest);
     law->tilt.slope = t.slope;
+    law->tilt.unit = height;
     law->tilt.height =
-        fdp_nat_quotient(a, fdp_nat_of(a, *height), fdp_nat_left(a, fdp_nat_of(a, 1), 64));
+        fdp_nat_quotient(a, fdp_nat_of(a, height), fdp_nat_left(a, fdp_nat_of(a, 1), 64));
     fill_doubles(&f, &t, unit, law);
     return a->failed ? FDP_ERR_MEMORY : FDP_OK;
 }
