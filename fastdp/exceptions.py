@@ -11,7 +11,9 @@ __all__ = [
     "CertificateError",
     "DTypeError",
     "EntropyError",
+    "ExhaustedError",
     "FastDPError",
+    "FileError",
     "InsecureStreamWarning",
     "LabelConflictError",
     "LabelUsedError",
@@ -42,6 +44,14 @@ class DTypeError(FastDPError, TypeError):
 
 class EntropyError(FastDPError, OSError):
     """The operating system gave no randomness; nothing was released."""
+
+
+class FileError(FastDPError, OSError):
+    """A file, or another input or output, cannot be read or written."""
+
+
+class ExhaustedError(FastDPError, MemoryError):
+    """Memory or disk ran out; nothing was released."""
 
 
 class CalibrationError(FastDPError, ArithmeticError):

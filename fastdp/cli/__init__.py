@@ -25,7 +25,9 @@ from fastdp.exceptions import (
     BudgetExceededError,
     CalibrationError,
     DTypeError,
+    ExhaustedError,
     FastDPError,
+    FileError,
     LabelConflictError,
     LabelUsedError,
     LedgerError,
@@ -39,6 +41,9 @@ __all__ = ["main"]
 
 #: Exit codes: success, wrong usage, what a ledger refuses, any other failure.
 OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL, LATER = 0, 1, 2, 3, 4, 5, 70, 75
+
+#: Files that cannot be read or written; memory or disk that ran out.
+FILES, EXHAUSTED = 6, 7
 
 #: The exit code after a signal is this and its number, as in a shell.
 _SIGNALED = 128
@@ -76,9 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 for success, 2 for wrong usage or a refused parameter, 3 for a budget that
         does not cover, price or fit the release, 4 for a label that stands for
         something else, 5 for a ledger that cannot be used, 75 for one that is locked or
-        out of reach for now, 70 for a mistake of fastdp, 128 and the number of a signal
-        that ended the command (130, 143 or 129), 1 for any other failure, and for an
-        audit that found something.
+        out of reach for now, 6 for an input or output that cannot be read or written, 7
+        where memory or disk ran out, 70 for a mistake of fastdp, 128 and the number of
+        a signal that ended the command (130, 143 or 129), 1 for any other failure, and
+        for an audit that found something.
         ``--help`` and ``--version`` raise ``SystemExit(0)``.
     """
     signals: list[int] = []
@@ -95,6 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _told(error: BaseException, signals: Sequence[int]) -> int:
     """Say why a command ended and return its exit code."""
+    from fastdp.cli import _places
+
     if signals or isinstance(error, KeyboardInterrupt):
         # Libraries that were at work have made another error of ours.
         number = signals[0] if signals else signal.SIGINT
@@ -111,14 +119,21 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
             return _fail(str(error), LEDGER)
         case ParameterError() | DTypeError() | CalibrationError():
             return _fail(str(error), USAGE)
+        case ExhaustedError():
+            return _fail(str(error), EXHAUSTED)
+        case FileError():
+            return _fail(str(error), FILES)
         case FastDPError():
             return _fail(str(error), FAILED)
+        case MemoryError():
+            return _fail("memory ran out", EXHAUSTED)
         case BrokenPipeError():
             # The reader of our output has gone; there is nobody to tell.
             return FAILED
         case OSError() if error.errno:
             # Mostly of standard output, which has no name to tell.
-            return _fail(f"system error: {os.strerror(error.errno)}", FAILED)
+            code = EXHAUSTED if error.errno in _places.EXHAUSTED else FILES
+            return _fail(f"system error: {os.strerror(error.errno)}", code)
     # Its text may hold data: only its type is named.
     return _fail(f"internal error ({type(error).__name__})", INTERNAL)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fastdp.cli import _common
-from fastdp.exceptions import FastDPError
+from fastdp.exceptions import FileError
 
 #: Rows of the visits, two a patient.
 _ROWS = 2000
@@ -86,15 +86,17 @@ def write(folder: Path) -> list[Path]:
     try:
         for path, content in paths.items():
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
-                raise FastDPError(
+                raise FileError(
                     f"{path} is there already: --data must not replace another file"
                 )
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in paths.items():
             path.write_bytes(content)
+    except FileError:
+        raise
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise FastDPError(f"cannot write into {folder}: {reason}") from None
+        raise FileError(f"cannot write into {folder}: {reason}") from None
     return list(paths)
 
 

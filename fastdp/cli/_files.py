@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from fastdp.cli._places import FORMS, Form, Place, constant_messages
 from fastdp.cli._text_files import Joined, TextSink, TextSource
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp.exceptions import FileError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,11 +189,11 @@ def read_text(argument: str, path: Path | Place, limit: int) -> str:
     with constant_messages(path), _opened(path) as file:
         content: bytes = file.read(limit + 1)
     if len(content) > limit:
-        raise FastDPError(f"{argument} must have at most {limit} bytes, got {path}")
+        raise FileError(f"{argument} must have at most {limit} bytes, got {path}")
     try:
         return content.removeprefix(_MARK).decode()
     except UnicodeDecodeError:
-        raise FastDPError(f"{argument} must be UTF-8 text, got {path}") from None
+        raise FileError(f"{argument} must be UTF-8 text, got {path}") from None
 
 
 def _opened(path: Path | Place) -> Any:

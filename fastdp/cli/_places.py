@@ -8,6 +8,7 @@ messages may hold cells, and its URIs passwords.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -15,7 +16,6 @@ import secrets
 import shutil
 import stat
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -25,9 +25,18 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp._spill import Spill
+from fastdp.exceptions import (
+    ExhaustedError,
+    FastDPError,
+    FileError,
+    ParameterError,
+)
 
 STANDARD = "-"
+
+#: What the system says where a disk, or a user's share of it, is full.
+EXHAUSTED = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://")
 
@@ -143,7 +152,7 @@ class Place:
             system, path = fs.FileSystem.from_uri(self.given)
             return system, path
         except OSError:
-            raise FastDPError(
+            raise FileError(
                 f"cannot open {self}: its file system does not answer"
             ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -373,7 +382,7 @@ def constant_messages(
 
     Raises
     ------
-    FastDPError
+    FileError
         Names the place and the reason, or `problem` where it is none of the file
         system's.
     """
@@ -382,10 +391,10 @@ def constant_messages(
     except (FastDPError, MemoryError):
         raise
     except OSError as error:
-        raise FastDPError(f"cannot read {place}: {_reason(error, 'reading')}") from None
+        raise FileError(f"cannot read {place}: {_reason(error, 'reading')}") from None
     except Exception:
         # Of whatever type: their messages print cells.
-        raise FastDPError(f"cannot read {place}: {problem}") from None
+        raise FileError(f"cannot read {place}: {problem}") from None
 
 
 def _reason(error: OSError, what: str) -> str:
@@ -476,6 +485,8 @@ class Together:
         try:
             yield temporary
             one.sync()
+        except FastDPError:
+            raise
         except OSError as error:
             raise _cannot_write(one.path, error) from None
         self._outputs.append(one)
@@ -543,8 +554,8 @@ class _CopiedOutput:
     def __enter__(self) -> Path:
         if not self._place.standard:
             _ = self._place.remote  # unknown schemes are refused before the draw
-        self._folder = tempfile.TemporaryDirectory(prefix="fastdp-")
-        return Path(self._folder.name, "output")
+        self._folder = Spill()
+        return self._folder.path / "output"
 
     def __exit__(
         self,
@@ -554,7 +565,7 @@ class _CopiedOutput:
     ) -> None:
         with self._folder as folder:
             if kind is None:
-                self._publish(Path(folder, "output"))
+                self._publish(folder / "output")
         if isinstance(error, OSError) and not isinstance(error, FastDPError):
             raise _cannot_write(self._place, error) from None
 
@@ -571,7 +582,7 @@ class _CopiedOutput:
         except OSError as error:
             raise _cannot_write(self._place, error) from None
         except Exception:
-            raise FastDPError(f"cannot write {self._place}") from None
+            raise FileError(f"cannot write {self._place}") from None
 
     def _upload(self, source: BinaryIO) -> None:
         system, name = self._place.remote
@@ -587,4 +598,5 @@ class _CopiedOutput:
 
 
 def _cannot_write(place: Place | Path, error: OSError) -> FastDPError:
-    return FastDPError(f"cannot write {place}: {_reason(error, 'writing')}")
+    kind = ExhaustedError if error.errno in EXHAUSTED else FileError
+    return kind(f"cannot write {place}: {_reason(error, 'writing')}")

@@ -34,7 +34,7 @@ import numpy.typing as npt
 import fastdp
 from fastdp.cli import _cells, _files
 from fastdp.cli._places import Place
-from fastdp.exceptions import FastDPError
+from fastdp.exceptions import FastDPError, FileError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,11 +141,11 @@ def parse(text: str, path: Path | Place) -> Description:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise FastDPError(f"REPORTS must be described as {FORMAT!r}, {path} is not")
+        raise FileError(f"REPORTS must be described as {FORMAT!r}, {path} is not")
     version = fields.get("version")
     if version != VERSION:
         shown = version if isinstance(version, int) else "another"
-        raise FastDPError(
+        raise FileError(
             f"REPORTS must be of format version {VERSION}, got {shown} in {path}"
         )
     try:
@@ -153,7 +153,7 @@ def parse(text: str, path: Path | Place) -> Description:
     except (KeyError, TypeError, ValueError) as error:
         # Constructors name the parameter that they refuse.
         reason = f": {error}" if isinstance(error, FastDPError) else ""
-        raise FastDPError(f"{path} has a damaged description{reason}") from None
+        raise FileError(f"{path} has a damaged description{reason}") from None
 
 
 def _described(fields: dict[str, Any]) -> Description:
@@ -297,7 +297,7 @@ def require_columns(schema: pa.Schema, mechanism: Any, place: Place) -> None:
     for name, dtype in columns(mechanism).items():
         wanted, found = _arrow_type(dtype, text=False), schema.field(name).type
         if found != wanted:
-            raise FastDPError(
+            raise FileError(
                 f"REPORTS must have {wanted} in column {name!r}, got {found} in {place}"
             )
 
@@ -354,7 +354,7 @@ def _refuse(name: str, dtype: np.dtype[Any], place: Place, row: int) -> NoReturn
         rule = f"{2 * dtype.itemsize} hex digits"
     else:
         rule = f"integers in [0, {np.iinfo(dtype).max}]"
-    raise FastDPError(
+    raise FileError(
         f"REPORTS must hold {rule} in column {name!r}, row {row} of {place} does not"
     )
 

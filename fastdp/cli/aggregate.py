@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastdp
+from fastdp import _spill
 from fastdp.cli import (
     _cells,
     _common,
@@ -171,6 +172,12 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     **Privacy.** Stated on stderr after the release: that of `fastdp.Plan`; timing
     class T0.
     """
+    left = _spill.remove_abandoned()
+    if left:
+        print(
+            f"fastdp: removed {left} folders that killed runs had left in TMPDIR",
+            file=sys.stderr,
+        )
     if arguments.plan is None:
         return _run_one(arguments)
     _plan_file.require_alone(arguments, usual)

@@ -16,7 +16,7 @@ import fastdp
 from fastdp import _validate, plot
 from fastdp.cli import _clients, _common, _files, _places, _reports
 from fastdp.cli._estimates import Counts, Means
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp.exceptions import FileError, ParameterError
 
 #: Mechanisms whose reports tell means.
 _MEANS = ("local-mean", "vector-response")
@@ -272,7 +272,7 @@ def _one_description(places: Sequence[_places.Place]) -> _reports.Description:
         elif other.names != first.names:
             what = "other names of categories or columns"
         if what is not None:
-            raise FastDPError(
+            raise FileError(
                 f"REPORTS must be of one mechanism and the same categories, got {what} "
                 f"in {place} and {places[0]}"
             )
@@ -293,9 +293,7 @@ def _estimate(
             break
         aggregator = aggregator.next()
     if aggregator.users == 0:
-        raise FastDPError(
-            f"REPORTS must hold at least one report, {places[0]} has none"
-        )
+        raise FileError(f"REPORTS must hold at least one report, {places[0]} has none")
     return aggregator.estimate()
 
 

@@ -21,7 +21,7 @@ import fastdp
 from fastdp import _validate, calibration
 from fastdp.cli import _cells, _check, _common, _files, _ledgered, _tables
 from fastdp.cli._numbers import as_text, number, written
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp.exceptions import FileError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -371,7 +371,7 @@ def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         # A row of the wrong length has no cells: they become empty text.
         return compute.fill_null(column, b"").cast(field.type)
     except pa.ArrowException:
-        raise FastDPError(f"--keep {field.name!r} must be UTF-8 text") from None
+        raise FileError(f"--keep {field.name!r} must be UTF-8 text") from None
 
 
 def _statement(

@@ -8,13 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastdp.exceptions import FastDPError, ParameterError
+from fastdp._spill import Spill
+from fastdp.exceptions import (
+    ExhaustedError,
+    FastDPError,
+    FileError,
+    ParameterError,
+)
 from fastdp.frames import _tables
 from fastdp.frames._engines import (
     Engine,
@@ -28,8 +33,8 @@ from fastdp.frames._recipe import DUCKDB
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Seconds between two looks at how far a query is.
-_LOOK = 0.2
+#: Seconds between two looks at a query.
+_LOOK = 0.1
 
 
 class DuckDB(Engine):
@@ -56,19 +61,24 @@ class DuckDB(Engine):
         wanted: Sequence[str] | None = None,
         numbers: Sequence[str] = (),
     ) -> None:
-        self._spill = tempfile.TemporaryDirectory(prefix="fastdp-")
         duckdb = _duckdb()
+        self._spill = Spill()
         self._errors = (duckdb.Error,)
+        self._exhausted, self._memory = duckdb.OutOfMemoryException, memory
         self._not_utf8 = (duckdb.InvalidInputException,)
         self._path: str | None = None
         self._wanted = wanted
         config = {
-            "temp_directory": self._spill.name,
+            "temp_directory": str(self._spill.path),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "preserve_insertion_order": "false",
         }
-        self._connection = duckdb.connect(config=config)
+        try:
+            self._connection = duckdb.connect(config=config)
+        except BaseException:
+            self._spill.cleanup()
+            raise
         try:
             if memory is not None:
                 self._limit(memory)
@@ -123,16 +133,16 @@ class DuckDB(Engine):
     ) -> pa.Table:
         """Return what the recipe gives; `progress` is told the share that is done."""
         named = {"salt": salt} if "$salt" in sql else {}
-        with self._constant_messages("source"), self._told(progress):
+        with self._constant_messages("source"):
             try:
-                return self._connection.sql(sql, params=named).to_arrow_table()
+                return self._waited(sql, named, progress)
             except self._not_utf8:
                 if self._path is None:
                     raise
             # DuckDB reads no file in which one text is not UTF-8; Arrow reads any.
             self._connection.register("utf8_rows", self._file_rows(self._path))
             sql = sql.replace(self.table, "utf8_rows")
-            return self._connection.sql(sql, params=named).to_arrow_table()
+            return self._waited(sql, named, progress)
 
     # ---- inside ------------------------------------------------------------------
 
@@ -155,7 +165,7 @@ class DuckDB(Engine):
                     f"as by duckdb.read_csv; got {Path(source).name}"
                 )
             if not Path(source).is_file():
-                raise FastDPError(f"source {Path(source).name} is no file")
+                raise FileError(f"source {Path(source).name} is no file")
             with self._constant_messages("source"):
                 schema = _schema_of(path)
                 require_distinct(schema.names)
@@ -200,32 +210,42 @@ class DuckDB(Engine):
     def _constant_messages(self, name: str) -> Iterator[None]:
         try:
             yield
+        except self._exhausted:
+            raise ExhaustedError(
+                f"memory must be more for {name}: DuckDB used up the "
+                f"{self._memory or 'memory that it took'}, or the space below TMPDIR"
+            ) from None
         except self._errors as error:
             kind = type(error).__name__
-            raise FastDPError(
+            raise FileError(
                 f"{name} cannot be read or aggregated by DuckDB ({kind})"
             ) from None
 
-    @contextlib.contextmanager
-    def _told(self, progress: Callable[[float], object] | None) -> Iterator[None]:
-        if progress is None:
-            yield
-            return
-        self._connection.execute("set enable_progress_bar = true")
-        self._connection.execute("set enable_progress_bar_print = false")
-        done = threading.Event()
-
-        def look() -> None:
-            while not done.wait(_LOOK):
-                progress(max(0.0, float(self._connection.query_progress())) / 100)
-
-        thread = threading.Thread(target=look, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    def _waited(
+        self,
+        sql: str,
+        named: dict[str, str],
+        progress: Callable[[float], object] | None,
+    ) -> pa.Table:
+        """Run a query in a thread of its own: this one hears signals, and ends it."""
+        if progress is not None:
+            self._connection.execute("set enable_progress_bar = true")
+            self._connection.execute("set enable_progress_bar_print = false")
+        with ThreadPoolExecutor(1) as pool:
+            query = pool.submit(
+                lambda: self._connection.sql(sql, params=named).to_arrow_table()
+            )
+            try:
+                while not wait([query], _LOOK).done:
+                    if progress is not None:
+                        share = float(self._connection.query_progress()) / 100
+                        progress(max(0.0, share))
+            except BaseException:
+                # Again and again: what has not begun yet is not interrupted.
+                while not wait([query], _LOOK).done:
+                    self._connection.interrupt()
+                raise
+            return query.result()
 
 
 def _literal(path: str) -> str:
@@ -244,7 +264,7 @@ def _schema_of(path: str) -> pa.Schema:
             coerced = parquet.ParquetFile(file, coerce_int96_timestamp_unit="us")
             return coerced.schema_arrow
     except (pa.ArrowException, OSError, UnicodeError):
-        raise FastDPError(
+        raise FileError(
             f"source {Path(path).name} cannot be read as a Parquet file"
         ) from None
 

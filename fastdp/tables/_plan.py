@@ -286,10 +286,10 @@ class Plan:
             are read, and no record. Without `keys` at most 2**20 groups are shown.
         memory : str, optional
             What DuckDB may use, such as "4GB", before it spills records, unencrypted,
-            to a folder below TMPDIR that is removed at the end. Not with Spark.
+            to a folder below TMPDIR that is removed at the end, or by the next run
+            where a process was killed. Not with Spark.
         progress : callable, optional
-            Told the share of the work that is done, from another thread. Not with
-            Spark.
+            Told the share of the work that is done. Not with Spark.
         stream : Stream, optional
             Without a ledger: None draws fresh randomness; for tests
             `fastdp.testing.FixedStream`.

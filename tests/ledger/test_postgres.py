@@ -4,6 +4,7 @@ All of it needs a server of its own and is slow; `.ci/run ledger` runs it.
 """
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 
 from fastdp import accounting, ledger
+from fastdp.cli import main
 from fastdp.exceptions import BudgetExceededError, LedgerError
 from tests.ledger.conftest import NOISE, PRICE, Server, in_child
 from tests.ledger.test_crashes import checked, killed_at_random, new_ledger, race
@@ -258,3 +260,29 @@ def test_a_promoted_replica_and_a_restored_backup_are_refused(primary, tmp_path)
         assert book.audit(receipts=answer.receipts).problems != []
         with pytest.raises(BudgetExceededError, match="closed"):
             book.release(NOISE, CELLS, label="b", budgets="all")
+
+
+def test_a_server_that_is_locked_or_gone_has_an_exit_code_of_its_own(
+    server, monkeypatch, capsys
+):
+    import psycopg
+
+    url = server.database("locked")
+    with ledger.create(url) as book:
+        book.add_budget("all", accounting.PureFilter(3), unit="person")
+    monkeypatch.setattr(ledger, "open", functools.partial(ledger.open, timeout=0.5))
+    spend = ["ledger", "spend", url, "--label", "a", "--budget", "all", "--epsilon"]
+    spend += ["1", "--neighbors", "add-or-remove-one"]
+    with psycopg.connect(url) as other:
+        other.execute("SELECT * FROM fastdp_ledger.budget FOR UPDATE")
+        assert main(spend) == 75
+        assert "has been locked for more than 0.5 s" in capsys.readouterr().err
+    server.stop()
+    try:
+        assert main(spend) == 75
+        assert "the connection is lost" in capsys.readouterr().err
+    finally:
+        server.start()
+    assert main(spend) == 0
+    with ledger.open(url) as book:
+        assert book.budget("all").spent == {"epsilon": Fraction(1)}

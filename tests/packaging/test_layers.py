@@ -81,6 +81,7 @@ _FLOOR = {"exceptions", "_public", "_validate"}
 MAY_IMPORT = {
     "exceptions": set(),
     "_public": set(),
+    "_spill": set(),
     "_page": set(),
     "_validate": {"exceptions"},
     "_threads": {"exceptions"},
@@ -123,8 +124,8 @@ MAY_IMPORT = {
     "ledger": _FLOOR | {"fastdp", "_page", "accounting", "mechanisms"},
     "frames": {
         *_FLOOR,
-        *("_doorway", "_stream", "accounting", "calibration", "ledger", "mechanisms"),
-        "random",
+        *("_doorway", "_spill", "_stream", "accounting", "calibration", "ledger"),
+        *("mechanisms", "random"),
     },
     "adapters": {*_FLOOR, "accounting", "mechanisms"},
     "audit": _FLOOR | {"fastdp", "_page", "accounting"},

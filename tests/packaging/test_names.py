@@ -136,6 +136,8 @@ ERRORS = {
     "ParameterError": ValueError,
     "DTypeError": TypeError,
     "EntropyError": OSError,
+    "FileError": OSError,
+    "ExhaustedError": MemoryError,
     "CalibrationError": ArithmeticError,
     "CertificateError": ArithmeticError,
     "UnsupportedEventError": NotImplementedError,

@@ -378,9 +378,9 @@ def test_a_bad_json_file(
 def test_files_that_are_not_there_too_long_or_of_another_kind(
     tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["account", str(tmp_path / "no.toml"), "--delta", "0"]) == 1
+    assert main(["account", str(tmp_path / "no.toml"), "--delta", "0"]) == 6
     assert "cannot read" in capsys.readouterr().err
-    assert main(["account", write("#" * (2**20 + 1)), "--delta", "0"]) == 1
+    assert main(["account", write("#" * (2**20 + 1)), "--delta", "0"]) == 6
     assert "at most 1048576 bytes" in capsys.readouterr().err
     assert main(["account", write(SGD, "x.py")]) == 2
     assert "FILE must end in .toml or .json" in capsys.readouterr().err

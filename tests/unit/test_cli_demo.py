@@ -129,7 +129,7 @@ def test_pictures_are_refused_before_the_release(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("fastdp: --plot must end in .png")
-    assert main(["demo", "--plot", str(tmp_path / "none" / "table.png")]) == 1
+    assert main(["demo", "--plot", str(tmp_path / "none" / "table.png")]) == 6
     assert "No such file or directory" in capsys.readouterr().err
 
 

@@ -268,7 +268,7 @@ class TestOutputs:
 
 class TestRefusals:
     def refused(
-        self, capsys: pytest.CaptureFixture[str], *words: Path | str, code: int = 1
+        self, capsys: pytest.CaptureFixture[str], *words: Path | str, code: int = 6
     ) -> str:
         capsys.readouterr()
         assert estimate(*words) == code
@@ -481,7 +481,7 @@ class TestRefusals:
         options: list[str],
     ) -> None:
         monkeypatch.setitem(sys.modules, module, None)
-        error = self.refused(capsys, "x.csv", *options)
+        error = self.refused(capsys, "x.csv", *options, code=1)
         assert f'pip install "fastdp[{extra}]"' in error
 
     def test_a_picture_that_cannot_be_written(

@@ -144,7 +144,7 @@ class TestForms:
     ) -> None:
         source = tmp_path / "in.csv.gz"
         source.write_bytes(content[:-6])
-        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 1
+        assert release(source, tmp_path / "o.csv", "--column", "n", *EXACT) == 6
         assert "cannot read" in said()
         require_only(tmp_path, "in.csv.gz")
 
@@ -208,7 +208,7 @@ class TestForms:
         for content in (whole, whole[:300], whole[:100], b"ARROW1\0\0", b"FEA1"):
             source.write_bytes(content)
             output = str(tmp_path / "out.csv")
-            assert main(["collect", str(source), "-o", output, *collect]) == 1
+            assert main(["collect", str(source), "-o", output, *collect]) == 6
             assert "cannot read" in said()
             require_only(tmp_path, "in.feather")
 
@@ -378,7 +378,7 @@ class TestStreams:
         monkeypatch.setattr("fastdp.cli.release._CELLS_PER_WRITE", 8192)
         monkeypatch.setattr(sys, "stdin", stream(whole[:-6]))
         options = ["--input-format", "csv.gz", "--column", "n", *EXACT]
-        assert main(["release", "-", "-o", "-", *options]) == 1
+        assert main(["release", "-", "-o", "-", *options]) == 6
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "cannot read standard input" in captured.err
@@ -481,9 +481,9 @@ class TestUris:
     ) -> None:
         write(elsewhere / "in.csv")
         secret = f"far://me:{SECRET}@none.csv?key={SECRET}"
-        assert main(["release", secret, "-o", "far://out.csv", *COUNT]) == 1
+        assert main(["release", secret, "-o", "far://out.csv", *COUNT]) == 6
         assert "cannot read far://none.csv: No such file" in said()
-        assert main(["release", "far://in.csv", "-o", "far://no/o.csv", *COUNT]) == 1
+        assert main(["release", "far://in.csv", "-o", "far://no/o.csv", *COUNT]) == 6
         assert "cannot write far://no/o.csv" in said()
         assert main(["release", "far://in.csv", "-o", "far://in.csv", *COUNT]) == 2
         assert "--output must be another file than INPUT" in said()
@@ -638,7 +638,7 @@ class TestStatements:
         side.write_text("old")
         monkeypatch.setattr(_text_files.TextSink, "_write_lines", full)
         line = ["--metadata", str(side), *COUNT]
-        assert release(source, tmp_path / "out.csv", *line) == 1
+        assert release(source, tmp_path / "out.csv", *line) == 7
         assert side.read_text() == "old"
         require_only(tmp_path, "in.csv", "side.json")
 
@@ -709,7 +709,7 @@ class TestLedgers:
         self, budget: Callable[[], float], said: Callable[[], str]
     ) -> None:
         side = ["--metadata", "none/side.json"]
-        assert main(["release", "in.csv", "-o", "o.csv", *side, *LEDGER, *COUNT]) == 1
+        assert main(["release", "in.csv", "-o", "o.csv", *side, *LEDGER, *COUNT]) == 6
         assert "cannot write none/side.json" in said()
         assert budget() == 0
 

@@ -394,7 +394,7 @@ class TestUsage:
         assert old in beside.read_text()
         beside.write_text(beside.read_text().replace(old, new))
         capsys.readouterr()
-        assert main(["estimate", str(path)]) == 1
+        assert main(["estimate", str(path)]) == 6
         assert "r.csv has a damaged description" in capsys.readouterr().err
 
     def test_reports_of_other_bounds_do_not_belong_together(
@@ -404,7 +404,7 @@ class TestUsage:
             reports(tmp_path, f"{high}.csv", [1], *MEAN, "--bounds", f"0,{high}")
             for high in (24, 25)
         ]
-        assert main(["estimate", *map(str, parts)]) == 1
+        assert main(["estimate", *map(str, parts)]) == 6
         assert "REPORTS must be of one mechanism" in capsys.readouterr().err
 
 

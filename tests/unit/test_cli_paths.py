@@ -207,5 +207,5 @@ def test_a_full_standard_output_is_told(here: Path) -> None:
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert found.returncode == 1
+    assert found.returncode == 7
     assert found.stderr == b"fastdp: system error: No space left on device\n"

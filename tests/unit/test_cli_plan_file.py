@@ -146,7 +146,7 @@ def test_outputs_are_put_in_place_together(
         return whole(self, target)
 
     monkeypatch.setattr(Path, "replace", replace)
-    assert plan(PLAN, *WEEK) == 1
+    assert plan(PLAN, *WEEK) == 7
     assert left(folder) == sorted([MADE[0], "total.parquet"])
     assert Path("total.parquet").read_text() == "the one before"
     assert Path(MADE[0]).read_text() == "the one before"

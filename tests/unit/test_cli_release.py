@@ -168,7 +168,7 @@ class TestCsv:
     ) -> None:
         source = write_csv(tmp_path / "in.csv", b"k,n\n\xff,1\n")
         output = tmp_path / "out.parquet"
-        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 1
+        assert release(source, output, "--column", "n", "--keep", "k", *EXACT) == 6
         assert capsys.readouterr().err == "fastdp: --keep 'k' must be UTF-8 text\n"
         require_only(tmp_path, "in.csv")
 
