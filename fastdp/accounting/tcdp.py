@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from fastdp import _validate
+from fastdp._validate import Real, float_up
 from fastdp.accounting import _zcdp
 from fastdp.accounting._accountant import Accountant
-from fastdp.accounting._facts import require_rho
+from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import log_down, shortened_up
-from fastdp.accounting.events import Event, TCDPEvent
-from fastdp.exceptions import UnsupportedEventError
+from fastdp.accounting.events import Event, Relation, TCDPEvent
+from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 __all__ = ["TCDPAccountant"]
+
+#: Ratio of neighboring orders at which divergences are taken, and the largest omega.
+_RATIO, _LARGEST = 1.001, 1e6
 
 
 @dataclass(frozen=True)
@@ -30,12 +37,18 @@ class TCDPAccountant(Accountant[_Segment]):
     ----------
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
+    omega : int, float, Fraction or Decimal, optional
+        > 1 and <= 1e6. Events without a finite rho, such as samples of Gaussian noise,
+        are charged the largest of divergence over order up to omega. None refuses
+        them.
 
     References
     ----------
     Bun, Dwork, Rothblum, Steinke, "Composable and Versatile Privacy via Truncated CDP"
     (2018). The conversion is that of zero-concentrated privacy (Canonne, Kamath and
-    Steinke 2020), over the orders up to omega.
+    Steinke 2020), over the orders up to omega. What samples are charged is read from
+    their Renyi curves: divergences do not fall in the order, so that between two orders
+    divergence over order is at most that of the larger over the smaller one.
 
     Examples
     --------
@@ -43,6 +56,22 @@ class TCDPAccountant(Accountant[_Segment]):
     >>> round(TCDPAccountant().compose(TCDPEvent(rho=0.5, omega=5)).epsilon(1e-5), 3)
     4.753
     """
+
+    def __init__(
+        self,
+        neighboring_relation: Relation | None = None,
+        *,
+        omega: Real | None = None,
+    ) -> None:
+        self._most: Fraction | None = None
+        if omega is not None:
+            self._most = _validate.exact("omega", omega)
+            if not 1 < self._most <= _LARGEST:
+                raise ParameterError(
+                    f"omega must be > 1 and <= {_LARGEST:g}, got "
+                    f"{_validate.shown(omega)}"
+                )
+        super().__init__(neighboring_relation)
 
     @property
     def rho(self) -> Fraction:
@@ -62,8 +91,11 @@ class TCDPAccountant(Accountant[_Segment]):
         if isinstance(event, TCDPEvent) and event.rho > 0:
             rho = event.rho
             omega = event.omega if omega is None else min(event.omega, omega)
-        else:
+        elif self._most is None or facts_of(event).rho() is not None:
             rho = require_rho(event)
+        else:
+            rho = _rho_up_to(event, self._most)
+            omega = self._most if omega is None else min(self._most, omega)
         return _Segment(shortened_up(state.rho + count * rho), omega)
 
     def _epsilon_at(self, state: _Segment, delta: Fraction) -> float:
@@ -75,3 +107,24 @@ class TCDPAccountant(Accountant[_Segment]):
 
     def _log_delta_at(self, state: _Segment, epsilon: Fraction) -> float:
         return _zcdp.log_delta_from(epsilon, state.rho, Fraction(0), state.omega)
+
+
+@functools.lru_cache(maxsize=64)
+def _rho_up_to(event: Event, omega: Fraction) -> Fraction:
+    """Return a bound of divergence over order, for the orders from 1 to omega."""
+    # Here, so that importing this accountant loads no other.
+    import numpy as np
+
+    from fastdp.accounting.rdp import renyi_divergence
+
+    last = math.log(float_up(omega)) * (1 + 1e-15)
+    orders = np.exp(np.linspace(0, last, math.ceil(last / math.log(_RATIO)) + 1))
+    orders[0], orders[-1] = 1.0, max(orders[-1], float_up(omega))
+    found = renyi_divergence(event, orders[1:]) / orders[:-1]
+    rho = float(found.max()) * (1 + 1e-15)
+    if not math.isfinite(rho):
+        raise UnsupportedEventError(
+            "omega must be smaller: some Renyi divergences up to it are not known to "
+            f"be finite for {event!r}"
+        )
+    return Fraction(rho)
