@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fastdp.adapters import diffprivlib as diffprivlib
     from fastdp.adapters import dp_accounting as dp_accounting
+    from fastdp.adapters import mbi as mbi
     from fastdp.adapters import opendp as opendp
 
-__all__ = ["diffprivlib", "dp_accounting", "opendp"]
+__all__ = ["diffprivlib", "dp_accounting", "mbi", "opendp"]
 
 
 def __getattr__(name: str) -> object:

@@ -127,7 +127,7 @@ MAY_IMPORT = {
         *("_doorway", "_spill", "_stream", "accounting", "calibration", "ledger"),
         *("mechanisms", "random"),
     },
-    "adapters": {*_FLOOR, "accounting", "mechanisms"},
+    "adapters": {*_FLOOR, "_stream", "accounting", "mechanisms"},
     "audit": _FLOOR | {"fastdp", "_page", "accounting"},
     "tables": {
         *_FLOOR,
