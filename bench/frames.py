@@ -119,9 +119,7 @@ def aggregated(rows: int) -> None:
         lambda: fastdp.mean(
             x,
             by=g,
-            user=u,
-            groups_per_user=3,
-            records_per_group=1,
+            unit=fastdp.Unit(u, groups=3, records=1),
             bounds=(0, 100),
             epsilon=1,
             delta=1e-6,

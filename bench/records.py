@@ -128,7 +128,9 @@ def ours(x: np.ndarray, relation: NeighboringRelation) -> dict[str, Callable[[],
     return {
         "mean": lambda: one.release(x).mean,
         "variance": lambda: two.release(x).variance,
-        "histogram": lambda: fastdp.histogram(x, _EDGES.tolist(), epsilon=1).value,
+        "histogram": lambda: (
+            fastdp.histogram(x, _EDGES.tolist(), unit="row", epsilon=1).value
+        ),
     }
 
 

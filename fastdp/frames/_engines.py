@@ -10,7 +10,7 @@ import numpy as np
 
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
-from fastdp.frames._recipe import Dialect
+from fastdp.frames._recipe import Dialect, Recipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +57,13 @@ class Engine:
         """Let go of what the engine holds for this source."""
         raise NotImplementedError
 
+    def keys_of(self, keys: dict[str, list[Any]] | pa.Table) -> Any:
+        """Return public groups in the form of `list_keys`."""
+        if not isinstance(keys, dict):
+            return keys
+        with _tables.constant_messages("keys"):
+            return _tables.arrow().table(keys)
+
     def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
         """Make the table of public keys, in the types of the source."""
         raise NotImplementedError
@@ -70,6 +77,12 @@ class Engine:
     ) -> pa.Table:
         """Return what the recipe gives; `progress` is told the share that is done."""
         raise NotImplementedError
+
+    def exact(
+        self, recipe: Recipe, salt: str, progress: Callable[[float], object] | None
+    ) -> Any:
+        """Return the exact totals of a recipe, a row for each group."""
+        return self.run(recipe.sql(), salt, progress)
 
     def check(
         self, by: Sequence[str], values: Sequence[str], user: str | None

@@ -108,6 +108,8 @@ class Recipe:
     alone : tuple of int
         Places of the numbers of which the sum alone is released: multiples of 2**-bits
         of the larger bound.
+    edges : tuple of (str, tuple of float)
+        Columns of numbers whose bins are counted, with the edges of these.
     dialect : Dialect
         The engine's.
     """
@@ -126,6 +128,7 @@ class Recipe:
     long: frozenset[str] = frozenset()
     squares: tuple[int, ...] = ()
     alone: tuple[int, ...] = ()
+    edges: tuple[tuple[str, tuple[float, ...]], ...] = ()
     dialect: Dialect = DUCKDB
 
     def sql(self) -> str:
@@ -148,6 +151,8 @@ class Recipe:
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
         del asked["long"], asked["dialect"]  # matters of types, and of the engine
+        if not self.edges:  # terms of a plan without them are as they were
+            del asked["edges"]
         return asked
 
     @property
@@ -163,17 +168,22 @@ class Recipe:
 
     @property
     def _numbers(self) -> list[str]:
-        return [f"s{i}" for i in range(len(self.values))]
+        """What is made of a record's numbers: integers, and the places of bins."""
+        bins = [f"b{j}" for j in range(len(self.edges))]
+        return [*(f"s{i}" for i in range(len(self.values))), *bins]
 
     @property
     def _sums(self) -> dict[str, str]:
         """What is summed of a record, by the name of its sum."""
         one = 2**self.bits
         found = {f"n{i}": self._present(i, "1") for i in range(len(self.values))}
-        found |= {s: self._present(i, s) for i, s in enumerate(self._numbers)}
+        found |= {f"s{i}": self._present(i, f"s{i}") for i in range(len(self.values))}
         for i in self.squares:
             square = f"((s{i} * s{i} + {one // 2}) >> {self.bits}) - {one // 2}"
             found[f"q{i}"] = self._present(i, square)
+        for j, (_, edges) in enumerate(self.edges):
+            for i in range(len(edges) - 1):
+                found[f"h{j}_{i}"] = f"case when b{j} = {i} then 1 else 0 end"
         return found
 
     def _present(self, i: int, number: str) -> str:
@@ -199,6 +209,8 @@ class Recipe:
                 f"case when {self._column(name)} is null or isnan({number}) "
                 f"then cast({self.absent} as bigint)\n      else {integer} end as s{i}"
             )
+        for j, (name, edges) in enumerate(self.edges):
+            columns.append(f"{self._bin(name, edges)} as b{j}")
         named = ""
         if self.public and self.by:
             same = [f"{self._cell(n)} = keys.g{i}" for i, n in enumerate(self.by)]
@@ -208,6 +220,19 @@ class Recipe:
             f"  where {_lines(whole or ['true'], ' and ')}"
         )
         return "records", text
+
+    def _bin(self, name: str, edges: tuple[float, ...]) -> str:
+        """Return the place of a number's bin, -1 outside: null and NaN are below none.
+
+        Spark and DuckDB have NaN above all numbers.
+        """
+        number = f"cast({self._column(name)} as double)"
+        whens = [
+            f"when {number} < {_double(edge)} then {place - 1}"
+            for place, edge in enumerate(edges)
+        ]
+        whens.append(f"when {number} <= {_double(edges[-1])} then {len(edges) - 2}")
+        return f"case {' '.join(whens)} else -1 end"
 
     def _integer(self, number: str, bounds: tuple[float, float], *, alone: bool) -> str:
         """Return floor(u 2**bits + 1/2), u the place between the bounds in [-1, 1].
@@ -236,7 +261,7 @@ class Recipe:
         Both choices are by tags of their own, so that their order is no matter: what
         leaves the most out comes first. Counts alone are one number a user and group.
         """
-        if not self.values:
+        if not self._numbers:
             mine = (
                 f"  select u, {self._keys}, least(count(*), {self.records}) as n\n"
                 f"  from records group by u, {self._keys}"

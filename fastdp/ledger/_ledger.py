@@ -362,7 +362,7 @@ class Ledger:
 
         Parameters
         ----------
-        columns : dict of str to (mechanism, array of shape (n,))
+        columns : dict of str to (mechanism, array of shape (n,) or (n, m))
             Each is released by its own mechanism; all are charged together.
         keys : dict of str to array of shape (n,)
             Names of the rows: integers, strings or bytes of fixed width. They are

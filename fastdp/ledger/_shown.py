@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -54,7 +55,7 @@ def checked_columns(
     if not names or not cells:
         raise ParameterError("columns and keys must each have one entry or more")
     shapes = {column.shape for column in names.values()}
-    shapes |= {values.shape for _, values in cells.values()}
+    shapes |= {values.shape[:1] for _, values in cells.values()}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 1:
         raise ParameterError("columns and keys must be arrays of one length")
     return names, cells, shape[0]
@@ -130,7 +131,7 @@ def part(
         rare = None if step is None or rare is None else rare + step * values.size
     facts: dict[str, Any] = {
         "columns": {
-            name: {"law": _terms.law_of(m), "dtype": values.dtype.str}
+            name: {"law": _terms.law_of(m), **kind_of(values)}
             for name, (m, values) in cells.items()
         },
         "keys": {
@@ -165,7 +166,10 @@ def part(
         facts["most_rows"] = limit
         events.append(event)
         rare = None
-        width = sum(trial.dtype.itemsize for trial in trials.values())
+        width = sum(
+            trial.dtype.itemsize * math.prod(trial.shape[1:])
+            for trial in trials.values()
+        )
         size = limit * width
 
     def draw(tables: int) -> dict[str, Any]:
@@ -246,6 +250,12 @@ def digest_of(keys: Mapping[str, np.ndarray[Any, Any]]) -> str:
     columns = [keys[name] for name in sorted(keys)]
     order = np.lexsort(columns)
     return _terms.digest(*(column[order].tobytes() for column in columns)).hex()
+
+
+def kind_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return the dtype of a column, and the shape of its entries if not numbers."""
+    each = list(values.shape[1:])
+    return {"dtype": values.dtype.str, **({"each": each} if each else {})}
 
 
 def of_bytes(column: object) -> bool:

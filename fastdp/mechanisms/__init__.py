@@ -31,13 +31,6 @@ from fastdp.mechanisms.moments import Moments
 from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
 from fastdp.mechanisms.prefix_sums import Counter, PrefixSums
 from fastdp.mechanisms.quantile import Quantiles, quantiles
-from fastdp.mechanisms.quick import (
-    count,
-    histogram,
-    mean,
-    sum,
-    variance,
-)
 from fastdp.mechanisms.real import Gaussian, Laplace
 from fastdp.mechanisms.selection import ExponentialMechanism
 from fastdp.mechanisms.shares import LaplaceShares
@@ -84,14 +77,9 @@ __all__ = [
     "VectorResponse",
     "best_frequency_oracle",
     "bound_contributions",
-    "count",
-    "histogram",
-    "mean",
     "noisy_argmax",
     "quantiles",
     "smooth_median",
-    "sum",
-    "variance",
 ]
 
 _public.show(globals())

@@ -44,18 +44,19 @@ def intervals(
 
     Parameters
     ----------
-    results : Release, MomentsRelease or Estimate, or mapping of key to them
-        One release with an entry for each group, or a release for each.
+    results : Release or MomentsRelease, or mapping of key to them
+        One release with an entry for each group, or a release for each. A histogram of
+        all records has an entry for each bin.
     keys : sequence, optional
         With one release: what to call its groups; default its own keys, or else
         their numbers from 0.
     statistic : str, optional
         Of a ``Release`` one of its plan's columns; default the first that is no number
         of records or units. Of a ``MomentsRelease``: "count", "sum", "mean" (default)
-        or "variance". Of ``Estimate`` what to call it.
+        or "variance".
     level : float, optional
-        Confidence of each interval by itself, > 0 and < 1; default 0.95. An
-        ``Estimate`` has its own.
+        Confidence of each interval by itself, > 0 and < 1; default 0.95, or the level
+        of the call that made a ``Release``.
     delta : float, optional
         Where the title states epsilon; without it, the budget of a ``Release``, else
         the pure epsilon or rho.
@@ -195,6 +196,8 @@ def _names(result: Any) -> Sequence[object] | None:
     """Return what a release calls its groups; None where it does not say."""
     if not hasattr(result, "plan"):
         return getattr(result, "keys", None)
+    if _is_histogram(result):
+        return list(result.plan.columns)
     return [", ".join(map(str, key)) or "all records" for key in result.groups()]
 
 
@@ -206,19 +209,19 @@ def _read(
         columns = result.plan.columns
         rest = [c for c in columns if c not in ("count", "units") and c[-2:] != "_n"]
         name = (rest or columns)[0] if statistic is None else statistic
-        exact = float(_validate.open_unit("level", 0.95 if level is None else level))
+        exact = result.level if level is None else level
+        exact = float(_validate.open_unit("level", exact))
         if name not in columns:
             raise ParameterError(
                 f"statistic must be one of {', '.join(columns)}, got {name!r}"
             )
-        value, (low, high) = result.values(name), result.interval(name, exact)
+        shown = [name]
+        if _is_histogram(result) and statistic is None:
+            name, shown = "count", columns
+        value = np.concatenate([result.values(one) for one in shown])
+        each = [result.interval(one, exact) for one in shown]
+        low, high = (np.concatenate(part) for part in zip(*each, strict=True))
         event = result.event()
-    elif hasattr(result, "value") and hasattr(result, "interval"):
-        if level not in (None, result.level):
-            raise ParameterError("level is for a MomentsRelease: an Estimate has one")
-        name, exact, value = statistic or "estimate", float(result.level), result.value
-        low, high = result.interval
-        event = result.event
     elif hasattr(result, "mean_interval"):
         name = "mean" if statistic is None else statistic
         if name not in _STATISTICS:
@@ -229,12 +232,20 @@ def _read(
         event = result.mechanism.event()
     else:
         raise DTypeError(
-            "results must be a Release, a MomentsRelease, an Estimate, or a mapping to "
-            f"them, got {type(result).__name__}"
+            "results must be a Release, a MomentsRelease, or a mapping to them, got "
+            f"{type(result).__name__}"
         )
     ends = (np.atleast_1d(np.asarray(part, np.float64)) for part in (value, low, high))
     middle, below, above = ends
     return name, exact, middle, below, above, event
+
+
+def _is_histogram(result: Any) -> bool:
+    """Tell whether a release is of the bins of all records, and nothing else."""
+    plan = result.plan
+    return not plan.by and {*plan.mechanisms()} == {
+        name for name in plan.mechanisms() if name.endswith("_histogram")
+    }
 
 
 def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure:

@@ -1,19 +1,32 @@
-"""A private table, described once: from records to counts, sums, means and variances.
+"""A private table, described once: from records to counts, sums, means and histograms.
 
 A `Plan` holds every public choice: whom it hides, how much of one unit counts, what is
 released by which groups, and the budget. It knows its cost and its noise before it
-sees a record. An engine (DuckDB, Spark) adds; noise, selection, intervals and the
-ledger are here, once.
+sees a record. An engine (numpy, DuckDB, Spark) adds; noise, selection, intervals and
+the ledger are here, once. `count`, `mean` and their like are plans of one statistic.
 """
 
 from __future__ import annotations
 
 from fastdp import _public
 from fastdp.tables._plan import Plan
+from fastdp.tables._quick import count, histogram, mean, sum, variance
 from fastdp.tables._release import Accuracy, Release
 from fastdp.tables._report import Report
 from fastdp.tables._unit import Rows, Unit
 
-__all__ = ["Accuracy", "Plan", "Release", "Report", "Rows", "Unit"]
+__all__ = [
+    "Accuracy",
+    "Plan",
+    "Release",
+    "Report",
+    "Rows",
+    "Unit",
+    "count",
+    "histogram",
+    "mean",
+    "sum",
+    "variance",
+]
 
 _public.show(globals())

@@ -27,6 +27,13 @@ _MOVED = {
     "variance": (Fraction(5, 2), Fraction(9, 4)),
 }
 
+#: The number that selects groups as well, by all that is released.
+_OWN: dict[tuple[str, ...], str] = {
+    ("count",): "count",
+    ("mean",): "n0",
+    ("variance",): "n0",
+}
+
 #: Part of delta that keys get: what accountants round up in a composition has room.
 _ROOM = 1 - Fraction(1, 2**30)
 
@@ -150,6 +157,8 @@ class Noise:
         Whether these numbers are released.
     kinds : sequence of str
         What is released of each column of numbers: a key of `_MOVED`.
+    histograms : int
+        How many histograms are released; a record is in one bin of each.
     """
 
     def __init__(
@@ -160,66 +169,76 @@ class Noise:
         count: bool,
         units: bool,
         kinds: Sequence[str],
+        histograms: int = 0,
     ) -> None:
         self.budget, self._kept = budget, kept
+        bins = [f"h{j}" for j in range(histograms)]
         self.unlisted = budget.delta is not None
         self.by_epsilon = budget.epsilon is not None
-        own = _own(count, units, kinds) if self.unlisted else None
-        alone = own is not None and (own != "units" or not (count or kinds))
+        own = "units" if units else _OWN.get((*["count"] * count, *kinds, *bins))
+        own = own if self.unlisted else None
+        alone = own is not None and (own != "units" or not (count or kinds or bins))
         self.share = budget.amount / (2 if self.unlisted and not alone else 1)
         first: tuple[Total, ...] = ()
+        numbers = [("count", kept[1])] * count + [(name, kept[1]) for name in bins]
         if own == "units" and not alone:
-            *_, first = self._fitted(count=False, units=True, kinds=())
-            units = False
-        self.parameter, self.bits, rest = self._fitted(count, units, kinds)
-        # In the order of the columns: a number of units comes after one of records.
+            *_, first = self._fitted([("units", 1)], ())
+        elif units:
+            numbers.insert(count, ("units", 1))
+        self.parameter, self.bits, rest = self._fitted(numbers, kinds)
         self.totals = (*rest[:count], *first, *rest[count:])
         self.threshold = None if own is None else self._threshold(own)
 
     def _fitted(
-        self, count: bool, units: bool, kinds: Sequence[str]
+        self, numbers: Sequence[tuple[str, int]], kinds: Sequence[str]
     ) -> tuple[Fraction, int, tuple[Total, ...]]:
-        """Return the noise in records, the binary places, and totals for `share`."""
+        """Return the noise in records, the binary places, and totals for `share`.
+
+        `numbers` are those of records or units, with what a unit moves in each group.
+        """
         groups, records = self._kept
-        parts = [_MOVED["sum"]] * (count + units) + [_MOVED[kind] for kind in kinds]
+        parts = [_MOVED["sum"] for _ in numbers] + [_MOVED[kind] for kind in kinds]
         first = sum((part[0] for part in parts), Fraction(0))
         second = sum((part[1] for part in parts), Fraction(0))
         if self.by_epsilon:
             scale = groups * records * first / self.share
-            return self._made(scale, count, units, kinds)
+            return self._made(scale, numbers, kinds)
         moved = l2_sensitivity(groups * records**2 * second)
         sigma = calibration.gaussian_sigma_from_rho(rho=self.share, sensitivity=moved)
-        made = self._made(Fraction(sigma), count, units, kinds)
+        made = self._made(Fraction(sigma), numbers, kinds)
         # The roots of sensitivities are rounded up: so is what the events state.
         while sum(_rho(total.law) for total in made[2]) > self.share:
             sigma = math.nextafter(sigma, math.inf)
-            made = self._made(Fraction(sigma), count, units, kinds)
+            made = self._made(Fraction(sigma), numbers, kinds)
         return made
 
     def _made(
-        self, parameter: Fraction, count: bool, units: bool, kinds: Sequence[str]
+        self,
+        parameter: Fraction,
+        numbers: Sequence[tuple[str, int]],
+        kinds: Sequence[str],
     ) -> tuple[Fraction, int, tuple[Total, ...]]:
         """Return totals with noise of this parameter, in records."""
         bits, (_, records) = grid_bits(parameter), self._kept
-        own = [("count", records)] * count + [("units", 1)] * units
         totals = [
-            Total(name, self._law(parameter * moved / records, moved), 0)
-            for name, moved in own
+            Total(name, self._law(parameter * moved / records, moved, name[0]), 0)
+            for name, moved in numbers
         ]
         for i, kind in enumerate(kinds):
             for sum_ in {"sum": "s", "mean": "ns", "variance": "nsq"}[kind]:
                 # Of squares half is moved.
                 moved = records << bits if sum_ != "q" else records << bits >> 1
-                law = self._law(parameter * 2**bits, moved)
+                law = self._law(parameter * 2**bits, moved, sum_)
                 totals.append(Total(f"{sum_}{i}", law, bits))
         return parameter, bits, tuple(totals)
 
-    def _law(self, parameter: Fraction, moved: int) -> Law:
-        groups = self._kept[0]
+    def _law(self, parameter: Fraction, moved: int, what: str) -> Law:
+        groups, records = self._kept
         if self.by_epsilon:
             return DiscreteLaplace(parameter, sensitivity=groups * moved)
         square = l2_sensitivity(Fraction(groups * moved**2))
-        return DiscreteGaussian(parameter, sensitivity=square)
+        entries = groups * (records if what == "h" else 1)
+        return DiscreteGaussian(parameter, sensitivity=square, coordinates=entries)
 
     @property
     def _delta(self) -> Fraction:
@@ -253,13 +272,3 @@ class Noise:
         if self.threshold is not None:
             return [*found, self.threshold.event]
         return [*found, self.selection().event()] if self.unlisted else found
-
-
-def _own(count: bool, units: bool, kinds: Sequence[str]) -> str | None:
-    """Return the released number that selects groups; None if they cost a part."""
-    if units:
-        return "units"
-    if not kinds:
-        return "count"
-    one = len(kinds) == 1 and not count and kinds[0] != "sum"
-    return "n0" if one else None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fastdp import _validate
+from fastdp._doorway import is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
@@ -17,10 +21,12 @@ from fastdp.frames._recipe import HASHES, Recipe
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._base import Mechanism
+from fastdp.mechanisms._keys import items_of
 from fastdp.mechanisms.moments import check_bounds
 from fastdp.tables._noise import Budget, Noise
 from fastdp.tables._release import Accuracy, Release
 from fastdp.tables._unit import Rows, Unit, check_unit, limits
+from fastdp.tables._words import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +57,9 @@ class Plan:
         Whether to release the number of records that are kept, and of units.
     sum, mean, variance, std : str or iterable of str
         Columns of which these are released, each with the number of its values.
+    histogram : dict of str to sequence of numbers
+        Public and increasing edges of bins by column: a bin holds its lower edge, the
+        last one both. Values outside are in none.
     bounds : dict of str to (low, high)
         Public bounds of each of these columns: values are clamped to them.
     epsilon, rho : int, float, Fraction or Decimal
@@ -118,6 +127,7 @@ class Plan:
         mean: str | Iterable[str] = (),
         variance: str | Iterable[str] = (),
         std: str | Iterable[str] = (),
+        histogram: Mapping[str, Sequence[Real]] | None = None,
         bounds: Mapping[str, tuple[Real, Real]] | None = None,
         epsilon: Real | None = None,
         rho: Real | None = None,
@@ -137,6 +147,12 @@ class Plan:
             name: tuple(what for what in STATISTICS if name in asked[what])
             for name in dict.fromkeys(n for names in asked.values() for n in names)
         }
+        self._edges = _checked_edges({} if histogram is None else histogram)
+        self._bins = {
+            f"{name}_{low:.12g}_{high:.12g}": (f"h{j}", i)
+            for j, (name, edges) in enumerate(self._edges.items())
+            for i, (low, high) in enumerate(itertools.pairwise(edges))
+        }
         self._check_names()
         self._bounds = _checked_bounds(bounds, tuple(self._asked))
         if hash not in HASHES:
@@ -147,7 +163,7 @@ class Plan:
         self._keys = None if keys is None else _listed(keys, self._by)
         unlisted = bool(self._by) and self._keys is None
         budget = Budget.of(epsilon, rho, delta, unlisted=unlisted)
-        listed = None if self._keys is None else self._keys.num_rows
+        listed = None if self._keys is None else count_of(self._keys)
         self._kept = limits(self._unit, grouped=bool(self._by), listed=listed)
         self._noise = Noise(
             budget,
@@ -155,15 +171,21 @@ class Plan:
             count="count" in self._counts,
             units="units" in self._counts,
             kinds=[self._kind(name) for name in self._asked],
+            histograms=len(self._edges),
         )
 
     def _check_names(self) -> None:
-        if not self._asked and not self._counts:
+        if not self._numbers and not self._counts:
             raise ParameterError(
-                "ask for at least one of count, units, sum, mean, variance, std"
+                "ask for at least one of count, units, sum, mean, variance, std, "
+                "histogram"
             )
         of_unit = [self._unit.column] if isinstance(self._unit, Unit) else []
-        read = [*self._by, *self._asked, *of_unit]
+        if not all(isinstance(name, str) for name in of_unit):
+            raise DTypeError(
+                "the unit of a Plan must have the name of a column: Unit(name, ...)"
+            )
+        read = [*self._by, *self._numbers, *of_unit]
         if len(set(read)) != len(read):
             raise ParameterError(
                 "by, the unit's column and the columns of statistics must differ"
@@ -206,7 +228,12 @@ class Plan:
         for name, asked in self._asked.items():
             found += [] if asked == ("sum",) else [f"{name}_n"]
             found += [f"{name}_{what}" for what in asked]
-        return tuple(found)
+        return (*found, *self._bins)
+
+    @property
+    def _numbers(self) -> tuple[str, ...]:
+        """Columns of numbers that are read."""
+        return tuple(dict.fromkeys([*self._asked, *self._edges]))
 
     def event(self) -> Event:
         """Return the event of one release."""
@@ -216,15 +243,16 @@ class Plan:
         """Return the noise of each sum, in steps, and "keys" where these cost a part.
 
         Of a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its place in
-        [-1, 1] between the bounds; of a sum alone that over the larger bound.
+        [-1, 1] between the bounds; of a sum alone that over the larger bound; and
+        "NAME_histogram", of all bins together.
         """
-        names = list(self._asked)
-        words = {"n": "n", "s": "sum", "q": "squares"}
+        words = {"n": "n", "s": "sum", "q": "squares", "h": "histogram"}
         found: dict[str, Mechanism] = {}
         for total in self._noise.totals:
-            what, place = total.name[0], total.name[1:]
-            fine = total.name not in self._counts
-            name = f"{names[int(place)]}_{words[what]}" if fine else total.name
+            name = total.name
+            if name not in self._counts:
+                listed = list(self._edges if name[0] == "h" else self._asked)
+                name = f"{listed[int(name[1:])]}_{words[name[0]]}"
             found[name] = total.law
         if self._noise.unlisted and self._noise.threshold is None:
             found["keys"] = self._noise.selection()
@@ -254,6 +282,13 @@ class Plan:
         """
         return Accuracy(self, level)
 
+    @property
+    def _needs_users(self) -> bool:
+        """Whether the number of units of each group is released, or selects it."""
+        return "units" in self._counts or (
+            self._noise.unlisted and self._noise.threshold is None
+        )
+
     # ---- release -----------------------------------------------------------------
 
     def release(
@@ -271,12 +306,13 @@ class Plan:
 
         Parameters
         ----------
-        source : path of a Parquet file, or frame
+        source : path of a Parquet file, frame, or dict of columns
             Records: pandas, polars, pyarrow, a DuckDB relation, a stream of Arrow's, a
             DataFrame of Spark. DuckDB adds them up, or Spark its own; files and streams
             may be larger than memory. Text that is not UTF-8, and a time beyond 64 bits
             of microseconds, is null. A DataFrame of Spark must have the same rows
-            whenever it is evaluated.
+            whenever it is evaluated. A dict has lists, arrays or Series, which numpy
+            adds up, without Arrow; its keys are as in `fastdp.count`.
         ledger : Ledger, optional
             Where the answer is charged and stored: whoever asks again by the label
             gets it again. Without one a second call is a second release.
@@ -348,11 +384,11 @@ class Plan:
         """Return the group-by for a source; its columns are checked."""
         user = self._unit.column if isinstance(self._unit, Unit) else None
         values = tuple(self._asked)
-        text = engine.check(self._by, values, user)
+        text = engine.check(self._by, self._numbers, user)
         if self._hash == "sha256":  # of texts: a time beyond its day has none
             engine.require_texts(self._by)
         if self._keys is not None:
-            engine.list_keys(self._keys, self._by)
+            engine.list_keys(engine.keys_of(self._keys), self._by)
         public = not self._noise.unlisted
         kinds = [self._kind(name) for name in values]
         return Recipe(
@@ -370,6 +406,7 @@ class Plan:
             long=frozenset() if public else engine.texts(self._by),
             squares=tuple(i for i, kind in enumerate(kinds) if kind == "variance"),
             alone=tuple(i for i, kind in enumerate(kinds) if kind == "sum"),
+            edges=tuple(self._edges.items()),
             dialect=engine.dialect,
         )
 
@@ -401,9 +438,21 @@ def _checked_bounds(
     return {name: check_bounds(given[name]) for name in values}
 
 
-def _listed(keys: Any, by: tuple[str, ...]) -> pa.Table:
-    """Return public groups as a table with the columns of `by`, in their order."""
-    if isinstance(keys, (list, tuple)):
+def _checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
+    if not isinstance(histogram, Mapping):
+        raise DTypeError("histogram must be a dict of edges by column")
+    found = {}
+    for name, edges in histogram.items():
+        found[name] = tuple(float(_validate.exact("edges", edge)) for edge in edges)
+        rising = all(low < high for low, high in itertools.pairwise(found[name]))
+        if len(found[name]) < 2 or not rising:
+            raise ParameterError("edges must be at least two increasing numbers")
+    return found
+
+
+def _listed(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Table:
+    """Return public groups as columns, in their order; of a frame as a table."""
+    if not isinstance(keys, Mapping) and _is_column(keys):
         if len(by) != 1:
             raise ParameterError(
                 f"keys must be a dict with a list for each of {', '.join(by)}, or a "
@@ -412,17 +461,23 @@ def _listed(keys: Any, by: tuple[str, ...]) -> pa.Table:
         keys = {by[0]: keys}
     if not isinstance(keys, Mapping):
         found = _tables.read("keys", keys, by)
-    elif {*keys} != {*by} or not all(
-        isinstance(k, (list, tuple)) for k in keys.values()
-    ):
+    elif {*keys} != {*by} or not all(map(_is_column, keys.values())):
         raise ParameterError(
             f"keys must be a dict with a list for each of {', '.join(by)}"
         )
     else:
-        rows = list(itertools.product(*(keys[name] for name in by)))
-        with _tables.constant_messages("keys"):
-            cells = {name: [row[i] for row in rows] for i, name in enumerate(by)}
-            found = _tables.arrow().table(cells)
-    if not found.num_rows:
+        columns = [_items(keys[name]) for name in by]
+        rows = list(itertools.product(*columns))
+        found = {name: [row[i] for row in rows] for i, name in enumerate(by)}
+    if not count_of(found):
         raise ParameterError("keys must be one group or more, none twice or null")
     return found
+
+
+def _is_column(keys: Any) -> bool:
+    frame = hasattr(keys, "columns")
+    return isinstance(keys, np.ndarray) or (is_data(keys) and not frame)
+
+
+def _items(keys: Any) -> list[Any]:
+    return list(keys) if isinstance(keys, (list, tuple)) else items_of(keys)

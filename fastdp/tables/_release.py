@@ -17,8 +17,6 @@ from fastdp.mechanisms.integer import DiscreteGaussian
 from fastdp.mechanisms.moments import Moments
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastdp.tables._noise import Noise
     from fastdp.tables._plan import Plan
 
@@ -40,15 +38,16 @@ class Release:
     def __init__(
         self,
         plan: Plan,
-        keys: pa.Table,
+        keys: dict[str, Any],
         noisy: list[_Array],
         *,
         like: Any,
+        level: float,
         replayed: bool,
         receipts_json: str | None,
     ) -> None:
         self._plan, self._keys, self._like = plan, keys, like
-        self._replayed, self._receipts = replayed, receipts_json
+        self._level, self._replayed, self._receipts = level, replayed, receipts_json
         totals = zip(plan._noise.totals, noisy, strict=True)
         self._noisy = {total.name: x for total, x in totals}
         groups = len(noisy[0])
@@ -58,7 +57,7 @@ class Release:
         }
 
     def __repr__(self) -> str:
-        columns = self._columns(0.95)
+        columns = self._columns(self._level)
         left = len(next(iter(columns.values()))) - _SHOWN
         heads = [str(name) for name in columns]
         rows = zip(*(_texts(c[:_SHOWN]) for c in columns.values()), strict=True)
@@ -103,8 +102,53 @@ class Release:
         """Return the groups in the table's order; without `by` one without a name."""
         if not self._plan.by:
             return [()]
-        columns = [self._keys.column(name).to_pylist() for name in self._plan.by]
-        return list(zip(*columns, strict=True))
+        return list(zip(*map(_items, self._keys.values()), strict=True))
+
+    @property
+    def value(self) -> Any:
+        """The statistic of a plan that asks one: a number, or by group an array.
+
+        Of a histogram an array over the bins, last. As `values`, as it was drawn.
+
+        Raises
+        ------
+        ParameterError
+            The plan asks several statistics.
+        """
+        return self._only(*(self.values(name) for name in self._statistic()))
+
+    @property
+    def low(self) -> Any:
+        """Lower ends for `value`, at the level of the call, or 0.95."""
+        return self._only(*(self.interval(n)[0] for n in self._statistic()))
+
+    @property
+    def high(self) -> Any:
+        """Upper ends for `value`, at the level of the call, or 0.95."""
+        return self._only(*(self.interval(n)[1] for n in self._statistic()))
+
+    @property
+    def level(self) -> float:
+        """Probability of the interval from `low` to `high`, each by itself."""
+        return self._level
+
+    def _statistic(self) -> list[str]:
+        """Return the column of the one statistic, or those of its bins."""
+        plan = self._plan
+        asked = [*plan._counts, *plan._edges]
+        asked += [what for listed in plan._asked.values() for what in listed]
+        if len(asked) > 1:
+            raise ParameterError(
+                "value, low and high are of a plan that asks one statistic: use "
+                f"values(column) and interval(column) of {', '.join(plan.columns)}"
+            )
+        return list(plan._bins) or [plan.columns[-1]]
+
+    def _only(self, *columns: _Array) -> Any:
+        found = np.stack(columns, axis=1) if self._plan._edges else columns[0]
+        if self._plan.by:
+            return found
+        return found[0] if self._plan._edges else found[0].item()
 
     def values(self, column: str) -> _Array:
         """Return a column as it was drawn, one entry a group: counts may be below 0.
@@ -114,34 +158,51 @@ class Release:
         ParameterError
             There is no such column in `Plan.columns`.
         """
-        if column in self._noisy and column in ("count", "units"):
-            return self._noisy[column].copy()
+        whole = self._whole(column)
+        if whole is not None:
+            return whole[1].copy()
         found, what = self._found(column)
         return found.values(what)
 
-    def interval(self, column: str, level: float = 0.95) -> tuple[_Array, _Array]:
+    def interval(
+        self, column: str, level: float | None = None
+    ) -> tuple[_Array, _Array]:
         """Return (low, high) of a column: each entry holds its statistic.
 
         Parameters
         ----------
         column : str
             One of `Plan.columns`.
-        level : float
-            Probability for each entry by itself, > 0 and < 1.
+        level : float, optional
+            Probability for each entry by itself, > 0 and < 1; default that of the call.
 
         Raises
         ------
         DTypeError, ParameterError
             There is no such column, or `level` is out of its domain.
         """
-        p = float(_validate.open_unit("level", level))
-        if column in ("count", "units") and column in self._noisy:
-            (law,) = (t.law for t in self._plan._noise.totals if t.name == column)
-            below, above = (int(end) for end in law.confidence_interval(p))
-            noisy = self._noisy[column]
+        p = self._checked(level)
+        whole = self._whole(column)
+        if whole is not None:
+            below, above = (int(end) for end in whole[0].confidence_interval(p))
+            noisy = whole[1]
             return np.maximum(noisy - above, 0), np.maximum(noisy - below, 0)
         found, what = self._found(column)
         return found.interval(what, p)
+
+    def _checked(self, level: float | None) -> float:
+        return float(
+            _validate.open_unit("level", self._level if level is None else level)
+        )
+
+    def _whole(self, column: str) -> tuple[Any, _Array] | None:
+        """Return law and draws of a number of records or units, of a bin's too."""
+        name, place = self._plan._bins.get(column, (column, None))
+        for total in self._plan._noise.totals:
+            if total.name == name and column in self._plan.columns and not total.bits:
+                noisy = self._noisy[name]
+                return total.law, noisy if place is None else noisy[:, place]
+        return None
 
     def _found(self, column: str) -> tuple[Column, str]:
         if column not in self._plan.columns:
@@ -151,18 +212,19 @@ class Release:
         name, _, what = column.rpartition("_")
         return self._read[name], what
 
-    def table(self, *, level: float = 0.95) -> Any:
+    def table(self, *, level: float | None = None) -> Any:
         """Return the table, with the ends of its intervals.
 
         Parameters
         ----------
-        level : float
-            Probability of each interval by itself, > 0 and < 1.
+        level : float, optional
+            As for `interval`.
 
         Returns
         -------
         frame
-            Of the kind of the source, of a file a pyarrow Table: the groups in the
+            Of the kind of the source, of a file a pyarrow Table, of columns a frame of
+            pandas if one of them is pandas', else a dict: the groups in the
             order of `keys`, or sorted, and for each of `Plan.columns` its value, `_low`
             and `_high`; NAME_n has no ends here. Numbers of records and units are shown
             as at least 0. A mean, variance or std is null where the noisy number of
@@ -175,27 +237,33 @@ class Release:
         DTypeError, ParameterError
             `level` is out of its domain.
         """
+        p = self._checked(level)
+        given = self._columns(p)
+        if isinstance(self._like, type):
+            named = {n: _items(x) if n in self._keys else x for n, x in given.items()}
+            frame = self._like(named)
+            if self._receipts is not None and not isinstance(frame, dict):
+                frame.attrs[_tables.RECEIPTS] = self._receipts
+            return frame
         pa = _tables.arrow()
-        p = float(_validate.open_unit("level", level))
-        keys = {name: self._keys.column(name) for name in self._keys.column_names}
         columns = {
-            name: column if name in keys else _shown_array(column)
-            for name, column in self._columns(p).items()
+            name: column if name in self._keys else _shown_array(column)
+            for name, column in given.items()
         }
-        found = pa.table({**columns, **keys}).select(list(columns))
+        found = _tables.with_text(pa.table(columns), "string")
         if self._receipts is not None:
             found = found.replace_schema_metadata({_tables.RECEIPTS: self._receipts})
         return _tables.leave(self._like, found)
 
     def _columns(self, level: float) -> dict[str, Any]:
         """Return all that is shown, by column."""
-        shown: dict[str, Any] = {n: self._keys.column(n) for n in self._plan.by}
+        shown: dict[str, Any] = dict(self._keys)
         wide: dict[str, _Array] = {}
         for column in self._plan.columns:
             value = self.values(column)
             whole = value.dtype.kind == "i"
             shown[column] = np.maximum(value, 0) if whole else value
-            if whole and column not in ("count", "units"):
+            if whole and self._whole(column) is None:
                 continue
             low, high = self.interval(column, level)
             shown[f"{column}_low"], shown[f"{column}_high"] = low, high
@@ -293,7 +361,7 @@ class Column:
 
 
 def moments_of(
-    noise: Noise, bounds: tuple[float, float], groups: int, moments: int
+    noise: Noise, bounds: tuple[float, float], groups: int | None, moments: int
 ) -> Moments:
     """Return the mechanism whose rows have this noise, for what it reads in them."""
     return Moments(
@@ -301,7 +369,7 @@ def moments_of(
         sigma=None if noise.by_epsilon else noise.parameter,
         bounds=bounds,
         moments=moments,
-        groups=max(groups, 1),
+        groups=groups if groups is None else max(groups, 1),
     )
 
 
@@ -330,14 +398,16 @@ class Accuracy:
         noisy numbers; `within` is a number, or one by number of values of a mean.
         """
         noise, found = self._plan._noise, []
-        laws = {total.name: total for total in noise.totals}
+        laws = {total.name: total.law for total in noise.totals if not total.bits}
+        for column, (total, _) in self._plan._bins.items():
+            laws[column] = laws[total]
         for column in self._plan.columns:
             row: dict[str, Any] = {"column": column, "std": None, "within": None}
             name, _, what = column.rpartition("_")
-            law = laws[column].law if column in laws else noise.totals[-1].law
+            law = laws.get(column, noise.totals[-1].law)
             row["noise"] = _name_of(law)
             if column in laws:
-                ends = laws[column].law.confidence_interval(self._level)
+                ends = law.confidence_interval(self._level)
                 row |= {"std": law.std, "within": max(map(abs, ends))}
                 found.append(row)
                 continue
@@ -410,9 +480,14 @@ def _name_of(law: Any) -> str:
 # ---- text ------------------------------------------------------------------------
 
 
+def _items(column: Any) -> list[Any]:
+    listed: list[Any]
+    listed = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    return listed
+
+
 def _texts(column: Any) -> list[str]:
-    items = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-    return [_text(item) for item in items]
+    return [_text(item) for item in _items(column)]
 
 
 def _text(item: Any) -> str:

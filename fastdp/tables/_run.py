@@ -19,6 +19,8 @@ from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import MOST, Recipe
 from fastdp.ledger import Answer, Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
+from fastdp.tables import _memory
+from fastdp.tables._memory import Memory
 from fastdp.tables._release import Release
 from fastdp.tables._unit import Unit
 
@@ -40,9 +42,11 @@ def release(
     memory: str | None,
     progress: Callable[[float], object] | None,
     stream: Stream | None,
+    level: float = 0.95,
 ) -> Release:
     """Return the table, with what a ledger has for it, or charged to its budgets."""
     answer, stored = None, False
+    source = _in_memory(plan, source, stream)
     if charge is not None:
         ledger, label, budgets = charge
         about: Any = {"label": label, "budgets": check_names("budgets", budgets)}
@@ -55,13 +59,13 @@ def release(
             asked = _asked(plan, totals, recipe, _MOST_ROWS)
             answer = ledger._stored_table(_shown.asked(**asked, **about)[0])
         if answer is None:
-            totals = Totals(plan, engine.run(recipe.sql(), salt, progress))
+            totals = Totals(plan, engine.exact(recipe, salt, progress))
     if charge is None:
-        return _released(plan, source, totals.drawn(stream))
+        return _released(plan, source, totals.drawn(stream), level=level)
     if answer is None:
         asked = _asked(plan, totals, recipe, _MOST_ROWS)
         answer = ledger.table(**asked, **about, unit=plan.unit.name)
-    return _released(plan, source, totals.read(answer.value), answer)
+    return _released(plan, source, totals.read(answer.value), answer, level=level)
 
 
 def release_together(
@@ -74,6 +78,7 @@ def release_together(
 ) -> dict[str, Release]:
     """Return several tables, of one charge; nothing is drawn before all are added."""
     answer, stored = None, False
+    sources = {n: _in_memory(p, sources[n], stream) for n, p in plans.items()}
     if charge is not None:
         ledger, label, budgets = charge
         budgets = check_names("budgets", budgets)
@@ -94,7 +99,7 @@ def release_together(
                 if nothing:
                     found[name] = _no_totals(plan, engine, recipe, salt)
                 else:
-                    found[name] = Totals(plan, engine.run(recipe.sql(), salt, told))
+                    found[name] = Totals(plan, engine.exact(recipe, salt, told))
             asked[name] = _asked(plan, found[name], recipe, most)
         return found, asked
 
@@ -144,25 +149,34 @@ def _share_of(
 def _no_totals(plan: Plan, engine: Engine, recipe: Recipe, salt: str) -> Totals:
     """Return totals of no records: the terms of an answer are those of types alone."""
     none = replace(recipe, source=engine.empty(_read(plan)))
-    return Totals(plan, engine.run(none.sql(), salt, None))
+    return Totals(plan, engine.exact(none, salt, None))
 
 
 def _released(
     plan: Plan,
     source: Any,
-    table: tuple[pa.Table, list[_Array]],
+    table: tuple[dict[str, Any], list[_Array]],
     answer: Answer | None = None,
+    level: float = 0.95,
 ) -> Release:
     """Return the release of groups and their noisy totals."""
     shown, noisy = table
     return Release(
         plan,
-        _tables.with_text(shown, "string"),
+        shown,
         noisy,
-        like=_tables.none_of(source),
+        like=source.like if isinstance(source, Memory) else _tables.none_of(source),
+        level=level,
         replayed=answer is not None and answer.replayed,
         receipts_json=None if answer is None else answer.receipts_json,
     )
+
+
+def _in_memory(plan: Plan, source: Any, stream: Stream | None) -> Any:
+    """Return columns in memory as their engine, and any other source as it is."""
+    if isinstance(source, Mapping):
+        return Memory(plan, source, stream=stream)
+    return source
 
 
 def engine_of(
@@ -172,10 +186,14 @@ def engine_of(
     progress: Callable[[float], object] | None,
 ) -> Engine:
     """Return the engine that a source is in, or DuckDB for all others."""
+    if isinstance(source, Memory):
+        if memory is not None or progress is not None:
+            raise ParameterError("memory and progress must be left out for columns")
+        return source
     if not _tables.is_spark(source):
         from fastdp.frames._duckdb import DuckDB
 
-        return DuckDB(source, memory, _read(plan), tuple(plan._asked))
+        return DuckDB(source, memory, _read(plan), plan._numbers)
     if memory is not None or progress is not None:
         raise ParameterError("memory and progress must be left out on Spark")
     from fastdp.frames._spark import Spark
@@ -186,7 +204,7 @@ def engine_of(
 def _read(plan: Plan) -> list[str]:
     """Return the columns that are read."""
     units = [plan.unit.column] if isinstance(plan.unit, Unit) else []
-    return [*plan.by, *plan._asked, *units]
+    return [*plan.by, *plan._numbers, *units]
 
 
 def _salt(label: str | None, stream: Stream | None) -> str:
@@ -203,6 +221,8 @@ def _asked(plan: Plan, totals: Totals, recipe: Recipe, most: int) -> dict[str, A
     """Return what `Ledger.table` takes of a table, but for label and budgets."""
     unlisted = plan._noise.unlisted
     facts = {**recipe.facts(), "unit": plan.unit.name}
+    if totals.listed:  # whose keys are stored in another form
+        facts["keys"] = "memory"
     listed = json.dumps(facts, sort_keys=True)
     return {
         "columns": totals.cells(),
@@ -220,15 +240,25 @@ class Totals:
     is shown.
     """
 
-    def __init__(self, plan: Plan, exact: pa.Table) -> None:
+    def __init__(self, plan: Plan, exact: pa.Table | dict[str, _Array]) -> None:
         self._plan = plan
         self._names = list(plan.by) or ["group"]
         # No name of a key is one of ours while it is sorted.
         places = [f"g{i}" for i in range(len(self._names))]
+        self.listed = isinstance(exact, dict)
+        if isinstance(exact, dict):
+            self._keys = {name: exact[name] for name in places}
+            self._sums = {n: x for n, x in exact.items() if n not in places}
+            return
         rows = _tables.in_order(_tables.with_text(exact, "large_string"), places)
-        self._keys = rows.select(places)
+        self._keys = {name: rows.column(name) for name in places}
         rest = [name for name in rows.column_names if name not in places]
         self._sums = {name: _int64(rows.column(name)) for name in rest}
+        for name, (bins, i) in plan._bins.items():
+            self._sums[name] = self._sums.pop(f"{bins}_{i}")
+        for j in range(len(plan._edges)):
+            own = [n for n, (bins, _) in plan._bins.items() if bins == f"h{j}"]
+            self._sums[f"h{j}"] = np.stack([self._sums.pop(n) for n in own], axis=1)
 
     def cells(self) -> dict[str, tuple[Any, _Array]]:
         """Return private totals with their law, by names that are none of a key's."""
@@ -237,7 +267,7 @@ class Totals:
             values = self._sums[total.source]
             if total.name.startswith("n"):  # whole records, in finer steps
                 values = np.minimum(values, MOST >> total.bits) << total.bits
-            name = total.name
+            name: str = total.name
             while name in self._names:
                 name += "_"
             found[name] = (total.law, values)
@@ -245,8 +275,9 @@ class Totals:
 
     def packed(self, *, public: bool) -> dict[str, _Array]:
         """Return the groups as a ledger stores them."""
-        columns = zip(self._names, self._keys.columns, strict=True)
-        return {name: _tables.packed(c, public=public) for name, c in columns}
+        columns = zip(self._names, self._keys.values(), strict=True)
+        pack = _memory.packed if self.listed else _tables.packed
+        return {name: pack(column, public=public) for name, column in columns}
 
     def selection(self) -> tuple[Any, ...]:
         """Return what selects groups that nobody listed, as `Ledger.table` takes it."""
@@ -256,7 +287,7 @@ class Totals:
         place = [total.name for total in self._plan._noise.totals].index(own.total)
         return [*self.cells()][place], own.above, own.event
 
-    def drawn(self, stream: Stream | None) -> tuple[pa.Table, list[_Array]]:
+    def drawn(self, stream: Stream | None) -> tuple[dict[str, Any], list[_Array]]:
         """Return the groups to show and their noisy totals."""
         noise, keys = self._plan._noise, self._keys
         noisy = [m.release(x, stream=stream) for m, x in self.cells().values()]
@@ -269,26 +300,38 @@ class Totals:
                 place = [total.name for total in noise.totals].index(own.total)
                 exact = self._sums[noise.totals[place].source]
                 mask = own.shown(exact, noisy[place])
-            keys = keys.filter(_tables.arrow().array(mask))
+            keys = _taken(keys, np.flatnonzero(mask))
             noisy = [x[mask] for x in noisy]
         return self._shown(keys, noisy)
 
-    def read(self, value: Mapping[str, _Array]) -> tuple[pa.Table, list[_Array]]:
+    def read(self, value: Mapping[str, _Array]) -> tuple[dict[str, Any], list[_Array]]:
         """Return groups and noisy totals as a ledger has stored them."""
         keys = {
-            place: _tables.unpacked(value[name], self._keys.schema.field(place).type)
-            for place, name in zip(self._keys.column_names, self._names, strict=True)
+            place: _memory.unpacked(value[name])
+            if isinstance(column, np.ndarray)
+            else _tables.unpacked(value[name], column.type)
+            for (place, column), name in zip(
+                self._keys.items(), self._names, strict=True
+            )
         }
         noisy = [found for name, found in value.items() if name not in self._names]
-        return self._shown(_tables.arrow().table(keys), noisy)
+        return self._shown(keys, noisy)
 
     def _shown(
-        self, keys: pa.Table, noisy: list[_Array]
-    ) -> tuple[pa.Table, list[_Array]]:
+        self, keys: dict[str, Any], noisy: list[_Array]
+    ) -> tuple[dict[str, Any], list[_Array]]:
         if "place" in self._sums:
             order = np.argsort(self._sums["place"])
-            keys, noisy = keys.take(order), [x[order] for x in noisy]
-        return keys.rename_columns(self._names).select(list(self._plan.by)), noisy
+            keys, noisy = _taken(keys, order), [x[order] for x in noisy]
+        return dict(zip(self._plan.by, keys.values(), strict=False)), noisy
+
+
+def _taken(keys: dict[str, Any], order: _Array) -> dict[str, Any]:
+    """Return rows of columns of keys, of numpy or of Arrow."""
+    return {
+        name: x[order] if isinstance(x, np.ndarray) else x.take(order)
+        for name, x in keys.items()
+    }
 
 
 def _int64(column: Any) -> _Array:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fastdp import _validate
+from fastdp._doorway import is_data
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.ledger._terms import check_name
 
@@ -16,15 +19,16 @@ class Unit:
 
     Parameters
     ----------
-    column : str
-        The column that says whose record it is. A record without one is left out.
+    column : str, or column of data
+        The name of the column that says whose record it is; for functions of columns,
+        such as ``fastdp.mean``, the column itself. A record without one is left out.
     records : int
         At most how many records of one unit are kept, in each of its groups, chosen by
         a salted hash. More records mean more noise, fewer that records are left out.
     groups : int
         With groups: in at most how many of them one unit is kept.
     name : str, optional
-        What a budget calls the unit; default `column`.
+        What a budget calls the unit; default the name of the column.
 
     Raises
     ------
@@ -40,25 +44,31 @@ class Unit:
 
     __slots__ = ("_facts",)
 
-    _facts: tuple[str, int, int | None, str]
+    _facts: tuple[Any, int, int | None, str | None]
 
     def __init__(
         self,
-        column: str,
+        column: Any,
         *,
         records: int | None = None,
         groups: int | None = None,
         name: str | None = None,
     ) -> None:
-        if not isinstance(column, str):
-            raise DTypeError(f"column must be a str, got {type(column).__name__}")
+        if not (isinstance(column, (str, np.ndarray)) or is_data(column)):
+            raise DTypeError(
+                "column must be a str, or a column of data for a function of columns, "
+                f"got {type(column).__name__}"
+            )
+        own = column if isinstance(column, str) else getattr(column, "name", None)
         if records is None:
             raise ParameterError(
                 "records must be given with a unit: at most how many records of one "
-                f"{column} are kept in a group; more records mean more noise, fewer "
-                "mean that records are left out"
+                f"{name or own or 'unit'} are kept in a group; more records mean more "
+                "noise, fewer mean that records are left out"
             )
-        named = check_name("name", column if name is None else name)
+        named = name
+        if name is not None or isinstance(own, str):
+            named = check_name("name", own if name is None else name)
         if named == "row":
             raise ParameterError(
                 'name must not be "row", which is the unit of a release without Unit'
@@ -68,8 +78,8 @@ class Unit:
         self._facts = (column, kept, most, named)
 
     @property
-    def column(self) -> str:
-        """The column that says whose record it is."""
+    def column(self) -> Any:
+        """The column that says whose record it is: its name, or the data."""
         return self._facts[0]
 
     @property
@@ -84,20 +94,40 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """What a budget calls the unit."""
-        return self._facts[3]
+        """What a budget calls the unit; "user" where nobody said."""
+        return self._facts[3] or "user"
+
+    def named(self, column: str, *, charged: bool) -> Unit:
+        """Return the unit of a column by this name, in the place of its data."""
+        data, records, groups, name = self._facts
+        if isinstance(data, str):
+            raise DTypeError(
+                f"the unit must have the column itself here, not its name: Unit(df"
+                f"[{data!r}], ...), or use a Plan for a whole frame"
+            )
+        if name is None and charged:
+            raise ParameterError(
+                "name must be given in the unit with a ledger, whose budgets are per "
+                'unit: Unit(..., name="person")'
+            )
+        return Unit(column, records=records, groups=groups, name=self.name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unit) and self._facts == other._facts
+        if not isinstance(other, Unit) or self._facts[1:] != other._facts[1:]:
+            return False
+        named = isinstance(self.column, str) and isinstance(other.column, str)
+        return self.column == other.column if named else self.column is other.column
 
     def __hash__(self) -> int:
-        return hash(self._facts)
+        return hash(self._facts[1:])
 
     def __repr__(self) -> str:
         column, records, groups, name = self._facts
+        shown = repr(column) if isinstance(column, str) else "..."  # never its cells
         more = "" if groups is None else f", groups={groups}"
-        more += "" if name == column else f", name={name!r}"
-        return f"Unit({column!r}, records={records}{more})"
+        named = name is not None and not (isinstance(column, str) and name == column)
+        more += f", name={name!r}" if named else ""
+        return f"Unit({shown}, records={records}{more})"
 
 
 class Rows:
@@ -171,8 +201,7 @@ def limits(unit: Unit | Rows, *, grouped: bool, listed: int | None) -> tuple[int
     if unit.groups is None:
         raise ParameterError(
             f"groups must be given in the unit with by: in at most how many groups one "
-            f"{unit.name} is kept, as in Unit({unit.column!r}, groups=2, "
-            f"records={unit.records})"
+            f"{unit.name} is kept, as in Unit(..., groups=2, records={unit.records})"
         )
     most = unit.groups if listed is None else min(unit.groups, listed)
     return most, unit.records

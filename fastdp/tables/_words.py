@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastdp import _validate
 from fastdp.tables._unit import Unit
@@ -44,12 +44,17 @@ def kept(plan: Plan) -> str:
     return f", of which {most} are kept"
 
 
+def count_of(keys: Any) -> int:
+    """Return the number of public groups."""
+    return len(next(iter(keys.values()))) if isinstance(keys, dict) else keys.num_rows
+
+
 def shown(plan: Plan, accuracy: Accuracy) -> str:
     """Return which groups are shown."""
     if not plan.by:
         return "one row, of all records"
     if plan._keys is not None:
-        return f"all {_so_many(plan._keys.num_rows, 'group')} that are listed"
+        return f"all {_so_many(count_of(plan._keys), 'group')} that are listed"
     half, most = (accuracy.least_units(p) for p in (0.5, 0.95))
     own = plan._noise.threshold
     named = plan.unit.name if own is None or own.total == "units" else "record"
@@ -63,6 +68,7 @@ def described(plan: Plan) -> str:
     for name, asked in plan._asked.items():
         listed = [{"std": "standard deviation"}.get(what, what) for what in asked]
         statistics.append(f"{_and(listed)} of {name}")
+    statistics += [f"histogram of {name}" for name in plan._edges]
     first = _and(statistics)
     where = ""
     if plan.by:

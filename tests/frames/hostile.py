@@ -164,6 +164,6 @@ def reference(
 def totals(plan: Any, engine: Any) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """Return what an engine gives before the noise: users, records, integer sums."""
     found = _run.Totals(plan, engine.run(plan._recipe(engine).sql(), SALT, None))
-    keys = [column.to_pylist() for column in found._keys.columns]
+    keys = [column.to_pylist() for column in found._keys.values()]
     sums = [x.tolist() for name, x in found._sums.items() if name != "place"]
     return {row[:2]: row[2:] for row in zip(*keys, *sums, strict=True)}

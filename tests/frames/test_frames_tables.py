@@ -307,7 +307,8 @@ def test_an_object_is_a_number_by_itself(other: Any) -> None:
     listed = pd.DataFrame({"g": ["a", "b"]})
     found = released(rows, keys=listed, **options, **EXACT, **drawn()).table()
     assert [str(found[c].dtype) for c in ("count", "v_sum")] == ["int64", "float64"]
-    number = fastdp.sum([other], bounds=(0, 5), epsilon=1e9, stream=FixedStream("n"))
+    sure: Any = {"unit": "row", "epsilon": 1e9, "stream": FixedStream("n")}
+    number = fastdp.sum([other], bounds=(0, 5), **sure)
     assert abs(found["v_sum"][1] - number.value) < 3
     assert found["count"].tolist() == [2, 1]
 

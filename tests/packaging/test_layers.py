@@ -304,7 +304,8 @@ IN_CIRCLES = {
     *("frames._release", "frames._spark", "frames._tables"),
     *("ledger._counters", "ledger._ledger"),
     *("mechanisms._moments_release", "mechanisms.moments"),
-    *("tables._plan", "tables._release", "tables._run", "tables._words"),
+    *("tables._memory", "tables._plan", "tables._release", "tables._run"),
+    "tables._words",
 }
 
 

@@ -208,7 +208,7 @@ def test_accounting_loads_the_core_for_sums_of_losses_alone():
 def test_drawing_loads_no_optional_package():
     loaded = modules_after(
         "import fastdp; fastdp.DiscreteLaplace(scale=2).release(1); "
-        "fastdp.mean([1.0], bounds=(0, 2), epsilon=1)"
+        "fastdp.mean([1.0], bounds=(0, 2), unit='row', epsilon=1)"
     )
     assert "fastdp._core" in loaded
     # scipy alone takes as long as the first answer.

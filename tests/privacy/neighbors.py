@@ -317,7 +317,9 @@ with warnings.catch_warnings():
     ROLES = {
         "any": {kind.name for kind in KINDS},
         "number": _accepted(
-            lambda x: fastdp.sum(x, bounds=(0, 1), epsilon=1, stream=FixedStream("n"))
+            lambda x: fastdp.sum(
+                x, bounds=(0, 1), unit="row", epsilon=1, stream=FixedStream("n")
+            )
         ),
         "key": _accepted(
             lambda x: fastdp.bound_contributions(

@@ -8,19 +8,19 @@ fault is found by the same check.
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import fastdp
-from fastdp import calibration
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.accounting.guarantees import event_delta
-from fastdp.mechanisms import _groups, _moments_shape, contributions
+from fastdp.mechanisms import _moments_shape, contributions
 from fastdp.mechanisms._moments_shape import Shape
-from fastdp.mechanisms.integer import DiscreteLaplace, _Integer
+from fastdp.mechanisms.integer import _Integer
 from fastdp.mechanisms.key_selection import KeySelection
-from fastdp.mechanisms.unknown_histogram import UnknownHistogram
+from fastdp.tables import _memory, _noise
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
 R = NeighboringRelation.REPLACE_ONE
@@ -105,22 +105,25 @@ class Outcomes:
         return np.array([self.draw([(True, p), (False, 1 - p)]) for p in chances], bool)
 
 
-def shown(estimate):
-    """What is seen: keys in their order, and values."""
-    value = np.asarray(estimate.value)
-    return (*estimate.keys, *np.round(value, 6).ravel().tolist())
+def shown(found):
+    """What is seen: keys in their order, and what was drawn."""
+    drawn = (tuple(x.ravel().tolist()) for x in found._noisy.values())
+    return (*found.groups(), *drawn)
 
 
 # ---- statistics --------------------------------------------------------------------
 
 
 class Case:
-    """One statistic with its parameters; `law` gives that of a dataset."""
+    """One statistic with its parameters; `law` gives that of a dataset.
 
-    def __init__(self, call, unit, cells, groups=1, records=1, **options):
-        self.call, self.unit, self.cells = call, unit, cells
-        self.options = {"groups_per_user": groups, "records_per_group": records}
-        self.options |= options
+    `above` is what a number that selects its groups must be above; what is not shown is
+    one cell.
+    """
+
+    def __init__(self, call, cells=(-1, 1), above=None, groups=1, records=1, **options):
+        self.call, self.cells, self.above = call, cells, above
+        self.groups, self.records, self.options = groups, records, options
         self.found, self.event, self.selected = {}, None, None
 
     def law(self, monkeypatch, dataset):
@@ -128,37 +131,47 @@ class Case:
             rows = [(i, *row) for i, user in enumerate(dataset) for row in user]
             outcomes = Outcomes()
             with monkeypatch.context() as patch:
-                patch.setattr(
-                    _Integer, "release", outcomes.noise(self.unit, self.cells)
-                )
+                patch.setattr(_Integer, "release", self.noise(outcomes))
                 patch.setattr(KeySelection, "select", free(outcomes.selected))
-                patch.setattr(_groups.Question, "selection", self.once())
-                if _groups.bound_contributions is fastdp.bound_contributions:
-                    patch.setattr(_groups, "bound_contributions", outcomes.bounded)
+                patch.setattr(_noise.Noise, "selection", self.once())
+                if _memory.bound_contributions is fastdp.bound_contributions:
+                    patch.setattr(_memory, "bound_contributions", outcomes.bounded)
                 self.found[dataset] = outcomes.law(lambda: self.run(rows))
         return self.found[dataset]
 
+    def noise(self, outcomes):
+        """`release`: of a number that selects, which is drawn first, near `above`."""
+        rest = outcomes.noise(unit, lambda _: self.cells)
+        first = rest
+        if self.above is not None:
+            ends = self.above - 1, self.above + 1 + self.cells[1]
+            first = outcomes.noise(unit, lambda _: ends)
+
+        def release(m, x, **_):
+            draw = first if self.first else rest
+            self.first = False
+            return draw(m, x)
+
+        return release
+
     def once(self):
         """Make the selection once: its table takes longer than all the rest."""
-        make = _groups.Question.selection
+        make = _noise.Noise.selection
 
-        def selection(asked):
+        def selection(noise):
             if self.selected is None:
-                self.selected = make(asked)
+                self.selected = make(noise)
             return self.selected
 
         return selection
 
     def run(self, rows):
-        users = [f"user {i}" for i, _, _ in rows]
-        options = dict(self.options)
-        if options.get("neighboring_relation") is R:
-            del options["groups_per_user"], options["records_per_group"]
-        else:
-            options["user"] = users
+        self.first = True
         by, x = [key for _, key, _ in rows], [value for _, _, value in rows]
-        found = self.call(x, by=by, **options)
-        self.event = found.event
+        users = [f"user {i}" for i, _, _ in rows]
+        unit = fastdp.Unit(users, groups=self.groups, records=self.records)
+        found = self.call(x, by=by, unit=unit, **self.options)
+        self.event = found.event()
         return shown(found)
 
 
@@ -166,70 +179,78 @@ def free(method):
     return lambda m, users, **options: method(m, users, **options)
 
 
-def one(_):
-    return 1
+def unit(m):
+    """A record, in the steps of noise: sums have 2**30 of them."""
+    return 1 if (m.sensitivity or 2**30) < 2**20 else 2**30
 
 
-def steps(m):
-    """Of moments: 2**30 steps are one record."""
-    return 2**30
-
-
-def radius(records):
-    """Of sums: the radius, from noise for half of epsilon 1 (or of rho 1/2)."""
-
-    def unit(m):
-        moved = m.scale / 2 if isinstance(m, DiscreteLaplace) else m.sigma * 0.5**0.5
-        return 1 if moved < 2**20 else round(float(moved) / records)
-
-    return unit
-
-
-def moments(threshold):
-    """A row of counts, above and below the threshold, and one of sums."""
-    return lambda place: (threshold - 1, threshold + 2) if place[0] == 0 else (-1, 1)
+def above(groups, records, **words):
+    """Return what the noisy number of a plan must be above, in records."""
+    plan = fastdp.Plan(
+        unit=fastdp.Unit("who", groups=groups, records=records), by="town", **words
+    )
+    return plan._noise.threshold.above // plan._noise.threshold.step
 
 
 def count(groups=1, records=1):
     budget = {"epsilon": 1, "delta": 0.05}
-    m = UnknownHistogram.from_epsilon_delta(
-        keys_per_user=groups, records_per_key=records, **budget
-    )
-    # What is not shown is one cell.
-    cells = m._least - 1, m._least + 4
-    return Case(fastdp.count, one, lambda place: cells, groups, records, **budget)
+    least = above(groups, records, count=True, **budget)
+    return Case(fastdp.count, (-1, 3), least, groups, records, **budget)
 
 
-def mean(delta=0.1, **options):
-    budget = {"epsilon": 1, "delta": delta, "bounds": (-1, 1)}
-    m = fastdp.Moments.from_epsilon(
-        **budget,
-        moments=1,
-        groups_per_unit=options.get("groups", 1),
-        records_per_group=options.get("records", 1),
-        neighboring_relation=options.get("neighboring_relation", A),
-    )
-    return Case(fastdp.mean, steps, moments(m.threshold), **budget, **options)
+def mean(groups=1, records=1, delta=0.1):
+    budget = {"epsilon": 1, "delta": delta}
+    least = above(groups, records, mean="x", bounds={"x": (-1, 1)}, **budget)
+    options = {**budget, "bounds": (-1, 1)}
+    return Case(fastdp.mean, (-1, 1), least, groups, records, **options)
 
 
-def total(records=1, **options):
-    return Case(
-        fastdp.sum,
-        radius(records),
-        lambda place: (-1, 1),
-        records=records,
-        epsilon=1,
-        delta=0.1,
-        bounds=(-1, 1),
-        **options,
-    )
+def total(groups=1, records=1):
+    options = {"epsilon": 1, "delta": 0.1, "bounds": (-1, 1)}
+    return Case(fastdp.sum, groups=groups, records=records, **options)
 
 
 def histogram(**options):
     def call(x, **more):
         return fastdp.histogram(x, [-2, 0, 2], **more)
 
-    return Case(call, one, lambda place: (-1, 1), epsilon=1, delta=0.1, **options)
+    return Case(call, epsilon=1, delta=0.1, **options)
+
+
+class OfMoments:
+    """A release of `Moments` with a threshold, in the form of the others."""
+
+    def __init__(self, found):
+        self._found, self._noisy = found, {"sums": np.round(found._sums, 6)}
+
+    def groups(self):
+        return self._found.keys
+
+    def event(self):
+        return self._found.mechanism.event()
+
+
+def moments(neighboring_relation=A, delta=0.1):
+    """Means of rows by `Moments`, which also knows rows that are replaced."""
+    options = {"delta": delta, "bounds": (-1, 1), "moments": 1}
+    relation = {"neighboring_relation": neighboring_relation}
+    m = fastdp.Moments.from_epsilon(1, **relation, **options)
+
+    def call(x, by, unit, neighboring_relation, delta):
+        made = fastdp.Moments.from_epsilon(
+            1, neighboring_relation=neighboring_relation, **options
+        )
+        return OfMoments(made.release(x, by=by))
+
+    case = Case(call, delta=delta, **relation)
+
+    def noise(outcomes):  # a row of counts and one of sums, in one draw
+        least = m.threshold
+        rows = [(least - 1, least + 2), (-1, 1)]
+        return outcomes.noise(unit, lambda place: rows[min(place[0], 1)])
+
+    case.noise = noise
+    return case
 
 
 def people(most):
@@ -270,17 +291,9 @@ def excess(case, monkeypatch, stated=None, most=2, others=OTHERS, enough=math.in
     return worst
 
 
-def public(call, **options):
-    def unit(m):
-        return 2**30 if call is fastdp.mean else round(m.scale)
-
-    def cells(place):
-        if call is fastdp.sum:
-            return -2, 2
-        return (1, 3) if place[0] == 0 else (-1, 1)
-
-    options |= {"keys": ["b", "a"], "epsilon": 1}
-    return Case(call, unit, cells, **options)
+def public(call, cells):
+    options = {"keys": ["b", "a"], "epsilon": 1, "bounds": (-1, 1)}
+    return Case(call, cells, **options)
 
 
 CASES = {
@@ -290,9 +303,10 @@ CASES = {
     "mean": lambda: mean(),
     "mean, two records": lambda: mean(records=2),
     "mean, two groups": lambda: mean(groups=2),
-    "mean, rows replaced": lambda: mean(neighboring_relation=R),
-    "mean of public groups": lambda: public(fastdp.mean, bounds=(-1, 1)),
-    "sum of public groups": lambda: public(fastdp.sum, bounds=(-1, 1)),
+    "moments of rows": moments,
+    "moments of rows replaced": lambda: moments(R),
+    "mean of public groups": lambda: public(fastdp.mean, (-1, 2)),
+    "sum of public groups": lambda: public(fastdp.sum, (-2, 2)),
     "sum": lambda: total(),
     "sum, two records": lambda: total(records=2),
     "sum, two groups": lambda: total(groups=2),
@@ -305,7 +319,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_no_neighbors_are_told_apart_by_more_than_the_event(name, monkeypatch):
     case = CASES[name]()
-    most = 1 if "replaced" in name else 2
+    most = 1 if "rows" in name else 2
     assert excess(case, monkeypatch, most=most) <= SLACK
     assert all(abs(sum(law.values()) - 1) < 1e-9 for law in case.found.values())
     assert case.used > 0.2  # what is allowed is no idle statement
@@ -318,85 +332,68 @@ def everything(users, keys=None, **_):
     return np.ones(len(users), bool)
 
 
-def rows_for_users(self):
-    return self.counts()
+def rows_for_users(patch):
+    exact = _memory.Memory.exact
+
+    def wrong(self, *rest):
+        found = exact(self, *rest)
+        return {**found, "users": found["n"]}
+
+    patch.setattr(_memory.Memory, "exact", wrong)
 
 
-def as_they_come(listed, present, public):
+def as_they_come(listed):
     """Keys in the order of the data."""
-    chosen = np.flatnonzero(present)
-    seen = list(dict.fromkeys(listed[chosen].tolist()))
-    group = np.full(len(listed), -1, np.int64)
-    group[chosen] = [seen.index(key) for key in listed[chosen].tolist()]
-    keys = np.empty(len(seen), object)
-    keys[:] = seen
-    return group, keys
+    seen = list(dict.fromkeys(listed.tolist()))
+    return np.array(seen), np.array([seen.index(key) for key in listed], np.int64)
 
 
-BOUND = calibration.truncated_laplace_bound
-LEAST = _moments_shape.least_threshold
+LEAST = _noise.least_threshold
 
 
-def one_less(function):
-    return lambda *args, **options: function(*args, **options) - 1
+def lower(patch):
+    """A threshold that is lower by one."""
+    patch.setattr(_noise, "least_threshold", lambda *rest: LEAST(*rest) - 1)
+
+
+def lower_moments(patch):
+    patch.setattr(_moments_shape, "least_threshold", lambda *rest: LEAST(*rest) - 1)
 
 
 def once_more(patch):
     """Selection and statistic with the whole budget each, where each has half."""
-    patch.setattr(
-        _groups.Budget, "halved", lambda self: self._replace(delta=None), raising=True
-    )
+    twice = property(lambda self: 2 * Fraction(self.epsilon))
+    patch.setattr(_noise.Budget, "amount", twice)
 
 
 def one_group(patch):
     """Noise for one group, where users are in two."""
-    init = _groups.Question.__init__
+    init = _noise.Noise.__init__
 
-    def wrong(self, *args, **x):
-        init(self, *args, **x)
-        self.noised, self.groups = self.groups, 1
+    def wrong(self, budget, kept, **words):
+        init(self, budget, (1, kept[1]), **words)
 
-    bounded = _groups.Question._bounded
-
-    def right(self, owner, group):
-        self.groups = self.noised
-        try:
-            return bounded(self, owner, group)
-        finally:
-            self.groups = 1
-
-    patch.setattr(_groups.Question, "__init__", wrong)
-    patch.setattr(_groups.Question, "_bounded", right)
+    patch.setattr(_noise.Noise, "__init__", wrong)
 
 
 FAULTS = {
-    "a count's threshold is lower by one": (
-        count,
-        lambda patch: patch.setattr(
-            calibration, "truncated_laplace_bound", one_less(BOUND)
-        ),
-    ),
-    "a mean's threshold is lower by one": (
-        mean,
-        lambda patch: patch.setattr(_moments_shape, "least_threshold", one_less(LEAST)),
-    ),
+    "a count's threshold is lower by one": (count, lower),
+    "a mean's threshold is lower by one": (mean, lower),
+    "a threshold of moments is lower by one": (moments, lower_moments),
     "users are not bounded": (
         count,
-        lambda patch: patch.setattr(_groups, "bound_contributions", everything),
+        lambda patch: patch.setattr(_memory, "bound_contributions", everything),
     ),
-    "rows are counted for users": (
-        lambda: total(records=2),
-        lambda patch: patch.setattr(_groups.Records, "users_per_key", rows_for_users),
-    ),
+    "rows are counted for users": (lambda: total(records=2), rows_for_users),
     "keys come as in the data": (
         total,
-        lambda patch: patch.setattr(_groups, "_placed", as_they_come),
+        lambda patch: patch.setattr(_memory, "distinct", as_they_come),
     ),
     "a budget is spent twice": (total, once_more),
     "noise of a mean for one group": (lambda: mean(groups=2), one_group),
     "noise of a count for one group": (lambda: count(groups=2), one_group),
     "a replaced row moves once": (
-        lambda: mean(delta=0.001, neighboring_relation=R),
+        lambda: moments(R, delta=0.001),
         lambda patch: patch.setattr(Shape, "_twice", 1),
     ),
 }
@@ -406,7 +403,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name, monkeypatch):
     make, plant = FAULTS[name]
-    right, most = make(), 1 if "replaced" in name else 2
+    right, most = make(), 1 if make is moments or "replaced" in name else 2
     right.law(monkeypatch, OTHERS[1])
     plant(monkeypatch)
     others = [*OTHERS, MANY]

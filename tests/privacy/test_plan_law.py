@@ -74,8 +74,8 @@ class Case:
 
     def law(self, monkeypatch: pytest.MonkeyPatch, dataset: Any) -> dict[Any, float]:
         totals = self.totals(dataset)
-        sums = tuple((n, *x.tolist()) for n, x in totals._sums.items())
-        exact = (*map(str, totals._keys.to_pylist()), *sums)
+        sums = tuple((n, *x.ravel().tolist()) for n, x in totals._sums.items())
+        exact = (*map(str, rows_of(totals._keys)), *sums)
         if exact not in self.laws:
             outcomes = Outcomes()
             with monkeypatch.context() as patch:
@@ -95,11 +95,15 @@ class Case:
 
                 def run() -> Any:
                     keys, noisy = totals.drawn(None)
-                    shown = tuple(map(str, keys.to_pylist()))
-                    return shown, *(tuple(x.tolist()) for x in noisy)
+                    shown = tuple(map(str, rows_of(keys)))
+                    return shown, *(tuple(x.ravel().tolist()) for x in noisy)
 
                 self.laws[exact] = outcomes.law(run)
         return self.laws[exact]
+
+
+def rows_of(keys: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in keys.values()), strict=True))
 
 
 def width(law: Any) -> int:
@@ -146,6 +150,10 @@ CASES: dict[str, Any] = {
     "sum": lambda: Case(sum="x", count=True, **X, **LISTED),
     "mean and count": lambda: Case(mean="x", count=True, **X, **ONE_TOWN),
     "std": lambda: Case(std="x", **X, **ONE_TOWN),
+    "histogram": lambda: Case(histogram={"x": [-1, 0, 1]}, **LISTED),
+    "histogram and count": lambda: Case(
+        histogram={"x": [-1, 0, 1]}, count=True, **ONE_TOWN
+    ),
     "all records": lambda: Case(
         unit=fastdp.Unit("who", records=2),
         by=(),

@@ -85,7 +85,7 @@ def relations_are_taken_by_name(x: list[float]) -> None:
     made = fastdp.DiscreteLaplace(2, neighboring_relation="replace_one")
     assert_type(made.neighboring_relation, accounting.NeighboringRelation)
     fastdp.Quantiles(0.5, bounds=(0, 1), epsilon=1, neighboring_relation="REPLACE_ONE")
-    fastdp.sum(x, bounds=(0, 1), epsilon=1, neighboring_relation="replace_one")
+    fastdp.Moments.from_epsilon(1, bounds=(0, 1), neighboring_relation="replace_one")
     accounting.ZCDPFilter(1, neighboring_relation="replace_one")
     event = accounting.PureDPEvent(Fraction(1), neighboring_relation="replace_one")
     assert_type(event.neighboring_relation, accounting.NeighboringRelation)
@@ -93,6 +93,16 @@ def relations_are_taken_by_name(x: list[float]) -> None:
     made.event(sensitivity=1, neighboring_relation=relation)
     fastdp.DiscreteLaplace(2, neighboring_relation="replace")  # type: ignore[arg-type]
     accounting.ZCDPFilter(1, neighboring_relation="remove")  # type: ignore[arg-type]
+
+
+def first_lines_need_a_unit(x: list[float]) -> None:
+    found = fastdp.mean(x, bounds=(0, 1), unit="row", epsilon=1)
+    assert_type(found, fastdp.Release)
+    person = fastdp.Unit(x, records=2)
+    fastdp.count(x, unit=person, by=x, keys=[1, 2], rho=1, level=0.9)
+    fastdp.mean(x, bounds=(0, 1), epsilon=1)  # type: ignore[call-arg]
+    fastdp.sum(x, unit="row", epsilon=1)  # type: ignore[call-arg]
+    fastdp.count(x, unit="person", epsilon=1)  # type: ignore[arg-type]
 
 
 def selections_have_their_types(scores: npt.NDArray[np.float64]) -> None:

@@ -63,6 +63,8 @@ def vector() -> fastdp.SparseVector:
     return fastdp.SparseVector(5, epsilon=9, sensitivity=1, answers=3, stream=drawn())
 
 
+ROW: dict[str, Any] = {"unit": "row", "epsilon": 100}
+
 #: What takes integers, and floats, as an array and as a column.
 INTEGERS: dict[str, Callable[[Any], Any]] = {
     "select": lambda x: choice.select(x, stream=drawn()),
@@ -82,12 +84,10 @@ INTEGERS: dict[str, Callable[[Any], Any]] = {
     "moments": lambda x: moments.release(x, stream=drawn()).mean,
     "moments by": lambda x: groups.release(x, by=LABELS, stream=drawn()).sum,
     "accumulator": lambda x: moments.accumulator().add(x).release(stream=drawn()).sum,
-    "count": lambda x: fastdp.count(x, epsilon=1, stream=drawn()).value,
-    "sum": lambda x: fastdp.sum(x, bounds=(0, 9), epsilon=1, stream=drawn()).value,
-    "mean": lambda x: fastdp.mean(x, bounds=(0, 9), epsilon=1, stream=drawn()).value,
-    "histogram": lambda x: (
-        fastdp.histogram(x, [0, 5, 9], epsilon=1, stream=drawn()).value
-    ),
+    "count": lambda x: fastdp.count(x, **ROW, stream=drawn()).value,
+    "sum": lambda x: fastdp.sum(x, bounds=(0, 9), **ROW, stream=drawn()).value,
+    "mean": lambda x: fastdp.mean(x, bounds=(0, 9), **ROW, stream=drawn()).value,
+    "histogram": lambda x: fastdp.histogram(x, [0, 5, 9], **ROW, stream=drawn()).value,
 }
 REAL = dict(INTEGERS) | {
     "clipped sum": lambda x: clipped.release(
@@ -171,7 +171,7 @@ def test_whether_a_column_has_a_null_is_no_error() -> None:
     """It was one for pandas' nullable and for Arrow's columns: that shows a record."""
     for holder in WITH_NULLS.values():
         for listed in ([1, 2, 3], [1, None, 3]):
-            found = fastdp.sum(holder(listed), bounds=(0, 9), epsilon=1)
+            found = fastdp.sum(holder(listed), bounds=(0, 9), **ROW)
             assert isinstance(found.value, float)
 
 
@@ -289,7 +289,7 @@ def test_what_is_counted() -> None:
         [1.5, None, 2],
         [1.5, np.nan, 2],
     ):
-        found = fastdp.count(x, epsilon=1, stream=drawn())
-        assert found.value == fastdp.count([1, 2], epsilon=1, stream=drawn()).value
+        found = fastdp.count(x, **ROW, stream=drawn())
+        assert found.value == fastdp.count([1, 2], **ROW, stream=drawn()).value
     with pytest.raises(DTypeError, match="x must be a list"):
-        fastdp.count(pd.DataFrame({"a": [1]}), epsilon=1)
+        fastdp.count(pd.DataFrame({"a": [1]}), **ROW)

@@ -149,7 +149,10 @@ RUNS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     ),
     "a mean of a nullable column": (
         lambda: fastdp.mean(
-            pd.Series([31, None, 62], dtype="Int64"), bounds=(0, 120), epsilon=1
+            pd.Series([31, None, 62] * 99, dtype="Int64"),
+            bounds=(0, 120),
+            unit="row",
+            epsilon=1,
         ),
         lambda y: 0 <= y.value <= 120,
     ),

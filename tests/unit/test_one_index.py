@@ -17,9 +17,12 @@ pd = pytest.importorskip("pandas")
 N = 4
 DRAWN: dict[str, Any] = {"stream": FixedStream("one index")}
 BOUNDS: dict[str, Any] = {"bounds": (0, 5), **DRAWN}
-ONE: dict[str, Any] = {"epsilon": 1, "records_per_user": 1}
-EACH: dict[str, Any] = {"groups_per_user": 1, "records_per_group": 1}
+ONE: dict[str, Any] = {"epsilon": 1}
 OPEN: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, **DRAWN}
+
+
+def of(users: Any, groups: int | None = None) -> fastdp.Unit:
+    return fastdp.Unit(users, groups=groups, records=1)
 
 
 def moments(x: Any, by: Any) -> object:
@@ -72,15 +75,15 @@ def bounded(x: Any, by: Any) -> object:
 
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "count user": lambda x, by: fastdp.count(x, user=by, **ONE, **DRAWN),
-    "count by": lambda x, by: fastdp.count(x, by=by, **OPEN),
+    "count user": lambda x, by: fastdp.count(x, unit=of(by), **ONE, **DRAWN),
+    "count by": lambda x, by: fastdp.count(x, by=by, unit="row", **OPEN),
     "count by and user": lambda x, by: fastdp.count(
-        [1] * N, by=x, user=by, **EACH, **OPEN
+        [1] * N, by=x, unit=of(by, 1), **OPEN
     ),
-    "sum": lambda x, by: fastdp.sum(x, user=by, **ONE, **BOUNDS),
-    "mean": lambda x, by: fastdp.mean(x, user=by, **ONE, **BOUNDS),
-    "variance": lambda x, by: fastdp.variance(x, user=by, **ONE, **BOUNDS),
-    "histogram": lambda x, by: fastdp.histogram(x, [0, 5], user=by, **ONE, **DRAWN),
+    "sum": lambda x, by: fastdp.sum(x, unit=of(by), **ONE, **BOUNDS),
+    "mean": lambda x, by: fastdp.mean(x, unit=of(by), **ONE, **BOUNDS),
+    "variance": lambda x, by: fastdp.variance(x, unit=of(by), **ONE, **BOUNDS),
+    "histogram": lambda x, by: fastdp.histogram(x, [0, 5], unit=of(by), **ONE, **DRAWN),
     "contributions": bounded,
     "moments": moments,
     "open moments": open_moments,
@@ -113,4 +116,4 @@ def test_one_index_may_have_labels_that_are_null_or_equal() -> None:
     assert len(
         fastdp.bound_contributions(user, x, keys_per_user=1, records_per_key=1, **DRAWN)
     )
-    fastdp.sum(x, user=user, **ONE, **BOUNDS)
+    fastdp.sum(x, unit=of(user), **ONE, **BOUNDS)

@@ -1,0 +1,296 @@
+"""Columns in memory, added up by numpy: what SQL engines do, without Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdp._doorway import one_index, records
+from fastdp._stream import Stream
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.frames import _tables
+from fastdp.frames._engines import Engine, require_keys
+from fastdp.frames._recipe import DUCKDB, Recipe
+from fastdp.mechanisms._keys import distinct, key_column, kind_of_keys
+from fastdp.mechanisms.contributions import bound_contributions
+from fastdp.tables._release import moments_of
+
+if TYPE_CHECKING:
+    from fastdp.tables._plan import Plan
+
+_Array = np.ndarray[Any, Any]
+
+#: Keys in an array of bytes, which drops zeros at the end, begin with their kind.
+_END = b"\x01"
+_KINDS: dict[type, bytes] = {int: b"i", float: b"f", bytes: b"b", str: b"s"}
+
+
+class Memory(Engine):
+    """Columns by name, of which records may be left out before anything else.
+
+    Parameters
+    ----------
+    plan : Plan
+    source : mapping of str to column, shape (n,)
+        Lists, arrays, or columns of pandas, polars or Arrow.
+    present : ndarray of bool, shape (n,), optional
+        Which records there are; None for all.
+    said : mapping of str to str
+        What the caller calls a column, for messages; default its name.
+    stream : Stream, optional
+        What chooses the groups and records that a unit keeps. Unlike a salted hash it
+        must be fresh for each release: the choice depends on the order of all records.
+    """
+
+    dialect = DUCKDB
+    table = "columns in memory"
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: Mapping[str, Any],
+        present: _Array | None = None,
+        said: Mapping[str, str] | None = None,
+        stream: Stream | None = None,
+    ) -> None:
+        self._plan, self._source = plan, source
+        self._said = {name: name for name in source} | dict(said or {})
+        self._present, self._stream = present, stream
+        self._public: list[_Array] | None = None
+        self._keys: dict[str, tuple[_Array, _Array]] = {}
+        self._values: dict[str, _Array] = {}
+
+    @property
+    def like(self) -> type:
+        """A frame of pandas where a column is pandas', else a dict."""
+        for column in self._source.values():
+            if _tables.is_of(column, "pandas", "Series"):
+                return type(column.iloc[:0].to_frame())
+        return dict
+
+    def close(self) -> None:
+        """Let go of what was read."""
+        self._keys, self._values = {}, {}
+
+    def check(
+        self, by: Sequence[str], values: Sequence[str], user: str | None
+    ) -> frozenset[str]:
+        """Read the columns; refuse those of another type, length or index."""
+        keys = [*by, *([] if user is None else [user])]
+        _tables.require_columns("source", list(self._source), [*values, *keys])
+        said, source = self._said, self._source
+        one_index(**{said[name]: source[name] for name in [*values, *keys]})
+        self._values = {name: records(said[name], source[name]) for name in values}
+        self._keys = {name: key_column(said[name], source[name]) for name in keys}
+        lengths = {name: len(column) for name, column in self._values.items()}
+        lengths |= {name: len(column) for name, (column, _) in self._keys.items()}
+        if self._present is not None:
+            self._n = len(self._present)
+        else:  # a count of all records reads no column
+            self._n = next(iter([*lengths.values(), *map(len, self._source.values())]))
+        for name, found in lengths.items():
+            if found != self._n:
+                raise ParameterError(f"{said[name]} must have shape ({self._n},)")
+        return frozenset()
+
+    def require_texts(self, names: Sequence[str]) -> None:
+        """Refuse `hash="sha256"`."""
+        raise ParameterError(
+            'hash must be "engine" for columns in memory: fresh randomness chooses'
+        )
+
+    def texts(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns whose long texts are left out: none are."""
+        return frozenset()
+
+    def keys_of(self, keys: Any) -> Any:
+        """Return public groups in the form of `list_keys`."""
+        return keys if isinstance(keys, dict) else keys.to_pydict()
+
+    def list_keys(self, keys: Any, by: Sequence[str]) -> None:
+        """Take public groups, each once and of the kinds of their columns."""
+        listed = [key_column("keys", keys[name]) for name in by]
+        self._public = [column for column, _ in listed]
+        rows = list(zip(*(column.tolist() for column in self._public), strict=True))
+        nulls = sum(int((~known).sum()) for _, known in listed)
+        require_keys(len(set(rows)), nulls, len(rows))
+        for name, column in zip(by, self._public, strict=True):
+            _check_kind(self._source[name], column)
+
+    def empty(self, names: Sequence[str]) -> str:
+        """Return what stands for no records."""
+        return "no records"
+
+    def exact(
+        self, recipe: Recipe, salt: str, progress: Callable[[float], object] | None
+    ) -> dict[str, _Array]:
+        """Return keys g0, g1 ... and exact totals, an entry for each group."""
+        there = np.ones(self._n, bool) if self._present is None else self._present
+        if recipe.source != self.table:
+            there = np.zeros(self._n, bool)
+        for _, known in self._keys.values():
+            there = there & known
+        group, found = self._grouped(recipe.by, there)
+        groups, owner = len(found["g0"]), None
+        if recipe.user is not None:
+            chosen = np.flatnonzero(group >= 0)
+            owner = distinct(self._keys[recipe.user][0][chosen])[1]
+            stays = self._bounded(recipe, owner, group[chosen])
+            group[chosen[~stays]] = -1
+            owner = owner[stays]
+        held = group[group >= 0]
+        found["n"] = _counts(held, groups)
+        if self._plan._needs_users:
+            found["users"] = found["n"]
+            if owner is not None:
+                pairs = np.unique(np.stack([held, owner]), axis=1)[0]
+                found["users"] = _counts(pairs, groups)
+        whole = not recipe.by and len(held) == self._n
+        for i in range(len(recipe.values)):
+            found |= self._sums(recipe, i, None if whole else group, groups)
+        for j, (name, edges) in enumerate(recipe.edges):
+            found[f"h{j}"] = _binned(self._values[name], edges, group, groups)
+        return found
+
+    def _bounded(self, recipe: Recipe, owner: _Array, group: _Array) -> _Array:
+        if not recipe.by:
+            return bound_contributions(
+                owner, records_per_user=recipe.records, stream=self._stream
+            )
+        return bound_contributions(
+            owner,
+            group,
+            keys_per_user=recipe.groups,
+            records_per_key=recipe.records,
+            stream=self._stream,
+        )
+
+    def _grouped(
+        self, by: Sequence[str], there: _Array
+    ) -> tuple[_Array, dict[str, _Array]]:
+        """Return the group of each record, -1 for none, and all groups, sorted.
+
+        Of public groups also their places in the order that was given.
+        """
+        chosen = np.flatnonzero(there)
+        group = np.full(self._n, -1, np.int64)
+        if not by:
+            group[chosen] = 0
+            return group, {"g0": np.zeros(1, np.int64)}
+        columns = [self._keys[name][0][chosen] for name in by]
+        if self._public is not None:
+            code, order = _listed(columns, self._public)
+            found = {f"g{i}": _objects(x)[order] for i, x in enumerate(self._public)}
+            found["place"] = order
+        else:
+            keys, code = distinct(columns[0])
+            if len(columns) > 1:
+                for column in columns[1:]:
+                    keys, digit = distinct(column)
+                    code = np.unique(code * len(keys) + digit, return_inverse=True)[1]
+                first = np.unique(code, return_index=True)[1]
+                found = {f"g{i}": _objects(x[first]) for i, x in enumerate(columns)}
+            else:
+                found = {"g0": _objects(keys)}
+        group[chosen] = code
+        return group, found
+
+    def _sums(
+        self, recipe: Recipe, i: int, group: _Array | None, groups: int
+    ) -> dict[str, _Array]:
+        """Return the sums of a column of numbers, as the kernels of `Moments` add."""
+        values, (low, high) = self._values[recipe.values[i]], recipe.bounds[i]
+        if i in recipe.alone:  # the place over the larger bound
+            values = np.clip(values, low, high)
+            high = max(-low, high)
+            low = -high
+        listed = None if group is None else groups
+        m = moments_of(self._plan._noise, (low, high), listed, 1)
+        rows = m.accumulator().add(values, by=group)._rows()[:, :groups]
+        return {f"n{i}": rows[0] >> recipe.bits, f"s{i}": rows[1], f"q{i}": rows[2]}
+
+
+# ---- keys --------------------------------------------------------------------------
+
+
+def _listed(columns: list[_Array], public: list[_Array]) -> tuple[_Array, _Array]:
+    """Return the rank of each record's group among public ones, -1, and their order."""
+    code = np.zeros(len(columns[0]), np.int64)
+    rank = np.zeros(len(public[0]), np.int64)
+    for column, listed in zip(columns, public, strict=True):
+        keys, own = distinct(listed)
+        found, digit = distinct(column)
+        places = {key: place for place, key in enumerate(keys.tolist())}
+        known = np.array([places.get(key, -1) for key in found.tolist()], np.int64)
+        digit = known[digit] if len(found) else code
+        both = rank * len(keys) + own
+        there = np.unique(both)
+        rank = np.searchsorted(there, both)
+        wanted = np.where((code >= 0) & (digit >= 0), code * len(keys) + digit, -1)
+        code = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+        code = np.where(there[code] == wanted, code, -1)
+    return code, np.argsort(rank)
+
+
+def _objects(keys: _Array) -> _Array:
+    """Return keys as Python's objects: integers, floats, bytes and text."""
+    found = np.empty(len(keys), object)
+    found[:] = keys.tolist()
+    return found
+
+
+def _check_kind(by: Any, public: _Array) -> None:
+    """Refuse public keys that a column cannot hold, by its type.
+
+    A null among integers makes floats in pandas: both hold the same keys.
+    """
+    kind, listed = kind_of_keys(by), public.tolist()
+    wanted = {"number": (int, float), "text": (str,), "bytes": (bytes,)}
+    if listed and not any(isinstance(x, wanted.get(kind, object)) for x in listed):
+        raise DTypeError(
+            f"keys must be of the type of by, {kind}, got {type(listed[0]).__name__}"
+        )
+
+
+def packed(keys: _Array, *, public: bool) -> _Array:
+    """Return keys as a ledger stores them: as `_tables.packed` does of Arrow's."""
+    listed = [
+        _KINDS[type(key)]
+        + (key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass"))
+        + _END
+        for key in keys.tolist()
+    ]
+    if not public:
+        return np.array(listed, object)
+    return np.array(listed, "S" if listed else "S1")
+
+
+def unpacked(stored: _Array) -> _Array:
+    """Return what `packed` made."""
+    found = np.empty(len(stored), object)
+    for place, key in enumerate(stored.tolist()):
+        body = key.removesuffix(_END)[1:]
+        (kind,) = (kind for kind, sign in _KINDS.items() if key[:1] == sign)
+        text = body.decode("utf-8", "surrogatepass") if kind is not bytes else body
+        found[place] = kind(text)
+    return found
+
+
+# ---- numbers -----------------------------------------------------------------------
+
+
+def _counts(group: _Array, groups: int) -> _Array:
+    return np.bincount(group, minlength=groups).astype(np.int64)
+
+
+def _binned(
+    values: _Array, edges: tuple[float, ...], group: _Array, groups: int
+) -> _Array:
+    """Return how many records of each group are in each bin."""
+    bins = len(edges) - 1
+    inside = (values >= edges[0]) & (values <= edges[-1]) & (group >= 0)
+    place = np.searchsorted(edges, values[inside], side="right") - 1
+    cell = group[inside] * bins + np.minimum(place, bins - 1)
+    return _counts(cell, groups * bins).reshape(groups, bins)

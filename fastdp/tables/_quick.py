@@ -1,0 +1,462 @@
+"""The first lines: a count, sum, mean, variance or histogram of a column in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp._doorway import is_data, one_index, records
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import Real
+from fastdp.frames import _tables
+from fastdp.frames._release import check_ledger
+from fastdp.ledger import Ledger
+from fastdp.mechanisms._keys import presence
+from fastdp.tables import _run
+from fastdp.tables._memory import Memory
+from fastdp.tables._noise import Budget
+from fastdp.tables._plan import Plan
+from fastdp.tables._release import Release
+from fastdp.tables._unit import Rows, Unit, check_unit
+
+_Array = np.ndarray[Any, Any]
+
+
+def count(
+    x: Any,
+    *,
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return the noisy number of records, of all or of each group.
+
+    Parameters
+    ----------
+    x : column of anything, shape (n,)
+        Records; None, NaN, NA and NaT are none. Two pandas columns of one call (`x`,
+        `by`, the unit's) must have the same index; one with a list or array is paired
+        by place.
+    unit : Unit, Rows or "row"
+        Whom the guarantee hides. A `Unit` has the column of units itself here, such as
+        ``Unit(df.person, records=3)``, and with `by` also `groups`; large ids must be
+        integers, not floats. A budget calls the unit by its `name`, or else by that of
+        its Series.
+    by : column of numbers or strings, shape (n,), or a list of such columns, optional
+        The group of each record; None and NaN are none. Python objects are read one by
+        one, as docs/records.md says.
+    keys : column, or dict of columns, optional
+        With `by`: the groups to show, which are public: chosen without the data. They
+        come back in this order. Equal keys are of one kind: no record of group 1 is in
+        group "1". With several columns a dict by their names, for each with each.
+    epsilon, rho : int, float, Fraction or Decimal
+        Pure epsilon, or rho-zCDP; exactly one.
+    delta : int, float, Fraction or Decimal, optional
+        With `by` without `keys`, and then required: the guarantee is for (epsilon,
+        delta), or rho but for delta. Groups of few units stay unseen.
+    ledger, label, budgets
+        Where the answer is charged and stored, as in `Plan.release`: all or none.
+    level : float
+        Probability of the interval, > 0 and < 1.
+    stream : Stream, optional
+        None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
+
+    Returns
+    -------
+    Release
+        Its `value`, `low` and `high` are numbers, or with `by` arrays of one entry a
+        group; `table()` has the groups as well. They are in the order of `keys`, or
+        sorted. Columns have the names of Series, others are called "x" and "key".
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError
+        A wrong dtype or shape, pandas columns with different indexes, or a parameter
+        out of its range. Never for a value.
+    BudgetExceededError, UnitMismatchError, LabelConflictError, LedgerError
+        As for `Plan.release`.
+    EntropyError
+        The operating system gave no randomness.
+
+    Privacy
+    -------
+    That of a `Plan` with this one statistic, for units added or removed: the
+    neighboring relation. Records without `x` are left out first, then those beyond the
+    limits of the unit, at random. Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> n = fastdp.count(["yes", "no", None, "yes"], unit="row", epsilon=1)
+    >>> n.unit, n.epsilon()
+    ('row', 1.0)
+    >>> towns = ["oslo", "rome"] * 400 + ["bonn"]
+    >>> shown = fastdp.count(towns, by=towns, unit="row", epsilon=1, delta=1e-12)
+    >>> shown.groups()
+    [('oslo',), ('rome',)]
+    """
+    return _released(
+        x,
+        {"count": True},
+        unit,
+        _Groups(by, keys),
+        Budget(epsilon, rho, delta),
+        _Charge(ledger, label, budgets),
+        level,
+        stream,
+    )
+
+
+def sum(
+    x: Any,
+    *,
+    bounds: tuple[Real, Real],
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return the noisy sum of records between bounds, of all or of each group.
+
+    Parameters
+    ----------
+    x : column of numbers, shape (n,)
+        Clamped to the bounds. NaN and None contribute nothing, nor does what is no
+        number in a list or a column of dtype object.
+    bounds : tuple of two real numbers
+        Public bounds of the records, (low, high).
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `count`. A record moves the sum by max(|low|, |high|) at most. Groups that
+    nobody listed take half of the budget: a sum tells no number to select them by.
+    Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> s = fastdp.sum([12.0, 30.5, 7.25], bounds=(0, 50), unit="row", epsilon=1)
+    >>> s.epsilon()
+    1.0
+    """
+    return _released(
+        x,
+        {"sum": bounds},
+        unit,
+        _Groups(by, keys),
+        Budget(epsilon, rho, delta),
+        _Charge(ledger, label, budgets),
+        level,
+        stream,
+    )
+
+
+def mean(
+    x: Any,
+    *,
+    bounds: tuple[Real, Real],
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return the noisy mean of records between bounds, of all or of each group.
+
+    From the noisy sums of (1, u), u = (x - center)/half; with groups that nobody listed
+    the noisy number of records selects the groups as well.
+
+    Parameters
+    ----------
+    x : column of numbers, shape (n,)
+        As in `sum`.
+    bounds : tuple of two real numbers
+        Public bounds of the records, (low, high).
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `count`. The interval is right for any number of records; where the noisy
+    number is below 1, the value is NaN. Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> ages = [31, 45, 27, 62] * 500
+    >>> r = fastdp.mean(ages, bounds=(0, 120), unit="row", epsilon=1)
+    >>> 0 <= r.low <= r.value <= r.high <= 120
+    True
+    """
+    return _released(
+        x,
+        {"mean": bounds},
+        unit,
+        _Groups(by, keys),
+        Budget(epsilon, rho, delta),
+        _Charge(ledger, label, budgets),
+        level,
+        stream,
+    )
+
+
+def variance(
+    x: Any,
+    *,
+    bounds: tuple[Real, Real],
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return the noisy variance (divisor n) of records between bounds, as `mean`.
+
+    Parameters
+    ----------
+    x : column of numbers, shape (n,)
+        As in `sum`.
+    bounds : tuple of two real numbers
+        Public bounds of the records, (low, high).
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `mean`. Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> x = [1.0, 2.0, 4.0] * 100
+    >>> v = fastdp.variance(x, bounds=(0, 5), unit="row", rho=0.5)
+    >>> 0 <= v.value <= 6.25
+    True
+    """
+    return _released(
+        x,
+        {"variance": bounds},
+        unit,
+        _Groups(by, keys),
+        Budget(epsilon, rho, delta),
+        _Charge(ledger, label, budgets),
+        level,
+        stream,
+    )
+
+
+def histogram(
+    x: Any,
+    edges: Sequence[Real],
+    *,
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return noisy counts of records between public edges, of all or of each group.
+
+    Parameters
+    ----------
+    x : column of numbers, shape (n,)
+        NaN, None and values outside the edges are in no bin.
+    edges : sequence of real numbers
+        Public and increasing; bins hold their lower edge, the last one both.
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+        Its `value`, `low` and `high` are arrays of one entry a bin; with `by` one row a
+        group.
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `count`: a record is in one bin, whatever the number of bins. Groups that
+    nobody listed take half of the budget. Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> h = fastdp.histogram([3, 8, 8, 40], [0, 10, 20], unit="row", epsilon=1)
+    >>> h.value.shape
+    (2,)
+    """
+    return _released(
+        x,
+        {"histogram": edges},
+        unit,
+        _Groups(by, keys),
+        Budget(epsilon, rho, delta),
+        _Charge(ledger, label, budgets),
+        level,
+        stream,
+    )
+
+
+# ---- from columns to a plan --------------------------------------------------------
+
+
+class _Groups(NamedTuple):
+    """The columns of groups, and those to show."""
+
+    by: Any
+    keys: Any
+
+
+class _Charge(NamedTuple):
+    """Where an answer is charged and stored."""
+
+    ledger: Ledger | None
+    label: str | None
+    budgets: str | Iterable[str] | None
+
+
+def _released(
+    x: Any,
+    words: dict[str, Any],
+    unit: Any,
+    groups: _Groups,
+    budget: Budget,
+    charge: _Charge,
+    level: float,
+    stream: Stream | None,
+) -> Release:
+    """Release one statistic of columns, as the plan that they are a table for."""
+    check_stream(stream)
+    check_ledger(*charge, None, stream)
+    p = float(_validate.open_unit("level", level))
+    source = _by(groups.by)
+    by = list(source)
+    said = dict.fromkeys(by, "by")
+    mine = check_unit(unit)
+    if isinstance(mine, Unit):
+        name = _free("user", source)
+        source[name], said[name] = mine.column, "unit"
+        mine = mine.named(name, charged=charge.ledger is not None)
+    name = _free(_own_name(x) or "x", source)
+    said[name] = "x"
+    ((what, given),) = words.items()
+    asked: dict[str, Any] = {"count": True}
+    if what == "histogram":
+        asked = {"histogram": {name: given}}
+    elif what != "count":
+        asked = {what: name, "bounds": {name: given}}
+    plan = Plan(unit=mine, by=by, keys=groups.keys, **asked, **budget._asdict())
+    one_index(x=x, **{said[name]: column for name, column in source.items()})
+    there, source[name] = _present(x, plan)
+    columns = Memory(plan, source, there, said, stream)
+    ledger, label, budgets = charge
+    paid = None if ledger is None else (ledger, label or "", budgets or ())
+    return _run.release(plan, columns, paid, None, None, stream, p)
+
+
+def _by(by: Any) -> dict[str, Any]:
+    """Return columns of groups by name: their own, or "key"."""
+    if by is None:
+        return {}
+    several = isinstance(by, (list, tuple)) and len(by) > 0 and all(map(_is_column, by))
+    found: dict[str, Any] = {}
+    for column in by if several else [by]:
+        found[_free(_own_name(column) or "key", found)] = column
+    return found
+
+
+def _own_name(column: Any) -> str | None:
+    name = getattr(column, "name", None)
+    return name if isinstance(name, str) else None
+
+
+def _is_column(x: Any) -> bool:
+    return isinstance(x, np.ndarray) or is_data(x)
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """Return a name that no other column has."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _present(x: Any, plan: Plan) -> tuple[_Array, Any]:
+    """Return which records are there, and the column as it is read."""
+    if not plan._numbers:
+        return presence("x", x), x
+    values = records("x", x)
+    there = ~np.isnan(values)
+    for edges in plan._edges.values():
+        there &= (values >= edges[0]) & (values <= edges[-1])
+    # A column of pandas keeps its kind, for the table.
+    return there, x if _tables.is_of(x, "pandas", "Series") else values
