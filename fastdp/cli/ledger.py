@@ -22,6 +22,9 @@ machine, gives the same file and spends nothing. LEDGER is a SQLite file on a lo
 or postgresql://..., for many machines. docs/ledger.md and docs/operations.md say more.
 """
 
+#: Releases that `show` lists.
+_LAST = 5
+
 _RELATIONS = ("add-or-remove-one", "replace-one", "replace-special")
 
 
@@ -215,13 +218,51 @@ def listed(budgets: Mapping[str, Any]) -> str:
     """Return budgets as lines of text."""
     if not budgets:
         return "no budget yet: fastdp ledger budget makes one"
-    lines = []
+    rows = [("budget", "unit", "promise", "spent", "", "left")]
     for state in budgets.values():
-        shut = "" if state.is_open else ", closed"
+        promise, spent, left = _in_one_currency(state)
+        rows.append((state.name, state.unit, promise, spent, f"{state.used:.1%}", left))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    if any(state.filter == "ApproximateFilter" for state in budgets.values()):
         lines.append(
-            f"{state.name}: {state.used:.1%} spent ({state}), per {state.unit}{shut}"
+            "Of each delta a part pays for adding up rho; the rest, which is listed as "
+            "left, is for deltas of releases."
         )
     return "\n".join(lines)
+
+
+def _in_one_currency(state: Any) -> tuple[str, str, str]:
+    """Return what a budget promises, what is spent, and what is left, in its own words.
+
+    An `ApproximateFilter` adds up epsilons and rhos, and needs one of them within its
+    limit: epsilon is shown while it is, then rho.
+    """
+    names = list(state.limit)
+    promise = ", ".join(
+        f"{name} {float(state.limit[name]):.6g}".replace("_", " ") for name in names
+    )
+    if state.filter == "ApproximateFilter":
+        exact = {name: Fraction(state.guarantee[name]) for name in ("epsilon", "delta")}
+        promise = ", ".join(f"{name} {float(x):.6g}" for name, x in exact.items())
+        fits = state.spent["epsilon"] <= state.limit["epsilon"]
+        names = ["epsilon" if fits else "rho", "delta"]
+    elif state.filter == "RDPFilter":
+        promise = f"Renyi {promise} at order {state.guarantee['order']}"
+    elif state.filter == "GDPFilter":
+        promise = f"mu {float(Fraction(state.guarantee['mu'])):.6g}"
+    spent, left = [], []
+    for name in names:
+        word, used = name.replace("_", " "), state.spent[name]
+        spent += [f"{word} {float(used):.6g}"] if used or name != "delta" else []
+        left.append(f"{word} {float(max(state.limit[name] - used, 0)):.6g}")
+    rest = ", ".join(left) if state.is_open else "nothing: closed"
+    return promise, ", ".join(spent), rest
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -235,8 +276,19 @@ def _show(arguments: argparse.Namespace) -> int:
             print(json.dumps({n: b.to_dict() for n, b in budgets.items()}, indent=1))
             return 0
         print("\n".join(f"{name}: {text}" for name, text in book.describe().items()))
-    print(listed(budgets))
+        print(listed(budgets))
+        labels = book.labels()
+    if labels:
+        print(f"last {len(labels[-_LAST:])} of {len(labels)} releases (all: labels)")
+        print("\n".join(map(_described, labels[-_LAST:])))
     return 0
+
+
+def _described(one: Any) -> str:
+    """Return a line on what a label stands for."""
+    state = "answered" if one.answered else "no stored answer"
+    names = ", ".join(one.budgets)
+    return f"{one.charged_at}  {one.label}  {one.kind}  {names}  {state}"
 
 
 def _labels(arguments: argparse.Namespace) -> int:
@@ -247,9 +299,7 @@ def _labels(arguments: argparse.Namespace) -> int:
             facts = {**vars(one), "event": json.loads(one.event.to_json())}
             print(json.dumps(facts))
             continue
-        state = "answered" if one.answered else "no stored answer"
-        names = ", ".join(one.budgets)
-        print(f"{one.charged_at}  {one.label}  {one.kind}  {names}  {state}")
+        print(_described(one))
     return 0
 
 

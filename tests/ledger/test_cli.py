@@ -14,6 +14,7 @@ import pytest
 import fastdp
 from fastdp import accounting
 from fastdp.cli import _ledgered, main
+from fastdp.exceptions import UnsupportedEventError
 
 pytest.importorskip("pyarrow")
 
@@ -155,9 +156,9 @@ def test_backup_adopt_forfeit_and_migrate(here, capsys):
     run("ledger migrate copy.db new.db --note larger")
     capsys.readouterr()
     run("ledger show new.db")
-    assert "local: 0.0% spent (epsilon 0 of 3), per person, closed" in (
-        capsys.readouterr().out
-    )
+    words = ["local", "person", "epsilon 3", "epsilon 0", "0.0%", "nothing: closed"]
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("local"))
+    assert re.split("  +", line) == words
     run("ledger show none.db", 5)
     assert "no ledger at none.db" in capsys.readouterr().err
 
@@ -241,3 +242,68 @@ def test_a_budget_is_of_units_added_or_removed(here, capsys):
     with fastdp.ledger.open("budget.db") as book:
         relation = book.budget("new").neighboring_relation
     assert relation is accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+# ---- kinds of budgets ----------------------------------------------------------------
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text("utf-8")
+RULES = {
+    "pure": accounting.PureFilter(9),
+    "approximate": accounting.ApproximateFilter(epsilon=9, delta=1e-3),
+    "zero-concentrated": accounting.ZCDPFilter(9),
+    "Renyi, one order": accounting.RDPFilter(order=8, epsilon=9),
+    "Gaussian": accounting.GDPFilter(9),
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_each_kind_of_budget_accepts_what_the_page_says(kind, tmp_path):
+    listed = {"by": "g", "keys": ["a", "b"], "mean": "x", "bounds": {"x": (0, 1)}}
+    chosen = {"by": "g", "count": True, "delta": 1e-6}
+    asked = [
+        {"epsilon": 1, **listed},
+        {"epsilon": 1, **chosen},
+        {"rho": 0.1, **listed},
+        {"rho": 0.1, **chosen},
+    ]
+    (row,) = re.findall(rf"^\| {kind} \|[^|]*\|(.*)\|$", DOCUMENT, re.M)
+    unit = fastdp.Unit("p", groups=1, records=2)
+    with fastdp.ledger.create(tmp_path / "l.db") as book:
+        book.add_budget("b", RULES[kind], unit="p")
+        for words, said in zip(asked, row.split("|"), strict=True):
+            event = fastdp.Plan(unit=unit, **words).event()
+            if said.strip() == "yes":
+                assert book.covers(event, budgets="b")
+            else:
+                with pytest.raises(UnsupportedEventError):
+                    book.covers(event, budgets="b")
+        laplace = fastdp.DiscreteLaplace(1, sensitivity=1)
+        gaussian = fastdp.DiscreteGaussian(1, sensitivity=1)
+        for law, like in ((laplace, 0), (gaussian, 2)):
+            if row.split("|")[like].strip() == "yes":
+                assert book.covers(law, budgets="b")
+
+
+def test_show_states_each_budget_in_one_currency(tmp_path, capsys):
+    relation = accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    place = str(tmp_path / "l.db")
+    with fastdp.ledger.create(place) as book:
+        rule = accounting.ApproximateFilter(epsilon=3, delta=1e-5)
+        book.add_budget("a", rule, unit="p")
+        cost = accounting.ApproximateDPEvent(
+            epsilon=0.05, delta=1e-9, neighboring_relation=relation
+        )
+        book.spend(cost, label="first", budgets="a", count=20)
+    run(f"ledger show {place}")
+    said = capsys.readouterr().out
+    assert "epsilon 1, delta 2e-08" in said
+    assert "epsilon 2, delta 4.98e-06" in said
+    assert "rho 0" not in said
+    assert "last 1 of 1 releases" in said
+    with fastdp.ledger.open(place) as book:
+        book.spend(cost, label="second", budgets="a", count=60)  # 4, more than 3
+    run(f"ledger show {place}")
+    said = capsys.readouterr().out
+    assert "epsilon 4" not in said
+    assert "rho 0." in said
+    assert "last 2 of 2 releases" in said
