@@ -959,7 +959,7 @@ def fill_subsets(Call call, truth, uint32_t categories, uint32_t size,
     probability `truth`, a multiple of 2**-64."""
     cdef Job job = _job(labels, rows)
     cdef fdp_subsets_t law
-    law.truth = int(truth * 2**64)
+    law.truth = truth.numerator * (2**64 // truth.denominator)
     law.categories, law.size = categories, size
     job.law = &law
     _draw(_subsets, &job, cnp.PyArray_SIZE(labels), FDP_SUBSETS_CHUNK, call, first_chunk)

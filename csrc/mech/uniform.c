@@ -121,28 +121,54 @@ fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out
 
 /* ---- subsets --------------------------------------------------------------- */
 
-static uint32_t below_half(words_t *w, uint32_t range)
-{
-    uint64_t product = (uint64_t)half_take(w) * range;
-    if (FDP_UNLIKELY((uint32_t)product < range)) { /* else it is no surplus */
-        const uint32_t surplus = (0 - range) % range;
-        while ((uint32_t)product < surplus) {
-            product = (uint64_t)half_take(w) * range;
-        }
-    }
-    return (uint32_t)(product >> 32);
-}
+/* Categories of a row that is drawn in marks, a byte each. A row of more, or of few marks,
+ * is drawn in bits, whose loads wait for the stores before them. */
+#define MOST_MARKS 16384
+#define SPARSE 64
 
 /* A subset of the other d - 1 categories by Floyd's algorithm, on their numbers 0 ...
- * d - 2: that of the own category stands for the last one. */
-static void choose(words_t *w, uint32_t d, uint32_t size, uint32_t own, uint8_t *row)
+ * d - 2: that of the own category stands for the last one. For each `last` a number t <=
+ * last is put in, and `last` if t is there. No address of marks depends on a load, so that
+ * loads need not wait for stores. */
+FDP_ALWAYS_INLINE void choose(words_t *w, uint32_t d, uint32_t size, uint32_t own,
+                              uint8_t *to, bool marks)
 {
-    for (uint32_t last = d - 1 - size; last < d - 1; last++) {
-        const uint32_t t = below_half(w, last + 1);
-        const uint32_t at = t == own ? d - 1 : t, end = last == own ? d - 1 : last;
-        const uint32_t taken = 0u - (row[at / 8] >> (7 - at % 8) & 1u);
-        const uint32_t set = (end & taken) | (at & ~taken);
-        row[set / 8] |= (uint8_t)(0x80 >> set % 8);
+    for (uint32_t last = d - 1 - size; last < d - 1;) {
+        if (w->next == HALVES) {
+            refill(w);
+        }
+        size_t i = w->next;
+        for (; i < HALVES && last < d - 1; i++) {
+            const uint32_t range = last + 1;
+            const uint64_t product = (uint64_t)w->half[i] * range;
+            if (FDP_UNLIKELY((uint32_t)product < range) &&
+                (uint32_t)product < (0 - range) % range) {
+                continue; /* of the surplus: the next word serves */
+            }
+            const uint32_t t = (uint32_t)(product >> 32);
+            if (marks) {
+                const uint8_t taken = to[t];
+                to[last] = taken;
+                to[t] = 1;
+            } else {
+                const uint32_t at = t == own ? d - 1 : t, end = last == own ? d - 1 : last;
+                const uint32_t taken = 0u - (to[at / 8] >> (7 - at % 8) & 1u);
+                const uint32_t set = (end & taken) | (at & ~taken);
+                to[set / 8] |= (uint8_t)(0x80 >> set % 8);
+            }
+            last++;
+        }
+        w->next = i;
+    }
+}
+
+/* Bits of 8 width marks. */
+static void pack(const uint8_t *mark, size_t width, uint8_t *row)
+{
+    for (size_t i = 0; i < width; i++) {
+        uint64_t eight;
+        memcpy(&eight, mark + 8 * i, sizeof eight);
+        row[i] = (uint8_t)(eight * UINT64_C(0x8040201008040201) >> 56);
     }
 }
 
@@ -150,19 +176,37 @@ fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
                               uint64_t first_chunk, size_t n, const uint32_t *label,
                               uint8_t *rows)
 {
-    const size_t width = ((size_t)law->categories + 7) / 8;
+    const uint32_t d = law->categories;
+    const size_t width = ((size_t)d + 7) / 8;
+    const bool marked = d <= MOST_MARKS && d / SPARSE <= law->size;
+    uint8_t marks[2][MOST_MARKS]; /* packed a row later, when stores have left the queue */
     words_t words;
-    memset(rows, 0, n * width);
     for (size_t i = 0; i < n; i++) {
         if (i % FDP_SUBSETS_CHUNK == 0) {
             words_open(&words, call, first_chunk++);
         }
-        uint8_t *row = rows + i * width;
+        uint8_t *row = rows + i * width, *mark = marks[i % 2];
         const uint64_t low = half_take(&words);
         const uint64_t word = (uint64_t)half_take(&words) << 32 | low;
-        const uint32_t own = word < law->truth;
-        choose(&words, law->categories, law->size - own, label[i], row);
-        row[label[i] / 8] |= (uint8_t)((own << 7) >> label[i] % 8);
+        const uint32_t own = word < law->truth, x = label[i];
+        if (marked) {
+            memset(mark, 0, 8 * width);
+            choose(&words, d, law->size - own, x, mark, true);
+            mark[d - 1] = mark[x];
+            mark[x] = (uint8_t)own;
+            if (i > 0) {
+                pack(marks[(i - 1) % 2], width, row - width);
+            }
+        } else {
+            memset(row, 0, width);
+            choose(&words, d, law->size - own, x, row, false);
+            row[x / 8] |= (uint8_t)((own << 7) >> x % 8);
+        }
+    }
+    if (marked && n > 0) {
+        pack(marks[(n - 1) % 2], width, rows + (n - 1) * width);
+        fdp_wipe(marks[0], 8 * width);
+        fdp_wipe(marks[1], 8 * width);
     }
     words_close(&words);
     return FDP_OK;

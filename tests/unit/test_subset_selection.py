@@ -33,7 +33,8 @@ def words(call: _core.Call, chunk: int) -> Iterator[int]:
 
 @pytest.mark.rest
 @pytest.mark.parametrize(
-    ("d", "k"), [(2, 1), (3, 2), (8, 3), (9, 8), (100, 27), (257, 1), (1000, 500)]
+    ("d", "k"),
+    [(2, 1), (3, 2), (8, 3), (9, 8), (100, 27), (257, 1), (1000, 500), (16385, 300)],
 )
 @pytest.mark.parametrize("p", [None, 1 - 2.0**-50], ids=["least", "sure"])
 def test_rows_are_those_of_the_reference(d: int, k: int, p: float | None) -> None:
@@ -72,6 +73,21 @@ def test_surplus_words_are_drawn_again() -> None:
         _core.fill_subsets(call, Fraction(1, 2), d, k, np.zeros(1, np.uint32), out)
         expected = (taken * (d - 1)) >> 32
         assert np.flatnonzero(np.unpackbits(out)).tolist() == [expected or d - 1]
+
+
+def test_surplus_words_are_drawn_again_for_marks() -> None:
+    """The first number's product has its low half in the surplus, in a row of marks."""
+    d, k = 16383, 256
+    word = (2**32 % (d - k) - 1) * pow(d - k, -1, 2**32) % 2**32
+    drawn = np.random.default_rng(5).integers(0, 2**32, 1024, np.uint32)
+    drawn[:3] = 2**32 - 1, 2**32 - 1, word
+    source = iter(drawn.tolist())
+    expected = subsets.row(9, d, k, UNIT // 2, source)
+    assert next(source) == drawn[k + 3]
+    call = _core.Call(fastdp.testing.TapeStream(drawn.view(np.uint8).reshape(1, -1)))
+    out = np.zeros((1, 2048), np.uint8)
+    _core.fill_subsets(call, Fraction(1, 2), d, k, np.array([9], np.uint32), out)
+    assert out.tobytes() == expected
 
 
 @pytest.mark.parametrize(
