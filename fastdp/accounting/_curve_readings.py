@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fastdp import _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting._accountant import Accountant
-from fastdp.accounting._atoms.bounds import LOWER
+from fastdp.accounting._atoms.bounds import LOWER, Aim
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._gdp import reals
 from fastdp.accounting._pld.distribution import (
@@ -108,10 +108,10 @@ class CurveReadings(Accountant[State]):
             return Bracket(0.0, 0.0, 0.0, "closed form")
         if delta == 0:
             upper = pure_sum(stated)
-            lower = state.epsilon(_DEEPEST, check, effort, LOWER).lower
+            lower = state.epsilon(_DEEPEST, check, LOWER._replace(effort=effort)).lower
             lower = min(lower, upper)
             return Bracket(lower, upper, upper, "closed form")
-        found = state.epsilon(delta, check, effort)
+        found = state.epsilon(delta, check, Aim(effort=effort))
         return found if stated is None else found.below(stated.epsilon_at(delta))
 
     def _bounds_of(

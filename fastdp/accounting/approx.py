@@ -265,7 +265,7 @@ class _Responses:
         level = log_down(slack)
         effort = _EFFORT if len(self._groups) <= _MODERATE else 1.0
         with np.errstate(all="ignore"):
-            found = self._profile.epsilon((level, level), 0.0, effort, UPPER)
+            found = self._profile.epsilon((level, level), UPPER._replace(effort=effort))
         return float_up(Fraction(found.upper) + self._certain)
 
 

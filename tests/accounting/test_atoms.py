@@ -25,7 +25,7 @@ from fastdp.accounting import (
 )
 from fastdp.accounting._atoms import law as laws
 from fastdp.accounting._atoms import plan
-from fastdp.accounting._atoms.bounds import epsilon_bounds, log_delta_reading
+from fastdp.accounting._atoms.bounds import Aim, epsilon_bounds, log_delta_reading
 from fastdp.accounting._atoms.law import Law, Reading, convolve, law_of_cells, sums
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -218,7 +218,7 @@ def steps_of(*events):
 
 def bounds_of(delta, *events, effort=1.0):
     level = math.log(delta)
-    return epsilon_bounds(steps_of(*events), (level, level), effort=effort)
+    return epsilon_bounds(steps_of(*events), (level, level), Aim(effort=effort))
 
 
 def sampled(q, sigma):

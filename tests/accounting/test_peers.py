@@ -123,7 +123,7 @@ def test_optimal_composition_between_lattice_points():
     parameters = common.DifferentialPrivacyParameters(0.1, 0)
     accountant = ApproximateAccountant().compose(PureDPEvent(Fraction(1, 10)), 100)
     for delta in (1e-3, 1e-6):
-        theirs = module.advanced_composition(epsilon=parameters, count=100, slack=delta)
+        theirs = module.advanced_composition(parameters, 100, delta)
         ours = accountant.epsilon(delta)
         assert ours <= theirs < ours + 0.2 + 1e-9  # only multiples of the lattice
 

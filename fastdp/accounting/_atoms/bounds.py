@@ -30,14 +30,26 @@ _FEW = 80
 _FARTHEST = 1e8
 
 
-class Wanted(NamedTuple):
-    """Which sides are to be bounded."""
+class Aim(NamedTuple):
+    """How closely an epsilon is to be bounded.
 
-    lower: bool
-    upper: bool
+    Parameters
+    ----------
+    enough : float
+        What is found not to be above this is not bracketed more closely.
+    effort : float
+        1 tries only what takes a fraction of a second; more tries more.
+    lower, upper : bool
+        Which sides are wanted; another may be left wide.
+    """
+
+    enough: float = 0.0
+    effort: float = 1.0
+    lower: bool = True
+    upper: bool = True
 
 
-BOTH, LOWER, UPPER = Wanted(True, True), Wanted(True, False), Wanted(False, True)
+BOTH, LOWER, UPPER = Aim(), Aim(upper=False), Aim(lower=False)
 
 
 def _log_deltas(laws: list[Law], upper: bool) -> Callable[[Floats], Floats]:
@@ -80,17 +92,11 @@ def _method(laws: list[Law]) -> str:
 
 
 def epsilon_bounds(
-    steps: Steps,
-    log_delta: tuple[float, float],
-    enough: float = 0.0,
-    effort: float = 1.0,
-    wanted: Wanted = BOTH,
+    steps: Steps, log_delta: tuple[float, float], aim: Aim = BOTH
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
-    `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
-    epsilon is found not to be above `enough`, nothing more is. Where one side alone
-    is `wanted`, the other is not bounded.
+    `log_delta` are bounds of ln delta: the lower one is what has to be met.
 
     Raises
     ------
@@ -100,54 +106,49 @@ def epsilon_bounds(
     found = None
     for runs in (FIRST, SECOND):
         try:
-            plan = _planned(steps, log_delta[0], effort=effort, runs=runs)
-            one = _by_plan(plan, log_delta, enough, wanted)
+            plan = _planned(steps, log_delta[0], effort=aim.effort, runs=runs)
+            one = _by_plan(plan, log_delta, aim)
         except OverflowError:
             if runs == SECOND and found is None:
                 raise
             continue
         found = one if found is None else found.meet(one)
-        width = _width(found, plan.epsilon, wanted)
-        if not (width > _WIDE and enough < found.upper and plan.many <= _FEW):
+        width = _width(found, plan.epsilon, aim)
+        if not (width > _WIDE and aim.enough < found.upper and plan.many <= _FEW):
             break
         if width <= _MENDED * _WIDE:  # the plan is good, and cells are too few
             plan.refine(_ROOM * width / _WIDE)
             with contextlib.suppress(OverflowError):
-                found = found.meet(_by_plan(plan, log_delta, enough, wanted))
+                found = found.meet(_by_plan(plan, log_delta, aim))
             break
     assert found is not None
     return found
 
 
-def _width(found: Bracket, about: float, wanted: Wanted) -> float:
+def _width(found: Bracket, about: float, aim: Aim) -> float:
     """Return the relative width; about the epsilon stands for a side not wanted."""
-    lower = found.lower if wanted.lower else min(about, found.upper)
-    upper = found.upper if wanted.upper else max(about, found.lower)
+    lower = found.lower if aim.lower else min(about, found.upper)
+    upper = found.upper if aim.upper else max(about, found.lower)
     return (upper - lower) / upper if 0 < upper < math.inf else 0.0
 
 
-def _by_plan(
-    plan: Plan,
-    log_delta: tuple[float, float],
-    enough: float,
-    wanted: Wanted,
-) -> Bracket:
+def _by_plan(plan: Plan, log_delta: tuple[float, float], aim: Aim) -> Bracket:
     """Return what laws with the cells of one plan prove of epsilon."""
     target, over = log_delta
     above = None
-    if plan.epsilon <= enough:
-        less = plan.epsilon < _LESS * enough
+    if plan.epsilon <= aim.enough:
+        less = plan.epsilon < _LESS * aim.enough
         laws = plan.laws(True, less)
-        if _one(laws, True)(enough) <= target:
-            return Bracket(0.0, plan.epsilon, enough, "atoms")
+        if _one(laws, True)(aim.enough) <= target:
+            return Bracket(0.0, plan.epsilon, aim.enough, "atoms")
         above = None if less else laws
     lower, method = 0.0, "atoms"
-    if wanted.lower:
+    if aim.lower:
         laws = plan.laws(False)
         lower, method = _last_above(laws, over, plan.epsilon), _method(laws)
-    if not wanted.upper:
+    if not aim.upper:
         return Bracket(lower, max(lower, plan.epsilon), math.inf, method)
-    if wanted.lower and abs(lower - plan.epsilon) > _AWAY * lower:
+    if aim.lower and abs(lower - plan.epsilon) > _AWAY * lower:
         plan.moved(max(lower, plan.epsilon))
         above = None
     laws = above or plan.laws(True)

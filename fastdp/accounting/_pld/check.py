@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastdp.accounting._atoms.bounds import BOTH, Wanted, log_delta_reading
+from fastdp.accounting._atoms.bounds import BOTH, Aim, log_delta_reading
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.closed import Profile
@@ -45,13 +45,7 @@ class Checked(Profile):
     profile: Profile
     composition: Composition
 
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
+    def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
         found = self.profile.epsilon(log_delta)
         if not 0 < found.upper < math.inf:
             return _unchecked(found)

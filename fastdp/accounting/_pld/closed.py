@@ -17,7 +17,7 @@ import numpy as np
 
 from fastdp._validate import float_up
 from fastdp.accounting import _gaussian, _gdp, _laplace, _response, _sampling, _zcdp
-from fastdp.accounting._atoms.bounds import BOTH, Wanted
+from fastdp.accounting._atoms.bounds import BOTH, Aim
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import (
     FLAT_SLOP,
@@ -56,19 +56,10 @@ class Profile(ABC):
         """Bound ln delta at each epsilon."""
 
     @abstractmethod
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
+    def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
-        `log_delta` are bounds of ln delta: the lower one is what has to be met. What
-        is found not to be above `enough` is not bracketed more closely. By default
-        only what takes a fraction of a second is tried; more `effort` tries more.
-        Where one side alone is `wanted`, the other may be left wide.
+        `log_delta` are bounds of ln delta: the lower one is what has to be met.
         """
 
     def bounds(self, epsilons: Floats, deepest: float = -math.inf) -> Floats:
@@ -109,13 +100,7 @@ class Pointwise(Profile):
     def most(self, log_delta: float) -> float:
         """Return an upper bound of epsilon, or infinity."""
 
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
+    def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
         target, over = log_delta
         excess = self.excess(target)
         if excess(0.0) <= 0:
@@ -123,7 +108,7 @@ class Pointwise(Profile):
         high = self.most(target)
         if math.isfinite(high) and excess(high) <= 0:
             high = min(high, root_above(excess, 0.0, high))
-        if not wanted.lower:
+        if not aim.lower:
             return Bracket(0.0, high, high, self.method)
         tries = [max(0.0, high * (1 - step)) for step in _STEPS]
         lower = next((e for e in tries if self.log_delta(e).lower >= over), 0.0)

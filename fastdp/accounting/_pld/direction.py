@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fastdp.accounting._atoms.bounds import (
     BOTH,
-    Wanted,
+    Aim,
     epsilon_bounds,
     log_delta_reading,
 )
@@ -91,14 +91,8 @@ class Direction(Profile):
 
     # ---- epsilon -------------------------------------------------------------------
 
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
-        target = log_delta[0]
+    def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
+        target, enough = log_delta[0], aim.enough
         if 0 < enough < math.inf:
             rough = max(0.0, self._chernoff.rough_epsilon(target)) * (1 + 1e-12)
             if rough <= enough:
@@ -119,12 +113,12 @@ class Direction(Profile):
                     self._many,
                 )
             )
-        aim = _BLURRED if self._many and effort < _ALL else _WIDE
-        if _width(best) <= aim or best.upper <= enough:
+        narrow = _BLURRED if self._many and aim.effort < _ALL else _WIDE
+        if _width(best) <= narrow or best.upper <= enough:
             return best
         steps = self.composition.steps
         try:
-            return best.meet(epsilon_bounds(steps, log_delta, enough, effort, wanted))
+            return best.meet(epsilon_bounds(steps, log_delta, aim))
         except OverflowError:
             if best.method != "chernoff":
                 return best

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 
 from fastdp.accounting import _zcdp
-from fastdp.accounting._atoms.bounds import BOTH, LOWER, UPPER, Wanted
+from fastdp.accounting._atoms.bounds import BOTH, LOWER, Aim
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._numeric import answered, log_down, log_fraction, shortened_up
 from fastdp.accounting._pld.check import Checked
@@ -87,21 +87,15 @@ class Between(Profile):
         low, high = self.lower.log_deltas(epsilons), self.upper.log_deltas(epsilons)
         return [_between(a, b) for a, b in zip(low, high, strict=True)]
 
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
-        if wanted == LOWER:
-            return self.lower.epsilon(log_delta, enough, effort, LOWER)
-        high = self.upper.epsilon(log_delta, enough, effort, UPPER)
-        if high.upper <= enough:
+    def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
+        if not aim.upper:
+            return self.lower.epsilon(log_delta, aim)
+        high = self.upper.epsilon(log_delta, aim._replace(lower=False))
+        if high.upper <= aim.enough:
             return high
         if high.lower <= 0:  # only the other end was asked for
             high = replace(high, estimate=high.upper)
-        return _between(self.lower.epsilon(log_delta, 0.0, effort, LOWER), high)
+        return _between(self.lower.epsilon(log_delta, _below(aim)), high)
 
 
 @dataclass(frozen=True)
@@ -115,16 +109,15 @@ class Smaller(Profile):
         one, other = self.first.log_deltas(epsilons), self.second.log_deltas(epsilons)
         return [min(pair, key=_upper) for pair in zip(one, other, strict=True)]
 
-    def epsilon(
-        self,
-        log_delta: tuple[float, float],
-        enough: float = 0.0,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
+    def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
+        above = aim._replace(lower=False, upper=True)
         both = (self.first, self.second)
-        found = [one.epsilon(log_delta, enough, effort, UPPER) for one in both]
-        return min(found, key=_upper)
+        return min((one.epsilon(log_delta, above) for one in both), key=_upper)
+
+
+def _below(aim: Aim) -> Aim:
+    """Return the same effort for a lower bound, whatever it is."""
+    return LOWER._replace(effort=aim.effort)
 
 
 def _upper(bracket: Bracket) -> float:
@@ -274,13 +267,7 @@ class State:
     # ---- readings ------------------------------------------------------------------
 
     @_reading
-    def epsilon(
-        self,
-        delta: Fraction,
-        check: bool = False,
-        effort: float = 1.0,
-        wanted: Wanted = BOTH,
-    ) -> Bracket:
+    def epsilon(self, delta: Fraction, check: bool = False, aim: Aim = BOTH) -> Bracket:
         """Bound the least epsilon at `delta`, of both directions."""
         found: list[Bracket] = []
         sides = self._sides(None)
@@ -288,33 +275,26 @@ class State:
             read = checked(side, profile) if check else profile
             enough = max((_enough(one) for one in found), default=0.0)
             if found and not check and _one_above(sides):
-                one = self._epsilon(side, profile, delta, 0.0, effort, LOWER)
+                one = self._epsilon(side, profile, delta, _below(aim))
                 least = min(one.lower, found[0].upper)
                 found.append(replace(found[0], lower=least))
             else:
-                found.append(self._epsilon(side, read, delta, enough, effort, wanted))
+                here = aim._replace(enough=enough)
+                found.append(self._epsilon(side, read, delta, here))
         return _largest(found)
 
     def _epsilon(
-        self,
-        side: Side,
-        profile: Profile,
-        delta: Fraction,
-        enough: float,
-        effort: float,
-        wanted: Wanted,
+        self, side: Side, profile: Profile, delta: Fraction, aim: Aim
     ) -> Bracket:
-        """Bound the epsilon of one direction; below `enough` not closely."""
+        """Bound the epsilon of one direction."""
         low, high = _targets(side.kept, delta)
         if low is None or high is None:
             least = math.inf if high is None else 0.0
             return Bracket(least, math.inf, math.inf, "closed form")
         targets = low, high
-        found = answered(
-            lambda: profile.epsilon(targets, enough, effort, wanted), _ANY_EPSILON
-        )
+        found = answered(lambda: profile.epsilon(targets, aim), _ANY_EPSILON)
         narrow = found.upper - found.lower <= _NARROW * found.upper
-        if self.rho is None or narrow or found.upper <= enough:
+        if self.rho is None or narrow or found.upper <= aim.enough:
             return found
         known = _zcdp.epsilon_from(low, self.rho, _NOTHING)
         if known >= found.upper:
@@ -395,11 +375,9 @@ class State:
 
         Of those up to `enough` it may be one that takes no time.
         """
-        both = (log_delta, log_delta)
+        both, aim = (log_delta, log_delta), Aim(enough)
         found = [
-            answered(
-                functools.partial(profile.epsilon, both, enough), _ANY_EPSILON
-            ).upper
+            answered(functools.partial(profile.epsilon, both, aim), _ANY_EPSILON).upper
             for _, profile in self._sides(None)
         ]
         if self.rho is None:
