@@ -19,7 +19,11 @@ from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._numeric import log_down, root_above
 from fastdp.accounting.conversions import below_one, capped_epsilon
 from fastdp.accounting.events import Event
-from fastdp.exceptions import CalibrationError, UnsupportedEventError
+from fastdp.exceptions import (
+    CalibrationError,
+    ParameterError,
+    UnsupportedEventError,
+)
 
 __all__ = ["calibrate", "calibrate_count"]
 
@@ -27,6 +31,8 @@ __all__ = ["calibrate", "calibrate_count"]
 _LARGEST_COUNT = 10**15
 #: In units of the target's ln delta: below that a rough bound is as good as a reading.
 _FAR = 2.0
+#: Powers of 16 up to which an interval is looked for.
+_MOST_POWERS = 15
 #: The excess of a parameter that only one reading refuses.
 _LEAST = math.ulp(0.0)
 
@@ -34,28 +40,42 @@ _LEAST = math.ulp(0.0)
 def calibrate(
     family: Callable[[float], Event],
     *,
-    epsilon: Real,
-    delta: Real,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    advantage: Real | None = None,
+    power: Real | None = None,
+    false_positive_rate: Real | None = None,
     accountant: Callable[[], Accountant[Any]],
-    low: Real,
-    high: Real,
+    low: Real | None = None,
+    high: Real | None = None,
     count: int = 1,
 ) -> float:
     """Return the parameter with the least privacy to spare that meets a target.
+
+    The target is one of three: an epsilon with its delta; the largest advantage of any
+    membership test; the largest power of one with a given false-positive rate.
 
     Parameters
     ----------
     family : callable
         Takes the parameter, a float > 0, and returns the event it makes; the privacy
         loss rises or falls with the parameter over the whole interval.
-    epsilon : int, float, Fraction or Decimal
-        >= 0.
-    delta : int, float, Fraction or Decimal
-        >= 0 and < 1.
+    epsilon : int, float, Fraction or Decimal, optional
+        >= 0, with `delta`.
+    delta : int, float, Fraction or Decimal, optional
+        >= 0 and < 1, with `epsilon`.
+    advantage : int, float, Fraction or Decimal, optional
+        > 0 and < 1: power less false-positive rate, which is delta at epsilon 0.
+    power : int, float, Fraction or Decimal, optional
+        > 0 and < 1, with `false_positive_rate`: one less the false-negative rate.
+    false_positive_rate : int, float, Fraction or Decimal, optional
+        > 0 and < `power`. The accountant must have a trade-off function, as
+        `PLDAccountant` and `FDPAccountant` do.
     accountant : callable
         Makes an empty accountant: a class such as `ZCDPAccountant`.
-    low, high : int, float, Fraction or Decimal
-        The interval that is searched, 0 < low < high.
+    low, high : int, float, Fraction or Decimal, optional
+        The interval that is searched, 0 < low < high. None for both looks for one,
+        from 1 on in both directions, up to 16^15.
     count : int
         How many such events are composed.
 
@@ -69,9 +89,14 @@ def calibrate(
     Raises
     ------
     CalibrationError
-        Neither end of the interval meets the target.
+        Neither end of the interval meets the target, or none was found.
     UnsupportedEventError
-        The accountant has no bound for such events.
+        The accountant has no bound for such events, or no trade-off function.
+
+    References
+    ----------
+    Kulynych, Gomez, Kaissis, Calmon, Troncoso, "Attack-Aware Noise Calibration for
+    Differential Privacy" (2024), for targets that are about attacks.
 
     Examples
     --------
@@ -100,12 +125,21 @@ def calibrate(
     ... )
     >>> round(rate, 4)
     0.3775
+
+    The least sigma at which no test with false positives in 1 % finds more than 5 %:
+
+    >>> from fastdp.accounting import PLDAccountant
+    >>> sigma = calibrate(
+    ...     lambda sigma: GaussianEvent(sensitivity=1, sigma=sigma),
+    ...     power=0.05,
+    ...     false_positive_rate=0.01,
+    ...     accountant=PLDAccountant,
+    ... )
+    >>> round(sigma, 6)
+    1.467364
     """
-    smallest = float_up(_validate.positive("low", low))
-    largest = float_down(_validate.positive("high", high))
-    _validate.between("low", smallest, Fraction(0), Fraction(largest))
     times = _validate.integer("count", count, 1)
-    goal = _Target(epsilon, delta)
+    goal = _target(epsilon, delta, advantage, power, false_positive_rate)
 
     @functools.cache
     def composed(parameter: float) -> Accountant[Any]:
@@ -119,6 +153,14 @@ def calibrate(
     def met(parameter: float) -> bool:
         return at(parameter) <= 0 and goal.is_met(composed(parameter))
 
+    if low is None and high is None:
+        smallest, largest = _interval(at)
+    elif low is None or high is None:
+        raise ParameterError("low and high must be given together, or neither")
+    else:
+        smallest = float_up(_validate.positive("low", low))
+        largest = float_down(_validate.positive("high", high))
+        _validate.between("low", smallest, Fraction(0), Fraction(largest))
     nowhere = CalibrationError(
         f"no parameter at the ends of [{smallest:.6g}, {largest:.6g}] meets the target"
     )
@@ -236,6 +278,93 @@ class _Target:
             return composed.epsilon(self.delta) <= self.epsilon
         except UnsupportedEventError:
             return False
+
+
+class _Advantage(_Target):
+    """A delta at epsilon 0."""
+
+    def __init__(self, advantage: Real) -> None:
+        super().__init__(0, _validate.open_unit("advantage", advantage))
+
+    def is_met(self, composed: Accountant[Any]) -> bool:
+        """One reading is all there is."""
+        return True
+
+
+class _Power(_Advantage):
+    """The power of a test with a false-positive rate."""
+
+    def __init__(self, power: Real, rate: Real) -> None:
+        most = _validate.open_unit("power", power)
+        least = _validate.open_unit("false_positive_rate", rate)
+        if least >= most:
+            raise ParameterError(
+                "false_positive_rate must be below power, which no noise makes "
+                f"smaller, got {_validate.shown(rate)} and {_validate.shown(power)}"
+            )
+        self.power, self.rate = float_down(most), float_up(least)
+
+    def excess(self, composed: Accountant[Any]) -> float:
+        """Return how far the power exceeds the target, in normal deviations."""
+        from scipy.special import ndtri
+
+        from fastdp.accounting.readings import largest_power_of_trade_off
+
+        if not hasattr(composed, "trade_off"):
+            raise UnsupportedEventError(
+                "accountant must have a trade-off function where a power is asked for, "
+                f"as PLDAccountant has; got {type(composed).__name__}"
+            )
+        found = float(largest_power_of_trade_off(composed.trade_off(), self.rate))
+        away = float(ndtri(min(max(found, 1e-300), 1 - 1e-16)) - ndtri(self.power))
+        return min(away, 0.0) if found <= self.power else max(away, _LEAST)
+
+
+def _target(
+    epsilon: Real | None,
+    delta: Real | None,
+    advantage: Real | None,
+    power: Real | None,
+    rate: Real | None,
+) -> _Target:
+    """Return the one target that is given."""
+    given = tuple(x is not None for x in (epsilon, delta, advantage, power, rate))
+    if given == (True, True, False, False, False):
+        assert epsilon is not None
+        assert delta is not None
+        return _Target(epsilon, delta)
+    if given == (False, False, True, False, False):
+        assert advantage is not None
+        return _Advantage(advantage)
+    if given == (False, False, False, True, True):
+        assert power is not None
+        assert rate is not None
+        return _Power(power, rate)
+    raise ParameterError(
+        "the target must be epsilon and delta, or advantage, or power and "
+        "false_positive_rate"
+    )
+
+
+def _interval(at: Callable[[float], float]) -> tuple[float, float]:
+    """Return two powers of 16 between which the target begins to be met."""
+    last, met = [1.0, 1.0], at(1.0) <= 0
+    for k in range(1, _MOST_POWERS + 1):
+        for side, place in enumerate((16.0**-k, 16.0**k)):
+            if not last[side]:
+                continue
+            try:
+                found = at(place) <= 0
+            except (ParameterError, UnsupportedEventError):
+                last[side] = 0.0  # beyond what the event takes
+                continue
+            if found != met:
+                return min(last[side], place), max(last[side], place)
+            last[side] = place
+    raise CalibrationError(
+        "low and high must be given: the target is met nowhere, or everywhere, between "
+        "the powers of 16 that the event takes"
+    )
 
 
 def _root(

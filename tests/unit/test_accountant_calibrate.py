@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
+from scipy.special import ndtr, ndtri
 
 from fastdp import calibration
 from fastdp.accounting import (
@@ -23,6 +24,7 @@ from fastdp.accounting import (
     calibrate,
     calibrate_count,
 )
+from fastdp.accounting.readings import largest_power_of_trade_off
 from fastdp.exceptions import (
     CalibrationError,
     DTypeError,
@@ -273,3 +275,66 @@ def test_bad_input(change, error, match):
         return
     with pytest.raises(error, match=match):
         calibrate(family, **arguments)
+
+
+# ---- what attacks can do -------------------------------------------------------------
+
+
+def gaussian(sigma):
+    return GaussianEvent(sensitivity=1, sigma=sigma)
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.7, 3.0])
+def test_sigma_of_an_advantage_and_of_a_power_is_that_of_the_normal_law(mu):
+    """Of Gaussian noise advantage is 2 Phi(mu/2) - 1, power Phi(Phi^-1(x) + mu)."""
+    advantage = 2 * ndtr(mu / 2) - 1
+    found = calibrate(gaussian, advantage=advantage, accountant=PLDAccountant)
+    assert found == pytest.approx(1 / mu, rel=1e-8)
+    assert PLDAccountant().compose(gaussian(found)).delta(0) <= advantage
+    rate = 0.02
+    power = float(ndtr(ndtri(rate) + mu))
+    for kind in (PLDAccountant, FDPAccountant):
+        found = calibrate(
+            gaussian, power=power, false_positive_rate=rate, accountant=kind
+        )
+        assert found == pytest.approx(1 / mu, rel=1e-7)
+        f = kind().compose(gaussian(found)).trade_off()
+        assert largest_power_of_trade_off(f, rate) <= power
+
+
+@pytest.mark.parametrize(
+    ("target", "match"),
+    [
+        ({}, "the target must be"),
+        ({"epsilon": 1}, "the target must be"),
+        ({"epsilon": 1, "delta": 0.1, "advantage": 0.1}, "the target must be"),
+        ({"power": 0.1}, "the target must be"),
+        ({"advantage": 1}, "advantage"),
+        ({"power": 0.1, "false_positive_rate": 0.1}, "below power"),
+        ({"advantage": 0.1, "low": 1}, "low and high"),
+    ],
+)
+def test_targets_that_are_none_are_refused(target, match):
+    with pytest.raises(ParameterError, match=match):
+        calibrate(gaussian, accountant=PLDAccountant, **target)
+
+
+def test_intervals_are_found_where_events_take_parameters():
+    sample = calibrate(
+        lambda rate: PoissonSampledEvent(rate, gaussian(1)),
+        epsilon=1,
+        delta=1e-5,
+        accountant=PLDAccountant,
+        count=100,
+    )
+    assert 0.01 < sample < 0.1
+    wide = calibrate(gaussian, epsilon=1e-4, delta=1e-9, accountant=PLDAccountant)
+    assert PLDAccountant().compose(gaussian(wide)).delta(1e-4) <= 1e-9
+    with pytest.raises(CalibrationError, match="low and high must be given"):
+        calibrate(
+            lambda _: PureDPEvent(2), epsilon=1, delta=0, accountant=PureAccountant
+        )
+    with pytest.raises(UnsupportedEventError, match="trade-off function"):
+        calibrate(
+            gaussian, power=0.1, false_positive_rate=0.01, accountant=ZCDPAccountant
+        )
