@@ -13,9 +13,12 @@ import pytest
 
 from fastdp.accounting import (
     ExponentialMechanismEvent,
+    NeighboringRelation,
     PermuteAndFlipEvent,
     PLDAccountant,
+    PoissonSampledEvent,
     RDPAccountant,
+    SampledWithoutReplacementEvent,
     ZCDPAccountant,
     event_delta,
 )
@@ -85,6 +88,50 @@ def test_bounded_range_and_less_noise_are_exceeded():
     reached = max(hockey_stick(flipped(a), flipped(b), 1) for a, b in moved(size))
     for claimed in wrong.values():
         assert claimed < float(reached) - 0.01
+
+
+def near(change, other, size):
+    """Return whether moves by half of `size` lead from one to the other."""
+    moves = np.subtract(change, other)
+    return moves.max() - moves.min() <= size
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(3, 5)])
+def test_samples_in_which_a_record_is_replaced(probability):
+    """The record, another, or none moves the scores; a subset has one of the two."""
+    size, add = 2, PermuteAndFlipEvent(-2 * math.log(RATE))
+    replaced = NeighboringRelation.REPLACE_ONE
+    sample = PoissonSampledEvent(probability, add, neighboring_relation=replaced)
+    subset = SampledWithoutReplacementEvent(
+        source_dataset_size=probability.denominator,
+        sample_size=probability.numerator,
+        event=PermuteAndFlipEvent(add.epsilon, neighboring_relation=replaced),
+    )
+    places = [*np.linspace(0, float(add.epsilon), 5), 1.5 * float(add.epsilon)]
+    claims = {
+        event: [PLDAccountant().compose(event).delta(at) for at in places]
+        for event in (sample, subset)
+    }
+    best = dict.fromkeys(claims, 0.0)
+    for scores in itertools.product(range(5), repeat=2):
+        none = (3, *scores)
+        laws = {
+            change: np.array(flipped(tuple(np.add(none, change).tolist())), float)
+            for change in itertools.product((0, size), repeat=3)
+        }
+        for middle, one, other in itertools.product(laws, repeat=3):
+            if not (near(one, middle, size) and near(other, middle, size)):
+                continue
+            base = laws[middle] * float(1 - probability)
+            p, q = (base + laws[x] * float(probability) for x in (one, other))
+            for event, claimed in claims.items():
+                if event == subset and not near(one, other, size):
+                    continue
+                for at, most in zip(places, claimed, strict=True):
+                    reached = np.maximum(p - math.exp(at) * q, 0).sum()
+                    assert reached <= most * (1 + 1e-9) + 1e-15
+                    best[event] = max(best[event], reached / max(most, 1e-3))
+    assert min(best.values()) > 0.5
 
 
 @pytest.mark.parametrize("shift", [0.5, 2.0])
