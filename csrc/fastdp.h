@@ -94,8 +94,8 @@ typedef struct {
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
                               int64_t value[2]);
 
-/* fdp_release settles by integers of its own, unless a test gives its law an owner. All
- * other draws need a resolver. */
+/* Noise, bits and labels are settled by integers of the core's own, unless a test gives
+ * their law an owner. Selections need a resolver. */
 typedef struct {
     fdp_stream_t stream;
     fdp_resolve_fn resolve;
@@ -278,8 +278,15 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_fill_permutation(const fdp_call_t *call,
 typedef struct {
     uint8_t plane[8][256]; /* byte b of min(floor(2^64 cut), 2^64 - 1), highest first */
     uint8_t alias[256];
-    void *owner;           /* handed to the resolver */
+    uint64_t num[FDP_LIMBS], den[FDP_LIMBS]; /* p, lowest limb first */
+    void *owner;           /* as that of fdp_sampler_t */
 } fdp_bernoulli_t;
+
+/* Bits that are 1 with probability 0 <= p <= 1 (a num of no limbs is 0). FDP_ERR_PARAMETER:
+ * out of range, or more than FDP_LIMBS limbs. After a failure the law is zeros.
+ * @timing T0 of public parameters. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_bernoulli_make(fdp_bernoulli_t *law,
+                                                      const fdp_ratio_t *p);
 
 #define FDP_BITS_CHUNK 32768 /* outputs of a chunk of Bernoulli bits */
 
@@ -304,8 +311,14 @@ typedef struct {
     uint32_t always;     /* P = 1: only outside labels change            */
     uint32_t shift;      /* S: the top bit of rate is set; 32 ... 127    */
     uint64_t rate[2];    /* floor(2^S (k - 1)/(1 - P)), high first       */
-    void *owner;         /* handed to the resolver                       */
+    uint64_t truth;      /* 2^64 P, if it is below 1                     */
+    void *owner;         /* as that of fdp_sampler_t                     */
 } fdp_response_t;
+
+/* A response of P = truth 2^-64, or 1 if `always`. FDP_ERR_PARAMETER: categories out of
+ * range. After a failure the law is zeros. @timing T0 of public parameters. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_response_make(fdp_response_t *law, uint32_t categories,
+                                                     uint64_t truth, int always);
 
 /* Labels of a chunk: 8192 where words have 16 bits, else 4096. */
 FDP_API size_t fdp_response_chunk(const fdp_response_t *law);

@@ -4,7 +4,6 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar, final
 
 import numpy as np
 
-from fastdp._exact_bits import Patterns
 from fastdp._stream import Stream
 
 _Array: TypeAlias = np.ndarray[Any, Any]
@@ -65,15 +64,17 @@ class Sampler:
 
 @final
 class Bernoulli:
-    def __init__(self, table: Patterns, resolver: _Resolver) -> None: ...
+    def __init__(self, p: Fraction, resolver: _Resolver | None = None) -> None: ...
+    def structure(self) -> bytes: ...
     @property
     def chunk(self) -> int: ...
 
 @final
 class Response:
     def __init__(
-        self, truth: Fraction, categories: int, resolver: _Resolver
+        self, truth: Fraction, categories: int, resolver: _Resolver | None = None
     ) -> None: ...
+    def structure(self) -> bytes: ...
     @property
     def chunk(self) -> int: ...
 

@@ -786,20 +786,23 @@ CLIENTS = FDP_CLIENTS
 
 @cython.final
 cdef class Bernoulli:
-    """A prepared Bernoulli law: the alias table of its patterns, `_exact_bits.Patterns`,
-    and the exact resolver."""
+    """A prepared Bernoulli law: the alias table of its patterns, and p behind it.
+
+    In tests `resolver(words, block)` settles pending patterns."""
 
     cdef fdp_bernoulli_t c
     cdef object resolver
 
-    def __cinit__(self, table, resolver):
-        for c in range(256):
-            self.c.alias[c] = table.alias[c]
-            cut = min((table.cut[c] << 64) // table.whole, 0xFFFFFFFFFFFFFFFF)
-            for b in range(8):
-                self.c.plane[b][c] = cut >> (56 - 8 * b) & 0xFF
+    def __cinit__(self, p, resolver=None):
+        cdef fdp_ratio_t ratio
+        num, den = _ratio(&ratio, p)
+        _check(fdp_bernoulli_make(&self.c, &ratio), NULL)
         self.resolver = resolver
-        self.c.owner = <void *> resolver
+        self.c.owner = NULL if resolver is None else <void *> resolver
+
+    def structure(self):
+        """The prepared fdp_bernoulli_t, for tests that call the core themselves."""
+        return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_bernoulli_t))
 
     @property
     def chunk(self):
@@ -809,22 +812,23 @@ cdef class Bernoulli:
 
 @cython.final
 cdef class Response:
-    """A prepared k-ary response: the probability of the truth, and the resolver."""
+    """A prepared k-ary response; `truth` is a multiple of 2**-64.
+
+    In tests `resolver(words, block)` settles pending labels."""
 
     cdef fdp_response_t c
     cdef object resolver
 
-    def __cinit__(self, truth, uint32_t categories, resolver):
-        self.c.categories = categories
-        self.c.always = truth == 1
-        if truth != 1:
-            rate = (categories - 1) / (1 - truth)  # a Fraction
-            self.c.shift = 128 - int(rate).bit_length()
-            scaled = int(rate * 2 ** <object> self.c.shift)
-            self.c.rate[0] = scaled >> 64
-            self.c.rate[1] = scaled & 0xFFFFFFFFFFFFFFFF
+    def __cinit__(self, truth, uint32_t categories, resolver=None):
+        cdef bint always = truth == 1
+        cdef uint64_t scaled = 0 if always else int(truth * 2**64)
+        _check(fdp_response_make(&self.c, categories, scaled, always), NULL)
         self.resolver = resolver
-        self.c.owner = <void *> resolver
+        self.c.owner = NULL if resolver is None else <void *> resolver
+
+    def structure(self):
+        """The prepared fdp_response_t, for tests that call the core themselves."""
+        return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_response_t))
 
     @property
     def chunk(self):

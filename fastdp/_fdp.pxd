@@ -168,14 +168,22 @@ cdef extern from "fastdp.h" nogil:
     ctypedef struct fdp_bernoulli_t:
         uint8_t plane[8][256]
         uint8_t alias[256]
+        uint64_t num[80]
+        uint64_t den[80]
         void *owner
+
+    fdp_status_t fdp_bernoulli_make(fdp_bernoulli_t *law, const fdp_ratio_t *p)
 
     ctypedef struct fdp_response_t:
         uint32_t categories
         uint32_t always
         uint32_t shift
         uint64_t rate[2]
+        uint64_t truth
         void *owner
+
+    fdp_status_t fdp_response_make(fdp_response_t *law, uint32_t categories,
+                                   uint64_t truth, int always)
 
     ctypedef struct fdp_hashed_t:
         uint32_t slope

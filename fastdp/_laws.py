@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from fastdp import _core, _exact_bits, _validate
+from fastdp import _core, _validate
 
 
 @lru_cache(maxsize=512)
@@ -29,11 +29,10 @@ def gaussian_sampler(sigma: Fraction) -> _core.Sampler:
 @lru_cache(maxsize=512)
 def bernoulli_law(p: Fraction) -> _core.Bernoulli:
     """Return the prepared law of bits that are 1 with probability `p`."""
-    table = _exact_bits.patterns(p)
-    return _core.Bernoulli(table, _exact_bits.bernoulli(table))
+    return _core.Bernoulli(p)
 
 
 @lru_cache(maxsize=512)
 def response_law(truth: Fraction, categories: int) -> _core.Response:
     """Return the prepared k-ary response; `truth` is a multiple of 2**-64."""
-    return _core.Response(truth, categories, _exact_bits.response(truth, categories))
+    return _core.Response(truth, categories)

@@ -32,6 +32,12 @@ typedef struct {
 FDP_INTERNAL fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma,
                                          fdp_digits_t *law);
 
+/* The table of patterns, 0 <= num <= den; the rate of a response whose categories and
+ * truth are filled. */
+FDP_INTERNAL fdp_status_t fdp_law_patterns(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
+                                           fdp_bernoulli_t *law);
+FDP_INTERNAL fdp_status_t fdp_law_response(fdp_arena_t *a, fdp_response_t *law);
+
 /* ---- enclosures that tables and the resolver share ------------------------------ */
 
 /* The first digit's law, of 128 outcomes; the second digit's, of n. */

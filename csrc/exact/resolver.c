@@ -26,8 +26,7 @@ fdp_uniform_t fdp_uniform_open(fdp_settle_t *w, uint64_t prefix, unsigned nbits,
     return u;
 }
 
-/* One block at first, then each time as many as before in all. */
-static void extend(fdp_settle_t *w, fdp_uniform_t *u)
+void fdp_uniform_extend(fdp_settle_t *w, fdp_uniform_t *u)
 {
     const unsigned more = u->read == 0 ? 1 : u->read, room = (PREFIX - SLACK - u->nbits) / 128;
     const unsigned count = more < room ? more : room;
@@ -47,10 +46,15 @@ static void extend(fdp_settle_t *w, fdp_uniform_t *u)
     u->read += count;
 }
 
+fdp_nat_t fdp_uniform_nat(const fdp_uniform_t *u)
+{
+    return (fdp_nat_t){u->d, fdp_nat_trim(u->d, PREFIX_LIMBS)};
+}
+
 /* The cell [low, high) in units of 2^-(nbits + SLACK). */
 static void cell_of(const fdp_settle_t *w, const fdp_uniform_t *u, fdp_nat_t *low, fdp_nat_t *high)
 {
-    const fdp_nat_t x = {u->d, fdp_nat_trim(u->d, PREFIX_LIMBS)};
+    const fdp_nat_t x = fdp_uniform_nat(u);
     *low = fdp_nat_left(w->a, x, SLACK);
     *high = fdp_nat_left(w->a, fdp_nat_add(w->a, x, fdp_nat_of(w->a, 1)), SLACK);
 }
@@ -91,7 +95,7 @@ bool fdp_uniform_below(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn bound, co
             return side < 0;
         }
         if (fdp_settle_goes_on(w)) {
-            extend(w, u);
+            fdp_uniform_extend(w, u);
         }
     }
     return false;
@@ -122,7 +126,7 @@ size_t fdp_uniform_first(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn all, co
             return k;
         }
         if (fdp_settle_goes_on(w)) {
-            extend(w, u);
+            fdp_uniform_extend(w, u);
         }
     }
     return count;
@@ -162,7 +166,7 @@ uint64_t fdp_uniform_level(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn bound
             return k;
         }
         if (fdp_settle_goes_on(w)) {
-            extend(w, u);
+            fdp_uniform_extend(w, u);
         }
     }
     return 0;

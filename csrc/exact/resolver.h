@@ -43,6 +43,9 @@ FDP_INTERNAL void fdp_uniform_block(const fdp_settle_t *w, uint32_t number, uint
 /* Of `nbits` known bits; the next are in block `first`. */
 FDP_INTERNAL fdp_uniform_t fdp_uniform_open(fdp_settle_t *w, uint64_t prefix, unsigned nbits,
                                             uint32_t first);
+/* The bits that are known; reads more: one block, then as many as before in all. */
+FDP_INTERNAL fdp_nat_t fdp_uniform_nat(const fdp_uniform_t *u);
+FDP_INTERNAL void fdp_uniform_extend(fdp_settle_t *w, fdp_uniform_t *u);
 /* Whether the uniform is below the k-th threshold. */
 FDP_INTERNAL bool fdp_uniform_below(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn bound,
                                     const void *what, uint64_t k);
@@ -56,5 +59,13 @@ FDP_INTERNAL uint64_t fdp_uniform_level(fdp_settle_t *w, fdp_uniform_t *u, fdp_b
 
 /* A trial of tilted digits (law_settle_tilted.c): 1 and the value, or 0. */
 FDP_INTERNAL int fdp_settle_tilted(fdp_settle_t *w, const uint64_t *words, fdp_i128_t *value);
+
+/* Bits and labels (law_bits.c). The law is a fdp_bernoulli_t, the words are 64 bits of U
+ * and a column; or a fdp_response_t, the first bits of U, 64 more, and whether the label
+ * is to be uniform. */
+FDP_INTERNAL int fdp_settle_pattern(fdp_settle_t *w, const void *what, const uint64_t *word,
+                                    int64_t *value);
+FDP_INTERNAL int fdp_settle_response(fdp_settle_t *w, const void *what, const uint64_t *word,
+                                     int64_t *value);
 
 #endif

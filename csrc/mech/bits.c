@@ -17,6 +17,7 @@
 #include "../rng/stream.h"
 #include "../sampler/kernels.h"
 #include "labels.h"
+#include "resolve.h"
 
 #define PATTERNS (FDP_BITS_CHUNK / 8)
 #define BLOCKS (PATTERNS / 64)
@@ -44,7 +45,7 @@ typedef struct {
     const fdp_kernels_t *kernels;
     uint64_t number; /* of the chunk */
     bool want_fair;
-    bool failed; /* the resolver failed */
+    fdp_status_t failed; /* why the resolver failed, or FDP_OK */
 } draw_t;
 
 /* ---- bits ---------------------------------------------------------------- */
@@ -52,7 +53,7 @@ typedef struct {
 /* Where the column of a pattern is; its byte of U lies 64 bytes behind. */
 static size_t word_of(size_t place) { return place / 64 * 128 + place % 64; }
 
-/* The pattern of slot i exactly, by the caller's resolver. */
+/* The pattern of slot i exactly. */
 static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
 {
     uint64_t uniform = d->word[word_of(place) + 64];
@@ -64,9 +65,9 @@ static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
                              .word = {uniform, d->column[i], 0},
                              .owner = d->law->owner};
     int64_t value[2] = {0, 0};
-    const int kept = d->call->resolve(d->call->context, &pending, value);
+    fdp_resolve(d->call, &pending, fdp_settle_pattern, d->law, value, &d->failed);
     fdp_wipe(&pending, sizeof pending);
-    d->failed |= kept < 0;
+    fdp_wipe_resolver();
     return (uint8_t)value[0];
 }
 
@@ -157,7 +158,7 @@ static void draw_open(draw_t *d, const fdp_call_t *call, const fdp_bernoulli_t *
     d->law = law;
     d->kernels = fdp_kernels();
     d->want_fair = want_fair;
-    d->failed = false;
+    d->failed = FDP_OK;
 }
 
 /* Wipes what n bits have used: a small call must not pay for a chunk. */
@@ -183,17 +184,17 @@ fdp_status_t fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law,
 {
     draw_t d;
     draw_open(&d, call, law, false);
-    for (size_t done = 0; done < n && !d.failed; done += FDP_BITS_CHUNK) {
+    for (size_t done = 0; done < n && d.failed == FDP_OK; done += FDP_BITS_CHUNK) {
         const size_t part = n - done < FDP_BITS_CHUNK ? n - done : FDP_BITS_CHUNK;
         draw_chunk(&d, first_chunk++, part);
         xor_bits(&d, x == NULL ? NULL : x + done / 8, part, out + done / 8);
     }
-    const bool failed = d.failed;
+    const fdp_status_t failed = d.failed;
     draw_close(&d, n);
-    if (failed) {
+    if (failed != FDP_OK) {
         memset(out, 0, (n + 7) / 8);
     }
-    return failed ? FDP_ERR_RESOLVER : FDP_OK;
+    return failed;
 }
 
 fdp_status_t fdp_flip_bytes(const fdp_call_t *call, const fdp_bernoulli_t *law,
@@ -205,7 +206,7 @@ fdp_status_t fdp_flip_bytes(const fdp_call_t *call, const fdp_bernoulli_t *law,
     if (!d.want_fair) {
         memset(d.fair, 0, sizeof d.fair);
     }
-    for (size_t done = 0; done < n && !d.failed; done += FDP_BITS_CHUNK) {
+    for (size_t done = 0; done < n && d.failed == FDP_OK; done += FDP_BITS_CHUNK) {
         const size_t part = n - done < FDP_BITS_CHUNK ? n - done : FDP_BITS_CHUNK;
         draw_chunk(&d, first_chunk++, part);
         for (size_t at = 0; at < part; at += GROUP) {
@@ -213,10 +214,10 @@ fdp_status_t fdp_flip_bytes(const fdp_call_t *call, const fdp_bernoulli_t *law,
                        done + at, other, out);
         }
     }
-    const bool failed = d.failed;
+    const fdp_status_t failed = d.failed;
     draw_close(&d, n);
-    if (failed) {
+    if (failed != FDP_OK) {
         memset(out, 0, n);
     }
-    return failed ? FDP_ERR_RESOLVER : FDP_OK;
+    return failed;
 }

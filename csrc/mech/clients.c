@@ -22,7 +22,7 @@ static void respond_to(fdp_respond_t *r, uint64_t region, uint64_t first, size_t
                        fdp_dtype_t out_type)
 {
     const size_t chunk = fdp_response_chunk(r->law);
-    for (size_t done = 0; done < n && !r->failed; done += chunk) {
+    for (size_t done = 0; done < n && r->failed == FDP_OK; done += chunk) {
         const size_t part = n - done < chunk ? n - done : chunk;
         fdp_respond_chunk(r, region + (first + done) / chunk, part, x, x_type, at + done,
                           out, out_type, done);
@@ -69,7 +69,7 @@ fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
     fdp_respond_t labels, moves;
     fdp_respond_open(&labels, secret, labeling, other);
     fdp_respond_open(&moves, secret, law, 0);
-    for (size_t at = 0; at < n && !labels.failed && !moves.failed; at += FDP_CLIENTS) {
+    for (size_t at = 0; at < n && labels.failed == FDP_OK && moves.failed == FDP_OK; at += FDP_CLIENTS) {
         const size_t part = n - at < FDP_CLIENTS ? n - at : FDP_CLIENTS;
         respond_to(&labels, 2 * FDP_REGION, first + at, part, x, x_type, at, label, FDP_U32);
         respond_to(&moves, 0, first + at, part, NULL, FDP_NONE, 0, move, FDP_U32);
@@ -85,14 +85,14 @@ fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
                             out + at + done, few);
         }
     }
-    const bool failed = labels.failed || moves.failed;
+    const fdp_status_t failed = labels.failed != FDP_OK ? labels.failed : moves.failed;
     fdp_respond_close(&labels, n);
     fdp_respond_close(&moves, n);
     fdp_memory_give(label, size); /* seeds are public */
-    if (failed) {
+    if (failed != FDP_OK) {
         memset(out, 0, n * sizeof *out);
     }
-    return failed ? FDP_ERR_RESOLVER : FDP_OK;
+    return failed;
 }
 
 /* ---- Hadamard ------------------------------------------------------------- */
@@ -167,7 +167,7 @@ fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *
             encode(&h, first + done + at, part, h.flip + at / 8, x, x_type, done + at, out,
                    out_type);
         }
-        status = h.labels.failed ? FDP_ERR_RESOLVER : status;
+        status = h.labels.failed != FDP_OK ? h.labels.failed : status;
     }
     fdp_respond_close(&h.labels, n);
     fdp_memory_give(h.word, 3 * size);

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "../base/wipe.h"
-#include "../exact/law.h"
 #include "digits_pass.h"
+#include "resolve.h"
 #include "scratch.h"
 
 /* Further words of a lane: flags, the digits as they are known, the low word.
@@ -39,60 +39,23 @@ static uint64_t word_of(const fdp_digits_t *law, const uint8_t *area, size_t ran
     return word;
 }
 
-/* ---- the core's own resolver ------------------------------------------------ */
-
-/* Bytes: most lanes need the first; 8,192 bits of precision less than the last. */
-#define LEAST_ROOM ((size_t)1 << 17)
-#define MOST_ROOM ((size_t)1 << 25)
-
-typedef struct {
-    const fdp_call_t *call;
-    const fdp_pending_t *pending;
-} trial_t;
-
-static void extend(const void *context, uint32_t block, uint8_t out[16])
-{
-    const trial_t *t = context;
-    fdp_call_extend(t->call, t->pending->chunk, t->pending->trial, block, out);
-}
-
 static fdp_nat_t number(const uint64_t *limbs)
 {
     return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, FDP_LIMBS)};
 }
 
-/* By integers, in memory of the size that the lane needs. */
-static int settle(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
+static int decide(fdp_settle_t *w, const void *law, const uint64_t *words, int64_t *value)
 {
-    const trial_t trial = {p->call, pending};
-    const fdp_nat_t num = number(p->sampler->num), den = number(p->sampler->den);
-    int kept = -1;
-    bool again = num.n != 0 && den.n != 0;
-    for (size_t size = LEAST_ROOM; again && size <= MOST_ROOM; size *= 4) {
-        fdp_arena_t arena = {.base = fdp_memory_take(size), .size = size / sizeof(uint64_t)};
-        again = arena.base != NULL;
-        if (again) {
-            kept = fdp_law_settle(&arena, p->law, num, den, pending->more, extend, &trial, value);
-            again = arena.failed;
-        } else {
-            p->status = FDP_ERR_MEMORY;
-        }
-        fdp_memory_give(arena.base, size);
-    }
-    return again ? -1 : kept;
+    const fdp_sampler_t *s = law;
+    return fdp_law_settle(w->a, &s->law, number(s->num), number(s->den), words, w->block,
+                          w->context, value);
 }
 
 int fdp_pass_resolve(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
 {
-    int kept = -1;
-    if (pending->owner == NULL) {
-        kept = settle(p, pending, value);
-    } else if (p->call->resolve != NULL) {
-        kept = p->call->resolve(p->call->context, pending, value);
-    }
-    if (kept < 0 && p->status == FDP_OK) {
-        p->status = FDP_ERR_RESOLVER;
-    }
+    fdp_status_t status = FDP_OK;
+    const int kept = fdp_resolve(p->call, pending, decide, p->sampler, value, &status);
+    p->status = p->status == FDP_OK ? status : p->status;
     return kept;
 }
 

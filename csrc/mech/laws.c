@@ -73,3 +73,44 @@ fdp_status_t fdp_sampler_gaussian(fdp_sampler_t *sampler, const fdp_ratio_t *sig
 {
     return make_law(sampler, fdp_law_gaussian, sigma, 0);
 }
+
+fdp_status_t fdp_bernoulli_make(fdp_bernoulli_t *law, const fdp_ratio_t *p)
+{
+    const fdp_nat_t num = number(p->num, p->nums), den = number(p->den, p->dens);
+    fdp_status_t status = FDP_ERR_MEMORY;
+    memset(law, 0, sizeof *law);
+    if (den.n == 0 || den.n > FDP_LIMBS || fdp_nat_compare(num, den) > 0) {
+        return FDP_ERR_PARAMETER;
+    }
+    for (size_t size = LEAST_ROOM; status == FDP_ERR_MEMORY && size <= MOST_ROOM; size *= 4) {
+        fdp_arena_t arena = {.base = fdp_memory_take(size), .size = size / sizeof(uint64_t)};
+        if (arena.base == NULL) {
+            break;
+        }
+        memset(law, 0, sizeof *law);
+        status = fdp_law_patterns(&arena, num, den, law);
+        fdp_memory_give(arena.base, size);
+    }
+    if (status != FDP_OK) {
+        memset(law, 0, sizeof *law);
+        return status;
+    }
+    memcpy(law->num, num.d, num.n * sizeof *num.d);
+    memcpy(law->den, den.d, den.n * sizeof *den.d);
+    return FDP_OK;
+}
+
+fdp_status_t fdp_response_make(fdp_response_t *law, uint32_t categories, uint64_t truth,
+                               int always)
+{
+    uint64_t room[256];
+    fdp_arena_t arena = {.base = room, .size = sizeof room / sizeof *room};
+    memset(law, 0, sizeof *law);
+    if (categories < 2 || categories > INT32_MAX) {
+        return FDP_ERR_PARAMETER;
+    }
+    law->categories = categories;
+    law->always = always != 0;
+    law->truth = always ? 0 : truth;
+    return always ? FDP_OK : fdp_law_response(&arena, law);
+}

@@ -17,6 +17,7 @@
 #include "../base/choose.h"
 #include "../base/mul128.h"
 #include "../base/wipe.h"
+#include "resolve.h"
 
 #define GROUP 16 /* ranks whose bits lie together */
 #define UNIT 2048
@@ -81,7 +82,7 @@ void fdp_respond_open(fdp_respond_t *r, const fdp_call_t *call,
     r->width = r->bits > 16 ? 4 : law->always ? 2 : 1;
     r->step = step_of(law, other, r->bits);
     r->apart = 0;
-    r->failed = false;
+    r->failed = FDP_OK;
 }
 
 void fdp_respond_close(fdp_respond_t *r, size_t n)
@@ -127,7 +128,7 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint32_
     }
 }
 
-/* E exactly, by the caller's resolver. */
+/* E exactly. */
 static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_t fair)
 {
     fdp_pending_t pending = {.chunk = r->number,
@@ -135,9 +136,9 @@ static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_
                              .word = {word_at(r, r->bits, place), more, fair},
                              .owner = r->law->owner};
     int64_t value[2] = {0, 0};
-    const int kept = r->call->resolve(r->call->context, &pending, value);
+    fdp_resolve(r->call, &pending, fdp_settle_response, r->law, value, &r->failed);
     fdp_wipe(&pending, sizeof pending);
-    r->failed |= kept < 0;
+    fdp_wipe_resolver();
     return (uint32_t)value[0];
 }
 
@@ -351,13 +352,13 @@ fdp_status_t fdp_respond(const fdp_call_t *call, const fdp_response_t *law,
     fdp_respond_t r;
     fdp_respond_open(&r, call, law, other);
     const size_t chunk = fdp_response_chunk(law);
-    for (size_t done = 0; done < n && !r.failed; done += chunk) {
+    for (size_t done = 0; done < n && r.failed == FDP_OK; done += chunk) {
         const size_t part = n - done < chunk ? n - done : chunk;
         fdp_respond_chunk(&r, first_chunk++, part, x, x_type, done, out, out_type, done);
     }
     fdp_respond_close(&r, n);
-    if (r.failed) {
+    if (r.failed != FDP_OK) {
         memset(out, 0, n * fdp_width_of(out_type));
     }
-    return r.failed ? FDP_ERR_RESOLVER : FDP_OK;
+    return r.failed;
 }

@@ -24,7 +24,7 @@ typedef struct {
     uint64_t number; /* of the chunk */
     uint32_t bits;   /* of a word: 16, 32 or 64 */
     uint32_t width;  /* bytes of a label: 1, 2 or 4 */
-    bool failed;     /* the resolver failed */
+    fdp_status_t failed; /* why the resolver failed, or FDP_OK */
 } fdp_respond_t;
 
 /* Bytes of a report. */

@@ -12,7 +12,7 @@
 /* Any cuts and aliases: a quarter of the cuts at the ends of their range. */
 static fdp_bernoulli_t bernoulli_of(uint64_t seed)
 {
-    fdp_bernoulli_t law = {.owner = NULL};
+    fdp_bernoulli_t law = {.owner = &differences}; /* any: `answer` is asked */
     state = seed;
     for (size_t c = 0; c < 256; c++) {
         const uint64_t cut = next() % 4 == 0 ? 0 - (next() & 1) : next();
@@ -106,6 +106,7 @@ static void check_responses(uint32_t cipher)
         const uint32_t categories = ks[k / COUNT(lengths)];
         response_t r = {.call = {.stream = stream_of(cipher), .resolve = answer},
                         .law = {.categories = categories,
+                                .owner = &differences,
                                 .shift = 97 + (uint32_t)__builtin_clz(categories),
                                 .rate = {UINT64_MAX / 3 * 2 + k, 7}},
                         .n = lengths[k % COUNT(lengths)],
@@ -132,7 +133,7 @@ static size_t draw_clients(const void *context, uint8_t *out)
     static int64_t x[LOCAL];
     const clients_t *c = context;
     const response_t *r = &c->r;
-    const fdp_response_t labeling = {.categories = c->categories, .always = 1};
+    const fdp_response_t labeling = {.categories = c->categories, .always = 1, .owner = &differences};
     const fdp_call_t public = {.stream = stream_of(r->call.stream.cipher)};
     const uint32_t log2k = c->categories < 65536 ? 16 : 17;
     state = r->n;
@@ -156,7 +157,8 @@ static void check_clients(uint32_t cipher)
         const uint32_t g = buckets[k / COUNT(lengths)];
         clients_t c = {.r = {.call = {.stream = stream_of(cipher), .resolve = answer},
                              .law = {.categories = g,
-                                     .shift = 97 + (uint32_t)__builtin_clz(g),
+                                     .owner = &differences,
+                                .shift = 97 + (uint32_t)__builtin_clz(g),
                                      .rate = {UINT64_MAX / 3 * 2 + k, 7}},
                              .n = lengths[k % COUNT(lengths)],
                              .other = k % 3 == 0 ? 5 : -1},

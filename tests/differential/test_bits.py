@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from fastdp import _core, _exact_bits, _laws
+from fastdp import _core, _laws
 from fastdp.testing import TapeStream
 from tests.differential import local_layout as layout
 from tests.differential.layout import Keyed
-from tests.reference import bernoulli
+from tests.reference import bernoulli, exact_bits
 
 KEY = bytes(range(3, 35))
 PROBABILITIES = [
@@ -224,7 +224,7 @@ def test_values_of_every_type(p: Fraction, other: int, source: str) -> None:
 
 @each_p
 def test_the_table_has_the_law_of_eight_bits(p: Fraction) -> None:
-    made, expected = _exact_bits.patterns(p), bernoulli.table(p)
+    made, expected = exact_bits.patterns(p), bernoulli.table(p)
     assert [Fraction(cut, made.whole) for cut in made.cut] == expected.cut
     assert list(made.alias) == expected.alias
     assert bernoulli.law(expected) == [bernoulli.probability(p, c) for c in range(256)]
@@ -291,26 +291,19 @@ def _near(cut: Fraction, rng: np.random.Generator) -> tuple[int, tuple[int, int]
 
 
 @each_p
-def test_words_at_the_cuts(
-    p: Fraction, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_at_the_cuts(p: Fraction, level: str) -> None:
     """One byte, 56 more bits, and the resolver: all have cases."""
     asked: list[int] = []
-    made = _exact_bits.bernoulli
+    own = exact_bits.bernoulli(exact_bits.patterns(p))
 
-    def counting(table: _exact_bits.Patterns) -> Callable[..., int]:
-        resolve = made(table)
+    def counting(words: tuple[int, int, int], block: Callable[[int], bytes]) -> int:
+        asked.append(words[1])
+        return own(words, block)
 
-        def settle(words: tuple[int, int, int], block: Callable[[int], bytes]) -> int:
-            asked.append(words[1])
-            return resolve(words, block)
-
-        return settle
-
-    monkeypatch.setattr(_exact_bits, "bernoulli", counting)
-    law = _laws.bernoulli_law.__wrapped__(p)
+    law, counted = _core.Bernoulli(p), _core.Bernoulli(p, counting)
     call, n = _core.Call(tape_of(p)), len(TIES) * layout.BITS - 9
     expected = tape_answers(p)
+    assert (as_bytes(call, counted, n) == expected[:n]).all()
     bits = as_bytes(call, law, n)
     wrong = np.flatnonzero(bits != expected[:n])
     assert wrong.size == 0, f"{level}: {wrong[:5]}"
@@ -326,8 +319,7 @@ def tape_answers(p: Fraction) -> np.ndarray:
 @pytest.mark.usefixtures("level")
 def test_a_failure_of_the_resolver_leaves_zeros() -> None:
     p = Fraction(1, 3)
-    table, call = _exact_bits.patterns(p), _core.Call(tape_of(p))
-    law = _core.Bernoulli(table, layout.lost)
+    call, law = _core.Call(tape_of(p)), _core.Bernoulli(p, layout.lost)
     n = len(TIES) * layout.BITS
     out = np.full(n, 7, np.uint8)
     with pytest.raises(layout.LostError):

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,6 +13,7 @@ import pytest
 from fastdp import _core
 from fastdp.exceptions import FastDPError
 from tests.law_fields import equal
+from tests.reference import exact_bits
 
 ROOT = Path(__file__).parents[2]
 RANGES = {
@@ -125,3 +127,49 @@ def test_arithmetic_and_every_size_of_memory(tmp_path: Path) -> None:
     subprocess.run([*build, "-lm", "-o", str(program)], check=True)
     run = subprocess.run([program], capture_output=True, text=True, env={})
     assert (run.returncode, run.stdout, run.stderr) == (0, "fine\n", "")
+
+
+PROBABILITIES = [
+    *(Fraction(p) for p in (0, 1, "1/2", "1/3", 0.1, 1e-300, "1/18446744073709551616")),
+    *(1 - Fraction(p) for p in (1e-300, 2**-64, "1/1000")),
+]
+
+
+def spelled(p: Fraction) -> bytes:
+    """Return the table that the kernels need, by the specification."""
+    table = exact_bits.patterns(p)
+    cuts = [min((cut << 64) // table.whole, 2**64 - 1) for cut in table.cut]
+    planes = [bytes(cut >> (56 - 8 * b) & 255 for cut in cuts) for b in range(8)]
+    return b"".join(planes) + table.alias
+
+
+def test_patterns_are_those_of_python() -> None:
+    rng = random.Random(7)
+    drawn = [Fraction(rng.getrandbits(64), 2**64) for _ in range(8)]
+    drawn += [Fraction(rng.getrandbits(99), 3**70) for _ in range(8)]
+    drawn.append(Fraction(rng.getrandbits(2190), 3**1382))
+    for p in (*PROBABILITIES, *drawn):
+        assert _core.Bernoulli(p).structure()[: 9 * 256] == spelled(p), p
+
+
+def test_rates_are_those_of_python() -> None:
+    rng = random.Random(8)
+    for k in (2, 3, 16, 64, 65, 1000, 65536, 65537, 2**31 - 1):
+        for top in (1, 2**64 - 1, *(rng.getrandbits(64) for _ in range(9))):
+            truth = Fraction(top, 2**64)
+            rate = (k - 1) / (1 - truth)
+            shift = 128 - int(rate).bit_length()
+            scaled = int(rate * 2**shift)
+            made = _core.Response(truth, k).structure()
+            assert made[:12] == struct.pack("<III", k, 0, shift)
+            wanted = struct.pack("<QQQ", scaled >> 64, scaled % 2**64, top)
+            assert made[16:40] == wanted
+        assert _core.Response(Fraction(1), k).structure()[:12] == struct.pack(
+            "<III", k, 1, 0
+        )
+
+
+@pytest.mark.parametrize("p", [Fraction(4, 3), Fraction(1, 2**5120)], ids=["3", "long"])
+def test_c_refuses_what_is_no_probability(p: Fraction) -> None:
+    with pytest.raises(FastDPError, match="status 1"):
+        _core.Bernoulli(p)

@@ -196,6 +196,40 @@ static void run_out(int64_t *out)
     expect(most > 10, "many requests");
 }
 
+/* Words of ones at cuts just below 1: every pattern of bits goes to the resolver, with
+ * memory and without. */
+static void settle_bits(void)
+{
+    static uint8_t main_words[65536], ext[16 * 8192], out[512];
+    const uint64_t num = 1, den[2] = {0, 65536}; /* p = 2^-80 */
+    const fdp_ratio_t p = {&num, den, 1, 2};
+    fdp_tape_t tape = {1, main_words, sizeof main_words, ext, sizeof ext};
+    fdp_call_t call = {.stream = {.cipher = FDP_CIPHER_TAPE, .tape = &tape}};
+    fdp_bernoulli_t law;
+    fdp_status_t status = FDP_ERR_MEMORY;
+    memset(main_words, 255, sizeof main_words);
+    for (fail_at = 0; status == FDP_ERR_MEMORY; fail_at++) {
+        taken = 0;
+        status = fdp_bernoulli_make(&law, &p);
+        expect(status == FDP_OK || law.den[1] == 0, "no law without memory");
+    }
+    expect(status == FDP_OK && fail_at > 1, "a law");
+    status = FDP_ERR_MEMORY;
+    for (fail_at = 0; status == FDP_ERR_MEMORY; fail_at += 1 + fail_at / 4) {
+        unsigned any = 0;
+        taken = 0;
+        memset(out, 1, sizeof out);
+        status = fdp_flip_bits(&call, &law, 0, 8 * sizeof out, NULL, out);
+        for (size_t i = 0; i < sizeof out; i++) {
+            any |= out[i];
+        }
+        /* U = 1 - 2^-64 and zeros: below the cut of column 255, whose alias is 0 */
+        expect((status == FDP_OK || status == FDP_ERR_MEMORY) && any == 0, "bits");
+    }
+    expect(status == FDP_OK && taken >= (int)sizeof out, "patterns are settled");
+    fail_at = -1;
+}
+
 /* All special lanes to a resolver that fails: an error, and only zeros. */
 static void fail_closed(int64_t *out)
 {
@@ -234,6 +268,7 @@ int main(void)
     fail_closed(out);
     settle_alone(out);
     run_out(out);
+    settle_bits();
     free(out);
     return failures != 0;
 }

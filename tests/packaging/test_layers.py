@@ -89,11 +89,10 @@ MAY_IMPORT = {
     "_special": {"exceptions"},
     "_core": {"_fdp", "exceptions"},
     "_exact": _FLOOR,
-    "_exact_bits": {"_exact"},
     "_exact_selection": {"_exact"},
     "_factors": {"_validate", "exceptions"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
-    "_laws": {*_FLOOR, "_core", "_exact", "_exact_bits"},
+    "_laws": {*_FLOOR, "_core"},
     "_arrow": {"_core", "exceptions"},
     "_doorway": {"_arrow", "exceptions"},
     "_selection": {
@@ -140,7 +139,7 @@ MAY_IMPORT = {
 
 #: The command line uses what a user of the package has, and public-parameter helpers.
 NOT_FOR_CLI = {
-    *("testing", "_core", "_arrays", "_exact", "_exact_bits"),
+    *("testing", "_core", "_arrays", "_exact"),
     *("_exact_selection", "_ranking", "_selection"),
 }
 

@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp._exact_bits import patterns
+from fastdp import _core
 from fastdp.testing import TapeStream
 from tests.reference import response
+from tests.reference.exact_bits import patterns
 
 sys.path.insert(0, str(Path(__file__).parent))
 import two_class as tc
@@ -32,6 +33,17 @@ TYPES = {"<i8": tc.I64, "u1": U8, "<u2": U16, "<u4": U32}
 LANES, TRIALS, USERS = 8192, 1024, 256
 PATTERNS = LANES // 8
 UNIT_OF_TIES = 12288  # where a chunk's ties have their further bits
+
+
+def bits_of(p: Fraction) -> Any:
+    """Return the prepared flips of a probability."""
+    return tc.buffer_of(_core.Bernoulli(p, id))
+
+
+def labels_of(truth: Fraction, categories: int) -> Any:
+    """Return the prepared response."""
+    return tc.buffer_of(_core.Response(truth, categories, id))
+
 
 #: Probability of a flip, and one so small that patterns of two ones are always ties.
 FLIPS = {
@@ -149,7 +161,7 @@ def flip_noise(harness: CDLL, kernel: str, name: str, ties: bool, n: int) -> Run
     pool = blocks(partial(flip_words, p, ties), 1024)
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
     x = np.random.default_rng(2).integers(0, 2, size=n, dtype=np.uint8)
-    law = tc.Bernoulli.of(p)
+    law = bits_of(p)
     work = tc.work_of(kernel, n, law=law, x=x, x_type=U8, other=-1, out=out)
     return run_of(harness, work, tape, pool, on_tape=True)
 
@@ -162,7 +174,7 @@ def response_noise(harness: CDLL, k: int, kind: str, n: int) -> Run:
     tape, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint32)
     x = np.random.default_rng(2).integers(0, k, size=n)
     work = tc.work_of(
-        "respond", n, law=tc.Response.of(truth, k), x=x, x_type=tc.I64, other=-1,
+        "respond", n, law=labels_of(truth, k), x=x, x_type=tc.I64, other=-1,
         out=out, out_type=U32,
     )  # fmt: skip
     return run_of(harness, work, tape, pool, on_tape=True)
@@ -216,7 +228,7 @@ def flipped_values(
     n = LANES
     pool = of_class(one, two, "i8" if dtype == tc.I64 else "u1", n)
     data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint8)
-    law = tc.Bernoulli.of(FLIPS["often"])
+    law = bits_of(FLIPS["often"])
     work = tc.work_of(kernel, n, law=law, x=data, x_type=dtype, other=other, out=out)
     return run_of(harness, work, data, pool, on_tape=False)
 
@@ -239,7 +251,7 @@ def response_values(
     pool = of_class(one, two, dtype, n)
     data, out = tc.aligned(pool.shape[2]), np.zeros(n, np.uint32)
     work = tc.work_of(
-        "respond", n, law=tc.Response.of(truth, k), x=data,
+        "respond", n, law=labels_of(truth, k), x=data,
         x_type=TYPES[dtype], other=other, out=out, out_type=U32,
     )  # fmt: skip
     return run_of(harness, work, data, pool, on_tape=False)
@@ -274,12 +286,10 @@ def client_values(harness: CDLL, kind: str, one: Any, two: Any) -> Run:
     d, n = 1000, TRIALS
     pool, hashes = of_class(one, two, "<i8", n), kind == "hash_clients"
     data = tc.aligned(pool.shape[2])
-    law = (
-        tc.Response.of(Fraction(3, 4), 4) if hashes else tc.Bernoulli.of(Fraction(1, 4))
-    )
+    law = labels_of(Fraction(3, 4), 4) if hashes else bits_of(Fraction(1, 4))
     work = tc.work_of(
         kind, n, size=23 if hashes else 10, law=law,
-        labeling=tc.Response.of(Fraction(1), d), x=data, x_type=tc.I64, other=-1,
+        labeling=labels_of(Fraction(1), d), x=data, x_type=tc.I64, other=-1,
         out=np.zeros(n, "<u8,<u4"), out_type=U32,
     )  # fmt: skip
     return run_of(harness, work, data, pool, on_tape=False)

@@ -25,7 +25,6 @@ import numpy as np
 import pytest
 
 from fastdp import _core, _laws
-from fastdp._exact_bits import patterns
 from tests import elf
 from tests.reference import exact_digits, exact_tilt
 
@@ -108,9 +107,14 @@ def law_of(family: str, parameter: int) -> Law:
         table, sampler = exact_digits.laplace(exact), _laws.laplace_sampler(exact)
     else:
         table, sampler = exact_tilt.gaussian(exact), _laws.gaussian_sampler(exact)
-    # `id` only has an address: the harness counts what asks a resolver.
-    raw = sampler.widen(resolver=id).structure()
-    return Law(family, exact, table, ctypes.create_string_buffer(raw, len(raw)))
+    return Law(family, exact, table, buffer_of(sampler.widen(resolver=id)))
+
+
+def buffer_of(law: Any) -> Any:
+    """Return the structure of a law whose resolver is `id`, which only has an address:
+    the harness counts what asks."""
+    raw = law.structure()
+    return ctypes.create_string_buffer(raw, len(raw))
 
 
 # --- words of digits ------------------------------------------------------------
@@ -250,49 +254,6 @@ KINDS = (
     "hadamard_clients", "select_proposed", "select_flipped", "select_inverse",
     "select_race", "number_clients", "python",
 )  # fmt: skip
-
-
-class Bernoulli(ctypes.Structure):
-    """fdp_bernoulli_t of an exact p, as the extension fills it."""
-
-    _fields_ = (
-        ("plane", (ctypes.c_uint8 * 256) * 8),
-        ("alias", ctypes.c_uint8 * 256),
-        ("owner", ctypes.c_void_p),
-    )
-
-    @classmethod
-    def of(cls, p: Fraction) -> Bernoulli:
-        table = patterns(p)
-        law = cls(alias=(ctypes.c_uint8 * 256)(*table.alias))
-        for c, cut in enumerate(table.cut):
-            whole = min((cut << 64) // table.whole, 2**64 - 1)
-            for b, byte in enumerate(whole.to_bytes(8, "big")):
-                law.plane[b][c] = byte
-        return law
-
-
-class Response(ctypes.Structure):
-    """fdp_response_t of an exact probability of the truth."""
-
-    _fields_ = (
-        ("categories", ctypes.c_uint32),
-        ("always", ctypes.c_uint32),
-        ("shift", ctypes.c_uint32),
-        ("rate", ctypes.c_uint64 * 2),
-    )
-
-    @classmethod
-    def of(cls, truth: Fraction, categories: int) -> Response:
-        if truth == 1:
-            return cls(categories, 1)
-        rate = (categories - 1) / (1 - truth)
-        shift = 128 - int(rate).bit_length()
-        scaled = int(rate * 2**shift)
-        return cls(
-            categories, 0, shift,
-            (ctypes.c_uint64 * 2)(scaled >> 64, scaled & (2**64 - 1)),
-        )  # fmt: skip
 
 
 class Numbers(ctypes.Structure):

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from fastdp._exact import Block
-from fastdp._exact_bits import UNIFORM, bernoulli, patterns, response, word_bits
 from tests.reference.boundary import near, real, spelled
+from tests.reference.exact_bits import UNIFORM, bernoulli, patterns, response, word_bits
 
 PROBABILITIES = [
     Fraction(1e-300),

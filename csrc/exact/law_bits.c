@@ -1,0 +1,201 @@
+/* law_bits.c: alias tables of Bernoulli patterns and rates of responses, from exact
+ * probabilities, and what 64 bits and more of a trial leave open of them. */
+#include "resolver.h"
+
+/* ---- patterns of eight bits --------------------------------------------------- */
+
+/* Masses of the patterns, 256 den^8 P(c), in `width` limbs each; whole: den^8. */
+typedef struct {
+    uint64_t *mass, *one, *gap;
+    size_t width;
+    fdp_nat_t whole;
+} masses_t;
+
+static fdp_nat_t mass_of(const masses_t *m, size_t c)
+{
+    uint64_t *d = m->mass + m->width * c;
+    return (fdp_nat_t){d, fdp_nat_trim(d, m->width)};
+}
+
+static bool open_masses(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, masses_t *m)
+{
+    const fdp_nat_t zeros = fdp_nat_sub(a, den, num);
+    fdp_nat_t ones[9], none[9];
+    m->whole = ones[0] = none[0] = fdp_nat_of(a, 1);
+    for (size_t k = 1; k < 9; k++) {
+        ones[k] = fdp_nat_mul(a, ones[k - 1], num);
+        none[k] = fdp_nat_mul(a, none[k - 1], zeros);
+        m->whole = fdp_nat_mul(a, m->whole, den);
+    }
+    m->width = m->whole.n + 2;
+    m->mass = fdp_arena_take(a, 256 * m->width);
+    m->one = fdp_arena_take(a, m->width);
+    m->gap = fdp_arena_take(a, m->width);
+    if (m->gap == NULL) {
+        return false;
+    }
+    memset(m->mass, 0, 256 * m->width * sizeof *m->mass);
+    memset(m->one, 0, m->width * sizeof *m->one);
+    memcpy(m->one, m->whole.d, m->whole.n * sizeof *m->one);
+    for (size_t c = 0; c < 256 && !a->failed; c++) {
+        const size_t mark = fdp_arena_mark(a), k = (size_t)__builtin_popcountll(c);
+        const fdp_nat_t x = fdp_nat_left(a, fdp_nat_mul(a, ones[k], none[8 - k]), 8);
+        if (!a->failed && x.n != 0) {
+            memcpy(m->mass + m->width * c, x.d, x.n * sizeof *x.d);
+        }
+        fdp_arena_back(a, mark);
+    }
+    return !a->failed;
+}
+
+/* Walker's method: closes column after column. `only` < 256: ends at that column, whose
+ * cut is then gap / whole, and tells whether it was closed; else fills the table. */
+static bool close_columns(fdp_arena_t *a, masses_t *m, size_t only, fdp_bernoulli_t *law)
+{
+    uint8_t small[256], large[256];
+    size_t smalls = 0, larges = 0;
+    for (size_t c = 0; c < 256; c++) {
+        const int way = fdp_nat_compare(mass_of(m, c), m->whole);
+        small[smalls] = large[larges] = (uint8_t)c;
+        smalls += way < 0;
+        larges += way > 0;
+    }
+    while (smalls != 0 && larges != 0 && !a->failed) { /* what one lacks another has */
+        const uint8_t c = small[--smalls], other = large[larges - 1];
+        uint64_t *its = m->mass + m->width * other;
+        fdp_limbs_sub(m->gap, m->one, m->mass + m->width * c, m->width);
+        if (only == c) {
+            return true;
+        }
+        if (only > 255) {
+            const size_t mark = fdp_arena_mark(a);
+            const fdp_nat_t cut = {m->gap, fdp_nat_trim(m->gap, m->width)};
+            const fdp_nat_t q = fdp_nat_div(a, fdp_nat_left(a, cut, 64), m->whole, NULL);
+            const uint64_t floor = q.n == 0 ? 0 : q.n > 1 ? UINT64_MAX : q.d[0];
+            for (size_t b = 0; b < 8; b++) {
+                law->plane[b][c] = (uint8_t)(floor >> (56 - 8 * b));
+            }
+            law->alias[c] = other;
+            fdp_arena_back(a, mark);
+        }
+        fdp_limbs_sub(its, its, m->gap, m->width);
+        const int way = fdp_nat_compare(mass_of(m, other), m->whole);
+        larges -= way <= 0;
+        small[smalls] = other;
+        smalls += way < 0;
+    }
+    return false;
+}
+
+fdp_status_t fdp_law_patterns(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_bernoulli_t *law)
+{
+    masses_t m;
+    for (size_t c = 0; c < 256; c++) {
+        law->alias[c] = (uint8_t)c;
+    }
+    if (open_masses(a, num, den, &m)) {
+        close_columns(a, &m, 256, law);
+    }
+    return a->failed ? FDP_ERR_MEMORY : FDP_OK;
+}
+
+static void cut_bound(fdp_settle_t *w, const fdp_fx_t *f, const void *what, uint64_t k,
+                      uint64_t *out)
+{
+    const masses_t *m = what;
+    const fdp_nat_t cut = {m->gap, fdp_nat_trim(m->gap, m->width)};
+    const fdp_nat_t scaled = fdp_nat_left(w->a, cut, f->bits);
+    const fdp_nat_t least = fdp_nat_div(w->a, scaled, m->whole, NULL);
+    const fdp_nat_t most = fdp_nat_div_up(w->a, scaled, m->whole);
+    (void)k;
+    if (!w->a->failed) {
+        fdp_fx_set_nat(f, out, least);
+        fdp_fx_set_nat(f, out + f->w, most);
+    }
+}
+
+static fdp_nat_t number(const uint64_t *limbs)
+{
+    return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, FDP_LIMBS)};
+}
+
+int fdp_settle_pattern(fdp_settle_t *w, const void *what, const uint64_t *word, int64_t *value)
+{
+    const fdp_bernoulli_t *law = what;
+    const uint8_t column = (uint8_t)word[1];
+    masses_t m;
+    bool below = false;
+    fdp_uniform_t u = fdp_uniform_open(w, word[0], 64, 0);
+    if (open_masses(w->a, number(law->num), number(law->den), &m) &&
+        close_columns(w->a, &m, column, NULL)) {
+        below = fdp_uniform_below(w, &u, cut_bound, &m, 0);
+    }
+    value[0] = below ? law->alias[column] : column;
+    return fdp_settle_goes_on(w) ? 1 : -1;
+}
+
+/* ---- responses ------------------------------------------------------------------- */
+
+fdp_status_t fdp_law_response(fdp_arena_t *a, fdp_response_t *law)
+{
+    /* (k - 1) 2^64 / (2^64 - truth) */
+    const fdp_nat_t one = fdp_nat_left(a, fdp_nat_of(a, 1), 64);
+    const fdp_nat_t rest = fdp_nat_sub(a, one, fdp_nat_of(a, law->truth));
+    const fdp_nat_t rate = fdp_nat_left(a, fdp_nat_of(a, law->categories - 1), 64);
+    law->shift = 128 - fdp_nat_bits(fdp_nat_div(a, rate, rest, NULL));
+    const fdp_nat_t scaled = fdp_nat_div(a, fdp_nat_left(a, rate, law->shift), rest, NULL);
+    if (a->failed || scaled.n != 2) {
+        return FDP_ERR_MEMORY;
+    }
+    law->rate[0] = scaled.d[1];
+    law->rate[1] = scaled.d[0];
+    return FDP_OK;
+}
+
+/* floor(U c) of a rational c = num / den, at most `last`. */
+static uint64_t step_of(fdp_settle_t *w, fdp_uniform_t *u, fdp_nat_t num, fdp_nat_t den,
+                        uint64_t last)
+{
+    while (fdp_settle_goes_on(w)) {
+        const size_t mark = fdp_arena_mark(w->a);
+        const fdp_nat_t x = fdp_uniform_nat(u), one = fdp_nat_of(w->a, 1);
+        const fdp_nat_t least = fdp_nat_div(w->a, fdp_nat_mul(w->a, x, num), den, NULL);
+        const fdp_nat_t end = fdp_nat_mul(w->a, fdp_nat_add(w->a, x, one), num);
+        const fdp_nat_t most = fdp_nat_sub(w->a, fdp_nat_div_up(w->a, end, den), one);
+        const fdp_nat_t low = fdp_nat_right(w->a, least, u->nbits);
+        const fdp_nat_t high = fdp_nat_right(w->a, most, u->nbits);
+        const bool known = !w->a->failed && fdp_nat_compare(low, high) == 0;
+        const uint64_t step = w->a->failed || low.n == 0 ? 0 : low.n > 1 ? last : low.d[0];
+        fdp_arena_back(w->a, mark);
+        if (!w->a->failed && (known || step >= last)) {
+            return step < last ? step : last;
+        }
+        if (fdp_settle_goes_on(w)) {
+            fdp_uniform_extend(w, u);
+        }
+    }
+    return 0;
+}
+
+int fdp_settle_response(fdp_settle_t *w, const void *what, const uint64_t *word, int64_t *value)
+{
+    const fdp_response_t *law = what;
+    const bool fair = word[2] & 1;
+    const uint64_t last = law->categories - 1;
+    const unsigned bits = law->categories <= 64 ? 16 : law->categories <= 1 << 16 ? 32 : 64;
+    value[0] = (int64_t)last;
+    if (law->always && !fair) {
+        return 1;
+    }
+    fdp_nat_t num = fdp_nat_of(w->a, law->categories), den = fdp_nat_of(w->a, 1);
+    if (!fair) {
+        den = fdp_nat_sub(w->a, fdp_nat_left(w->a, den, 64), fdp_nat_of(w->a, law->truth));
+        num = fdp_nat_left(w->a, fdp_nat_of(w->a, last), 64);
+    }
+    fdp_uniform_t u = fdp_uniform_open(w, word[1], bits + 64, 0);
+    if (u.d != NULL) {
+        u.d[1] = word[0];
+        value[0] = (int64_t)step_of(w, &u, num, den, last);
+    }
+    return fdp_settle_goes_on(w) ? 1 : -1;
+}

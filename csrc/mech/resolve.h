@@ -1,0 +1,17 @@
+/* resolve.h: trials that known bits leave open, by integers in memory of their own. */
+#ifndef FDP_MECH_RESOLVE_H
+#define FDP_MECH_RESOLVE_H
+
+#include "../exact/resolver.h"
+
+/* Decides a trial of a law from its words: 1 and the value, 0 (rejected), or -1. */
+typedef int (*fdp_decide_fn)(fdp_settle_t *w, const void *law, const uint64_t *words,
+                             int64_t *value);
+
+/* Settles a pending trial by `decide`, or if it has an owner by call->resolve. -1: failed,
+ * as *status says. Its caller wipes the frames below (fdp_wipe_resolver). */
+FDP_INTERNAL int fdp_resolve(const fdp_call_t *call, const fdp_pending_t *pending,
+                             fdp_decide_fn decide, const void *law, int64_t value[2],
+                             fdp_status_t *status);
+
+#endif
