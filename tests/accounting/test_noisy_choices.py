@@ -96,6 +96,7 @@ def near(change, other, size):
     return moves.max() - moves.min() <= size
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(3, 5)])
 def test_samples_in_which_a_record_is_replaced(probability):
     """The record, another, or none moves the scores; a subset has one of the two."""

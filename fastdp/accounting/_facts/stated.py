@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 class ApproximateFacts(Facts[ApproximateDPEvent]):
     """(epsilon, delta): with probability 1 - delta a pure mechanism."""
 
-    @property
-    def states_guarantee(self) -> bool:
-        """True: nothing else is known."""
-        return True
+    states_guarantee = True
 
     def pure(self) -> Fraction | None:
         """Return epsilon where delta is 0."""
