@@ -179,23 +179,19 @@ class Memory(Engine):
         if not by:
             group[chosen] = 0
             return group, {"g0": np.zeros(1, np.int64)}
-        columns = [self._keys[name][0][chosen] for name in by]
+        code, keys = _occurring([self._keys[name][0][chosen] for name in by])
         if self._public is not None:
-            code, order = _listed(columns, self._public)
-            found = {f"g{i}": _objects(x)[order] for i, x in enumerate(self._public)}
-            found["place"] = order
-        else:
-            keys, code = distinct(columns[0])
-            if len(columns) > 1:
-                for column in columns[1:]:
-                    keys, digit = distinct(column)
-                    code = np.unique(code * len(keys) + digit, return_inverse=True)[1]
-                first = np.unique(code, return_index=True)[1]
-                found = {f"g{i}": _objects(x[first]) for i, x in enumerate(columns)}
-            else:
-                found = {"g0": _objects(keys)}
+            ranks = [distinct(column)[1] for column in self._public]
+            order = np.lexsort(ranks[::-1])
+            public = [_objects(column)[order] for column in self._public]
+            places = {row: rank for rank, row in enumerate(zip(*public, strict=True))}
+            rows = zip(*keys, strict=True)
+            known = np.array([places.get(row, -1) for row in rows], np.int64)
+            code = known[code] if len(known) else code
+            keys = public
         group[chosen] = code
-        return group, found
+        found = {f"g{i}": column for i, column in enumerate(keys)}
+        return group, found if self._public is None else {**found, "place": order}
 
     def _sums(
         self, recipe: Recipe, i: int, group: _Array | None, groups: int
@@ -215,23 +211,16 @@ class Memory(Engine):
 # ---- keys --------------------------------------------------------------------------
 
 
-def _listed(columns: list[_Array], public: list[_Array]) -> tuple[_Array, _Array]:
-    """Return the rank of each record's group among public ones, -1, and their order."""
-    code = np.zeros(len(columns[0]), np.int64)
-    rank = np.zeros(len(public[0]), np.int64)
-    for column, listed in zip(columns, public, strict=True):
-        keys, own = distinct(listed)
-        found, digit = distinct(column)
-        places = {key: place for place, key in enumerate(keys.tolist())}
-        known = np.array([places.get(key, -1) for key in found.tolist()], np.int64)
-        digit = known[digit] if len(found) else code
-        both = rank * len(keys) + own
-        there = np.unique(both)
-        rank = np.searchsorted(there, both)
-        wanted = np.where((code >= 0) & (digit >= 0), code * len(keys) + digit, -1)
-        code = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-        code = np.where(there[code] == wanted, code, -1)
-    return code, np.argsort(rank)
+def _occurring(columns: list[_Array]) -> tuple[_Array, list[_Array]]:
+    """Return the group of each record, and the groups that occur, sorted."""
+    keys, code = distinct(columns[0])
+    if len(columns) == 1:
+        return code, [_objects(keys)]
+    for column in columns[1:]:
+        keys, digit = distinct(column)
+        code = np.unique(code * len(keys) + digit, return_inverse=True)[1]
+    first = np.unique(code, return_index=True)[1]
+    return code, [_objects(column[first]) for column in columns]
 
 
 def _objects(keys: _Array) -> _Array:
