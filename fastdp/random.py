@@ -691,10 +691,9 @@ def allocate(
     Privacy
     -------
     Where a step adds noise to a sum over its batch and divides by a public number
-    (not by the batch's size), an epoch with `selected` 1 is a
-    `RandomAllocationEvent` of the step's event, for a record added or removed
-    (docs/proofs/allocation.md). With more it costs `selected` events of one step. Keep
-    the allocation private: neither the records nor the sizes of batches may be shown.
+    (not by the batch's size), an epoch is a `RandomAllocationEvent` of the step's
+    event, for a record added or removed (docs/proofs/allocation.md). Keep the
+    allocation private: neither the records nor the sizes of batches may be shown.
     Timing class T0: the memory access pattern follows the allocation.
 
     References

@@ -77,6 +77,9 @@ EVENTS = [
         records=1000,
     ),
     RandomAllocationEvent(steps=10, event=GaussianEvent(sensitivity=1, sigma=2)),
+    RandomAllocationEvent(
+        steps=10, selected=3, event=GaussianEvent(sensitivity=1, sigma=2)
+    ),
     SampledWithoutReplacementEvent(
         source_dataset_size=1000,
         sample_size=10,

@@ -7,15 +7,17 @@ epoch. The pair of laws says more.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fastdp.accounting._facts.base import Facts, entry, facts_of
+from fastdp.accounting._facts.composed import ComposedFacts
 from fastdp.accounting.events import (
     Event,
     NeighboringRelation,
     RandomAllocationEvent,
     relation_of,
 )
+from fastdp.accounting.events._composite import _AllocatedBlock
 from fastdp.exceptions import UnsupportedEventError
 
 if TYPE_CHECKING:
@@ -24,11 +26,17 @@ if TYPE_CHECKING:
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
 
-@entry(RandomAllocationEvent)
+@entry(RandomAllocationEvent, _AllocatedBlock)
 class AllocationFacts(Facts[RandomAllocationEvent]):
     """Every record joins one of t steps, uniformly, independently and in secret."""
 
     left_to_accountants = True
+
+    @classmethod
+    def of(cls, event: RandomAllocationEvent) -> Facts[RandomAllocationEvent]:
+        """Return the facts of an allocation, as a composition if to several steps."""
+        whole = ComposedFacts(event) if event.selected > 1 else cls(event)
+        return cast("Facts[RandomAllocationEvent]", whole)
 
     def __init__(self, event: RandomAllocationEvent) -> None:
         super().__init__(event)
@@ -62,11 +70,19 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return self._inner().rho()
 
     def family(self) -> Family:
-        """Return the pair of the epoch."""
+        """Return the pair of the epoch; from below the sum of a larger one's steps."""
         from fastdp.accounting._pld.allocation_loss import AllocationFamily
+        from fastdp.accounting._pld.families import GaussianFamily, LooseFamily
 
         inner, steps = self._inner(), self.event.steps
-        return AllocationFamily(inner.step(), steps) if steps > 1 else inner.family()
+        pair = AllocationFamily(inner.step(), steps) if steps > 1 else inner.family()
+        if not isinstance(self.event, _AllocatedBlock):
+            return pair
+        one, share = inner.family(), self.event.share
+        if not isinstance(one, GaussianFamily):
+            return LooseFamily(pair)
+        square = one.square if one.least is None else one.least
+        return LooseFamily(pair, GaussianFamily(share * square))
 
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the curve of the pair."""

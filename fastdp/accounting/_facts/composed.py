@@ -14,8 +14,10 @@ from fastdp.accounting.events import (
     ComposedEvent,
     Event,
     GroupEvent,
+    RandomAllocationEvent,
     SelfComposedEvent,
 )
+from fastdp.accounting.events._composite import _AllocatedBlock
 from fastdp.accounting.groups import group_delta
 from fastdp.exceptions import UnsupportedEventError
 
@@ -57,13 +59,33 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         case GroupEvent(event=inner, size=size):
             for part, times in leaves(inner, count):
                 yield (_group_of(part, size), times)
+        case RandomAllocationEvent() if event.selected > 1:
+            for part, times in _blocks(event):
+                yield from leaves(part, count * times)
         case _:
             yield event, count
+
+
+def _blocks(event: RandomAllocationEvent) -> Iterator[tuple[Event, int]]:
+    """Yield what bounds an allocation to k of t steps: k of one step (theorem 23)."""
+    if event.selected == event.steps:  # every record joins all
+        yield event.event, event.steps
+        return
+    size, more = divmod(event.steps, event.selected)
+    share = Fraction(event.selected, event.steps)
+    for steps, times in ((size, event.selected - more), (size + 1, more)):
+        if times:
+            block = _AllocatedBlock(steps=steps, event=event.event, share=share)
+            yield block, times
 
 
 def _group_of(event: Event, size: int) -> Event:
     """Return the group's event, as one about single individuals where a rule says."""
     inner = event
+    if isinstance(event, _AllocatedBlock) and size > 1:
+        raise UnsupportedEventError(
+            "selected must be 1 within a group: blocks of steps differ between records"
+        )
     if isinstance(event, GroupEvent):
         inner, size = event.event, size * event.size
     return exactly(inner, size) or GroupEvent(inner, size)
@@ -78,7 +100,7 @@ def exactly(event: Event, size: int) -> Event | None:
 
 
 @entry(ComposedEvent, SelfComposedEvent)
-class ComposedFacts(Facts[ComposedEvent | SelfComposedEvent]):
+class ComposedFacts(Facts[Event]):
     """Several events: here their pure epsilons and their rho are added up."""
 
     left_to_accountants = True

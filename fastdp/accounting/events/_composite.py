@@ -193,7 +193,7 @@ class PoissonSampledEvent(_SampledEvent):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class RandomAllocationEvent(_Wrapper):
-    """One epoch of `steps` steps, of which each record joins one, uniformly.
+    """One epoch of `steps` steps, of which each record joins some, uniformly.
 
     What `fastdp.random.allocate` draws: every record's step is independent of those
     of other records, and secret, and so are the sizes of batches. Batches of a
@@ -203,6 +203,10 @@ class RandomAllocationEvent(_Wrapper):
     ----------
     steps : int
         Steps of the epoch, >= 1.
+    selected : int
+        Distinct steps of each record, >= 1 and at most `steps`; every set of as many
+        has the same probability. More than one are bounded from above by as many
+        allocations to one step each of a share of the steps.
     event : Event
         What one step does with its batch, for `ADD_OR_REMOVE_ONE`: it may depend on
         all answers before it, and must hide one record more or less in the batch. So a
@@ -211,8 +215,28 @@ class RandomAllocationEvent(_Wrapper):
         allocation; repeat the whole event for a fresh one in each epoch.
     """
 
+    _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset({"selected"})
+
     steps: Count
     event: Event
+    selected: Count = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.integer("selected", self.selected, 1, self.steps)
+
+    def _follows(self, name: str) -> bool:
+        return name == "selected" and self.selected == 1
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class _AllocatedBlock(RandomAllocationEvent):
+    """An allocation to one of some steps, as a bound of a part of a larger one.
+
+    `share` is how many of all steps a record joins.
+    """
+
+    share: Unit
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
