@@ -30,9 +30,6 @@ Kernel: TypeAlias = "Callable[[Source, Any, np.ndarray[Any, Any], int], None]"
 #: Most elements of an array: its size in bytes is within numpy's reach.
 MOST = 2**59
 
-#: DLPack's numbers of the devices whose memory the host reads: itself, pinned memory.
-_HOST = (1, 3, 11)
-
 _INTEGERS = "an integer array of at most 64 bits (not uint64)"
 _REALS = "a float64 or float32 array"
 
@@ -48,7 +45,6 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
     if _core.plain(x, real):
         return x
     rule = _REALS if real else _INTEGERS
-    x = shared(name, x)
     if not isinstance(x, np.ndarray):
         raise DTypeError(f"{name} must be {rule}, got {type(x).__name__}")
     if hasattr(x, "mask"):
@@ -64,33 +60,6 @@ def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
         return x
     # An aligned copy; a scalar's shape would become (1,).
     return np.array(x, dtype=native, order="C", copy=True, subok=False)
-
-
-def shared(name: str, x: Any) -> Any:
-    """Return the array on the memory of `x`, by DLPack or as a buffer; others as is.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        The memory is not the host's, or is not given.
-    """
-    if isinstance(x, memoryview):
-        return np.asarray(x)
-    if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack_device__"):
-        return x
-    device = int(x.__dlpack_device__()[0])
-    if device not in _HOST:
-        raise ParameterError(
-            f"{name} must be in the host's memory, got DLPack's device {device}: "
-            "x.cpu() in torch, jax.device_get(x) and cupy.asnumpy(x) copy it there"
-        )
-    try:
-        return np.from_dlpack(x)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise DTypeError(
-            f"{name} must give an array of numpy by DLPack, which raised "
-            f"{type(error).__name__}: in torch x.detach().float() does"
-        ) from None
 
 
 def output(

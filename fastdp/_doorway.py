@@ -1,7 +1,8 @@
 """What looks like data becomes an array, and what comes out has the kind that went in.
 
 One-dimensional columns: pandas Series and Index, polars Series, pyarrow Array and
-ChunkedArray, whatever else speaks Arrow's capsule protocol, lists and tuples. Kinds and
+ChunkedArray, whatever else speaks Arrow's capsule protocol, lists and tuples. Arrays of
+any shape: memoryviews, and what speaks DLPack. Kinds and
 dtypes are public; of a list of results (`enter`) the types of the elements, too, of one
 of records none: each is read by itself. No element shows in an error.
 Libraries are only looked up where they are loaded: what is no array of theirs is none.
@@ -29,6 +30,9 @@ Leave: TypeAlias = Callable[[_Array], Any]
 
 _INT64 = np.iinfo(np.int64)
 
+#: DLPack's numbers of the devices whose memory the host reads: itself, pinned memory.
+_HOST = (1, 3, 11)
+
 #: Ints beyond this count as this among real numbers: farther out the nearest doubles
 #: of two ints can lie further apart than they.
 _EXACT_DOUBLE = 2**53
@@ -50,7 +54,8 @@ _OWN = {
 
 @functools.lru_cache(maxsize=1024)
 def _kind_of(type_: type) -> str:
-    """Return what a class is to the doorway: "list", "pandas.Series", "arrow" or "".
+    """Return what a class is to the doorway: "list", "pandas.Series", "arrow", "memory"
+    (DLPack, a memoryview) or "".
 
     Of a library that is not loaded there is no class: the answer never changes.
     """
@@ -61,11 +66,41 @@ def _kind_of(type_: type) -> str:
         for name in names if module is not None else ():
             if issubclass(type_, getattr(module, name)):
                 return f"{library}.{name}"
-    return "arrow" if _arrow.is_column(type_) else ""
+    if _arrow.is_column(type_):
+        return "arrow"
+    memory = hasattr(type_, "__dlpack__") and not issubclass(type_, np.ndarray)
+    return "memory" if memory or issubclass(type_, memoryview) else ""
 
 
 def _kind(x: object) -> str:
     return _kind_of(type(x))  # type: ignore[arg-type]  # classes are hashable
+
+
+def shared(name: str, x: Any) -> Any:
+    """Return the array on the memory of `x`, by DLPack or as a buffer; others as is.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        The memory is not the host's, or is not given.
+    """
+    if isinstance(x, memoryview):
+        return np.asarray(x)
+    if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
+        return x
+    device = int(x.__dlpack_device__()[0])
+    if device not in _HOST:
+        raise ParameterError(
+            f"{name} must be in the host's memory, got DLPack's device {device}: "
+            "x.cpu() in torch, jax.device_get(x) and cupy.asnumpy(x) copy it there"
+        )
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise DTypeError(
+            f"{name} must give an array of numpy by DLPack, which raised "
+            f"{type(error).__name__}: in torch x.detach().float() does"
+        ) from None
 
 
 def is_data(x: object) -> bool:
@@ -138,6 +173,8 @@ def enter(
         return _listed(name, x, real, truth), (
             _to_list if kind == "list" else _to_tuple
         )
+    if kind == "memory":
+        return shared(name, x), lambda results: results
     null = -1 if labels else null
     if kind in ("pandas.Series", "pandas.Index"):
         return _from_pandas(name, x, null), _to_pandas(x, kind)
@@ -190,6 +227,8 @@ def records(name: str, x: Any) -> _Array:
         values = _from_pandas(name, x, math.nan)
     elif kind in ("polars.Series", "pyarrow.Array", "pyarrow.ChunkedArray", "arrow"):
         values = _arrow.column(name, x, math.nan, np.float64)
+    elif kind == "memory":
+        values = shared(name, x)
     if isinstance(values, np.ndarray) and hasattr(values, "mask"):
         raise DTypeError(f"{name} must have no mask: leave its records out")
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
@@ -210,7 +249,7 @@ def rows(name: str, x: Any) -> _Array:
     name : str
         The argument, for messages.
     x : list of lists, DataFrame, Table, RecordBatch, or a column
-        A column is a table with one.
+        A column is a table with one. What gives its memory stays as it is.
 
     Raises
     ------
@@ -229,6 +268,9 @@ def rows(name: str, x: Any) -> _Array:
         columns = x.get_columns()
     elif kind in ("pyarrow.Table", "pyarrow.RecordBatch"):
         columns = x.columns
+    elif kind == "memory":
+        memory: _Array = shared(name, x)
+        return memory if memory.ndim == 2 else records(name, memory)[:, np.newaxis]
     else:
         return records(name, x)[:, np.newaxis]
     return np.column_stack([records(name, column) for column in columns])

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _public, _validate
+from fastdp import _arrays, _doorway, _public, _validate
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -278,7 +278,7 @@ class GradientSum(Mechanism):
             return [np.zeros(shape) for shape in self._shapes]
         found = []
         for i, shape in enumerate(self._shapes):
-            o = _arrays.shared(f"out[{i}]", _listed("out", out, len(self._shapes))[i])
+            o = _doorway.shared(f"out[{i}]", _listed("out", out, len(self._shapes))[i])
             single = getattr(o, "dtype", None) == np.float32
             dtype = np.dtype(np.float32 if single else np.float64)
             found.append(_arrays.output(o, shape, dtype, f"out[{i}]"))
@@ -290,7 +290,7 @@ class GradientSum(Mechanism):
         found: list[_Array] = []
         for i, (g, shape) in enumerate(zip(given, self._shapes, strict=True)):
             name = f"gradients[{i}]"
-            x = _arrays.data(name, g, real=True)
+            x = _arrays.data(name, _doorway.shared(name, g), real=True)
             n = len(found[0]) if found else x.shape[0] if x.ndim else 0
             if x.shape != (n, *shape):
                 wanted = ", ".join(map(str, [n if found else "n", *shape]))

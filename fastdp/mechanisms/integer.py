@@ -49,6 +49,7 @@ class _Integer(Additive[Noise]):
             The answers. Python ints beyond int64 saturate first. Columns are lists of
             ints, pandas Series and Index, polars Series, pyarrow Array and
             ChunkedArray, and what else speaks Arrow's protocol; a null counts as 0.
+            Memoryviews and arrays that speak DLPack are read as numpy's are.
         out : ndarray, optional
             Integer array to write into: C-contiguous, of x's shape; may be `x`
             itself. Types narrower than int64 saturate.

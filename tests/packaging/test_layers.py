@@ -133,7 +133,10 @@ MAY_IMPORT = {
         *("_doorway", "_stream", "accounting", "calibration", "frames", "ledger"),
         *("mechanisms", "random"),
     },
-    "training": _FLOOR | {"_arrays", "_stream", "accounting", "mechanisms"},
+    "training": {
+        *_FLOOR,
+        *("_arrays", "_doorway", "_stream", "accounting", "mechanisms"),
+    },
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 

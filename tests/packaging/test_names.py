@@ -205,6 +205,13 @@ def test_accounting_loads_the_core_for_sums_of_losses_alone():
     assert "fastdp._core" in modules_after(code.format(1e-7))
 
 
+def test_an_adapter_is_what_loads_its_library():
+    loaded = modules_after("import fastdp.adapters, fastdp.training")
+    assert "fastdp.training" in loaded
+    theirs = {*fastdp.adapters.__all__, "jax", "sklearn", "torch"}
+    assert not {name.partition(".")[0] for name in loaded} & theirs
+
+
 def test_drawing_loads_no_optional_package():
     loaded = modules_after(
         "import fastdp; fastdp.DiscreteLaplace(scale=2).release(1); "

@@ -19,6 +19,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.testing import FixedStream
 from fastdp.training import GradientAccumulator, GradientSum
 from tests.privacy.test_clipped_sum_law import worst
+from tests.unit.test_shared_memory import Graph, Tensor
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
 R = NeighboringRelation.REPLACE_ONE
@@ -163,26 +164,6 @@ def test_microbatches_workers_and_machines_do_not_show():
         assert not any(t.exact().any() for t in parts._totals)
 
 
-class Tensor:
-    """What other libraries give: an array behind DLPack alone."""
-
-    def __init__(self, x, device=1):
-        self.x, self.device = x, device
-
-    def __dlpack_device__(self):
-        return self.device, 0
-
-    def __dlpack__(self, **options):
-        if self.device != 1:
-            raise AssertionError("nothing is asked of another device")
-        return self.x.__dlpack__(**options)
-
-
-class Graph(Tensor):
-    def __dlpack__(self, **options):
-        raise BufferError("0.123 requires grad")
-
-
 def test_memory_of_other_libraries_is_read_and_written_in_place():
     m = GradientSum(sigma=1, radius=1, shapes=[(3,), (2, 2)])
     g = [np.ones((4, 3), np.float32), np.ones((4, 2, 2), np.float32)]
@@ -197,14 +178,6 @@ def test_memory_of_other_libraries_is_read_and_written_in_place():
     for x, y, z in zip(out, got, wanted, strict=True):
         assert np.shares_memory(x, y)
         np.testing.assert_array_equal(x, z.astype(np.float32))
-
-
-def test_other_mechanisms_read_such_memory_too():
-    m = fastdp.ClippedSum(sigma=1, radius=1, dimension=2, norm=2)
-    x = np.ones((3, 2))
-    for rows in (Tensor(x), memoryview(x)):
-        got = m.release(rows, stream=FixedStream(b"c" * 32))
-        np.testing.assert_array_equal(got, m.release(x, stream=FixedStream(b"c" * 32)))
 
 
 G = [np.zeros((2, 3))]
