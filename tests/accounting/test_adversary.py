@@ -643,3 +643,7 @@ def test_a_trade_off_function_of_one_order_is_found():
     )
     for kind in (PLDAccountant, FDPAccountant):
         assert excess([(family, count, wrong)], kind) > 1e-2
+
+
+def test_flips_as_choices_of_bounded_range_are_found():
+    assert excess([(flips(1), 1, choice("1"))], PLDAccountant) > 1e-1
