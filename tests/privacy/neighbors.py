@@ -402,10 +402,18 @@ class Pair:
 
         def call(which: int) -> Callable[[], Any]:
             held = {name: pair[which] for name, (_, pair) in columns.items()}
-            x = held.pop("x")
-            return lambda: getattr(fastdp, what)(
-                x, *edges, **held, **options, stream=FixedStream("n")
-            )
+            x, user = held.pop("x"), held.pop("user", None)
+            groups = 1 if "by" in held else None
+
+            def release() -> Any:
+                mine: Any = "row"
+                if "user" in columns:
+                    mine = fastdp.Unit(user, groups=groups, records=1)
+                return getattr(fastdp, what)(
+                    x, *edges, unit=mine, **held, **options, stream=FixedStream("n")
+                )
+
+            return release
 
         said = " ".join(f"{name}={said}" for name, (said, _) in columns.items())
         return f"{what} {said} {options}", call
@@ -584,33 +592,25 @@ def _own(error: BaseException) -> bool:
 
 def _form(found: Any) -> Any:
     if isinstance(found, fastdp.Release):
-        public = "keys" not in found.plan.mechanisms()
-        said = found.event(), found.unit, found.replayed, found.plan
-        return _frame(found.table(), public), repr(said), type(found.values("count"))
-    if hasattr(found, "interval") and hasattr(found, "level"):  # an Estimate
-        keys = found.keys
-        public = found.keys is None or (found.shares is None and _delta(found) == 0)
-        form = (type(found.value), str(getattr(found.value, "dtype", "")))
-        low = tuple((type(end), getattr(end, "dtype", "")) for end in found.interval)
-        shape = np.shape(found.value) if public else np.shape(found.value)[1:]
-        said = found.event, found.unit, found.shares, found.level
-        assert _sorted(keys or [])
-        named = keys if public else Keys(keys)
-        return form, low, shape, repr(said), named
+        public = not found.plan._noise.unlisted
+        said = found.event(), found.unit, found.replayed, found.plan, found.level
+        table, groups = found.table(), found.groups()
+        draws = type(found.values(found.plan.columns[0]))
+        if not isinstance(found._like, type):
+            return _frame(table, public), repr(said), draws
+        # Columns in memory: the type of shown keys is that of the keys.
+        listed = [key for (key,) in groups] if groups[:1] != [()] else []
+        types = [
+            (n, str(table[n].dtype)) for n in table if n not in (*found._keys, "note")
+        ]
+        assert public or _sorted(listed)
+        return type(table), types, repr(said), draws, _cells(listed, public)
     if hasattr(found, "mechanism"):  # moments
         keys = found.keys
         return type(found.mean), found.mechanism, keys and Keys(keys)
     if hasattr(found, "columns") or hasattr(found, "schema"):
         return _frame(found, True)
     return found
-
-
-def _delta(found: Any) -> float:
-    try:
-        found.epsilon(delta=0)
-    except Exception:
-        return 1
-    return 0
 
 
 def _sorted(keys: list[Any]) -> bool:
