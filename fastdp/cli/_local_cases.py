@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import fastdp
+from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Case
 
 #: Of all lines: one epsilon, and the domain of the frequency oracles.
@@ -140,6 +141,7 @@ def packed_case(size: int, generator: np.random.Generator) -> Case:
         lambda: mechanism.release(x, packed=True, out=out),
         rounded,
         _FLIP,
+        best=_numpy_best.flipped(x, flip, out, packed=True),
     )
 
 
@@ -163,6 +165,7 @@ def bytes_case(
         lambda: mechanism.release(x, out=out),
         rounded,
         need,
+        best=_numpy_best.flipped(x, flip, out, packed=False),
     )
 
 
@@ -186,6 +189,7 @@ def response_case(
         lambda: mechanism.release(x, out=out),
         rounded,
         _RESPONSE if k <= 64 else _LARGE_RESPONSE,
+        best=_numpy_best.response(x, p, k, out),
     )
 
 
@@ -224,11 +228,20 @@ def unary_sums_case(rows: int, generator: np.random.Generator) -> Case:
     """Return the sums of the columns of packed rows."""
     mechanism = fastdp.UnaryEncoding.from_epsilon(EPSILON, categories=CATEGORIES)
     reports = mechanism.release(generator.integers(0, CATEGORIES, rows))
+
+    def blocked() -> Array:
+        total = np.zeros(CATEGORIES, np.int64)
+        for start in range(0, rows, 255):  # sums within a byte
+            bits = np.unpackbits(reports[start : start + 255], axis=1)
+            total += bits.sum(0, dtype=np.uint8)
+        return total
+
     return Case(
         f"UnaryEncoding, d={CATEGORIES}, aggregation",
         rows,
         lambda: mechanism.aggregator().add(reports),
         lambda: np.unpackbits(reports, axis=1).sum(0),
+        best=blocked,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _laws
+from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Case
 
 #: Parameters of the lines: narrow and wide kernels of both laws.
@@ -38,20 +39,21 @@ def laplace_case(
     """Return discrete Laplace noise beside numpy's rounded Laplace, into `out`."""
     name, need = f"discrete_laplace scale={_short(scale)}", laplace_bytes(scale)
     draw, rival = fastdp.random.discrete_laplace, generator.laplace
-    return _drawn_case(name, draw, rival, scale, out, need)
+    return _drawn_case(name, draw, rival, "laplace", scale, out, need)
 
 
 def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> Case:
     """Return discrete Gaussian noise beside numpy's rounded normal, into `out`."""
     name, need = f"discrete_gaussian sigma={_short(sigma)}", gaussian_bytes(sigma)
     draw, rival = fastdp.random.discrete_gaussian, generator.normal
-    return _drawn_case(name, draw, rival, sigma, out, need)
+    return _drawn_case(name, draw, rival, "gaussian", sigma, out, need)
 
 
 def _drawn_case(
     name: str,
     draw: Callable[..., object],
     rival: Callable[..., Any],
+    law: str,
     parameter: int | float | Fraction,
     out: Array,
     need: float,
@@ -64,7 +66,8 @@ def _drawn_case(
         np.copyto(out, np.rint(noise, out=noise), casting="unsafe")
         return out
 
-    return Case(name, out.size, ours, rounded, need)
+    best = _numpy_best.noise(law, float(parameter), out, rounded=True)
+    return Case(name, out.size, ours, rounded, need, best=best)
 
 
 def _release_cases(
@@ -85,6 +88,7 @@ def _release_cases(
         lambda: discrete.release(counts, out=counts),
         add_rounded,
         laplace_bytes(10),
+        best=_numpy_best.noise("laplace", 10.0, counts, rounded=True, added=True),
     )
     grid = 10 * 2**36  # the noise in steps of its grid: in [2^39, 2^40)
     # Stated, since long arrays are refused where the number of coordinates is not.
@@ -101,6 +105,9 @@ def _release_cases(
             lambda mechanism=mechanism: mechanism.release(values, out=values),  # type: ignore[misc]
             lambda law=law: np.add(values, law(0.0, 10.0, size), out=values),  # type: ignore[misc]
             need,
+            best=_numpy_best.noise(
+                name.partition("(")[0].lower(), 10.0, values, rounded=False, added=True
+            ),
         )
 
 
@@ -117,12 +124,18 @@ def _scalar_case(generator: np.random.Generator) -> Case:
         for _ in range(_SCALAR_CALLS):
             value + np.int64(np.rint(generator.laplace(0.0, 10.0)))
 
+    def by_python() -> None:
+        draw, held = _numpy_best.GENERATOR.laplace, int(value)
+        for _ in range(_SCALAR_CALLS):
+            held + round(draw(0.0, 10.0))
+
     return Case(
         "DiscreteLaplace(10).release, one value",
         1,
         ours,
         rounded,
         loops=_SCALAR_CALLS,
+        best=by_python,
     )
 
 

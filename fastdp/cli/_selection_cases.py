@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 import fastdp
+from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Call, Case
 
 #: Of all lines: at sensitivity 1, a score counts by half of it.
@@ -32,13 +33,15 @@ def cases(size: int) -> Iterator[Case]:
     for n in (min(size, 10**4), min(size, 10**6)):
         name = f"n={n:.0e}".replace("e+0", "e")
         loops = max(1, min(size, _LONG) // n)
-        for title, (ours, theirs) in _ways(_scores((n,), generator), generator).items():
+        ways = _ways(_scores((n,), generator), generator)
+        for title, (ours, theirs, best) in ways.items():
             yield Case(
                 f"{title}, {name}",
                 n,
                 _again(ours, loops),
                 _again(theirs, loops),
                 loops=loops,
+                best=_again(best, loops),
             )
     rows = _scores((max(1, size // 100), 100), generator)
     yield Case(
@@ -46,44 +49,58 @@ def cases(size: int) -> Iterator[Case]:
         rows.size,
         partial(_exponential().select, rows),
         _noisy(rows, generator.gumbel),
+        best=_numpy_best.raced(rows, EPSILON / 2),
     )
     yield Case(
         f"PermuteAndFlip, {len(rows)} rows of 100",
         rows.size,
         partial(_flip().select, rows),
         _noisy(rows, generator.standard_exponential),
+        best=_numpy_best.largest(rows, EPSILON / 2, "exponential"),
     )
     yield top_case(_scores((min(size, 10**6),), generator), generator)
 
 
 def _ways(
     scores: Array, generator: np.random.Generator
-) -> dict[str, tuple[Call, Call]]:
-    """Return ways to choose one, ours and numpy's of the same law."""
+) -> dict[str, tuple[Call, Call, Call]]:
+    """Return ways to choose one: ours, numpy's of the same law, numpy's best."""
     weights = generator.random(scores.size)
     weighted = partial(_exponential().select, scores, weights=weights)
     by_gumbel = _noisy(scores, generator.gumbel)
+    half = EPSILON / 2
+    inverted = _numpy_best.inverted(scores, half)
+    summed = _numpy_best.inverted(scores, half, weights)
     return {
-        "ExponentialMechanism": (partial(_exponential().select, scores), by_gumbel),
+        "ExponentialMechanism": (
+            partial(_exponential().select, scores),
+            by_gumbel,
+            inverted,
+        ),
         "base weights beside sums": (
             weighted,
             _summed(scores, weights, generator),
+            summed,
         ),
         "base weights beside Gumbel noise": (
             weighted,
             _noisy(scores, generator.gumbel, weights),
+            summed,
         ),
         "ReportNoisyMax, gumbel": (
             partial(_noisy_max("gumbel").select, scores),
             by_gumbel,
+            inverted,
         ),
         "ReportNoisyMax, laplace": (
             partial(_noisy_max("laplace").select, scores),
             _noisy(scores, generator.laplace),
+            _numpy_best.largest(scores, half, "laplace"),
         ),
         "PermuteAndFlip": (
             partial(_flip().select, scores),
             _noisy(scores, generator.standard_exponential),
+            _numpy_best.largest(scores, half, "exponential"),
         ),
     }
 
@@ -102,6 +119,7 @@ def top_case(scores: Array, generator: np.random.Generator) -> Case:
         scores.size,
         partial(_exponential().select, scores, k=k),
         rounded,
+        best=_numpy_best.raced(scores, EPSILON / 2, k),
     )
 
 

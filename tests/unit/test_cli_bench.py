@@ -13,6 +13,7 @@ import fastdp
 from fastdp.cli import (
     _local_cases,
     _noise_cases,
+    _numpy_best,
     _selection_cases,
     _timings,
     main,
@@ -59,6 +60,19 @@ def test_figures_are_medians_of_interleaved_pairs(
     assert row.ratio == _timings.Ratio(10.0, 10.0, 11.0, 5)  # of 10, 13, 9, 11 and 10
     assert row.ratio.value == 10.0
     assert row.million_per_second == 1000.0
+
+
+def test_the_best_lines_have_figures_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = np.array([[1.0] * 5, [10.0] * 5, [4.0] * 5])
+    monkeypatch.setattr(_timings, "timings", lambda calls, _: seconds[: len(calls)])
+    case = _timings.Case("x", 10**9, *[lambda: None] * 2, best=lambda: None)
+    row = _timings.measure(case, 5)
+    assert (row.ratio.value, row.best_ns) == (10.0, 4.0)
+    assert _timings.as_dict(row)["best_ratio"] == 4.0
+    plain = _timings.measure(_timings.Case("x", 1, *[lambda: None] * 2), 5)
+    assert _timings.as_dict(plain)["best_ratio"] is None
 
 
 @pytest.mark.parametrize(
@@ -108,13 +122,59 @@ def test_both_sides_of_a_line_do_the_same_work() -> None:
         if case.size == 1:
             continue
         spreads = []
-        for call in (case.ours, case.numpy):
+        assert case.best is not None
+        for call in (case.ours, case.numpy, case.best):
             values = np.asarray(call())
             assert values.shape == (20_000,)
             spreads.append(float(np.std(values)))
             values[:] = 0
         # 13 standard errors of the ratio for Laplace noise, more for others.
         assert spreads[0] == pytest.approx(spreads[1], rel=0.15), case.name
+        assert spreads[0] == pytest.approx(spreads[2], rel=0.15), case.name
+
+
+@pytest.fixture
+def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.Generator(np.random.SFC64(37))
+    monkeypatch.setattr(_numpy_best, "GENERATOR", generator)
+
+
+@pytest.mark.usefixtures("fixed")
+def test_numpys_best_flips_and_responses() -> None:
+    zeros = np.zeros(80_000, np.uint8)
+    flips = _numpy_best.flipped(zeros, 0.25, zeros.copy(), packed=False)()
+    assert np.mean(flips) == pytest.approx(0.25, abs=0.01)
+    packed = _numpy_best.flipped(
+        zeros[:10_000], 0.25, zeros[:10_000].copy(), packed=True
+    )
+    assert np.unpackbits(packed()).mean() == pytest.approx(0.25, abs=0.01)
+    found = np.full(80_000, 99, np.uint8)
+    _numpy_best.response(zeros + 5, 0.5, 16, found)()
+    shares = np.bincount(found, minlength=16) / 80_000
+    assert shares[5] == pytest.approx(0.5 + 0.5 / 16, abs=0.01)
+    assert np.delete(shares, 5) == pytest.approx(0.5 / 16, abs=0.005)
+
+
+@pytest.mark.usefixtures("fixed")
+def test_numpys_best_selections() -> None:
+    scores = np.array([0.0, 1.0, 2.0])
+    weights = np.array([3.0, 1.0, 1.0])
+    rows = np.tile(scores, (20_000, 1))
+    law = np.exp(scores) / np.exp(scores).sum()
+    weighted = weights * np.exp(scores)
+    one, other = (_numpy_best.inverted(scores, 1.0, held) for held in (None, weights))
+    for call, expected in ((one, law), (other, weighted / weighted.sum())):
+        counts = np.bincount([call() for _ in range(20_000)], minlength=3)
+        assert counts / 20_000 == pytest.approx(expected, abs=0.02)
+    raced = np.bincount(_numpy_best.raced(rows, 1.0)(), minlength=3)
+    assert raced / 20_000 == pytest.approx(law, abs=0.02)
+    assert sorted(_numpy_best.raced(scores, 1.0, 3)()) == [0, 1, 2]
+    keys = np.random.Generator(np.random.PCG64(1))
+    for name in ("exponential", "laplace"):
+        draw = getattr(keys, f"standard_{name}" if name == "exponential" else name)
+        noisy = np.argmax(rows + draw(size=rows.shape), axis=1)
+        found = np.bincount(_numpy_best.largest(rows, 1.0, name)(), minlength=3)
+        assert found == pytest.approx(np.bincount(noisy, minlength=3), abs=500)
 
 
 def test_long_arrays_are_released_too() -> None:
@@ -165,7 +225,8 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         "DiscreteLaplace(10).release, one value",
     ):
         assert name in text
-    assert "not exact, not\nsecure, not private" in text
+    assert "not exact, not secure, not private" in text
+    assert "best ns" in text
     local = text[text.index("local randomizers") :]
     assert len([line for line in local.splitlines() if "Response," in line]) == 9
     assert len([line for line in local.splitlines() if "d=1024" in line]) == 6
