@@ -69,6 +69,11 @@ def scale_8_percent_too_small() -> dict[str, Any]:
     return of_noise(integer_laplace(0.92))
 
 
+@fault("privacy", 1_500_000)
+def scale_5_percent_too_small() -> dict[str, Any]:
+    return of_noise(integer_laplace(0.95))
+
+
 @fault("privacy", 100_000)
 def delta_twice_as_large() -> dict[str, Any]:
     noise, rng = integer_laplace(1), np.random.default_rng(2)
