@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -45,6 +46,9 @@ OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL, LATER = 0, 1, 2, 3, 4, 5, 70
 #: Files that cannot be read or written; memory or disk that ran out.
 FILES, EXHAUSTED = 6, 7
 
+#: What people ask as a command, and is an option.
+_STATISTICS = ("count", "sum", "mean", "variance", "std")
+
 #: The exit code after a signal is this and its number, as in a shell.
 _SIGNALED = 128
 
@@ -64,6 +68,12 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
+        asked = re.search(r"COMMAND: invalid choice: '(\w+)'", message)
+        if asked and asked[1] in _STATISTICS:
+            raise ParameterError(
+                f"{asked[1]} is no command: fastdp aggregate INPUT --{asked[1]} takes "
+                "it from records (see fastdp aggregate --help)"
+            )
         raise ParameterError(f"{message} (see {self.prog} --help)")
 
 

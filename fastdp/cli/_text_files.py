@@ -102,6 +102,8 @@ class TextSource:
         if self._head[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return ": it is UTF-16, save it as UTF-8"
         line = re.split(rb"[\r\n]", self._head)[0]
+        if not _is_utf8(line):
+            return ", and this one is not UTF-8: save it as UTF-8"
         others = {b"\t": "tabs: state --input-format tsv", b";": "';'", b",": "','"}
         for sign, name in others.items():
             if len(self.names) == 1 and sign in line:
@@ -350,3 +352,11 @@ def _escaped(cells: pa.Array) -> pa.Array:
         join(_constant(b"'"), cells, _constant(b"")),
         cells,
     )
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -364,6 +364,11 @@ def _records(
     wanted = [("--by", name) for name in by]
     wanted += [("--unit", name) for name in users]
     wanted += [("--bounds", name) for name in values]
+    if not wanted:  # rows alone are counted: whatever column has them
+        place.local("where no column is read")
+        with _files.open_source(place, ()) as source:
+            by = source.names[:1]
+        wanted = [("INPUT", name) for name in by]
     with _files.open_source(place, wanted) as source:
         yield _stream(source, [*by, *users], values, text=place.form.text)
 

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fastdp._spill import Spill
 from fastdp.exceptions import (
     ExhaustedError,
@@ -178,7 +180,12 @@ class DuckDB(Engine):
         _tables.check_frame("source", source)
         pa = _tables.arrow()
         if _tables.is_of(source, "pandas", "DataFrame") and wanted is not None:
-            source = _tables.read("source", source, wanted, numbers)
+            rows_alone = pa.table({"row": np.zeros(len(source), np.bool_)})
+            source = (
+                _tables.read("source", source, wanted, numbers)
+                if wanted
+                else rows_alone
+            )
         with _tables.constant_messages("source"):
             if _tables.is_of(source, "pandas", "DataFrame"):
                 rows: Any = pa.Table.from_pandas(source, preserve_index=False)
