@@ -36,8 +36,9 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: Entries that are copied and clipped at once: they stay in a processor's cache.
-_CACHED = 2**16
+#: Entries that are put side by side at once, where several parameters are clipped
+#: together; one row at least.
+_TOGETHER = 2**22
 
 
 class GradientSum(Mechanism):
@@ -98,7 +99,7 @@ class GradientSum(Mechanism):
 
     _groups: tuple[tuple[ClippedSum, slice], ...]  # what is clipped together
     _relation: NeighboringRelation
-    _rows: int  # that are worked on at once
+    _rows: int  # that are put side by side at once
     _shapes: tuple[tuple[int, ...], ...]
 
     def __init__(
@@ -150,7 +151,7 @@ class GradientSum(Mechanism):
                 for length, which in zip(radii, places, strict=True)
             ),
             _relation=relation,
-            _rows=max(1, _CACHED // sum(sizes)),
+            _rows=max(1, _TOGETHER // sum(sizes)),
             _shapes=checked,
         )
 
@@ -323,13 +324,16 @@ class GradientAccumulator(Accumulator[GradientSum]):
 
         def part(start: int, stop: int, *sums: _Array) -> None:
             counted = np.zeros(1, np.int64)  # the kernel's, of no use here
-            for first in range(start, stop, m._rows):
-                some = [each[first : min(first + m._rows, stop)] for each in x]
-                block = _block(some)
-                for (clipped, which), total in zip(m._groups, sums, strict=True):
-                    rows = some[which]
-                    row = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
-                    clipped._clip.sums(row, block, counted, total)
+            some = [each[start:stop] for each in x]
+            block = _block(some)
+            for (clipped, which), total in zip(m._groups, sums, strict=True):
+                rows = some[which]
+                size = m._rows if len(rows) > 1 else stop - start
+                for first in range(0, stop - start, size):
+                    last = first + size
+                    piece = [each[first:last] for each in rows]
+                    row = piece[0] if len(rows) == 1 else np.concatenate(piece, axis=1)
+                    clipped._clip.sums(row, block[first:last], counted, total)
 
         return self._add(part, len(x[0]), m._rows, workers)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -265,5 +266,9 @@ def test_it_is_stated_and_its_accumulator_shows_nothing():
         assert GradientSum.from_json(m.to_json()) == m
         acc = m.accumulator().add(gradients([[0.123, 1, 1]]))
         assert repr(acc) == f"GradientAccumulator({m!r})"
+        copy = pickle.loads(pickle.dumps(acc))
+        assert copy.mechanism == m
+        for ours, theirs in zip(acc._totals, copy._totals, strict=True):
+            np.testing.assert_array_equal(ours.exact(), theirs.exact())
     with pytest.raises(DTypeError, match="mechanism must be GradientSum"):
         GradientAccumulator(3)
