@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import fastdp
-from fastdp import _laws
 from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Case
 
@@ -141,11 +140,15 @@ def _scalar_case(generator: np.random.Generator) -> Case:
 
 def laplace_bytes(scale: int | float | Fraction) -> float:
     """Return the random bytes that one discrete Laplace sample needs in long arrays."""
+    from fastdp import _laws  # loads the kernels
+
     return _laws.laplace_sampler(Fraction(scale)).bytes_per_sample
 
 
 def gaussian_bytes(sigma: int | float | Fraction) -> float:
     """Return the random bytes of a discrete Gaussian sample in long arrays."""
+    from fastdp import _laws
+
     return _laws.gaussian_sampler(Fraction(sigma)).bytes_per_sample
 
 
